@@ -1,0 +1,87 @@
+# cubby. `make run` and `make test` do everything on a fresh Debian machine; `make help` lists the rest.
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+VERSION := 0.1.0
+
+CC ?= cc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wvla
+ifeq ($(CI),true)
+WARN += -Werror
+endif
+BASE_FLAGS := -std=gnu11 -D_GNU_SOURCE -DCUBBY_VERSION='"$(VERSION)"' -Isrc -I$(BUILD)/gen -MMD -MP $(WARN)
+HARDEN := -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE -fno-strict-aliasing -fstack-clash-protection -fcf-protection
+LINK_HARDEN := -pie -Wl,-z,relro,-z,now,-z,noexecstack
+CFLAGS_HOST := $(BASE_FLAGS) $(HARDEN) -pthread
+# The runner: static musl, small. Its libraries are Debian's glibc archives; src/runner/shim.c has what they miss.
+MUSL_CC := musl-gcc
+CFLAGS_RUNNER := $(BASE_FLAGS) -Os -g -fstack-protector-strong -fno-strict-aliasing -ffunction-sections -fdata-sections -isystem $(BUILD)/musl
+LDFLAGS_RUNNER := -static -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack
+MULTIARCH := $(shell gcc -print-multiarch 2>/dev/null)
+LIBDIR := /usr/lib/$(MULTIARCH)
+RUNNER_LIBS := $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a
+
+ifeq ($(SANITIZE),1)
+HARDEN := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+LINK_HARDEN := -fsanitize=address,undefined
+endif
+
+room = $(wildcard src/$(1)/*.c)
+BASE := $(call room,base)
+WIRE := $(call room,wire)
+RUNNER := $(call room,runner) $(BASE) src/wire/frame.c
+ENGINE := $(BASE) $(WIRE) $(call room,backend) $(call room,box)
+DAEMON := $(ENGINE) $(filter-out src/http/client.c,$(call room,http)) $(call room,front) $(call room,daemon)
+CLI := $(ENGINE) src/http/client.c $(call room,cli)
+LLHTTP := api.c http.c llhttp.c
+
+host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
+runner_objects = $(patsubst src/%.c,$(BUILD)/runner/%.o,$(1))
+LLHTTP_OBJECTS := $(LLHTTP:%.c=$(BUILD)/llhttp/%.o)
+DAEMON_LIBS := -ljansson -lssl -lcrypto -lwslay -lyaml -lm
+CLI_LIBS := $(LIBDIR)/libjansson.a -ldl -lm
+
+all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner ## build the three programs
+
+$(BUILD)/cubbyd: $(call host_objects,$(DAEMON)) $(LLHTTP_OBJECTS)
+	$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ $(DAEMON_LIBS)
+$(BUILD)/cubby: $(call host_objects,$(CLI))
+	$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ $(CLI_LIBS)
+$(BUILD)/cubby-runner: $(call runner_objects,$(RUNNER))
+	$(MUSL_CC) $(LDFLAGS_RUNNER) -o $@.debug $^ $(RUNNER_LIBS)
+	strip -o $@ $@.debug
+
+$(BUILD)/host/%.o: src/%.c | $(BUILD)/gen/.made
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_HOST) -c -o $@ $<
+$(BUILD)/runner/%.o: src/%.c | $(BUILD)/musl/.made $(BUILD)/gen/.made
+	@mkdir -p $(@D)
+	$(MUSL_CC) $(CFLAGS_RUNNER) -c -o $@ $<
+# llhttp comes as C sources in a Debian package (node-llhttp); its header lies beside Node's.
+$(BUILD)/llhttp/%.o: /usr/share/llhttp/%.c
+	@mkdir -p $(@D)
+	$(CC) $(HARDEN) -w -I/usr/include/llhttp -I/usr/share/llhttp -I/usr/include/node -c -o $@ $<
+
+# musl has no kernel headers of its own, and must not see glibc's: link in just what the runner uses.
+$(BUILD)/musl/.made:
+	@mkdir -p $(@D)
+	ln -sfn /usr/include/linux $(@D)/linux
+	ln -sfn /usr/include/asm-generic $(@D)/asm-generic
+	ln -sfn /usr/include/$(MULTIARCH)/asm $(@D)/asm
+	ln -sf /usr/include/pcre2.h $(@D)/pcre2.h
+	@mkdir -p $(@D)/nettle && ln -sf $$(find /usr/include -path '*nettle/*.h') $(@D)/nettle/
+	@touch $@
+$(BUILD)/gen/.made:
+	@mkdir -p $(@D) && touch $@
+
+clean: ## remove what was built
+	rm -rf $(BUILD)
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: all clean help
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

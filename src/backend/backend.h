@@ -1,0 +1,64 @@
+/* How boxes are made, found again and ended. A backend only yields wires; everything inside a box is the runner's.
+ *
+ * Functions may be called from many threads at once, for different ids; the provider never calls two of them for the
+ * same id at the same time. Anything asked for that cannot be had is an error that names the missing thing and its
+ * fix (UNSUPPORTED), never a weaker box. */
+#ifndef CUBBY_BACKEND_BACKEND_H
+#define CUBBY_BACKEND_BACKEND_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "wire/spec.h"
+#include "wire/wire.h"
+
+/* Settings shared by all backends, from the daemon's options or from `cubby run`. Lives as long as the backends. */
+struct backend_env {
+    const char *state_dir;     /* 0700, absolute */
+    const char *runner_path;   /* cubby-runner, absolute */
+    bool allow_local;
+    const char *const *local_maps; /* local: "VIRTUAL=REAL[:ro]", NULL-terminated, may be NULL */
+    unsigned pool_size;        /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
+};
+
+struct usage {
+    uint64_t memory_bytes, cpu_ms, pids, disk_bytes;
+    bool has_memory, has_cpu, has_pids, has_disk;
+};
+
+struct backend; /* state of one backend in this process */
+
+struct backend_ops {
+    const char *name;
+    /* The machine cannot do it at all: -ERR_UNSUPPORTED with the reason and the fix. Cheap; probes are cached. */
+    int (*open)(const struct backend_env *env, struct backend **ret_backend, struct err *err);
+    void (*close)(struct backend *backend); /* boxes live on */
+    /* A new box. On failure nothing is left behind. ret_pidfd: of the runner seen from here, or -1. */
+    int (*start)(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
+                 struct err *err);
+    /* A box that outlived its daemon. NOT_FOUND when its runner is gone. */
+    int (*discover)(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd, struct err *err);
+    /* Ends it; keep_files: processes and mounts go, files stay for the next start of the same id. Idempotent. */
+    int (*stop)(struct backend *backend, const char *id, bool keep_files, struct err *err);
+    /* Ids of this backend that have anything on this machine. */
+    int (*list)(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err);
+    int (*usage)(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err);
+    /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
+    void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
+};
+
+extern const struct backend_ops backend_local, backend_jail;
+/* NULL-terminated: every backend of this build, in the order shown. */
+extern const struct backend_ops *const backend_table[];
+const struct backend_ops *backend_find(const char *name); /* NULL when unknown */
+
+/* The host's own checks, shared by `cubby doctor` and /v1/info: one row a thing. */
+struct check {
+    const char *name;   /* "user namespaces" */
+    bool ok;
+    bool required;      /* without it no jail at all; else something is weaker or missing */
+    char detail[160];   /* what was found */
+    char fix[200];      /* how to get it; empty when ok */
+};
+size_t backend_checks(const struct backend_env *env, struct check *checks, size_t max);
+
+#endif

@@ -1,0 +1,73 @@
+/* Per-request memory: a list of blocks, freed together. Called by the doors and by whoever serves one request. */
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_BLOCK_BYTES = 8192 };
+
+struct arena_block {
+    struct arena_block *next;
+    size_t used, size;
+    _Alignas(16) uint8_t data[];
+};
+
+void arena_init(struct arena *arena) {
+    arena->blocks = NULL;
+}
+
+void arena_done(struct arena *arena) {
+    while (arena->blocks) {
+        struct arena_block *next = arena->blocks->next;
+        free(arena->blocks);
+        arena->blocks = next;
+    }
+}
+
+void *arena_alloc(struct arena *arena, size_t size) {
+    if (size > SIZE_MAX / 2)
+        abort();
+    size = (size + 15) & ~(size_t)15;
+    struct arena_block *block = arena->blocks;
+    if (!block || size > block->size - block->used) {
+        size_t room = size > ARENA_BLOCK_BYTES ? size : ARENA_BLOCK_BYTES;
+        block = calloc(1, sizeof *block + room);
+        if (!block)
+            abort();
+        block->size = room;
+        block->next = arena->blocks;
+        arena->blocks = block;
+    }
+    void *at = block->data + block->used;
+    block->used += size;
+    return at;
+}
+
+char *arena_copy(struct arena *arena, const void *data, size_t len) {
+    char *at = arena_alloc(arena, len + 1);
+    if (len)
+        memcpy(at, data, len);
+    at[len] = 0;
+    return at;
+}
+
+char *arena_strdup(struct arena *arena, const char *text) {
+    return arena_copy(arena, text, strlen(text));
+}
+
+char *arena_printf(struct arena *arena, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (n < 0)
+        abort();
+    char *at = arena_alloc(arena, (size_t)n + 1);
+    vsnprintf(at, (size_t)n + 1, format, again);
+    va_end(again);
+    return at;
+}

@@ -1,0 +1,20 @@
+/* Memory of one request: allocate freely, free once. Out of memory aborts; there is no free of a part. */
+#ifndef CUBBY_BASE_ARENA_H
+#define CUBBY_BASE_ARENA_H
+
+#include <stddef.h>
+
+struct arena {
+    struct arena_block *blocks;
+};
+
+void arena_init(struct arena *arena);
+void arena_done(struct arena *arena); /* frees everything; safe twice */
+void *arena_alloc(struct arena *arena, size_t size); /* zeroed, aligned to 16 */
+char *arena_copy(struct arena *arena, const void *data, size_t len); /* with a NUL behind it */
+char *arena_strdup(struct arena *arena, const char *text);
+char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define autoarena __attribute__((cleanup(arena_done))) struct arena
+
+#endif

@@ -1,0 +1,15 @@
+/* Time: monotonic for waiting, wall for showing. */
+#ifndef CUBBY_BASE_CLOCK_H
+#define CUBBY_BASE_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t clock_ms(void);      /* CLOCK_MONOTONIC */
+uint64_t clock_us(void);
+uint64_t clock_wall_ms(void); /* since the epoch */
+#define CLOCK_TEXT_BYTES 32
+/* "2026-01-31T12:00:00.123Z" */
+const char *clock_text(uint64_t wall_ms, char text[CLOCK_TEXT_BYTES]);
+
+#endif

@@ -1,0 +1,91 @@
+/* The table of failures and the sentences that go with them. Called from everywhere; depends on libc alone. */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    int code;
+    int status;
+    const char *name;
+} err_table[] = {
+#define X(name, number, status) {(number), (status), #name},
+    ERR_LIST(X)
+#undef X
+};
+
+static const struct {
+    int number;
+    enum err_code code;
+} err_errnos[] = {
+    {ENOENT, ERR_NOT_FOUND},    {EACCES, ERR_DENIED},       {EPERM, ERR_DENIED},       {EROFS, ERR_DENIED},
+    {EEXIST, ERR_EXISTS},       {ENOTEMPTY, ERR_EXISTS},    {EBUSY, ERR_BUSY},         {EAGAIN, ERR_BUSY},
+    {EINVAL, ERR_INVALID},      {ENOTDIR, ERR_INVALID},     {EISDIR, ERR_INVALID},     {ELOOP, ERR_INVALID},
+    {ENAMETOOLONG, ERR_INVALID}, {ENXIO, ERR_INVALID},      {EXDEV, ERR_INVALID},      {E2BIG, ERR_TOO_LARGE},
+    {EFBIG, ERR_TOO_LARGE},     {ENOMEM, ERR_LIMIT},        {EMFILE, ERR_LIMIT},       {ENFILE, ERR_LIMIT},
+    {ENOSYS, ERR_UNSUPPORTED},  {EOPNOTSUPP, ERR_UNSUPPORTED}, {ETIMEDOUT, ERR_TIMEOUT}, {ESRCH, ERR_NOT_FOUND},
+    {ENOEXEC, ERR_INVALID},
+};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+int err_set(struct err *err, enum err_code code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    err->code = (int)code;
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    return -(int)code;
+}
+
+int err_errno(struct err *err, int number, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    err->code = (int)err_from_errno(number);
+    int length = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    if (length >= 0 && (size_t)length < sizeof err->text)
+        snprintf(err->text + length, sizeof err->text - (size_t)length, ": %s", strerror(number));
+    return -err->code;
+}
+
+int err_wrap(struct err *err, const char *format, ...) {
+    char before[sizeof err->text];
+    memcpy(before, err->text, sizeof before);
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    if (length >= 0 && (size_t)length < sizeof err->text)
+        snprintf(err->text + length, sizeof err->text - (size_t)length, ": %s", before);
+    return -err->code;
+}
+
+enum err_code err_from_errno(int number) {
+    for (size_t i = 0; i < COUNT(err_errnos); i++)
+        if (err_errnos[i].number == number)
+            return err_errnos[i].code;
+    return ERR_IO;
+}
+
+const char *err_name(int code) {
+    for (size_t i = 0; i < COUNT(err_table); i++)
+        if (err_table[i].code == code)
+            return err_table[i].name;
+    return "INTERNAL";
+}
+
+int err_http_status(int code) {
+    for (size_t i = 0; i < COUNT(err_table); i++)
+        if (err_table[i].code == code)
+            return err_table[i].status;
+    return 500;
+}
+
+int err_from_wire(unsigned number) {
+    for (size_t i = 0; i < COUNT(err_table); i++)
+        if (err_table[i].code == (int)number)
+            return err_table[i].code;
+    return ERR_PROTOCOL;
+}

@@ -1,0 +1,131 @@
+/* Small truths about descriptors. Called from everywhere. Not to break: a peer can never leave descriptors behind in
+ * us, whatever control message it sends. */
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+void fd_close(int *fd) {
+    if (*fd >= 0) {
+        int saved = errno;
+        close(*fd);
+        errno = saved;
+    }
+    *fd = -1;
+}
+
+int fd_take(int *fd) {
+    int taken = *fd;
+    *fd = -1;
+    return taken;
+}
+
+int fd_write_all(int fd, const void *data, size_t len) {
+    const char *at = data;
+    while (len > 0) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        at += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+ssize_t fd_read_full(int fd, void *data, size_t len) {
+    size_t got = 0;
+    while (got < len) {
+        ssize_t n = read(fd, (char *)data + got, len - got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        got += (size_t)n;
+    }
+    return (ssize_t)got;
+}
+
+ssize_t fd_read_file(int dirfd, const char *path, char *data, size_t max) {
+    autofd fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    ssize_t n = fd_read_full(fd, data, max);
+    if (n < 0)
+        return n;
+    if ((size_t)n == max)
+        return -EFBIG;
+    data[n] = 0;
+    return n;
+}
+
+int fd_write_file(int dirfd, const char *path, const char *text) {
+    autofd fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return -errno;
+    return fd_write_all(fd, text, strlen(text));
+}
+
+ssize_t fd_send(int socket, const void *data, size_t len, int pass, int flags) {
+    struct iovec part = {.iov_base = (void *)(unsigned long)data, .iov_len = len};
+    union {
+        char space[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (pass >= 0) {
+        message.msg_control = control.space;
+        message.msg_controllen = sizeof control.space;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &pass, sizeof pass);
+    }
+    ssize_t n;
+    do
+        n = sendmsg(socket, &message, flags | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static void fd_take_control(struct msghdr *message, int *ret_pass) {
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(message); h; h = CMSG_NXTHDR(message, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int got;
+            memcpy(&got, CMSG_DATA(h) + i * sizeof(int), sizeof got);
+            if (*ret_pass < 0)
+                *ret_pass = got;
+            else
+                close(got);
+        }
+    }
+}
+
+ssize_t fd_recv(int socket, void *data, size_t len, int *ret_pass, int flags) {
+    struct iovec part = {.iov_base = data, .iov_len = len};
+    union {
+        char space[CMSG_SPACE(8 * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    ssize_t n;
+    do
+        n = recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    *ret_pass = -1;
+    if (n < 0)
+        return -errno;
+    fd_take_control(&message, ret_pass);
+    return n;
+}

@@ -1,0 +1,26 @@
+/* Descriptors: closing, whole writes, and passing one over a unix socket. */
+#ifndef CUBBY_BASE_FD_H
+#define CUBBY_BASE_FD_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+void fd_close(int *fd); /* closes if >= 0, sets to -1; keeps errno */
+int fd_take(int *fd);   /* hands the descriptor over: returns it, leaves -1 */
+
+/* A descriptor that closes itself at the end of its block. */
+#define autofd __attribute__((cleanup(fd_close))) int
+
+int fd_write_all(int fd, const void *data, size_t len);        /* 0 or -errno; retries EINTR, blocking fd */
+ssize_t fd_read_full(int fd, void *data, size_t len);          /* bytes until len or end, or -errno */
+/* One small file, whole, with a NUL behind it; at most max bytes, else -EFBIG. Returns length or -errno. */
+ssize_t fd_read_file(int dirfd, const char *path, char *data, size_t max);
+int fd_write_file(int dirfd, const char *path, const char *text); /* open, write once, close; 0 or -errno */
+
+/* sendmsg of data with at most one descriptor (pass -1 for none). Bytes sent or -errno. */
+ssize_t fd_send(int socket, const void *data, size_t len, int pass, int flags);
+/* recvmsg; takes at most one descriptor (close-on-exec), closes any further ones. *ret_pass is -1 when none came.
+ * Bytes, 0 at end of stream, or -errno. */
+ssize_t fd_recv(int socket, void *data, size_t len, int *ret_pass, int flags);
+
+#endif

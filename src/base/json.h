@@ -1,0 +1,36 @@
+/* A writer of JSON straight into a buffer: commas and escapes are its business, nesting is the caller's.
+ *
+ *   json_open(&j, '{'); json_key(&j, "id"); json_str(&j, id); json_close(&j, '}');
+ *
+ * Strings that are not UTF-8 never reach json_str: use json_bytes, which chooses base64 and says so. */
+#ifndef CUBBY_BASE_JSON_H
+#define CUBBY_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+
+struct json {
+    struct buf *out;
+    bool comma;
+};
+
+void json_init(struct json *json, struct buf *out);
+void json_open(struct json *json, char bracket);  /* '{' or '[' */
+void json_close(struct json *json, char bracket); /* '}' or ']' */
+void json_key(struct json *json, const char *key);
+void json_str(struct json *json, const char *text); /* UTF-8; bytes that are not become U+FFFD. NULL writes null */
+void json_strn(struct json *json, const void *text, size_t len);
+void json_int(struct json *json, int64_t value);
+void json_uint(struct json *json, uint64_t value);
+void json_real(struct json *json, double value); /* at most 3 decimals */
+void json_bool(struct json *json, bool value);
+void json_null(struct json *json);
+void json_time(struct json *json, uint64_t wall_ms); /* RFC 3339 string; 0 writes null */
+/* One string value: as it is when utf8, base64 otherwise. The caller decides for all fields that share one
+ * "encoding" (text_utf8) and writes that key itself. */
+void json_bytes(struct json *json, const void *data, size_t len, bool utf8);
+
+#endif

@@ -1,0 +1,32 @@
+/* One line an event, one write a line. The only global state of the house besides constant tables. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static enum log_level log_max = LOG_LEVEL_INFO;
+
+void log_set_level(enum log_level level) {
+    log_max = level;
+}
+
+void log_line(enum log_level level, const char *format, ...) {
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    if (level > log_max)
+        return;
+    char time[CLOCK_TEXT_BYTES], text[2048], line[sizeof text * 4 + 64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    int n = snprintf(line, sizeof line, "%s %s ", clock_text(clock_wall_ms(), time), names[level]);
+    /* A path or a user name may hold escape sequences: a log viewer must never run them. */
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        n += *p < 32 || *p == 127 ? snprintf(line + n, 5, "\\x%02x", *p) : snprintf(line + n, 2, "%c", *p);
+    line[n++] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, line, (size_t)n);
+    (void)ignored;
+}

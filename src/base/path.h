@@ -1,0 +1,26 @@
+/* Client paths, resolved by the kernel below a root descriptor, never by string prefix.
+ *
+ * "Below" means openat2 with RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS: "..", absolute links and races stay inside the
+ * root, links through /proc/PID/{root,cwd,fd,exe} are refused. Nothing here allocates by a size from outside. */
+#ifndef CUBBY_BASE_PATH_H
+#define CUBBY_BASE_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* Bytes from a client as a path: not empty, no NUL inside, at most LIMIT_PATH_BYTES. INVALID says which. */
+int path_check(const void *path, size_t len, struct err *err);
+/* open below root; flags get O_CLOEXEC | O_NOCTTY | O_NONBLOCK. Descriptor or -errno. */
+int path_open(int root, const char *path, int flags, mode_t mode);
+/* The same for content: a regular file, not on procfs when refuse_proc, O_NONBLOCK taken off again. A FIFO, socket,
+ * device or directory is INVALID at once. Errors name `path` as the client gave it. */
+int path_open_file(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct err *err);
+/* The parent directory (O_PATH) and the last component. "/" and paths ending in "." or ".." are INVALID. */
+int path_open_parent(int root, const char *path, int *ret_dirfd, char name[256], struct err *err);
+/* Joins cwd and path into out when path is relative. False when it does not fit. */
+bool path_join(char *out, size_t size, const char *cwd, const char *path);
+
+#endif

@@ -1,0 +1,142 @@
+/* Checks and encodings of text. Called by doors, verbs and the runner. Not to break: nothing here reads past len. */
+#include "base/text.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+
+/* How many continuation bytes follow lead byte c, or -1; *ret_low and *ret_high bound the first of them. */
+static int text_sequence(uint8_t c, uint8_t *ret_low, uint8_t *ret_high) {
+    *ret_low = 0x80;
+    *ret_high = 0xbf;
+    if (c >= 0xc2 && c <= 0xdf)
+        return 1;
+    if (c >= 0xe0 && c <= 0xef) {
+        if (c == 0xe0)
+            *ret_low = 0xa0;
+        if (c == 0xed)
+            *ret_high = 0x9f;
+        return 2;
+    }
+    if (c >= 0xf0 && c <= 0xf4) {
+        if (c == 0xf0)
+            *ret_low = 0x90;
+        if (c == 0xf4)
+            *ret_high = 0x8f;
+        return 3;
+    }
+    return -1;
+}
+
+bool text_utf8(const void *data, size_t len) {
+    const uint8_t *p = data, *end = p + len;
+    while (p < end) {
+        uint64_t eight;
+        while ((size_t)(end - p) >= sizeof eight) {
+            memcpy(&eight, p, sizeof eight);
+            if (eight & 0x8080808080808080ull)
+                break;
+            p += sizeof eight;
+        }
+        if (p == end)
+            break;
+        uint8_t low, high, c = *p++;
+        if (c < 0x80)
+            continue;
+        int more = text_sequence(c, &low, &high);
+        if (more < 0 || end - p < more || *p < low || *p > high)
+            return false;
+        for (int i = 1; i < more; i++)
+            if ((p[i] & 0xc0) != 0x80)
+                return false;
+        p += more;
+    }
+    return true;
+}
+
+bool text_u64(const char *text, uint64_t max, uint64_t *ret_value) {
+    uint64_t value = 0;
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        uint64_t digit = (uint64_t)(*text - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    if (value > max)
+        return false;
+    *ret_value = value;
+    return true;
+}
+
+static const char text_digits64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void text_base64(struct buf *out, const void *data, size_t len) {
+    const uint8_t *p = data;
+    uint8_t *at = buf_reserve(out, (len + 2) / 3 * 4);
+    if (!at)
+        return;
+    for (; len >= 3; len -= 3, p += 3) {
+        *at++ = (uint8_t)text_digits64[p[0] >> 2];
+        *at++ = (uint8_t)text_digits64[(p[0] & 3) << 4 | p[1] >> 4];
+        *at++ = (uint8_t)text_digits64[(p[1] & 15) << 2 | p[2] >> 6];
+        *at++ = (uint8_t)text_digits64[p[2] & 63];
+    }
+    if (len) {
+        uint8_t second = len == 2 ? p[1] : 0;
+        *at++ = (uint8_t)text_digits64[p[0] >> 2];
+        *at++ = (uint8_t)text_digits64[(p[0] & 3) << 4 | second >> 4];
+        *at++ = len == 2 ? (uint8_t)text_digits64[(second & 15) << 2] : '=';
+        *at++ = '=';
+    }
+    out->len = (size_t)(at - out->data);
+}
+
+static int text_value64(uint8_t c) {
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+bool text_unbase64(struct buf *out, const char *text, size_t len) {
+    if (len % 4)
+        return false;
+    for (size_t i = 0; i < len; i += 4) {
+        int v[4], pad = 0;
+        for (int k = 0; k < 4; k++) {
+            v[k] = text_value64((uint8_t)text[i + (size_t)k]);
+            if (v[k] >= 0 && !pad)
+                continue;
+            if (text[i + (size_t)k] != '=' || i + 4 != len || k < 2)
+                return false;
+            pad++;
+            v[k] = 0;
+        }
+        if ((pad == 2 && (v[1] & 15)) || (pad == 1 && (v[2] & 3)))
+            return false;
+        uint8_t three[3] = {(uint8_t)(v[0] << 2 | v[1] >> 4), (uint8_t)(v[1] << 4 | v[2] >> 2),
+                            (uint8_t)(v[2] << 6 | v[3])};
+        buf_put(out, three, (size_t)(3 - pad));
+    }
+    return !out->failed;
+}
+
+void text_hex(char *out, const uint8_t *data, size_t len) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < len; i++) {
+        out[2 * i] = digits[data[i] >> 4];
+        out[2 * i + 1] = digits[data[i] & 15];
+    }
+    out[2 * len] = 0;
+}
+
+bool text_id(const char *text) {
+    return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
+}

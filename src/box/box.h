@@ -1,0 +1,180 @@
+/* A box and its verbs: the only way anything reaches a box. No verb knows JSON or HTTP; no caller knows a frame.
+ *
+ * Verbs block their thread, may be called by many threads at once, and take a `watch`: a client's socket whose
+ * hang-up cancels the call (-1: none). A hang-up is -ERR_GONE. Paths are absolute or relative to the workspace. */
+#ifndef CUBBY_BOX_BOX_H
+#define CUBBY_BOX_BOX_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "backend/backend.h"
+
+enum box_state { BOX_STARTING, BOX_READY, BOX_WARM, BOX_PAUSED, BOX_CLOSING };
+
+/* Fields above the line never change after creation; below it they are the provider's, under its lock. */
+struct box {
+    char id[17];
+    char *user, *thread; /* thread NULL: none */
+    const struct backend_ops *ops;
+    struct backend *backend;
+    struct spec spec; /* deep copy in the box's arena */
+    struct arena *arena;
+    char **labels;    /* "K=V", NULL-terminated */
+    uint64_t created_ms, idle_timeout_ms;
+    atomic_uint refs;
+    /* ---- */
+    _Atomic uint64_t last_used_ms;
+    enum box_state state;
+    struct wire *wire;
+    int pidfd;
+    char died[128]; /* why the wire ended, when it did */
+};
+
+const char *box_state_name(enum box_state state);
+const char *box_workspace(const struct box *box);
+int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
+
+/* ---- commands ---- */
+
+struct exec_request {
+    const char *command;      /* given to the box's shell; or */
+    const char *const *argv;  /* NULL-terminated, no shell */
+    const char *const *env;   /* "K=V", NULL-terminated, may be NULL */
+    const char *cwd;          /* NULL: the workspace */
+    const char *shell;        /* NULL: the box's */
+    bool root;
+    bool pty;
+    unsigned cols, rows;
+    uint64_t timeout_ms;      /* 0: none (background only) */
+    const void *input;        /* stdin; NULL: /dev/null */
+    size_t input_len;
+};
+
+struct exec_result {
+    bool exited;         /* exit_code counts; else killed by signal */
+    int exit_code, signal;
+    bool timed_out, oom_killed;
+    uint64_t stdout_bytes, stderr_bytes, duration_ms;
+};
+
+struct exec_sink { /* called in order on the caller's thread; a negative return cancels the command and is returned */
+    int (*started)(void *user, uint64_t pid);                                      /* may be NULL */
+    int (*output)(void *user, int stream, const uint8_t *data, size_t len);        /* STREAM_STDOUT / STREAM_STDERR */
+    void *user;
+};
+
+/* Foreground: returns when the command and all it left behind ended. */
+int box_exec(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
+             struct exec_result *ret_result, struct err *err);
+
+struct process {
+    uint64_t pid, started_ms;
+    bool running;
+    struct exec_result result;
+    const char *command; /* valid during the callback */
+};
+
+int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret_pid, uint64_t *ret_started_ms,
+              struct err *err);
+/* pid 0: all. NOT_FOUND for an unknown pid. */
+int box_processes(struct box *box, uint64_t pid, void (*each)(void *user, const struct process *process), void *user,
+                  struct err *err);
+
+struct output_slice {
+    uint64_t first, next; /* oldest byte still held; where to go on */
+    bool running;
+};
+/* Appends at most out->max bytes; waits up to wait_ms for the first new one. */
+int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch,
+               struct buf *out, struct output_slice *ret_slice, struct err *err);
+int box_signal(struct box *box, uint64_t pid, int signal, struct err *err);
+int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, struct err *err);
+
+/* Feeding bytes in pieces: read_fn gives the next piece (0: end, negative: give up, the code is returned). */
+typedef ssize_t (*box_reader)(void *user, void *data, size_t size, struct err *err);
+int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_fn, void *user, int watch,
+              struct err *err);
+
+/* A terminal: the raw call, for the one caller that pumps both ways (PTY WebSocket, `cubby run -t`). */
+int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct call **ret_call, struct err *err);
+int exec_result_decode(const struct event *end, struct exec_result *ret_result, struct err *err);
+
+/* ---- files ---- */
+
+struct file_stat {
+    const char *name, *path;   /* valid during the callback or until the arena goes; bytes, maybe not UTF-8 */
+    enum file_type type;
+    uint64_t size, mtime_ns, inode;
+    uint32_t mode, uid, gid;   /* mode: permission bits */
+    const char *target;        /* of a link, else NULL */
+};
+
+/* The content: a descriptor at offset 0 when the box is on this machine (*ret_fd >= 0), else -1 and box_read_stream
+ * must be used. The descriptor is a regular file. */
+int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_stat *ret_stat, struct err *err);
+int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
+                    int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
+
+struct write_request {
+    const char *path;
+    uint32_t mode;           /* 0: 0644, or the old file's */
+    bool parents, append;
+    const char *if_match;    /* an ETag (file_etag), or NULL */
+    int64_t size;            /* of the content, -1 when unknown */
+    uint64_t max;            /* TOO_LARGE beyond */
+};
+int box_write(struct box *box, const struct write_request *request, box_reader read_fn, void *user, int watch,
+              bool *ret_created, struct file_stat *ret_stat, struct err *err);
+
+#define ETAG_BYTES 64
+const char *file_etag(const struct file_stat *stat, char text[ETAG_BYTES]); /* with its quotes */
+
+int box_stat(struct box *box, const char *path, struct arena *arena, struct file_stat *ret_stat, struct err *err);
+int box_list(struct box *box, const char *path, unsigned depth, uint64_t limit, int watch,
+             int (*each)(void *user, const struct file_stat *stat), void *user, bool *ret_truncated, struct err *err);
+int box_mkdir(struct box *box, const char *path, uint32_t mode, bool parents, struct err *err);
+int box_remove(struct box *box, const char *path, bool recursive, int watch, struct err *err);
+int box_move(struct box *box, const char *from, const char *to, bool overwrite, struct err *err);
+int box_glob(struct box *box, const char *pattern, const char *path, bool dirs, uint64_t limit, int watch,
+             int (*each)(void *user, const char *path, size_t len), void *user, bool *ret_truncated, struct err *err);
+
+struct grep_request {
+    const char *pattern, *path, *glob; /* glob may be NULL */
+    bool literal, ignore_case;
+    unsigned context;
+    uint64_t limit, timeout_ms;
+};
+struct grep_match {
+    const char *path;
+    uint64_t line;
+    const uint8_t *text;
+    size_t len;
+    const uint8_t *before, *after; /* context lines, newline-separated; NULL when none */
+    size_t before_len, after_len;
+};
+struct grep_result {
+    bool truncated, timed_out;
+    uint64_t files_searched;
+};
+int box_grep(struct box *box, const struct grep_request *request, int watch,
+             int (*each)(void *user, const struct grep_match *match), void *user, struct grep_result *ret_result,
+             struct err *err);
+int box_hash(struct box *box, const char *path, int watch, uint8_t ret_sha256[32], uint64_t *ret_size, struct err *err);
+int box_edit(struct box *box, const char *path, const char *old, size_t old_len, const char *new_text, size_t new_len,
+             bool all, uint64_t *ret_count, struct file_stat *ret_stat, struct err *err);
+/* Runs until the watch descriptor hangs up (returns 0) or the sink returns negative. idle: called every idle_ms. */
+int box_watch(struct box *box, const char *path, bool recursive, int watch, uint64_t idle_ms,
+              int (*each)(void *user, enum watch_event event, const char *path, const char *to),
+              int (*idle)(void *user), void *user, struct err *err);
+int box_tar_out(struct box *box, const char *path, int watch,
+                int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
+int box_tar_in(struct box *box, const char *path, box_reader read_fn, void *user, int watch, uint64_t *ret_files,
+               struct err *err);
+
+#endif

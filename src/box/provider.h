@@ -1,0 +1,36 @@
+/* The table of boxes: acquire, get, release, destroy. */
+#ifndef CUBBY_BOX_PROVIDER_H
+#define CUBBY_BOX_PROVIDER_H
+
+#include "box/box.h"
+#include "box/policy.h"
+
+struct provider;
+
+/* Opens the backends that this machine allows; adopts boxes that outlived an earlier daemon on env->state_dir and
+ * cleans what cannot be adopted. default_backend must be available, or it is an error. */
+int provider_new(const struct backend_env *env, const struct policy *policy, const char *default_backend,
+                 struct provider **ret_provider, struct err *err);
+void provider_free(struct provider *provider, bool end_boxes);
+
+/* Finds the box of (user, thread) or makes one; with no thread always makes one. The caller gets a reference. */
+int provider_acquire(struct provider *provider, const struct box_request *request, struct box **ret_box,
+                     bool *ret_created, struct err *err);
+/* NOT_FOUND for unknown, GONE for one whose runner died (with the reason). user NULL: any owner; else somebody else's
+ * answers as unknown. Touches last_used. The caller gets a reference. */
+int provider_get(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
+void provider_put(struct provider *provider, struct box *box); /* gives a reference back; NULL is fine */
+int provider_release(struct provider *provider, struct box *box, struct err *err); /* to the warm shelf */
+int provider_destroy(struct provider *provider, const char *user, const char *id, struct err *err);
+
+/* Calls each with a reference held, without the table's lock. */
+int provider_each(struct provider *provider, int (*each)(void *user, struct box *box), void *user);
+
+struct provider_counts {
+    unsigned by_backend_state[8][5]; /* backend_table index, box_state */
+};
+void provider_count(struct provider *provider, struct provider_counts *ret_counts);
+/* For /v1/info: a row a backend. */
+void provider_info(struct provider *provider, struct json *json);
+
+#endif

@@ -1,0 +1,134 @@
+/* An HTTP/1.1 server: one thread per active request, idle connections parked in one epoll. Knows no box.
+ *
+ * A handler runs on its own thread from top to bottom: it pulls the body, pushes the answer, and may block.
+ * Every request ends in exactly one answer; a handler that returns without one is answered 500 by the server.
+ * Time and size limits are the server's: a slow sender, a slow reader, a huge head never hold more than one thread for
+ * longer than the limits say. */
+#ifndef CUBBY_HTTP_SERVER_H
+#define CUBBY_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+
+struct http_server;
+struct http_request;
+struct ws;
+
+/* ---- routes ---- */
+
+#define ROUTE_QUICK 0x1u /* never waits for anything but the client: may run on a thread that nobody relieves */
+
+struct route {
+    const char *method;  /* "GET" */
+    const char *pattern; /* "/v1/boxes/{id}/processes/{pid}": {x} takes one whole segment; literal segments win over {x} */
+    void (*handle)(struct http_request *request);
+    unsigned flags;
+    const char *name;    /* "box_exec": for metrics and the log */
+    const char *summary; /* one sentence, for --routes and OpenAPI */
+    const void *extra;   /* the front's own (e.g. OpenAPI fragment) */
+};
+
+struct http_config {
+    const struct route *routes; /* ends with method NULL; checked for duplicates at start */
+    void *context;              /* http_context(request) */
+    unsigned head_timeout_ms;   /* 10000: from the first byte of a head to its end */
+    unsigned body_timeout_ms;   /* 30000: longest silence inside a body */
+    unsigned write_timeout_ms;  /* 60000: longest time a client may read nothing */
+    unsigned idle_timeout_ms;   /* 75000 */
+    unsigned max_connections;   /* 12000; beyond: 503 and close */
+    unsigned max_threads;       /* 4096; beyond: requests wait, then 503 */
+    const char *tls_cert, *tls_key; /* PEM; NULL: plain */
+    bool check_host;            /* refuse foreign Host and Origin (403): only loopback names, the listen address, and
+                                   allowed_hosts (NULL-terminated, may be NULL) */
+    const char *const *allowed_hosts;
+    /* Called before the handler, after routing. Negative: the request is answered with err. May be NULL. */
+    int (*admit)(struct http_request *request, struct err *err);
+    /* Called once per finished request (for the log and metrics). May be NULL. */
+    void (*finished)(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);
+};
+
+/* listen: "HOST:PORT" ("127.0.0.1:0" picks a port), "[::1]:PORT", or "unix:PATH" (a stale socket is replaced, mode
+ * 0600). Several by ','. */
+int http_server_new(const char *listen, const struct http_config *config, struct http_server **ret_server,
+                    struct err *err);
+const char *http_server_address(const struct http_server *server); /* "127.0.0.1:7070", the first */
+int http_server_run(struct http_server *server);   /* serves until http_server_stop; returns when drained */
+/* From any thread or a signal watcher: no new requests, finish what runs (at most drain_ms), close. */
+void http_server_stop(struct http_server *server, unsigned drain_ms);
+bool http_server_stopping(const struct http_server *server); /* long handlers (streams) should end */
+void http_server_free(struct http_server *server);
+struct http_counts {
+    unsigned connections, parked, threads;
+    uint64_t requests;
+};
+void http_server_count(struct http_server *server, struct http_counts *ret_counts);
+
+/* ---- the request ---- */
+
+void *http_context(const struct http_request *request);
+const struct route *http_route(const struct http_request *request); /* NULL: none matched */
+struct arena *http_arena(struct http_request *request); /* freed when the request ends */
+const char *http_method(const struct http_request *request);
+const char *http_path(const struct http_request *request); /* decoded; for the log */
+/* A path parameter, percent-decoded (an encoded slash or NUL: 400 before the handler). NULL: not in the pattern. */
+const char *http_param(const struct http_request *request, const char *name);
+/* A query parameter, decoded; *ret_len may be NULL. NULL when absent. A name given twice is 400 before the handler. */
+const char *http_query(const struct http_request *request, const char *name, size_t *ret_len);
+/* Names of query parameters, for refusing unknown ones: i from 0; NULL at the end. */
+const char *http_query_name(const struct http_request *request, size_t i);
+const char *http_header(const struct http_request *request, const char *lower_case_name); /* NULL when absent */
+const char *http_request_id(const struct http_request *request);
+int http_fd(const struct http_request *request); /* the client's socket: watch it for POLLRDHUP */
+struct http_peer {
+    bool unix_socket, loopback;
+    uid_t uid; /* unix socket: SO_PEERCRED; else (uid_t)-1 */
+};
+void http_peer(const struct http_request *request, struct http_peer *ret_peer);
+void *http_user_data(const struct http_request *request); /* set by admit, e.g. who asks */
+void http_set_user_data(struct http_request *request, void *data);
+
+/* ---- the body ---- */
+
+int64_t http_body_length(const struct http_request *request); /* -1: chunked; 0: none */
+/* The next bytes; 0 at the end; -ERR_TIMEOUT, -ERR_INVALID (bad chunk), -ERR_GONE. Sends 100-continue when wanted. */
+ssize_t http_body_read(struct http_request *request, void *data, size_t len, struct err *err);
+/* All of it with a NUL behind, in the request's arena; TOO_LARGE above max (before reading where the length tells). */
+int http_body_all(struct http_request *request, size_t max, char **ret_data, size_t *ret_len, struct err *err);
+/* For splicing large uploads: moves up to len bytes of the body into fd without copying where it can. Same returns. */
+ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struct err *err);
+
+/* ---- the answer ---- */
+
+void http_reply_header(struct http_request *request, const char *name, const char *value); /* before begin; CR/LF: asserted */
+int http_reply(struct http_request *request, int status, const char *type, const void *data, size_t len);
+int http_reply_error(struct http_request *request, const struct err *err); /* the error object of api.md */
+/* length -1: chunked (close-delimited for HTTP/1.0). HEAD sends no body whatever is written. */
+int http_reply_begin(struct http_request *request, int status, const char *type, int64_t length);
+int http_reply_write(struct http_request *request, const void *data, size_t len); /* -ERR_GONE / -ERR_TIMEOUT */
+int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint64_t len); /* sendfile; after begin */
+/* Small file in one go: head and content of fd in one segment where it fits; used for whole answers 200/206. */
+int http_reply_end(struct http_request *request);
+int http_reply_events(struct http_request *request); /* begins a text/event-stream */
+int http_reply_event(struct http_request *request, const char *event, const void *data, size_t len); /* one write */
+bool http_replied(const struct http_request *request);
+/* After a failure in mid-stream: the connection is reset so that the client cannot take a part for the whole. */
+void http_reply_abort(struct http_request *request);
+
+/* ---- WebSocket (ws.c, libwslay) ---- */
+
+/* Answers the upgrade (400 when it is not one). max: largest message. */
+int ws_accept(struct http_request *request, size_t max_message, struct ws **ret_ws, struct err *err);
+enum ws_kind { WS_TEXT, WS_BINARY, WS_CLOSE };
+/* 1 and a message (pings are answered inside), 0 when none is whole yet (wait on http_fd for POLLIN), negative: gone.
+ * data is valid until the next ws call. */
+int ws_recv(struct ws *ws, enum ws_kind *ret_kind, const uint8_t **ret_data, size_t *ret_len, struct err *err);
+int ws_send(struct ws *ws, enum ws_kind kind, const void *data, size_t len, struct err *err); /* blocks, write limits */
+int ws_ping(struct ws *ws, struct err *err);
+void ws_close(struct ws *ws, unsigned code, const char *reason); /* close handshake, bounded; frees */
+
+#endif

@@ -1,0 +1,136 @@
+/* The runner: one single-threaded loop inside a box. This header is what its rooms share: configuration, calls being
+ * served, the table of ops, workers.
+ *
+ * Rules of the loop:
+ * 1. PID 1 never blocks and never does long work: that is a worker's (a forked process with the agent's rights).
+ * 2. PID 1 never bails out after start: its death ends the box. Errors of one call end that call.
+ * 3. Everything that can be waited for is a `struct source` in the one epoll.
+ * 4. Calls belong to a wire; when the wire goes, its foreground calls are cancelled, background processes live on. */
+#ifndef CUBBY_RUNNER_RUNNER_H
+#define CUBBY_RUNNER_RUNNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "wire/frame.h"
+
+/* What enter (jail) or main (local) hands to init_main. All descriptors are close-on-exec. */
+struct runner_config {
+    int wire_fd;             /* first wire, connected; -1: none */
+    int listen_fd;           /* further wires; -1: none */
+    int root_fd;             /* O_PATH of the box's root; file ops resolve below it */
+    int cgroup_fd;           /* directory of the box's cgroup v2, where it may make leaves; -1: none (keeper mode) */
+    int oom_fd;              /* file that tells oom kills of the box (memory.events or memory.oom_control); -1: none */
+    bool jail;               /* PID 1 of its own namespaces; else `local` */
+    bool can_root;           /* uid 0 is mapped: user "root" can be asked for */
+    uid_t agent_uid;         /* ids as seen by the runner */
+    gid_t agent_gid;
+    const char *workspace;   /* "/workspace" */
+    const char *shell;       /* absolute path */
+    const char *const *env;  /* base environment of commands, NULL-terminated */
+    const char *const *maps; /* local: "VIRTUAL=REAL[:ro]", longest first, NULL-terminated; NULL in a jail */
+    int landlock_fd;         /* ruleset for commands; -1: none */
+};
+
+/* init.c: becomes PID 1 / the runner: signals blocked first, then the loop. Never returns. */
+_Noreturn void init_main(const struct runner_config *config);
+/* enter.c: stage one of a jail. Reads the plan from a memfd, makes the jail, ends in init_main. */
+_Noreturn void enter_main(int plan_fd);
+/* confine.c: in the child, as its last act before exec (or before a worker's work): ids, capabilities, no_new_privs,
+ * Landlock, seccomp. worker: seccomp and Landlock stay off, the rights on files are the agent's. */
+enum confine_for { CONFINE_AGENT, CONFINE_ROOT, CONFINE_WORKER };
+int confine(const struct runner_config *config, enum confine_for who, struct err *err);
+
+/* ---- the loop (init.c) ---- */
+
+struct source { /* embed in what owns the descriptor */
+    int fd;
+    uint32_t events; /* EPOLLIN ...; 0: not watched now */
+    void (*ready)(struct source *source, uint32_t events);
+};
+struct timer { /* embed; at_ms 0: not armed */
+    uint64_t at_ms;
+    void (*fire)(struct timer *timer);
+    struct timer *next;
+};
+struct runner;
+void source_set(struct runner *runner, struct source *source, uint32_t events); /* adds, changes or removes */
+void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms);     /* 0 disarms */
+
+struct runner {
+    const struct runner_config *config;
+    int epoll_fd;
+    struct timer *timers;
+    struct rwire *wires;
+    struct process_table *processes;
+};
+
+/* ---- calls (serve.c) ---- */
+
+struct rcall {
+    struct runner *runner;
+    struct rwire *wire;
+    uint32_t id;
+    const struct op_def *def;
+    uint32_t credit_out;      /* bytes of DATA and ITEM payload we may still send */
+    uint32_t credit_in;       /* bytes of DATA the daemon may still send: more ends the wire */
+    bool input_eof;           /* EOF came */
+    void *state;              /* the op's */
+    void (*writable)(struct rcall *call); /* called when credit or socket room came back; NULL: none wanted */
+    struct rcall *next;
+};
+
+/* Answers. After reply_end or reply_fail the rcall is freed: do not touch it again. */
+bool reply_room(struct rcall *call);                                    /* socket buffer not full: may send DATA/ITEM */
+void reply_stat(struct rcall *call, const struct buf *fields, int pass_fd); /* pass_fd -1: none; not closed here */
+size_t reply_data(struct rcall *call, uint8_t stream, const void *data, size_t len); /* sent now, within credit */
+void reply_end(struct rcall *call, const struct buf *fields);           /* fields may be NULL */
+void reply_fail(struct rcall *call, const struct err *err);
+void reply_credit(struct rcall *call, uint32_t bytes);                  /* input consumed: let more come */
+
+/* ---- the table of ops (ops.c, one row each, in op_*.c) ---- */
+
+struct worker;
+struct op_def {
+    enum op op;
+    /* Exactly one of begin and work.
+     * begin: on the loop. Must end in reply_end / reply_fail now or later; a negative return is answered with FAIL. */
+    int (*begin)(struct rcall *call, const struct fields *args, struct err *err);
+    int (*input)(struct rcall *call, const uint8_t *data, size_t len, struct err *err); /* each DATA; NULL: none taken */
+    int (*finish)(struct rcall *call, struct err *err);                                  /* EOF */
+    void (*cancel)(struct rcall *call); /* CANCEL, or the wire is gone: release state. Then serve answers FAIL itself
+                                           unless the op has called reply_* */
+    /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from worker_read. */
+    int (*work)(struct worker *worker, const struct fields *args, struct err *err);
+};
+extern const struct op_def op_table[]; /* ends with op 0 */
+const struct op_def *op_find(unsigned op);
+
+/* ---- workers (worker.c): inside the worker process ---- */
+struct worker {
+    const struct runner_config *config;
+    int root_fd;
+    int out_fd, in_fd;
+    struct buf out;       /* frame being filled */
+    size_t item_frame;    /* begin of the open ITEM frame, SIZE_MAX: none */
+};
+struct buf *worker_item(struct worker *worker);      /* begin one record: put fields into it */
+int worker_item_end(struct worker *worker, struct err *err); /* flushes when the frame is nearly full */
+int worker_stat(struct worker *worker, const struct buf *fields, struct err *err);
+int worker_data(struct worker *worker, const void *data, size_t len, struct err *err);
+ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *err); /* input; 0 at its end */
+void worker_end(struct worker *worker, const struct buf *fields);
+/* init side, used by serve when op_def.work is set */
+int worker_start(struct rcall *call, const struct op_def *def, const struct buf *payload, struct err *err);
+
+/* Paths of calls: joins with the workspace, maps virtual to real for `local`, checks. Returns the path to open below
+ * root_fd in out (LIMIT_PATH_BYTES + 1). for_write: a read-only mapping is DENIED "read-only file system". */
+int runner_path(const struct runner_config *config, const char *path, bool for_write, char *out, struct err *err);
+void runner_put_file(struct buf *out, int dirfd, const char *name, const struct stat *status); /* {file} fields */
+
+#endif

@@ -1,0 +1,199 @@
+/* Encoding and checking of frames and fields. Called by both ends of a wire. Not to break: any bytes may come in, and
+ * nothing here reads past them, allocates by them, or trusts them. */
+#include "wire/frame.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+static void frame_put_head(struct buf *out, uint8_t type, uint32_t call, uint8_t flags, uint32_t len) {
+    buf_u32(out, len);
+    buf_u32(out, call);
+    buf_byte(out, type);
+    buf_byte(out, flags);
+    buf_u16(out, 0);
+}
+
+void frame_put(struct buf *out, uint8_t type, uint32_t call, uint8_t flags, const void *payload, size_t len) {
+    assert(len <= LIMIT_FRAME_PAYLOAD_BYTES);
+    frame_put_head(out, type, call, flags, (uint32_t)len);
+    buf_put(out, payload, len);
+}
+
+size_t frame_begin(struct buf *out, uint8_t type, uint32_t call, uint8_t flags) {
+    size_t begin = out->len;
+    frame_put_head(out, type, call, flags, 0);
+    return begin;
+}
+
+static void patch_u32(struct buf *out, size_t at, size_t value) {
+    if (out->failed)
+        return;
+    for (int i = 0; i < 4; i++)
+        out->data[at + (size_t)i] = (uint8_t)(value >> (8 * i));
+}
+
+void frame_end(struct buf *out, size_t begin) {
+    size_t len = out->len - begin - FRAME_HEAD_BYTES;
+    assert(out->failed || len <= LIMIT_FRAME_PAYLOAD_BYTES);
+    patch_u32(out, begin, len);
+}
+
+static const char *const frame_names[] = {
+#define X(name, number, side) [number] = #name,
+    FRAME_LIST(X)
+#undef X
+};
+
+const char *frame_name(uint8_t type) {
+    return type < sizeof frame_names / sizeof *frame_names ? frame_names[type] : NULL;
+}
+
+const char *op_name(unsigned op) {
+    static const char *const names[] = {
+        [OP_PING] = "ping",     [OP_EXEC] = "exec",     [OP_PS] = "ps",         [OP_OUTPUT] = "output",
+        [OP_INPUT] = "input",   [OP_SIGNAL] = "signal", [OP_RESIZE] = "resize", [OP_ATTACH] = "attach",
+        [OP_READ] = "read",     [OP_WRITE] = "write",   [OP_STAT] = "stat",     [OP_LIST] = "list",
+        [OP_MKDIR] = "mkdir",   [OP_REMOVE] = "remove", [OP_MOVE] = "move",     [OP_GLOB] = "glob",
+        [OP_GREP] = "grep",     [OP_HASH] = "hash",     [OP_WATCH] = "watch",   [OP_TAR_OUT] = "tar-out",
+        [OP_TAR_IN] = "tar-in", [OP_EDIT] = "edit",
+    };
+    return op < sizeof names / sizeof *names ? names[op] : NULL;
+}
+
+int frame_parse(const uint8_t *data, size_t len, struct frame *ret_frame, struct err *err) {
+    if (len < FRAME_HEAD_BYTES)
+        return 0;
+    struct view head = view_of(data, FRAME_HEAD_BYTES);
+    uint32_t payload = view_u32(&head), call = view_u32(&head);
+    uint8_t type = view_u8(&head), flags = view_u8(&head);
+    if (payload > LIMIT_FRAME_PAYLOAD_BYTES)
+        return err_set(err, ERR_PROTOCOL, "a frame of %u bytes, the limit is %u", payload, LIMIT_FRAME_PAYLOAD_BYTES);
+    if (!frame_name(type) || view_u16(&head) != 0)
+        return err_set(err, ERR_PROTOCOL, "a frame of unknown type %u or with reserved bits", type);
+    if (len - FRAME_HEAD_BYTES < payload)
+        return 0;
+    *ret_frame = (struct frame){
+        .call = call, .type = type, .flags = flags, .payload = data + FRAME_HEAD_BYTES, .len = payload};
+    return 1;
+}
+
+void field_bytes(struct buf *out, enum field_id id, const void *data, size_t len) {
+    buf_byte(out, (uint8_t)id);
+    buf_u32(out, (uint32_t)len);
+    buf_put(out, data, len);
+}
+
+void field_text(struct buf *out, enum field_id id, const char *text) {
+    field_bytes(out, id, text, strlen(text));
+}
+
+void field_number(struct buf *out, enum field_id id, uint64_t value) {
+    uint8_t *at = buf_reserve(out, 13);
+    if (!at)
+        return;
+    at[0] = (uint8_t)id;
+    at[1] = 8;
+    at[2] = at[3] = at[4] = 0;
+    for (int i = 0; i < 8; i++)
+        at[5 + i] = (uint8_t)(value >> (8 * i));
+    out->len += 13;
+}
+
+char field_kind(uint8_t id) {
+    static const char kinds[64] = {
+#define X(name, number, kind) [number] = #kind[0],
+        FIELD_LIST(X)
+#undef X
+    };
+    return id < sizeof kinds ? kinds[id] : 0;
+}
+
+int field_next(struct view *view, struct field *ret_field, struct err *err) {
+    if (view->len == 0 && !view->bad)
+        return 0;
+    struct field field = {.id = view_u8(view)};
+    field.len = view_u32(view);
+    field.data = view_take(view, field.len);
+    if (view->bad)
+        return err_set(err, ERR_PROTOCOL, "a field is cut off");
+    char kind = field_kind(field.id);
+    if (!kind)
+        return err_set(err, ERR_PROTOCOL, "unknown field %u", field.id);
+    if (kind == 'N') {
+        if (field.len != 8)
+            return err_set(err, ERR_PROTOCOL, "field %u is a number of %zu bytes", field.id, field.len);
+        struct view number = view_of(field.data, 8);
+        field.number = view_u64(&number);
+    } else if (kind != 'B' && field.len && memchr(field.data, 0, field.len)) {
+        return err_set(err, ERR_PROTOCOL, "field %u holds a NUL byte", field.id);
+    }
+    *ret_field = field;
+    return 1;
+}
+
+size_t item_begin(struct buf *out) {
+    size_t begin = out->len;
+    buf_u32(out, 0);
+    return begin;
+}
+
+void item_end(struct buf *out, size_t begin) {
+    patch_u32(out, begin, out->len - begin - 4);
+}
+
+int item_next(struct view *view, struct view *ret_fields, struct err *err) {
+    if (view->len == 0 && !view->bad)
+        return 0;
+    size_t len = view_u32(view);
+    const uint8_t *data = view_take(view, len);
+    if (view->bad)
+        return err_set(err, ERR_PROTOCOL, "a record is cut off");
+    *ret_fields = view_of(data, len);
+    return 1;
+}
+
+/* Counts the repeated fields first, so that the vectors are allocated once and within limits. */
+static int fields_count(struct view view, struct fields *fields, struct err *err) {
+    struct field field;
+    int r;
+    while ((r = field_next(&view, &field, err)) > 0) {
+        fields->argc += field.id == FIELD_ARGV;
+        fields->env_count += field.id == FIELD_ENV;
+    }
+    if (r < 0)
+        return r;
+    if (fields->argc > LIMIT_ARGV_COUNT || fields->env_count > LIMIT_ENV_COUNT)
+        return err_set(err, ERR_PROTOCOL, "more than %u arguments or %u variables", LIMIT_ARGV_COUNT, LIMIT_ENV_COUNT);
+    return 0;
+}
+
+int fields_parse(struct view view, struct arena *arena, struct fields *ret_fields, struct err *err) {
+    struct fields *fields = ret_fields;
+    memset(fields, 0, sizeof *fields);
+    int r = fields_count(view, fields, err);
+    if (r < 0)
+        return r;
+    fields->argv = arena_alloc(arena, (fields->argc + 1) * sizeof *fields->argv);
+    fields->env = arena_alloc(arena, (fields->env_count + 1) * sizeof *fields->env);
+    size_t argc = 0, env_count = 0;
+    struct field field;
+    while ((r = field_next(&view, &field, err)) > 0) {
+        const char *copy = field_kind(field.id) == 'N' ? NULL : arena_copy(arena, field.data, field.len);
+        if (field.id == FIELD_ARGV) {
+            fields->argv[argc++] = copy;
+        } else if (field.id == FIELD_ENV) {
+            fields->env[env_count++] = copy;
+        } else if (fields->has[field.id]) {
+            return err_set(err, ERR_PROTOCOL, "field %u came twice", field.id);
+        } else {
+            fields->number[field.id] = field.number;
+            fields->text[field.id] = copy;
+            fields->len[field.id] = field.len;
+        }
+        fields->has[field.id] = true;
+    }
+    return r;
+}

@@ -1,0 +1,41 @@
+/* What a box should be. Made by box/policy from a request, given to a backend; nothing in it has been trusted before
+ * policy checked it. Plain data: strings belong to whoever filled it (an arena). */
+#ifndef CUBBY_WIRE_SPEC_H
+#define CUBBY_WIRE_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum network { NETWORK_NONE, NETWORK_OPEN };
+
+struct mount {
+    const char *source; /* host path, allowed by policy */
+    const char *target; /* absolute path in the box */
+    bool read_only;
+};
+
+struct limits { /* 0: not limited */
+    uint64_t memory_mb;
+    double cpus;
+    uint64_t pids;
+    uint64_t disk_mb;
+};
+
+struct spec {
+    char id[17];
+    const char *user, *thread;   /* thread may be NULL */
+    const char *template_name;   /* "host", or one imported with `cubby template` */
+    const char *shell;           /* NULL: /bin/bash where there is one, else /bin/sh */
+    const char **env;            /* "K=V", NULL-terminated */
+    size_t env_count;
+    const struct mount *mounts;
+    size_t mount_count;
+    struct limits limits;
+    enum network network;
+    bool one_shot;               /* `cubby run`: no adoption, files go with the box */
+};
+
+#define WORKSPACE_PATH "/workspace"
+
+#endif

@@ -1,0 +1,76 @@
+/* The daemon's end of a wire, and calls on it.
+ *
+ * A wire has no thread. Whoever waits in call_next either leads (reads the socket, sorts frames to their calls) or
+ * follows (waits on its thread's eventfd); a leader that has its answer wakes one follower to lead. So an idle box
+ * costs no thread and an answer costs no hand-over.
+ * Anything a runner may not send (foreign or ended call, no credit, wrong order, bad descriptor) ends the wire:
+ * every open call fails with PROTOCOL or GONE, nothing else is touched. */
+#ifndef CUBBY_WIRE_WIRE_H
+#define CUBBY_WIRE_WIRE_H
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "wire/proto.h"
+
+struct wire;
+struct call;
+
+/* Takes over a connected stream socket (closed on failure too) and exchanges HELLO; waits at most timeout_ms.
+ * local: descriptors may be passed on it. */
+int wire_new(int fd, bool local, unsigned timeout_ms, struct wire **ret_wire, struct err *err);
+struct wire *wire_ref(struct wire *wire);
+void wire_unref(struct wire *wire);                     /* NULL is fine; the last one closes */
+void wire_kill(struct wire *wire, const char *reason);  /* fails every call with GONE: reason; idempotent */
+bool wire_alive(struct wire *wire);                     /* also notices a hang-up nobody has read yet */
+int wire_root(const struct wire *wire);                 /* the box's root (O_PATH), or -1; the wire's, do not close */
+uint64_t wire_features(const struct wire *wire);
+const char *wire_workspace(const struct wire *wire);    /* as HELLO said; "/workspace" in a jail */
+unsigned wire_calls(struct wire *wire);                 /* open now */
+
+/* While waiting for the runner: another descriptor to look at. fd -1: none. events POLLRDHUP for "client hung up",
+ * POLLIN|POLLRDHUP for a terminal. deadline_ms: clock_ms() at which call_next gives up (0: never). */
+struct call_wait {
+    int fd;
+    short events;
+    uint64_t deadline_ms;
+};
+
+enum event_kind {
+    EVENT_STAT,   /* data: fields; fd: descriptor or -1, now the caller's to close */
+    EVENT_DATA,   /* data: bytes; stream */
+    EVENT_ITEM,   /* data: records (item_next) */
+    EVENT_END,    /* data: fields; the last event */
+    EVENT_INPUT,  /* the runner granted input credit after call_send took less than asked */
+    EVENT_READY,  /* call_wait.fd has what was waited for; revents says what */
+};
+
+struct event {
+    enum event_kind kind;
+    uint8_t stream;
+    short revents;
+    int fd;
+    const uint8_t *data; /* valid until the next call_* on this call */
+    size_t len;
+};
+
+/* args: fields of the op without OP itself. input/input_len: sent together with the CALL, at most one frame's payload
+ * and credit; eof: and the input is complete. BUSY beyond LIMIT_CALLS_PER_WIRE. */
+int call_open(struct wire *wire, enum op op, const struct buf *args, const void *input, size_t input_len, bool eof,
+              struct call **ret_call, struct err *err);
+/* The next event. 0 and *ret_event; the runner's FAIL comes back as -its code and its sentence; -ERR_TIMEOUT at the
+ * deadline (the call lives on); -ERR_GONE / -ERR_PROTOCOL when the wire died. Consuming returns credit. */
+int call_next(struct call *call, const struct call_wait *wait, struct event *ret_event, struct err *err);
+/* Input: how many bytes were taken now (0: no credit, EVENT_INPUT will come), or a negative code. */
+ssize_t call_send(struct call *call, const void *data, size_t len, struct err *err);
+int call_send_eof(struct call *call, struct err *err);
+/* Ends a call early without freeing it: the runner is asked to stop; go on with call_next until END or an error. */
+void call_cancel(struct call *call);
+void call_close(struct call *call); /* frees; cancels first when not ended. NULL is fine */
+
+#endif
