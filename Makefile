@@ -15,7 +15,7 @@ endif
 BASE_FLAGS := -std=gnu11 -D_GNU_SOURCE -DCUBBY_VERSION='"$(VERSION)"' -Isrc -I$(BUILD)/gen -MMD -MP $(WARN)
 HARDEN := -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE -fno-strict-aliasing -fstack-clash-protection -fcf-protection
 LINK_HARDEN := -pie -Wl,-z,relro,-z,now,-z,noexecstack
-CFLAGS_HOST := $(BASE_FLAGS) $(HARDEN) -pthread
+CFLAGS_HOST = $(BASE_FLAGS) $(HARDEN) -isystem /usr/share/include/llhttp -pthread
 # The runner: static musl, small. Its libraries are Debian's glibc archives; src/runner/shim.c has what they miss.
 MUSL_CC := musl-gcc
 CFLAGS_RUNNER := $(BASE_FLAGS) -Os -g -fstack-protector-strong -fno-strict-aliasing -ffunction-sections -fdata-sections -isystem $(BUILD)/musl
@@ -63,7 +63,7 @@ $(BUILD)/runner/%.o: src/%.c | $(BUILD)/musl/.made $(BUILD)/gen/.made
 # llhttp comes as C sources in a Debian package (node-llhttp); its header lies beside Node's.
 $(BUILD)/llhttp/%.o: /usr/share/llhttp/%.c
 	@mkdir -p $(@D)
-	$(CC) $(HARDEN) -w -I/usr/include/llhttp -I/usr/share/llhttp -I/usr/include/node -c -o $@ $<
+	$(CC) $(HARDEN) -w -I/usr/share/include/llhttp -c -o $@ $<
 
 # musl has no kernel headers of its own, and must not see glibc's: link in just what the runner uses.
 $(BUILD)/musl/.made:
@@ -82,6 +82,8 @@ clean: ## remove what was built
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+-include src/runner/runner.mk test/test.mk
 
 .PHONY: all clean help
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

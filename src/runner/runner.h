@@ -128,9 +128,19 @@ void worker_end(struct worker *worker, const struct buf *fields);
 /* init side, used by serve when op_def.work is set */
 int worker_start(struct rcall *call, const struct op_def *def, const struct buf *payload, struct err *err);
 
-/* Paths of calls: joins with the workspace, maps virtual to real for `local`, checks. Returns the path to open below
- * root_fd in out (LIMIT_PATH_BYTES + 1). for_write: a read-only mapping is DENIED "read-only file system". */
-int runner_path(const struct runner_config *config, const char *path, bool for_write, char *out, struct err *err);
+/* Paths of calls (maps.c): joined with the workspace and checked. *ret_root and out (LIMIT_PATH_BYTES + 1) are what to
+ * hand to path_open: in a jail root_fd and the absolute path; in `local` the longest mapping that holds the path, so
+ * that nothing resolves out of it. for_write: a read-only mapping is DENIED "read-only file system". *ret_root is not
+ * the caller's to close. Results name files by the path the client gave, extended by names found below it. */
+int runner_path(const struct runner_config *config, const char *path, bool for_write, int *ret_root, char *out,
+                struct err *err);
+/* `local` only (config->maps): virtual paths in a command line made real, real paths in output made virtual. */
+char *maps_command(const struct runner_config *config, const char *command); /* malloc */
+struct mask; /* a stream being masked: holds back the bytes that might begin a real path */
+struct mask *mask_new(const struct runner_config *config);                    /* NULL when there are no maps */
+void mask_put(struct mask *mask, const uint8_t *data, size_t len, struct buf *out);
+void mask_flush(struct mask *mask, struct buf *out);                          /* at the end of the stream */
+void mask_free(struct mask *mask);
 void runner_put_file(struct buf *out, int dirfd, const char *name, const struct stat *status); /* {file} fields */
 
 #endif
