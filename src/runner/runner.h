@@ -33,7 +33,7 @@ struct runner_config {
     const char *workspace;   /* "/workspace" */
     const char *shell;       /* absolute path */
     const char *const *env;  /* base environment of commands, NULL-terminated */
-    const char *const *maps; /* local: "VIRTUAL=REAL[:ro]", longest first, NULL-terminated; NULL in a jail */
+    struct maps *maps;       /* local: from maps_new; NULL in a jail */
     int landlock_fd;         /* ruleset for commands; -1: none */
 };
 
@@ -134,7 +134,9 @@ int worker_start(struct rcall *call, const struct op_def *def, const struct buf 
  * the caller's to close. Results name files by the path the client gave, extended by names found below it. */
 int runner_path(const struct runner_config *config, const char *path, bool for_write, int *ret_root, char *out,
                 struct err *err);
-/* `local` only (config->maps): virtual paths in a command line made real, real paths in output made virtual. */
+/* rows: "VIRTUAL=REAL[:ro]", NULL-terminated; REAL must exist. Opens each. */
+int maps_new(const char *const *rows, struct maps **ret_maps, struct err *err);
+/* `local` only (config->maps; a copy otherwise): virtual paths in a command line made real, real paths in output made virtual. */
 char *maps_command(const struct runner_config *config, const char *command); /* malloc */
 struct mask; /* a stream being masked: holds back the bytes that might begin a real path */
 struct mask *mask_new(const struct runner_config *config);                    /* NULL when there are no maps */

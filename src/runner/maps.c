@@ -1,0 +1,280 @@
+/* Virtual paths of the `local` backend: where a client's path lies, and what text shows of it. In a jail paths are real
+ * and only runner_path is used, to join and check. Called by every op that takes a path and by exec.
+ * Not to break: a path is mapped only at a segment's end (/mnt/skills-x is not /mnt/skills), the longest mapping wins,
+ * and what is opened is resolved below that mapping's own descriptor. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/path.h"
+#include "runner/runner.h"
+
+enum { MAPS_MAX = 64 };
+
+struct map {
+    char *virtual_path, *real_path;
+    char *resolved; /* real_path without links, when it differs: masked too */
+    int fd;
+    bool read_only;
+};
+
+struct maps {
+    struct map rows[MAPS_MAX]; /* longest virtual path first */
+    size_t count;
+};
+
+struct mask {
+    const struct maps *maps;
+    struct buf held; /* the end of what came, while it may be the beginning of a real path */
+};
+
+/* ---- the table ---- */
+
+static char *copy_text(const char *text, size_t len) {
+    char *copy = strndup(text, len);
+    if (!copy)
+        abort();
+    while (len > 1 && copy[len - 1] == '/')
+        copy[--len] = 0;
+    return copy;
+}
+
+/* Real paths are put into command lines as they are: nothing a shell would take apart may be in them. */
+static bool plain_path(const char *path) {
+    for (; *path; path++)
+        if (!isalnum((unsigned char)*path) && !strchr("_./+@:,=-", *path))
+            return false;
+    return true;
+}
+
+static int map_parse(const char *row, struct map *ret_map, struct err *err) {
+    const char *equals = strchr(row, '=');
+    if (!equals || row[0] != '/' || equals[1] != '/')
+        return err_set(err, ERR_INVALID, "mapping '%s' is not VIRTUAL=REAL[:ro] with absolute paths", row);
+    size_t len = strlen(equals + 1);
+    bool read_only = len > 3 && strcmp(equals + 1 + len - 3, ":ro") == 0;
+    struct map map = {.virtual_path = copy_text(row, (size_t)(equals - row)),
+                      .real_path = copy_text(equals + 1, read_only ? len - 3 : len),
+                      .read_only = read_only};
+    map.fd = open(map.real_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char resolved[PATH_MAX];
+    if (map.fd < 0)
+        err_errno(err, errno, "the directory '%s' mapped to '%s'", map.real_path, map.virtual_path);
+    else if (!plain_path(map.real_path))
+        err_set(err, ERR_INVALID, "'%s' has characters that a command line cannot carry", map.real_path);
+    else
+        err->code = 0;
+    if (err->code) {
+        fd_close(&map.fd);
+        free(map.virtual_path);
+        free(map.real_path);
+        return -err->code;
+    }
+    if (realpath(map.real_path, resolved) && strcmp(resolved, map.real_path) != 0)
+        map.resolved = copy_text(resolved, strlen(resolved));
+    *ret_map = map;
+    return 0;
+}
+
+static int map_longer(const void *a, const void *b) {
+    size_t x = strlen(((const struct map *)a)->virtual_path), y = strlen(((const struct map *)b)->virtual_path);
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+int maps_new(const char *const *rows, struct maps **ret_maps, struct err *err) {
+    struct maps *maps = calloc(1, sizeof *maps);
+    if (!maps)
+        abort();
+    for (; *rows; rows++) {
+        int r = maps->count == MAPS_MAX ? err_set(err, ERR_LIMIT, "more than %d mappings", MAPS_MAX)
+                                        : map_parse(*rows, &maps->rows[maps->count], err);
+        if (r < 0) {
+            free(maps);
+            return r;
+        }
+        maps->count++;
+    }
+    qsort(maps->rows, maps->count, sizeof maps->rows[0], map_longer);
+    *ret_maps = maps;
+    return 0;
+}
+
+/* ---- paths of calls ---- */
+
+static const struct map *maps_find(const struct maps *maps, const char *path, size_t *ret_len) {
+    for (size_t i = 0; i < maps->count; i++) {
+        size_t len = strlen(maps->rows[i].virtual_path);
+        if (strncmp(path, maps->rows[i].virtual_path, len) == 0 && (path[len] == 0 || path[len] == '/')) {
+            *ret_len = len;
+            return &maps->rows[i];
+        }
+    }
+    return NULL;
+}
+
+int runner_path(const struct runner_config *config, const char *path, bool for_write, int *ret_root, char *out,
+                struct err *err) {
+    int r = path_check(path, strlen(path), err);
+    if (r < 0)
+        return r;
+    char joined[LIMIT_PATH_BYTES + 1];
+    if (!path_join(joined, sizeof joined, config->workspace, path))
+        return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
+    if (!config->maps) {
+        memcpy(out, joined, strlen(joined) + 1);
+        *ret_root = config->root_fd;
+        return 0;
+    }
+    size_t len;
+    const struct map *map = maps_find(config->maps, joined, &len);
+    if (!map)
+        return err_set(err, ERR_DENIED, "'%s' is outside the mapped directories", path);
+    if (for_write && map->read_only)
+        return err_set(err, ERR_DENIED, "'%s': read-only file system", path);
+    snprintf(out, LIMIT_PATH_BYTES + 1, "%s", joined[len] ? joined + len : "/");
+    *ret_root = map->fd;
+    return 0;
+}
+
+/* ---- text ---- */
+
+static bool word(unsigned char c) {
+    return isalnum(c) || c == '_';
+}
+
+/* Does a path end here? next points behind it, end is the end of the text. "." and "-" end it unless a word follows. */
+static bool ends_here(const char *next, const char *end) {
+    if (next == end)
+        return true;
+    if (*next == '.' || *next == '-')
+        return next + 1 == end || !word((unsigned char)next[1]);
+    return !word((unsigned char)*next);
+}
+
+/* May a path begin here? Not inside another one; a one-letter option may stand before it (-I/workspace). */
+static bool begins_here(const char *text, const char *at) {
+    if (at == text)
+        return true;
+    unsigned char before = (unsigned char)at[-1];
+    if (before == '.' || before == '/' || before == '-' || before == '~' || before == '}' || before == '*')
+        return false;
+    if (!word(before))
+        return true;
+    while (at > text && word((unsigned char)at[-1]))
+        at--;
+    return at > text && at[-1] == '-' && (at - 1 == text || isspace((unsigned char)at[-2]) || at[-2] == '-');
+}
+
+char *maps_command(const struct runner_config *config, const char *command) {
+    struct buf out;
+    buf_init(&out, LIMIT_CALL_ARGS_BYTES * 4);
+    const char *end = command + strlen(command);
+    for (const char *at = command; at < end;) {
+        size_t len = 0;
+        const struct map *found = NULL;
+        for (size_t i = 0; config->maps && *at == '/' && !found && i < config->maps->count; i++) {
+            const struct map *map = &config->maps->rows[i];
+            len = strlen(map->virtual_path);
+            if ((size_t)(end - at) >= len && memcmp(at, map->virtual_path, len) == 0 && ends_here(at + len, end) &&
+                begins_here(command, at))
+                found = map;
+        }
+        if (found)
+            buf_puts(&out, found->real_path);
+        else
+            buf_byte(&out, (uint8_t)*at);
+        at += found ? len : 1;
+    }
+    char *text = buf_cstr(&out);
+    if (!text) { /* only a command made of nothing but mappings grows so much: let it run unmapped, and fail by itself */
+        buf_done(&out);
+        text = strdup(command);
+    }
+    return text;
+}
+
+struct mask *mask_new(const struct runner_config *config) {
+    if (!config->maps)
+        return NULL;
+    struct mask *mask = calloc(1, sizeof *mask);
+    if (!mask)
+        abort();
+    mask->maps = config->maps;
+    buf_init(&mask->held, LIMIT_FRAME_PAYLOAD_BYTES + 4 * PATH_MAX);
+    return mask;
+}
+
+void mask_free(struct mask *mask) {
+    if (mask)
+        buf_done(&mask->held);
+    free(mask);
+}
+
+/* The longest real path at `at`; *ret_partial: one might still be coming when the text goes on. */
+static const struct map *mask_match(const struct maps *maps, const char *at, const char *end, bool last,
+                                    size_t *ret_len, bool *ret_partial) {
+    const struct map *found = NULL;
+    size_t room = (size_t)(end - at);
+    *ret_len = 0;
+    *ret_partial = false;
+    for (size_t i = 0; i < maps->count * 2; i++) {
+        const struct map *map = &maps->rows[i / 2];
+        const char *base = i % 2 ? map->resolved : map->real_path;
+        if (!base || base[0] != *at)
+            continue;
+        size_t len = strlen(base);
+        if (memcmp(at, base, len < room ? len : room) != 0)
+            continue;
+        if (!last && room < len + 2)
+            *ret_partial = true;
+        else if (room >= len && len > *ret_len && ends_here(at + len, end)) {
+            found = map;
+            *ret_len = len;
+        }
+    }
+    return found;
+}
+
+static void mask_run(struct mask *mask, bool last, struct buf *out) {
+    const char *at = (const char *)mask->held.data, *end = at + mask->held.len, *from = at;
+    while (at < end) {
+        at = memchr(at, '/', (size_t)(end - at));
+        if (!at) {
+            at = end;
+            break;
+        }
+        size_t len;
+        bool partial;
+        const struct map *map = mask_match(mask->maps, at, end, last, &len, &partial);
+        if (partial)
+            break;
+        if (!map) {
+            at++;
+            continue;
+        }
+        buf_put(out, from, (size_t)(at - from));
+        buf_puts(out, map->virtual_path);
+        at += len;
+        from = at;
+    }
+    if (at > from)
+        buf_put(out, from, (size_t)(at - from));
+    buf_consume(&mask->held, (size_t)(at - (const char *)mask->held.data));
+}
+
+void mask_put(struct mask *mask, const uint8_t *data, size_t len, struct buf *out) {
+    buf_put(&mask->held, data, len);
+    if (mask->held.len)
+        mask_run(mask, false, out);
+}
+
+void mask_flush(struct mask *mask, struct buf *out) {
+    if (mask->held.len)
+        mask_run(mask, true, out);
+}
