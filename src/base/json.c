@@ -90,7 +90,7 @@ void json_str(struct json *json, const char *text) {
     if (text)
         json_strn(json, text, strlen(text));
     else
-        json_null(json);
+        json_nil(json);
 }
 
 void json_key(struct json *json, const char *key) {
@@ -109,9 +109,9 @@ void json_uint(struct json *json, uint64_t value) {
     buf_printf(json->out, "%llu", (unsigned long long)value);
 }
 
-void json_real(struct json *json, double value) {
+void json_double(struct json *json, double value) {
     if (!isfinite(value)) {
-        json_null(json);
+        json_nil(json);
         return;
     }
     json_next(json);
@@ -123,7 +123,7 @@ void json_bool(struct json *json, bool value) {
     buf_puts(json->out, value ? "true" : "false");
 }
 
-void json_null(struct json *json) {
+void json_nil(struct json *json) {
     json_next(json);
     buf_puts(json->out, "null");
 }

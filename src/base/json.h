@@ -25,9 +25,9 @@ void json_str(struct json *json, const char *text); /* UTF-8; bytes that are not
 void json_strn(struct json *json, const void *text, size_t len);
 void json_int(struct json *json, int64_t value);
 void json_uint(struct json *json, uint64_t value);
-void json_real(struct json *json, double value); /* at most 3 decimals */
+void json_double(struct json *json, double value); /* at most 3 decimals */
 void json_bool(struct json *json, bool value);
-void json_null(struct json *json);
+void json_nil(struct json *json);
 void json_time(struct json *json, uint64_t wall_ms); /* RFC 3339 string; 0 writes null */
 /* One string value: as it is when utf8, base64 otherwise. The caller decides for all fields that share one
  * "encoding" (text_utf8) and writes that key itself. */

@@ -101,6 +101,11 @@ typedef ssize_t (*box_reader)(void *user, void *data, size_t size, struct err *e
 int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_fn, void *user, int watch,
               struct err *err);
 
+/* The raw EXEC call, for a caller that streams stdin (`cubby run`, the exec front with an open stdin): pump with
+ * call_next, call_send and call_send_eof; END decodes with exec_result_decode; closing the call early ends the command.
+ * stream_input: stdin is the call's input and request->input is not looked at. */
+int box_exec_open(struct box *box, const struct exec_request *request, bool stream_input, struct call **ret_call,
+                  struct err *err);
 /* A terminal: the raw call, for the one caller that pumps both ways (PTY WebSocket, `cubby run -t`). */
 int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct call **ret_call, struct err *err);
 int exec_result_decode(const struct event *end, struct exec_result *ret_result, struct err *err);
