@@ -77,6 +77,41 @@ $(BUILD)/musl/.made:
 $(BUILD)/gen/.made:
 	@mkdir -p $(@D) && touch $@
 
+setup: ## install the Debian packages that building needs
+	@tools/setup build
+setup-test: ## install the Debian packages that tests and benches need
+	@tools/setup test
+
+run: setup ## install what is missing, build, start the daemon
+	@$(MAKE) --no-print-directory -j2 all
+	@echo
+	@echo "  cubbyd is starting in this terminal (Ctrl-C stops it). In another one, try:"
+	@echo
+	@echo "    $(CURDIR)/$(BUILD)/cubby run -- sh -c 'id; ls /'           a box of its own, gone afterwards"
+	@echo "    $(CURDIR)/$(BUILD)/cubby create --thread demo              a box that stays; prints its id"
+	@echo "    $(CURDIR)/$(BUILD)/cubby shell ID                          a terminal in it"
+	@echo "    curl -s localhost:7070/v1/boxes -d '{}'                    the same over HTTP"
+	@echo "    $(CURDIR)/$(BUILD)/cubby doctor                            what this machine can do"
+	@echo
+	@exec $(BUILD)/cubbyd $(RUN_ARGS)
+
+lint: setup-test ## formatting, static analysis, include direction, lengths
+	@tools/lint
+
+format: ## put every source file into the house's format
+	@clang-format -i $$(find src tools test -name '*.[ch]')
+
+INSTALL_BIN := $(DESTDIR)$(PREFIX)/bin
+INSTALL_MAN := $(DESTDIR)$(PREFIX)/share/man
+install: all ## install below DESTDIR and PREFIX (default /usr/local)
+	install -d $(INSTALL_BIN) $(DESTDIR)$(PREFIX)/libexec/cubby $(INSTALL_MAN)/man1 $(INSTALL_MAN)/man5 $(INSTALL_MAN)/man8
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 755 $(BUILD)/cubby $(BUILD)/cubbyd $(INSTALL_BIN)/
+	install -m 755 $(BUILD)/cubby-runner $(DESTDIR)$(PREFIX)/libexec/cubby/
+	for page in man/*.[158]; do install -m 644 $$page $(INSTALL_MAN)/man$${page##*.}/; done
+	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubbyd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/cubbyd.service
+	install -m 644 tools/completion/cubby.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/cubby
+
 clean: ## remove what was built
 	rm -rf $(BUILD)
 
@@ -85,5 +120,5 @@ help: ## this list
 
 -include src/runner/runner.mk test/test.mk
 
-.PHONY: all clean help
+.PHONY: all setup setup-test run lint format install clean help
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -9,8 +9,8 @@ struct arena {
 };
 
 void arena_init(struct arena *arena);
-void arena_done(struct arena *arena); /* frees everything; safe twice */
-void *arena_alloc(struct arena *arena, size_t size); /* zeroed, aligned to 16 */
+void arena_done(struct arena *arena);                                /* frees everything; safe twice */
+void *arena_alloc(struct arena *arena, size_t size);                 /* zeroed, aligned to 16 */
 char *arena_copy(struct arena *arena, const void *data, size_t len); /* with a NUL behind it */
 char *arena_strdup(struct arena *arena, const char *text);
 char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));

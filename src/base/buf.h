@@ -17,18 +17,18 @@ struct buf {
 };
 
 void buf_init(struct buf *buf, size_t max);
-void buf_done(struct buf *buf);                 /* frees; safe twice */
-void buf_clear(struct buf *buf);                /* empties, keeps the memory */
+void buf_done(struct buf *buf);                  /* frees; safe twice */
+void buf_clear(struct buf *buf);                 /* empties, keeps the memory */
 uint8_t *buf_reserve(struct buf *buf, size_t n); /* room for n more, or NULL and failed; then buf->len += used */
 void buf_put(struct buf *buf, const void *data, size_t n);
 void buf_puts(struct buf *buf, const char *text);
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_byte(struct buf *buf, uint8_t byte);
-void buf_u16(struct buf *buf, uint16_t value);  /* little endian */
+void buf_u16(struct buf *buf, uint16_t value); /* little endian */
 void buf_u32(struct buf *buf, uint32_t value);
 void buf_u64(struct buf *buf, uint64_t value);
-void buf_consume(struct buf *buf, size_t n);    /* drops the first n bytes */
-char *buf_cstr(struct buf *buf);                /* adds a NUL after the data (not counted); NULL when failed */
+void buf_consume(struct buf *buf, size_t n); /* drops the first n bytes */
+char *buf_cstr(struct buf *buf);             /* adds a NUL after the data (not counted); NULL when failed */
 
 /* Reading: takes from the front; a take past the end sets `bad` and yields zeros, for one check at the end. */
 struct view {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint64_t clock_ms(void);      /* CLOCK_MONOTONIC */
+uint64_t clock_ms(void); /* CLOCK_MONOTONIC */
 uint64_t clock_us(void);
 uint64_t clock_wall_ms(void); /* since the epoch */
 #define CLOCK_TEXT_BYTES 32

@@ -43,8 +43,8 @@ int err_errno(struct err *err, int number, const char *format, ...) __attribute_
 int err_wrap(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 enum err_code err_from_errno(int number);
-const char *err_name(int code);       /* "NOT_FOUND"; "INTERNAL" for an unknown number */
-int err_http_status(int code);        /* 404; 500 for an unknown number */
-int err_from_wire(unsigned number);   /* a number from a peer, made a known positive code */
+const char *err_name(int code);     /* "NOT_FOUND"; "INTERNAL" for an unknown number */
+int err_http_status(int code);      /* 404; 500 for an unknown number */
+int err_from_wire(unsigned number); /* a number from a peer, made a known positive code */
 
 #endif

@@ -11,8 +11,8 @@ int fd_take(int *fd);   /* hands the descriptor over: returns it, leaves -1 */
 /* A descriptor that closes itself at the end of its block. */
 #define autofd __attribute__((cleanup(fd_close))) int
 
-int fd_write_all(int fd, const void *data, size_t len);        /* 0 or -errno; retries EINTR, blocking fd */
-ssize_t fd_read_full(int fd, void *data, size_t len);          /* bytes until len or end, or -errno */
+int fd_write_all(int fd, const void *data, size_t len); /* 0 or -errno; retries EINTR, blocking fd */
+ssize_t fd_read_full(int fd, void *data, size_t len);   /* bytes until len or end, or -errno */
 /* One small file, whole, with a NUL behind it; at most max bytes, else -EFBIG. Returns length or -errno. */
 ssize_t fd_read_file(int dirfd, const char *path, char *data, size_t max);
 int fd_write_file(int dirfd, const char *path, const char *text); /* open, write once, close; 0 or -errno */

@@ -4,11 +4,11 @@
 #define CUBBY_BASE_LIMITS_H
 
 /* wire */
-#define LIMIT_FRAME_PAYLOAD_BYTES 65536u      /* one frame's payload */
-#define LIMIT_CALL_ARGS_BYTES (1u << 20)      /* arguments of one call, over all its CALL frames */
-#define LIMIT_CREDIT_BYTES (256u << 10)       /* initial window of a call, each direction */
-#define LIMIT_CALLS_PER_WIRE 1024u            /* open at once */
-#define LIMIT_WIRES_PER_RUNNER 8u             /* daemons connected to one runner */
+#define LIMIT_FRAME_PAYLOAD_BYTES 65536u /* one frame's payload */
+#define LIMIT_CALL_ARGS_BYTES (1u << 20) /* arguments of one call, over all its CALL frames */
+#define LIMIT_CREDIT_BYTES (256u << 10)  /* initial window of a call, each direction */
+#define LIMIT_CALLS_PER_WIRE 1024u       /* open at once */
+#define LIMIT_WIRES_PER_RUNNER 8u        /* daemons connected to one runner */
 
 /* commands */
 #define LIMIT_ARGV_COUNT 4096u
@@ -17,17 +17,17 @@
 #define DEFAULT_EXEC_TIMEOUT_MS 300000u
 #define DEFAULT_OUTPUT_LIMIT_BYTES (1u << 20)
 #define LIMIT_OUTPUT_LIMIT_BYTES (64u << 20)
-#define LIMIT_STDIN_BYTES (16u << 20)         /* stdin carried in a JSON body */
-#define LIMIT_RING_BYTES (1u << 20)           /* kept output of a background process, a stream */
-#define LIMIT_PROCESSES 256u                  /* commands of one box the runner keeps, running and ended */
-#define LIMIT_PROCESSES_ENDED 64u             /* ended ones kept for a later look; the oldest goes first */
-#define KILL_GRACE_MS 2000u                   /* between SIGTERM and SIGKILL on time-out or cancel */
+#define LIMIT_STDIN_BYTES (16u << 20) /* stdin carried in a JSON body */
+#define LIMIT_RING_BYTES (1u << 20)   /* kept output of a background process, a stream */
+#define LIMIT_PROCESSES 256u          /* commands of one box the runner keeps, running and ended */
+#define LIMIT_PROCESSES_ENDED 64u     /* ended ones kept for a later look; the oldest goes first */
+#define KILL_GRACE_MS 2000u           /* between SIGTERM and SIGKILL on time-out or cancel */
 
 /* files */
 #define LIMIT_PATH_BYTES 4095u
 #define LIMIT_NAME_BYTES 255u
-#define LIMIT_UPLOAD_BYTES (500ull << 20)     /* default; configurable */
-#define LIMIT_EDIT_BYTES (16u << 20)          /* largest file the edit verb takes */
+#define LIMIT_UPLOAD_BYTES (500ull << 20) /* default; configurable */
+#define LIMIT_EDIT_BYTES (16u << 20)      /* largest file the edit verb takes */
 #define DEFAULT_LIST_LIMIT 1000u
 #define LIMIT_LIST_LIMIT 1000000u
 #define LIMIT_LIST_DEPTH 64u
@@ -36,15 +36,15 @@
 #define LIMIT_PATTERN_BYTES 4096u
 #define DEFAULT_GREP_LIMIT 1000u
 #define LIMIT_GREP_LIMIT 100000u
-#define LIMIT_GREP_LINE_BYTES 4096u           /* a matched line is cut here */
+#define LIMIT_GREP_LINE_BYTES 4096u /* a matched line is cut here */
 #define LIMIT_GREP_CONTEXT 20u
 #define DEFAULT_GREP_TIMEOUT_MS 30000u
-#define LIMIT_WATCHES 8192u                   /* inotify watches of one watch call */
+#define LIMIT_WATCHES 8192u /* inotify watches of one watch call */
 
 /* requests */
-#define LIMIT_JSON_BYTES (32u << 20)          /* a JSON body; stdin_base64 of 16 MiB fits */
+#define LIMIT_JSON_BYTES (32u << 20) /* a JSON body; stdin_base64 of 16 MiB fits */
 #define LIMIT_JSON_DEPTH 32u
-#define LIMIT_HEAD_BYTES 32768u               /* request line and headers */
+#define LIMIT_HEAD_BYTES 32768u /* request line and headers */
 #define LIMIT_HEADERS 100u
 #define LIMIT_URI_BYTES 16384u
 #define LIMIT_USER_BYTES 128u

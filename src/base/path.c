@@ -31,8 +31,8 @@ int path_open(int root, const char *path, int flags, mode_t mode) {
     unsigned long long all = (unsigned long long)(unsigned)(flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (flags & O_PATH) /* openat2 is strict: O_PATH takes only these */
         all = (unsigned long long)(unsigned)(flags & (O_PATH | O_DIRECTORY | O_NOFOLLOW)) | O_CLOEXEC;
-    struct open_how how = {.flags = all, .mode = creates ? mode : 0,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {
+        .flags = all, .mode = creates ? mode : 0, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     int fd;
     int tries = 0;
     do /* EAGAIN: a rename or mount raced with a ".." step; the kernel asks to try again */

@@ -12,8 +12,9 @@ bool text_utf8(const void *data, size_t len); /* well-formed: no overlong forms,
 /* Decimal digits only, whole string, at most max. */
 bool text_u64(const char *text, uint64_t max, uint64_t *ret_value);
 void text_base64(struct buf *out, const void *data, size_t len);
-bool text_unbase64(struct buf *out, const char *text, size_t len); /* strict RFC 4648 with padding; false: bad or too long */
-void text_hex(char *out, const uint8_t *data, size_t len);         /* 2*len characters and a NUL */
-bool text_id(const char *text);                                    /* 16 lower-case hex digits: a box id */
+bool text_unbase64(struct buf *out, const char *text,
+                   size_t len);                            /* strict RFC 4648 with padding; false: bad or too long */
+void text_hex(char *out, const uint8_t *data, size_t len); /* 2*len characters and a NUL */
+bool text_id(const char *text);                            /* 16 lower-case hex digits: a box id */
 
 #endif

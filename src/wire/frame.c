@@ -75,8 +75,8 @@ int frame_parse(const uint8_t *data, size_t len, struct frame *ret_frame, struct
         return err_set(err, ERR_PROTOCOL, "a frame of unknown type %u or with reserved bits", type);
     if (len - FRAME_HEAD_BYTES < payload)
         return 0;
-    *ret_frame = (struct frame){
-        .call = call, .type = type, .flags = flags, .payload = data + FRAME_HEAD_BYTES, .len = payload};
+    *ret_frame =
+        (struct frame){.call = call, .type = type, .flags = flags, .payload = data + FRAME_HEAD_BYTES, .len = payload};
     return 1;
 }
 

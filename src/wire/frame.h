@@ -55,8 +55,8 @@ int item_next(struct view *view, struct view *ret_fields, struct err *err);
 struct arena;
 struct fields {
     uint64_t number[64];
-    const char *text[64];     /* S, and B where there is no length to lose; NULL when absent */
-    size_t len[64];           /* of text or bytes */
+    const char *text[64]; /* S, and B where there is no length to lose; NULL when absent */
+    size_t len[64];       /* of text or bytes */
     bool has[64];
     const char **argv, **env; /* NULL-terminated; argv[argc] == NULL */
     size_t argc, env_count;
