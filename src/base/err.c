@@ -57,8 +57,9 @@ int err_wrap(struct err *err, const char *format, ...) {
     va_start(args, format);
     int length = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (length >= 0 && (size_t)length < sizeof err->text)
-        snprintf(err->text + length, sizeof err->text - (size_t)length, ": %s", before);
+    int room = (int)sizeof err->text - length;
+    if (length >= 0 && room > 3) /* a long sentence is cut, its context is not */
+        snprintf(err->text + length, (size_t)room, ": %.*s", room - 3, before);
     return -err->code;
 }
 

@@ -44,6 +44,7 @@
 /* requests */
 #define LIMIT_JSON_BYTES (32u << 20) /* a JSON body; stdin_base64 of 16 MiB fits */
 #define LIMIT_JSON_DEPTH 32u
+#define LIMIT_JSON_VALUES 65536u              /* of one JSON body; a parsed value costs some 100 bytes */
 #define LIMIT_HEAD_BYTES 32768u /* request line and headers */
 #define LIMIT_HEADERS 100u
 #define LIMIT_URI_BYTES 16384u
