@@ -137,6 +137,17 @@ struct write_request {
 int box_write(struct box *box, const struct write_request *request, box_reader read_fn, void *user, int watch,
               bool *ret_created, struct file_stat *ret_stat, struct err *err);
 
+
+/* The same in two steps for a door that moves the bytes itself (splice): *ret_fd is a regular file to fill from
+ * offset 0 with pwrite or splice (the box may hold the same descriptor: never rely on its own offset), the handle's to
+ * close. *ret_fd -1: this box or request (append) cannot; there is nothing to abort, use box_write. Nothing is visible
+ * in the box before commit; abort leaves no trace. Each ends the handle. The door checks request->max itself. */
+struct box_write;
+int box_write_open(struct box *box, const struct write_request *request, int *ret_fd, struct box_write **ret_write,
+                   struct err *err);
+int box_write_commit(struct box_write *write, bool *ret_created, struct file_stat *ret_stat, struct err *err);
+void box_write_abort(struct box_write *write); /* NULL is fine */
+
 #define ETAG_BYTES 64
 const char *file_etag(const struct file_stat *stat, char text[ETAG_BYTES]); /* with its quotes */
 

@@ -32,6 +32,12 @@ int wire_root(const struct wire *wire);                 /* the box's root (O_PAT
 uint64_t wire_features(const struct wire *wire);
 const char *wire_workspace(const struct wire *wire);    /* as HELLO said; "/workspace" in a jail */
 unsigned wire_calls(struct wire *wire);                 /* open now */
+int wire_fd(const struct wire *wire);                   /* only to watch it for a hang-up (EPOLLRDHUP) */
+/* Host ids of the box's agent, told by a backend right after wire_new: the daemon opens files below wire_root with
+ * them as its fsuid and fsgid. (uid_t)-1, the default: ids are not changed. */
+void wire_set_ids(struct wire *wire, uid_t uid, gid_t gid);
+uid_t wire_uid(const struct wire *wire);
+gid_t wire_gid(const struct wire *wire);
 
 /* While waiting for the runner: another descriptor to look at. fd -1: none. events POLLRDHUP for "client hung up",
  * POLLIN|POLLRDHUP for a terminal. deadline_ms: clock_ms() at which call_next gives up (0: never). */
