@@ -82,6 +82,8 @@ struct rcall {
     bool input_eof;           /* EOF came */
     void *state;              /* the op's */
     void (*writable)(struct rcall *call); /* called when credit or socket room came back; NULL: none wanted */
+    bool gone;                /* in cancel: the wire is gone, nothing can be answered */
+    bool later;               /* set by cancel: the op answers itself, soon (never when gone) */
     struct rcall *next;
 };
 
@@ -108,7 +110,7 @@ struct op_def {
     /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from worker_read. */
     int (*work)(struct worker *worker, const struct fields *args, struct err *err);
 };
-extern const struct op_def op_table[]; /* ends with op 0 */
+extern const struct op_def *const op_table[]; /* ends with NULL */
 const struct op_def *op_find(unsigned op);
 
 /* ---- workers (worker.c): inside the worker process ---- */
@@ -121,6 +123,7 @@ struct worker {
 };
 struct buf *worker_item(struct worker *worker);      /* begin one record: put fields into it */
 int worker_item_end(struct worker *worker, struct err *err); /* flushes when the frame is nearly full */
+int worker_flush(struct worker *worker, struct err *err);      /* sends what is in the open frame now */
 int worker_stat(struct worker *worker, const struct buf *fields, struct err *err);
 int worker_data(struct worker *worker, const void *data, size_t len, struct err *err);
 ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *err); /* input; 0 at its end */
