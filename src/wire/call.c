@@ -1,0 +1,264 @@
+/* Calls: opening, the next event, input, cancelling. Called by the verbs (box/) and by the pumps of terminals. One call
+ * belongs to one thread at a time; different calls of one wire may be anybody's. Not to break: credit is given back only
+ * for what the caller has finished with, so a slow caller holds up its own call and no other. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "wire/frame.h"
+#include "wire/lead.h"
+
+/* How many events may be handed out before the caller's own descriptor is looked at, however much is queued. */
+enum { LOOK_EVERY = 32 };
+
+/* The CALL frames: OP first, then the arguments, cut wherever a frame is full. */
+static int call_put_args(struct buf *out, uint32_t id, enum op op, const struct buf *args, struct err *err) {
+    autobuf whole;
+    buf_init(&whole, LIMIT_CALL_ARGS_BYTES);
+    field_number(&whole, FIELD_OP, op);
+    if (args)
+        buf_put(&whole, args->data, args->len);
+    if (whole.failed || (args && args->failed))
+        return err_set(err, ERR_TOO_LARGE, "the arguments are larger than %u bytes", LIMIT_CALL_ARGS_BYTES);
+    size_t at = 0;
+    do {
+        size_t piece = whole.len - at;
+        bool more = piece > LIMIT_FRAME_PAYLOAD_BYTES;
+        piece = more ? LIMIT_FRAME_PAYLOAD_BYTES : piece;
+        frame_put(out, FRAME_CALL, id, more ? FLAG_MORE : 0, whole.data + at, piece);
+        at += piece;
+    } while (at < whole.len);
+    return 0;
+}
+
+static int call_dead_locked(const struct wire *wire, struct err *err) {
+    return err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text);
+}
+
+static struct call *call_new(struct wire *wire, size_t input_len, struct err *err) {
+    struct call *call = NULL;
+    pthread_mutex_lock(&wire->lock);
+    if (wire->dead)
+        call_dead_locked(wire, err);
+    else if (!(call = sorter_add(&wire->sorter)))
+        err_set(err, ERR_BUSY, "the box has %u calls open, which is the limit", LIMIT_CALLS_PER_WIRE);
+    if (call) {
+        call->wire = wire_ref(wire);
+        call->credit -= (uint32_t)input_len;
+    }
+    pthread_mutex_unlock(&wire->lock);
+    return call;
+}
+
+int call_open(struct wire *wire, enum op op, const struct buf *args, const void *input, size_t input_len, bool eof,
+              struct call **ret_call, struct err *err) {
+    assert(input_len <= LIMIT_FRAME_PAYLOAD_BYTES);
+    struct call *call = call_new(wire, input_len, err);
+    if (!call)
+        return -err->code;
+    autobuf frames;
+    buf_init(&frames, LIMIT_CALL_ARGS_BYTES + 2 * LIMIT_FRAME_PAYLOAD_BYTES);
+    int r = call_put_args(&frames, call->id, op, args, err);
+    if (r < 0) {
+        pthread_mutex_lock(&wire->lock);
+        sorter_forget(&wire->sorter, call);
+        pthread_mutex_unlock(&wire->lock);
+        wire_unref(wire);
+        return r;
+    }
+    if (input_len)
+        frame_put(&frames, FRAME_DATA, call->id, STREAM_INPUT, input, input_len);
+    if (eof)
+        frame_put(&frames, FRAME_EOF, call->id, 0, NULL, 0);
+    call->eof_sent = eof;
+    r = wire_send(wire, frames.data, frames.len, err);
+    if (r < 0)
+        call_close(call);
+    else
+        *ret_call = call;
+    return r;
+}
+
+static void call_send_frame(struct call *call, uint8_t type, const void *payload, size_t len) {
+    struct err ignored; /* a wire that cannot send is dead: the next call_next says so */
+    autobuf frame;
+    buf_init(&frame, 64);
+    frame_put(&frame, type, call->id, 0, payload, len);
+    wire_send(call->wire, frame.data, frame.len, &ignored);
+}
+
+/* The caller is done with the event it got last: gives credit back in steps of half a window. */
+static void call_return_credit(struct call *call) {
+    call->unreturned += call->used;
+    call->used = 0;
+    uint32_t more = call->unreturned;
+    if (more < LIMIT_CREDIT_BYTES / 2)
+        return;
+    call->unreturned = 0;
+    pthread_mutex_lock(&call->wire->lock);
+    bool ended = call->ended || call->wire->dead;
+    call->window += ended ? 0 : more;
+    pthread_mutex_unlock(&call->wire->lock);
+    uint8_t payload[4] = {(uint8_t)more, (uint8_t)(more >> 8), (uint8_t)(more >> 16), (uint8_t)(more >> 24)};
+    if (!ended)
+        call_send_frame(call, FRAME_CREDIT, payload, sizeof payload);
+}
+
+/* The next record of out, which is the owner's: no lock. */
+static int call_take(struct call *call, struct event *ret_event, struct err *err) {
+    struct view view = view_of(call->out.data + call->taken, call->out.len - call->taken);
+    struct event event = {.kind = (enum event_kind)view_u8(&view), .stream = view_u8(&view), .fd = -1};
+    event.len = view_u32(&view);
+    event.data = view_take(&view, event.len);
+    assert(!view.bad);
+    call->taken = call->out.len - view.len;
+    if (event.kind == EVENT_DATA || event.kind == EVENT_ITEM)
+        call->used = (uint32_t)event.len;
+    if (event.kind == EVENT_STAT)
+        event.fd = fd_take(&call->stat_fd);
+    if (event.kind == EVENT_END && call->fail_code) {
+        struct view fields = view_of(event.data, event.len);
+        struct field field;
+        err_set(err, (enum err_code)call->fail_code, "the runner failed");
+        struct err ignored;
+        while (field_next(&fields, &field, &ignored) > 0)
+            if (field.id == FIELD_MESSAGE)
+                err_set(err, (enum err_code)call->fail_code, "%.*s", (int)field.len, (const char *)field.data);
+        return -call->fail_code;
+    }
+    *ret_event = event;
+    return 0;
+}
+
+/* 1: something for the caller, in out or *ret_event; 0: nothing yet; negative: nothing will come. */
+static int call_look_locked(struct call *call, struct event *ret_event, struct err *err) {
+    if (call->input_ready) {
+        call->input_ready = false;
+        *ret_event = (struct event){.kind = EVENT_INPUT, .fd = -1};
+        return 1;
+    }
+    if (call->in.len) {
+        buf_clear(&call->out);
+        struct buf empty = call->out;
+        call->out = call->in;
+        call->in = empty;
+        call->tail = SIZE_MAX;
+        call->taken = 0;
+        return 1;
+    }
+    if (call->wire->dead)
+        return call_dead_locked(call->wire, err);
+    if (call->ended)
+        return err_set(err, ERR_INTERNAL, "the call has ended");
+    return 0;
+}
+
+/* The caller's descriptor without waiting; it must not starve while the runner has more and more to say. */
+static short call_peek(struct call *call, const struct call_wait *wait) {
+    if (!wait || wait->fd < 0 || ++call->since_look < LOOK_EVERY)
+        return 0;
+    call->since_look = 0;
+    struct pollfd look = {.fd = wait->fd, .events = wait->events};
+    return poll(&look, 1, 0) > 0 ? look.revents : 0;
+}
+
+int call_next(struct call *call, const struct call_wait *wait, struct event *ret_event, struct err *err) {
+    struct wire *wire = call->wire;
+    call_return_credit(call);
+    short revents = call_peek(call, wait);
+    if (revents) {
+        *ret_event = (struct event){.kind = EVENT_READY, .revents = revents, .fd = -1};
+        return 0;
+    }
+    if (call->taken < call->out.len)
+        return call_take(call, ret_event, err);
+    struct event event = {.kind = EVENT_STAT, .fd = -1};
+    pthread_mutex_lock(&wire->lock);
+    int r;
+    while ((r = call_look_locked(call, &event, err)) == 0) {
+        if (revents) {
+            event = (struct event){.kind = EVENT_READY, .revents = revents, .fd = -1};
+            call->since_look = 0;
+            r = 1;
+            break;
+        }
+        if (wait && wait->deadline_ms && clock_ms() >= wait->deadline_ms) {
+            r = err_set(err, ERR_TIMEOUT, "the runner did not answer in time");
+            break;
+        }
+        revents = wire_wait_locked(wire, call, wait);
+    }
+    wire_leave_locked(wire);
+    pthread_mutex_unlock(&wire->lock);
+    if (r < 0)
+        return r;
+    if (event.kind == EVENT_STAT) /* not set: the event is in out */
+        return call_take(call, ret_event, err);
+    *ret_event = event;
+    return 0;
+}
+
+ssize_t call_send(struct call *call, const void *data, size_t len, struct err *err) {
+    const char *at = data;
+    size_t left = len;
+    while (left > 0) {
+        pthread_mutex_lock(&call->wire->lock);
+        bool dead = call->wire->dead, ended = call->ended;
+        size_t take = call->credit < left ? call->credit : left;
+        take = take < LIMIT_FRAME_PAYLOAD_BYTES ? take : LIMIT_FRAME_PAYLOAD_BYTES;
+        call->credit -= (uint32_t)take;
+        call->input_wanted = take == 0;
+        if (dead)
+            call_dead_locked(call->wire, err);
+        pthread_mutex_unlock(&call->wire->lock);
+        if (dead)
+            return -err->code;
+        if (ended || take == 0)
+            break; /* ended: the rest has no reader; call_next has the END */
+        autobuf frame;
+        buf_init(&frame, FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES);
+        frame_put(&frame, FRAME_DATA, call->id, STREAM_INPUT, at, take);
+        int r = wire_send(call->wire, frame.data, frame.len, err);
+        if (r < 0)
+            return r;
+        at += take;
+        left -= take;
+    }
+    return (ssize_t)(len - left);
+}
+
+int call_send_eof(struct call *call, struct err *err) {
+    if (call->eof_sent)
+        return 0;
+    call->eof_sent = true;
+    uint8_t head[FRAME_HEAD_BYTES];
+    struct buf frame = {.data = head, .cap = sizeof head, .max = sizeof head};
+    frame_put(&frame, FRAME_EOF, call->id, 0, NULL, 0);
+    return wire_send(call->wire, head, sizeof head, err);
+}
+
+void call_cancel(struct call *call) {
+    pthread_mutex_lock(&call->wire->lock);
+    bool over = call->ended || call->wire->dead || call->cancelled;
+    pthread_mutex_unlock(&call->wire->lock);
+    if (over)
+        return;
+    call->cancelled = true;
+    call_send_frame(call, FRAME_CANCEL, NULL, 0);
+}
+
+void call_close(struct call *call) {
+    if (!call)
+        return;
+    struct wire *wire = call->wire;
+    call_cancel(call);
+    pthread_mutex_lock(&wire->lock);
+    sorter_give_up(&wire->sorter, call);
+    if (!wire->leading)
+        sorter_rest(&wire->sorter);
+    pthread_mutex_unlock(&wire->lock);
+    wire_unref(wire);
+}

@@ -1,0 +1,39 @@
+/* The inside of a wire, shared by wire.c and call.c only. */
+#ifndef CUBBY_WIRE_LEAD_H
+#define CUBBY_WIRE_LEAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "wire/sort.h"
+
+/* Somebody who waits while another leads. On its own stack, in the wire's list. */
+struct waiter {
+    struct waiter *next, **prev;
+    struct call *call; /* NULL: waits to send */
+    int wake_fd;
+};
+
+struct wire {
+    atomic_uint refs;
+    int fd;
+    uid_t uid;
+    gid_t gid;
+    pthread_mutex_t send_lock; /* one frame after the other; taken before `lock`, never the other way round */
+    pthread_mutex_t lock;      /* everything below */
+    struct sorter sorter;      /* its read buffer: the leader's, without the lock */
+    bool leading;
+    struct waiter *followers, *heir;
+    bool dead;
+    struct err death;
+};
+
+/* Sends whole frames; waits while the socket is full, sorting what comes in meanwhile. GONE when the wire is dead. */
+int wire_send(struct wire *wire, const void *data, size_t len, struct err *err);
+/* Waits once, leading or following, until something may have changed. With the lock held, before and after. Returns
+ * what wait->fd has (0: nothing); at the deadline just returns. call: whose events are waited for. */
+short wire_wait_locked(struct wire *wire, struct call *call, const struct call_wait *wait);
+/* To be called before letting go of the lock for good after wire_wait_locked. */
+void wire_leave_locked(struct wire *wire);
+
+#endif

@@ -1,0 +1,82 @@
+/* What the jail backend tells stage one of the runner (runner/enter.c): two messages on one socket, which then becomes
+ * the box's first wire.
+ *
+ * 1. SLOT: what can be made before anybody has asked for a box (ids, cgroups, namespaces). The runner answers with a
+ *    u32, the pid of the box's PID 1. A pool keeps such halves ready.
+ * 2. PLAN: what this one box is. Then the frames of proto.h begin.
+ *
+ * A message is a u32 length and records of {u8 key, u32 length, bytes}; texts end with a NUL that is counted; numbers
+ * are 8 bytes. The sender is trusted (it is the daemon of the same build), yet nothing here reads past the bytes. */
+#ifndef CUBBY_WIRE_PLAN_H
+#define CUBBY_WIRE_PLAN_H
+
+#include <string.h>
+
+#include "base/buf.h"
+
+#define PLAN_VERSION 1
+#define PLAN_MAX_BYTES (1u << 20)
+#define PLAN_STAGE_FD 3  /* where the runner finds the socket ... */
+#define PLAN_ERRORS_FD 4 /* ... and the pipe that takes {u8 code, sentence} when a step fails */
+
+enum plan_key {
+    /* SLOT */
+    PLAN_VERSION_KEY = 1, /* number */
+    PLAN_UID_BASE,        /* number: host id of the box's 0; absent: an ordinary user's box, with one id */
+    PLAN_CGROUP,          /* text: directory of the box on cgroup v2 */
+    PLAN_TASKS,           /* text, repeated: `tasks` file of the box on a v1 controller */
+    PLAN_OOM,             /* text: file that counts oom kills */
+    /* PLAN */
+    PLAN_BOX_DIR,         /* text: holds fs/ (upper, work, ...) and the socket */
+    PLAN_TEMPLATE,        /* text: the lowest layer */
+    PLAN_SYSTEM,          /* text, repeated: host directory laid over the template at the same path (/usr) */
+    PLAN_ENV,             /* text, repeated: K=V */
+    PLAN_SHELL,           /* text */
+    PLAN_SOURCE,          /* text: begins a mount ... */
+    PLAN_TARGET,          /* text: ... goes on ... */
+    PLAN_READ_ONLY,       /* number: ... and ends it */
+    PLAN_ADDRESS,         /* number: IPv4 of eth0 inside, host byte order; its gateway is one below, the net a /30 */
+    PLAN_RESOLV,          /* text: resolv.conf of a box with a network */
+};
+
+struct plan_record {
+    uint8_t key;
+    size_t len;
+    const char *text; /* NUL-terminated when it is a text */
+    uint64_t number;
+};
+
+static inline void plan_put(struct buf *out, enum plan_key key, const void *data, size_t len) {
+    buf_byte(out, (uint8_t)key);
+    buf_u32(out, (uint32_t)len);
+    buf_put(out, data, len);
+}
+
+static inline void plan_text(struct buf *out, enum plan_key key, const char *text) {
+    plan_put(out, key, text, strlen(text) + 1);
+}
+
+static inline void plan_number(struct buf *out, enum plan_key key, uint64_t value) {
+    buf_byte(out, (uint8_t)key);
+    buf_u32(out, 8);
+    buf_u64(out, value);
+}
+
+/* The next record: true; false at the end, with view->bad when malformed. */
+static inline bool plan_next(struct view *view, struct plan_record *ret_record) {
+    if (view->len == 0 || view->bad)
+        return false;
+    struct plan_record record = {.key = view_u8(view)};
+    record.len = view_u32(view);
+    record.text = (const char *)view_take(view, record.len);
+    if (view->bad)
+        return false;
+    if (record.len == 8) {
+        struct view number = view_of(record.text, 8);
+        record.number = view_u64(&number);
+    }
+    *ret_record = record;
+    return true;
+}
+
+#endif

@@ -1,0 +1,374 @@
+/* The daemon's end of a connection to one runner: reading by whoever waits, sending by whoever has something, death.
+ * Called by backends (wire_new), the provider (alive, kill) and call.c. Not to break, the rules of waiting:
+ *
+ * 1. At most one thread leads (wire->leading): only it reads the socket and touches the sorter's read buffer, and it
+ *    does so without the lock. Sorting what it read happens under the lock.
+ * 2. Everybody else who waits is in wire->followers and polls its thread's eventfd. The eventfd is written only under
+ *    the lock and only for somebody in the list, so it is never written after its thread has gone; it is sticky, so a
+ *    wake-up between letting go of the lock and poll is not lost; a stale wake-up only costs a look.
+ * 3. Whoever gets something for a call wakes that call's follower, under the lock, in the same breath.
+ * 4. Whoever stops waiting (event, deadline, hang-up of its client, socket writable) calls wire_leave_locked: when
+ *    nobody leads and nobody has been chosen, one follower with nothing to take is chosen (heir) and woken. Followers
+ *    that have something are awake already and come by rule 4 themselves. So while anybody waits, somebody reads.
+ * 5. An heir stops being one when it wakes; it then leads or leaves (rule 4).
+ * 6. A leader never sends and never takes send_lock. A sender that finds the socket full leads or follows meanwhile, so
+ *    two full sockets drain. A runner that takes nothing for SEND_STALL_MS is dead.
+ * 7. Death is set once, under the lock; it wakes every follower and shuts the socket down, which wakes the leader. */
+#include "wire/wire.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "wire/frame.h"
+#include "wire/lead.h"
+
+enum { SEND_STALL_MS = 30000 };
+
+/* ---- waiting ---- */
+
+static pthread_key_t wake_key;
+static pthread_once_t wake_once = PTHREAD_ONCE_INIT;
+
+static void wake_close(void *value) {
+    close((int)(intptr_t)value - 1);
+}
+
+static void wake_setup(void) {
+    if (pthread_key_create(&wake_key, wake_close) != 0)
+        abort();
+}
+
+/* This thread's eventfd, made at its first wait and closed with the thread. -1: no descriptors left. */
+static int wake_own_fd(void) {
+    pthread_once(&wake_once, wake_setup);
+    intptr_t held = (intptr_t)pthread_getspecific(wake_key);
+    if (held)
+        return (int)held - 1;
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd >= 0)
+        pthread_setspecific(wake_key, (void *)((intptr_t)fd + 1));
+    return fd;
+}
+
+static void waiter_wake(struct waiter *waiter) {
+    uint64_t one = 1;
+    ssize_t n = write(waiter->wake_fd, &one, sizeof one);
+    (void)n; /* fails only when it is already set beyond counting */
+}
+
+static void wire_notify(struct call *call) {
+    if (call->waiter)
+        waiter_wake(call->waiter);
+}
+
+static void wire_die_locked(struct wire *wire, int code, const char *reason) {
+    if (wire->dead)
+        return;
+    wire->dead = true;
+    err_set(&wire->death, (enum err_code)code, "%s", reason);
+    for (struct waiter *w = wire->followers; w; w = w->next)
+        waiter_wake(w);
+    shutdown(wire->fd, SHUT_RDWR);
+}
+
+static int timeout_until(uint64_t deadline_ms) {
+    if (deadline_ms == 0)
+        return -1;
+    uint64_t now = clock_ms();
+    return deadline_ms <= now ? 0 : deadline_ms - now > 60000 ? 60000 : (int)(deadline_ms - now);
+}
+
+/* recvmsg that takes exactly one descriptor or none; -EBADMSG when the runner sent more. */
+static ssize_t wire_recv(int fd, void *data, size_t size, int *ret_pass) {
+    struct iovec part = {.iov_base = data, .iov_len = size};
+    union {
+        char space[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    ssize_t n;
+    do
+        n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    *ret_pass = -1;
+    if (n < 0)
+        return -errno;
+    bool bad = message.msg_flags & MSG_CTRUNC;
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(&message); h; h = CMSG_NXTHDR(&message, h)) {
+        size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS && i < count; i++) {
+            int got;
+            memcpy(&got, CMSG_DATA(h) + i * sizeof(int), sizeof got);
+            bad |= *ret_pass >= 0;
+            fd_close(ret_pass);
+            *ret_pass = got;
+        }
+    }
+    if (bad)
+        fd_close(ret_pass);
+    return bad ? -EBADMSG : n;
+}
+
+/* The leader's part with the lock let go: what was read, or an errno, 0 at the end of the stream. */
+struct intake {
+    ssize_t n;
+    int pass_fd;
+};
+
+static struct intake wire_read(struct wire *wire) {
+    size_t room;
+    struct intake intake = {.pass_fd = -1};
+    uint8_t *at = sorter_room(&wire->sorter, &room);
+    intake.n = wire_recv(wire->fd, at, room, &intake.pass_fd);
+    return intake;
+}
+
+static void wire_sort_locked(struct wire *wire, struct intake intake) {
+    struct err err;
+    if (wire->dead) {
+        fd_close(&intake.pass_fd);
+    } else if (intake.n > 0) {
+        if (sorter_feed(&wire->sorter, (size_t)intake.n, intake.pass_fd, &err) < 0)
+            wire_die_locked(wire, ERR_PROTOCOL, err.text);
+    } else if (intake.n == -EBADMSG) {
+        wire_die_locked(wire, ERR_PROTOCOL, "the runner passed several descriptors at once");
+    } else if (intake.n != -EAGAIN) {
+        wire_die_locked(wire, ERR_GONE, "the runner hung up");
+    }
+}
+
+static short wire_lead_locked(struct wire *wire, struct pollfd fds[2], int timeout_ms) {
+    wire->leading = true;
+    pthread_mutex_unlock(&wire->lock);
+    int ready = poll(fds, 2, timeout_ms);
+    struct intake intake = {.n = -EAGAIN, .pass_fd = -1};
+    if (ready > 0 && (fds[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)))
+        intake = wire_read(wire);
+    pthread_mutex_lock(&wire->lock);
+    wire_sort_locked(wire, intake);
+    wire->leading = false;
+    return ready > 0 ? fds[1].revents : 0;
+}
+
+static short wire_follow_locked(struct wire *wire, struct call *call, struct pollfd fds[2], int timeout_ms) {
+    struct waiter self = {.call = call, .wake_fd = wake_own_fd(), .next = wire->followers, .prev = &wire->followers};
+    if (self.next)
+        self.next->prev = &self.next;
+    wire->followers = &self;
+    if (call)
+        call->waiter = &self;
+    pthread_mutex_unlock(&wire->lock);
+    fds[0] = (struct pollfd){.fd = self.wake_fd, .events = POLLIN};
+    if (self.wake_fd < 0 && (timeout_ms < 0 || timeout_ms > 10))
+        timeout_ms = 10; /* no descriptors left: look now and then instead of being woken */
+    int ready = poll(fds, 2, timeout_ms);
+    uint64_t count;
+    if (ready > 0 && fds[0].revents && read(self.wake_fd, &count, sizeof count) < 0)
+        assert(errno == EAGAIN);
+    pthread_mutex_lock(&wire->lock);
+    *self.prev = self.next;
+    if (self.next)
+        self.next->prev = self.prev;
+    if (call)
+        call->waiter = NULL;
+    if (wire->heir == &self)
+        wire->heir = NULL;
+    return ready > 0 ? fds[1].revents : 0;
+}
+
+short wire_wait_locked(struct wire *wire, struct call *call, const struct call_wait *wait) {
+    struct pollfd fds[2] = {{.fd = wire->fd, .events = POLLIN}, {.fd = -1}};
+    if (wait && wait->fd >= 0)
+        fds[1] = (struct pollfd){.fd = wait->fd, .events = wait->events};
+    int timeout_ms = timeout_until(wait ? wait->deadline_ms : 0);
+    return wire->leading ? wire_follow_locked(wire, call, fds, timeout_ms) : wire_lead_locked(wire, fds, timeout_ms);
+}
+
+static bool call_has_event(const struct call *call) {
+    return call && (call->in.len || call->input_ready || call->ended);
+}
+
+void wire_leave_locked(struct wire *wire) {
+    if (wire->leading || wire->heir)
+        return;
+    for (struct waiter *w = wire->followers; w; w = w->next) {
+        if (call_has_event(w->call))
+            continue;
+        wire->heir = w;
+        waiter_wake(w);
+        return;
+    }
+}
+
+/* ---- sending ---- */
+
+/* The socket is full: waits for room, reading meanwhile when nobody else does (rule 6). False: no room in time. */
+static bool wire_wait_room(struct wire *wire, uint64_t deadline_ms) {
+    struct pollfd fds[2] = {{.fd = wire->fd, .events = POLLIN | POLLOUT}, {.fd = -1}};
+    pthread_mutex_lock(&wire->lock);
+    if (!wire->dead) {
+        if (!wire->leading) {
+            wire_lead_locked(wire, fds, timeout_until(deadline_ms));
+        } else {
+            fds[1] = (struct pollfd){.fd = wire->fd, .events = POLLOUT};
+            wire_follow_locked(wire, NULL, fds, timeout_until(deadline_ms));
+        }
+        wire_leave_locked(wire);
+    }
+    pthread_mutex_unlock(&wire->lock);
+    return clock_ms() < deadline_ms;
+}
+
+static int wire_death(struct wire *wire, struct err *err) {
+    pthread_mutex_lock(&wire->lock);
+    int r = wire->dead ? err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text) : 0;
+    pthread_mutex_unlock(&wire->lock);
+    return r;
+}
+
+int wire_send(struct wire *wire, const void *data, size_t len, struct err *err) {
+    const char *at = data;
+    const char *reason = NULL;
+    pthread_mutex_lock(&wire->send_lock);
+    uint64_t deadline_ms = 0;
+    while (len > 0 && !reason) {
+        ssize_t n = send(wire->fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) {
+            at += n;
+            len -= (size_t)n;
+            deadline_ms = 0;
+        } else if (n < 0 && errno == EAGAIN) {
+            deadline_ms = deadline_ms ? deadline_ms : clock_ms() + SEND_STALL_MS;
+            if (!wire_wait_room(wire, deadline_ms))
+                reason = "the runner stopped reading";
+        } else if (errno != EINTR) {
+            reason = "the runner hung up";
+        }
+    }
+    if (reason) {
+        pthread_mutex_lock(&wire->lock);
+        wire_die_locked(wire, ERR_GONE, reason);
+        pthread_mutex_unlock(&wire->lock);
+    }
+    pthread_mutex_unlock(&wire->send_lock);
+    return reason ? wire_death(wire, err) : 0;
+}
+
+/* ---- life ---- */
+
+static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
+    autobuf hello;
+    buf_init(&hello, 256);
+    size_t begin = frame_begin(&hello, FRAME_HELLO, 0, 0);
+    field_number(&hello, FIELD_VERSION, PROTO_VERSION);
+    field_number(&hello, FIELD_FEATURES, wire->sorter.local ? FEATURE_PASS_FD : 0);
+    frame_end(&hello, begin);
+    int r = wire_send(wire, hello.data, hello.len, err);
+    if (r < 0)
+        return r;
+    struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + timeout_ms};
+    pthread_mutex_lock(&wire->lock);
+    while (!wire->sorter.greeted && !wire->dead && clock_ms() < wait.deadline_ms)
+        wire_wait_locked(wire, NULL, &wait);
+    if (wire->sorter.greeted && !wire->dead)
+        r = 0;
+    else if (wire->dead)
+        r = err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text);
+    else
+        r = err_set(err, ERR_TIMEOUT, "the runner did not answer within %u ms", timeout_ms);
+    pthread_mutex_unlock(&wire->lock);
+    return r;
+}
+
+int wire_new(int fd, bool local, unsigned timeout_ms, struct wire **ret_wire, struct err *err) {
+    struct wire *wire = calloc(1, sizeof *wire);
+    if (!wire)
+        abort();
+    atomic_init(&wire->refs, 1);
+    wire->fd = fd;
+    wire->uid = (uid_t)-1;
+    wire->gid = (gid_t)-1;
+    pthread_mutex_init(&wire->send_lock, NULL);
+    pthread_mutex_init(&wire->lock, NULL);
+    sorter_init(&wire->sorter, local, wire_notify);
+    int r = wire_greet(wire, timeout_ms, err);
+    if (r < 0) {
+        wire_unref(wire);
+        return r;
+    }
+    *ret_wire = wire;
+    return 0;
+}
+
+struct wire *wire_ref(struct wire *wire) {
+    atomic_fetch_add(&wire->refs, 1);
+    return wire;
+}
+
+void wire_unref(struct wire *wire) {
+    if (!wire || atomic_fetch_sub(&wire->refs, 1) != 1)
+        return;
+    sorter_done(&wire->sorter);
+    close(wire->fd);
+    pthread_mutex_destroy(&wire->lock);
+    pthread_mutex_destroy(&wire->send_lock);
+    free(wire);
+}
+
+void wire_kill(struct wire *wire, const char *reason) {
+    pthread_mutex_lock(&wire->lock);
+    wire_die_locked(wire, ERR_GONE, reason);
+    pthread_mutex_unlock(&wire->lock);
+}
+
+bool wire_alive(struct wire *wire) {
+    pthread_mutex_lock(&wire->lock);
+    bool dead = wire->dead;
+    pthread_mutex_unlock(&wire->lock);
+    struct pollfd look = {.fd = wire->fd, .events = POLLRDHUP};
+    return !dead && poll(&look, 1, 0) == 0;
+}
+
+int wire_root(const struct wire *wire) {
+    return wire->sorter.root_fd;
+}
+
+uint64_t wire_features(const struct wire *wire) {
+    return wire->sorter.features;
+}
+
+const char *wire_workspace(const struct wire *wire) {
+    return wire->sorter.workspace;
+}
+
+unsigned wire_calls(struct wire *wire) {
+    pthread_mutex_lock(&wire->lock);
+    unsigned open = wire->sorter.open;
+    pthread_mutex_unlock(&wire->lock);
+    return open;
+}
+
+int wire_fd(const struct wire *wire) {
+    return wire->fd;
+}
+
+void wire_set_ids(struct wire *wire, uid_t uid, gid_t gid) {
+    wire->uid = uid;
+    wire->gid = gid;
+}
+
+uid_t wire_uid(const struct wire *wire) {
+    return wire->uid;
+}
+
+gid_t wire_gid(const struct wire *wire) {
+    return wire->gid;
+}
