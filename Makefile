@@ -34,8 +34,9 @@ BASE := $(call room,base)
 WIRE := $(call room,wire)
 RUNNER := $(call room,runner) $(BASE) src/wire/frame.c
 ENGINE := $(BASE) $(WIRE) $(call room,backend) $(call room,box)
-DAEMON := $(ENGINE) $(filter-out src/http/client.c,$(call room,http)) $(call room,front) $(call room,daemon)
-CLI := $(ENGINE) src/http/client.c $(call room,cli)
+HTTP_CLIENT := $(wildcard src/http/client*.c)
+DAEMON := $(ENGINE) $(filter-out $(HTTP_CLIENT),$(call room,http)) $(call room,front) $(call room,daemon)
+CLI := $(ENGINE) $(HTTP_CLIENT) $(call room,cli)
 LLHTTP := api.c http.c llhttp.c
 
 host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))

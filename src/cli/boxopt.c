@@ -1,0 +1,122 @@
+/* The options that describe a box, as mounts, environment and JSON. Called by run, create and shell. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "cli/cli.h"
+#include "wire/spec.h"
+
+static struct mount box_options_mount(struct cli *cli, const char *text) {
+    char *copy = arena_strdup(&cli->arena, text), *target = strchr(copy, ':');
+    if (!target || target == copy)
+        option_fail(cli, "--mount wants SRC:DST[:ro], not '%s'", text);
+    *target++ = 0;
+    struct mount mount = {.target = target};
+    char *mode = strchr(target, ':');
+    if (mode) {
+        *mode++ = 0;
+        if (strcmp(mode, "ro") != 0 && strcmp(mode, "rw") != 0)
+            option_fail(cli, "--mount ends in ro or rw, not '%s'", mode);
+        mount.read_only = mode[1] == 'o';
+    }
+    if (target[0] != '/')
+        option_fail(cli, "the target of --mount is an absolute path, not '%s'", target);
+    char *real = realpath(copy, NULL);
+    if (!real)
+        option_fail(cli, "--mount: no '%s' here", copy);
+    mount.source = arena_strdup(&cli->arena, real);
+    free(real);
+    return mount;
+}
+
+const struct mount *box_options_mounts(struct cli *cli, const struct text_list *list) {
+    if (list->count > LIMIT_MOUNTS)
+        option_fail(cli, "at most %u mounts", LIMIT_MOUNTS);
+    struct mount *mounts = arena_alloc(&cli->arena, (list->count + 1) * sizeof *mounts);
+    for (size_t i = 0; i < list->count; i++)
+        mounts[i] = box_options_mount(cli, list->items[i]);
+    return mounts;
+}
+
+const char **box_options_env(struct cli *cli, const struct text_list *list) {
+    if (!list->count)
+        return NULL;
+    if (list->count > LIMIT_ENV_COUNT)
+        option_fail(cli, "at most %u variables", LIMIT_ENV_COUNT);
+    const char **env = arena_alloc(&cli->arena, (list->count + 1) * sizeof *env);
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const char *text = list->items[i], *value = strchr(text, '=');
+        if (!text[0] || value == text)
+            option_fail(cli, "--env wants K=V, not '%s'", text);
+        const char *here = value ? NULL : getenv(text);
+        if (value)
+            env[count++] = text;
+        else if (here)
+            env[count++] = arena_printf(&cli->arena, "%s=%s", text, here);
+    }
+    return env;
+}
+
+static void box_options_text(struct json *json, const char *key, const char *text) {
+    if (!text)
+        return;
+    json_key(json, key);
+    json_str(json, text);
+}
+
+static void box_options_limits(const struct box_options *options, struct json *json) {
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {{"memory_mb", options->memory_mb}, {"pids", options->pids}, {"disk_mb", options->disk_mb}};
+    json_key(json, "limits");
+    json_open(json, '{');
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!numbers[i].value)
+            continue;
+        json_key(json, numbers[i].key);
+        json_uint(json, numbers[i].value);
+    }
+    if (options->cpus > 0) {
+        json_key(json, "cpus");
+        json_double(json, options->cpus);
+    }
+    json_close(json, '}');
+}
+
+static void box_options_mounts_json(struct cli *cli, const struct box_options *options, struct json *json) {
+    const struct mount *mounts = box_options_mounts(cli, &options->mounts);
+    json_key(json, "mounts");
+    json_open(json, '[');
+    for (size_t i = 0; i < options->mounts.count; i++) {
+        json_open(json, '{');
+        box_options_text(json, "source", mounts[i].source);
+        box_options_text(json, "target", mounts[i].target);
+        json_key(json, "read_only");
+        json_bool(json, mounts[i].read_only);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+void box_options_json(struct cli *cli, const struct box_options *options, struct json *json) {
+    box_options_text(json, "backend", options->backend);
+    box_options_text(json, "template", options->template_name);
+    box_options_text(json, "network", options->net);
+    box_options_text(json, "shell", options->shell);
+    box_options_limits(options, json);
+    if (options->mounts.count)
+        box_options_mounts_json(cli, options, json);
+    const char **env = box_options_env(cli, &options->env);
+    if (!env)
+        return;
+    json_key(json, "env");
+    json_open(json, '{');
+    for (; *env; env++) {
+        const char *value = strchr(*env, '=');
+        json_key(json, arena_copy(&cli->arena, *env, (size_t)(value - *env)));
+        json_str(json, value + 1);
+    }
+    json_close(json, '}');
+}

@@ -1,0 +1,165 @@
+/* What the commands of `cubby` share: the table of commands, options as tables, tables as text, the daemon's JSON.
+ *
+ * A command gets its words with the options already taken out and returns the process's exit status. Nothing here is
+ * loaded or connected before a command asks for it: `cubby run` must start like a small static program. */
+#ifndef CUBBY_CLI_CLI_H
+#define CUBBY_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#define EXIT_USAGE 2
+#define EXIT_TIMED_OUT 124 /* as timeout(1) */
+#define EXIT_OURS 125      /* cubby itself failed, not the command */
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND 127
+
+/* ---- options (option.c) ---- */
+
+enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_LIST };
+
+struct text_list { /* an option that may be given many times */
+    const char **items; /* NULL-terminated once there is one */
+    size_t count;
+};
+
+/* One row an option. The field at `offset` of the command's values: bool, const char *, uint64_t, double or
+ * struct text_list, as the kind says. */
+struct option_row {
+    const char *name;  /* "memory" for --memory */
+    char letter;       /* 'm' for -m; 0: none */
+    enum option_kind kind;
+    size_t offset;
+    const char *value; /* what the value is called in the help; NULL for a flag */
+    const char *help;
+};
+
+struct cli;
+struct command {
+    const char *name;
+    const char *usage;   /* what follows "cubby NAME " */
+    const char *summary; /* one line of `cubby help` */
+    const char *detail;  /* a paragraph of `cubby help NAME`; may be NULL */
+    int (*run)(struct cli *cli, int argc, char **argv);
+    const struct option_row *options; /* ends with name NULL; may be NULL */
+    unsigned words;      /* options end at the word after this many; UINT_MAX: anywhere */
+};
+
+struct cli {
+    const struct command *command;
+    struct arena arena;
+    struct http_client *client; /* remote.c; NULL until the daemon is asked */
+};
+
+extern const struct command command_table[]; /* main.c; ends with name NULL */
+const struct command *command_find(const char *name);
+void command_help(const struct command *command, FILE *out);
+void command_list(FILE *out);
+
+/* Takes the options out of argv and returns how many words are left in it. --help prints the help and exits 0;
+ * anything wrong is named, with the usage line, and exits 2. `values` must be zeroed or hold the defaults. */
+int option_parse(struct cli *cli, int argc, char **argv, void *values);
+/* "cubby NAME: message", the usage line, exit 2. */
+_Noreturn void option_fail(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "cubby: message" on standard error; returns EXIT_OURS. */
+int cli_fail(const struct err *err);
+
+/* ---- options of a box, shared by run, create and shell (boxopt.c) ---- */
+
+struct box_options {
+    const char *backend, *template_name, *net, *shell;
+    uint64_t memory_mb, pids, disk_mb;
+    double cpus;
+    struct text_list mounts, env;
+};
+#define BOX_OPTION_ROWS(type, member)                                                                                  \
+    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail or local"},         \
+        {"template", 0, OPTION_TEXT, offsetof(type, member.template_name), "NAME", "its root: host, or one imported"}, \
+        {"memory", 'm', OPTION_NUMBER, offsetof(type, member.memory_mb), "MB", "limit of memory"},                     \
+        {"cpus", 0, OPTION_REAL, offsetof(type, member.cpus), "N", "limit of processor time, in whole processors"},    \
+        {"pids", 0, OPTION_NUMBER, offsetof(type, member.pids), "N", "limit of processes and threads"},                \
+        {"disk", 0, OPTION_NUMBER, offsetof(type, member.disk_mb), "MB", "limit of disk space"},                       \
+        {"net", 0, OPTION_TEXT, offsetof(type, member.net), "none|open", "network; none by default"},                  \
+        {"mount", 0, OPTION_LIST, offsetof(type, member.mounts), "SRC:DST[:ro]", "a directory of the host in the box"}, \
+        {"env", 'e', OPTION_LIST, offsetof(type, member.env), "K=V", "an environment variable (K alone: from here)"},  \
+        {"shell", 0, OPTION_TEXT, offsetof(type, member.shell), "PATH", "the box's shell"}
+
+struct mount;
+/* "SRC:DST[:ro]" rows as mounts, sources made absolute. Exits 2 on a malformed one. */
+const struct mount *box_options_mounts(struct cli *cli, const struct text_list *list);
+/* "K" rows completed from this process's environment; NULL-terminated, NULL when none. Exits 2 on a malformed one. */
+const char **box_options_env(struct cli *cli, const struct text_list *list);
+/* Writes the members of a `POST /v1/boxes` body into an open object. */
+void box_options_json(struct cli *cli, const struct box_options *options, struct json *json);
+
+/* ---- text for people (table.c) ---- */
+
+/* Control characters, direction overrides and bytes that are not UTF-8 as \n, \x1b, \u202e: safe on any terminal. */
+void text_shown(struct buf *out, const char *text, size_t len);
+
+struct table {
+    struct arena *arena;
+    unsigned columns;
+    const char **cells; /* the heads are the first row */
+    size_t count, cap;
+};
+void table_init(struct table *table, struct arena *arena, const char *const *heads); /* NULL-terminated */
+void table_cell(struct table *table, const char *text);                             /* NULL is shown as "-" */
+void table_print(const struct table *table, FILE *out);
+const char *table_size(struct arena *arena, uint64_t bytes); /* "4.0K", "1.2G" */
+
+/* ---- the daemon (remote.c) ---- */
+
+struct json_t;
+struct http_client;
+/* The client of CUBBY_URL with CUBBY_TOKEN, made at the first call. */
+int remote_client(struct cli *cli, struct http_client **ret_client, struct err *err);
+const char *remote_url(void);
+/* One call whose answer is in out (may be NULL); a status beyond 2xx becomes an error with the daemon's sentence.
+ * body may be NULL. */
+int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
+                struct err *err);
+/* The same, parsed; json_decref it. */
+int remote_json(struct cli *cli, const char *method, const char *path, const struct buf *body,
+                struct json_t **ret_json, struct err *err);
+/* An answer's status and body as an error. Returns 0 for 2xx. */
+int remote_status(int status, const struct buf *body, struct err *err);
+/* "/v1/boxes/ID/REST" with the id checked (exits 2 when it is none) and, when path is not NULL, "?path=..." */
+const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path);
+/* "ID:PATH" into its parts, true; false when there is no box id before a colon. */
+bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path);
+/* A field that may be base64: bytes into out. False when it is not there or malformed. */
+bool remote_bytes(const struct json_t *object, const char *key, struct buf *out);
+/* A new box by POST /v1/boxes; its id in ret_id. */
+int remote_create(struct cli *cli, const struct box_options *options, const char *user, const char *thread,
+                  struct buf *ret_answer, char ret_id[17], struct err *err);
+/* How a command ended ({"exit_code":…,"signal":…,"timed_out":…}) as an exit status, with a note on standard error. */
+int remote_exit(const struct json_t *exit);
+
+/* ---- the commands, one file each ---- */
+
+int command_run(struct cli *cli, int argc, char **argv);
+int command_exec(struct cli *cli, int argc, char **argv);
+int command_create(struct cli *cli, int argc, char **argv);
+int command_ps(struct cli *cli, int argc, char **argv);
+int command_rm(struct cli *cli, int argc, char **argv);
+int command_shell(struct cli *cli, int argc, char **argv);
+int command_cp(struct cli *cli, int argc, char **argv);
+int command_cat(struct cli *cli, int argc, char **argv);
+int command_ls(struct cli *cli, int argc, char **argv);
+int command_doctor(struct cli *cli, int argc, char **argv);
+int command_template(struct cli *cli, int argc, char **argv);
+int command_version(struct cli *cli, int argc, char **argv);
+int command_help_command(struct cli *cli, int argc, char **argv);
+
+extern const struct option_row run_options[], exec_options[], create_options[], ps_options[], rm_options[],
+    shell_options[], cp_options[], ls_options[], doctor_options[], template_options[], version_options[];
+
+#endif

@@ -1,0 +1,159 @@
+/* `cubby`: the table of commands and the way into one. Not to break: nothing heavy happens before a command runs. */
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "http/client.h"
+
+#define ANYWHERE UINT_MAX
+
+const struct command command_table[] = {
+    {"run", "[OPTION…] [--] COMMAND [ARG…]", "one box, one command, gone; needs no daemon",
+     "Makes a box, runs COMMAND in it, removes the box. Standard input is passed on when it is not a terminal; on a\n"
+     "terminal the command gets a terminal. The exit status is the command's, 128+N when signal N ended it, 127 when\n"
+     "it was not found, 126 when it cannot be executed, 124 on time-out, 125 when cubby itself failed.",
+     command_run, run_options, 0},
+    {"exec", "[OPTION…] ID [--] COMMAND [ARG…] | ID -c STRING", "run a command in a box of the daemon",
+     "The words are the command's arguments as they are; -c gives one string to the box's shell instead.",
+     command_exec, exec_options, 1},
+    {"create", "[OPTION…]", "make a box and print its id",
+     "With --thread, the box that this user and thread already have is found again.", command_create, create_options,
+     ANYWHERE},
+    {"ps", "[-a] [--user U] [--json]", "list boxes", NULL, command_ps, ps_options, ANYWHERE},
+    {"rm", "ID… | --all [--user U]", "end boxes and remove their files", NULL, command_rm, rm_options, ANYWHERE},
+    {"shell", "[OPTION…] [ID] [-- COMMAND]", "a terminal in a box; with no ID in one made for it",
+     "With no ID a box is made and removed afterwards; the options of a box hold for that one.", command_shell,
+     shell_options, ANYWHERE},
+    {"cp", "[-q] SRC DST", "copy a file or directory; one side is ID:PATH",
+     "A DST that is a directory receives SRC inside it. Directories go as a tar stream, files as they are.", command_cp,
+     cp_options, ANYWHERE},
+    {"cat", "ID:PATH…", "a file's bytes", NULL, command_cat, NULL, ANYWHERE},
+    {"ls", "[-l] [--json] ID[:PATH]", "list a directory of a box", NULL, command_ls, ls_options, ANYWHERE},
+    {"template", "import NAME FILE|DIR | list [--json] | remove NAME", "roots for boxes, from a directory or a tar file",
+     "Templates lie in the daemon's state directory (--state).", command_template, template_options, ANYWHERE},
+    {"doctor", "[--json]", "what this machine lacks for boxes, and the fix",
+     "The exit status is 1 when something is missing without which no jail can be made.", command_doctor,
+     doctor_options, ANYWHERE},
+    {"version", "[--json]", "the version of cubby and of the daemon", NULL, command_version, version_options, ANYWHERE},
+    {"help", "[COMMAND]", "this list, or all about one command", NULL, command_help_command, NULL, ANYWHERE},
+    {.name = NULL},
+};
+
+static int main_dispatch(struct cli *cli, int argc, char **argv);
+static int main_unknown(const char *name);
+static void main_standard_descriptors(void);
+
+int main(int argc, char **argv) {
+    main_standard_descriptors();
+    signal(SIGPIPE, SIG_IGN);
+    struct cli cli = {0};
+    arena_init(&cli.arena);
+    int status = main_dispatch(&cli, argc, argv);
+    if (cli.client)
+        http_client_free(cli.client);
+    arena_done(&cli.arena);
+    /* A result that never reached its reader is a failure, whatever the command thought. */
+    if (fflush(stdout) != 0 && status == 0)
+        status = EXIT_OURS;
+    return status;
+}
+
+static int main_dispatch(struct cli *cli, int argc, char **argv) {
+    if (argc < 2) {
+        command_list(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (strcmp(name, "--version") == 0)
+        name = "version";
+    cli->command = command_find(name);
+    if (!cli->command)
+        return main_unknown(name);
+    return cli->command->run(cli, argc - 2, argv + 2);
+}
+
+const struct command *command_find(const char *name) {
+    for (const struct command *command = command_table; command->name; command++)
+        if (strcmp(command->name, name) == 0)
+            return command;
+    return NULL;
+}
+
+void command_list(FILE *out) {
+    fprintf(out, "usage: cubby COMMAND …\n\n");
+    for (const struct command *command = command_table; command->name; command++)
+        fprintf(out, "  %-10s %s\n", command->name, command->summary);
+    fprintf(out, "\nThe daemon is CUBBY_URL (default %s), its token CUBBY_TOKEN.\n"
+                 "`cubby help COMMAND` tells all about one.\n",
+            "http://127.0.0.1:7070");
+}
+
+int command_help_command(struct cli *cli, int argc, char **argv) {
+    argc = option_parse(cli, argc, argv, NULL);
+    if (argc == 0) {
+        command_list(stdout);
+        return 0;
+    }
+    if (argc > 1)
+        option_fail(cli, "one command at a time");
+    const struct command *command = command_find(argv[0]);
+    if (!command)
+        return main_unknown(argv[0]);
+    command_help(command, stdout);
+    return 0;
+}
+
+/* Edit distance of two short words, for "did you mean". */
+static unsigned main_distance(const char *a, const char *b) {
+    unsigned row[32];
+    size_t a_len = strlen(a), b_len = strlen(b);
+    if (a_len > 31 || b_len > 31)
+        return UINT_MAX;
+    for (size_t j = 0; j <= b_len; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; i <= a_len; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= b_len; j++) {
+            unsigned change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            unsigned gap = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            row[j] = change < gap ? change : gap;
+        }
+    }
+    return row[b_len];
+}
+
+static int main_unknown(const char *name) {
+    const char *best = NULL;
+    unsigned best_distance = 3;
+    for (const struct command *command = command_table; command->name; command++) {
+        unsigned distance = main_distance(name, command->name);
+        if (distance < best_distance && distance < strlen(command->name)) {
+            best = command->name;
+            best_distance = distance;
+        }
+    }
+    autobuf shown;
+    buf_init(&shown, 1024);
+    text_shown(&shown, name, strnlen(name, 200));
+    const char *text = buf_cstr(&shown);
+    fprintf(stderr, "cubby: there is no command '%s'", text ? text : "");
+    if (best)
+        fprintf(stderr, "; did you mean '%s'?\n", best);
+    else
+        fprintf(stderr, "; `cubby help` lists them\n");
+    return EXIT_USAGE;
+}
+
+/* A missing 0, 1 or 2 would be taken by the next file opened, and output would go into it. */
+static void main_standard_descriptors(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            _exit(EXIT_OURS);
+}
