@@ -1,0 +1,93 @@
+#!/bin/bash
+# The test driver: runs every TAP program two at a time with a time limit each, shows what failed, and ends with one
+# line of counts. usage: driver.sh BUILD [PATTERN]; PATTERN picks jobs whose name matches (a shell pattern inside).
+set -u
+BUILD=$(realpath "$1") PATTERN=${2-}
+cd "$(dirname "$0")/../.." || exit 1
+LOGS=$BUILD/test-logs
+mkdir -p "$LOGS"
+rm -f "$LOGS"/*.log "$LOGS"/*.sum
+export BUILD
+PARALLEL=${TEST_JOBS:-2}
+JOB_NAMES=() JOB_LIMITS=() JOB_COMMANDS=()
+
+job() { # job NAME SECONDS COMMAND...
+    local name=$1 seconds=$2
+    shift 2
+    [[ -z $PATTERN || $name == *$PATTERN* ]] || return 0
+    JOB_NAMES+=("$name") JOB_LIMITS+=("$seconds") JOB_COMMANDS+=("$*")
+}
+
+collect() {
+    local file name backend
+    for backend in ${BACKENDS:-jail local}; do
+        for file in test/run/[0-9]*.sh; do
+            [ -e "$file" ] || continue
+            name=$(basename "$file" .sh)
+            job "run/$backend/$name" 240 env BACKEND="$backend" test/run/run.sh "$file"
+        done
+    done
+    for file in "$BUILD"/asan/unit/*_test; do
+        [ -x "$file" ] && job "unit/$(basename "$file")" 120 "$file"
+    done
+    for file in test/unit/*_test.sh test/front/*_test.sh; do
+        [ -e "$file" ] && job "$(basename "$(dirname "$file")")/$(basename "$file" .sh)" 240 "$file"
+    done
+    for file in "$BUILD"/fuzz/fuzz/fuzz_*; do
+        [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-6} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-6}"
+    done
+    [ ! -x tools/lint ] || job lint 300 test/lib/tap.sh lint tools/lint
+}
+
+run_job() { # run_job INDEX: log and summary files
+    local name=${JOB_NAMES[$1]} log="$LOGS/${JOB_NAMES[$1]//\//-}" start=$EPOCHSECONDS status
+    timeout --kill-after=10 "${JOB_LIMITS[$1]}" ${JOB_COMMANDS[$1]} > "$log.log" 2>&1 < /dev/null
+    status=$?
+    count "$log.log" "$status" $((EPOCHSECONDS - start)) > "$log.sum"
+    report "$name" "$log"
+}
+
+# Passed, failed, skipped of one log. A missing plan, a plan that does not fit, a time-out or a bad exit is a failure
+# of its own unless a failed check explains the exit.
+count() { # count LOG STATUS SECONDS
+    awk -v status="$2" -v seconds="$3" '
+        /^ok .*# SKIP/ { skipped++; next }
+        /^ok / { passed++ }
+        /^not ok / { failed++ }
+        /^1\.\.[0-9]+/ { planned = substr($1, 4) + 0; plan = 1 }
+        END {
+            why = ""
+            if (status == 124 || status == 137) why = "time-out"
+            else if (!plan) why = "no plan, exit status " status
+            else if (planned != passed + failed + skipped) why = "planned " planned ", ran " (passed + failed + skipped)
+            else if (status != 0 && !failed) why = "exit status " status
+            if (why != "") failed++
+            printf "%d %d %d %d %s\n", passed, failed, skipped, seconds, why
+        }' "$1"
+}
+
+report() { # report NAME LOG
+    local passed failed skipped seconds why
+    read -r passed failed skipped seconds why < "$2.sum"
+    {
+        flock 9
+        printf '%-34s %4d passed' "$1" "$passed"
+        [ "$failed" = 0 ] || printf ', %d FAILED' "$failed"
+        [ "$skipped" = 0 ] || printf ', %d skipped' "$skipped"
+        printf ' (%d s)\n' "$seconds"
+        awk '/^not ok / { show = 1; print "    " $0; next } /^#/ && show { print "    " $0; next } { show = 0 }
+             /# SKIP/ { print "    " $0 }' "$2.log"
+        [ -z "$why" ] || { printf '    %s; the end of its output:\n' "$why"; tail -15 "$2.log" | sed 's/^/    | /'; }
+    } 9>> "$LOGS/lock"
+}
+
+collect
+running=0
+for index in "${!JOB_NAMES[@]}"; do
+    run_job "$index" &
+    running=$((running + 1))
+    [ "$running" -lt "$PARALLEL" ] || { wait -n; running=$((running - 1)); }
+done
+wait
+cat "$LOGS"/*.sum 2> /dev/null | awk '{ p += $1; f += $2; s += $3 }
+    END { printf "%d passed, %d failed, %d skipped\n", p, f, s; exit(f > 0 || p == 0) }'

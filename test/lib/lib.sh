@@ -1,0 +1,181 @@
+# Helpers of the test scripts: TAP checks, requests to the daemon, boxes. Sourced by test/run/run.sh and the *_test.sh
+# files. A check names what is promised; the last line of a script is `finish`.
+
+LIB_COUNT=0 LIB_FAILED=0
+STATUS='' BODY='' BOX='' B=''
+
+# ---- checks ----
+
+pass() {
+    LIB_COUNT=$((LIB_COUNT + 1))
+    printf 'ok %d - %s\n' "$LIB_COUNT" "$1"
+}
+
+fail() { # fail NAME [DIAGNOSTIC]
+    LIB_COUNT=$((LIB_COUNT + 1)) LIB_FAILED=$((LIB_FAILED + 1))
+    printf 'not ok %d - %s\n' "$LIB_COUNT" "$1"
+    local text=${2-}
+    printf '# %s:%s\n' "${BASH_SOURCE[2]##*/}" "${BASH_LINENO[1]}"
+    [ -z "$text" ] || printf '%.1500s\n' "$text" | sed 's/^/# /'
+    return 0
+}
+
+skip() { # skip NAME REASON
+    LIB_COUNT=$((LIB_COUNT + 1))
+    printf 'ok %d - %s # SKIP %s\n' "$LIB_COUNT" "$1" "$2"
+}
+
+diag() { printf '# %s\n' "$*"; }
+
+is() { # is NAME GOT WANT
+    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "got:  $2
+want: $3
+status $STATUS, body ${BODY:0:600}"; fi
+}
+
+isnt() { # isnt NAME GOT UNWANTED
+    if [ "$2" != "$3" ]; then pass "$1"; else fail "$1" "got the unwanted: $2"; fi
+}
+
+like() { # like NAME GOT REGEX
+    if [[ $2 =~ $3 ]]; then pass "$1"; else fail "$1" "got:  $2
+want: /$3/
+status $STATUS"; fi
+}
+
+unlike() { # unlike NAME GOT REGEX
+    if [[ $2 =~ $3 ]]; then fail "$1" "got:  $2
+unwanted: /$3/"; else pass "$1"; fi
+}
+
+between() { # between NAME GOT LOW HIGH: whole numbers
+    if [[ $2 =~ ^-?[0-9]+$ ]] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ]; then pass "$1"; else
+        fail "$1" "got: $2
+want: $3 to $4
+status $STATUS, body ${BODY:0:300}"; fi
+}
+
+ok() { # ok NAME COMMAND...: passes when the command does
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then pass "$name"; else fail "$name" "$* failed: $output"; fi
+}
+
+not_ok() { # not_ok NAME COMMAND...: passes when the command fails
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then fail "$name" "$* succeeded: $output"; else pass "$name"; fi
+}
+
+finish() {
+    printf '1..%d\n' "$LIB_COUNT"
+    [ "$LIB_FAILED" = 0 ]
+}
+
+now_ms() { # into NOW, without a process
+    local t=${EPOCHREALTIME/[.,]/}
+    NOW=$((t / 1000))
+}
+
+# Polls COMMAND until it succeeds, at most SECONDS; for events that nothing announces.
+eventually() { # eventually SECONDS COMMAND...
+    local seconds=$1 end
+    shift
+    now_ms
+    end=$((NOW + seconds * 1000))
+    until "$@" >/dev/null 2>&1; do
+        now_ms
+        [ "$NOW" -lt "$end" ] || return 1
+        read -r -t 0.02 <> <(:) || :
+    done
+}
+
+# ---- requests ----
+
+# json_string TEXT -> JSON_STRING, quoted; for texts without control characters other than tab, newline, CR.
+json_string() {
+    local s=$1
+    s=${s//\\/\\\\} s=${s//\"/\\\"} s=${s//$'\n'/\\n} s=${s//$'\t'/\\t} s=${s//$'\r'/\\r}
+    JSON_STRING="\"$s\""
+}
+
+# api METHOD PATH [BODY] [CURL OPTION...]: STATUS, BODY (text of the answer), $WORK/body and $WORK/head (bytes).
+api() {
+    local method=$1 path=$2 body=${3-}
+    shift $(($# > 3 ? 3 : $#))
+    local options=(-sS --globoff --path-as-is --max-time "${API_SECONDS:-60}" --unix-socket "$SOCKET" -X "$method" -o "$WORK/body" -D "$WORK/head"
+        -w '%{http_code}' "$@")
+    [ -z "$body" ] || options+=(-H 'Content-Type: application/json' --data-binary "$body")
+    [ "$method" != HEAD ] || options+=(-I)
+    : > "$WORK/body" > "$WORK/head"
+    STATUS=$(curl "${options[@]}" "http://localhost$path" 2> "$WORK/curl") || STATUS="curl-$? $(< "$WORK/curl")"
+    BODY=$(tr -d '\0' < "$WORK/body")
+}
+
+# upload PATH FILE|- [QUERY] [CURL OPTION...]: PUT of a file's bytes
+upload() {
+    local path=$1 file=$2 query=${3-}
+    shift $(($# > 3 ? 3 : $#))
+    api PUT "$B/files?path=$(encode "$path")$query" '' --data-binary "@$file" -H 'Content-Type: application/octet-stream' "$@"
+}
+
+# put PATH TEXT [QUERY] [CURL OPTION...]
+put() {
+    local text=$2
+    printf '%s' "$text" > "$WORK/put"
+    upload "$1" "$WORK/put" "${@:3}"
+}
+
+get() { # get PATH [CURL OPTION...]
+    local path=$1
+    shift
+    api GET "$B/files?path=$(encode "$path")" '' "$@"
+}
+
+encode() { # percent-encodes for a query value
+    local LC_ALL=C s=$1 i c
+    for ((i = 0; i < ${#s}; i++)); do
+        c=${s:i:1}
+        case $c in [A-Za-z0-9._~/-]) printf %s "$c" ;; *) printf '%%%02X' "'$c" ;; esac
+    done
+}
+
+j() { jq -r "$@" < "$WORK/body" 2> /dev/null; }  # j FILTER: of the last answer
+header() { sed -n "s/^$1: *//Ip" "$WORK/head" | tr -d '\r' | tail -1; }
+
+is_error() { # is_error NAME STATUS CODE [REGEX of the message]
+    if [ "$STATUS" != "$2" ] || [ "$(j .error.code)" != "$3" ]; then
+        fail "$1" "got:  $STATUS ${BODY:0:400}
+want: $2 $3"
+    elif [ $# -gt 3 ] && ! [[ $(j .error.message) =~ $4 ]]; then
+        fail "$1" "message: $(j .error.message)
+want: /$4/"
+    else pass "$1"; fi
+}
+
+# run COMMAND [MORE JSON MEMBERS]: exec in the current box; STATUS and BODY, OUT, ERR, CODE of the answer
+run() {
+    json_string "$1"
+    api POST "$B/exec" "{\"command\":$JSON_STRING,\"timeout_ms\":${RUN_TIMEOUT_MS:-30000}${2:+,$2}}"
+    OUT=$(j .stdout) ERR=$(j .stderr) CODE=$(j .exit_code)
+}
+
+# ---- boxes ----
+
+# box_new [MORE JSON MEMBERS]: a new box, which becomes the current one (BOX, B)
+box_new() {
+    api POST /v1/boxes "{\"backend\":\"$BACKEND\"${1:+,$1}}"
+    BOX=$(j .id)
+    B=/v1/boxes/$BOX
+    [[ $STATUS = 20[01] ]] || { diag "no box: $STATUS $BODY"; return 1; }
+}
+
+box_use() { BOX=$1 B=/v1/boxes/$1; }
+
+# A number that no other process of this machine has as an argument: to find again what a command left behind.
+tag_new() { TAG=$((1000000 + SRANDOM % 8000000)).$((SRANDOM % 900 + 100)); }
+# True while a process with the argument TAG lives, in whatever box, seen from the host.
+tag_alive() { grep -slzx "[${TAG:0:1}]${TAG:1}" /proc/[0-9]*/cmdline > /dev/null; }
+tag_gone() { ! tag_alive; }
+
+daemon_memory_kb() { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$DAEMON_PID/status"; } # VmRSS, VmHWM

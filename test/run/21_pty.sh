@@ -1,0 +1,89 @@
+# Terminals over a WebSocket.
+
+pty() { # pty QUERY: script on standard input; OUTPUT
+    OUTPUT=$("$TOOL" ws "$SOCKET" "$B/pty$1")
+}
+
+pty '?cols=100&rows=30' << 'END'
+send stty size; tty; echo mar''ker\r
+expect 30 100
+expect /dev/pts/
+expect marker
+text {"resize":{"cols":132,"rows":43}}
+send stty size\r
+expect 43 132
+send exit 3\r
+wait
+last
+END
+is 'a shell on a terminal' "$(head -7 <<< "$OUTPUT")" 'status 101
+accept right
+seen
+seen
+seen
+seen
+closed 1000'
+is 'its exit is told' "$(tail -1 <<< "$OUTPUT" | jq -c '.exit|[.exit_code,.signal]')" '[3,null]'
+
+pty '?command=cat' << 'END'
+send abc\r
+expect abc\r\n
+expect abc\r\n
+send \x03
+wait
+END
+like 'Ctrl-C ends the command' "$OUTPUT" $'seen\nseen\nclosed 1000$'
+
+pty '?command=head%20-c%203000000%20/dev/zero%20%7C%20tr%20%22%5C0%22%20z%3B%20echo%20over' << 'END'
+expect over
+wait
+END
+like 'a flood arrives whole' "$OUTPUT" $'seen\nclosed 1000$'
+
+pty '?command=printf%20%22%5C377%5C000%5C376%22' << 'END'
+expect \xff\x00\xfe
+wait
+END
+like 'bytes are exact' "$OUTPUT" $'seen\nclosed 1000$'
+
+tag_new
+pty "?command=sleep%20$TAG" << 'END'
+drop
+END
+if tag_alive; then
+    # A dropped terminal lives on, to be attached again.
+    api GET "$B/processes"
+    pid=$(j '.processes[]|select(.state=="running")|.pid' | head -1)
+    between 'a dropped terminal is listed' "$pid" 1 100000000
+    api POST "$B/processes/$pid/signal" '{"signal":"SIGKILL"}'
+    ok 'and can be ended' eventually 10 tag_gone
+else fail 'a dropped terminal is listed' 'it did not outlive its client'; fi
+
+pty '?cols=80&rows=24&command=echo%20first%3B%20read%20x%3B%20echo%20got%20%24x%3B%20read%20y' << 'END'
+expect first
+drop
+END
+api GET "$B/processes"
+pid=$(j '[.processes[]|select(.state=="running")]|last|.pid')
+pty "?pid=$pid&offset=0" << 'END'
+expect first
+send again\r
+expect got again
+send x\r
+wait
+END
+like 'attached again: old output, then new' "$OUTPUT" $'seen\nseen\nclosed 1000$'
+
+api GET "$B/pty"
+is_error 'pty without an upgrade' 400 INVALID
+api GET "/v1/boxes/0123456789abcdef/pty" '' -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+is_error 'pty of no box' 404 NOT_FOUND
+api GET "$B/pty?cols=0" '' -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+is_error 'a terminal without columns' 400 INVALID cols
+pty '?command=cat' << 'END'
+text {"resize":{"cols":"x"}}
+wait
+END
+like 'a bad control message closes with a reason code' "$OUTPUT" 'closed (1002|1003|1007|1008)$'
+run 'echo fine'
+is 'the box goes on' "$OUT" fine

@@ -1,0 +1,157 @@
+# Boxes: acquire, find, list, release, delete.
+
+first=$BOX
+like 'an id is 16 hex digits' "$first" '^[0-9a-f]{16}$'
+api GET "$B"
+is 'one box' "$STATUS $(j '[.id,.user,.backend,.state,.workspace]|tostring')" "200 [\"$first\",\"default\",\"$BACKEND\",\"ready\",\"/workspace\"]"
+like 'created_at' "$(j .created_at)" '^20[0-9-]+T[0-9:.]+Z$'
+like 'last_used_at' "$(j .last_used_at)" '^20[0-9-]+T[0-9:.]+Z$'
+is 'limits and usage are there' "$(j '[has("limits"),has("usage")]|tostring')" '[true,true]'
+
+# (user, thread)
+box_new '"user":"ann","thread":"t 1/ü"'
+is 'a new pair: 201' "$STATUS" 201
+is 'its id is the first of sha256("user:thread")' "$BOX" "$(printf 'ann:t 1/ü' | sha256sum | cut -c1-16)"
+ann=$BOX
+run 'echo mine > f'
+box_new '"user":"ann","thread":"t 1/ü"'
+is 'the same pair: 200, the same box' "$STATUS $BOX" "200 $ann"
+run 'cat f'
+is 'with its files' "$OUT" mine
+box_new '"user":"ann","thread":"t2"'
+is 'another thread: another box' "$STATUS $([ "$BOX" != "$ann" ] && echo other)" '201 other'
+ann2=$BOX
+box_new '"user":"bob","thread":"t 1/ü"'
+is 'another user: another box' "$STATUS $([ "$BOX" != "$ann" ] && echo other)" '201 other'
+run 'cat f'
+isnt 'without the files of the first' "$OUT" mine
+bob=$BOX
+box_new '"user":"ann"'
+none1=$BOX
+box_new '"user":"ann"'
+isnt 'no thread: a new box each time' "$BOX" "$none1"
+none2=$BOX
+for _ in {1..8}; do
+    curl -s --unix-socket "$SOCKET" -d "{\"backend\":\"$BACKEND\",\"user\":\"race\",\"thread\":\"one\"}" http://localhost/v1/boxes >> "$WORK/race" &
+    pids+=($!)
+done
+wait "${pids[@]}"
+is 'eight at once for one pair: one box' "$(jq -r .id < "$WORK/race" | sort | uniq -c | tr -s ' ')" " 8 $(printf race:one | sha256sum | cut -c1-16)"
+
+# list
+api GET /v1/boxes
+is 'list has all' "$(j "[.boxes[].id]|contains([\"$first\",\"$ann\",\"$ann2\",\"$bob\",\"$none1\",\"$none2\"])")" true
+api GET '/v1/boxes?user=ann'
+is 'by user' "$(j '[.boxes[].user]|unique|tostring') $(j '.boxes|length')" '["ann"] 4'
+box_new '"user":"lab","labels":{"k":"v","team":"x"}'
+api GET '/v1/boxes?label=k=v'
+is 'by label' "$(j '[.boxes[].id]|tostring')" "[\"$BOX\"]"
+api GET "/v1/boxes/$BOX"
+is 'labels are kept' "$(j '.labels|tostring')" '{"k":"v","team":"x"}'
+api GET '/v1/boxes?state=ready'
+between 'by state' "$(j '.boxes|length')" 7 100
+api GET '/v1/boxes?state=nonsense'
+is_error 'no such state' 400 INVALID state
+
+# release
+box_use "$ann"
+tag_new
+api POST "$B/processes" "{\"command\":\"sleep $TAG\"}"
+api POST "$B/release"
+like 'release' "$STATUS" '^20[04]$'
+api GET "$B"
+is 'is warm' "$(j .state)" warm
+box_new '"user":"ann","thread":"t 1/ü"'
+is 'acquired again: the same box' "$STATUS $BOX" "200 $ann"
+run 'cat f'
+is 'with its files' "$OUT" mine
+api GET "$B"
+is 'and ready' "$(j .state)" ready
+
+# settings
+box_new '"env":{"GREETING":"hi there"}'
+run 'echo "$GREETING"'
+is 'env of the box' "$OUT" 'hi there'
+run 'echo "$GREETING"' '"env":{"GREETING":"other"}'
+is 'env of a call wins' "$OUT" other
+box_new "\"mounts\":[{\"source\":\"$WORK/shared\",\"target\":\"/mnt/shared\"},{\"source\":\"$WORK/shared\",\"target\":\"/mnt/ro\",\"read_only\":true}]"
+if [ "$STATUS" = 201 ]; then
+    echo host > "$WORK/shared/h"
+    run 'cat /mnt/shared/h; echo inside > /mnt/shared/i; cat /mnt/ro/i; echo x > /mnt/ro/h; echo $?'
+    is 'mounts' "$OUT" $'host\ninside\n1'
+    is 'are seen outside' "$(cat "$WORK/shared/i" 2>&1)" inside
+    get /mnt/ro/h
+    is 'the file API sees them' "$BODY" host
+    put /mnt/ro/x y
+    is_error 'a read-only mount' 403 DENIED
+    rm -f "$WORK/shared/i"
+else fail 'mounts' "$STATUS $BODY"; fi
+api POST /v1/boxes "{\"backend\":\"$BACKEND\",\"mounts\":[{\"source\":\"$WORK/forbidden\",\"target\":\"/mnt/x\"}]}"
+is_error 'a source that is not allowed' 403 DENIED forbidden
+api POST /v1/boxes "{\"backend\":\"$BACKEND\",\"mounts\":[{\"source\":\"$WORK/shared/../forbidden\",\"target\":\"/mnt/x\"}]}"
+is_error 'nor by way of ..' 403 DENIED
+ln -s ../forbidden "$WORK/shared/link"
+api POST /v1/boxes "{\"backend\":\"$BACKEND\",\"mounts\":[{\"source\":\"$WORK/shared/link\",\"target\":\"/mnt/x\"}]}"
+like 'nor by a link' "$STATUS" '^4'
+rm "$WORK/shared/link"
+
+# refused
+api POST /v1/boxes '{"backend":"nonsense"}'
+is_error 'no such backend' 400 INVALID nonsense
+api POST /v1/boxes '{"user":"a/b"}'
+is_error 'a bad user' 400 INVALID user
+api POST /v1/boxes '{"user":""}'
+is_error 'an empty user' 400 INVALID user
+api POST /v1/boxes '{"network":"host"}'
+is_error 'no such network' 400 INVALID network
+api POST /v1/boxes '{"template":"no-such-template"}'
+like 'no such template' "$STATUS $BODY" '^4.*no-such-template'
+api POST /v1/boxes '{"limits":{"memory_mb":-1}}'
+is_error 'a negative limit' 400 INVALID memory_mb
+api POST /v1/boxes '{"limits":{"memory":1}}'
+is_error 'an unknown limit' 400 INVALID memory
+for call in 'GET ' 'DELETE ' 'POST /exec' 'GET /files?path=x' 'GET /stat?path=x' 'POST /release' 'GET /processes'; do
+    api "${call%% *}" "/v1/boxes/0123456789abcdef${call#* }" "$([[ $call = POST*exec ]] && echo '{"command":"true"}')"
+    is_error "unknown box: $call" 404 NOT_FOUND 0123456789abcdef
+done
+for id in nonsense ../../etc 0123456789ABCDEF 0123456789abcde 0123456789abcdef0 %2e%2e; do
+    api GET "/v1/boxes/$id"
+    like "a bad id: $id" "$STATUS" '^40[04]$'
+done
+
+# delete
+box_use "$ann"
+tag_new
+api POST "$B/processes" "{\"command\":\"trap '' TERM; setsid sleep $TAG & while :; do sleep $TAG; done\"}"
+ok 'something runs' eventually 10 tag_alive
+api DELETE "$B"
+is 'delete' "$STATUS" 204
+ok 'its processes are gone' tag_gone
+api GET "$B"
+is_error 'it is unknown' 404 NOT_FOUND
+api DELETE "$B"
+is_error 'delete again' 404 NOT_FOUND
+is 'no mounts of it' "$(grep -c "$ann" /proc/self/mountinfo)" 0
+is 'no cgroups of it' "$(find /sys/fs/cgroup -maxdepth 5 -name "*$ann*" 2> /dev/null)" ''
+ok 'no files of it' eventually 10 eval '[ -z "$(find "$STATE" -name "*$ann*")" ]'
+box_new '"user":"ann","thread":"t 1/ü"'
+is 'the pair gets a new, empty box' "$STATUS" 201
+run 'cat f'
+isnt 'without the old files' "$OUT" mine
+api DELETE '/v1/boxes?user=ann'
+like "delete all of a user's" "$STATUS" '^20[04]$'
+api GET '/v1/boxes?user=ann'
+is 'none is left' "$(j '.boxes|length')" 0
+api GET "/v1/boxes/$bob"
+is "others' are" "$STATUS" 200
+
+# delete while it works
+box_new
+json_string 'yes > /dev/null'
+curl -s --max-time 30 --unix-socket "$SOCKET" -d '{"command":"yes"}' "http://localhost$B/exec" -o "$WORK/interrupted" -w '%{http_code}' > "$WORK/code" &
+client=$!
+ok 'a command runs' eventually 10 eval 'api GET "$B" && [ "$(j .usage.pids)" != 0 ]'
+api DELETE "$B"
+is 'delete under a running command' "$STATUS" 204
+wait "$client"
+like 'which gets a clear answer' "$(< "$WORK/code")" '^(200|404|410|502|503)$'

@@ -1,0 +1,51 @@
+# Tests, fuzzers, bench; included by the Makefile.
+#   make test [T=pattern] [BACKENDS="jail local"]    make fuzz [FUZZ_SECONDS=600]    make bench [BENCH=name]
+# Three builds: $(BUILD) itself, $(BUILD)/asan (gcc, ASan + UBSan) and $(BUILD)/fuzz (clang, libFuzzer).
+
+# Every object but the programs' main.c files, in an archive: a test program links what it names and nothing else.
+TESTED := $(filter-out %/main.c src/runner/shim.c,$(ENGINE) $(call room,http) $(call room,front) $(call room,daemon) \
+	$(call room,cli) $(call room,runner))
+TESTED_OBJECTS := $(call host_objects,$(TESTED)) $(LLHTTP_OBJECTS)
+TEST_LIBS := $(DAEMON_LIBS) $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a -ldl
+UNIT_PROGRAMS := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(wildcard test/unit/*_test.c))
+FUZZ_PROGRAMS := $(patsubst test/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
+FUZZ_HARDEN := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SUBMAKE = $(MAKE) --no-print-directory
+
+$(BUILD)/tested.a: $(TESTED_OBJECTS)
+	rm -f $@ && ar rcsTP $@ $^
+$(BUILD)/unit/%: test/unit/%.c $(BUILD)/tested.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_HOST) -Itest/lib $(LINK_HARDEN) -o $@ $< $(BUILD)/tested.a $(TEST_LIBS)
+$(BUILD)/fuzz/%: test/fuzz/%.c $(BUILD)/tested.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_HOST) -fsanitize=fuzzer -o $@ $< $(BUILD)/tested.a $(TEST_LIBS)
+# Static, because tests also carry it into boxes.
+$(BUILD)/test/tool: test/lib/tool.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -static -o $@ $<
+$(BUILD)/bench/bench: test/bench/bench.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -pthread -o $@ $<
+
+unit-programs: $(UNIT_PROGRAMS)
+fuzz-programs: $(FUZZ_PROGRAMS)
+test-asan:
+	@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
+test-fuzz:
+	@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= fuzz-programs
+test-build: all $(BUILD)/test/tool test-asan test-fuzz
+
+test: setup-test ## run every test; the last line counts them
+	@$(SUBMAKE) -j2 test-build
+	@BACKENDS="$(BACKENDS)" test/lib/driver.sh $(BUILD) '$(T)'
+
+fuzz: setup-test ## fuzz for FUZZ_SECONDS (600) a program
+	@$(SUBMAKE) -j2 test-fuzz
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) test/lib/driver.sh $(BUILD) fuzz/
+
+bench: setup-test ## measure, each figure beside its peer in the same run
+	@$(SUBMAKE) -j2 all $(BUILD)/bench/bench
+	@test/bench/bench.sh $(BUILD) '$(BENCH)'
+
+.PHONY: test fuzz bench unit-programs fuzz-programs test-asan test-fuzz test-build setup-test
