@@ -54,6 +54,7 @@ struct exec_request {
     uint64_t timeout_ms;      /* 0: none (background only) */
     const void *input;        /* stdin; NULL: /dev/null */
     size_t input_len;
+    bool stdin_open;          /* instead of input: stdin stays open, box_input feeds and closes it while it runs */
 };
 
 struct exec_result {
