@@ -1,0 +1,48 @@
+/* Globs over paths: `**` crosses directories, `*` and `?` stay in one name, `[a-z]`, `[!a]`, `\x`, and `{a,b}`.
+ *
+ * A pattern is compiled into components; a path is matched one name at a time by a set of positions, so the cost of a
+ * step is bounded by the number of components whatever the pattern, and a walker prunes directories that lead nowhere.
+ * Leading dots are matched like any other byte. Depends on libc alone: unit-tested and fuzzed on the host. */
+#ifndef CUBBY_RUNNER_GLOBMATCH_H
+#define CUBBY_RUNNER_GLOBMATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GLOB_PARTS 256u  /* components of all alternatives together */
+#define GLOB_BYTES 65536u /* of all alternatives together */
+
+enum glob_kind { GLOB_LITERAL, GLOB_ANY, GLOB_SUFFIX, GLOB_GENERAL, GLOB_DEEP };
+
+struct glob_part {
+    enum glob_kind kind;
+    bool last;          /* the path ends here */
+    const char *text;   /* for SUFFIX without its star; into struct glob */
+    uint32_t len;
+};
+
+struct glob_state { /* which parts the next name may match */
+    uint64_t bits[GLOB_PARTS / 64];
+};
+
+struct glob {
+    struct glob_part parts[GLOB_PARTS];
+    size_t count;
+    bool dirs_only; /* the pattern ended in '/' */
+    struct glob_state start;
+    char *text;
+};
+
+/* NULL, or why the pattern is refused (a static text). Absolute patterns lose their leading '/'. */
+const char *glob_compile(struct glob *glob, const char *pattern, size_t len);
+void glob_done(struct glob *glob);
+
+/* One name further. True when the path ending in this name matches; *ret_next is what its children may match (all zero:
+ * none can). ret_next may be NULL. */
+bool glob_step(const struct glob *glob, const struct glob_state *state, const char *name, size_t len,
+               struct glob_state *ret_next);
+bool glob_alive(const struct glob_state *state);
+bool glob_match(const struct glob *glob, const char *path); /* a whole relative path */
+
+#endif

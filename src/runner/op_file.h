@@ -1,0 +1,29 @@
+/* What the file ops share. */
+#ifndef CUBBY_RUNNER_OP_FILE_H
+#define CUBBY_RUNNER_OP_FILE_H
+
+#include "base/limits.h"
+#include "runner/runner.h"
+
+/* The path in field `id`, checked and mapped (runner_path). out holds LIMIT_PATH_BYTES + 1. */
+int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, bool for_write,
+            int *ret_root, char *out, struct err *err);
+
+/* A directory to walk: opened for reading, below the root. A NULL path field means the workspace. */
+int op_open_dir(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);
+
+/* Names in results: the client's path, extended. */
+struct shown {
+    char text[2 * LIMIT_PATH_BYTES + 4];
+    size_t base; /* length of the client's part, with its '/' */
+};
+void shown_init(struct shown *shown, const char *path); /* path NULL or "": nothing in front */
+/* Full length, or 0 when it is longer than a path may be. */
+size_t shown_set(struct shown *shown, const char *dir, size_t dir_len, const char *name, size_t name_len);
+
+/* An op that begins on the loop and turns out to be long: the same arguments, in a worker. */
+int op_to_worker(struct rcall *call, const struct op_def *def, const struct fields *args, struct err *err);
+/* remove_tree.c: `name` in dirfd and all below it, in a worker. Adds to *count what was removed. */
+int remove_tree(int dirfd, const char *name, const char *shown, uint64_t *count, struct err *err);
+
+#endif

@@ -1,0 +1,45 @@
+/* Replacing a file whole or not at all: a hidden file beside the target is filled, then renamed over it. Used by write,
+ * edit and moves between file systems. */
+#ifndef CUBBY_RUNNER_REPLACE_H
+#define CUBBY_RUNNER_REPLACE_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+
+/* Hidden names: REPLACE_PREFIX, 'n' (new) or 'r' (replaces), 16 hex digits. The watch op knows them by this. */
+#define REPLACE_PREFIX ".cubby-tmp-"
+#define REPLACE_NAME_BYTES 32
+
+struct replace {
+    int dirfd;                     /* O_PATH of the target's directory */
+    char name[256];                /* the target in it */
+    char temp[REPLACE_NAME_BYTES]; /* "" when there is none */
+    int fd;                        /* the hidden file, read and write */
+    bool existed;
+    struct stat old;               /* when existed */
+};
+
+/* Finds the target (final links are followed below root) and checks that it may be replaced: a regular file the caller
+ * may write, or nothing. if_match: NULL, "*" or an ETag. Errors name `shown`. */
+int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,
+                 struct err *err);
+int replace_open(struct replace *replace, const char *shown, struct err *err); /* makes the hidden file */
+/* mode 0: the old file's, 0644 for a new one. *ret_status is the new file. */
+int replace_commit(struct replace *replace, const char *shown, mode_t mode, const char *if_match,
+                   struct stat *ret_status, struct err *err);
+void replace_done(struct replace *replace); /* closes; removes the hidden file unless committed. Safe twice */
+
+/* Makes every missing directory of path (not its last component when `parent` is set). Returns 1 when the last one was
+ * made here, 0 when it was there. */
+int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, bool parent, struct err *err);
+
+#define ETAG_TEXT_BYTES 64
+/* The same text as file_etag of the daemon. */
+void etag_text(const struct stat *status, char text[ETAG_TEXT_BYTES]);
+const char *file_kind_text(mode_t mode); /* "a directory", "a FIFO" ... */
+void temp_name(char name[REPLACE_NAME_BYTES], bool existed);
+bool temp_name_is(const char *name); /* one of ours */
+
+#endif

@@ -1,0 +1,62 @@
+/* A walk over a tree, one directory at a time, sorted by name within each. Used by list, glob, grep, tar, watch and
+ * moves. No descriptor but the current directory's is held, links are never followed, memory is the names of one
+ * directory and of the directories still to come. */
+#ifndef CUBBY_RUNNER_WALK_H
+#define CUBBY_RUNNER_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "runner/globmatch.h"
+
+struct walk_entry {
+    uint64_t key; /* first bytes of the name, for sorting */
+    uint32_t name; /* offset into walk->names: use walk_name */
+    uint16_t len;
+    uint8_t type;  /* DT_ */
+    bool descend;  /* a directory: visit it later; the caller may clear it */
+};
+
+struct walk_level;
+struct walk {
+    int start_fd;           /* not closed here */
+    unsigned max_depth;     /* 1: only the start */
+    bool sorted;
+    /* Which entries to keep; NULL: all. Directories not kept are still visited when *descend stays set. */
+    bool (*keep)(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend);
+    const struct glob *glob; /* when set, states of directories are kept and dead ones not visited */
+    void *user;
+    /* the current directory */
+    int dirfd;
+    unsigned depth;         /* 1: the start */
+    char path[LIMIT_PATH_BYTES + 2]; /* relative, with a '/' behind it; "" for the start */
+    size_t path_len;
+    struct glob_state state;
+    struct walk_entry *entries;
+    size_t count;
+    /* what could not be seen */
+    uint64_t unreadable;    /* directories that could not be opened or read */
+    bool too_long;          /* a path longer than LIMIT_PATH_BYTES was left out */
+    /* private */
+    char *names;
+    size_t names_len, names_cap, entries_cap;
+    struct walk_level *level;
+    bool started, skip_virtual;
+    char *buffer;
+};
+
+void walk_init(struct walk *walk, int start_fd);
+/* 1: the next directory is in the fields above; 0: the end. */
+int walk_next(struct walk *walk);
+void walk_done(struct walk *walk);
+
+static inline const char *walk_name(const struct walk *walk, const struct walk_entry *entry) {
+    return walk->names + entry->name;
+}
+
+/* Opens a relative path below dirfd; no component may be a link, nothing may lead above. Descriptor or -errno. */
+int walk_open(int dirfd, const char *path, int flags);
+
+#endif
