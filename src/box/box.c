@@ -1,0 +1,158 @@
+/* A box as such, and what all its verbs share: one call, its events, its end. Called by the doors through the verbs.
+ * Not to break: a verb always ends: by END or FAIL, by the client's hang-up, by its deadline, or because the wire died. */
+#include "box/box.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "box/verb.h"
+
+enum { VERB_PIECE_BYTES = 65536 };
+
+const char *box_state_name(enum box_state state) {
+    static const char *const names[] = {"starting", "ready", "warm", "paused", "closing"};
+    return names[state];
+}
+
+const char *box_workspace(const struct box *box) {
+    return box->wire ? wire_workspace(box->wire) : WORKSPACE_PATH;
+}
+
+int box_usage(struct box *box, struct usage *ret_usage, struct err *err) {
+    *ret_usage = (struct usage){0};
+    return box->ops->usage ? box->ops->usage(box->backend, box->id, ret_usage, err) : 0;
+}
+
+int verb_path(struct buf *args, enum field_id id, const char *path, struct err *err) {
+    int r = path_check(path, strlen(path), err);
+    if (r == 0)
+        field_text(args, id, path);
+    return r;
+}
+
+int verb_broken(struct box *box, struct err *err) {
+    wire_kill(box->wire, err->text);
+    return -ERR_PROTOCOL;
+}
+
+/* A sink said no: its code, and its sentence or ours. */
+static int verb_refused(int code, struct err *err) {
+    if (err->code != -code)
+        err_set(err, (enum err_code)-code, "the receiver of the answer gave up");
+    return code;
+}
+
+static int verb_items(struct box *box, const struct verb *verb, const struct event *event, struct err *err) {
+    struct view view = view_of(event->data, event->len), record;
+    int r;
+    while ((r = item_next(&view, &record, err)) > 0) {
+        err->code = 0;
+        int said = verb->sink->item(verb->user, record, err);
+        if (said < 0)
+            return verb_refused(said, err);
+    }
+    return r < 0 ? verb_broken(box, err) : 0;
+}
+
+/* One event into the sink. 1: it was END, decoded. */
+static int verb_event(struct box *box, const struct verb *verb, struct event *event, struct arena *arena,
+                      struct fields *ret_end, struct err *err) {
+    autofd fd = event->fd;
+    const struct verb_sink *sink = verb->sink;
+    err->code = 0;
+    int r = 0;
+    if (event->kind == EVENT_END) {
+        r = fields_parse(view_of(event->data, event->len), arena, ret_end, err);
+        return r < 0 ? verb_broken(box, err) : 1;
+    }
+    if (event->kind == EVENT_READY)
+        return err_set(err, ERR_GONE, "the client hung up");
+    if (event->kind == EVENT_STAT && sink && sink->stat)
+        r = sink->stat(verb->user, view_of(event->data, event->len), &fd, err);
+    else if (event->kind == EVENT_DATA && sink && sink->data)
+        r = sink->data(verb->user, event->stream, event->data, event->len, err);
+    else if (event->kind == EVENT_ITEM && sink && sink->item)
+        return verb_items(box, verb, event, err);
+    else if (event->kind == EVENT_DATA || event->kind == EVENT_ITEM) {
+        err_set(err, ERR_PROTOCOL, "the runner answered %s with a stream it does not have", op_name(verb->op));
+        return verb_broken(box, err);
+    }
+    return r < 0 ? verb_refused(r, err) : 0;
+}
+
+/* Input still to be sent. */
+struct feed {
+    uint8_t *data;
+    size_t at, len;
+    uint64_t total;
+    bool blocked, done;
+};
+
+/* Sends until credit or input ends. Reading may block its thread: that is the client's pace, not the runner's. */
+static int feed_send(struct feed *feed, struct call *call, const struct verb *verb, struct err *err) {
+    while (!feed->done && !feed->blocked) {
+        if (feed->at == feed->len) {
+            ssize_t n = verb->read_fn(verb->read_user, feed->data, VERB_PIECE_BYTES, err);
+            if (n < 0)
+                return (int)n;
+            feed->at = 0;
+            feed->len = (size_t)n;
+            feed->total += (uint64_t)n;
+            if (verb->input_max && feed->total > verb->input_max)
+                return err_set(err, ERR_TOO_LARGE, "more than %llu bytes", (unsigned long long)verb->input_max);
+            feed->done = n == 0;
+        }
+        if (feed->done)
+            return call_send_eof(call, err);
+        ssize_t sent = call_send(call, feed->data + feed->at, feed->len - feed->at, err);
+        if (sent < 0)
+            return (int)sent;
+        feed->at += (size_t)sent;
+        feed->blocked = feed->at < feed->len;
+    }
+    return 0;
+}
+
+static int verb_loop(struct box *box, struct call *call, const struct verb *verb, struct feed *feed,
+                     struct arena *arena, struct fields *ret_end, struct err *err) {
+    struct call_wait wait = {.fd = verb->watch, .events = POLLRDHUP,
+                             .deadline_ms = verb->timeout_ms ? clock_ms() + verb->timeout_ms : 0};
+    for (;;) {
+        int r = feed_send(feed, call, verb, err);
+        struct event event;
+        if (r == 0)
+            r = call_next(call, &wait, &event, err);
+        if (r < 0)
+            return r;
+        if (event.kind == EVENT_INPUT)
+            feed->blocked = false;
+        else if ((r = verb_event(box, verb, &event, arena, ret_end, err)) != 0)
+            return r < 0 ? r : 0;
+    }
+}
+
+int verb_finish(struct box *box, struct call *call, const struct verb *verb, struct arena *arena,
+                struct fields *ret_end, struct err *err) {
+    struct feed feed = {.done = !verb->read_fn};
+    if (verb->read_fn && !(feed.data = malloc(VERB_PIECE_BYTES)))
+        abort();
+    int r = verb_loop(box, call, verb, &feed, arena, ret_end, err);
+    free(feed.data);
+    call_close(call);
+    return r;
+}
+
+int verb_run(struct box *box, const struct verb *verb, struct arena *arena, struct fields *ret_end, struct err *err) {
+    struct call *call;
+    int r = call_open(box->wire, verb->op, verb->args, NULL, 0, false, &call, err);
+    return r < 0 ? r : verb_finish(box, call, verb, arena, ret_end, err);
+}
+
+int verb_short(struct box *box, enum op op, const struct buf *args, struct arena *arena, struct fields *ret_end,
+               struct err *err) {
+    struct verb verb = {.op = op, .args = args, .watch = -1, .timeout_ms = VERB_SHORT_MS};
+    return verb_run(box, &verb, arena, ret_end, err);
+}
