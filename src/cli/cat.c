@@ -1,0 +1,41 @@
+/* `cubby cat`: files of boxes to standard output, as they are. */
+#include "http/client.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "cli/cli.h"
+
+static int cat_write(void *user, const void *data, size_t len) {
+    (void)user;
+    return fd_write_all(STDOUT_FILENO, data, len) < 0 ? -1 : 0;
+}
+
+static int cat_one(struct cli *cli, const char *id, const char *path, struct err *err) {
+    struct http_client *client = NULL;
+    struct http_call call = {
+        .method = "GET", .path = remote_path(cli, id, "/files", path), .write_body = cat_write};
+    int status = 0, code = remote_client(cli, &client, err);
+    autobuf out;
+    buf_init(&out, 1 << 20);
+    if (code == 0)
+        code = http_client_call(client, &call, &status, &out, err);
+    return code < 0 ? code : remote_status(status, &out, err);
+}
+
+int command_cat(struct cli *cli, int argc, char **argv) {
+    argc = option_parse(cli, argc, argv, NULL);
+    if (argc == 0)
+        option_fail(cli, "which file?");
+    int result = 0;
+    for (int i = 0; i < argc; i++) {
+        const char *id, *path;
+        struct err err = {0};
+        if (!remote_split(cli, argv[i], &id, &path) || !*path)
+            option_fail(cli, "'%s' is not ID:PATH", argv[i]);
+        if (cat_one(cli, id, path, &err) < 0)
+            result = cli_fail(&err);
+    }
+    return result;
+}

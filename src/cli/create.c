@@ -1,0 +1,35 @@
+/* `cubby create`: a box of the daemon; prints its id. */
+#include <string.h>
+
+#include "cli/cli.h"
+
+struct create_values {
+    struct box_options box;
+    const char *user, *thread;
+    bool json;
+};
+
+const struct option_row create_options[] = {
+    {"user", 'u', OPTION_TEXT, offsetof(struct create_values, user), "NAME", "whose box; default by default"},
+    {"thread", 0, OPTION_TEXT, offsetof(struct create_values, thread), "TEXT", "find this thread's box again"},
+    BOX_OPTION_ROWS(struct create_values, box),
+    {"json", 0, OPTION_FLAG, offsetof(struct create_values, json), NULL, "the daemon's answer"},
+    {.name = NULL},
+};
+
+int command_create(struct cli *cli, int argc, char **argv) {
+    struct create_values values = {0};
+    struct err err = {0};
+    char id[17];
+    if (option_parse(cli, argc, argv, &values) > 0)
+        option_fail(cli, "what is '%s'? (a command needs `cubby run` or `cubby exec`)", argv[0]);
+    autobuf answer;
+    buf_init(&answer, 1 << 20);
+    if (remote_create(cli, &values.box, values.user, values.thread, &answer, id, &err) < 0)
+        return cli_fail(&err);
+    if (values.json)
+        printf("%.*s\n", (int)answer.len, (const char *)answer.data);
+    else
+        printf("%s\n", id);
+    return 0;
+}

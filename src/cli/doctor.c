@@ -1,0 +1,113 @@
+/* `cubby doctor`: what this machine lacks for boxes, each with its fix, and whether a daemon answers. */
+#include "http/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "cli/cli.h"
+#include "cli/engine.h"
+
+#define DOCTOR_CHECKS 64
+
+struct doctor_values {
+    bool json;
+};
+
+const struct option_row doctor_options[] = {
+    {"json", 0, OPTION_FLAG, offsetof(struct doctor_values, json), NULL, "as JSON"},
+    {.name = NULL},
+};
+
+struct doctor {
+    struct check checks[DOCTOR_CHECKS];
+    size_t count;
+};
+
+static void doctor_own(struct cli *cli, struct doctor *doctor);
+static void doctor_json(const struct doctor *doctor);
+static void doctor_table(struct cli *cli, const struct doctor *doctor);
+
+int command_doctor(struct cli *cli, int argc, char **argv) {
+    struct doctor_values values = {0};
+    struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
+    if (option_parse(cli, argc, argv, &values) > 0)
+        option_fail(cli, "what is '%s'?", argv[0]);
+    doctor_own(cli, doctor);
+    if (values.json)
+        doctor_json(doctor);
+    else
+        doctor_table(cli, doctor);
+    for (size_t i = 0; i < doctor->count; i++)
+        if (doctor->checks[i].required && !doctor->checks[i].ok)
+            return 1;
+    return 0;
+}
+
+/* The backends' rows, and two of ours: the runner, and a daemon. */
+static void doctor_own(struct cli *cli, struct doctor *doctor) {
+    struct err err = {0};
+    struct backend_env env = {.state_dir = "/run/cubby"};
+    struct check *runner = &doctor->checks[doctor->count++];
+    *runner = (struct check){.name = "runner", .required = true};
+    runner->ok = engine_runner(&cli->arena, &env.runner_path, &err) == 0;
+    snprintf(runner->detail, sizeof runner->detail, "%s", runner->ok ? env.runner_path : "cubby-runner was not found");
+    if (!runner->ok)
+        snprintf(runner->fix, sizeof runner->fix, "%.190s", err.text);
+    doctor->count += backend_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
+    struct check *daemon = &doctor->checks[doctor->count++];
+    *daemon = (struct check){.name = "daemon"};
+    daemon->ok = remote_call(cli, "GET", "/healthz", NULL, NULL, &err) == 0;
+    snprintf(daemon->detail, sizeof daemon->detail, daemon->ok ? "answers at %.120s" : "none at %.120s", remote_url());
+    if (!daemon->ok)
+        snprintf(daemon->fix, sizeof daemon->fix, "start cubbyd, or set CUBBY_URL; `cubby run` needs none");
+}
+
+static void doctor_json(const struct doctor *doctor) {
+    autobuf out;
+    struct json json;
+    buf_init(&out, 1 << 20);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_key(&json, "checks");
+    json_open(&json, '[');
+    for (size_t i = 0; i < doctor->count; i++) {
+        const struct check *check = &doctor->checks[i];
+        json_open(&json, '{');
+        json_key(&json, "name");
+        json_str(&json, check->name);
+        json_key(&json, "ok");
+        json_bool(&json, check->ok);
+        json_key(&json, "required");
+        json_bool(&json, check->required);
+        json_key(&json, "detail");
+        json_str(&json, check->detail);
+        json_key(&json, "fix");
+        json_str(&json, check->fix[0] ? check->fix : NULL);
+        json_close(&json, '}');
+    }
+    json_close(&json, ']');
+    json_close(&json, '}');
+    printf("%.*s\n", (int)out.len, (const char *)out.data);
+}
+
+static void doctor_table(struct cli *cli, const struct doctor *doctor) {
+    static const char *const heads[] = {"CHECK", "", "FOUND", NULL};
+    struct table table;
+    bool lacking = false;
+    table_init(&table, &cli->arena, heads);
+    for (size_t i = 0; i < doctor->count; i++) {
+        const struct check *check = &doctor->checks[i];
+        lacking = lacking || !check->ok;
+        table_cell(&table, check->name);
+        table_cell(&table, check->ok ? "ok" : check->required ? "MISSING" : "missing");
+        table_cell(&table, check->detail);
+    }
+    table_print(&table, stdout);
+    if (!lacking)
+        return;
+    printf("\nTo fix:\n");
+    for (size_t i = 0; i < doctor->count; i++)
+        if (!doctor->checks[i].ok && doctor->checks[i].fix[0])
+            printf("  %s: %s\n", doctor->checks[i].name, doctor->checks[i].fix);
+}

@@ -1,0 +1,261 @@
+/* `cubby exec`: a command in a box of the daemon, its output streamed as events. Not to break: the exit status is the
+ * command's, and when we are ended the connection goes, which ends the command. */
+#include "http/client.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "cli/cli.h"
+#include "cli/event.h"
+
+struct exec_values {
+    struct text_list env;
+    const char *user, *workdir, *line;
+    bool background, json;
+    double timeout_s;
+};
+
+const struct option_row exec_options[] = {
+    {"command", 'c', OPTION_TEXT, offsetof(struct exec_values, line), "STRING", "a line for the box's shell"},
+    {"env", 'e', OPTION_LIST, offsetof(struct exec_values, env), "K=V", "an environment variable (K alone: from here)"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct exec_values, user), "agent|root", "who runs it; agent by default"},
+    {"workdir", 'w', OPTION_TEXT, offsetof(struct exec_values, workdir), "DIR", "where; the workspace by default"},
+    {"timeout", 0, OPTION_REAL, offsetof(struct exec_values, timeout_s), "S", "end it after S seconds"},
+    {"background", 'd', OPTION_FLAG, offsetof(struct exec_values, background), NULL, "print its pid and leave it running"},
+    {"json", 0, OPTION_FLAG, offsetof(struct exec_values, json), NULL, "with -d: the daemon's answer"},
+    {.name = NULL},
+};
+
+struct exec {
+    struct cli *cli;
+    const char *id;
+    struct exec_values values;
+    char **argv;
+    bool feed;          /* standard input is streamed into it */
+    bool fed;           /* the feeder thread was started */
+    uint64_t pid;
+    bool ended;
+    int status;
+    struct event_reader reader;
+};
+
+static void exec_body(const struct exec *exec, struct buf *body);
+static int exec_background(struct exec *exec, const struct buf *body, struct err *err);
+static int exec_stream(struct exec *exec, const struct buf *body, struct err *err);
+static bool exec_wants_input(void);
+
+int command_exec(struct cli *cli, int argc, char **argv) {
+    struct exec exec = {.cli = cli, .status = EXIT_OURS};
+    struct err err = {0};
+    argc = option_parse(cli, argc, argv, &exec.values);
+    if (argc == 0)
+        option_fail(cli, "which box?");
+    if ((argc < 2) == !exec.values.line)
+        option_fail(cli, exec.values.line ? "-c STRING is the command: no further words" : "there is no command");
+    exec.id = argv[0];
+    exec.argv = argv + 1;
+    exec.feed = !exec.values.background && exec_wants_input();
+    autobuf body;
+    buf_init(&body, LIMIT_JSON_BYTES);
+    exec_body(&exec, &body);
+    int code = exec.values.background ? exec_background(&exec, &body, &err) : exec_stream(&exec, &body, &err);
+    if (code < 0)
+        cli_fail(&err);
+    if (exec.fed) {
+        fflush(NULL);
+        _exit(exec.status); /* the feeder may still wait for standard input: nothing joins it */
+    }
+    return exec.status;
+}
+
+static bool exec_wants_input(void) {
+    struct stat status;
+    if (fstat(STDIN_FILENO, &status) < 0 || isatty(STDIN_FILENO))
+        return false;
+    return !(S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
+}
+
+static void exec_text(struct json *json, const char *key, const char *text) {
+    if (!text)
+        return;
+    json_key(json, key);
+    json_str(json, text);
+}
+
+static void exec_body(const struct exec *exec, struct buf *body) {
+    const struct exec_values *values = &exec->values;
+    struct json json;
+    json_init(&json, body);
+    json_open(&json, '{');
+    exec_text(&json, "command", values->line);
+    if (!values->line) {
+        json_key(&json, "argv");
+        json_open(&json, '[');
+        for (char **word = exec->argv; *word; word++)
+            json_str(&json, *word);
+        json_close(&json, ']');
+    }
+    exec_text(&json, "cwd", values->workdir);
+    exec_text(&json, "user", values->user);
+    const char **env = box_options_env(exec->cli, &values->env);
+    if (env) {
+        json_key(&json, "env");
+        json_open(&json, '{');
+        for (; *env; env++) {
+            const char *value = strchr(*env, '=');
+            exec_text(&json, arena_copy(&exec->cli->arena, *env, (size_t)(value - *env)), value + 1);
+        }
+        json_close(&json, '}');
+    }
+    if (exec->feed) {
+        json_key(&json, "stdin_open");
+        json_bool(&json, true);
+    }
+    /* A person who waits decides how long: the API's default of five minutes is for programs. */
+    if (!values->background || values->timeout_s > 0) {
+        json_key(&json, "timeout_ms");
+        json_uint(&json, values->timeout_s > 0 ? (uint64_t)(values->timeout_s * 1000) : LIMIT_EXEC_TIMEOUT_MS);
+    }
+    json_close(&json, '}');
+}
+
+static int exec_background(struct exec *exec, const struct buf *body, struct err *err) {
+    const char *path = remote_path(exec->cli, exec->id, "/processes", NULL);
+    autobuf answer;
+    buf_init(&answer, 64 << 10);
+    int code = remote_call(exec->cli, "POST", path, body, &answer, err);
+    if (code < 0)
+        return code;
+    json_t *json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
+    const json_t *pid = json_object_get(json, "pid");
+    if (!json_is_integer(pid))
+        code = err_set(err, ERR_PROTOCOL, "%s started it without a pid", remote_url());
+    else if (exec->values.json)
+        printf("%.*s\n", (int)answer.len, (const char *)answer.data);
+    else
+        printf("%lld\n", (long long)json_integer_value(pid));
+    json_decref(json);
+    exec->status = 0;
+    return code;
+}
+
+/* ---- standard input, fed by a second connection while the first carries the output ---- */
+
+/* Piece by piece, each a request of its own: a body that is silent for long would be taken for a dead client. */
+static int exec_feed_piece(struct http_client *client, const char *path, const void *data, size_t len) {
+    static const char *const headers[] = {"Content-Type: application/octet-stream", "Expect:", NULL};
+    struct http_call call = {.method = "POST", .path = path, .headers = headers, .body = data, .body_len = len};
+    struct err err;
+    int status = 0;
+    autobuf out;
+    buf_init(&out, 64 << 10);
+    int code = http_client_call(client, &call, &status, &out, &err);
+    return code < 0 || status >= 300 ? -1 : 0;
+}
+
+/* A command that ended or closed its stdin does not want the rest: its own end is the news, so failures end this. */
+static void *exec_feed(void *user) {
+    const struct exec *exec = user;
+    struct http_client *client = NULL;
+    struct err err;
+    char path[128];
+    static uint8_t data[256 << 10];
+    const char *token = getenv("CUBBY_TOKEN");
+    int n = snprintf(path, sizeof path, "/v1/boxes/%s/processes/%llu/stdin", exec->id, (unsigned long long)exec->pid);
+    if (http_client_new(remote_url(), token && *token ? token : NULL, &client, &err) < 0)
+        return NULL;
+    ssize_t got;
+    while ((got = read(STDIN_FILENO, data, sizeof data)) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0 && exec_feed_piece(client, path, data, (size_t)got) < 0)
+            break;
+    snprintf(path + n, sizeof path - (size_t)n, "?eof=1");
+    if (got <= 0)
+        exec_feed_piece(client, path, "", 0);
+    http_client_free(client);
+    return NULL;
+}
+
+/* ---- events ---- */
+
+static int exec_event(void *user, const char *name, const char *data, size_t len) {
+    struct exec *exec = user;
+    json_t *json = json_loadb(data, len, 0, NULL);
+    int code = 0;
+    if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0) {
+        autobuf bytes;
+        buf_init(&bytes, len + 1);
+        if (!remote_bytes(json, "data", &bytes) ||
+            fd_write_all(name[3] == 'o' ? STDOUT_FILENO : STDERR_FILENO, bytes.data, bytes.len) < 0)
+            code = -1;
+    } else if (strcmp(name, "started") == 0) {
+        exec->pid = (uint64_t)json_integer_value(json_object_get(json, "pid"));
+        pthread_t thread;
+        if (exec->feed && !exec->fed && pthread_create(&thread, NULL, exec_feed, exec) == 0) {
+            exec->fed = true;
+            pthread_detach(thread);
+        }
+    } else if (strcmp(name, "exit") == 0) {
+        exec->ended = true;
+        exec->status = remote_exit(json);
+    } else if (strcmp(name, "error") == 0) {
+        event_error(json, &exec->reader.error);
+        code = -1;
+    }
+    json_decref(json);
+    return code;
+}
+
+static int exec_write(void *user, const void *data, size_t len) {
+    struct exec *exec = user;
+    return event_feed(&exec->reader, data, len);
+}
+
+/* As a shell says it: no such program is 127, one that may not be executed 126. The same answers can mean the box. */
+static int exec_failed_status(struct exec *exec, int code) {
+    struct err ignored;
+    if (code != -ERR_NOT_FOUND && code != -ERR_DENIED)
+        return EXIT_OURS;
+    if (remote_call(exec->cli, "GET", remote_path(exec->cli, exec->id, "", NULL), NULL, NULL, &ignored) < 0)
+        return EXIT_OURS;
+    return code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+static int exec_stream(struct exec *exec, const struct buf *body, struct err *err) {
+    static const char *const headers[] = {"Content-Type: application/json", "Accept: text/event-stream", NULL};
+    struct http_client *client = NULL;
+    struct http_call call = {.method = "POST",
+                             .path = remote_path(exec->cli, exec->id, "/exec", NULL),
+                             .headers = headers,
+                             .body = body->data,
+                             .body_len = body->len,
+                             .write_body = exec_write,
+                             .user = exec};
+    if (body->failed)
+        return err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_JSON_BYTES);
+    int status = 0, code = remote_client(exec->cli, &client, err);
+    autobuf out;
+    buf_init(&out, 1 << 20);
+    event_init(&exec->reader, exec_event, exec);
+    if (code == 0)
+        code = http_client_call(client, &call, &status, &out, err);
+    if (code == 0)
+        code = remote_status(status, &out, err);
+    if (exec->reader.error.code) {
+        *err = exec->reader.error;
+        code = -err->code;
+    }
+    event_done(&exec->reader);
+    if (code == 0 && !exec->ended)
+        code = err_set(err, ERR_PROTOCOL, "%s ended the stream before the command ended", remote_url());
+    if (!exec->ended)
+        exec->status = exec_failed_status(exec, code);
+    return exec->ended ? 0 : code;
+}

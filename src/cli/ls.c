@@ -1,0 +1,135 @@
+/* `cubby ls`: a directory of a box. Not to break: names come from a box; on a terminal they are shown escaped. */
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+struct ls_values {
+    bool detail, json;
+};
+
+const struct option_row ls_options[] = {
+    {"long", 'l', OPTION_FLAG, offsetof(struct ls_values, detail), NULL, "mode, owner, size and time too"},
+    {"json", 0, OPTION_FLAG, offsetof(struct ls_values, json), NULL, "the daemon's answer"},
+    {.name = NULL},
+};
+
+static void ls_table(struct cli *cli, const json_t *entries);
+static void ls_names(const json_t *entries);
+
+int command_ls(struct cli *cli, int argc, char **argv) {
+    struct ls_values values = {0};
+    struct err err = {0};
+    json_t *json = NULL;
+    const char *id = NULL, *path = "";
+    argc = option_parse(cli, argc, argv, &values);
+    if (argc != 1)
+        option_fail(cli, argc ? "one directory at a time" : "which box?");
+    if (!remote_split(cli, argv[0], &id, &path))
+        id = argv[0];
+    const char *url = arena_printf(&cli->arena, "%s&limit=%u",
+                                   remote_path(cli, id, "/list", *path ? path : "."), LIMIT_LIST_LIMIT);
+    if (remote_json(cli, "GET", url, NULL, &json, &err) < 0)
+        return cli_fail(&err);
+    const json_t *entries = json_object_get(json, "entries");
+    if (values.json) {
+        json_dumpf(json, stdout, JSON_COMPACT);
+        putchar('\n');
+    } else if (values.detail) {
+        ls_table(cli, entries);
+    } else {
+        ls_names(entries);
+    }
+    if (json_is_true(json_object_get(json, "truncated")))
+        fprintf(stderr, "cubby: the list ends after %zu entries; there are more\n", json_array_size(entries));
+    json_decref(json);
+    return 0;
+}
+
+static void ls_names(const json_t *entries) {
+    bool terminal = isatty(STDOUT_FILENO);
+    size_t i;
+    json_t *entry;
+    autobuf name, shown;
+    buf_init(&name, 64 << 10);
+    buf_init(&shown, 512 << 10);
+    json_array_foreach(entries, i, entry) {
+        buf_clear(&name);
+        buf_clear(&shown);
+        if (!remote_bytes(entry, "name", &name))
+            continue;
+        if (terminal)
+            text_shown(&shown, (const char *)name.data, name.len);
+        fwrite(terminal ? shown.data : name.data, 1, terminal ? shown.len : name.len, stdout);
+        putchar('\n');
+    }
+}
+
+static const char *ls_mode(struct cli *cli, const json_t *entry) {
+    const char *type = json_string_value(json_object_get(entry, "type"));
+    const char *mode = json_string_value(json_object_get(entry, "mode"));
+    const struct {
+        const char *type;
+        char letter;
+    } letters[] = {{"dir", 'd'}, {"symlink", 'l'}, {"file", '-'}};
+    char text[11] = "?---------";
+    for (size_t i = 0; type && i < 3; i++)
+        if (strcmp(type, letters[i].type) == 0)
+            text[0] = letters[i].letter;
+    unsigned bits = 0;
+    for (; mode && *mode >= '0' && *mode <= '7'; mode++)
+        bits = bits << 3 | (unsigned)(*mode - '0');
+    for (unsigned i = 0; i < 9; i++)
+        if (bits & (0400u >> i))
+            text[1 + i] = "rwx"[i % 3];
+    static const struct {
+        unsigned bit, at;
+        char with, without;
+    } specials[] = {{04000, 3, 's', 'S'}, {02000, 6, 's', 'S'}, {01000, 9, 't', 'T'}};
+    for (size_t i = 0; i < 3; i++)
+        if (bits & specials[i].bit)
+            text[specials[i].at] = text[specials[i].at] == 'x' ? specials[i].with : specials[i].without;
+    return arena_strdup(&cli->arena, text);
+}
+
+/* uid and gid as the box names them; files of anybody else show their number. */
+static const char *ls_owner(struct cli *cli, const json_t *entry) {
+    long long uid = json_integer_value(json_object_get(entry, "uid"));
+    long long gid = json_integer_value(json_object_get(entry, "gid"));
+    if (uid == gid && (uid == 0 || uid == 1000))
+        return uid == 0 ? "root" : "agent";
+    return arena_printf(&cli->arena, "%lld:%lld", uid, gid);
+}
+
+static const char *ls_name(struct cli *cli, const json_t *entry) {
+    const char *target = json_string_value(json_object_get(entry, "link_target"));
+    autobuf name;
+    buf_init(&name, 128 << 10);
+    remote_bytes(entry, "name", &name);
+    if (target)
+        buf_printf(&name, " -> %s", target);
+    return arena_copy(&cli->arena, name.data, name.len);
+}
+
+static void ls_table(struct cli *cli, const json_t *entries) {
+    static const char *const heads[] = {"MODE", "OWNER", "SIZE", "MODIFIED (UTC)", "NAME", NULL};
+    struct table table;
+    size_t i;
+    json_t *entry;
+    table_init(&table, &cli->arena, heads);
+    json_array_foreach(entries, i, entry) {
+        const char *time = json_string_value(json_object_get(entry, "mtime"));
+        char *shown = time && strlen(time) >= 19 ? arena_copy(&cli->arena, time, 19) : NULL;
+        if (shown)
+            shown[10] = ' ';
+        table_cell(&table, ls_mode(cli, entry));
+        table_cell(&table, ls_owner(cli, entry));
+        table_cell(&table, arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(entry, "size"))));
+        table_cell(&table, shown);
+        table_cell(&table, ls_name(cli, entry));
+    }
+    table_print(&table, stdout);
+}

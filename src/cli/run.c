@@ -1,0 +1,188 @@
+/* `cubby run`: one box, one command, gone, without a daemon. Not to break: whatever way it ends, the box ends with it
+ * (the wire closes, the backend's stop runs, the next run sweeps after a kill), and nothing here costs a millisecond. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "box/policy.h"
+#include "cli/cli.h"
+#include "cli/engine.h"
+#include "cli/pump.h"
+#include "cli/terminal.h"
+
+struct run_values {
+    struct box_options box;
+    const char *user, *workdir;
+    bool terminal;
+    double timeout_s;
+};
+
+const struct option_row run_options[] = {
+    BOX_OPTION_ROWS(struct run_values, box),
+    {"user", 'u', OPTION_TEXT, offsetof(struct run_values, user), "agent|root", "who runs the command; agent by default"},
+    {"workdir", 'w', OPTION_TEXT, offsetof(struct run_values, workdir), "DIR", "where; /workspace by default"},
+    {"terminal", 't', OPTION_FLAG, offsetof(struct run_values, terminal), NULL, "give the command a terminal"},
+    {"timeout", 0, OPTION_REAL, offsetof(struct run_values, timeout_s), "S", "end the command after S seconds"},
+    {.name = NULL},
+};
+
+struct run {
+    struct cli *cli;
+    struct run_values values;
+    char **argv;
+    struct backend_env env;
+    struct box box;
+    int lock, signal_fd, ended_by;
+    bool terminal, input;
+    struct exec_result result;
+};
+
+static int run_open(struct run *run, struct err *err);
+static int run_exec(struct run *run, struct err *err);
+static void run_close(struct run *run);
+static int run_status(const struct run *run, int code, bool started, const struct err *err);
+static void run_streams(struct run *run);
+
+int command_run(struct cli *cli, int argc, char **argv) {
+    struct run run = {.cli = cli, .lock = -1, .signal_fd = -1, .box.pidfd = -1};
+    struct err err = {0};
+    argc = option_parse(cli, argc, argv, &run.values);
+    if (argc == 0)
+        option_fail(cli, "there is no command");
+    if (run.values.user && strcmp(run.values.user, "agent") != 0 && strcmp(run.values.user, "root") != 0)
+        option_fail(cli, "--user is agent or root, not '%s'", run.values.user);
+    if ((unsigned)argc > LIMIT_ARGV_COUNT)
+        option_fail(cli, "at most %u words", LIMIT_ARGV_COUNT);
+    if (run.values.timeout_s * 1000 > LIMIT_EXEC_TIMEOUT_MS)
+        option_fail(cli, "--timeout is at most %u seconds", LIMIT_EXEC_TIMEOUT_MS / 1000);
+    run.argv = argv;
+    run_streams(&run);
+    int code = run_open(&run, &err);
+    bool started = code == 0;
+    if (started)
+        code = run_exec(&run, &err);
+    terminal_restore();
+    int status = run_status(&run, code, started, &err);
+    run_close(&run);
+    return status;
+}
+
+/* A pipe or file is passed on. /dev/null is not worth a stream. A terminal is passed on only as a terminal. */
+static void run_streams(struct run *run) {
+    struct stat status;
+    bool in = isatty(STDIN_FILENO);
+    run->terminal = run->values.terminal || (in && isatty(STDOUT_FILENO));
+    bool null = fstat(STDIN_FILENO, &status) < 0 ||
+                (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
+    run->input = run->terminal || (!in && !null);
+}
+
+static int run_spec(struct run *run, struct spec *ret_spec, struct err *err) {
+    const struct box_options *options = &run->values.box;
+    struct box_request request = {
+        .backend = options->backend,
+        .template_name = options->template_name,
+        .shell = options->shell,
+        .env = box_options_env(run->cli, &options->env),
+        .mounts = box_options_mounts(run->cli, &options->mounts),
+        .mount_count = options->mounts.count,
+        .has_memory = options->memory_mb,
+        .has_cpus = options->cpus > 0,
+        .has_pids = options->pids,
+        .has_disk = options->disk_mb,
+        .limits = {options->memory_mb, options->cpus, options->pids, options->disk_mb},
+        .network = options->net,
+        .one_shot = true,
+    };
+    struct policy policy = {.any_mount_source = true};
+    policy_random_id(run->box.id);
+    return policy_spec(&policy, &request, run->box.id, &run->cli->arena, ret_spec, err);
+}
+
+static int run_open(struct run *run, struct err *err) {
+    const char *name = run->values.box.backend ? run->values.box.backend : "jail";
+    struct box *box = &run->box;
+    box->ops = backend_find(name);
+    if (!box->ops)
+        option_fail(run->cli, "there is no backend '%s'", name);
+    int code = run_spec(run, &box->spec, err);
+    /* From here on a signal must not end us before the box is gone. */
+    if (code == 0)
+        code = run->signal_fd = terminal_signals(err);
+    if (code >= 0)
+        code = engine_runner(&run->cli->arena, &run->env.runner_path, err);
+    if (code == 0)
+        code = engine_state(&run->cli->arena, box->ops, &run->env, &run->lock, err);
+    run->env.allow_local = true; /* whoever types it may do without a box as well */
+    if (code == 0)
+        code = box->ops->open(&run->env, &box->backend, err);
+    if (code == 0)
+        code = box->ops->start(box->backend, &box->spec, &box->wire, &box->pidfd, err);
+    box->state = BOX_READY;
+    return code;
+}
+
+static int run_exec(struct run *run, struct err *err) {
+    struct exec_request request = {
+        .argv = (const char *const *)run->argv,
+        .cwd = run->values.workdir,
+        .root = run->values.user && strcmp(run->values.user, "root") == 0,
+        .pty = run->terminal,
+        .timeout_ms = (uint64_t)(run->values.timeout_s * 1000),
+    };
+    const char *term = getenv("TERM");
+    const char *env[2] = {term ? arena_printf(&run->cli->arena, "TERM=%s", term) : NULL, NULL};
+    if (run->terminal) {
+        terminal_size(STDOUT_FILENO, &request.cols, &request.rows);
+        request.env = env;
+    }
+    struct pump pump = {.box = &run->box, .signal_fd = run->signal_fd, .input = run->input, .terminal = run->terminal};
+    int code = box_exec_open(&run->box, &request, run->input, &pump.call, err);
+    if (code == 0 && run->terminal && isatty(STDIN_FILENO))
+        code = terminal_raw(STDIN_FILENO, err);
+    if (code == 0)
+        code = pump_run(&pump, &run->result, err);
+    run->ended_by = pump.ended_by;
+    call_close(pump.call);
+    return code;
+}
+
+static void run_close(struct run *run) {
+    struct err err;
+    struct box *box = &run->box;
+    if (box->backend) {
+        if (box->wire && box->ops->stop(box->backend, box->id, false, &err) < 0)
+            cli_fail(&err);
+        wire_unref(box->wire);
+        fd_close(&box->pidfd);
+        box->ops->close(box->backend);
+    }
+    if (run->env.state_dir)
+        engine_state_remove(run->env.state_dir);
+    fd_close(&run->lock);
+    fd_close(&run->signal_fd);
+}
+
+static int run_status(const struct run *run, int code, bool started, const struct err *err) {
+    if (run->ended_by)
+        return 128 + run->ended_by;
+    if (code < 0) {
+        cli_fail(err);
+        return started && code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND
+               : started && code == -ERR_DENIED  ? EXIT_NOT_EXECUTABLE
+                                                 : EXIT_OURS;
+    }
+    const struct exec_result *result = &run->result;
+    if (result->oom_killed)
+        fprintf(stderr, "cubby: a process of the box was killed: out of memory (--memory)\n");
+    if (result->timed_out) {
+        fprintf(stderr, "cubby: the command was ended after %g s (--timeout)\n", run->values.timeout_s);
+        return EXIT_TIMED_OUT;
+    }
+    return result->exited ? result->exit_code & 0xff : 128 + result->signal;
+}

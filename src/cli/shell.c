@@ -1,0 +1,197 @@
+/* `cubby shell`: a terminal in a box over the pty WebSocket. Not to break: every key belongs to the box, Ctrl-C too, and
+ * the terminal is ours again whatever happens. */
+#include "http/client.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/terminal.h"
+
+struct shell_values {
+    struct box_options box;
+    const char *user, *workdir;
+};
+
+const struct option_row shell_options[] = {
+    {"user", 'u', OPTION_TEXT, offsetof(struct shell_values, user), "agent|root", "who; agent by default"},
+    {"workdir", 'w', OPTION_TEXT, offsetof(struct shell_values, workdir), "DIR", "where; the workspace by default"},
+    BOX_OPTION_ROWS(struct shell_values, box),
+    {.name = NULL},
+};
+
+struct shell {
+    struct cli *cli;
+    struct shell_values values;
+    char id[17];
+    const char *command; /* NULL: the box's shell */
+    struct http_socket *socket;
+    int signal_fd, status;
+    bool input_open, ended;
+};
+
+static int shell_open(struct shell *shell, struct err *err);
+static int shell_pump(struct shell *shell, struct err *err);
+static const char *shell_words(struct cli *cli, char **words);
+
+int command_shell(struct cli *cli, int argc, char **argv) {
+    struct shell shell = {.cli = cli, .signal_fd = -1, .status = EXIT_OURS, .input_open = true};
+    struct err err = {0};
+    argc = option_parse(cli, argc, argv, &shell.values);
+    bool own = argc == 0 || !text_id(argv[0]);
+    if (!own)
+        memcpy(shell.id, argv[0], 17);
+    shell.command = shell_words(cli, argv + (own ? 0 : 1));
+    autobuf answer;
+    buf_init(&answer, 1 << 20);
+    int code = shell.signal_fd = terminal_signals(&err);
+    if (code >= 0)
+        code = own ? remote_create(cli, &shell.values.box, NULL, NULL, &answer, shell.id, &err) : 0;
+    if (code == 0)
+        code = shell_open(&shell, &err);
+    if (code == 0)
+        code = shell_pump(&shell, &err);
+    terminal_restore();
+    if (code < 0 && !shell.ended)
+        cli_fail(&err);
+    http_socket_close(shell.socket);
+    if (own && shell.id[0] &&
+        remote_call(cli, "DELETE", remote_path(cli, shell.id, "", NULL), NULL, NULL, &err) < 0)
+        cli_fail(&err);
+    fd_close(&shell.signal_fd);
+    return shell.status;
+}
+
+/* The words as one line for the box's shell, each quoted. */
+static const char *shell_words(struct cli *cli, char **words) {
+    autobuf line;
+    buf_init(&line, 1 << 20);
+    for (char **word = words; *word; word++) {
+        buf_puts(&line, word == words ? "'" : " '");
+        for (const char *p = *word; *p; p++)
+            if (*p == '\'')
+                buf_puts(&line, "'\\''");
+            else
+                buf_byte(&line, (uint8_t)*p);
+        buf_byte(&line, '\'');
+    }
+    return line.len ? arena_copy(&cli->arena, line.data, line.len) : NULL;
+}
+
+static void shell_query(struct buf *path, const char *key, const char *value) {
+    if (!value)
+        return;
+    char *encoded = http_encode(value, strlen(value));
+    buf_printf(path, "&%s=%s", key, encoded);
+    free(encoded);
+}
+
+static int shell_open(struct shell *shell, struct err *err) {
+    struct http_client *client = NULL;
+    unsigned cols, rows;
+    terminal_size(STDOUT_FILENO, &cols, &rows);
+    /* Asked first for its own sake: an unknown box gets its sentence, not a failed upgrade. */
+    int code = remote_call(shell->cli, "GET", remote_path(shell->cli, shell->id, "", NULL), NULL, NULL, err);
+    if (code == 0)
+        code = remote_client(shell->cli, &client, err);
+    if (code < 0)
+        return code;
+    autobuf path;
+    buf_init(&path, 64 << 10);
+    buf_printf(&path, "/v1/boxes/%s/pty?cols=%u&rows=%u", shell->id, cols, rows);
+    shell_query(&path, "command", shell->command);
+    shell_query(&path, "user", shell->values.user);
+    shell_query(&path, "cwd", shell->values.workdir);
+    const char *text = buf_cstr(&path);
+    if (!text)
+        return err_set(err, ERR_TOO_LARGE, "the command is too long");
+    code = http_client_ws(client, text, &shell->socket, err);
+    if (code == 0 && isatty(STDIN_FILENO))
+        code = terminal_raw(STDIN_FILENO, err);
+    return code;
+}
+
+static int shell_resize(struct shell *shell, struct err *err) {
+    unsigned cols, rows;
+    char text[64];
+    terminal_size(STDOUT_FILENO, &cols, &rows);
+    int len = snprintf(text, sizeof text, "{\"resize\":{\"cols\":%u,\"rows\":%u}}", cols, rows);
+    return http_socket_send(shell->socket, true, text, (size_t)len, err);
+}
+
+static int shell_signal(struct shell *shell, struct err *err) {
+    int number = terminal_signal(shell->signal_fd);
+    if (number == 0)
+        return 0;
+    if (number == SIGWINCH)
+        return shell_resize(shell, err);
+    shell->status = 128 + number;
+    shell->ended = true;
+    return err_set(err, ERR_GONE, "ended by signal %d", number);
+}
+
+static int shell_input(struct shell *shell, struct err *err) {
+    uint8_t data[16 << 10];
+    ssize_t got = read(STDIN_FILENO, data, sizeof data);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return 0;
+    if (got > 0)
+        return http_socket_send(shell->socket, false, data, (size_t)got, err);
+    shell->input_open = false;
+    /* Our input ended, as when a person types Ctrl-D; a program that reads on gets the end of file. */
+    return http_socket_send(shell->socket, false, "\x04", 1, err);
+}
+
+static int shell_text(struct shell *shell, const uint8_t *data, size_t len) {
+    json_t *json = json_loadb((const char *)data, len, 0, NULL);
+    const json_t *exit = json_object_get(json, "exit");
+    if (exit) {
+        terminal_restore();
+        shell->status = remote_exit(exit);
+        shell->ended = true;
+    }
+    json_decref(json);
+    return 0;
+}
+
+/* Everything that came, until nothing more is there. */
+static int shell_output(struct shell *shell, struct err *err) {
+    for (;;) {
+        bool text;
+        const uint8_t *data;
+        size_t len;
+        int code = http_socket_recv(shell->socket, &text, &data, &len, err);
+        if (code <= 0)
+            return code;
+        code = text ? shell_text(shell, data, len) : terminal_write(STDOUT_FILENO, shell->signal_fd, data, len);
+        if (code == -EINTR)
+            return shell_signal(shell, err);
+        if (code < 0)
+            return err_errno(err, -code, "standard output");
+    }
+}
+
+static int shell_pump(struct shell *shell, struct err *err) {
+    int code = shell_output(shell, err);
+    while (code == 0 && !shell->ended) {
+        struct pollfd wait[3] = {{.fd = http_socket_fd(shell->socket), .events = POLLIN},
+                                 {.fd = shell->signal_fd, .events = POLLIN},
+                                 {.fd = shell->input_open ? STDIN_FILENO : -1, .events = POLLIN}};
+        if (poll(wait, 3, -1) < 0 && errno != EINTR)
+            return err_errno(err, errno, "poll");
+        if (wait[1].revents)
+            code = shell_signal(shell, err);
+        if (code == 0 && wait[2].revents)
+            code = shell_input(shell, err);
+        if (code == 0)
+            code = shell_output(shell, err);
+    }
+    return code;
+}

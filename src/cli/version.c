@@ -1,0 +1,45 @@
+/* `cubby version`: ours, and the daemon's when one answers. */
+#include <jansson.h>
+
+#include "cli/cli.h"
+#include "wire/proto.h"
+
+struct version_values {
+    bool json;
+};
+
+const struct option_row version_options[] = {
+    {"json", 0, OPTION_FLAG, offsetof(struct version_values, json), NULL, "as JSON"},
+    {.name = NULL},
+};
+
+int command_version(struct cli *cli, int argc, char **argv) {
+    struct version_values values = {0};
+    struct err err = {0};
+    json_t *info = NULL;
+    if (option_parse(cli, argc, argv, &values) > 0)
+        option_fail(cli, "what is '%s'?", argv[0]);
+    remote_json(cli, "GET", "/v1/info", NULL, &info, &err);
+    const char *daemon = json_string_value(json_object_get(info, "version"));
+    if (!values.json) {
+        printf("cubby %s (wire %d)\n", CUBBY_VERSION, PROTO_VERSION);
+        if (daemon)
+            printf("cubbyd %s at %s\n", daemon, remote_url());
+    } else {
+        autobuf out;
+        struct json json;
+        buf_init(&out, 64 << 10);
+        json_init(&json, &out);
+        json_open(&json, '{');
+        json_key(&json, "version");
+        json_str(&json, CUBBY_VERSION);
+        json_key(&json, "wire_version");
+        json_int(&json, PROTO_VERSION);
+        json_key(&json, "daemon_version");
+        json_str(&json, daemon);
+        json_close(&json, '}');
+        printf("%.*s\n", (int)out.len, (const char *)out.data);
+    }
+    json_decref(info);
+    return 0;
+}
