@@ -1,0 +1,153 @@
+/* The last walls, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_runner is called once by PID 1,
+ * confine by every child of the runner before it becomes a command or a worker. Not to break: after confine nothing is
+ * gained back: bounding set first (it needs CAP_SETPCAP), ids second, filters last (they may forbid the former). */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "runner/enter.h"
+#include "runner/runner.h"
+#include "seccomp_filter.h"
+
+/* What a root command of a box may do, all inside its user namespace. No SYS_CHROOT, MKNOD, NET_RAW, SYS_*. */
+static const unsigned char root_caps[] = {
+    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,          /* own any file of the box */
+    CAP_KILL,   CAP_SETGID,       CAP_SETUID, CAP_NET_BIND_SERVICE, /* become others, end others, low ports */
+};
+#define CAP_BIT(cap) (1ull << (cap))
+#define LAST_CAP 63
+
+/* Of newer kernels than the headers this may be built with. */
+struct landlock_ruleset_scoped {
+    uint64_t handled_access_fs, handled_access_net, scoped;
+};
+#define SCOPE_ABSTRACT_UNIX_SOCKET 1u
+#define SCOPE_SIGNAL 2u
+#define ACCESS_FS_REFER (1u << 13)
+
+static uint64_t root_cap_set(void);
+static int drop_bounding(uint64_t keep, struct err *err);
+static int set_caps(uint64_t set, struct err *err);
+static int landlock_scope(int abi, struct err *err);
+static int landlock_commands(struct err *err);
+static int install_filter(struct err *err);
+
+int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
+    /* Not dumpable: nobody inside reads its memory, its descriptors or its environment. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return err_errno(err, errno, "prctl");
+    int landlock = -1;
+    int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    int r = abi >= 6 ? landlock_scope(abi, err) : 0;
+    if (r == 0 && abi >= 2)
+        landlock = r = landlock_commands(err);
+    if (r < 0)
+        return r;
+    r = drop_bounding(ranged ? root_cap_set() : 0, err);
+    if (r == 0)
+        r = set_caps(ranged ? root_cap_set() | CAP_BIT(CAP_SETPCAP) : CAP_BIT(CAP_SETPCAP) | CAP_BIT(CAP_KILL), err);
+    if (r < 0)
+        return r;
+    if (ranged) { /* the loop's own file work has the agent's rights */
+        setfsgid(ENTER_AGENT_ID);
+        setfsuid(ENTER_AGENT_ID);
+    }
+    *ret_landlock_fd = landlock;
+    return 0;
+}
+
+int confine(const struct runner_config *config, enum confine_for who, struct err *err) {
+    if (!config->jail)
+        return 0;
+    if (who == CONFINE_ROOT && !config->can_root)
+        return err_set(err, ERR_UNSUPPORTED, "user 'root' needs cubby to run as root on the host");
+    uint64_t caps = who == CONFINE_ROOT ? root_cap_set() : 0;
+    uid_t uid = who == CONFINE_ROOT ? 0 : config->agent_uid;
+    gid_t gid = who == CONFINE_ROOT ? 0 : config->agent_gid;
+    int r = who == CONFINE_AGENT && config->can_root ? drop_bounding(0, err) : 0;
+    if (r < 0)
+        return r;
+    if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return err_errno(err, errno, "cannot take the user's ids");
+    r = set_caps(caps, err);
+    if (r < 0 || who == CONFINE_WORKER)
+        return r;
+    if (config->landlock_fd >= 0 && syscall(SYS_landlock_restrict_self, config->landlock_fd, 0) < 0)
+        return err_errno(err, errno, "cannot apply Landlock");
+    return install_filter(err);
+}
+
+/* ---- capabilities ---- */
+
+static uint64_t root_cap_set(void) {
+    uint64_t set = 0;
+    for (size_t i = 0; i < sizeof root_caps; i++)
+        set |= CAP_BIT(root_caps[i]);
+    return set;
+}
+
+static int drop_bounding(uint64_t keep, struct err *err) {
+    for (int cap = 0; cap <= LAST_CAP; cap++) {
+        int have = keep & CAP_BIT(cap) ? 0 : prctl(PR_CAPBSET_READ, cap);
+        if (have < 0)
+            break; /* beyond the kernel's last one */
+        if (have && prctl(PR_CAPBSET_DROP, cap) < 0)
+            return err_errno(err, errno, "cannot drop capability %d", cap);
+    }
+    return 0;
+}
+
+static int set_caps(uint64_t set, struct err *err) {
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {
+        {.effective = (uint32_t)set, .permitted = (uint32_t)set},
+        {.effective = (uint32_t)(set >> 32), .permitted = (uint32_t)(set >> 32)},
+    };
+    if (syscall(SYS_capset, &head, data) < 0)
+        return err_errno(err, errno, "cannot set capabilities");
+    return 0;
+}
+
+/* ---- Landlock ---- */
+
+/* On the runner itself, so that all commands of a box are in one domain: they may signal and speak to each other, and
+ * to nobody else, should the namespaces ever leak. Handles no file rights: the runner keeps its own. */
+static int landlock_scope(int abi, struct err *err) {
+    (void)abi;
+    struct landlock_ruleset_scoped rules = {.scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL};
+    autofd fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
+    if (fd < 0 || syscall(SYS_landlock_restrict_self, fd, 0) < 0)
+        return err_errno(err, errno, "cannot scope signals by Landlock");
+    return 0;
+}
+
+/* For commands: no device node can be made anywhere. Moving files between directories must be named to stay allowed. */
+static int landlock_commands(struct err *err) {
+    struct landlock_ruleset_attr rules = {
+        .handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | ACCESS_FS_REFER};
+    autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
+    struct landlock_path_beneath_attr refer = {.allowed_access = ACCESS_FS_REFER, .parent_fd = root};
+    if (fd < 0 || syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &refer, 0) < 0)
+        return err_errno(err, errno, "cannot prepare Landlock");
+    return fd_take(&fd);
+}
+
+/* ---- seccomp ---- */
+
+static int install_filter(struct err *err) {
+    struct sock_fprog program = {.len = sizeof seccomp_filter / sizeof *seccomp_filter,
+                                 .filter = (struct sock_filter *)(uintptr_t)seccomp_filter};
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+        return err_errno(err, errno, "cannot install the system call filter");
+    return 0;
+}

@@ -1,0 +1,280 @@
+/* Stage one of a jail, outer half: a fresh, single-threaded process that the daemon spawned. It joins the box's
+ * cgroups, makes the namespaces, writes the id maps, idmaps the layers, and ends; the inner half (enter_root.c) becomes
+ * PID 1. Called by main for `enter FD`. Not to break: the order of the steps; each line needs the one above it, and
+ * idmapped layers can only be attached after the maps are written. */
+#include "runner/enter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "runner/runner.h"
+
+static int read_slot(struct enter *enter, struct err *err);
+static int join_cgroups(struct enter *enter, struct err *err);
+static int make_namespaces(struct enter *enter, struct err *err);
+static int write_maps(struct enter *enter, struct err *err);
+static int tell_pid(struct enter *enter, struct err *err);
+static int wake_inside(struct enter *enter, struct err *err);
+static int read_plan(struct enter *enter, struct err *err);
+static int listen_socket(struct enter *enter, struct err *err);
+static int outer_trees(struct enter *enter, struct err *err);
+
+static const struct enter_step outer_steps[] = {
+    {"read the slot", read_slot},
+    {"join the cgroups", join_cgroups},
+    {"make the namespaces", make_namespaces},
+    {"write the id maps", write_maps},
+    {"tell the pid", tell_pid},
+    {"wake PID 1", wake_inside},
+    {"read the plan", read_plan},
+    {"listen on the box's socket", listen_socket},
+    {"open the layers", outer_trees},
+    {"wake PID 1", wake_inside},
+    {NULL, NULL},
+};
+
+_Noreturn void enter_main(int plan_fd) {
+    struct enter *enter = mmap(NULL, sizeof *enter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (enter == MAP_FAILED)
+        _exit(125);
+    enter->stage_fd = plan_fd;
+    enter->errors_fd = PLAN_ERRORS_FD;
+    enter->pidfd = enter->userns_fd = enter->cgroup_fd = enter->oom_fd = -1;
+    enter->lower_fd = enter->upper_fd = enter->listen_fd = -1;
+    enter->outer_uid = geteuid();
+    enter->outer_gid = getegid();
+    fcntl(plan_fd, F_SETFD, FD_CLOEXEC);
+    fcntl(enter->errors_fd, F_SETFD, FD_CLOEXEC);
+    enter->go_fd = eventfd(0, EFD_CLOEXEC);
+    enter->outer_pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (enter->go_fd < 0 || enter->outer_pidfd < 0 || enter_run(enter, outer_steps) < 0) {
+        if (enter->pidfd >= 0)
+            syscall(SYS_pidfd_send_signal, enter->pidfd, SIGKILL, NULL, 0);
+        _exit(125);
+    }
+    _exit(0);
+}
+
+int enter_run(struct enter *enter, const struct enter_step *steps) {
+    for (; steps->name; steps++) {
+        struct err err = {0};
+        int r = steps->run(enter, &err);
+        if (r >= 0)
+            continue;
+        err_wrap(&err, "cannot %s", steps->name);
+        char message[sizeof err.text + 1];
+        message[0] = (char)err.code;
+        size_t len = strlen(err.text);
+        memcpy(message + 1, err.text, len);
+        fd_write_all(enter->errors_fd, message, len + 1);
+        return r;
+    }
+    return 0;
+}
+
+/* ---- the two messages ---- */
+
+static int read_message(struct enter *enter, char *bytes, size_t max, struct view *ret_view, struct err *err) {
+    uint8_t head[4];
+    ssize_t n = fd_read_full(enter->stage_fd, head, sizeof head);
+    if (n == 0) /* the daemon gave this half up: end without a word */
+        return err_set(err, ERR_GONE, "the daemon is gone");
+    struct view view = view_of(head, sizeof head);
+    size_t len = view_u32(&view);
+    if (n != sizeof head || len > max)
+        return err_set(err, ERR_PROTOCOL, "a message of %zu bytes", len);
+    n = fd_read_full(enter->stage_fd, bytes, len);
+    if (n != (ssize_t)len)
+        return err_set(err, ERR_PROTOCOL, "the message is cut off");
+    *ret_view = view_of(bytes, len);
+    return 0;
+}
+
+static int read_slot(struct enter *enter, struct err *err) {
+    struct view view;
+    int r = read_message(enter, enter->slot_bytes, sizeof enter->slot_bytes, &view, err);
+    if (r < 0)
+        return r;
+    struct plan_record record;
+    while (plan_next(&view, &record)) {
+        if (record.key == PLAN_VERSION_KEY) {
+            enter->version = record.number;
+        } else if (record.key == PLAN_UID_BASE) {
+            enter->ranged = true;
+            enter->uid_base = (uint32_t)record.number;
+        } else if (record.key == PLAN_CGROUP) {
+            enter->cgroup = record.text;
+        } else if (record.key == PLAN_OOM) {
+            enter->oom = record.text;
+        } else if (record.key == PLAN_TASKS && enter->task_count < ENTER_MAX_TASKS) {
+            enter->tasks[enter->task_count++] = record.text;
+        }
+    }
+    if (view.bad || enter->version != PLAN_VERSION)
+        return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
+                       PLAN_VERSION, (unsigned long long)enter->version);
+    return 0;
+}
+
+static void take_plan(struct enter *enter, const struct plan_record *record) {
+    struct enter_mount *mount = &enter->mounts[enter->mount_count];
+    bool room = enter->mount_count < LIMIT_MOUNTS;
+    switch ((enum plan_key)record->key) {
+    case PLAN_BOX_DIR: enter->box_dir = record->text; break;
+    case PLAN_TEMPLATE: enter->template_dir = record->text; break;
+    case PLAN_SHELL: enter->shell = record->text; break;
+    case PLAN_RESOLV: enter->resolv = record->text; break;
+    case PLAN_ADDRESS: enter->address = record->number; break;
+    case PLAN_SYSTEM:
+        if (enter->system_count < ENTER_MAX_SYSTEM)
+            enter->system[enter->system_count++].source = record->text;
+        break;
+    case PLAN_ENV:
+        if (enter->env_count < LIMIT_ENV_COUNT)
+            enter->env[enter->env_count++] = record->text;
+        break;
+    case PLAN_SOURCE:
+        if (room)
+            mount->source = record->text;
+        break;
+    case PLAN_TARGET:
+        if (room)
+            mount->target = record->text;
+        break;
+    case PLAN_READ_ONLY:
+        if (room) {
+            mount->read_only = record->number != 0;
+            enter->mount_count++;
+        }
+        break;
+    default: break;
+    }
+}
+
+static int read_plan(struct enter *enter, struct err *err) {
+    struct view view;
+    int r = read_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, &view, err);
+    if (r < 0)
+        return r;
+    struct plan_record record;
+    while (plan_next(&view, &record))
+        take_plan(enter, &record);
+    if (view.bad || !enter->box_dir || !enter->template_dir)
+        return err_set(err, ERR_PROTOCOL, "the plan is malformed");
+    return 0;
+}
+
+/* ---- steps ---- */
+
+static int join_cgroups(struct enter *enter, struct err *err) {
+    for (size_t i = 0; i < enter->task_count; i++) {
+        int r = fd_write_file(AT_FDCWD, enter->tasks[i], "0"); /* "0" and not a pid: no wait for RCU */
+        if (r < 0)
+            return err_errno(err, -r, "'%s'", enter->tasks[i]);
+    }
+    if (enter->cgroup) {
+        enter->cgroup_fd = open(enter->cgroup, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (enter->cgroup_fd < 0)
+            return err_errno(err, errno, "'%s'", enter->cgroup);
+    }
+    if (enter->oom) /* its absence only loses the note "killed for memory" */
+        enter->oom_fd = open(enter->oom, O_RDONLY | O_CLOEXEC);
+    return 0;
+}
+
+static int make_namespaces(struct enter *enter, struct err *err) {
+    /* CLONE_PARENT: PID 1 is the daemon's child, to be waited for, though this half ends. */
+    struct clone_args args = {
+        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET |
+                 CLONE_FILES | CLONE_PARENT | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)&enter->pidfd,
+    };
+    if (enter->cgroup_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)enter->cgroup_fd;
+    }
+    long pid = syscall(SYS_clone3, &args, sizeof args);
+    if (pid == 0)
+        enter_inside(enter);
+    if (pid < 0 && (errno == ENOSPC || errno == EUSERS))
+        return err_set(err, ERR_LIMIT, "no more namespaces; raise user.max_user_namespaces and its siblings");
+    if (pid < 0)
+        return err_errno(err, errno, "clone3");
+    enter->pid = (pid_t)pid;
+    return 0;
+}
+
+static int write_proc(struct enter *enter, const char *name, const char *text, struct err *err) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", enter->pid, name);
+    int r = fd_write_file(AT_FDCWD, path, text);
+    return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
+}
+
+static int write_maps(struct enter *enter, struct err *err) {
+    char uids[64], gids[64];
+    if (enter->ranged) {
+        snprintf(uids, sizeof uids, "0 %u %u\n", enter->uid_base, ENTER_RANGE);
+        memcpy(gids, uids, sizeof gids);
+    } else {
+        snprintf(uids, sizeof uids, "%u %u 1\n", ENTER_AGENT_ID, enter->outer_uid);
+        snprintf(gids, sizeof gids, "%u %u 1\n", ENTER_AGENT_ID, enter->outer_gid);
+        int r = write_proc(enter, "setgroups", "deny", err);
+        if (r < 0)
+            return r;
+    }
+    int r = write_proc(enter, "uid_map", uids, err);
+    if (r == 0)
+        r = write_proc(enter, "gid_map", gids, err);
+    if (r < 0)
+        return r;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/user", enter->pid);
+    enter->userns_fd = open(path, O_RDONLY | O_CLOEXEC);
+    return enter->userns_fd < 0 ? err_errno(err, errno, "'%s'", path) : 0;
+}
+
+static int tell_pid(struct enter *enter, struct err *err) {
+    uint32_t pid = (uint32_t)enter->pid;
+    int r = fd_write_all(enter->stage_fd, &pid, sizeof pid);
+    return r < 0 ? err_errno(err, -r, "the daemon's socket") : 0;
+}
+
+static int wake_inside(struct enter *enter, struct err *err) {
+    uint64_t one = 1;
+    int r = fd_write_all(enter->go_fd, &one, sizeof one);
+    return r < 0 ? err_errno(err, -r, "eventfd") : 0;
+}
+
+/* Named through the directory's descriptor, because sun_path holds only 108 bytes. */
+static int listen_socket(struct enter *enter, struct err *err) {
+    autofd dir = open(enter->box_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return err_errno(err, errno, "'%s'", enter->box_dir);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir);
+    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_errno(err, errno, "socket");
+    unlinkat(dir, "sock", 0);
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 16) < 0)
+        return err_errno(err, errno, "'%s/sock'", enter->box_dir);
+    enter->listen_fd = fd_take(&fd);
+    return 0;
+}
+
+static int outer_trees(struct enter *enter, struct err *err) {
+    return enter->ranged ? enter_trees(enter, err) : 0;
+}

@@ -1,0 +1,82 @@
+/* Stage one of a jail: what its outer half (host, still privileged) and its inner half (becoming PID 1) share.
+ *
+ * Rules:
+ * 1. One `struct enter` in memory shared by both; the outer half writes it, the inner half reads what it was told of
+ *    through `go_fd`, never before.
+ * 2. Both share one table of descriptors (CLONE_FILES): what the outer half opens, the inner half uses by number.
+ * 3. The inner half touches no host path after `leave host`. */
+#ifndef CUBBY_RUNNER_ENTER_H
+#define CUBBY_RUNNER_ENTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/limits.h"
+#include "wire/plan.h"
+
+#define ENTER_RANGE 65536u    /* ids of a box */
+#define ENTER_AGENT_ID 1000u  /* `agent` inside */
+#define ENTER_MAX_TASKS 8
+#define ENTER_MAX_SYSTEM 8
+
+struct enter_mount {
+    const char *source, *target;
+    bool read_only;
+    int tree_fd;
+};
+
+struct enter {
+    int stage_fd, errors_fd, go_fd, outer_pidfd;
+    /* SLOT */
+    bool ranged; /* a range of ids, made by root; else one id of an ordinary user */
+    uint32_t uid_base;
+    const char *cgroup, *oom;
+    const char *tasks[ENTER_MAX_TASKS];
+    size_t task_count;
+    uint64_t version;
+    int cgroup_fd, oom_fd;
+    /* the box's first process */
+    pid_t pid;
+    int pidfd;
+    int userns_fd;
+    uid_t outer_uid;
+    gid_t outer_gid;
+    /* PLAN */
+    const char *box_dir, *template_dir, *shell, *resolv;
+    uint64_t address;
+    struct enter_mount system[ENTER_MAX_SYSTEM];
+    size_t system_count;
+    struct enter_mount mounts[LIMIT_MOUNTS];
+    size_t mount_count;
+    const char *env[LIMIT_ENV_COUNT + 1];
+    size_t env_count;
+    int lower_fd, upper_fd, listen_fd;
+    char slot_bytes[16384];
+    char plan_bytes[PLAN_MAX_BYTES];
+};
+
+struct enter_step {
+    const char *name; /* completes "cannot ..." */
+    int (*run)(struct enter *enter, struct err *err);
+};
+/* Runs to the first failure, which it reports through errors_fd and returns. Ends at a row without a name. */
+int enter_run(struct enter *enter, const struct enter_step *steps);
+
+/* enter_tree.c: layers and mounts as detached trees, by whoever may (outer half, or inner for an ordinary user) */
+int enter_trees(struct enter *enter, struct err *err);
+/* enter_root.c: the inner half; never returns */
+_Noreturn void enter_inside(struct enter *enter);
+/* confine.c: once, by PID 1 itself, before the loop; *ret_landlock_fd is the commands' ruleset or -1 */
+int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err);
+/* enter_net.c */
+int enter_loopback(struct enter *enter, struct err *err);
+int enter_network(struct enter *enter, struct err *err);
+
+/* The mount API, which musl does not wrap. Negative errno on failure. */
+int sys_open_tree(int dirfd, const char *path, unsigned flags);
+int sys_move_mount(int from_fd, int to_fd, const char *to);
+int sys_mount_setattr(int fd, uint64_t set, int userns_fd);
+
+#endif

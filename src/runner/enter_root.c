@@ -1,0 +1,382 @@
+/* Stage one of a jail, inner half: inside the new namespaces it builds the box's root and becomes PID 1. Called by
+ * enter.c in the cloned process. Not to break: the order of the steps; nothing of the host is reachable after `leave
+ * the host`, and no path of the host may become visible in the box's mountinfo (overlay options are relative names). */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/mount.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "runner/enter.h"
+#include "runner/runner.h"
+
+#define STAGE "/tmp" /* any directory of the host that is always there; only this namespace sees it covered */
+#define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
+
+static int wait_outside(struct enter *enter, struct err *err);
+static int become_root(struct enter *enter, struct err *err);
+static int own_names(struct enter *enter, struct err *err);
+static int make_stage(struct enter *enter, struct err *err);
+static int make_dev(struct enter *enter, struct err *err);
+static int make_proc(struct enter *enter, struct err *err);
+static int leave_host_early(struct enter *enter, struct err *err);
+static int leave_host_late(struct enter *enter, struct err *err);
+static int attach_layers(struct enter *enter, struct err *err);
+static int mount_root(struct enter *enter, struct err *err);
+static int mount_system(struct enter *enter, struct err *err);
+static int move_dev_proc(struct enter *enter, struct err *err);
+static int attach_mounts(struct enter *enter, struct err *err);
+static int enter_root(struct enter *enter, struct err *err);
+static int start_runner(struct enter *enter, struct err *err);
+
+static const struct enter_step inner_steps[] = {
+    {"wait for the id maps", wait_outside},
+    {"become the box's root", become_root},
+    {"set the host name", own_names},
+    {"bring up the loopback", enter_loopback},
+    {"mount the stage", make_stage},
+    {"make /dev", make_dev},
+    {"make /proc", make_proc},
+    {"leave the host", leave_host_early},
+    {"wait for the plan", wait_outside},
+    /* from here on it is one box and not any */
+    {"leave the host", leave_host_late},
+    {"attach the layers", attach_layers},
+    {"mount the root", mount_root},
+    {"mount the system directories", mount_system},
+    {"mount /dev and /proc", move_dev_proc},
+    {"attach the mounts", attach_mounts},
+    {"set up the network", enter_network},
+    {"enter the root", enter_root},
+    {"start the runner", start_runner},
+    {NULL, NULL},
+};
+
+_Noreturn void enter_inside(struct enter *enter) {
+    enter_run(enter, inner_steps);
+    _exit(125);
+}
+
+/* Waits for the outer half's word, or for its death: then there is nobody left to make this box. */
+static int wait_outside(struct enter *enter, struct err *err) {
+    struct pollfd polls[2] = {{.fd = enter->go_fd, .events = POLLIN}, {.fd = enter->outer_pidfd, .events = POLLIN}};
+    while (poll(polls, 2, -1) < 0 && errno == EINTR)
+        ;
+    uint64_t count;
+    if (!(polls[0].revents & POLLIN) || read(enter->go_fd, &count, sizeof count) != sizeof count)
+        return err_set(err, ERR_GONE, "the outer half is gone");
+    return 0;
+}
+
+static int become_root(struct enter *enter, struct err *err) {
+    umask(0);
+    if (!enter->ranged) /* one id, already `agent`; its capabilities came with the namespace */
+        return 0;
+    if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+        return err_errno(err, errno, "setresuid");
+    return 0;
+}
+
+static int own_names(struct enter *enter, struct err *err) {
+    (void)enter;
+    if (sethostname("cubby", 5) < 0)
+        return err_errno(err, errno, "sethostname");
+    /* Only now: a namespace made with the clone would be rooted in the outer half's cgroup. */
+    if (unshare(CLONE_NEWCGROUP) < 0)
+        return err_errno(err, errno, "unshare");
+    return 0;
+}
+
+static int make_stage(struct enter *enter, struct err *err) {
+    (void)enter;
+    if (mount("tmpfs", STAGE, "tmpfs", MOUNT_FLAGS, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
+        return err_errno(err, errno, "tmpfs");
+    static const char *const names[] = {"dev", "proc", "root", "lower", "upper", "empty"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (mkdir(names[i], 0755) < 0)
+            return err_errno(err, errno, "'%s'", names[i]);
+    return 0;
+}
+
+/* ---- /dev: on a file system of our own, before anything of a template is trusted ---- */
+
+static const struct {
+    const char *name;
+    unsigned major, minor;
+} dev_nodes[] = {{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
+static const char *const dev_links[][2] = {
+    {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
+};
+
+static int make_node(const char *name, unsigned major, unsigned minor, struct err *err) {
+    char path[32];
+    snprintf(path, sizeof path, "/dev/%s", name);
+    autofd node = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat status;
+    if (node < 0 || fstat(node, &status) < 0)
+        return err_errno(err, errno, "'%s'", path);
+    if (!S_ISCHR(status.st_mode) || status.st_rdev != makedev(major, minor))
+        return err_set(err, ERR_UNSUPPORTED, "the host's '%s' is not that device", path);
+    autofd tree = sys_open_tree(node, "", OPEN_TREE_CLONE);
+    if (tree < 0)
+        return err_errno(err, -tree, "'%s'", path);
+    autofd target = open(path + 1, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (target < 0)
+        return err_errno(err, errno, "'%s'", path + 1);
+    int r = sys_move_mount(tree, AT_FDCWD, path + 1);
+    return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
+}
+
+static int make_dev(struct enter *enter, struct err *err) {
+    if (mount("tmpfs", "dev", "tmpfs", MS_NOSUID, "mode=0755") < 0)
+        return err_errno(err, errno, "tmpfs");
+    for (size_t i = 0; i < sizeof dev_nodes / sizeof *dev_nodes; i++) {
+        int r = make_node(dev_nodes[i].name, dev_nodes[i].major, dev_nodes[i].minor, err);
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; i < sizeof dev_links / sizeof *dev_links; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "dev/%s", dev_links[i][0]);
+        if (symlink(dev_links[i][1], path) < 0)
+            return err_errno(err, errno, "'%s'", path);
+    }
+    /* shm is a plain directory of this tmpfs: one superblock less a box */
+    if (mkdir("dev/pts", 0755) < 0 || mkdir("dev/shm", 01777) < 0 || mkdir("dev/mqueue", 0755) < 0)
+        return err_errno(err, errno, "directories");
+    const char *options = enter->ranged ? "newinstance,ptmxmode=0666,mode=0620,gid=5"
+                                        : "newinstance,ptmxmode=0666,mode=0620";
+    if (mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) < 0)
+        return err_errno(err, errno, "devpts");
+    return 0;
+}
+
+/* ---- /proc: own, with what speaks of the whole machine covered ---- */
+
+static const char *const proc_read_only[] = {"proc/sys", "proc/bus", "proc/fs", "proc/irq"};
+static const char *const proc_hidden_files[] = {"proc/kcore",        "proc/keys",          "proc/key-users",
+                                                "proc/timer_list",   "proc/latency_stats", "proc/sched_debug",
+                                                "proc/sysrq-trigger"};
+static const char *const proc_hidden_dirs[] = {"proc/acpi", "proc/asound", "proc/scsi"};
+
+/* A copy of `from` laid over `to`, read-only. A `to` that this kernel does not have needs no cover. */
+static int cover(const char *from, const char *to, struct err *err) {
+    autofd tree = sys_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE);
+    if (tree == -ENOENT)
+        return 0;
+    int r = tree < 0 ? tree : sys_mount_setattr(tree, MOUNT_ATTR_RDONLY, -1);
+    if (r >= 0)
+        r = sys_move_mount(tree, AT_FDCWD, to);
+    return r < 0 && r != -ENOENT ? err_errno(err, -r, "'%s'", to) : 0;
+}
+
+static int make_proc(struct enter *enter, struct err *err) {
+    (void)enter;
+    if (mount("proc", "proc", "proc", MOUNT_FLAGS | MS_NOEXEC, NULL) < 0)
+        return err_errno(err, errno, "proc (inside a container, /proc must not be masked there)");
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < sizeof proc_read_only / sizeof *proc_read_only; i++)
+        r = cover(proc_read_only[i], proc_read_only[i], err);
+    for (size_t i = 0; r == 0 && i < sizeof proc_hidden_files / sizeof *proc_hidden_files; i++)
+        r = cover("dev/null", proc_hidden_files[i], err);
+    for (size_t i = 0; r == 0 && i < sizeof proc_hidden_dirs / sizeof *proc_hidden_dirs; i++)
+        r = cover("empty", proc_hidden_dirs[i], err);
+    return r;
+}
+
+/* ---- the root ---- */
+
+/* The directory we stand in becomes the root, everything above it goes. */
+static int pivot(struct err *err) {
+    if (syscall(SYS_pivot_root, ".", ".") < 0)
+        return err_errno(err, errno, "pivot_root");
+    if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return err_errno(err, errno, "umount of the old root");
+    return 0;
+}
+
+static int leave_host_early(struct enter *enter, struct err *err) {
+    return enter->ranged ? pivot(err) : 0;
+}
+
+static int leave_host_late(struct enter *enter, struct err *err) {
+    if (enter->ranged)
+        return 0;
+    int r = enter_trees(enter, err); /* without privileges outside, the layers are opened from here */
+    return r < 0 ? r : pivot(err);
+}
+
+static int attach(int *tree_fd, const char *to, struct err *err) {
+    int r = sys_move_mount(*tree_fd, AT_FDCWD, to);
+    fd_close(tree_fd);
+    return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
+}
+
+static int attach_layers(struct enter *enter, struct err *err) {
+    int r = attach(&enter->lower_fd, "lower", err);
+    return r < 0 ? r : attach(&enter->upper_fd, "upper", err);
+}
+
+static int overlay(struct enter *enter, const char *lower, const char *upper, const char *target, struct err *err) {
+    char options[256];
+    snprintf(options, sizeof options,
+             "lowerdir=%s,upperdir=upper/%s,workdir=upper/%s.work,redirect_dir=off,metacopy=off,index=off%s", lower,
+             upper, upper, enter->ranged ? "" : ",userxattr");
+    if (mount("overlay", target, "overlay", MOUNT_FLAGS, options) < 0)
+        return err_errno(err, errno, "overlay on '%s'", target);
+    return 0;
+}
+
+static int mount_root(struct enter *enter, struct err *err) {
+    return overlay(enter, "lower", "upper", "root", err);
+}
+
+/* fs/upper.N and fs/upper.N.work belong to the N-th system directory. */
+static int mount_system(struct enter *enter, struct err *err) {
+    for (size_t i = 0; i < enter->system_count; i++) {
+        char name[32], upper[32], target[LIMIT_PATH_BYTES + 8];
+        snprintf(name, sizeof name, "system%zu", i);
+        snprintf(upper, sizeof upper, "upper.%zu", i);
+        snprintf(target, sizeof target, "root%s", enter->system[i].source);
+        if (mkdir(name, 0755) < 0)
+            return err_errno(err, errno, "'%s'", name);
+        int r = attach(&enter->system[i].tree_fd, name, err);
+        if (r == 0)
+            r = overlay(enter, name, upper, target, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int move_dev_proc(struct enter *enter, struct err *err) {
+    (void)enter;
+    if (mount("dev", "root/dev", NULL, MS_MOVE, NULL) < 0)
+        return err_errno(err, errno, "/dev");
+    if (mount("proc", "root/proc", NULL, MS_MOVE, NULL) < 0)
+        return err_errno(err, errno, "/proc");
+    return 0;
+}
+
+/* mkdir -p below the root, each part resolved by the kernel inside it; the last part is a file for a file mount. */
+static int make_target(int root, const char *target, bool dir, struct err *err) {
+    char path[LIMIT_PATH_BYTES + 1];
+    size_t len = strlen(target);
+    for (size_t i = 1; i <= len; i++) {
+        if (target[i] != '/' && target[i] != 0)
+            continue;
+        memcpy(path, target, i);
+        path[i] = 0;
+        autofd have = path_open(root, path, O_PATH, 0);
+        if (have >= 0)
+            continue;
+        autofd parent = -1;
+        char name[256];
+        int r = path_open_parent(root, path, &parent, name, err);
+        if (r < 0)
+            return r;
+        bool last = target[i] == 0;
+        if (last && !dir ? mknodat(parent, name, S_IFREG | 0644, 0) < 0 : mkdirat(parent, name, 0755) < 0)
+            return err_errno(err, errno, "mount target '%s'", target);
+        if (fchownat(parent, name, ENTER_AGENT_ID, ENTER_AGENT_ID, AT_SYMLINK_NOFOLLOW) < 0)
+            return err_errno(err, errno, "mount target '%s'", target);
+    }
+    return 0;
+}
+
+static int attach_mounts(struct enter *enter, struct err *err) {
+    if (enter->mount_count == 0)
+        return 0;
+    autofd root = open("root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return err_errno(err, errno, "the root");
+    for (size_t i = 0; i < enter->mount_count; i++) {
+        struct enter_mount *mount = &enter->mounts[i];
+        struct stat status;
+        if (fstat(mount->tree_fd, &status) < 0)
+            return err_errno(err, errno, "mount source '%s'", mount->source);
+        int r = make_target(root, mount->target, S_ISDIR(status.st_mode), err);
+        if (r < 0)
+            return r;
+        autofd target = path_open(root, mount->target, O_PATH, 0);
+        if (target < 0)
+            return err_errno(err, -target, "mount target '%s'", mount->target);
+        r = sys_move_mount(mount->tree_fd, target, "");
+        fd_close(&mount->tree_fd);
+        if (r < 0)
+            return err_errno(err, -r, "mount target '%s'", mount->target);
+    }
+    return 0;
+}
+
+static int enter_root(struct enter *enter, struct err *err) {
+    (void)enter;
+    if (chdir("root") < 0)
+        return err_errno(err, errno, "the root");
+    return pivot(err);
+}
+
+/* ---- the runner ---- */
+
+/* Closes all but `keep` (sorted here) and what lies below `first`. */
+static void close_others(int *keep, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = i; j > 0 && keep[j] < keep[j - 1]; j--) {
+            int swap = keep[j];
+            keep[j] = keep[j - 1];
+            keep[j - 1] = swap;
+        }
+    unsigned next = 3;
+    for (size_t i = 0; i < count; i++) {
+        if (keep[i] < (int)next)
+            continue;
+        if ((unsigned)keep[i] > next)
+            syscall(SYS_close_range, next, (unsigned)keep[i] - 1, 0);
+        next = (unsigned)keep[i] + 1;
+    }
+    syscall(SYS_close_range, next, ~0u, 0);
+}
+
+static int start_runner(struct enter *enter, struct err *err) {
+    struct runner_config config = {
+        .wire_fd = enter->stage_fd,
+        .listen_fd = enter->listen_fd,
+        .cgroup_fd = enter->cgroup_fd,
+        .oom_fd = enter->oom_fd,
+        .jail = true,
+        .can_root = enter->ranged,
+        .agent_uid = ENTER_AGENT_ID,
+        .agent_gid = ENTER_AGENT_ID,
+        .workspace = "/workspace",
+        .shell = enter->shell,
+        .env = enter->env,
+    };
+    if (!config.shell)
+        config.shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+    config.root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (config.root_fd < 0)
+        return err_errno(err, errno, "the root");
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    umask(022);
+    int r = confine_runner(enter->ranged, &config.landlock_fd, err);
+    if (r < 0)
+        return r;
+    int keep[] = {config.wire_fd,   config.listen_fd, config.cgroup_fd,
+                  config.oom_fd,    config.root_fd,   config.landlock_fd};
+    close_others(keep, sizeof keep / sizeof *keep);
+    init_main(&config);
+}

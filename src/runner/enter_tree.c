@@ -1,0 +1,119 @@
+/* Layers and mounts as detached trees, idmapped for one box. Called once per box by the outer half (root), or by the
+ * inner half of an ordinary user's box, which has nothing to idmap. Not to break: a mount's only mapped id is that of
+ * the directory's owner; mapping the host's root too would let a box leave setuid files of root on the host. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "runner/enter.h"
+
+#ifndef AT_RECURSIVE
+#define AT_RECURSIVE 0x8000
+#endif
+
+static int layer_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err);
+static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err);
+static int owner_namespace(struct enter *enter, const struct stat *owner, struct err *err);
+
+int enter_trees(struct enter *enter, struct err *err) {
+    char path[LIMIT_PATH_BYTES + 8];
+    snprintf(path, sizeof path, "%s/fs", enter->box_dir);
+    int r = layer_tree(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err);
+    if (r == 0)
+        r = layer_tree(enter, path, 0, &enter->upper_fd, err);
+    for (size_t i = 0; r == 0 && i < enter->system_count; i++)
+        r = layer_tree(enter, enter->system[i].source, MOUNT_ATTR_RDONLY, &enter->system[i].tree_fd, err);
+    for (size_t i = 0; r == 0 && i < enter->mount_count; i++)
+        r = mount_tree(enter, &enter->mounts[i], err);
+    return r;
+}
+
+static int layer_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err) {
+    autofd tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE);
+    if (tree < 0)
+        return err_errno(err, -tree, "'%s'", path);
+    uint64_t idmap = enter->ranged ? MOUNT_ATTR_IDMAP : 0;
+    int r = sys_mount_setattr(tree, flags | idmap | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, enter->userns_fd);
+    if (r == -EINVAL && idmap)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the file system of '%s' cannot be idmapped; move the state directory to ext4, xfs or btrfs",
+                       path);
+    if (r < 0)
+        return err_errno(err, -r, "'%s'", path);
+    *ret_fd = fd_take(&tree);
+    return 0;
+}
+
+static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err) {
+    struct stat owner;
+    autofd tree = sys_open_tree(AT_FDCWD, mount->source, OPEN_TREE_CLONE | (enter->ranged ? 0 : AT_RECURSIVE));
+    if (tree < 0 || fstat(tree, &owner) < 0)
+        return err_errno(err, tree < 0 ? -tree : errno, "mount source '%s'", mount->source);
+    if (!S_ISDIR(owner.st_mode) && !S_ISREG(owner.st_mode))
+        return err_set(err, ERR_INVALID, "mount source '%s' is neither a directory nor a file", mount->source);
+    autofd userns = -1;
+    if (enter->ranged) {
+        userns = owner_namespace(enter, &owner, err);
+        if (userns < 0)
+            return userns;
+    }
+    uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (mount->read_only ? MOUNT_ATTR_RDONLY : 0);
+    int r = sys_mount_setattr(tree, flags | (enter->ranged ? MOUNT_ATTR_IDMAP : 0), userns);
+    if (r == -EINVAL && enter->ranged)
+        return err_set(err, ERR_UNSUPPORTED, "the file system of mount source '%s' cannot be idmapped", mount->source);
+    if (r < 0)
+        return err_errno(err, -r, "mount source '%s'", mount->source);
+    mount->tree_fd = fd_take(&tree);
+    return 0;
+}
+
+/* A user namespace that maps just the owner's ids to the box's agent. It needs a process to be born in; that one ends
+ * as soon as the namespace is held by its descriptor. */
+static int owner_namespace(struct enter *enter, const struct stat *owner, struct err *err) {
+    struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_FILES, .exit_signal = SIGCHLD};
+    long pid = syscall(SYS_clone3, &args, sizeof args);
+    if (pid == 0)
+        for (;;)
+            pause();
+    if (pid < 0)
+        return err_errno(err, errno, "clone3 for an id map");
+    char path[64], map[64];
+    snprintf(path, sizeof path, "/proc/%ld/uid_map", pid);
+    snprintf(map, sizeof map, "%u %u 1\n", owner->st_uid, enter->uid_base + ENTER_AGENT_ID);
+    int r = fd_write_file(AT_FDCWD, path, map);
+    snprintf(path, sizeof path, "/proc/%ld/gid_map", pid);
+    snprintf(map, sizeof map, "%u %u 1\n", owner->st_gid, enter->uid_base + ENTER_AGENT_ID);
+    if (r == 0)
+        r = fd_write_file(AT_FDCWD, path, map);
+    snprintf(path, sizeof path, "/proc/%ld/ns/user", pid);
+    int fd = r < 0 ? r : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        r = err_errno(err, r < 0 ? -r : errno, "id map of a mount");
+    kill((pid_t)pid, SIGKILL);
+    waitpid((pid_t)pid, NULL, 0);
+    return fd < 0 ? r : fd;
+}
+
+int sys_open_tree(int dirfd, const char *path, unsigned flags) {
+    flags |= OPEN_TREE_CLOEXEC | (*path ? 0 : AT_EMPTY_PATH);
+    int fd = (int)syscall(SYS_open_tree, dirfd, path, flags);
+    return fd < 0 ? -errno : fd;
+}
+
+int sys_move_mount(int from_fd, int to_fd, const char *to) {
+    unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (*to ? 0 : MOVE_MOUNT_T_EMPTY_PATH);
+    return syscall(SYS_move_mount, from_fd, "", to_fd, to, flags) < 0 ? -errno : 0;
+}
+
+int sys_mount_setattr(int fd, uint64_t set, int userns_fd) {
+    struct mount_attr attr = {.attr_set = set, .userns_fd = set & MOUNT_ATTR_IDMAP ? (uint64_t)userns_fd : 0};
+    return syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0 ? -errno : 0;
+}
