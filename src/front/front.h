@@ -1,0 +1,51 @@
+/* What all doors share: the context of a request, the prologue and the end of every handler. */
+#ifndef CUBBY_FRONT_FRONT_H
+#define CUBBY_FRONT_FRONT_H
+
+#include "box/provider.h"
+#include "front/auth.h"
+#include "front/body.h"
+#include "front/metrics.h"
+#include "http/server.h"
+
+struct front { /* http_context */
+    struct provider *provider;
+    struct auth *auth;
+    struct metrics *metrics;
+    struct http_server *server; /* set before the first request */
+    const struct route *routes;
+    const char *default_backend;
+    uint64_t max_upload_bytes;
+    uint64_t started_ms;
+};
+
+#define ENDPOINT_OPEN 0x1u    /* needs no token */
+#define ENDPOINT_WRITES 0x2u  /* not for read-only tokens, though the method is GET */
+#define ENDPOINT_NO_BOX 0x4u  /* {id} is not looked up before run */
+
+/* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
+struct endpoint {
+    /* box: that of {id}, else NULL. Negative: err is the answer (or the begun one is cut off). */
+    int (*run)(struct http_request *request, struct box *box, struct err *err);
+    unsigned flags;
+    const struct body_field *query;
+    const struct body_field *body;   /* of a JSON body */
+    const char *body_media;          /* instead of JSON: raw bytes */
+    int status, other_status;        /* of success */
+    const char *answer_media;        /* NULL: JSON, or nothing for 204 */
+    const struct body_field *answer; /* members of the JSON answer */
+};
+
+int front_admit(struct http_request *request, struct err *err); /* http_config.admit: who asks, and known parameters */
+void front_finished(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);
+void front_handle(struct http_request *request); /* route.handle of everything with an endpoint */
+
+/* for handlers */
+struct front *front_of(const struct http_request *request);
+const struct who *front_who(const struct http_request *request);
+/* Arguments by the route's own rows; *ret_args zeroed by the caller. */
+int front_query(struct http_request *request, void *ret_args, struct err *err);
+int front_body(struct http_request *request, void *ret_args, struct err *err);
+int front_empty(struct http_request *request, int status); /* an answer without a body */
+
+#endif

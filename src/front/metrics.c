@@ -1,0 +1,150 @@
+/* Counters of requests, calls and latencies by route. Written by front.c at the end of each request, read by /metrics.
+ * Not to break: no label comes from outside, so that nobody can make the number of series grow. */
+#include "front/metrics.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define METRICS_CODES 16 /* ERR_ numbers and 0 */
+
+static const uint64_t metrics_bucket_us[] = {250,    500,    1000,   2500,    5000,    10000,   25000,    50000,
+                                             100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 60000000};
+#define METRICS_BUCKETS (sizeof metrics_bucket_us / sizeof *metrics_bucket_us)
+
+struct metrics_route {
+    _Atomic uint64_t by_class[6]; /* 1xx to 5xx by their digit; 0: cut off before an answer */
+    _Atomic uint64_t by_code[METRICS_CODES];
+    _Atomic uint64_t buckets[METRICS_BUCKETS + 1];
+    _Atomic uint64_t total_us;
+};
+
+struct metrics {
+    const struct route *routes;
+    size_t count;
+    struct metrics_route rows[]; /* one a route, and one for requests without a route */
+};
+
+struct metrics *metrics_new(const struct route *routes) {
+    size_t count = 0;
+    while (routes[count].method)
+        count++;
+    struct metrics *metrics = calloc(1, sizeof *metrics + (count + 1) * sizeof *metrics->rows);
+    if (!metrics)
+        abort();
+    metrics->routes = routes;
+    metrics->count = count;
+    return metrics;
+}
+
+void metrics_free(struct metrics *metrics) {
+    free(metrics);
+}
+
+static struct metrics_route *metrics_row(struct metrics *metrics, const struct route *route) {
+    size_t i = route ? (size_t)(route - metrics->routes) : metrics->count;
+    return &metrics->rows[i < metrics->count ? i : metrics->count];
+}
+
+static void metrics_add(_Atomic uint64_t *counter, uint64_t n) {
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static uint64_t metrics_get(_Atomic uint64_t *counter) {
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void metrics_request(struct metrics *metrics, const struct route *route, int status, uint64_t us) {
+    struct metrics_route *row = metrics_row(metrics, route);
+    size_t bucket = 0;
+    while (bucket < METRICS_BUCKETS && us > metrics_bucket_us[bucket])
+        bucket++;
+    metrics_add(&row->by_class[status >= 100 && status < 600 ? status / 100 : 0], 1);
+    metrics_add(&row->buckets[bucket], 1);
+    metrics_add(&row->total_us, us);
+}
+
+void metrics_call(struct metrics *metrics, const struct route *route, int code) {
+    metrics_add(&metrics_row(metrics, route)->by_code[code > 0 && code < METRICS_CODES ? code : 0], 1);
+}
+
+/* ---- writing ---- */
+
+static void metrics_head(struct buf *out, const char *name, const char *type, const char *help) {
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static const char *metrics_name(const struct metrics *metrics, size_t i) {
+    return i < metrics->count ? metrics->routes[i].name : "none";
+}
+
+static void metrics_requests(struct metrics *metrics, struct buf *out) {
+    metrics_head(out, "cubby_http_requests_total", "counter", "Finished requests by route and status class.");
+    for (size_t i = 0; i <= metrics->count; i++)
+        for (int class = 0; class < 6; class++) {
+            uint64_t n = metrics_get(&metrics->rows[i].by_class[class]);
+            if (n)
+                buf_printf(out, "cubby_http_requests_total{route=\"%s\",status=\"%dxx\"} %" PRIu64 "\n",
+                           metrics_name(metrics, i), class, n);
+        }
+}
+
+static void metrics_calls(struct metrics *metrics, struct buf *out) {
+    metrics_head(out, "cubby_calls_total", "counter", "Calls by operation and outcome.");
+    for (size_t i = 0; i < metrics->count; i++)
+        for (int code = 0; code < METRICS_CODES; code++) {
+            uint64_t n = metrics_get(&metrics->rows[i].by_code[code]);
+            if (n)
+                buf_printf(out, "cubby_calls_total{op=\"%s\",outcome=\"%s\"} %" PRIu64 "\n", metrics_name(metrics, i),
+                           code ? err_name(code) : "ok", n);
+        }
+}
+
+static void metrics_latencies(struct metrics *metrics, struct buf *out) {
+    static const char name[] = "cubby_http_request_duration_seconds";
+    metrics_head(out, name, "histogram", "Time from the head of a request to the end of its answer.");
+    for (size_t i = 0; i <= metrics->count; i++) {
+        struct metrics_route *row = &metrics->rows[i];
+        const char *route = metrics_name(metrics, i);
+        uint64_t sum = 0, counts[METRICS_BUCKETS + 1];
+        for (size_t b = 0; b <= METRICS_BUCKETS; b++)
+            sum += counts[b] = metrics_get(&row->buckets[b]);
+        if (!sum)
+            continue;
+        uint64_t running = 0;
+        for (size_t b = 0; b < METRICS_BUCKETS; b++)
+            buf_printf(out, "%s_bucket{route=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, route,
+                       (double)metrics_bucket_us[b] / 1e6, running += counts[b]);
+        buf_printf(out, "%s_bucket{route=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, route, sum);
+        buf_printf(out, "%s_sum{route=\"%s\"} %.6f\n", name, route, (double)metrics_get(&row->total_us) / 1e6);
+        buf_printf(out, "%s_count{route=\"%s\"} %" PRIu64 "\n", name, route, sum);
+    }
+}
+
+static void metrics_boxes(struct provider *provider, struct buf *out) {
+    struct provider_counts counts = {0};
+    provider_count(provider, &counts);
+    metrics_head(out, "cubby_boxes", "gauge", "Boxes by backend and state.");
+    for (size_t b = 0; b < 8 && backend_table[b]; b++)
+        for (int state = BOX_STARTING; state <= BOX_CLOSING; state++)
+            buf_printf(out, "cubby_boxes{backend=\"%s\",state=\"%s\"} %u\n", backend_table[b]->name,
+                       box_state_name((enum box_state)state), counts.by_backend_state[b][state]);
+}
+
+void metrics_write(struct metrics *metrics, struct provider *provider, struct http_server *server, struct buf *out) {
+    struct http_counts http;
+    http_server_count(server, &http);
+    metrics_head(out, "cubby_build_info", "gauge", "The running version.");
+    buf_puts(out, "cubby_build_info{version=\"" CUBBY_VERSION "\"} 1\n");
+    metrics_boxes(provider, out);
+    metrics_head(out, "cubby_http_connections", "gauge", "Open connections; parked ones wait for a request.");
+    buf_printf(out, "cubby_http_connections{state=\"parked\"} %u\n", http.parked);
+    buf_printf(out, "cubby_http_connections{state=\"active\"} %u\n",
+               http.connections > http.parked ? http.connections - http.parked : 0);
+    metrics_head(out, "cubby_http_threads", "gauge", "Threads that serve requests.");
+    buf_printf(out, "cubby_http_threads %u\n", http.threads);
+    metrics_requests(metrics, out);
+    metrics_calls(metrics, out);
+    metrics_latencies(metrics, out);
+}

@@ -1,0 +1,158 @@
+/* The route table of the native API, and the routes about the daemon itself. Used by daemon/main and openapi.c.
+ * Not to break: this table is the published contract; --routes and /openapi.json are made from it. */
+#include "front/native.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "front/answer.h"
+#include "front/native_args.h"
+
+#define BOX "/v1/boxes/{id}"
+#define EXTRA(...)                                                                                                     \
+    &(const struct endpoint) {                                                                                         \
+        __VA_ARGS__                                                                                                    \
+    }
+#define BYTES "application/octet-stream"
+
+static const struct body_field health_answer[] = {{.name = "status", .type = BODY_TEXT, .text = "ok"}, {.name = NULL}};
+static const struct body_field info_answer[] = {
+    {.name = "version", .type = BODY_TEXT, .text = "of cubby"},
+    {.name = "default_backend", .type = BODY_TEXT, .text = "used when a request names none"},
+    {.name = "started_at", .type = BODY_TIME, .text = "when the daemon came up"},
+    {.name = "backends", .type = BODY_OBJECTS, .text = "what each can and cannot do here"},
+    {.name = NULL},
+};
+
+const struct route native_routes[] = {
+    {"GET", "/healthz", front_handle, ROUTE_QUICK, "health", "Answers when the daemon serves; needs no token.",
+     EXTRA(.run = native_health, .flags = ENDPOINT_OPEN, .status = 200, .answer = health_answer)},
+    {"GET", "/v1/info", front_handle, 0, "info", "Version, and backends with what each can and cannot do here.",
+     EXTRA(.run = native_info, .status = 200, .answer = info_answer)},
+    {"GET", "/metrics", front_handle, ROUTE_QUICK, "metrics", "Counters in the Prometheus text form.",
+     EXTRA(.run = native_metrics, .status = 200, .answer_media = "text/plain")},
+    {"GET", "/openapi.json", front_handle, ROUTE_QUICK, "openapi", "This API as OpenAPI 3.1.",
+     EXTRA(.run = native_openapi, .flags = ENDPOINT_OPEN, .status = 200)},
+    {"GET", "/", front_handle, ROUTE_QUICK, "root", "Where to go from here.",
+     EXTRA(.run = native_root, .flags = ENDPOINT_OPEN, .status = 200, .answer_media = "text/plain")},
+
+    {"POST", "/v1/boxes", front_handle, 0, "box_acquire", "Make a box, or find the one of this user and thread.",
+     EXTRA(.run = native_acquire, .body = acquire_fields, .status = 201, .other_status = 200, .answer = box_answer)},
+    {"GET", "/v1/boxes", front_handle, 0, "box_list", "List boxes.",
+     EXTRA(.run = native_boxes, .query = boxes_query, .status = 200, .answer = boxes_answer)},
+    {"DELETE", "/v1/boxes", front_handle, 0, "box_destroy_all", "Destroy all boxes of a user.",
+     EXTRA(.run = native_destroy_all, .query = boxes_end_query, .status = 200, .answer = ended_answer)},
+    {"GET", BOX, front_handle, 0, "box_get", "Look at a box.",
+     EXTRA(.run = native_box, .status = 200, .answer = box_answer)},
+    {"DELETE", BOX, front_handle, 0, "box_destroy", "Destroy a box; nothing remains.",
+     EXTRA(.run = native_destroy, .flags = ENDPOINT_NO_BOX, .status = 204)},
+    {"POST", BOX "/release", front_handle, 0, "box_release", "Put a box on the warm shelf; it stays its owner's.",
+     EXTRA(.run = native_release, .status = 200, .answer = box_answer)},
+
+    {"POST", BOX "/exec", front_handle, 0, "exec",
+     "Run a command and wait for it; with Accept: text/event-stream as events started, stdout, stderr, exit.",
+     EXTRA(.run = native_exec, .body = exec_fields, .status = 200, .answer = exec_answer)},
+    {"POST", BOX "/processes", front_handle, 0, "process_start", "Run a command in the background.",
+     EXTRA(.run = native_spawn, .body = spawn_fields, .status = 201, .answer = spawn_answer)},
+    {"GET", BOX "/processes", front_handle, 0, "process_list", "List background processes.",
+     EXTRA(.run = native_processes, .status = 200, .answer = processes_answer)},
+    {"GET", BOX "/processes/{pid}", front_handle, 0, "process_get", "Look at a background process.",
+     EXTRA(.run = native_process, .status = 200, .answer = process_answer)},
+    {"GET", BOX "/processes/{pid}/output", front_handle, 0, "process_output",
+     "Output from an offset on; headers X-Next-Offset, X-First-Offset, X-Process-State.",
+     EXTRA(.run = native_output, .query = output_query, .status = 200, .answer_media = BYTES)},
+    {"POST", BOX "/processes/{pid}/stdin", front_handle, 0, "process_stdin", "Feed its standard input.",
+     EXTRA(.run = native_stdin, .query = stdin_query, .body_media = BYTES, .status = 204)},
+    {"POST", BOX "/processes/{pid}/signal", front_handle, 0, "process_signal", "Signal its process group.",
+     EXTRA(.run = native_signal, .body = signal_fields, .status = 204)},
+    {"GET", BOX "/pty", front_handle, 0, "pty",
+     "A terminal over a WebSocket: binary frames are bytes; text frames are {\"resize\":{\"cols\",\"rows\"}} from the "
+     "client, {\"started\":{\"pid\"}} and {\"exit\":{...}} to it.",
+     EXTRA(.run = native_pty, .flags = ENDPOINT_WRITES, .query = pty_query, .status = 101)},
+
+    {"GET", BOX "/files", front_handle, ROUTE_QUICK, "file_get",
+     "Content of a file; Range, If-Range and If-None-Match are honoured.",
+     EXTRA(.run = native_get, .query = path_query, .status = 200, .other_status = 206, .answer_media = BYTES)},
+    {"PUT", BOX "/files", front_handle, 0, "file_put",
+     "Write a file whole or not at all; an If-Match that does not hold is 412 with code EXISTS.",
+     EXTRA(.run = native_put, .query = put_query, .body_media = BYTES, .status = 201, .other_status = 200)},
+    {"DELETE", BOX "/files", front_handle, 0, "file_delete", "Remove a file, a link or a directory.",
+     EXTRA(.run = native_remove, .query = remove_query, .status = 204)},
+    {"GET", BOX "/stat", front_handle, 0, "file_stat", "Look at a file; a final link is not followed.",
+     EXTRA(.run = native_stat, .query = path_query, .status = 200, .answer = stat_answer)},
+    {"GET", BOX "/list", front_handle, 0, "file_list", "Entries of a directory.",
+     EXTRA(.run = native_list, .query = list_query, .status = 200, .answer = list_answer)},
+    {"POST", BOX "/mkdir", front_handle, 0, "file_mkdir", "Make a directory.",
+     EXTRA(.run = native_mkdir, .body = mkdir_fields, .status = 204)},
+    {"POST", BOX "/move", front_handle, 0, "file_move", "Rename a file, a link or a directory.",
+     EXTRA(.run = native_move, .body = move_fields, .status = 204)},
+    {"POST", BOX "/glob", front_handle, 0, "file_glob", "Paths that match a pattern.",
+     EXTRA(.run = native_glob, .body = glob_fields, .status = 200, .answer = glob_answer)},
+    {"POST", BOX "/grep", front_handle, 0, "file_grep", "Lines that match a pattern.",
+     EXTRA(.run = native_grep, .body = grep_fields, .status = 200, .answer = grep_answer)},
+    {"GET", BOX "/hash", front_handle, 0, "file_hash", "SHA-256 of a file.",
+     EXTRA(.run = native_hash, .query = path_query, .status = 200, .answer = hash_answer)},
+    {"POST", BOX "/edit", front_handle, 0, "file_edit", "Replace a string in a file.",
+     EXTRA(.run = native_edit, .body = edit_fields, .status = 200, .answer = edit_answer)},
+    {"GET", BOX "/watch", front_handle, 0, "file_watch",
+     "Changes as an event stream: ready, then created, modified, removed, moved {path, to, encoding}.",
+     EXTRA(.run = native_watch, .query = watch_query, .status = 200, .answer_media = "text/event-stream")},
+    {"GET", BOX "/archive", front_handle, 0, "archive_get", "A tree as a tar.",
+     EXTRA(.run = native_archive, .query = workspace_query, .status = 200, .answer_media = "application/x-tar")},
+    {"PUT", BOX "/archive", front_handle, 0, "archive_put", "Unpack a tar below a directory.",
+     EXTRA(.run = native_unpack, .query = workspace_query, .body_media = "application/x-tar", .status = 200,
+           .answer = unpack_answer)},
+    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
+};
+
+int native_health(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused, (void)err;
+    static const char body[] = "{\"status\":\"ok\"}";
+    return http_reply(request, 200, "application/json", body, sizeof body - 1);
+}
+
+int native_root(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused, (void)err;
+    static const char body[] = "cubby " CUBBY_VERSION "\n\n"
+                               "The API is described at /openapi.json. To begin:\n\n"
+                               "  curl -X POST http://HOST/v1/boxes\n"
+                               "  curl http://HOST/v1/boxes/ID/exec -d '{\"command\":\"echo hello\"}'\n";
+    return http_reply(request, 200, "text/plain; charset=utf-8", body, sizeof body - 1);
+}
+
+int native_info(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct front *front = front_of(request);
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "version");
+    json_str(&answer.json, CUBBY_VERSION);
+    json_key(&answer.json, "default_backend");
+    json_str(&answer.json, front->default_backend);
+    json_key(&answer.json, "started_at");
+    json_time(&answer.json, front->started_ms);
+    json_key(&answer.json, "backends");
+    provider_info(front->provider, &answer.json);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+int native_metrics(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct front *front = front_of(request);
+    if (front_who(request)->user)
+        return err_set(err, ERR_DENIED, "the metrics are for tokens that are not bound to a user");
+    autobuf out;
+    buf_init(&out, 4u << 20);
+    metrics_write(front->metrics, front->provider, front->server, &out);
+    return http_reply(request, 200, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
+}
+
+int native_openapi(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused, (void)err;
+    autobuf out;
+    buf_init(&out, 4u << 20);
+    openapi_write(front_of(request)->routes, &out);
+    return http_reply(request, 200, "application/json", out.data, out.len);
+}

@@ -1,0 +1,43 @@
+/* The native API: its route table and the functions in it, a file per part. */
+#ifndef CUBBY_FRONT_NATIVE_H
+#define CUBBY_FRONT_NATIVE_H
+
+#include "base/json.h"
+#include "front/front.h"
+
+extern const struct route native_routes[]; /* ends with method NULL */
+
+typedef int native_run(struct http_request *request, struct box *box, struct err *err);
+
+/* native.c */
+native_run native_health, native_info, native_metrics, native_openapi, native_root;
+/* native_box.c */
+native_run native_acquire, native_boxes, native_box, native_release, native_destroy, native_destroy_all;
+/* native_exec.c */
+native_run native_exec;
+/* native_process.c */
+native_run native_spawn, native_processes, native_process, native_output, native_stdin, native_signal;
+/* native_pty.c */
+native_run native_pty;
+/* native_file.c */
+native_run native_get, native_put, native_remove, native_stat, native_archive, native_unpack;
+/* native_tree.c */
+native_run native_list, native_mkdir, native_move, native_watch;
+/* native_search.c */
+native_run native_glob, native_grep, native_hash, native_edit;
+
+/* shared by them */
+struct exec_args;
+/* From a checked body to a request; memory in the request's arena. */
+int native_exec_request(struct http_request *request, const struct exec_args *args, struct exec_request *ret_exec,
+                        struct err *err);
+/* exit_code, signal, timed_out, oom_killed, stdout_bytes, stderr_bytes as members. */
+void native_result_json(struct json *json, const struct exec_result *result);
+void native_stat_json(struct json *json, const struct file_stat *stat); /* an object */
+int native_signal_number(const char *name); /* "SIGTERM", "TERM" or "15"; 0: none */
+const char *native_signal_name(int number, char text[24]);
+
+/* openapi.c */
+void openapi_write(const struct route *routes, struct buf *out);
+
+#endif

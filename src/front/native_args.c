@@ -1,0 +1,319 @@
+/* The rows of every native request and answer. Read by the handlers (front_body, front_query) and by openapi.c.
+ * Not to break: names and meanings here are the published contract; add, do not rename. */
+#include "front/native_args.h"
+
+#include "base/limits.h"
+
+#define ROW(label, kind, args, member) .name = label, .type = BODY_##kind, .offset = offsetof(struct args, member)
+#define PATH_ROW(args, member, label, meaning)                                                                         \
+    {ROW(label, TEXT, args, member), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATH_BYTES, .text = meaning}
+#define END                                                                                                            \
+    { .name = NULL }
+#define SHOW(label, kind, meaning) {.name = label, .type = BODY_##kind, .max = INT64_MAX, .text = meaning}
+#define SHOW_NULL(label, kind, meaning)                                                                                \
+    {.name = label, .type = BODY_##kind, .flags = BODY_NULLABLE, .max = INT64_MAX, .text = meaning}
+
+/* ---- boxes ---- */
+
+static const struct body_field mount_fields[] = {
+    {ROW("source", TEXT, mount_args, source), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "a directory of the host that the configuration allows"},
+    {ROW("target", TEXT, mount_args, target), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "absolute path in the box"},
+    {ROW("read_only", BOOL, mount_args, read_only), .text = "the box may not write to it"},
+    END,
+};
+
+static const struct body_field limits_fields[] = {
+    {ROW("memory_mb", INT, limits_args, memory_mb), .max = 1u << 24, .text = "memory in MiB; 0: no limit"},
+    {ROW("cpus", REAL, limits_args, cpus), .max = 1024, .text = "processors, fractions allowed; 0: no limit"},
+    {ROW("pids", INT, limits_args, pids), .max = 1u << 22, .text = "processes and threads; 0: no limit"},
+    {ROW("disk_mb", INT, limits_args, disk_mb), .max = 1u << 30, .text = "files in MiB; 0: no limit"},
+    END,
+};
+
+const struct body_field acquire_fields[] = {
+    {ROW("user", TEXT, acquire_args, user), .min = 1, .max = LIMIT_USER_BYTES,
+     .text = "owner: letters, digits and _.@-; default: the token's user, else 'default'"},
+    {ROW("thread", TEXT, acquire_args, thread), .max = LIMIT_THREAD_BYTES,
+     .text = "the same user and thread get the same box again; without one each call makes a new box"},
+    {ROW("backend", TEXT, acquire_args, backend), .min = 1, .max = 32, .text = "how the box is made, e.g. jail"},
+    {ROW("template", TEXT, acquire_args, template_name), .min = 1, .max = LIMIT_NAME_BYTES,
+     .text = "what the box's root looks like; default 'host'"},
+    {ROW("shell", TEXT, acquire_args, shell), .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "shell for commands; default /bin/bash where there is one, else /bin/sh"},
+    {ROW("env", MAP, acquire_args, env), .max = LIMIT_ENV_COUNT, .text = "environment of every command"},
+    {ROW("mounts", OBJECTS, acquire_args, mounts), .max = LIMIT_MOUNTS, .fields = mount_fields,
+     .item_size = sizeof(struct mount_args), .text = "directories of the host to see in the box"},
+    {ROW("limits", OBJECT, acquire_args, limits), .fields = limits_fields, .text = "what the box may use at most"},
+    {ROW("network", TEXT, acquire_args, network), .min = 1, .max = 32, .choices = "none|open",
+     .text = "none: loopback only (default); open: an own network with a way out"},
+    {ROW("idle_timeout_ms", INT, acquire_args, idle_timeout_ms), .max = 365ull * 86400000,
+     .text = "processes end after so long without a call, files stay; 0: never"},
+    {ROW("labels", MAP, acquire_args, labels), .max = LIMIT_LABELS, .text = "names of your own to find boxes by"},
+    END,
+};
+
+#define STATES "starting|ready|warm|paused|closing"
+const struct body_field boxes_query[] = {
+    {ROW("user", TEXT, boxes_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only this user's"},
+    {ROW("state", TEXT, boxes_args, state), .choices = STATES, .text = "only in this state"},
+    {ROW("label", TEXT, boxes_args, label), .min = 1, .max = 4096, .text = "only with this label: NAME or NAME=VALUE"},
+    END,
+};
+const struct body_field boxes_end_query[] = {
+    {ROW("user", TEXT, boxes_args, user), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_USER_BYTES,
+     .text = "whose boxes to destroy"},
+    END,
+};
+
+static const struct body_field usage_answer[] = {
+    SHOW_NULL("memory_bytes", INT, "memory in use"),
+    SHOW_NULL("cpu_ms", INT, "processor time so far"),
+    SHOW_NULL("pids", INT, "processes and threads now"),
+    SHOW_NULL("disk_bytes", INT, "bytes in the box's own files"),
+    END,
+};
+const struct body_field box_answer[] = {
+    SHOW("id", TEXT, "16 hex digits"),
+    SHOW("user", TEXT, "owner"),
+    SHOW_NULL("thread", TEXT, "null when it has none"),
+    SHOW("backend", TEXT, "how it is made"),
+    {.name = "state", .type = BODY_TEXT, .choices = STATES, .text = "what it does"},
+    SHOW("workspace", TEXT, "directory where commands start"),
+    SHOW("template", TEXT, "what its root is"),
+    {.name = "network", .type = BODY_TEXT, .choices = "none|open", .text = "its network"},
+    SHOW("idle_timeout_ms", INT, "0: never"),
+    SHOW("created_at", TIME, "when it was made"),
+    SHOW("last_used_at", TIME, "last call"),
+    {.name = "limits", .type = BODY_OBJECT, .fields = limits_fields, .text = "0: not limited"},
+    {.name = "usage", .type = BODY_OBJECT, .fields = usage_answer, .text = "null where it cannot be measured"},
+    {.name = "labels", .type = BODY_MAP, .text = "as given"},
+    END,
+};
+const struct body_field boxes_answer[] = {
+    {.name = "boxes", .type = BODY_OBJECTS, .fields = box_answer, .text = "those that you may see"},
+    END,
+};
+const struct body_field ended_answer[] = {SHOW("ended", INT, "boxes destroyed"), END};
+
+/* ---- commands ---- */
+
+#define EXEC_ROWS                                                                                                      \
+    {ROW("command", TEXT, exec_args, command), .max = LIMIT_CALL_ARGS_BYTES / 2,                                       \
+     .text = "given to the box's shell; or argv"},                                                                     \
+        {ROW("argv", TEXTS, exec_args, argv), .min = 1, .max = LIMIT_ARGV_COUNT, .text = "program and arguments, no shell"}, \
+        {ROW("cwd", TEXT, exec_args, cwd), .min = 1, .max = LIMIT_PATH_BYTES, .text = "default: the workspace"},       \
+        {ROW("env", MAP, exec_args, env), .max = LIMIT_ENV_COUNT, .text = "added to the box's environment"},           \
+        {ROW("stdin", TEXT, exec_args, stdin_text), .flags = BODY_NUL, .max = LIMIT_STDIN_BYTES,                       \
+         .text = "standard input as text"},                                                                            \
+        {ROW("stdin_base64", TEXT, exec_args, stdin_base64), .max = LIMIT_STDIN_BYTES / 3 * 4 + 4,                     \
+         .text = "standard input as base64, instead of stdin"},                                                        \
+        {ROW("user", TEXT, exec_args, user), .choices = "agent|root", .text = "who runs it inside; default agent"}
+
+const struct body_field exec_fields[] = {
+    EXEC_ROWS,
+    {ROW("stdin_open", BOOL, exec_args, stdin_open),
+     .text = "event streams only: standard input stays open and is fed by processes/{pid}/stdin"},
+    {ROW("timeout_ms", INT, exec_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
+     .fallback = DEFAULT_EXEC_TIMEOUT_MS, .text = "after that the command is killed"},
+    {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
+     .fallback = DEFAULT_OUTPUT_LIMIT_BYTES, .text = "kept of each stream; more loses its middle"},
+    END,
+};
+const struct body_field spawn_fields[] = {
+    EXEC_ROWS,
+    {ROW("timeout_ms", INT, exec_args, timeout_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
+     .text = "after that the command is killed; default 0: never"},
+    {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
+     .text = "accepted for the same body as exec; the kept output of a process is a ring of 1 MiB a stream"},
+    END,
+};
+
+#define RESULT_ROWS                                                                                                    \
+    SHOW_NULL("exit_code", INT, "null when a signal ended it"),                                                        \
+        SHOW_NULL("signal", TEXT, "e.g. SIGKILL; null when it exited"),                                                \
+        SHOW("timed_out", BOOL, "killed at timeout_ms"),                                                               \
+        SHOW("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),                              \
+        SHOW("stdout_bytes", INT, "bytes produced, kept or not"), SHOW("stderr_bytes", INT, "bytes produced, kept or not")
+
+const struct body_field exec_answer[] = {
+    SHOW("stdout", TEXT, "what was kept"),
+    SHOW("stderr", TEXT, "what was kept"),
+    {.name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of stdout and stderr"},
+    RESULT_ROWS,
+    SHOW("stdout_truncated", BOOL, "the middle was dropped"),
+    SHOW("stderr_truncated", BOOL, "the middle was dropped"),
+    SHOW("duration_ms", INT, "from start to end"),
+    END,
+};
+const struct body_field spawn_answer[] = {
+    SHOW("pid", INT, "as seen inside the box"),
+    SHOW("started_at", TIME, "when"),
+    END,
+};
+const struct body_field process_answer[] = {
+    SHOW("pid", INT, "as seen inside the box"),
+    SHOW("command", TEXT, "as given; arguments joined by blanks"),
+    {.name = "state", .type = BODY_TEXT, .choices = "running|exited", .text = "what it does"},
+    SHOW("started_at", TIME, "when"),
+    RESULT_ROWS,
+    END,
+};
+const struct body_field processes_answer[] = {
+    {.name = "processes", .type = BODY_OBJECTS, .fields = process_answer, .text = "running and lately ended"},
+    END,
+};
+
+const struct body_field output_query[] = {
+    {ROW("stream", TEXT, output_args, stream), .choices = "stdout|stderr", .text = "default stdout"},
+    {ROW("offset", INT, output_args, offset), .max = INT64_MAX, .text = "first byte wanted; default 0"},
+    {ROW("wait_ms", INT, output_args, wait_ms), .max = 300000, .text = "wait so long for the first new byte"},
+    {ROW("limit", INT, output_args, limit), .min = 1, .max = LIMIT_RING_BYTES, .fallback = LIMIT_RING_BYTES,
+     .text = "at most so many bytes"},
+    END,
+};
+const struct body_field stdin_query[] = {
+    {ROW("eof", BOOL, stdin_args, eof), .text = "close the standard input after the body"},
+    END,
+};
+const struct body_field signal_fields[] = {
+    {ROW("signal", NAME, signal_args, signal), .flags = BODY_REQUIRED, .min = 1, .max = 16,
+     .text = "SIGTERM, TERM or a number; its process group gets it"},
+    END,
+};
+const struct body_field pty_query[] = {
+    {ROW("cols", INT, pty_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "columns"},
+    {ROW("rows", INT, pty_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "lines"},
+    {ROW("command", TEXT, pty_args, command), .max = LIMIT_URI_BYTES, .text = "default: the box's shell, interactive"},
+    {ROW("cwd", TEXT, pty_args, cwd), .min = 1, .max = LIMIT_PATH_BYTES, .text = "default: the workspace"},
+    {ROW("user", TEXT, pty_args, user), .choices = "agent|root", .text = "who runs it inside; default agent"},
+    {ROW("pid", INT, pty_args, pid), .min = 1, .max = INT32_MAX, .text = "attach to this terminal again"},
+    {ROW("offset", INT, pty_args, offset), .max = INT64_MAX, .text = "with pid: first output byte wanted"},
+    END,
+};
+
+/* ---- files ---- */
+
+#define PATH_TEXT "absolute, or relative to the workspace"
+#define PATH_FREE(args) {ROW("path", TEXT, args, path), .min = 1, .max = LIMIT_PATH_BYTES, .text = PATH_TEXT "; default: the workspace"}
+
+const struct body_field path_query[] = {PATH_ROW(path_args, path, "path", PATH_TEXT), END};
+const struct body_field workspace_query[] = {PATH_FREE(path_args), END};
+const struct body_field put_query[] = {
+    PATH_ROW(put_args, path, "path", PATH_TEXT),
+    {ROW("mode", MODE, put_args, mode), .max = 07777, .text = "octal; default 0644, or the old file's"},
+    {ROW("parents", BOOL, put_args, parents), .text = "make missing directories"},
+    {ROW("append", BOOL, put_args, append), .text = "add to the end; then not atomic"},
+    END,
+};
+const struct body_field remove_query[] = {
+    PATH_ROW(remove_args, path, "path", PATH_TEXT),
+    {ROW("recursive", BOOL, remove_args, recursive), .text = "a directory with everything below it"},
+    END,
+};
+const struct body_field watch_query[] = {
+    PATH_FREE(remove_args),
+    {ROW("recursive", BOOL, remove_args, recursive), .text = "directories below it too"},
+    END,
+};
+const struct body_field list_query[] = {
+    PATH_FREE(list_args),
+    {ROW("depth", INT, list_args, depth), .min = 1, .max = LIMIT_LIST_DEPTH, .fallback = 1, .text = "levels"},
+    {ROW("limit", INT, list_args, limit), .min = 1, .max = LIMIT_LIST_LIMIT, .fallback = DEFAULT_LIST_LIMIT,
+     .text = "entries"},
+    END,
+};
+const struct body_field mkdir_fields[] = {
+    PATH_ROW(mkdir_args, path, "path", PATH_TEXT),
+    {ROW("mode", MODE, mkdir_args, mode), .max = 07777, .fallback = 0755, .text = "octal; default 0755"},
+    {ROW("parents", BOOL, mkdir_args, parents), .text = "make missing directories; one that exists is fine"},
+    END,
+};
+const struct body_field move_fields[] = {
+    PATH_ROW(move_args, from, "from", PATH_TEXT),
+    PATH_ROW(move_args, to, "to", PATH_TEXT),
+    {ROW("overwrite", BOOL, move_args, overwrite), .text = "replace what is there; else that is EXISTS"},
+    END,
+};
+const struct body_field glob_fields[] = {
+    {ROW("pattern", TEXT, glob_args, pattern), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+     .text = "* ? [] {} and **, which crosses directories"},
+    PATH_FREE(glob_args),
+    {ROW("include_dirs", BOOL, glob_args, include_dirs), .text = "directories too"},
+    {ROW("limit", INT, glob_args, limit), .min = 1, .max = LIMIT_GLOB_LIMIT, .fallback = DEFAULT_GLOB_LIMIT,
+     .text = "paths"},
+    END,
+};
+const struct body_field grep_fields[] = {
+    {ROW("pattern", TEXT, grep_args, pattern), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+     .text = "a Perl-compatible regular expression"},
+    PATH_FREE(grep_args),
+    {ROW("glob", TEXT, grep_args, glob), .min = 1, .max = LIMIT_PATTERN_BYTES, .text = "only files of this name"},
+    {ROW("literal", BOOL, grep_args, literal), .text = "the pattern is plain text"},
+    {ROW("ignore_case", BOOL, grep_args, ignore_case), .text = "upper and lower case are the same"},
+    {ROW("context", INT, grep_args, context), .max = LIMIT_GREP_CONTEXT, .text = "lines before and after"},
+    {ROW("limit", INT, grep_args, limit), .min = 1, .max = LIMIT_GREP_LIMIT, .fallback = DEFAULT_GREP_LIMIT,
+     .text = "matches"},
+    {ROW("timeout_ms", INT, grep_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
+     .fallback = DEFAULT_GREP_TIMEOUT_MS, .text = "then what was found so far is the answer"},
+    END,
+};
+const struct body_field edit_fields[] = {
+    PATH_ROW(edit_args, path, "path", PATH_TEXT),
+    {ROW("old", TEXT, edit_args, old), .flags = BODY_REQUIRED | BODY_NUL, .min = 1, .max = LIMIT_EDIT_BYTES,
+     .text = "the text to replace"},
+    {ROW("new", TEXT, edit_args, new_text), .flags = BODY_REQUIRED | BODY_NUL, .max = LIMIT_EDIT_BYTES,
+     .text = "the text instead"},
+    {ROW("all", BOOL, edit_args, all), .text = "every place; else it must be the only one"},
+    END,
+};
+
+#define ENCODING_ROW(of) {.name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of " of}
+const struct body_field stat_answer[] = {
+    SHOW("name", TEXT, "last part of the path"),
+    SHOW("path", TEXT, "whole path"),
+    ENCODING_ROW("name, path and link_target"),
+    {.name = "type", .type = BODY_TEXT, .choices = "file|dir|symlink|other", .text = "what it is"},
+    SHOW("size", INT, "bytes"),
+    SHOW("mode", MODE, "octal permissions"),
+    SHOW("mtime", TIME, "last change"),
+    SHOW("uid", INT, "owner inside the box"),
+    SHOW("gid", INT, "group inside the box"),
+    SHOW_NULL("link_target", TEXT, "of a symlink"),
+    END,
+};
+const struct body_field list_answer[] = {
+    {.name = "entries", .type = BODY_OBJECTS, .fields = stat_answer, .text = "in no order"},
+    SHOW("truncated", BOOL, "there were more"),
+    END,
+};
+const struct body_field glob_answer[] = {
+    {.name = "paths", .type = BODY_TEXTS, .text = "what matched"},
+    ENCODING_ROW("every path"),
+    SHOW("truncated", BOOL, "there were more"),
+    END,
+};
+static const struct body_field match_answer[] = {
+    SHOW("path", TEXT, "file"),
+    SHOW("line", INT, "from 1"),
+    SHOW("text", TEXT, "the line, cut at 4096 bytes"),
+    {.name = "before", .type = BODY_TEXTS, .text = "lines before, with context"},
+    {.name = "after", .type = BODY_TEXTS, .text = "lines after, with context"},
+    ENCODING_ROW("path, text, before and after"),
+    END,
+};
+const struct body_field grep_answer[] = {
+    {.name = "matches", .type = BODY_OBJECTS, .fields = match_answer, .text = "what matched"},
+    SHOW("truncated", BOOL, "there were more"),
+    SHOW("timed_out", BOOL, "the search stopped early"),
+    SHOW("files_searched", INT, "files looked into"),
+    END,
+};
+const struct body_field hash_answer[] = {SHOW("sha256", TEXT, "64 hex digits"), SHOW("size", INT, "bytes"), END};
+const struct body_field edit_answer[] = {
+    SHOW("replacements", INT, "places changed"),
+    SHOW("size", INT, "bytes of the file now"),
+    END,
+};
+const struct body_field unpack_answer[] = {SHOW("files", INT, "entries unpacked"), END};

@@ -1,0 +1,102 @@
+/* What the native API takes and answers: one struct and one table of rows per request. */
+#ifndef CUBBY_FRONT_NATIVE_ARGS_H
+#define CUBBY_FRONT_NATIVE_ARGS_H
+
+#include "front/body.h"
+
+/* ---- boxes ---- */
+
+struct limits_args {
+    struct body_number memory_mb, pids, disk_mb;
+    struct body_real cpus;
+};
+struct mount_args {
+    struct body_text source, target;
+    bool read_only;
+};
+struct acquire_args {
+    struct body_text user, thread, backend, template_name, shell, network;
+    const char **env, **labels;
+    struct body_list mounts; /* struct mount_args */
+    struct limits_args limits;
+    struct body_number idle_timeout_ms;
+};
+struct boxes_args {
+    struct body_text user, state, label;
+};
+extern const struct body_field acquire_fields[], boxes_query[], boxes_end_query[];
+extern const struct body_field box_answer[], boxes_answer[], ended_answer[];
+
+/* ---- commands ---- */
+
+struct exec_args {
+    struct body_text command, cwd, stdin_text, stdin_base64, user;
+    const char **argv, **env;
+    bool stdin_open;
+    struct body_number timeout_ms, output_limit_bytes;
+};
+struct output_args {
+    struct body_text stream;
+    struct body_number offset, wait_ms, limit;
+};
+struct stdin_args {
+    bool eof;
+};
+struct signal_args {
+    struct body_text signal;
+};
+struct pty_args {
+    struct body_text command, cwd, user;
+    struct body_number cols, rows, pid, offset;
+};
+extern const struct body_field exec_fields[], spawn_fields[], output_query[], stdin_query[], signal_fields[],
+    pty_query[];
+extern const struct body_field exec_answer[], spawn_answer[], process_answer[], processes_answer[];
+
+/* ---- files ---- */
+
+struct path_args {
+    struct body_text path;
+};
+struct put_args {
+    struct body_text path;
+    struct body_number mode;
+    bool parents, append;
+};
+struct remove_args {
+    struct body_text path;
+    bool recursive; /* also of watch */
+};
+struct list_args {
+    struct body_text path;
+    struct body_number depth, limit;
+};
+struct mkdir_args {
+    struct body_text path;
+    struct body_number mode;
+    bool parents;
+};
+struct move_args {
+    struct body_text from, to;
+    bool overwrite;
+};
+struct glob_args {
+    struct body_text pattern, path;
+    bool include_dirs;
+    struct body_number limit;
+};
+struct grep_args {
+    struct body_text pattern, path, glob;
+    bool literal, ignore_case;
+    struct body_number context, limit, timeout_ms;
+};
+struct edit_args {
+    struct body_text path, old, new_text;
+    bool all;
+};
+extern const struct body_field path_query[], workspace_query[], put_query[], remove_query[], list_query[],
+    watch_query[], mkdir_fields[], move_fields[], glob_fields[], grep_fields[], edit_fields[];
+extern const struct body_field stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[],
+    edit_answer[], unpack_answer[];
+
+#endif

@@ -1,0 +1,279 @@
+/* Boxes over HTTP: acquire, list, look, release, destroy. Called through native_routes.
+ * Not to break: a token bound to a user neither makes, sees nor ends anybody else's box. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/answer.h"
+#include "front/native.h"
+#include "front/native_args.h"
+
+static void native_box_json(struct json *json, struct box *box);
+static int native_box_request(struct http_request *request, const struct acquire_args *args,
+                              struct box_request *ret_request, struct err *err);
+
+int native_acquire(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct front *front = front_of(request);
+    struct acquire_args args = {0};
+    struct box_request wanted;
+    struct box *box;
+    bool created;
+    int failed = front_body(request, &args, err);
+    if (!failed)
+        failed = native_box_request(request, &args, &wanted, err);
+    if (!failed)
+        failed = provider_acquire(front->provider, &wanted, &box, &created, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, created ? 201 : 200);
+    native_box_json(&answer.json, box);
+    provider_put(front->provider, box);
+    return answer_end(&answer, 0, err);
+}
+
+static int native_box_mounts(struct http_request *request, const struct body_list *list, struct box_request *wanted) {
+    const struct mount_args *from = list->items;
+    struct mount *mounts = arena_alloc(http_arena(request), (list->count + 1) * sizeof *mounts);
+    for (size_t i = 0; i < list->count; i++)
+        mounts[i] = (struct mount){
+            .source = from[i].source.data, .target = from[i].target.data, .read_only = from[i].read_only};
+    wanted->mounts = mounts;
+    wanted->mount_count = list->count;
+    return 0;
+}
+
+static int native_box_request(struct http_request *request, const struct acquire_args *args,
+                              struct box_request *ret_request, struct err *err) {
+    const struct who *who = front_who(request);
+    if (who->user && args->user.data && strcmp(who->user, args->user.data))
+        return err_set(err, ERR_DENIED, "this token makes boxes of user '%s' only, not of '%s'", who->user,
+                       args->user.data);
+    struct box_request wanted = {
+        .user = who->user ? who->user : args->user.data,
+        .thread = args->thread.data,
+        .thread_len = args->thread.len,
+        .backend = args->backend.data,
+        .template_name = args->template_name.data,
+        .shell = args->shell.data,
+        .env = args->env,
+        .has_memory = args->limits.memory_mb.has,
+        .has_cpus = args->limits.cpus.has,
+        .has_pids = args->limits.pids.has,
+        .has_disk = args->limits.disk_mb.has,
+        .limits = {.memory_mb = args->limits.memory_mb.value,
+                   .cpus = args->limits.cpus.value,
+                   .pids = args->limits.pids.value,
+                   .disk_mb = args->limits.disk_mb.value},
+        .network = args->network.data,
+        .has_idle_timeout = args->idle_timeout_ms.has,
+        .idle_timeout_ms = args->idle_timeout_ms.value,
+        .labels = args->labels,
+    };
+    native_box_mounts(request, &args->mounts, &wanted);
+    *ret_request = wanted;
+    return 0;
+}
+
+/* ---- one box as JSON ---- */
+
+static void native_usage_json(struct json *json, struct box *box) {
+    struct usage usage = {0};
+    struct err ignored = {0};
+    if (box_usage(box, &usage, &ignored))
+        usage = (struct usage){0};
+    const struct {
+        const char *name;
+        bool has;
+        uint64_t value;
+    } rows[] = {{"memory_bytes", usage.has_memory, usage.memory_bytes},
+                {"cpu_ms", usage.has_cpu, usage.cpu_ms},
+                {"pids", usage.has_pids, usage.pids},
+                {"disk_bytes", usage.has_disk, usage.disk_bytes}};
+    json_key(json, "usage");
+    json_open(json, '{');
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_key(json, rows[i].name);
+        if (rows[i].has)
+            json_uint(json, rows[i].value);
+        else
+            json_nil(json);
+    }
+    json_close(json, '}');
+}
+
+static void native_limits_json(struct json *json, const struct limits *limits) {
+    json_key(json, "limits");
+    json_open(json, '{');
+    json_key(json, "memory_mb");
+    json_uint(json, limits->memory_mb);
+    json_key(json, "cpus");
+    json_double(json, limits->cpus);
+    json_key(json, "pids");
+    json_uint(json, limits->pids);
+    json_key(json, "disk_mb");
+    json_uint(json, limits->disk_mb);
+    json_close(json, '}');
+}
+
+static void native_labels_json(struct json *json, char **labels) {
+    json_key(json, "labels");
+    json_open(json, '{');
+    for (char **label = labels; label && *label; label++) {
+        size_t name_len = strcspn(*label, "=");
+        json_strn(json, *label, name_len);
+        buf_byte(json->out, ':');
+        json->comma = false;
+        json_str(json, (*label)[name_len] ? *label + name_len + 1 : "");
+    }
+    json_close(json, '}');
+}
+
+static void native_box_json(struct json *json, struct box *box) {
+    json_open(json, '{');
+    json_key(json, "id");
+    json_str(json, box->id);
+    json_key(json, "user");
+    json_str(json, box->user);
+    json_key(json, "thread");
+    json_str(json, box->thread);
+    json_key(json, "backend");
+    json_str(json, box->ops->name);
+    json_key(json, "state");
+    json_str(json, box_state_name(box->state));
+    json_key(json, "workspace");
+    json_str(json, box_workspace(box));
+    json_key(json, "template");
+    json_str(json, box->spec.template_name);
+    json_key(json, "network");
+    json_str(json, box->spec.network == NETWORK_OPEN ? "open" : "none");
+    json_key(json, "idle_timeout_ms");
+    json_uint(json, box->idle_timeout_ms);
+    json_key(json, "created_at");
+    json_time(json, box->created_ms);
+    json_key(json, "last_used_at");
+    json_time(json, atomic_load(&box->last_used_ms));
+    native_limits_json(json, &box->spec.limits);
+    native_usage_json(json, box);
+    native_labels_json(json, box->labels);
+    json_close(json, '}');
+}
+
+int native_box(struct http_request *request, struct box *box, struct err *err) {
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    native_box_json(&answer.json, box);
+    return answer_end(&answer, 0, err);
+}
+
+/* ---- many ---- */
+
+struct native_boxes_walk {
+    const struct who *who;
+    struct boxes_args args;
+    struct answer *answer;
+};
+
+static bool native_label_fits(char **labels, const struct body_text *wanted) {
+    bool with_value = memchr(wanted->data, '=', wanted->len);
+    for (char **label = labels; label && *label; label++)
+        if (with_value ? !strcmp(*label, wanted->data)
+                       : !strncmp(*label, wanted->data, wanted->len) && (*label)[wanted->len] == '=')
+            return true;
+    return false;
+}
+
+static int native_boxes_each(void *user, struct box *box) {
+    struct native_boxes_walk *walk = user;
+    const struct boxes_args *args = &walk->args;
+    if (walk->who->user && strcmp(walk->who->user, box->user))
+        return 0;
+    if (args->user.data && strcmp(args->user.data, box->user))
+        return 0;
+    if (args->state.data && strcmp(args->state.data, box_state_name(box->state)))
+        return 0;
+    if (args->label.data && !native_label_fits(box->labels, &args->label))
+        return 0;
+    native_box_json(&walk->answer->json, box);
+    return answer_spill(walk->answer);
+}
+
+int native_boxes(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    autoanswer answer;
+    struct native_boxes_walk walk = {.who = front_who(request), .answer = &answer};
+    answer_init(&answer, request, 200);
+    int failed = front_query(request, &walk.args, err);
+    if (failed)
+        return failed;
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "boxes");
+    json_open(&answer.json, '[');
+    provider_each(front_of(request)->provider, native_boxes_each, &walk);
+    json_close(&answer.json, ']');
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+/* ---- ending ---- */
+
+int native_release(struct http_request *request, struct box *box, struct err *err) {
+    int failed = provider_release(front_of(request)->provider, box, err);
+    return failed ? failed : native_box(request, box, err);
+}
+
+int native_destroy(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    int failed = provider_destroy(front_of(request)->provider, front_who(request)->user, http_param(request, "id"), err);
+    return failed ? failed : front_empty(request, 204);
+}
+
+struct native_ids {
+    const char *user;
+    struct arena *arena;
+    struct native_id {
+        struct native_id *next;
+        char id[17];
+    } *first;
+};
+
+static int native_ids_each(void *user, struct box *box) {
+    struct native_ids *ids = user;
+    if (strcmp(box->user, ids->user))
+        return 0;
+    struct native_id *id = arena_alloc(ids->arena, sizeof *id);
+    memcpy(id->id, box->id, sizeof id->id);
+    id->next = ids->first;
+    ids->first = id;
+    return 0;
+}
+
+int native_destroy_all(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct front *front = front_of(request);
+    const struct who *who = front_who(request);
+    struct boxes_args args = {0};
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    struct native_ids ids = {.user = args.user.data, .arena = http_arena(request)};
+    uint64_t ended = 0;
+    if (!who->user || !strcmp(who->user, ids.user)) /* others' boxes: as if there were none */
+        provider_each(front->provider, native_ids_each, &ids);
+    for (struct native_id *id = ids.first; id && !failed; id = id->next) {
+        failed = provider_destroy(front->provider, ids.user, id->id, err);
+        if (failed == -ERR_NOT_FOUND)
+            failed = 0; /* somebody else was faster */
+        else if (!failed)
+            ended++;
+    }
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "ended");
+    json_uint(&answer.json, ended);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}

@@ -1,0 +1,257 @@
+/* exec over HTTP: a JSON answer with head and tail, or a stream of events. Called through native_routes.
+ * Not to break: the client's hang-up ends the command, and memory stays within output_limit_bytes a stream. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/answer.h"
+#include "front/headtail.h"
+#include "front/native.h"
+#include "front/native_args.h"
+
+static int native_exec_whole(struct http_request *request, struct box *box, const struct exec_request *exec,
+                             size_t limit, struct err *err);
+static int native_exec_stream(struct http_request *request, struct box *box, const struct exec_request *exec,
+                              struct err *err);
+
+static bool native_wants_events(const struct http_request *request) {
+    const char *accept = http_header(request, "accept");
+    return accept && strstr(accept, "text/event-stream");
+}
+
+int native_exec(struct http_request *request, struct box *box, struct err *err) {
+    struct exec_args args = {0};
+    struct exec_request exec;
+    int failed = front_body(request, &args, err);
+    if (!failed)
+        failed = native_exec_request(request, &args, &exec, err);
+    if (failed)
+        return failed;
+    if (native_wants_events(request))
+        return native_exec_stream(request, box, &exec, err);
+    return native_exec_whole(request, box, &exec, (size_t)args.output_limit_bytes.value, err);
+}
+
+static int native_exec_input(struct http_request *request, const struct exec_args *args, struct exec_request *exec,
+                             struct err *err) {
+    if (args->stdin_text.data && args->stdin_base64.data)
+        return err_set(err, ERR_INVALID, "give 'stdin' or 'stdin_base64', not both");
+    if (args->stdin_open && (args->stdin_text.data || args->stdin_base64.data || !native_wants_events(request)))
+        return err_set(err, ERR_INVALID, "'stdin_open' goes with Accept: text/event-stream and without 'stdin'");
+    exec->stdin_open = args->stdin_open;
+    exec->input = args->stdin_text.data;
+    exec->input_len = args->stdin_text.len;
+    if (!args->stdin_base64.data)
+        return 0;
+    autobuf raw;
+    buf_init(&raw, LIMIT_STDIN_BYTES);
+    if (!text_unbase64(&raw, args->stdin_base64.data, args->stdin_base64.len))
+        return err_set(err, ERR_INVALID, "'stdin_base64' is not base64 (RFC 4648, with padding)");
+    exec->input = arena_copy(http_arena(request), raw.data, raw.len);
+    exec->input_len = raw.len;
+    return 0;
+}
+
+int native_exec_request(struct http_request *request, const struct exec_args *args, struct exec_request *ret_exec,
+                        struct err *err) {
+    if (!args->command.data == !args->argv)
+        return err_set(err, ERR_INVALID, "give 'command' (for the shell) or 'argv' (no shell), one of them");
+    struct exec_request exec = {
+        .command = args->command.data,
+        .argv = (const char *const *)args->argv,
+        .env = (const char *const *)args->env,
+        .cwd = args->cwd.data,
+        .root = args->user.data && !strcmp(args->user.data, "root"),
+        .timeout_ms = args->timeout_ms.value,
+    };
+    int failed = native_exec_input(request, args, &exec, err);
+    if (!failed)
+        *ret_exec = exec;
+    return failed;
+}
+
+const char *native_signal_name(int number, char text[24]) {
+    const char *name = sigabbrev_np(number);
+    if (name)
+        snprintf(text, 24, "SIG%s", name);
+    else
+        snprintf(text, 24, "SIG%d", number);
+    return text;
+}
+
+void native_result_json(struct json *json, const struct exec_result *result) {
+    char name[24];
+    json_key(json, "exit_code");
+    if (result->exited)
+        json_int(json, result->exit_code);
+    else
+        json_nil(json);
+    json_key(json, "signal");
+    json_str(json, !result->exited && result->signal ? native_signal_name(result->signal, name) : NULL);
+    json_key(json, "timed_out");
+    json_bool(json, result->timed_out);
+    json_key(json, "oom_killed");
+    json_bool(json, result->oom_killed);
+    json_key(json, "stdout_bytes");
+    json_uint(json, result->stdout_bytes);
+    json_key(json, "stderr_bytes");
+    json_uint(json, result->stderr_bytes);
+}
+
+/* ---- whole ---- */
+
+struct native_output {
+    struct headtail streams[2]; /* stdout, stderr */
+};
+
+static int native_output_put(void *user, int stream, const uint8_t *data, size_t len) {
+    struct native_output *output = user;
+    headtail_put(&output->streams[stream == STREAM_STDERR], data, len);
+    return 0;
+}
+
+static int native_exec_answer(struct http_request *request, struct native_output *output,
+                              const struct exec_result *result, struct err *err) {
+    static const char *const names[] = {"stdout", "stderr"};
+    const uint8_t *data[2];
+    size_t len[2];
+    bool utf8 = true, truncated[2];
+    for (int i = 0; i < 2; i++) {
+        truncated[i] = headtail_truncated(&output->streams[i]);
+        data[i] = headtail_finish(&output->streams[i], &len[i]);
+        utf8 = utf8 && text_utf8(data[i], len[i]);
+    }
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    struct json *json = &answer.json;
+    json_open(json, '{');
+    for (int i = 0; i < 2; i++) {
+        json_key(json, names[i]);
+        answer_long(&answer, data[i], len[i], utf8);
+    }
+    json_key(json, "encoding");
+    json_str(json, utf8 ? "utf-8" : "base64");
+    native_result_json(json, result);
+    json_key(json, "stdout_truncated");
+    json_bool(json, truncated[0]);
+    json_key(json, "stderr_truncated");
+    json_bool(json, truncated[1]);
+    json_key(json, "duration_ms");
+    json_uint(json, result->duration_ms);
+    json_close(json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+static int native_exec_whole(struct http_request *request, struct box *box, const struct exec_request *exec,
+                             size_t limit, struct err *err) {
+    struct native_output output;
+    struct exec_result result = {0};
+    const struct exec_sink sink = {.output = native_output_put, .user = &output};
+    headtail_init(&output.streams[0], limit);
+    headtail_init(&output.streams[1], limit);
+    int failed = box_exec(box, exec, &sink, http_fd(request), &result, err);
+    if (!failed)
+        failed = native_exec_answer(request, &output, &result, err);
+    headtail_done(&output.streams[0]);
+    headtail_done(&output.streams[1]);
+    return failed;
+}
+
+/* ---- events ---- */
+
+struct native_events {
+    struct http_request *request;
+    struct buf out, text; /* one event; one piece with the bytes held back before it */
+    struct {
+        uint8_t held[4]; /* the beginning of a UTF-8 sequence whose rest has not come yet */
+        size_t count;
+    } streams[2];
+    bool begun;
+};
+
+static int native_events_begin(struct native_events *events) {
+    if (events->begun)
+        return 0;
+    events->begun = true;
+    return http_reply_events(events->request);
+}
+
+static int native_events_started(void *user, uint64_t pid) {
+    struct native_events *events = user;
+    char text[48];
+    int n = snprintf(text, sizeof text, "{\"pid\":%llu}", (unsigned long long)pid);
+    int failed = native_events_begin(events);
+    return failed ? failed : http_reply_event(events->request, "started", text, (size_t)n);
+}
+
+static int native_events_piece(struct native_events *events, int i, const uint8_t *data, size_t len) {
+    struct json json;
+    bool utf8 = text_utf8(data, len);
+    buf_clear(&events->out);
+    json_init(&json, &events->out);
+    json_open(&json, '{');
+    json_key(&json, "data");
+    json_bytes(&json, data, len, utf8);
+    json_key(&json, "encoding");
+    json_str(&json, utf8 ? "utf-8" : "base64");
+    json_close(&json, '}');
+    int failed = native_events_begin(events);
+    return failed ? failed
+                  : http_reply_event(events->request, i ? "stderr" : "stdout", events->out.data, events->out.len);
+}
+
+static int native_events_put(void *user, int stream, const uint8_t *data, size_t len) {
+    struct native_events *events = user;
+    int i = stream == STREAM_STDERR;
+    buf_clear(&events->text);
+    buf_put(&events->text, events->streams[i].held, events->streams[i].count);
+    buf_put(&events->text, data, len);
+    size_t hold = headtail_partial(events->text.data, events->text.len), whole = events->text.len - hold;
+    events->streams[i].count = hold;
+    memcpy(events->streams[i].held, events->text.data + whole, hold);
+    return whole ? native_events_piece(events, i, events->text.data, whole) : 0;
+}
+
+static int native_events_exit(struct native_events *events, const struct exec_result *result) {
+    struct json json;
+    for (int i = 0; i < 2; i++) {
+        int failed = events->streams[i].count
+                         ? native_events_piece(events, i, events->streams[i].held, events->streams[i].count)
+                         : 0;
+        if (failed)
+            return failed;
+    }
+    buf_clear(&events->out);
+    json_init(&json, &events->out);
+    json_open(&json, '{');
+    native_result_json(&json, result);
+    json_key(&json, "stdout_truncated");
+    json_bool(&json, false);
+    json_key(&json, "stderr_truncated");
+    json_bool(&json, false);
+    json_key(&json, "duration_ms");
+    json_uint(&json, result->duration_ms);
+    json_close(&json, '}');
+    int failed = native_events_begin(events);
+    if (!failed)
+        failed = http_reply_event(events->request, "exit", events->out.data, events->out.len);
+    return failed ? failed : http_reply_end(events->request);
+}
+
+static int native_exec_stream(struct http_request *request, struct box *box, const struct exec_request *exec,
+                              struct err *err) {
+    struct native_events events = {.request = request};
+    struct exec_result result = {0};
+    const struct exec_sink sink = {.started = native_events_started, .output = native_events_put, .user = &events};
+    buf_init(&events.text, LIMIT_FRAME_PAYLOAD_BYTES + sizeof events.streams[0].held);
+    buf_init(&events.out, LIMIT_FRAME_PAYLOAD_BYTES * 6 + 1024); /* every byte an escape */
+    int failed = box_exec(box, exec, &sink, http_fd(request), &result, err);
+    if (!failed)
+        failed = native_events_exit(&events, &result);
+    buf_done(&events.text);
+    buf_done(&events.out);
+    return failed;
+}

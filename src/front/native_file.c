@@ -1,0 +1,278 @@
+/* File contents over HTTP: GET with ranges, PUT, DELETE, stat, archives. Called through native_routes.
+ * Not to break: contents never lie in the daemon's memory whole, whatever their size says. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/answer.h"
+#include "front/native.h"
+#include "front/native_args.h"
+
+/* ---- GET ---- */
+
+struct native_range {
+    uint64_t offset, length;
+    bool partial, impossible;
+};
+
+/* "bytes=A-B", "bytes=A-", "bytes=-N"; anything else (several ranges, other units) is ignored as RFC 9110 allows. */
+static void native_range(const char *header, uint64_t size, struct native_range *range) {
+    char from[24] = "", to[24] = "", rest[2] = "";
+    uint64_t first, last;
+    *range = (struct native_range){.length = size};
+    if (!header || strncmp(header, "bytes=", 6))
+        return;
+    header += 6;
+    bool open = *header == '-';
+    if (open ? sscanf(header, "-%20[0-9]%1s", to, rest) < 1 : sscanf(header, "%20[0-9]-%20[0-9]%1s", from, to, rest) < 1)
+        return;
+    if (*rest || (!open && header[strlen(from)] != '-') || (!open && !*to && header[strlen(from) + 1]))
+        return;
+    if (*to && !text_u64(to, INT64_MAX, &last))
+        return;
+    if (open) {
+        range->impossible = !last || !size;
+        range->offset = last < size ? size - last : 0;
+    } else {
+        if (!text_u64(from, INT64_MAX, &first) || (*to && last < first))
+            return;
+        range->impossible = first >= size;
+        range->offset = first;
+    }
+    range->partial = true;
+    range->length = range->impossible ? 0 : size - range->offset;
+    if (!open && *to && !range->impossible && last - first + 1 < range->length)
+        range->length = last - first + 1;
+}
+
+/* If-None-Match: a list of tags or "*"; weak marks do not matter for GET. */
+static bool native_tag_listed(const char *header, const char *etag) {
+    if (!header)
+        return false;
+    if (!strcmp(header, "*"))
+        return true;
+    const char *at = strstr(header, etag);
+    return at && (at[strlen(etag)] == 0 || at[strlen(etag)] == ',' || at[strlen(etag)] == ' ');
+}
+
+static int native_get_write(void *user, const uint8_t *data, size_t len) {
+    return http_reply_write(user, data, len);
+}
+
+static int native_get_send(struct http_request *request, struct box *box, const char *path, int fd,
+                           const struct native_range *range, uint64_t size, struct err *err) {
+    char text[80];
+    if (range->partial) {
+        snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)range->offset,
+                 (unsigned long long)(range->offset + range->length - 1), (unsigned long long)size);
+        http_reply_header(request, "Content-Range", text);
+    }
+    int failed = http_reply_begin(request, range->partial ? 206 : 200, "application/octet-stream",
+                                  (int64_t)range->length);
+    if (!failed && range->length && strcmp(http_method(request), "HEAD"))
+        failed = fd >= 0 ? http_reply_file(request, fd, range->offset, range->length)
+                         : box_read_stream(box, path, range->offset, range->length, http_fd(request), native_get_write,
+                                           request, err);
+    return failed ? failed : http_reply_end(request);
+}
+
+int native_get(struct http_request *request, struct box *box, struct err *err) {
+    struct path_args args = {0};
+    struct file_stat stat = {0};
+    struct native_range range;
+    char etag[ETAG_BYTES], text[48];
+    autofd fd = -1;
+    int failed = front_query(request, &args, err);
+    if (!failed)
+        failed = box_read_open(box, args.path.data, &fd, &stat, err);
+    if (failed)
+        return failed;
+    file_etag(&stat, etag);
+    http_reply_header(request, "ETag", etag);
+    http_reply_header(request, "Accept-Ranges", "bytes");
+    if (native_tag_listed(http_header(request, "if-none-match"), etag))
+        return front_empty(request, 304);
+    const char *if_range = http_header(request, "if-range");
+    native_range(if_range && strcmp(if_range, etag) ? NULL : http_header(request, "range"), stat.size, &range);
+    if (range.impossible) {
+        snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)stat.size);
+        http_reply_header(request, "Content-Range", text);
+        static const char body[] = "{\"error\":{\"code\":\"INVALID\",\"message\":\"the range lies behind the end of the "
+                                   "file\"}}";
+        return http_reply(request, 416, "application/json", body, sizeof body - 1);
+    }
+    return native_get_send(request, box, args.path.data, fd, &range, stat.size, err);
+}
+
+/* ---- PUT ---- */
+
+struct native_upload {
+    struct http_request *request;
+    uint64_t left;
+};
+
+static ssize_t native_put_read(void *user, void *data, size_t size, struct err *err) {
+    struct native_upload *upload = user;
+    ssize_t n = http_body_read(upload->request, data, size, err);
+    if (n <= 0)
+        return n;
+    if ((uint64_t)n > upload->left)
+        return err_set(err, ERR_TOO_LARGE, "the upload is larger than max_upload_bytes allows");
+    upload->left -= (uint64_t)n;
+    return n;
+}
+
+/* If-Match that does not hold is 412, which the list of codes does not have; the code stays EXISTS. */
+static int native_put_conflict(struct http_request *request, const struct err *err) {
+    autobuf out;
+    struct json json;
+    buf_init(&out, 8192);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_key(&json, "error");
+    json_open(&json, '{');
+    json_key(&json, "code");
+    json_str(&json, err_name(err->code));
+    json_key(&json, "message");
+    json_str(&json, err->text);
+    json_close(&json, '}');
+    json_close(&json, '}');
+    return http_reply(request, 412, "application/json", out.data, out.len);
+}
+
+int native_put(struct http_request *request, struct box *box, struct err *err) {
+    struct front *front = front_of(request);
+    struct put_args args = {0};
+    struct file_stat stat = {0};
+    struct native_upload upload = {.request = request, .left = front->max_upload_bytes};
+    bool created;
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    int64_t length = http_body_length(request);
+    if (length > 0 && (uint64_t)length > front->max_upload_bytes)
+        return err_set(err, ERR_TOO_LARGE, "%lld bytes are more than an upload may have (%llu); see max_upload_bytes",
+                       (long long)length, (unsigned long long)front->max_upload_bytes);
+    const struct write_request write = {
+        .path = args.path.data,
+        .mode = (uint32_t)args.mode.value,
+        .parents = args.parents,
+        .append = args.append,
+        .if_match = http_header(request, "if-match"),
+        .size = length,
+        .max = front->max_upload_bytes,
+    };
+    failed = box_write(box, &write, native_put_read, &upload, http_fd(request), &created, &stat, err);
+    if (failed == -ERR_EXISTS && write.if_match)
+        return native_put_conflict(request, err);
+    if (failed)
+        return failed;
+    char etag[ETAG_BYTES];
+    http_reply_header(request, "ETag", file_etag(&stat, etag));
+    return front_empty(request, created ? 201 : 200);
+}
+
+int native_remove(struct http_request *request, struct box *box, struct err *err) {
+    struct remove_args args = {0};
+    int failed = front_query(request, &args, err);
+    if (!failed)
+        failed = box_remove(box, args.path.data, args.recursive, http_fd(request), err);
+    return failed ? failed : front_empty(request, 204);
+}
+
+/* ---- stat ---- */
+
+void native_stat_json(struct json *json, const struct file_stat *stat) {
+    static const char *const types[] = {
+        [FILE_REGULAR] = "file", [FILE_DIR] = "dir", [FILE_SYMLINK] = "symlink", [FILE_OTHER] = "other"};
+    const char *name = stat->name ? stat->name : "", *path = stat->path ? stat->path : "", *target = stat->target;
+    bool utf8 = text_utf8(name, strlen(name)) && text_utf8(path, strlen(path)) &&
+                (!target || text_utf8(target, strlen(target)));
+    char mode[8];
+    snprintf(mode, sizeof mode, "%04o", stat->mode & 07777);
+    json_open(json, '{');
+    json_key(json, "name");
+    json_bytes(json, name, strlen(name), utf8);
+    json_key(json, "path");
+    json_bytes(json, path, strlen(path), utf8);
+    json_key(json, "encoding");
+    json_str(json, utf8 ? "utf-8" : "base64");
+    json_key(json, "type");
+    json_str(json, stat->type >= FILE_REGULAR && stat->type <= FILE_OTHER ? types[stat->type] : "other");
+    json_key(json, "size");
+    json_uint(json, stat->size);
+    json_key(json, "mode");
+    json_str(json, mode);
+    json_key(json, "mtime");
+    json_time(json, stat->mtime_ns / 1000000);
+    json_key(json, "uid");
+    json_uint(json, stat->uid);
+    json_key(json, "gid");
+    json_uint(json, stat->gid);
+    json_key(json, "link_target");
+    if (target)
+        json_bytes(json, target, strlen(target), utf8);
+    else
+        json_nil(json);
+    json_close(json, '}');
+}
+
+int native_stat(struct http_request *request, struct box *box, struct err *err) {
+    struct path_args args = {0};
+    struct file_stat stat = {0};
+    int failed = front_query(request, &args, err);
+    if (!failed)
+        failed = box_stat(box, args.path.data, http_arena(request), &stat, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    native_stat_json(&answer.json, &stat);
+    return answer_end(&answer, 0, err);
+}
+
+/* ---- archives ---- */
+
+static int native_archive_begin(struct http_request *request) {
+    return http_replied(request) ? 0 : http_reply_begin(request, 200, "application/x-tar", -1);
+}
+
+static int native_archive_write(void *user, const uint8_t *data, size_t len) {
+    struct http_request *request = user;
+    int failed = native_archive_begin(request);
+    return failed ? failed : http_reply_write(request, data, len);
+}
+
+int native_archive(struct http_request *request, struct box *box, struct err *err) {
+    struct path_args args = {0};
+    int failed = front_query(request, &args, err);
+    if (!failed)
+        failed = box_tar_out(box, args.path.data ? args.path.data : ".", http_fd(request), native_archive_write,
+                             request, err);
+    if (!failed)
+        failed = native_archive_begin(request);
+    return failed ? failed : http_reply_end(request);
+}
+
+int native_unpack(struct http_request *request, struct box *box, struct err *err) {
+    struct native_upload upload = {.request = request, .left = front_of(request)->max_upload_bytes};
+    struct path_args args = {0};
+    uint64_t files = 0;
+    int failed = front_query(request, &args, err);
+    if (!failed)
+        failed = box_tar_in(box, args.path.data ? args.path.data : ".", native_put_read, &upload, http_fd(request),
+                            &files, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "files");
+    json_uint(&answer.json, files);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}

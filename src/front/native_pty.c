@@ -1,0 +1,210 @@
+/* A terminal over a WebSocket: binary frames are bytes, text frames are small JSON. Called through native_routes.
+ * Not to break: when the client goes, the terminal lives on and can be attached again; when the box does not take
+ * input, no more of it is read from the client (back-pressure), and output goes on. */
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "front/native.h"
+#include "front/native_args.h"
+
+#define PTY_MESSAGE_BYTES (1u << 20)
+#define PTY_PING_MS 30000
+
+struct native_pty {
+    struct http_request *request;
+    struct box *box;
+    struct ws *ws;
+    struct call *call;
+    uint64_t pid;
+    struct buf pending; /* input that the box has not taken yet */
+    uint64_t ping_ms;
+};
+
+static int native_pty_open(struct native_pty *pty, const struct pty_args *args, struct err *err);
+static int native_pty_pump(struct native_pty *pty, struct err *err);
+
+int native_pty(struct http_request *request, struct box *box, struct err *err) {
+    struct pty_args args = {0};
+    struct native_pty pty = {.request = request, .box = box};
+    const char *upgrade = http_header(request, "upgrade");
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    if (!upgrade || !strcasestr(upgrade, "websocket")) /* before a process is started for nothing */
+        return err_set(err, ERR_INVALID, "a terminal needs a WebSocket: send Upgrade: websocket");
+    buf_init(&pty.pending, PTY_MESSAGE_BYTES);
+    failed = native_pty_open(&pty, &args, err);
+    if (!failed) {
+        failed = ws_accept(request, PTY_MESSAGE_BYTES, &pty.ws, err);
+        struct err ignored = {0};
+        if (failed && !args.pid.has)
+            box_signal(box, pty.pid, SIGKILL, &ignored);
+    }
+    if (!failed)
+        failed = native_pty_pump(&pty, err);
+    if (pty.ws)
+        ws_close(pty.ws, failed ? 1011 : 1000, failed ? "the box ended" : "done");
+    call_close(pty.call);
+    buf_done(&pty.pending);
+    return pty.ws ? 0 : failed;
+}
+
+static int native_pty_open(struct native_pty *pty, const struct pty_args *args, struct err *err) {
+    struct exec_request exec = {
+        .command = args->command.data ? args->command.data : "exec \"${SHELL:-/bin/sh}\"",
+        .cwd = args->cwd.data,
+        .root = args->user.data && !strcmp(args->user.data, "root"),
+        .pty = true,
+        .cols = (unsigned)args->cols.value,
+        .rows = (unsigned)args->rows.value,
+    };
+    uint64_t started_ms;
+    pty->pid = args->pid.value;
+    if (!args->pid.has) {
+        int failed = box_spawn(pty->box, &exec, &pty->pid, &started_ms, err);
+        if (failed)
+            return failed;
+    }
+    return box_attach(pty->box, pty->pid, args->offset.value, &pty->call, err);
+}
+
+/* ---- from the client ---- */
+
+static int native_pty_feed(struct native_pty *pty, struct err *err) {
+    if (!pty->pending.len)
+        return 0;
+    ssize_t taken = call_send(pty->call, pty->pending.data, pty->pending.len, err);
+    if (taken < 0)
+        return (int)taken;
+    buf_consume(&pty->pending, (size_t)taken);
+    return 0;
+}
+
+/* {"resize":{"cols":C,"rows":R}}; anything else is ignored, so that clients may say more one day. */
+static void native_pty_text(struct native_pty *pty, const uint8_t *data, size_t len) {
+    json_int_t cols = 0, rows = 0;
+    struct err ignored = {0};
+    if (len > 4096)
+        return;
+    json_t *root = json_loadb((const char *)data, len, JSON_REJECT_DUPLICATES, NULL);
+    if (root && !json_unpack(root, "{s:{s:I,s:I}}", "resize", "cols", &cols, "rows", &rows) && cols > 0 &&
+        rows > 0 && cols <= 4096 && rows <= 4096)
+        box_resize(pty->box, pty->pid, (unsigned)cols, (unsigned)rows, &ignored);
+    json_decref(root);
+}
+
+/* Takes messages until there is none or the box's input is full. 1: the client closed. */
+static int native_pty_client(struct native_pty *pty, struct err *err) {
+    while (!pty->pending.len) {
+        enum ws_kind kind;
+        const uint8_t *data;
+        size_t len;
+        int got = ws_recv(pty->ws, &kind, &data, &len, err);
+        if (got < 0 || (got && kind == WS_CLOSE))
+            return 1;
+        if (!got)
+            return 0;
+        if (kind == WS_TEXT) {
+            native_pty_text(pty, data, len);
+            continue;
+        }
+        buf_put(&pty->pending, data, len);
+        int failed = native_pty_feed(pty, err);
+        if (failed)
+            return failed;
+    }
+    return 0;
+}
+
+/* ---- to the client ---- */
+
+static int native_pty_exit(struct native_pty *pty, const struct event *event, struct err *err) {
+    struct exec_result result = {0};
+    int failed = exec_result_decode(event, &result, err);
+    if (failed)
+        return failed;
+    autobuf out;
+    struct json json;
+    buf_init(&out, 4096);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_key(&json, "exit");
+    json_open(&json, '{');
+    native_result_json(&json, &result);
+    json_key(&json, "duration_ms");
+    json_uint(&json, result.duration_ms);
+    json_close(&json, '}');
+    json_close(&json, '}');
+    ws_send(pty->ws, WS_TEXT, out.data, out.len, err);
+    return 1;
+}
+
+static int native_pty_failed(struct native_pty *pty, int failed, struct err *err) {
+    autobuf out;
+    struct json json;
+    struct err ignored = {0};
+    buf_init(&out, 8192);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_key(&json, "error");
+    json_open(&json, '{');
+    json_key(&json, "code");
+    json_str(&json, err_name(err->code));
+    json_key(&json, "message");
+    json_str(&json, err->text);
+    json_close(&json, '}');
+    json_close(&json, '}');
+    ws_send(pty->ws, WS_TEXT, out.data, out.len, &ignored);
+    return failed;
+}
+
+/* 0 go on, 1 over, negative failed. */
+static int native_pty_event(struct native_pty *pty, const struct event *event, struct err *err) {
+    switch (event->kind) {
+    case EVENT_DATA:
+        return ws_send(pty->ws, WS_BINARY, event->data, event->len, err) < 0 ? 1 : 0;
+    case EVENT_END:
+        return native_pty_exit(pty, event, err);
+    case EVENT_INPUT: {
+        int failed = native_pty_feed(pty, err);
+        return failed ? failed : native_pty_client(pty, err);
+    }
+    case EVENT_READY:
+        if (event->revents & POLLIN)
+            return native_pty_client(pty, err);
+        return event->revents & (POLLRDHUP | POLLHUP | POLLERR) ? 1 : 0;
+    default:
+        return 0;
+    }
+}
+
+static int native_pty_pump(struct native_pty *pty, struct err *err) {
+    char text[80];
+    int n = snprintf(text, sizeof text, "{\"started\":{\"pid\":%llu}}", (unsigned long long)pty->pid);
+    if (ws_send(pty->ws, WS_TEXT, text, (size_t)n, err) < 0)
+        return 0;
+    int result = native_pty_client(pty, err); /* frames that came with the upgrade */
+    pty->ping_ms = clock_ms() + PTY_PING_MS;
+    while (!result) {
+        struct event event;
+        struct call_wait wait = {.fd = http_fd(pty->request), .deadline_ms = pty->ping_ms};
+        wait.events = pty->pending.len ? POLLRDHUP : POLLIN | POLLRDHUP;
+        result = call_next(pty->call, &wait, &event, err);
+        if (result == -ERR_TIMEOUT) {
+            if (http_server_stopping(front_of(pty->request)->server) || ws_ping(pty->ws, err) < 0)
+                return 0;
+            pty->ping_ms = clock_ms() + PTY_PING_MS;
+            result = 0;
+            continue;
+        }
+        if (!result)
+            result = native_pty_event(pty, &event, err);
+    }
+    return result < 0 ? native_pty_failed(pty, result, err) : 0;
+}

@@ -1,0 +1,287 @@
+/* The route table as OpenAPI 3.1. Called by /openapi.json and `cubbyd --openapi`.
+ * Not to break: nothing is written here that does not come from a row which also checks requests. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "front/native.h"
+
+static void openapi_object(struct json *json, const struct body_field *fields);
+
+/* ---- one field ---- */
+
+static void openapi_choices(struct json *json, const char *choices) {
+    json_key(json, "enum");
+    json_open(json, '[');
+    for (const char *p = choices; p;) {
+        size_t len = strcspn(p, "|");
+        json_strn(json, p, len);
+        p = p[len] ? p + len + 1 : NULL;
+    }
+    json_close(json, ']');
+}
+
+static void openapi_type(struct json *json, const struct body_field *field) {
+    static const char *const names[] = {
+        [BODY_TEXT] = "string",  [BODY_INT] = "integer",   [BODY_REAL] = "number", [BODY_BOOL] = "boolean",
+        [BODY_MODE] = "string",  [BODY_NAME] = "string",   [BODY_TEXTS] = "array", [BODY_MAP] = "object",
+        [BODY_OBJECT] = "object", [BODY_OBJECTS] = "array", [BODY_TIME] = "string"};
+    const char *second = field->flags & BODY_NULLABLE ? "null" : field->type == BODY_NAME ? "integer" : NULL;
+    json_key(json, "type");
+    if (second)
+        json_open(json, '[');
+    json_str(json, names[field->type]);
+    if (second) {
+        json_str(json, second);
+        json_close(json, ']');
+    }
+}
+
+static void openapi_range(struct json *json, const struct body_field *field, const char *low, const char *high) {
+    if (field->min || field->type == BODY_INT || field->type == BODY_REAL) {
+        json_key(json, low);
+        json_uint(json, field->min);
+    }
+    if (field->max && field->max < INT64_MAX) {
+        json_key(json, high);
+        json_uint(json, field->max);
+    }
+    if (field->fallback) {
+        json_key(json, "default");
+        json_uint(json, field->fallback);
+    }
+}
+
+static void openapi_details(struct json *json, const struct body_field *field) {
+    switch (field->type) {
+    case BODY_INT:
+    case BODY_REAL:
+        openapi_range(json, field, "minimum", "maximum");
+        break;
+    case BODY_TEXT:
+        openapi_range(json, field, "minLength", "maxLength");
+        break;
+    case BODY_MODE:
+        json_key(json, "pattern");
+        json_str(json, "^[0-7]{1,5}$");
+        break;
+    case BODY_TIME:
+        json_key(json, "format");
+        json_str(json, "date-time");
+        break;
+    case BODY_MAP:
+        json_key(json, "additionalProperties");
+        json_open(json, '{');
+        json_key(json, "type");
+        json_str(json, "string");
+        json_close(json, '}');
+        break;
+    default:
+        break;
+    }
+}
+
+static void openapi_schema(struct json *json, const struct body_field *field) {
+    json_open(json, '{');
+    openapi_type(json, field);
+    openapi_details(json, field);
+    if (field->choices)
+        openapi_choices(json, field->choices);
+    if (field->type == BODY_OBJECT)
+        openapi_object(json, field->fields);
+    if (field->type == BODY_TEXTS || field->type == BODY_OBJECTS) {
+        openapi_range(json, field, "minItems", "maxItems");
+        json_key(json, "items");
+        json_open(json, '{');
+        json_key(json, "type");
+        json_str(json, field->type == BODY_TEXTS ? "string" : "object");
+        if (field->fields)
+            openapi_object(json, field->fields);
+        json_close(json, '}');
+    }
+    json_key(json, "description");
+    json_str(json, field->text);
+    json_close(json, '}');
+}
+
+/* Members of an object schema whose type has been written. */
+static void openapi_object(struct json *json, const struct body_field *fields) {
+    bool any = false;
+    json_key(json, "properties");
+    json_open(json, '{');
+    for (const struct body_field *field = fields; field->name; field++) {
+        json_key(json, field->name);
+        openapi_schema(json, field);
+        any = any || field->flags & BODY_REQUIRED;
+    }
+    json_close(json, '}');
+    if (any) {
+        json_key(json, "required");
+        json_open(json, '[');
+        for (const struct body_field *field = fields; field->name; field++)
+            if (field->flags & BODY_REQUIRED)
+                json_str(json, field->name);
+        json_close(json, ']');
+    }
+}
+
+/* ---- one operation ---- */
+
+static void openapi_parameter(struct json *json, const char *name, size_t len, const char *in, bool required,
+                              const struct body_field *field) {
+    json_open(json, '{');
+    json_key(json, "name");
+    json_strn(json, name, len);
+    json_key(json, "in");
+    json_str(json, in);
+    json_key(json, "required");
+    json_bool(json, required);
+    json_key(json, "schema");
+    if (field) {
+        openapi_schema(json, field);
+    } else {
+        json_open(json, '{');
+        json_key(json, "type");
+        json_str(json, "string");
+        json_close(json, '}');
+    }
+    json_close(json, '}');
+}
+
+static void openapi_parameters(struct json *json, const char *pattern, const struct body_field *query) {
+    json_key(json, "parameters");
+    json_open(json, '[');
+    for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{'))
+        openapi_parameter(json, p + 1, strcspn(p + 1, "}"), "path", true, NULL);
+    for (const struct body_field *field = query; field && field->name; field++)
+        openapi_parameter(json, field->name, strlen(field->name), "query", field->flags & BODY_REQUIRED, field);
+    json_close(json, ']');
+}
+
+static void openapi_content(struct json *json, const char *media, const struct body_field *fields) {
+    json_key(json, "content");
+    json_open(json, '{');
+    json_key(json, media ? media : "application/json");
+    json_open(json, '{');
+    json_key(json, "schema");
+    json_open(json, '{');
+    if (!media) {
+        json_key(json, "type");
+        json_str(json, "object");
+        if (fields)
+            openapi_object(json, fields);
+    }
+    json_close(json, '}');
+    json_close(json, '}');
+    json_close(json, '}');
+}
+
+static void openapi_response(struct json *json, int status, const struct endpoint *endpoint) {
+    char code[12];
+    snprintf(code, sizeof code, "%d", status);
+    json_key(json, code);
+    json_open(json, '{');
+    json_key(json, "description");
+    json_str(json, status == 201 ? "made" : status == 206 ? "a part" : status == 101 ? "a WebSocket" : "done");
+    if (status != 204 && status != 101 && (endpoint->answer || endpoint->answer_media || !endpoint->body_media))
+        openapi_content(json, endpoint->answer_media, endpoint->answer);
+    json_close(json, '}');
+}
+
+static void openapi_operation(struct json *json, const struct route *route) {
+    const struct endpoint *endpoint = route->extra;
+    json_open(json, '{');
+    json_key(json, "operationId");
+    json_str(json, route->name);
+    json_key(json, "summary");
+    json_str(json, route->summary);
+    openapi_parameters(json, route->pattern, endpoint->query);
+    if (endpoint->body || endpoint->body_media) {
+        json_key(json, "requestBody");
+        json_open(json, '{');
+        openapi_content(json, endpoint->body_media, endpoint->body);
+        json_close(json, '}');
+    }
+    if (endpoint->flags & ENDPOINT_OPEN) {
+        json_key(json, "security");
+        json_open(json, '[');
+        json_close(json, ']');
+    }
+    json_key(json, "responses");
+    json_open(json, '{');
+    openapi_response(json, endpoint->status, endpoint);
+    if (endpoint->other_status)
+        openapi_response(json, endpoint->other_status, endpoint);
+    json_key(json, "default");
+    buf_puts(json->out, "{\"$ref\":\"#/components/responses/Error\"}");
+    json->comma = true;
+    json_close(json, '}');
+    json_close(json, '}');
+}
+
+/* ---- the document ---- */
+
+static void openapi_components(struct json *json) {
+    json_key(json, "components");
+    buf_puts(json->out,
+             "{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},"
+             "\"responses\":{\"Error\":{\"description\":\"what is wrong and, where there is one, the fix\",\"content\":"
+             "{\"application/json\":{\"schema\":{\"type\":\"object\",\"properties\":{\"error\":{\"type\":\"object\","
+             "\"properties\":{\"code\":{\"type\":\"string\",\"enum\":[");
+#define X(name, number, status) buf_puts(json->out, number == 1 ? "\"" #name "\"" : ",\"" #name "\"");
+    ERR_LIST(X)
+#undef X
+    buf_puts(json->out, "]},\"message\":{\"type\":\"string\"}},\"required\":[\"code\",\"message\"]}},"
+                        "\"required\":[\"error\"]}}}}}}");
+    json->comma = true;
+    json_key(json, "security");
+    buf_puts(json->out, "[{},{\"token\":[]}]");
+    json->comma = true;
+}
+
+static bool openapi_seen(const struct route *routes, const struct route *route) {
+    for (const struct route *before = routes; before < route; before++)
+        if (!strcmp(before->pattern, route->pattern))
+            return true;
+    return false;
+}
+
+static void openapi_path(struct json *json, const struct route *first) {
+    json_key(json, first->pattern);
+    json_open(json, '{');
+    for (const struct route *route = first; route->method; route++) {
+        char method[16] = "";
+        if (strcmp(route->pattern, first->pattern) || !route->extra)
+            continue;
+        for (size_t i = 0; route->method[i] && i + 1 < sizeof method; i++)
+            method[i] = (char)(route->method[i] | 0x20);
+        json_key(json, method);
+        openapi_operation(json, route);
+    }
+    json_close(json, '}');
+}
+
+void openapi_write(const struct route *routes, struct buf *out) {
+    struct json json;
+    json_init(&json, out);
+    json_open(&json, '{');
+    json_key(&json, "openapi");
+    json_str(&json, "3.1.0");
+    json_key(&json, "info");
+    json_open(&json, '{');
+    json_key(&json, "title");
+    json_str(&json, "cubby");
+    json_key(&json, "version");
+    json_str(&json, CUBBY_VERSION);
+    json_key(&json, "summary");
+    json_str(&json, "Boxes for agents: a shell and files, walled off.");
+    json_close(&json, '}');
+    json_key(&json, "paths");
+    json_open(&json, '{');
+    for (const struct route *route = routes; route->method; route++)
+        if (!openapi_seen(routes, route))
+            openapi_path(&json, route);
+    json_close(&json, '}');
+    openapi_components(&json);
+    json_close(&json, '}');
+}
