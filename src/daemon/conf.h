@@ -1,0 +1,47 @@
+/* The daemon's options: one table for the command line and the YAML file. `cubbyd --options` prints it. */
+#ifndef CUBBY_DAEMON_CONF_H
+#define CUBBY_DAEMON_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "front/auth.h"
+
+struct conf_token {
+    uint8_t sha256[32];
+    const char *user; /* NULL: not bound to one */
+    enum scope scope;
+};
+
+struct conf_list {
+    const char **items; /* NULL-terminated; NULL when empty */
+    size_t count;
+};
+
+enum conf_action { CONF_SERVE, CONF_HELP, CONF_VERSION, CONF_OPTIONS, CONF_ROUTES, CONF_OPENAPI, CONF_CHECK };
+
+struct conf {
+    struct arena arena;
+    enum conf_action action;
+    const char *config;
+    const char *listen, *state, *runner, *backend, *auth, *log_level, *tls_cert, *tls_key;
+    bool allow_local, end_boxes;
+    struct conf_list local_maps, mount_sources, allowed_hosts, env;
+    struct conf_token *tokens;
+    size_t token_count;
+    uint64_t memory_mb, pids, disk_mb, idle_timeout_ms, pool_size, max_upload_bytes, drain_ms, max_connections,
+        max_threads;
+    double cpus;
+};
+
+/* Defaults, then the file of --config, then the command line. INVALID names the option, and the line of the file. */
+int conf_load(struct conf *conf, int argc, char **argv, struct err *err);
+void conf_done(struct conf *conf);
+void conf_print_options(FILE *file); /* a line an option: name, type, default, meaning */
+void conf_print_help(FILE *file);
+
+#endif

@@ -1,0 +1,303 @@
+/* cubbyd: reads its options, opens the boxes, serves HTTP until a signal. Called by people and by systemd.
+ * Not to break: it never starts with less protection than asked for (tokens missing, runner missing, backend missing),
+ * and never ends boxes on SIGTERM unless told to. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/conf.h"
+#include "front/native.h"
+
+enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };
+
+static int daemon_serve(const struct conf *conf, struct err *err);
+
+static void daemon_print_routes(void) {
+    for (const struct route *route = native_routes; route->method; route++)
+        printf("%s\t%s\t%s\t%s\n", route->method, route->pattern, route->name, route->summary);
+}
+
+static void daemon_print_openapi(void) {
+    autobuf out;
+    buf_init(&out, 4u << 20);
+    openapi_write(native_routes, &out);
+    fwrite(out.data, 1, out.len, stdout);
+    putchar('\n');
+}
+
+int main(int argc, char **argv) {
+    struct conf conf;
+    struct err err = {0};
+    int failed = conf_load(&conf, argc, argv, &err);
+    if (failed) {
+        fprintf(stderr, "cubbyd: %s\n", err.text);
+        conf_done(&conf);
+        return EXIT_USAGE;
+    }
+    switch (conf.action) {
+    case CONF_HELP:
+        conf_print_help(stdout);
+        break;
+    case CONF_VERSION:
+        printf("cubbyd %s\n", CUBBY_VERSION);
+        break;
+    case CONF_OPTIONS:
+        conf_print_options(stdout);
+        break;
+    case CONF_ROUTES:
+        daemon_print_routes();
+        break;
+    case CONF_OPENAPI:
+        daemon_print_openapi();
+        break;
+    case CONF_CHECK:
+        printf("the configuration is fine\n");
+        break;
+    case CONF_SERVE:
+        failed = daemon_serve(&conf, &err);
+        break;
+    }
+    if (failed)
+        fprintf(stderr, "cubbyd: %s\n", err.text);
+    conf_done(&conf);
+    return failed ? EXIT_FAILED : 0;
+}
+
+/* ---- preparing ---- */
+
+/* Makes the state directory and its parents; it holds everybody's files, so nobody else may look in. */
+static int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {
+    char part[PATH_MAX];
+    struct stat stat_now;
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+        return err_set(err, ERR_INVALID, "the state directory's name is too long");
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(part, 0755) && errno != EEXIST)
+            return err_errno(err, errno, "cannot make %s for the state; give another with --state DIR", part);
+        *slash = '/';
+    }
+    if (mkdir(part, 0700) && errno != EEXIST)
+        return err_errno(err, errno, "cannot make the state directory %s; give another with --state DIR", part);
+    if (!realpath(part, ret_real) || stat(ret_real, &stat_now))
+        return err_errno(err, errno, "state directory %s", part);
+    if (!S_ISDIR(stat_now.st_mode))
+        return err_set(err, ERR_INVALID, "%s is not a directory; give another with --state DIR", part);
+    if (stat_now.st_uid != geteuid())
+        return err_set(err, ERR_DENIED, "the state directory %s belongs to uid %u; give another with --state DIR",
+                       ret_real, stat_now.st_uid);
+    if ((stat_now.st_mode & 077) && chmod(ret_real, 0700))
+        return err_errno(err, errno, "cannot close %s to others", ret_real);
+    return 0;
+}
+
+static int daemon_runner(const struct conf *conf, char ret_path[PATH_MAX], struct err *err) {
+    static const char *const places[] = {"cubby-runner", "../libexec/cubby/cubby-runner"};
+    char self[PATH_MAX], place[PATH_MAX + 64];
+    if (conf->runner)
+        return realpath(conf->runner, ret_path) && !access(ret_path, X_OK)
+                   ? 0
+                   : err_errno(err, errno, "the runner %s", conf->runner);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return err_errno(err, errno, "/proc/self/exe; mount /proc or give --runner PATH");
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(place, sizeof place, "%s/%s", self, places[i]);
+        if (realpath(place, ret_path) && !access(ret_path, X_OK))
+            return 0;
+    }
+    return err_set(err, ERR_NOT_FOUND, "no cubby-runner beside cubbyd (%s) nor in ../libexec/cubby; give --runner PATH",
+                   self);
+}
+
+/* Only numeric loopback addresses and "localhost" are surely not reachable from outside. */
+static bool daemon_loopback(const char *address, size_t len) {
+    static const char *const starts[] = {"unix:", "127.", "[::1]:", "localhost:"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (len >= strlen(starts[i]) && !strncmp(address, starts[i], strlen(starts[i])))
+            return i != 1 || strspn(address, "0123456789.") == strcspn(address, ":");
+    return false;
+}
+
+static int daemon_auth(const struct conf *conf, struct auth **ret_auth, struct err *err) {
+    bool required = !strcmp(conf->auth, "required");
+    for (const char *p = conf->listen; *p; p += strcspn(p, ","), p += *p == ',')
+        if (!daemon_loopback(p, strcspn(p, ",")))
+            required = true;
+    if (required && !conf->token_count)
+        return err_set(err, ERR_DENIED,
+                       "listening on %s demands tokens, and there are none: put tokens: into a file and give --config "
+                       "FILE, or listen on 127.0.0.1",
+                       conf->listen);
+    *ret_auth = auth_new(required);
+    for (size_t i = 0; i < conf->token_count; i++)
+        auth_add(*ret_auth, conf->tokens[i].sha256, conf->tokens[i].user, conf->tokens[i].scope);
+    return 0;
+}
+
+static void daemon_limits(void) {
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+        limit.rlim_cur = limit.rlim_max;
+        if (geteuid() == 0 && limit.rlim_max < 1048576)
+            limit.rlim_cur = limit.rlim_max = 1048576;
+        if (setrlimit(RLIMIT_NOFILE, &limit))
+            log_warn("only %llu open files: %s", (unsigned long long)limit.rlim_cur, strerror(errno));
+    }
+    umask(077);
+}
+
+static void daemon_log_level(const char *name) {
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            log_set_level((enum log_level)i);
+}
+
+/* ---- signals ---- */
+
+struct daemon_signals {
+    sigset_t set;
+    struct http_server *server;
+    unsigned drain_ms;
+};
+
+/* The first SIGTERM or SIGINT drains; a second one does not wait. */
+static void *daemon_signal_thread(void *user) {
+    struct daemon_signals *signals = user;
+    for (unsigned drain_ms = signals->drain_ms;; drain_ms = 0) {
+        int number;
+        if (sigwait(&signals->set, &number))
+            continue;
+        if (number == SIGUSR2) /* the server has ended by itself */
+            return NULL;
+        log_info("%s: no new requests, %u ms for those that run", number == SIGINT ? "SIGINT" : "SIGTERM", drain_ms);
+        http_server_stop(signals->server, drain_ms);
+    }
+}
+
+static void daemon_block_signals(sigset_t *set) {
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+/* ---- serving ---- */
+
+static int daemon_provider(const struct conf *conf, const struct backend_env *env, struct provider **ret_provider,
+                           struct policy *policy, struct err *err) {
+    *policy = (struct policy){
+        .mount_sources = (const char *const *)conf->mount_sources.items,
+        .default_limits = {.memory_mb = conf->memory_mb,
+                           .cpus = conf->cpus,
+                           .pids = conf->pids,
+                           .disk_mb = conf->disk_mb},
+        .env = (const char *const *)conf->env.items,
+        .idle_timeout_ms = conf->idle_timeout_ms,
+    };
+    return provider_new(env, policy, conf->backend, ret_provider, err);
+}
+
+static int daemon_http(const struct conf *conf, struct front *front, struct err *err) {
+    const struct http_config config = {
+        .routes = front->routes,
+        .context = front,
+        .head_timeout_ms = 10000,
+        .body_timeout_ms = 30000,
+        .write_timeout_ms = 60000,
+        .idle_timeout_ms = 75000,
+        .max_connections = (unsigned)conf->max_connections,
+        .max_threads = (unsigned)conf->max_threads,
+        .tls_cert = conf->tls_cert,
+        .tls_key = conf->tls_key,
+        .check_host = true,
+        .allowed_hosts = (const char *const *)conf->allowed_hosts.items,
+        .admit = front_admit,
+        .finished = front_finished,
+    };
+    return http_server_new(conf->listen, &config, &front->server, err);
+}
+
+static void daemon_ready(const struct conf *conf, const struct front *front) {
+    const char *address = http_server_address(front->server);
+    bool unix_socket = !strncmp(address, "unix:", 5);
+    log_info("cubbyd %s ready on %s, state %s, default backend %s", CUBBY_VERSION, address, conf->state, conf->backend);
+    if (unix_socket)
+        log_info("try: curl --unix-socket %s -X POST http://localhost/v1/boxes", address + 5);
+    else
+        log_info("try: curl -X POST %s://%s/v1/boxes", conf->tls_cert ? "https" : "http", address);
+}
+
+static int daemon_run(const struct conf *conf, struct front *front, struct daemon_signals *signals, struct err *err) {
+    pthread_t thread;
+    int failed = daemon_http(conf, front, err);
+    if (failed)
+        return failed;
+    signals->server = front->server;
+    signals->drain_ms = (unsigned)conf->drain_ms;
+    int number = pthread_create(&thread, NULL, daemon_signal_thread, signals);
+    if (number) {
+        http_server_free(front->server);
+        return err_errno(err, number, "cannot start a thread");
+    }
+    daemon_ready(conf, front);
+    http_server_run(front->server);
+    pthread_kill(thread, SIGUSR2);
+    pthread_join(thread, NULL);
+    http_server_free(front->server);
+    return 0;
+}
+
+static int daemon_serve(const struct conf *conf, struct err *err) {
+    char state[PATH_MAX], runner[PATH_MAX];
+    struct daemon_signals signals = {0};
+    struct policy policy;
+    struct front front = {
+        .routes = native_routes,
+        .default_backend = conf->backend,
+        .max_upload_bytes = conf->max_upload_bytes,
+        .started_ms = clock_wall_ms(),
+    };
+    daemon_log_level(conf->log_level);
+    daemon_limits();
+    daemon_block_signals(&signals.set); /* before any thread, so that all inherit it */
+    int failed = daemon_auth(conf, &front.auth, err);
+    if (!failed)
+        failed = daemon_runner(conf, runner, err);
+    if (!failed)
+        failed = daemon_state(conf->state, state, err);
+    const struct backend_env env = {
+        .state_dir = state,
+        .runner_path = runner,
+        .allow_local = conf->allow_local,
+        .local_maps = (const char *const *)conf->local_maps.items,
+        .pool_size = (unsigned)conf->pool_size,
+    };
+    if (!failed)
+        failed = daemon_provider(conf, &env, &front.provider, &policy, err);
+    if (!failed) {
+        front.metrics = metrics_new(native_routes);
+        failed = daemon_run(conf, &front, &signals, err);
+        provider_free(front.provider, conf->end_boxes);
+        metrics_free(front.metrics);
+        log_info("stopped; boxes were %s", conf->end_boxes ? "ended" : "left running for the next daemon");
+    }
+    auth_free(front.auth);
+    return failed;
+}
