@@ -1,0 +1,369 @@
+/* The request's body: pulled by the handler, counted or chunked, copied or spliced.
+ *
+ * Called by handlers through server.h. The chunked decoder is our own: llhttp 8.1 takes a bare LF after a chunk size and
+ * endless extensions. Not to break: never read past the body's end from the socket into the handler's memory; what
+ * follows is the next request. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "http/internal.h"
+
+enum { COPY_BYTES = 256 << 10, PIPE_BYTES = 1 << 20, SPLICE_BYTES = 64 << 10, LINE_BYTES = 4096, DRAIN_MS = 1000 };
+
+/* ---- chunked ---- */
+
+enum { CHUNK_SIZE, CHUNK_EXTENSION, CHUNK_SIZE_LF, CHUNK_DATA, CHUNK_DATA_CR, CHUNK_DATA_LF, CHUNK_TRAILER, CHUNK_TRAILER_LINE,
+       CHUNK_TRAILER_LF, CHUNK_END_LF, CHUNK_DONE };
+
+static int chunk_size_byte(struct chunk *chunk, char c) {
+    int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+    if (digit >= 0) {
+        if (++chunk->digits > 15) /* 2^60 is more than any limit */
+            return -1;
+        chunk->left = chunk->left << 4 | (unsigned)digit;
+        return 0;
+    }
+    if (!chunk->digits || (c != '\r' && c != ';'))
+        return -1;
+    chunk->state = c == ';' ? CHUNK_EXTENSION : CHUNK_SIZE_LF;
+    return 0;
+}
+
+static int chunk_byte(struct chunk *chunk, char c) {
+    if (++chunk->line > LINE_BYTES)
+        return -1;
+    switch (chunk->state) {
+    case CHUNK_SIZE:
+        return chunk_size_byte(chunk, c);
+    case CHUNK_EXTENSION:
+        if (c == '\r')
+            chunk->state = CHUNK_SIZE_LF;
+        return c == '\r' || c == '\t' || ((uint8_t)c >= 0x20 && c != 0x7f) ? 0 : -1;
+    case CHUNK_SIZE_LF:
+        chunk->state = chunk->left ? CHUNK_DATA : CHUNK_TRAILER;
+        chunk->digits = 0;
+        chunk->line = 0;
+        return c == '\n' ? 0 : -1;
+    case CHUNK_DATA_CR:
+        chunk->state = CHUNK_DATA_LF;
+        return c == '\r' ? 0 : -1;
+    case CHUNK_DATA_LF:
+        chunk->state = CHUNK_SIZE;
+        chunk->line = 0;
+        return c == '\n' ? 0 : -1;
+    case CHUNK_TRAILER:
+        chunk->state = c == '\r' ? CHUNK_END_LF : CHUNK_TRAILER_LINE;
+        return (uint8_t)c > 0x20 || c == '\r' ? 0 : -1;
+    case CHUNK_TRAILER_LINE:
+        if (c == '\r')
+            chunk->state = CHUNK_TRAILER_LF;
+        return c == '\r' || c == '\t' || ((uint8_t)c >= 0x20 && c != 0x7f) ? 0 : -1;
+    case CHUNK_TRAILER_LF:
+        chunk->state = CHUNK_TRAILER;
+        return c == '\n' ? 0 : -1;
+    default: /* CHUNK_END_LF */
+        chunk->state = CHUNK_DONE;
+        return c == '\n' ? 0 : -1;
+    }
+}
+
+ssize_t chunk_take(struct chunk *chunk, const char *in, size_t len, const char **ret_data, size_t *ret_len) {
+    *ret_data = in;
+    *ret_len = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (chunk->state == CHUNK_DONE)
+            return (ssize_t)i;
+        if (chunk->state == CHUNK_DATA) {
+            *ret_data = in + i;
+            *ret_len = len - i < chunk->left ? len - i : (size_t)chunk->left;
+            chunk->left -= *ret_len;
+            if (!chunk->left)
+                chunk->state = CHUNK_DATA_CR;
+            return (ssize_t)(i + *ret_len);
+        }
+        if (chunk_byte(chunk, in[i]) < 0)
+            return -1;
+    }
+    return (ssize_t)len;
+}
+
+bool chunk_done(const struct chunk *chunk) {
+    return chunk->state == CHUNK_DONE;
+}
+
+/* ---- reading ---- */
+
+int64_t http_body_length(const struct http_request *request) {
+    return request->body_length;
+}
+
+bool body_done(const struct http_request *request) {
+    return request->body_kind == BODY_NONE || (request->body_kind == BODY_LENGTH && !request->body_left) ||
+           (request->body_kind == BODY_CHUNKED && chunk_done(&request->chunk));
+}
+
+static int body_fail(struct http_request *request, enum err_code code, const char *text, struct err *err) {
+    request->body_failed = true;
+    return err_set(err, code, "%s", text);
+}
+
+static int body_continue(struct http_request *request, struct err *err) {
+    static char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!request->expect || request->status)
+        return 0;
+    request->expect = false;
+    if (request->in_end > request->in_at) /* it did not wait */
+        return 0;
+    struct iovec part = {line, sizeof line - 1};
+    int result = conn_send(request->worker, request->conn, &part, 1, 0);
+    return result < 0 ? body_fail(request, (enum err_code)-result, "the client went away before its body", err) : 0;
+}
+
+/* Bytes from the socket, waiting within the body limit: > 0, or an error. */
+static ssize_t body_recv(struct http_request *request, void *data, size_t len, struct err *err) {
+    for (;;) {
+        short events;
+        ssize_t n = conn_recv(request->conn, data, len, &events);
+        if (n > 0) {
+            request->bytes_in += (uint64_t)n;
+            return n;
+        }
+        if (n != -EAGAIN)
+            return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
+        int ready = conn_wait(request->worker, request->conn, events, request->server->config.body_timeout_ms);
+        if (ready == 0)
+            return body_fail(request, ERR_TIMEOUT, "the client stopped in the middle of its body", err);
+        if (ready < 0)
+            return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
+    }
+}
+
+static ssize_t body_read_length(struct http_request *request, char *data, size_t len, struct err *err) {
+    if (len > request->body_left)
+        len = (size_t)request->body_left;
+    size_t have = request->in_end - request->in_at;
+    ssize_t n;
+    if (have) {
+        n = (ssize_t)(have < len ? have : len);
+        memcpy(data, request->worker->scratch + request->in_at, (size_t)n);
+        request->in_at += (size_t)n;
+    } else {
+        n = body_recv(request, data, len, err);
+        if (n < 0)
+            return n;
+    }
+    request->body_left -= (uint64_t)n;
+    return n;
+}
+
+static ssize_t body_read_chunked(struct http_request *request, char *data, size_t len, struct err *err) {
+    char *scratch = request->worker->scratch;
+    for (;;) {
+        size_t have = request->in_end - request->in_at, content;
+        const char *from;
+        /* Never decode more than the caller can take: a chunk's data cannot be put back. */
+        ssize_t used = chunk_take(&request->chunk, scratch + request->in_at, have < len ? have : len, &from, &content);
+        if (used < 0)
+            return body_fail(request, ERR_INVALID, "the body's chunked coding is malformed", err);
+        if (content)
+            memcpy(data, from, content);
+        request->in_at += (size_t)used;
+        if (content || chunk_done(&request->chunk))
+            return (ssize_t)content;
+        if (request->in_at < request->in_end)
+            continue;
+        request->in_at = request->in_end = request->head_end;
+        ssize_t n = body_recv(request, scratch + request->in_end, HTTP_SCRATCH_BYTES - request->in_end, err);
+        if (n < 0)
+            return n;
+        request->in_end += (size_t)n;
+    }
+}
+
+ssize_t http_body_read(struct http_request *request, void *data, size_t len, struct err *err) {
+    if (request->body_failed)
+        return body_fail(request, ERR_GONE, "the body was broken before", err);
+    if (body_done(request) || !len)
+        return 0;
+    int result = body_continue(request, err);
+    if (result < 0)
+        return result;
+    return request->body_kind == BODY_LENGTH ? body_read_length(request, data, len, err)
+                                             : body_read_chunked(request, data, len, err);
+}
+
+static int body_too_large(size_t max, struct err *err) {
+    return err_set(err, ERR_TOO_LARGE, "the body is larger than %zu bytes", max);
+}
+
+int http_body_all(struct http_request *request, size_t max, char **ret_data, size_t *ret_len, struct err *err) {
+    if (request->body_kind == BODY_LENGTH && request->body_left > max)
+        return body_too_large(max, err);
+    autobuf grown = {0};
+    buf_init(&grown, max + 1);
+    char *data = NULL;
+    size_t len = 0, room = 0;
+    if (request->body_kind == BODY_LENGTH) {
+        room = (size_t)request->body_left;
+        data = arena_alloc(&request->arena, room + 1);
+    }
+    while (!body_done(request)) {
+        char *at = data ? data + len : (char *)buf_reserve(&grown, max + 1 - grown.len < 16384 ? max + 1 - grown.len : 16384);
+        ssize_t n = http_body_read(request, at, data ? room - len : max + 1 - grown.len < 16384 ? max + 1 - grown.len : 16384, err);
+        if (n < 0)
+            return (int)n;
+        len += (size_t)n;
+        grown.len += data ? 0 : (size_t)n;
+        if (len > max)
+            return body_too_large(max, err);
+    }
+    if (data)
+        data[len] = 0;
+    *ret_data = data ? data : arena_copy(&request->arena, grown.data, len);
+    *ret_len = len;
+    return 0;
+}
+
+/* ---- splicing ---- */
+
+static int body_write(struct http_request *request, int fd, const void *data, size_t len, struct err *err) {
+    int result = fd_write_all(fd, data, len);
+    if (result == 0)
+        return 0;
+    request->close = true;
+    return err_errno(err, -result, "writing the body");
+}
+
+static ssize_t body_copy(struct http_request *request, int fd, size_t len, struct err *err) {
+    size_t size = len < COPY_BYTES ? len : COPY_BYTES, moved = 0;
+    char *data = malloc(size ? size : 1);
+    if (!data)
+        abort();
+    ssize_t n = 0;
+    while (moved < len) {
+        n = http_body_read(request, data, len - moved < size ? len - moved : size, err);
+        if (n <= 0)
+            break;
+        int result = body_write(request, fd, data, (size_t)n, err);
+        if (result < 0) {
+            n = result;
+            break;
+        }
+        moved += (size_t)n;
+    }
+    free(data);
+    return n < 0 ? n : (ssize_t)moved;
+}
+
+/* Empties the pipe into fd; falls back to copying where the file takes no splice. */
+static int pipe_empty(struct http_request *request, int pipe_fd, int fd, size_t len, struct err *err) {
+    while (len) {
+        ssize_t n = splice(pipe_fd, NULL, fd, NULL, len, SPLICE_F_MOVE);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EINVAL) {
+            char data[8192];
+            n = read(pipe_fd, data, sizeof data < len ? sizeof data : len);
+            int result = n > 0 ? body_write(request, fd, data, (size_t)n, err) : 0;
+            if (result < 0)
+                return result;
+        }
+        if (n <= 0) {
+            request->close = true;
+            return err_errno(err, n < 0 ? errno : EIO, "writing the body");
+        }
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static ssize_t body_pipe(struct http_request *request, const int ends[2], int fd, size_t len, struct err *err) {
+    size_t moved = 0;
+    while (moved < len) {
+        ssize_t n = splice(request->conn->fd, NULL, ends[1], NULL, len - moved, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            int ready = conn_wait(request->worker, request->conn, POLLIN, request->server->config.body_timeout_ms);
+            if (ready > 0)
+                continue;
+            return body_fail(request, ready == 0 ? ERR_TIMEOUT : ERR_GONE, "the client stopped in the middle of its body", err);
+        }
+        if (n <= 0)
+            return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
+        request->bytes_in += (uint64_t)n;
+        request->body_left -= (uint64_t)n;
+        int result = pipe_empty(request, ends[0], fd, (size_t)n, err);
+        if (result < 0)
+            return result;
+        moved += (size_t)n;
+    }
+    return (ssize_t)moved;
+}
+
+ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struct err *err) {
+    size_t moved = 0;
+    /* What came with the head lies in the scratch. */
+    size_t have = request->in_end - request->in_at;
+    if (request->body_kind == BODY_LENGTH && have && !request->body_failed) {
+        size_t n = have < request->body_left ? have : (size_t)request->body_left;
+        n = n < len ? n : len;
+        int result = body_write(request, fd, request->worker->scratch + request->in_at, n, err);
+        if (result < 0)
+            return result;
+        request->in_at += n;
+        request->body_left -= n;
+        request->expect = false;
+        moved = n;
+    }
+    if (moved == len || body_done(request))
+        return (ssize_t)moved;
+    uint64_t rest = request->body_left < len - moved ? request->body_left : len - moved;
+    bool pipes = request->body_kind == BODY_LENGTH && !request->conn->tls && rest >= SPLICE_BYTES && !request->body_failed &&
+                 !(fcntl(fd, F_GETFL) & O_APPEND); /* splice refuses append-only descriptors */
+    int ends[2] = {-1, -1};
+    ssize_t n;
+    if (pipes && pipe2(ends, O_CLOEXEC) == 0) {
+        fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES);
+        int result = body_continue(request, err);
+        n = result < 0 ? result : body_pipe(request, ends, fd, (size_t)rest, err);
+        fd_close(&ends[0]);
+        fd_close(&ends[1]);
+    } else {
+        n = body_copy(request, fd, len - moved, err);
+    }
+    return n < 0 ? n : n + (ssize_t)moved;
+}
+
+bool body_drain(struct http_request *request) {
+    if (body_done(request))
+        return true;
+    if (request->expect || request->body_failed)
+        return false;
+    if (request->body_kind == BODY_LENGTH && request->body_left > HTTP_DRAIN_BYTES)
+        return false;
+    char data[4096];
+    struct err err;
+    uint64_t end_ms = clock_ms() + DRAIN_MS;
+    size_t total = 0;
+    while (!body_done(request) && total <= HTTP_DRAIN_BYTES) {
+        if (request->in_at == request->in_end) { /* only what comes soon is worth waiting for */
+            uint64_t now_ms = clock_ms();
+            if (now_ms >= end_ms ||
+                (!(request->conn->tls && tls_pending(request->conn->tls)) &&
+                 conn_wait(request->worker, request->conn, POLLIN, (unsigned)(end_ms - now_ms)) <= 0))
+                return false;
+        }
+        ssize_t n = http_body_read(request, data, sizeof data, &err);
+        if (n < 0)
+            return false;
+        total += (size_t)n;
+    }
+    return body_done(request);
+}

@@ -1,0 +1,371 @@
+/* One client connection: parked, reading a head, serving, lingering, gone. Called by worker.c with an event in hand.
+ *
+ *   IDLE   nothing of the next request has come             limit idle_timeout_ms, then closed
+ *   HEAD   some of a head (or of a TLS handshake) has come  limit head_timeout_ms, then 408
+ *   ACTIVE a worker serves a request                        no limit here: body and write limits apply
+ *   LINGER refused while still sending: input is dropped    limit HTTP_LINGER_MS, then closed
+ *
+ * Not to break: rules 1 and 2 of internal.h. Each list has one time limit, so its order is the order of deadlines; a
+ * connection in HEAD keeps its place while a worker reads more of it, so trickling bytes buy no time. */
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "http/internal.h"
+
+static void conn_park(struct http_server *server, struct conn *conn, enum conn_list list);
+static void conn_close(struct http_server *server, struct conn *conn);
+static void conn_finish(struct http_server *server, struct conn *conn, bool all_read);
+static void conn_linger_event(struct worker *worker, struct conn *conn);
+static void conn_linger(struct http_server *server, struct conn *conn);
+static void list_move_locked(struct http_server *server, struct conn *conn, enum conn_list list);
+
+bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls) {
+    struct conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
+        abort();
+    *conn = (struct conn){.kind = SOURCE_CONN, .fd = fd, .list = LIST_IDLE, .unix_socket = unix_socket,
+                          .loopback = loopback, .uid = (uid_t)-1};
+    if (unix_socket) {
+        struct ucred peer;
+        socklen_t size = sizeof peer;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+            conn->uid = peer.uid;
+    }
+    conn->tls = tls ? tls_new(server->tls, fd) : NULL;
+    conn->link.prev = conn->link.next = &conn->link;
+    pthread_mutex_lock(&server->lock);
+    bool refuse = atomic_load(&server->stopping) || (tls && !conn->tls);
+    server->connections++;
+    server->list_counts[LIST_IDLE]++; /* as if it were there already: list_move_locked counts it out again */
+    list_move_locked(server, conn, LIST_IDLE);
+    pthread_mutex_unlock(&server->lock);
+    if (!refuse && conn_arm(server, conn, fd, EPOLL_CTL_ADD) == 0)
+        return true;
+    conn_close(server, conn);
+    return false;
+}
+
+int conn_arm(struct http_server *server, void *source, int fd, int operation) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, .data.ptr = source};
+    return epoll_ctl(server->epoll, operation, fd, &event) < 0 ? -errno : 0;
+}
+
+/* ---- serving ---- */
+
+/* Takes the connection off its parking place and puts a partial head back into the scratch. False: it is gone. */
+static bool conn_claim(struct worker *worker, struct conn *conn) {
+    struct http_server *server = worker->server;
+    pthread_mutex_lock(&server->lock);
+    if (conn->list == LIST_IDLE)
+        list_move_locked(server, conn, LIST_ACTIVE);
+    bool expired = conn->expired;
+    pthread_mutex_unlock(&server->lock);
+    if (expired) {
+        bool answer = conn->list == LIST_HEAD && (!conn->tls || tls_ready(conn->tls));
+        if (answer && !atomic_load(&server->stopping))
+            request_refuse(worker, conn, 408);
+        conn_close(server, conn);
+        return false;
+    }
+    worker->have = conn->partial_len;
+    if (conn->partial) {
+        memcpy(worker->scratch, conn->partial, conn->partial_len);
+        free(conn->partial);
+        conn->partial = NULL;
+        conn->partial_len = 0;
+    }
+    return true;
+}
+
+/* Reads until a whole head lies in the scratch. Its end, 0 when the connection was parked or closed. */
+static int conn_read_head(struct worker *worker, struct conn *conn) {
+    struct http_server *server = worker->server;
+    for (;;) {
+        int end = head_scan(&conn->scan, worker->scratch, worker->have);
+        if (end > 0)
+            return end;
+        if (end < 0) {
+            request_refuse(worker, conn, -end);
+            conn_linger(server, conn);
+            return 0;
+        }
+        short events;
+        size_t room = sizeof worker->scratch - worker->have;
+        ssize_t n = conn_recv(conn, worker->scratch + worker->have, room, &events);
+        if (n == -EAGAIN) {
+            bool begun = worker->have || (conn->tls && !tls_ready(conn->tls));
+            if (worker->have) {
+                conn->partial_len = (uint32_t)worker->have;
+                conn->partial = malloc(worker->have);
+                if (!conn->partial)
+                    abort();
+                memcpy(conn->partial, worker->scratch, worker->have);
+            }
+            conn_park(server, conn, begun ? LIST_HEAD : LIST_IDLE);
+            return 0;
+        }
+        if (n <= 0) {
+            conn_close(server, conn);
+            return 0;
+        }
+        worker->have += (size_t)n;
+    }
+}
+
+void conn_event(struct worker *worker, struct conn *conn) {
+    struct http_server *server = worker->server;
+    if (conn->list == LIST_LINGER) { /* only its owner moves it there, and that is us */
+        conn_linger_event(worker, conn);
+        return;
+    }
+    if (!conn_claim(worker, conn))
+        return;
+    for (int served = 0;; served++) {
+        if (served) /* a client that pipelines without end must not keep others waiting */
+            worker_relieve(worker);
+        int end = conn_read_head(worker, conn);
+        if (!end)
+            return;
+        if (conn->list != LIST_ACTIVE) {
+            pthread_mutex_lock(&server->lock);
+            list_move_locked(server, conn, LIST_ACTIVE);
+            pthread_mutex_unlock(&server->lock);
+        }
+        struct http_request *request = &worker->request;
+        request_serve(worker, conn, conn->scan.start, (size_t)end - conn->scan.start);
+        memset(&conn->scan, 0, sizeof conn->scan);
+        if (request->aborted || request->close) {
+            conn->reset = request->aborted;
+            conn_finish(server, conn, request->aborted || body_done(request));
+            return;
+        }
+        worker->have = request->in_end - request->in_at;
+        memmove(worker->scratch, worker->scratch + request->in_at, worker->have);
+        if (!worker->have && !(conn->tls && tls_pending(conn->tls))) {
+            conn_park(server, conn, LIST_IDLE);
+            return;
+        }
+    }
+}
+
+/* ---- parking and closing ---- */
+
+static unsigned list_limit_ms(const struct http_server *server, enum conn_list list) {
+    switch (list) {
+    case LIST_IDLE:
+        return server->config.idle_timeout_ms;
+    case LIST_HEAD:
+        return server->config.head_timeout_ms;
+    default:
+        return HTTP_LINGER_MS;
+    }
+}
+
+static void list_move_locked(struct http_server *server, struct conn *conn, enum conn_list list) {
+    conn->link.prev->next = conn->link.next;
+    conn->link.next->prev = conn->link.prev;
+    server->list_counts[conn->list]--;
+    conn->list = (uint8_t)list;
+    server->list_counts[list]++;
+    struct conn_link *head = &server->lists[list];
+    conn->link.prev = head->prev;
+    conn->link.next = head;
+    head->prev->next = &conn->link;
+    head->prev = &conn->link;
+    if (list != LIST_ACTIVE)
+        conn->deadline_ms = clock_ms() + list_limit_ms(server, list);
+}
+
+static void conn_park(struct http_server *server, struct conn *conn, enum conn_list list) {
+    pthread_mutex_lock(&server->lock);
+    if (conn->list != list)
+        list_move_locked(server, conn, list);
+    /* While we read, the ticker may have found it late, or the server may be stopping: then an event is due at once. */
+    if (conn->expired || atomic_load(&server->stopping)) {
+        conn->expired = true;
+        shutdown(conn->fd, SHUT_RD);
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (conn_arm(server, conn, conn->fd, EPOLL_CTL_MOD) < 0)
+        conn_close(server, conn);
+}
+
+static void conn_close(struct http_server *server, struct conn *conn) {
+    pthread_mutex_lock(&server->lock);
+    conn->link.prev->next = conn->link.next;
+    conn->link.next->prev = conn->link.prev;
+    server->list_counts[conn->list]--;
+    server->connections--;
+    if (atomic_load(&server->stopping))
+        pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    if (conn->reset) {
+        struct linger now = {.l_onoff = 1, .l_linger = 0};
+        setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
+    tls_free(conn->tls, !conn->reset);
+    close(conn->fd);
+    free(conn->partial);
+    free(conn);
+}
+
+static void conn_finish(struct http_server *server, struct conn *conn, bool all_read) {
+    int unread = 0;
+    if (all_read && (conn->reset || ioctl(conn->fd, FIONREAD, &unread) < 0 || !unread))
+        conn_close(server, conn);
+    else
+        conn_linger(server, conn);
+}
+
+/* Closing a socket with unread input makes the kernel send RST, which can destroy the answer on its way: so half-close,
+ * drop what still comes, and close when the client does. */
+static void conn_linger(struct http_server *server, struct conn *conn) {
+    tls_free(conn->tls, true);
+    conn->tls = NULL;
+    shutdown(conn->fd, SHUT_WR);
+    conn_park(server, conn, LIST_LINGER);
+}
+
+static void conn_linger_event(struct worker *worker, struct conn *conn) {
+    pthread_mutex_lock(&worker->server->lock);
+    bool expired = conn->expired;
+    pthread_mutex_unlock(&worker->server->lock);
+    ssize_t n = 1;
+    for (int i = 0; i < 16 && n > 0 && !expired; i++)
+        n = recv(conn->fd, worker->scratch, sizeof worker->scratch, MSG_DONTWAIT);
+    if (expired || n == 0 || (n < 0 && errno != EAGAIN))
+        conn_close(worker->server, conn);
+    else
+        conn_park(worker->server, conn, LIST_LINGER);
+}
+
+static struct conn *conn_of(struct conn_link *link) {
+    return (struct conn *)((char *)link - offsetof(struct conn, link));
+}
+
+/* Late ones are only marked and shut down for reading: their owner gets an event (or finds the mark when it parks). */
+void conn_expire(struct http_server *server, uint64_t now_ms) {
+    pthread_mutex_lock(&server->lock);
+    for (int list = LIST_IDLE; list <= LIST_LINGER; list++) {
+        for (struct conn_link *at = server->lists[list].next; at != &server->lists[list]; at = at->next) {
+            struct conn *conn = conn_of(at);
+            if (conn->deadline_ms > now_ms)
+                break;
+            if (conn->expired)
+                continue;
+            conn->expired = true;
+            shutdown(conn->fd, SHUT_RD);
+        }
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+void conn_shutdown_all(struct http_server *server, bool active_too) {
+    pthread_mutex_lock(&server->lock);
+    for (int list = LIST_IDLE; list <= (active_too ? LIST_ACTIVE : LIST_HEAD); list++) {
+        for (struct conn_link *at = server->lists[list].next; at != &server->lists[list]; at = at->next) {
+            conn_of(at)->expired = true;
+            shutdown(conn_of(at)->fd, list == LIST_ACTIVE ? SHUT_RDWR : SHUT_RD);
+        }
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* ---- bytes ---- */
+
+ssize_t conn_recv(struct conn *conn, void *data, size_t len, short *ret_events) {
+    *ret_events = POLLIN;
+    if (conn->tls)
+        return tls_recv(conn->tls, data, len, ret_events);
+    ssize_t n;
+    do
+        n = recv(conn->fd, data, len, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static ssize_t conn_send_some(struct conn *conn, struct iovec *parts, int count, int flags, short *ret_events) {
+    *ret_events = POLLOUT;
+    if (conn->tls)
+        return tls_send(conn->tls, parts[0].iov_base, parts[0].iov_len, ret_events);
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+    ssize_t n;
+    do
+        n = sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+/* For TLS: small parts become one record. */
+static int conn_gather(char *to, size_t size, struct iovec *parts, int count) {
+    size_t len = 0;
+    for (int i = 0; i < count; i++)
+        len += parts[i].iov_len;
+    if (len > size)
+        return count;
+    len = 0;
+    for (int i = 0; i < count; i++) {
+        if (parts[i].iov_len)
+            memcpy(to + len, parts[i].iov_base, parts[i].iov_len);
+        len += parts[i].iov_len;
+    }
+    parts[0] = (struct iovec){to, len};
+    return 1;
+}
+
+int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int count, int flags) {
+    char record[16384];
+    if (conn->tls && count > 1)
+        count = conn_gather(record, sizeof record, parts, count);
+    while (count > 0) {
+        if (!parts->iov_len) {
+            parts++;
+            count--;
+            continue;
+        }
+        short events;
+        ssize_t n = conn_send_some(conn, parts, count, flags, &events);
+        if (n == -EAGAIN) {
+            int ready = conn_wait(worker, conn, events, worker->server->config.write_timeout_ms);
+            if (ready <= 0)
+                return ready == 0 ? -ERR_TIMEOUT : -ERR_GONE;
+            continue;
+        }
+        if (n <= 0)
+            return -ERR_GONE;
+        while (count > 0 && (size_t)n >= parts->iov_len) {
+            n -= (ssize_t)parts->iov_len;
+            parts++;
+            count--;
+        }
+        if (count > 0) {
+            parts->iov_base = (char *)parts->iov_base + n;
+            parts->iov_len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+int conn_wait(struct worker *worker, struct conn *conn, short events, unsigned timeout_ms) {
+    worker_relieve(worker);
+    uint64_t end_ms = clock_ms() + timeout_ms;
+    for (;;) {
+        uint64_t now_ms = clock_ms();
+        if (now_ms >= end_ms)
+            return 0;
+        struct pollfd ready = {.fd = conn->fd, .events = events};
+        int n = poll(&ready, 1, (int)(end_ms - now_ms));
+        if (n > 0)
+            return ready.revents & (events | POLLHUP) ? 1 : -1;
+        if (n < 0 && errno != EINTR)
+            return -1;
+    }
+}

@@ -1,0 +1,249 @@
+/* What the files of this room share: server, worker thread, connection, request. Nobody outside http/ includes it
+ * (except the room's own tests and fuzzer).
+ *
+ * Rules
+ * 1. A connection belongs to exactly one list (conn->list), changed only under server->lock.
+ * 2. A connection is armed in epoll with EPOLLONESHOT. Whoever holds its event owns it, and only the owner frees it.
+ *    Others may at most shutdown() its socket, under the lock, which brings the owner an event.
+ * 3. A parked connection has no buffers but a partial head (bounded); everything else lives in the worker's scratch.
+ * 4. Before a worker may block, worker_relieve: somebody else waits in epoll, and unserved events are given back. */
+#ifndef CUBBY_HTTP_INTERNAL_H
+#define CUBBY_HTTP_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "http/server.h"
+
+struct ssl_st;
+struct ssl_ctx_st;
+struct worker;
+
+enum {
+    HTTP_QUERIES = 64,
+    HTTP_PARAMS = 8,
+    HTTP_ID_BYTES = 64,
+    HTTP_SCRATCH_BYTES = 65536,         /* a whole head and as much body again */
+    HTTP_OUT_BYTES = 256 << 10,         /* answer head, or answer head and a small file */
+    HTTP_SMALL_FILE_BYTES = 64 << 10,   /* up to here a file is copied behind the head: one send instead of two */
+    HTTP_CORK_BYTES = 4 << 20,          /* from here on a download is corked and gets a larger send buffer */
+    HTTP_DRAIN_BYTES = 256 << 10,       /* an unread body up to here is read and dropped to keep the connection */
+    HTTP_LINGER_MS = 2000,              /* how long a refused sender may go on sending into the void */
+    HTTP_STARVED_MS = 1000,             /* how long a request waits for a thread when all are taken */
+    HTTP_EVENTS = 8,
+    HTTP_LISTENERS = 8,
+    HTTP_KEEP_THREADS = 3,              /* waiting threads that never idle out */
+    HTTP_THREAD_IDLE_MS = 5000,
+    HTTP_STACK_BYTES = 256 << 10,
+};
+
+/* ---- head.c ---- */
+
+struct head_scan { /* how far the byte check of one head has come */
+    uint32_t at, target;
+    uint8_t state, start, headers;
+};
+/* Goes on from scan->at. 0: more is needed; > 0: the head ends there (scan->start is where it begins);
+ * < 0: refuse with that status. */
+int head_scan(struct head_scan *scan, const char *data, size_t len);
+/* A whole head that passed head_scan, in place (data is changed: strings end in NUL). 0, or the status of a refusal
+ * with its sentence. */
+int head_parse(struct http_request *request, char *data, size_t len, struct err *err);
+int head_target(struct http_request *request, char *target, struct err *err);
+
+/* ---- body.c ---- */
+
+enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED };
+
+struct chunk { /* a strict decoder of chunked coding */
+    uint64_t left;
+    uint32_t line; /* bytes of the current size line or of all trailers */
+    uint8_t state, digits;
+};
+/* Takes bytes; *ret_data, *ret_len is content found (maybe none). Bytes used, 0 at the end of the body (nothing used),
+ * or -1 for bad coding. */
+ssize_t chunk_take(struct chunk *chunk, const char *in, size_t len, const char **ret_data, size_t *ret_len);
+bool chunk_done(const struct chunk *chunk);
+bool body_done(const struct http_request *request);
+bool body_drain(struct http_request *request); /* reads and drops what is left; false: close instead */
+
+/* ---- route.c ---- */
+
+struct route_node;
+struct route_found {
+    const struct route *route;      /* NULL: path or method unknown */
+    const struct route_node *node;  /* NULL: path unknown */
+    struct { const char *at; size_t len; } params[HTTP_PARAMS];
+    size_t count;
+};
+int route_tree_new(const struct route *routes, struct route_node **ret_tree, struct err *err);
+void route_tree_free(struct route_node *tree);
+void route_find(const struct route_node *tree, const char *method, const char *path, struct route_found *found);
+void route_allow(const struct route_node *node, struct buf *out); /* "GET, HEAD, PUT" */
+
+/* ---- tls.c ---- */
+
+int tls_context_new(const char *cert, const char *key, struct ssl_ctx_st **ret_context, struct err *err);
+void tls_context_free(struct ssl_ctx_st *context);
+struct ssl_st *tls_new(struct ssl_ctx_st *context, int fd);
+void tls_free(struct ssl_st *tls, bool say_goodbye);
+/* Bytes, 0 at the end, -EAGAIN with *ret_events the poll event to wait for, or -EIO. */
+ssize_t tls_recv(struct ssl_st *tls, void *data, size_t len, short *ret_events);
+ssize_t tls_send(struct ssl_st *tls, const void *data, size_t len, short *ret_events);
+bool tls_pending(const struct ssl_st *tls);
+bool tls_ready(const struct ssl_st *tls); /* the handshake is over */
+
+/* ---- conn.c ---- */
+
+enum source_kind { SOURCE_STOP, SOURCE_LISTENER, SOURCE_CONN };
+enum conn_list { LIST_IDLE, LIST_HEAD, LIST_LINGER, LIST_ACTIVE, LIST_COUNT };
+
+struct conn_link {
+    struct conn_link *prev, *next;
+};
+
+struct conn {
+    uint8_t kind; /* enum source_kind, first in everything epoll points to */
+    uint8_t list;
+    bool expired;              /* its time is over; its socket was shut down for reading */
+    bool unix_socket, loopback;
+    bool reset;                /* close with RST */
+    int fd;
+    uid_t uid;
+    struct head_scan scan;
+    uint32_t partial_len;
+    char *partial;             /* first bytes of a head that is not whole */
+    struct ssl_st *tls;
+    uint64_t deadline_ms;
+    struct conn_link link;
+};
+
+/* Takes the descriptor and parks it. False: closed at once (stopping). */
+bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls);
+void conn_event(struct worker *worker, struct conn *conn);
+void conn_expire(struct http_server *server, uint64_t now_ms);       /* from the ticker */
+void conn_shutdown_all(struct http_server *server, bool active_too); /* at stop */
+ssize_t conn_recv(struct conn *conn, void *data, size_t len, short *ret_events); /* never blocks; as tls_recv */
+/* Sends everything, waiting within the write limit. 0, -ERR_GONE or -ERR_TIMEOUT. */
+int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int count, int flags);
+/* Waits for events on the socket; relieves first. 1, 0 at time-out, -1 broken. */
+int conn_wait(struct worker *worker, struct conn *conn, short events, unsigned timeout_ms);
+int conn_arm(struct http_server *server, void *source, int fd, int operation);
+
+/* ---- the request ---- */
+
+struct header {
+    const char *name, *value; /* name in lower case */
+};
+struct query {
+    const char *name, *value;
+    size_t len;
+};
+
+struct http_request {
+    struct worker *worker;
+    struct conn *conn;
+    struct http_server *server;
+    struct arena arena;
+    const struct route *route;
+    const char *params[HTTP_PARAMS];
+    const char *method, *path, *host;
+    char *target;
+    void *user_data;
+    bool is_head, keep_alive, http10, upgrade;
+
+    enum body_kind body_kind;
+    bool expect;      /* wants 100-continue, has not got it */
+    bool body_failed;
+    uint64_t body_left;
+    int64_t body_length;
+    struct chunk chunk;
+    size_t in_at, in_end; /* bytes behind the head in the worker's scratch: [in_at, in_end) */
+    size_t head_end;
+
+    int status; /* 0: not answered yet */
+    bool ended, aborted, chunked, close, no_body;
+    int64_t reply_left; /* -1: chunked or until close */
+    uint64_t bytes_in, bytes_out, start_us;
+
+    size_t header_count, query_count;
+    char id[HTTP_ID_BYTES + 1];
+    struct header headers[LIMIT_HEADERS]; /* not cleared between requests: the counts above say what is valid */
+    struct query queries[HTTP_QUERIES];
+};
+
+/* Runs the request whose whole head lies in the worker's scratch. Afterwards request->close says what to do. */
+void request_serve(struct worker *worker, struct conn *conn, size_t head_start, size_t head_len);
+/* Answers one that could not even be parsed (status from head_scan, or 408). The connection closes. */
+void request_refuse(struct worker *worker, struct conn *conn, int status);
+const char *request_sentence(int status);
+bool request_host_ok(const struct http_server *server, const char *host, size_t len);
+/* True when a comma-separated list holds the token, whatever its case. */
+bool request_has_token(const char *list, const char *token);
+
+/* ---- reply.c ---- */
+
+int reply_fail(struct http_request *request, int status, const char *code, const char *text);
+void reply_reset(struct worker *worker);
+void reply_upgraded(struct http_request *request); /* ws took the connection over: nothing more is sent */
+
+/* ---- worker.c ---- */
+
+struct worker {
+    struct http_server *server;
+    bool relieved;
+    int event_at, event_count;
+    struct epoll_event events[HTTP_EVENTS];
+    struct buf out, extra; /* the answer's head; headers the handler added */
+    time_t date_s;
+    char date[40];
+    struct http_request request;
+    size_t have; /* bytes in scratch */
+    char scratch[HTTP_SCRATCH_BYTES];
+};
+
+/* Makes sure somebody else waits in epoll. False when all threads are taken. */
+bool worker_relieve(struct worker *worker);
+/* The same before a handler that may block: waits a while for a thread. False: answer 503. */
+bool worker_relieve_wait(struct worker *worker);
+int worker_start_locked(struct http_server *server); /* one more thread; 0 or -errno */
+
+/* ---- server.c ---- */
+
+struct listener {
+    uint8_t kind;
+    bool unix_socket;
+    int fd;
+    char *host, *path; /* host without port; path of a unix socket */
+    dev_t device;
+    ino_t inode;
+};
+
+struct http_server {
+    struct http_config config;
+    struct route_node *tree;
+    struct ssl_ctx_st *tls;
+    struct listener listeners[HTTP_LISTENERS];
+    int listener_count;
+    int epoll, stop_event, quit_event, reserve;
+    uint8_t quit_kind; /* SOURCE_STOP: what epoll points to for quit_event */
+    char *address;
+    char id_prefix[17];
+    atomic_uint_fast64_t requests;
+    atomic_uint drain_ms;
+    atomic_bool stopping, quit;
+    atomic_uint_fast64_t starved_since_ms; /* all threads are taken since; 0: not so */
+    atomic_int waiting; /* threads in epoll_wait or on their way there */
+
+    pthread_mutex_t lock; /* everything below */
+    pthread_cond_t changed; /* a thread came back, a connection or thread is gone */
+    struct conn_link lists[LIST_COUNT];
+    unsigned list_counts[LIST_COUNT];
+    unsigned connections, threads;
+};
+
+#endif

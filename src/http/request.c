@@ -1,0 +1,309 @@
+/* One request from its head to its answer: parse, host check, route, admit, handler, what is left over.
+ *
+ * Called by conn.c. Not to break: every path through request_serve ends with an answer or an aborted connection, and
+ * with `finished` called once. */
+#include <stdio.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "http/internal.h"
+
+static void request_reset(struct worker *worker, struct conn *conn);
+static void request_run(struct http_request *request, char *head, size_t len);
+static void request_finish(struct http_request *request);
+static void request_route(struct http_request *request);
+
+void request_serve(struct worker *worker, struct conn *conn, size_t head_start, size_t head_len) {
+    struct http_request *request = &worker->request;
+    request_reset(worker, conn);
+    request->head_end = request->in_at = head_start + head_len;
+    request->in_end = worker->have;
+    request->bytes_in = worker->have - head_start;
+    request_run(request, worker->scratch + head_start, head_len);
+    request_finish(request);
+}
+
+void request_refuse(struct worker *worker, struct conn *conn, int status) {
+    struct http_request *request = &worker->request;
+    request_reset(worker, conn);
+    request->bytes_in = worker->have;
+    request->close = true;
+    struct err err;
+    err_set(&err, status == 501 || status == 505 ? ERR_UNSUPPORTED : ERR_INVALID, "%s", request_sentence(status));
+    const char *code = status == 408 ? "TIMEOUT" : status == 414 || status == 431 ? "TOO_LARGE" : err_name(err.code);
+    reply_fail(request, status, code, err.text);
+    request_finish(request);
+}
+
+const char *request_sentence(int status) {
+    static const struct {
+        int status;
+        const char *text;
+    } table[] = {
+        {400, "malformed request head: a byte is where HTTP/1.1 does not allow it"},
+        {408, "the request head did not come to an end in time"},
+        {414, "the request target is longer than 16384 bytes"},
+        {431, "the request head has more than 32768 bytes or 100 headers"},
+        {501, "this server does not know the request's method"},
+        {505, "this server speaks HTTP/1.1 and HTTP/1.0"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].status == status)
+            return table[i].text;
+    return "refused";
+}
+
+static void request_reset(struct worker *worker, struct conn *conn) {
+    struct http_request *request = &worker->request;
+    memset(request, 0, offsetof(struct http_request, headers));
+    request->worker = worker;
+    request->conn = conn;
+    request->server = worker->server;
+    request->method = request->path = "-";
+    request->start_us = clock_us();
+    arena_init(&request->arena);
+    reply_reset(worker);
+    uint64_t number = atomic_fetch_add(&worker->server->requests, 1);
+    static const char digits[] = "0123456789abcdef";
+    memcpy(request->id, worker->server->id_prefix, 16);
+    request->id[16] = '-';
+    for (int i = 0; i < 10; i++)
+        request->id[17 + i] = digits[number >> (36 - 4 * i) & 15];
+}
+
+/* A caller's own id is kept when it is harmless in logs and headers. */
+static void request_adopt_id(struct http_request *request) {
+    const char *id = http_header(request, "x-request-id");
+    size_t len = id ? strlen(id) : 0;
+    if (!len || len > HTTP_ID_BYTES)
+        return;
+    for (size_t i = 0; i < len; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", id[i]))
+            return;
+    memcpy(request->id, id, len + 1);
+}
+
+static bool origin_ok(const struct http_request *request, const char *origin) {
+    const char *host = strstr(origin, "://");
+    return host && request_host_ok(request->server, host + 3, strlen(host + 3));
+}
+
+/* Browsers are led to a local server by foreign pages and by names that suddenly resolve to 127.0.0.1: both show here. */
+static int request_check_host(struct http_request *request, struct err *err) {
+    if (!request->server->config.check_host || request->conn->unix_socket)
+        return 0;
+    if (request->host && !request_host_ok(request->server, request->host, strlen(request->host)))
+        return err_set(err, ERR_DENIED, "host '%.200s' is not served here; add it to the allowed hosts", request->host);
+    const char *origin = http_header(request, "origin");
+    if (origin && !origin_ok(request, origin))
+        return err_set(err, ERR_DENIED, "origin '%.200s' is not allowed here; add its host to the allowed hosts", origin);
+    return 0;
+}
+
+static void request_run(struct http_request *request, char *head, size_t len) {
+    struct err err = {0};
+    int status = head_parse(request, head, len, &err);
+    request_adopt_id(request);
+    if (status) {
+        request->close = true; /* who framed this wrongly may mean anything by the next byte */
+        reply_fail(request, status, err_name(err.code), err.text);
+        return;
+    }
+    if (request_check_host(request, &err) < 0) {
+        http_reply_error(request, &err);
+        return;
+    }
+    request_route(request);
+    if (request->status)
+        return;
+    if (request->server->config.admit && request->server->config.admit(request, &err) < 0) {
+        http_reply_error(request, &err);
+        return;
+    }
+    if (!(request->route->flags & ROUTE_QUICK) && !worker_relieve_wait(request->worker)) {
+        err_set(&err, ERR_BUSY, "all %u threads are busy; try again later", request->server->config.max_threads);
+        http_reply_error(request, &err);
+        return;
+    }
+    request->route->handle(request);
+}
+
+static void request_route(struct http_request *request) {
+    struct route_found found;
+    if (strcmp(request->path, "*") == 0) { /* OPTIONS *: a ping of the server as a whole */
+        http_reply(request, 204, NULL, NULL, 0);
+        return;
+    }
+    route_find(request->server->tree, request->method, request->path, &found);
+    request->route = found.route;
+    if (found.route) {
+        for (size_t i = 0; i < found.count; i++)
+            request->params[i] = arena_copy(&request->arena, found.params[i].at, found.params[i].len);
+        return;
+    }
+    char text[400];
+    if (!found.node) {
+        snprintf(text, sizeof text, "no such path: '%.300s'", request->path);
+        reply_fail(request, 404, "NOT_FOUND", text);
+        return;
+    }
+    autobuf allow = {0};
+    buf_init(&allow, 1024);
+    route_allow(found.node, &allow);
+    http_reply_header(request, "Allow", buf_cstr(&allow));
+    snprintf(text, sizeof text, "%s is not served at this path; allowed: %s", request->method, buf_cstr(&allow));
+    reply_fail(request, 405, "INVALID", text);
+}
+
+static void request_finish(struct http_request *request) {
+    if (!request->status)
+        reply_fail(request, 500, "INTERNAL", "the request was not answered");
+    if (!request->ended && !request->aborted) {
+        if (request->chunked && !request->no_body)
+            http_reply_abort(request); /* nobody said that the stream is whole */
+        else
+            http_reply_end(request);
+    }
+    if (!request->close && !request->aborted && !body_drain(request))
+        request->close = true;
+    if (request->server->config.finished)
+        request->server->config.finished(request, request->status, request->bytes_in, request->bytes_out,
+                                         clock_us() - request->start_us);
+    arena_done(&request->arena);
+}
+
+/* ---- hosts ---- */
+
+static bool host_is(const char *host, size_t len, const char *name) {
+    return strlen(name) == len && strncasecmp(host, name, len) == 0;
+}
+
+static bool host_loopback(const char *host, size_t len) {
+    if (host_is(host, len, "localhost") || host_is(host, len, "::1"))
+        return true;
+    if (len < 7 || strncmp(host, "127.", 4) != 0)
+        return false;
+    for (size_t i = 0; i < len; i++) /* 127.evil.example is a name, not an address */
+        if (host[i] != '.' && (host[i] < '0' || host[i] > '9'))
+            return false;
+    return true;
+}
+
+bool request_host_ok(const struct http_server *server, const char *host, size_t len) {
+    const char *end = memchr(host, '/', len);
+    if (end)
+        len = (size_t)(end - host);
+    if (len && host[0] == '[') {
+        const char *bracket = memchr(host, ']', len);
+        if (!bracket)
+            return false;
+        host++;
+        len = (size_t)(bracket - host);
+    } else {
+        const char *colon = memchr(host, ':', len);
+        len = colon ? (size_t)(colon - host) : len;
+    }
+    if (!len)
+        return false;
+    if (host_loopback(host, len))
+        return true;
+    for (int i = 0; i < server->listener_count; i++)
+        if (server->listeners[i].host && host_is(host, len, server->listeners[i].host))
+            return true;
+    for (const char *const *name = server->config.allowed_hosts; name && *name; name++)
+        if (host_is(host, len, *name))
+            return true;
+    return false;
+}
+
+bool request_has_token(const char *list, const char *token) {
+    size_t want = strlen(token);
+    while (*list) {
+        list += strspn(list, " \t,");
+        size_t len = strcspn(list, ",");
+        size_t word = len;
+        while (word && (list[word - 1] == ' ' || list[word - 1] == '\t'))
+            word--;
+        if (word == want && strncasecmp(list, token, want) == 0)
+            return true;
+        list += len;
+    }
+    return false;
+}
+
+/* ---- what a handler may ask ---- */
+
+void *http_context(const struct http_request *request) {
+    return request->server->config.context;
+}
+
+const struct route *http_route(const struct http_request *request) {
+    return request->route;
+}
+
+struct arena *http_arena(struct http_request *request) {
+    return &request->arena;
+}
+
+const char *http_method(const struct http_request *request) {
+    return request->method;
+}
+
+const char *http_path(const struct http_request *request) {
+    return request->path;
+}
+
+/* The pattern's names in order are the captured segments in order. */
+const char *http_param(const struct http_request *request, const char *name) {
+    if (!request->route)
+        return NULL;
+    size_t i = 0, len = strlen(name);
+    for (const char *at = strchr(request->route->pattern, '{'); at && i < HTTP_PARAMS; at = strchr(at + 1, '{'), i++)
+        if (strncmp(at + 1, name, len) == 0 && at[1 + len] == '}')
+            return request->params[i];
+    return NULL;
+}
+
+const char *http_query(const struct http_request *request, const char *name, size_t *ret_len) {
+    for (size_t i = 0; i < request->query_count; i++) {
+        if (strcmp(request->queries[i].name, name) != 0)
+            continue;
+        if (ret_len)
+            *ret_len = request->queries[i].len;
+        return request->queries[i].value;
+    }
+    return NULL;
+}
+
+const char *http_query_name(const struct http_request *request, size_t i) {
+    return i < request->query_count ? request->queries[i].name : NULL;
+}
+
+const char *http_header(const struct http_request *request, const char *lower_case_name) {
+    for (size_t i = 0; i < request->header_count; i++)
+        if (strcmp(request->headers[i].name, lower_case_name) == 0)
+            return request->headers[i].value;
+    return NULL;
+}
+
+const char *http_request_id(const struct http_request *request) {
+    return request->id;
+}
+
+int http_fd(const struct http_request *request) {
+    return request->conn->fd;
+}
+
+void http_peer(const struct http_request *request, struct http_peer *ret_peer) {
+    *ret_peer = (struct http_peer){request->conn->unix_socket, request->conn->loopback, request->conn->uid};
+}
+
+void *http_user_data(const struct http_request *request) {
+    return request->user_data;
+}
+
+void http_set_user_data(struct http_request *request, void *data) {
+    request->user_data = data;
+}

@@ -1,0 +1,149 @@
+/* The router: a tree of path segments, literal ones before {x}. Built once at start, read by every worker.
+ *
+ * A path is matched first, then the method: a known path with another method is 405, not 404. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/internal.h"
+
+struct route_entry {
+    const struct route *route;
+    struct route_entry *next;
+};
+
+struct route_node {
+    char *literal; /* NULL: root or {x} */
+    size_t len;
+    struct route_node *children, *sibling, *any;
+    struct route_entry *entries;
+};
+
+static struct route_node *node_child(struct route_node *node, const char *segment, size_t len);
+static int node_add(struct route_node *node, const struct route *route, struct err *err);
+static bool node_match(const struct route_node *node, const char *at, struct route_found *found);
+static const struct route *node_method(const struct route_node *node, const char *method);
+
+int route_tree_new(const struct route *routes, struct route_node **ret_tree, struct err *err) {
+    struct route_node *tree = calloc(1, sizeof *tree);
+    if (!tree)
+        abort();
+    for (const struct route *route = routes; route && route->method; route++) {
+        struct route_node *node = tree;
+        int params = 0;
+        const char *at = route->pattern;
+        while (at[0] == '/' && at[1]) {
+            size_t len = strcspn(++at, "/");
+            params += at[0] == '{';
+            node = node_child(node, at, len);
+            at += len;
+        }
+        int result = params > HTTP_PARAMS ? err_set(err, ERR_INVALID, "route %s has too many parameters", route->pattern)
+                                          : node_add(node, route, err);
+        if (result < 0) {
+            route_tree_free(tree);
+            return result;
+        }
+    }
+    *ret_tree = tree;
+    return 0;
+}
+
+void route_tree_free(struct route_node *tree) {
+    if (!tree)
+        return;
+    route_tree_free(tree->children);
+    route_tree_free(tree->sibling);
+    route_tree_free(tree->any);
+    while (tree->entries) {
+        struct route_entry *next = tree->entries->next;
+        free(tree->entries);
+        tree->entries = next;
+    }
+    free(tree->literal);
+    free(tree);
+}
+
+void route_find(const struct route_node *tree, const char *method, const char *path, struct route_found *found) {
+    *found = (struct route_found){.count = 0};
+    if (!node_match(tree, path, found))
+        return;
+    found->route = node_method(found->node, method);
+    if (!found->route && strcmp(method, "HEAD") == 0)
+        found->route = node_method(found->node, "GET");
+}
+
+void route_allow(const struct route_node *node, struct buf *out) {
+    for (const struct route_entry *entry = node->entries; entry; entry = entry->next) {
+        buf_puts(out, out->len ? ", " : "");
+        buf_puts(out, entry->route->method);
+        if (strcmp(entry->route->method, "GET") == 0 && !node_method(node, "HEAD"))
+            buf_puts(out, ", HEAD");
+    }
+}
+
+static struct route_node *node_child(struct route_node *node, const char *segment, size_t len) {
+    struct route_node **at = &node->children;
+    if (segment[0] == '{') {
+        at = &node->any;
+    } else {
+        while (*at && ((*at)->len != len || memcmp((*at)->literal, segment, len) != 0))
+            at = &(*at)->sibling;
+    }
+    if (*at)
+        return *at;
+    *at = calloc(1, sizeof **at);
+    char *literal = segment[0] == '{' ? NULL : strndup(segment, len);
+    if (!*at || (segment[0] != '{' && !literal))
+        abort();
+    (*at)->literal = literal;
+    (*at)->len = len;
+    return *at;
+}
+
+static int node_add(struct route_node *node, const struct route *route, struct err *err) {
+    if (route->pattern[0] != '/' || !route->handle)
+        return err_set(err, ERR_INVALID, "route '%s' needs a handler and a pattern that begins with '/'", route->pattern);
+    const struct route *other = node_method(node, route->method);
+    if (other)
+        return err_set(err, ERR_EXISTS, "routes %s and %s of %s are the same path", other->pattern, route->pattern,
+                       route->method);
+    struct route_entry *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        abort();
+    *entry = (struct route_entry){route, node->entries};
+    node->entries = entry;
+    return 0;
+}
+
+/* at stands on the slash before the next segment, or at the end. Goes back to {x} where the literal leads nowhere;
+ * the depth is that of the tree, not of the path. */
+static bool node_match(const struct route_node *node, const char *at, struct route_found *found) {
+    if (!at[0] || (at[0] == '/' && !at[1] && !node->literal && !node->len)) {
+        found->node = node->entries ? node : NULL;
+        return found->node;
+    }
+    const char *segment = at + 1;
+    size_t len = strcspn(segment, "/");
+    for (const struct route_node *child = node->children; child; child = child->sibling)
+        if (child->len == len && memcmp(child->literal, segment, len) == 0) {
+            if (node_match(child, segment + len, found))
+                return true;
+            break;
+        }
+    if (!node->any || !len || found->count == HTTP_PARAMS)
+        return false;
+    size_t mine = found->count++;
+    found->params[mine].at = segment;
+    found->params[mine].len = len;
+    if (node_match(node->any, segment + len, found))
+        return true;
+    found->count = mine;
+    return false;
+}
+
+static const struct route *node_method(const struct route_node *node, const char *method) {
+    for (const struct route_entry *entry = node->entries; entry; entry = entry->next)
+        if (strcmp(entry->route->method, method) == 0)
+            return entry->route;
+    return NULL;
+}

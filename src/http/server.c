@@ -1,0 +1,310 @@
+/* The server: listeners, start, ticking, stop and drain. Called by daemon/main.
+ *
+ * The thread in http_server_run serves nothing: it ticks (time limits of parked connections) and, at stop, drains.
+ * Not to break: http_server_run returns only when no worker thread touches the server any more (or says so). */
+#include "http/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "http/internal.h"
+
+enum { BACKLOG = 4096, STUCK_MS = 5000 };
+
+static int server_listen(struct http_server *server, const char *listen_text, struct err *err);
+static int server_prepare(struct http_server *server, struct err *err);
+
+static void config_defaults(struct http_config *config) {
+    const struct {
+        unsigned *value, otherwise;
+    } defaults[] = {
+        {&config->head_timeout_ms, 10000}, {&config->body_timeout_ms, 30000},  {&config->write_timeout_ms, 60000},
+        {&config->idle_timeout_ms, 75000}, {&config->max_connections, 12000}, {&config->max_threads, 4096},
+    };
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
+        if (!*defaults[i].value)
+            *defaults[i].value = defaults[i].otherwise;
+    if (config->max_threads < 2)
+        config->max_threads = 2; /* one to wait, one to work */
+}
+
+int http_server_new(const char *listen_text, const struct http_config *config, struct http_server **ret_server,
+                    struct err *err) {
+    struct http_server *server = calloc(1, sizeof *server);
+    if (!server)
+        abort();
+    server->config = *config;
+    config_defaults(&server->config);
+    server->epoll = server->stop_event = server->quit_event = server->reserve = -1;
+    server->quit_kind = SOURCE_STOP;
+    for (int i = 0; i < LIST_COUNT; i++)
+        server->lists[i].prev = server->lists[i].next = &server->lists[i];
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int result = route_tree_new(config->routes, &server->tree, err);
+    if (result == 0 && config->tls_cert)
+        result = tls_context_new(config->tls_cert, config->tls_key ? config->tls_key : config->tls_cert, &server->tls, err);
+    if (result == 0)
+        result = server_prepare(server, err);
+    if (result == 0)
+        result = server_listen(server, listen_text, err);
+    if (result < 0) {
+        http_server_free(server);
+        return result;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+static int server_prepare(struct http_server *server, struct err *err) {
+    uint8_t random[8];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return err_errno(err, errno, "random bytes");
+    text_hex(server->id_prefix, random, sizeof random);
+    server->epoll = epoll_create1(EPOLL_CLOEXEC);
+    server->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->quit_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (server->epoll < 0 || server->stop_event < 0 || server->quit_event < 0 || server->reserve < 0)
+        return err_errno(err, errno, "descriptors for the server");
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &server->quit_kind}; /* wakes all: not one-shot */
+    if (epoll_ctl(server->epoll, EPOLL_CTL_ADD, server->quit_event, &event) < 0)
+        return err_errno(err, errno, "epoll");
+    return 0;
+}
+
+/* ---- listening ---- */
+
+static int listen_unix(struct listener *listener, const char *path, struct err *err) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!*path || strlen(path) >= sizeof address.sun_path)
+        return err_set(err, ERR_INVALID, "a socket path has 1 to %zu bytes", sizeof address.sun_path - 1);
+    memcpy(address.sun_path, path, strlen(path));
+    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return err_errno(err, errno, "socket");
+    struct stat status;
+    if (lstat(path, &status) == 0) {
+        if (!S_ISSOCK(status.st_mode))
+            return err_set(err, ERR_EXISTS, "'%s' exists and is no socket", path);
+        autofd probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(probe, (struct sockaddr *)&address, sizeof address) == 0 || errno != ECONNREFUSED)
+            return err_set(err, ERR_BUSY, "another server listens on '%s'", path);
+        unlink(path);
+    }
+    fchmod(fd, 0600); /* before bind: the file never exists with other rights */
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, BACKLOG) < 0)
+        return err_errno(err, errno, "listen on '%s'", path);
+    if (lstat(path, &status) == 0) {
+        listener->device = status.st_dev;
+        listener->inode = status.st_ino;
+    }
+    listener->unix_socket = true;
+    listener->path = strdup(path);
+    listener->fd = fd_take(&fd);
+    return 0;
+}
+
+/* "HOST:PORT" or "[HOST]:PORT" into its parts. */
+static int split_address(char *text, char **ret_host, char **ret_port, struct err *err) {
+    char *colon = strrchr(text, ':');
+    if (!colon || !colon[1])
+        return err_set(err, ERR_INVALID, "'%s' is not HOST:PORT or unix:PATH", text);
+    *colon = 0;
+    *ret_port = colon + 1;
+    *ret_host = text;
+    size_t len = strlen(text);
+    if (text[0] == '[' && len > 2 && text[len - 1] == ']') {
+        text[len - 1] = 0;
+        *ret_host = text + 1;
+    }
+    return 0;
+}
+
+static int listen_tcp(struct listener *listener, const char *text, struct err *err) {
+    char copy[300], *host = NULL, *port = NULL;
+    snprintf(copy, sizeof copy, "%s", text);
+    int result = split_address(copy, &host, &port, err);
+    if (result < 0)
+        return result;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
+    int code = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+    if (code)
+        return err_set(err, ERR_INVALID, "listen address '%s': %s", text, gai_strerror(code));
+    autofd fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* accepted sockets inherit it */
+    int failed = fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0 ? errno : 0;
+    freeaddrinfo(found);
+    if (failed)
+        return err_errno(err, failed, "listen on '%s'", text);
+    listener->host = strdup(host);
+    listener->fd = fd_take(&fd);
+    return 0;
+}
+
+static char *listener_address(const struct listener *listener) {
+    char *text = NULL;
+    if (listener->unix_socket)
+        return asprintf(&text, "unix:%s", listener->path) < 0 ? NULL : text;
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    if (getsockname(listener->fd, (struct sockaddr *)&address, &size) < 0 ||
+        getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return NULL;
+    return asprintf(&text, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port) < 0 ? NULL : text;
+}
+
+static int server_listen(struct http_server *server, const char *listen_text, struct err *err) {
+    char *copy = strdup(listen_text), *rest = copy;
+    int result = 0;
+    for (char *piece; result == 0 && (piece = strsep(&rest, ","));) {
+        if (server->listener_count == HTTP_LISTENERS) {
+            result = err_set(err, ERR_LIMIT, "at most %d listen addresses", HTTP_LISTENERS);
+            break;
+        }
+        struct listener *listener = &server->listeners[server->listener_count];
+        *listener = (struct listener){.kind = SOURCE_LISTENER, .fd = -1};
+        result = strncmp(piece, "unix:", 5) == 0 ? listen_unix(listener, piece + 5, err)
+                                                 : listen_tcp(listener, piece, err);
+        server->listener_count += result == 0;
+    }
+    free(copy);
+    if (result < 0)
+        return result;
+    server->address = listener_address(&server->listeners[0]);
+    return server->address ? 0 : err_set(err, ERR_INTERNAL, "the listen address cannot be read back");
+}
+
+const char *http_server_address(const struct http_server *server) {
+    return server->address;
+}
+
+/* ---- running ---- */
+
+/* Fine enough for the shortest limit, coarse enough to cost nothing. */
+static int tick_ms(const struct http_config *config) {
+    unsigned shortest = config->head_timeout_ms < config->idle_timeout_ms ? config->head_timeout_ms : config->idle_timeout_ms;
+    unsigned tick = shortest / 4;
+    return tick > 1000 ? 1000 : tick < 10 ? 10 : (int)tick;
+}
+
+/* Waits until `what` is 0, at most timeout_ms. */
+static bool wait_gone(struct http_server *server, const unsigned *what, uint64_t timeout_ms) {
+    uint64_t end_ms = clock_ms() + timeout_ms;
+    struct timespec until = {.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
+    pthread_mutex_lock(&server->lock);
+    while (*what && clock_ms() < end_ms)
+        pthread_cond_timedwait(&server->changed, &server->lock, &until);
+    bool gone = *what == 0;
+    pthread_mutex_unlock(&server->lock);
+    return gone;
+}
+
+static void close_listeners(struct http_server *server) {
+    for (int i = 0; i < server->listener_count; i++) {
+        struct listener *listener = &server->listeners[i];
+        struct stat status;
+        if (listener->path && lstat(listener->path, &status) == 0 && status.st_ino == listener->inode &&
+            status.st_dev == listener->device)
+            unlink(listener->path);
+        if (listener->fd >= 0)
+            epoll_ctl(server->epoll, EPOLL_CTL_DEL, listener->fd, NULL);
+        shutdown(listener->fd, SHUT_RDWR); /* refuse newcomers now; a worker may still hold the number: closed at free */
+    }
+}
+
+static int server_drain(struct http_server *server) {
+    close_listeners(server);
+    conn_shutdown_all(server, false);
+    if (!wait_gone(server, &server->connections, atomic_load(&server->drain_ms))) {
+        conn_shutdown_all(server, true);
+        wait_gone(server, &server->connections, STUCK_MS);
+    }
+    atomic_store(&server->quit, true);
+    (void)!write(server->quit_event, &(uint64_t){1}, sizeof(uint64_t));
+    return wait_gone(server, &server->threads, STUCK_MS) ? 0 : -ERR_TIMEOUT;
+}
+
+int http_server_run(struct http_server *server) {
+    pthread_mutex_lock(&server->lock);
+    int error = worker_start_locked(server);
+    pthread_mutex_unlock(&server->lock);
+    if (error < 0)
+        return -(int)err_from_errno(-error);
+    for (int i = 0; i < server->listener_count; i++)
+        if (conn_arm(server, &server->listeners[i], server->listeners[i].fd, EPOLL_CTL_ADD) < 0)
+            http_server_stop(server, 0);
+    struct pollfd stop = {.fd = server->stop_event, .events = POLLIN};
+    while (!atomic_load(&server->stopping)) {
+        poll(&stop, 1, tick_ms(&server->config));
+        conn_expire(server, clock_ms());
+    }
+    return server_drain(server);
+}
+
+void http_server_stop(struct http_server *server, unsigned drain_ms) {
+    atomic_store(&server->drain_ms, drain_ms);
+    atomic_store(&server->stopping, true);
+    (void)!write(server->stop_event, &(uint64_t){1}, sizeof(uint64_t));
+}
+
+bool http_server_stopping(const struct http_server *server) {
+    return atomic_load(&server->stopping);
+}
+
+void http_server_free(struct http_server *server) {
+    if (!server)
+        return;
+    if (server->threads) /* a handler that never came back still uses it: leaking is all that is left */
+        return;
+    for (int i = 0; i < server->listener_count; i++) {
+        fd_close(&server->listeners[i].fd);
+        free(server->listeners[i].host);
+        free(server->listeners[i].path);
+    }
+    fd_close(&server->epoll);
+    fd_close(&server->stop_event);
+    fd_close(&server->quit_event);
+    fd_close(&server->reserve);
+    route_tree_free(server->tree);
+    tls_context_free(server->tls);
+    pthread_mutex_destroy(&server->lock);
+    pthread_cond_destroy(&server->changed);
+    free(server->address);
+    free(server);
+}
+
+void http_server_count(struct http_server *server, struct http_counts *ret_counts) {
+    pthread_mutex_lock(&server->lock);
+    *ret_counts = (struct http_counts){
+        .connections = server->connections,
+        .parked = server->list_counts[LIST_IDLE] + server->list_counts[LIST_HEAD],
+        .threads = server->threads,
+    };
+    pthread_mutex_unlock(&server->lock);
+    ret_counts->requests = atomic_load(&server->requests);
+}

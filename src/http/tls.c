@@ -1,0 +1,105 @@
+/* TLS by OpenSSL 3, over non-blocking sockets. Called by conn.c and server.c; nobody else knows that there is TLS.
+ *
+ * The handshake happens inside the first reads. Not to break: buffers are released between records
+ * (SSL_MODE_RELEASE_BUFFERS), or idle connections would cost 34 KB more each. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <string.h>
+
+#include "http/internal.h"
+
+static int tls_fail(SSL_CTX *context, const char *what, const char *path, struct err *err) {
+    char text[200];
+    ERR_error_string_n(ERR_peek_last_error(), text, sizeof text);
+    ERR_clear_error();
+    SSL_CTX_free(context);
+    return err_set(err, ERR_INVALID, "%s '%s': %s", what, path, text);
+}
+
+/* Browsers offer h2 first; without an answer some would guess. */
+static int tls_choose(SSL *tls, const unsigned char **out, unsigned char *out_len, const unsigned char *in, unsigned in_len,
+                      void *unused) {
+    (void)tls;
+    (void)unused;
+    static const unsigned char ours[] = "\x08http/1.1";
+    int result = SSL_select_next_proto((unsigned char **)out, out_len, ours, sizeof ours - 1, in, in_len);
+    return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+int tls_context_new(const char *cert, const char *key, struct ssl_ctx_st **ret_context, struct err *err) {
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    if (!context)
+        return tls_fail(context, "TLS context for", cert, err);
+    SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_alpn_select_cb(context, tls_choose, NULL);
+    if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
+        return tls_fail(context, "TLS certificate", cert, err);
+    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
+        return tls_fail(context, "TLS key", key, err);
+    if (SSL_CTX_check_private_key(context) != 1)
+        return tls_fail(context, "TLS key does not fit the certificate:", key, err);
+    *ret_context = context;
+    return 0;
+}
+
+void tls_context_free(struct ssl_ctx_st *context) {
+    SSL_CTX_free(context);
+}
+
+struct ssl_st *tls_new(struct ssl_ctx_st *context, int fd) {
+    SSL *tls = SSL_new(context);
+    if (tls && SSL_set_fd(tls, fd) != 1) {
+        SSL_free(tls);
+        return NULL;
+    }
+    if (tls)
+        SSL_set_accept_state(tls);
+    return tls;
+}
+
+void tls_free(struct ssl_st *tls, bool say_goodbye) {
+    if (tls && say_goodbye && SSL_is_init_finished(tls))
+        SSL_shutdown(tls);
+    ERR_clear_error();
+    SSL_free(tls);
+}
+
+static ssize_t tls_result(SSL *tls, int result, short *ret_events) {
+    int reason = SSL_get_error(tls, result);
+    ERR_clear_error();
+    if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) {
+        *ret_events = reason == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+        return -EAGAIN;
+    }
+    return reason == SSL_ERROR_ZERO_RETURN ? 0 : -EIO;
+}
+
+ssize_t tls_recv(struct ssl_st *tls, void *data, size_t len, short *ret_events) {
+    size_t got = 0;
+    ERR_clear_error();
+    int result = SSL_read_ex(tls, data, len, &got);
+    return result > 0 ? (ssize_t)got : tls_result(tls, result, ret_events);
+}
+
+ssize_t tls_send(struct ssl_st *tls, const void *data, size_t len, short *ret_events) {
+    size_t sent = 0;
+    ERR_clear_error();
+    int result = SSL_write_ex(tls, data, len, &sent);
+    if (result > 0)
+        return (ssize_t)sent;
+    ssize_t error = tls_result(tls, result, ret_events);
+    return error == 0 ? -EIO : error;
+}
+
+bool tls_pending(const struct ssl_st *tls) {
+    return SSL_has_pending(tls) == 1;
+}
+
+bool tls_ready(const struct ssl_st *tls) {
+    return SSL_is_init_finished(tls);
+}

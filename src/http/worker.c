@@ -1,0 +1,224 @@
+/* The threads: all wait in one epoll; the one that gets an event serves it to its end and comes back. No hand-over.
+ *
+ * Rules
+ * 1. server->waiting counts threads in epoll_wait or on their way. Whoever leaves it and may block first calls
+ *    worker_relieve, which starts a thread when nobody is left. So somebody waits always, except when max_threads are
+ *    all blocked: then requests queue in the kernel, and after HTTP_STARVED_MS the last thread answers 503.
+ * 2. A thread takes a few events at once and serves them in turn. worker_relieve gives the unserved ones back by arming
+ *    them again: nobody waits behind a blocked thread.
+ * 3. Waiting threads beyond HTTP_KEEP_THREADS end when idle. The kernel wakes the last to wait first, so they do idle. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "http/internal.h"
+
+static void worker_accept(struct worker *worker, struct listener *listener);
+
+static void worker_serve(struct worker *worker) {
+    while (worker->event_at < worker->event_count) {
+        void *source = worker->events[worker->event_at++].data.ptr;
+        switch (*(uint8_t *)source) {
+        case SOURCE_CONN:
+            conn_event(worker, source);
+            break;
+        case SOURCE_LISTENER:
+            worker_accept(worker, source);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+/* True when this thread, idle for a while, is one too many; it is then no longer counted as waiting. */
+static bool worker_surplus(struct http_server *server) {
+    int waiting = atomic_load(&server->waiting);
+    while (waiting > HTTP_KEEP_THREADS)
+        if (atomic_compare_exchange_weak(&server->waiting, &waiting, waiting - 1))
+            return true;
+    return false;
+}
+
+static void worker_wait_again(struct http_server *server) {
+    atomic_fetch_add(&server->waiting, 1);
+    if (!atomic_load(&server->starved_since_ms))
+        return;
+    pthread_mutex_lock(&server->lock);
+    atomic_store(&server->starved_since_ms, 0);
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void worker_loop(struct worker *worker) {
+    struct http_server *server = worker->server;
+    for (;;) {
+        int n = epoll_wait(server->epoll, worker->events, HTTP_EVENTS, HTTP_THREAD_IDLE_MS);
+        if (n == 0 && !atomic_load(&server->quit)) {
+            if (worker_surplus(server))
+                return;
+            continue;
+        }
+        atomic_fetch_sub(&server->waiting, 1);
+        if (atomic_load(&server->quit))
+            return;
+        worker->relieved = false;
+        worker->event_at = 0;
+        worker->event_count = n < 0 ? 0 : n;
+        worker_serve(worker);
+        worker_wait_again(server);
+    }
+}
+
+static void *worker_main(void *argument) {
+    struct http_server *server = argument;
+    sigset_t pipe_signal; /* sendfile and OpenSSL have no MSG_NOSIGNAL */
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, NULL);
+    struct worker *worker = malloc(sizeof *worker); /* not cleared: most of the scratch is never touched */
+    if (!worker)
+        abort();
+    memset(worker, 0, offsetof(struct worker, scratch));
+    worker->server = server;
+    buf_init(&worker->out, HTTP_OUT_BYTES);
+    buf_init(&worker->extra, HTTP_OUT_BYTES / 2);
+    worker_loop(worker);
+    buf_done(&worker->out);
+    buf_done(&worker->extra);
+    free(worker);
+    pthread_mutex_lock(&server->lock);
+    server->threads--;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    return NULL;
+}
+
+int worker_start_locked(struct http_server *server) {
+    if (server->threads >= server->config.max_threads)
+        return -EAGAIN;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, HTTP_STACK_BYTES);
+    server->threads++;
+    atomic_fetch_add(&server->waiting, 1);
+    pthread_t thread;
+    int error = pthread_create(&thread, &attributes, worker_main, server);
+    pthread_attr_destroy(&attributes);
+    if (error) {
+        server->threads--;
+        atomic_fetch_sub(&server->waiting, 1);
+    }
+    return -error;
+}
+
+/* ---- relief ---- */
+
+static void worker_give_back(struct worker *worker) {
+    while (worker->event_at < worker->event_count) {
+        void *source = worker->events[worker->event_at++].data.ptr;
+        if (*(uint8_t *)source == SOURCE_CONN)
+            conn_arm(worker->server, source, ((struct conn *)source)->fd, EPOLL_CTL_MOD);
+        else if (*(uint8_t *)source == SOURCE_LISTENER)
+            conn_arm(worker->server, source, ((struct listener *)source)->fd, EPOLL_CTL_MOD);
+    }
+}
+
+bool worker_relieve(struct worker *worker) {
+    struct http_server *server = worker->server;
+    if (worker->relieved)
+        return true;
+    worker_give_back(worker);
+    worker->relieved = true;
+    if (atomic_load(&server->waiting) <= 0) {
+        pthread_mutex_lock(&server->lock);
+        if (atomic_load(&server->waiting) <= 0)
+            worker->relieved = worker_start_locked(server) == 0;
+        pthread_mutex_unlock(&server->lock);
+    }
+    return worker->relieved;
+}
+
+bool worker_relieve_wait(struct worker *worker) {
+    struct http_server *server = worker->server;
+    if (worker_relieve(worker))
+        return true;
+    pthread_mutex_lock(&server->lock);
+    if (!atomic_load(&server->starved_since_ms)) /* set before looking at `waiting`: who comes back looks the other way round */
+        atomic_store(&server->starved_since_ms, clock_ms());
+    uint64_t end_ms = atomic_load(&server->starved_since_ms) + HTTP_STARVED_MS;
+    while (atomic_load(&server->waiting) <= 0 && clock_ms() < end_ms) {
+        struct timespec until = {.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
+        pthread_cond_timedwait(&server->changed, &server->lock, &until);
+    }
+    worker->relieved = atomic_load(&server->waiting) > 0;
+    pthread_mutex_unlock(&server->lock);
+    return worker->relieved;
+}
+
+/* ---- accepting ---- */
+
+static const char refusal[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+                              "Content-Length: 76\r\nConnection: close\r\nX-Request-Id: none\r\nRetry-After: 1\r\n\r\n"
+                              "{\"error\":{\"code\":\"BUSY\",\"message\":\"too many connections; try again later\"}}\n";
+
+/* Without a descriptor left nobody can even be told: the reserve makes room to accept and drop one, so that the
+ * listener does not stay readable for ever and burn a core. */
+static bool accept_starved(struct worker *worker, struct listener *listener) {
+    struct http_server *server = worker->server;
+    pthread_mutex_lock(&server->lock);
+    fd_close(&server->reserve);
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    bool more = fd >= 0;
+    fd_close(&fd);
+    server->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pthread_mutex_unlock(&server->lock);
+    return more;
+}
+
+static bool address_loopback(const struct sockaddr_storage *address) {
+    if (address->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    if (address->ss_family != AF_INET6)
+        return false;
+    const struct in6_addr *in6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(in6) || (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
+}
+
+static void worker_accept(struct worker *worker, struct listener *listener) {
+    struct http_server *server = worker->server;
+    for (int i = 0; i < 64 && !atomic_load(&server->stopping); i++) {
+        struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+        socklen_t size = sizeof address;
+        int fd = accept4(listener->fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+            if (!accept_starved(worker, listener))
+                break;
+            continue;
+        }
+        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
+            continue;
+        if (fd < 0)
+            break;
+        pthread_mutex_lock(&server->lock);
+        bool full = server->connections >= server->config.max_connections;
+        pthread_mutex_unlock(&server->lock);
+        if (full) {
+            if (!server->tls || listener->unix_socket)
+                (void)!send(fd, refusal, sizeof refusal - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+            close(fd);
+            continue;
+        }
+        conn_new(server, fd, listener->unix_socket, address_loopback(&address), server->tls && !listener->unix_socket);
+    }
+    conn_arm(server, listener, listener->fd, EPOLL_CTL_MOD);
+}
