@@ -105,12 +105,13 @@ static const char *ls_owner(struct cli *cli, const json_t *entry) {
 }
 
 static const char *ls_name(struct cli *cli, const json_t *entry) {
-    const char *target = json_string_value(json_object_get(entry, "link_target"));
     autobuf name;
     buf_init(&name, 128 << 10);
     remote_bytes(entry, "name", &name);
-    if (target)
-        buf_printf(&name, " -> %s", target);
+    if (json_is_string(json_object_get(entry, "link_target"))) {
+        buf_puts(&name, " -> ");
+        remote_bytes(entry, "link_target", &name);
+    }
     return arena_copy(&cli->arena, name.data, name.len);
 }
 

@@ -166,6 +166,12 @@ static size_t client_on_header(char *data, size_t size, size_t count, void *user
     return size * count;
 }
 
+static int client_on_tick(void *user, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up) {
+    const struct client_run *run = user;
+    (void)down_total, (void)down, (void)up_total, (void)up;
+    return run->call->tick(run->call->user) < 0;
+}
+
 static void client_set_body(struct client_run *run, CURL *easy) {
     const struct curl_api *api = &run->client->api;
     const struct http_call *call = run->call;
@@ -214,6 +220,11 @@ int http_client_call(struct http_client *client, const struct http_call *call, i
     if (call->header) {
         api->easy_setopt(easy, CURLOPT_HEADERFUNCTION, client_on_header);
         api->easy_setopt(easy, CURLOPT_HEADERDATA, &run);
+    }
+    if (call->tick) {
+        api->easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+        api->easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, client_on_tick);
+        api->easy_setopt(easy, CURLOPT_XFERINFODATA, &run);
     }
     CURLcode result = api->easy_perform(easy);
     long status = 0;

@@ -26,6 +26,7 @@ struct http_call {
     int64_t read_length; /* -1 unknown */
     int (*write_body)(void *user, const void *data, size_t len); /* streams the answer of a 2xx; negative aborts */
     void (*header)(void *user, const char *name, const char *value);
+    int (*tick)(void *user); /* about once a second and on progress, also while nothing moves; negative aborts */
     void *user;
 };
 /* Performs it. *ret_status is the HTTP status; the answer (or its error object) is in out unless streamed.

@@ -1,0 +1,109 @@
+/* tar, spawned. What comes out of a box is hostile. Not to break, all of it together:
+ * 1. it is unpacked into a new, empty directory that only we can enter, so there is no link of ours to write through;
+ * 2. GNU tar takes "/" and ".." off names and makes links that point outside only at the very end, so a link of the
+ *    archive's own is not written through either (never give it -P);
+ * 3. owners and modes are ours (--no-same-owner, --no-same-permissions), the stream is never decompressed;
+ * 4. devices, FIFOs and set-user-ID bits are taken out before the tree is moved to its name (archive_clean). */
+#include "cli/archive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+extern char **environ;
+
+/* theirs: the end of the pipe that becomes tar's standard input (0) or output (1). */
+static int archive_spawn(const char *const *argv, int theirs, struct archive *ret_archive, struct err *err) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_errno(err, errno, "pipe");
+    autofd their_end = ends[theirs], our_end = ends[!theirs];
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, their_end, theirs);
+    if (theirs == STDOUT_FILENO)
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP); /* Ctrl-C is ours to handle */
+    unsetenv("TAR_OPTIONS"); /* rules 2 and 3 are not for the environment to change */
+    pid_t pid;
+    int number = posix_spawnp(&pid, "tar", &actions, &attributes, (char *const *)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    if (number)
+        return err_errno(err, number, "tar cannot be started");
+    *ret_archive = (struct archive){.pid = pid, .fd = fd_take(&our_end)};
+    return 0;
+}
+
+int archive_pack(const char *dir, struct archive *ret_archive, struct err *err) {
+    const char *argv[] = {"tar", "-c", "-f", "-", "-C", dir, ".", NULL};
+    return archive_spawn(argv, STDOUT_FILENO, ret_archive, err);
+}
+
+int archive_unpack(const char *dir, struct archive *ret_archive, struct err *err) {
+    const char *argv[] = {"tar",  "-x", "-f", "-", "-C", dir, "--no-same-owner", "--no-same-permissions",
+                          "--warning=no-timestamp", NULL};
+    return archive_spawn(argv, STDIN_FILENO, ret_archive, err);
+}
+
+int archive_end(struct archive *archive, struct err *err) {
+    int status = 0;
+    fd_close(&archive->fd);
+    while (waitpid(archive->pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_errno(err, errno, "tar");
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    return err_set(err, ERR_IO, "tar %s %d", WIFEXITED(status) ? "ended with" : "was ended by signal",
+                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+/* nftw has no argument for its callback; one thread, one walk. */
+static unsigned archive_removed;
+
+static int archive_clean_one(const char *path, const struct stat *status, int kind, struct FTW *where) {
+    (void)kind;
+    (void)where;
+    if (!S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode) && !S_ISLNK(status->st_mode)) {
+        archive_removed++;
+        return unlink(path);
+    }
+    if (!S_ISLNK(status->st_mode) && (status->st_mode & (S_ISUID | S_ISGID)))
+        return chmod(path, status->st_mode & 01777);
+    return 0;
+}
+
+int archive_clean(const char *dir, unsigned *ret_removed, struct err *err) {
+    archive_removed = 0;
+    if (nftw(dir, archive_clean_one, 64, FTW_PHYS) < 0)
+        return err_errno(err, errno, "looking through what was copied");
+    *ret_removed = archive_removed;
+    return 0;
+}
+
+void archive_remove(const char *dir) {
+    struct stat status;
+    if (lstat(dir, &status) < 0)
+        return;
+    const char *argv[] = {"rm", "-rf", "--", dir, NULL};
+    pid_t pid;
+    if (posix_spawnp(&pid, "rm", NULL, NULL, (char *const *)argv, environ) == 0)
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+}

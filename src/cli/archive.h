@@ -1,0 +1,26 @@
+/* The system's tar at the end of a pipe: a local tree as a stream, and a stream as a local tree. Called by cp. */
+#ifndef CUBBY_CLI_ARCHIVE_H
+#define CUBBY_CLI_ARCHIVE_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct archive {
+    pid_t pid;
+    int fd; /* our end of the pipe */
+};
+
+int archive_pack(const char *dir, struct archive *ret_archive, struct err *err);   /* read the tar from fd */
+int archive_unpack(const char *dir, struct archive *ret_archive, struct err *err); /* write the tar to fd */
+/* Closes the pipe and waits: an unhappy tar is an error. */
+int archive_end(struct archive *archive, struct err *err);
+
+/* A box may have put anything into the tree: takes out what is no file, directory or link, and takes set-user-ID and
+ * set-group-ID bits away. The tree must lie where nobody else can reach it yet. */
+int archive_clean(const char *dir, unsigned *ret_removed, struct err *err);
+
+/* Removes a tree (rm -rf); nothing there is fine. */
+void archive_remove(const char *dir);
+
+#endif

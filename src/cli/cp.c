@@ -1,0 +1,341 @@
+/* `cubby cp`: files and trees between here and a box. Not to break: a local file appears whole or not at all, and a
+ * tree from a box is unpacked by the rules at the head of archive.c before it gets its name. */
+#include "http/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "cli/archive.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cli/terminal.h"
+
+struct cp_values {
+    bool quiet, force;
+};
+
+const struct option_row cp_options[] = {
+    {"quiet", 'q', OPTION_FLAG, offsetof(struct cp_values, quiet), NULL, "no progress"},
+    {"force", 'f', OPTION_FLAG, offsetof(struct cp_values, force), NULL, "replace a local directory of that name"},
+    {.name = NULL},
+};
+
+struct cp {
+    struct cli *cli;
+    struct cp_values values;
+    const char *id, *remote, *local;
+    struct progress progress;
+    int fd; /* local file or tar's pipe */
+    int number; /* errno of our side of the copy */
+    int signal_fd, ended_by;
+};
+
+static int cp_up(struct cp *cp, struct err *err);
+static int cp_down(struct cp *cp, struct err *err);
+
+int command_cp(struct cli *cli, int argc, char **argv) {
+    struct cp cp = {.cli = cli, .fd = -1, .signal_fd = -1};
+    struct err err = {0};
+    if (option_parse(cli, argc, argv, &cp.values) != 2)
+        option_fail(cli, "SRC and DST, please");
+    bool from = remote_split(cli, argv[0], &cp.id, &cp.remote);
+    if (from == remote_split(cli, argv[1], &cp.id, &cp.remote))
+        option_fail(cli, "one of SRC and DST is ID:PATH, the other a path here");
+    if (from)
+        remote_split(cli, argv[0], &cp.id, &cp.remote);
+    if (!*cp.remote)
+        cp.remote = ".";
+    cp.local = argv[from ? 1 : 0];
+    int code = cp.signal_fd = terminal_signals(&err);
+    if (code >= 0)
+        code = from ? cp_down(&cp, &err) : cp_up(&cp, &err);
+    progress_end(&cp.progress);
+    fd_close(&cp.fd);
+    fd_close(&cp.signal_fd);
+    if (cp.ended_by)
+        return 128 + cp.ended_by;
+    return code < 0 ? cli_fail(&err) : 0;
+}
+
+/* A signal gives up the transfer, so that what is half here is taken away on the usual path. */
+static int cp_tick(void *user) {
+    struct cp *cp = user;
+    for (int number; !cp->ended_by && (number = terminal_signal(cp->signal_fd));)
+        if (number != SIGWINCH)
+            cp->ended_by = number;
+    return cp->ended_by ? -1 : 0;
+}
+
+/* ---- what is there ---- */
+
+/* The last name of a path; NULL when it has none of its own ("/", ".", ".."). */
+static const char *cp_base(struct cp *cp, const char *path) {
+    const char *base = basename(arena_strdup(&cp->cli->arena, path));
+    return strcmp(base, "/") == 0 || strcmp(base, ".") == 0 || strcmp(base, "..") == 0 ? NULL : base;
+}
+
+static const char *cp_join(struct cp *cp, const char *dir, const char *name) {
+    const char *slash = dir[0] && dir[strlen(dir) - 1] == '/' ? "" : "/";
+    return arena_printf(&cp->cli->arena, "%s%s%s", dir, slash, name);
+}
+
+/* Type of a path in the box: "file", "dir", "symlink", "other"; "" when it does not exist. */
+static int cp_stat(struct cp *cp, const char *path, const char **ret_type, struct err *err) {
+    json_t *json = NULL;
+    int code = remote_json(cp->cli, "GET", remote_path(cp->cli, cp->id, "/stat", path), NULL, &json, err);
+    if (code < 0 && code != -ERR_NOT_FOUND)
+        return code;
+    const char *type = json_string_value(json_object_get(json, "type"));
+    *ret_type = type ? arena_strdup(&cp->cli->arena, type) : "";
+    json_decref(json);
+    return 0;
+}
+
+/* stat does not follow a last link; "LINK/." does when it leads to a directory. */
+static int cp_is_dir(struct cp *cp, const char *path, bool *ret_dir, struct err *err) {
+    const char *type;
+    int code = cp_stat(cp, path, &type, err);
+    if (code == 0 && strcmp(type, "symlink") == 0 && cp_stat(cp, cp_join(cp, path, "."), &type, err) < 0)
+        type = "";
+    if (code == 0)
+        *ret_dir = strcmp(type, "dir") == 0;
+    return code;
+}
+
+/* ---- into the box ---- */
+
+static ssize_t cp_read(void *user, void *data, size_t len) {
+    struct cp *cp = user;
+    ssize_t got;
+    do
+        got = read(cp->fd, data, len);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        cp->number = errno;
+    else
+        progress_add(&cp->progress, (uint64_t)got);
+    return got;
+}
+
+static int cp_send(struct cp *cp, const char *path, int64_t length, struct err *err) {
+    struct http_client *client = NULL;
+    static const char *const headers[] = {"Content-Type: application/octet-stream", NULL};
+    struct http_call call = {.method = "PUT",
+                             .path = path,
+                             .headers = headers,
+                             .read_body = cp_read,
+                             .read_length = length,
+                             .tick = cp_tick,
+                             .user = cp};
+    int status = 0, code = remote_client(cp->cli, &client, err);
+    autobuf out;
+    buf_init(&out, 1 << 20);
+    progress_begin(&cp->progress, cp->values.quiet, length);
+    if (code == 0)
+        code = http_client_call(client, &call, &status, &out, err);
+    if (cp->number)
+        return err_errno(err, cp->number, "%s", cp->local);
+    return code < 0 ? code : remote_status(status, &out, err);
+}
+
+static int cp_up_tree(struct cp *cp, const char *target, struct err *err) {
+    autobuf body;
+    struct json json;
+    struct archive archive;
+    buf_init(&body, 64 << 10);
+    json_init(&json, &body);
+    json_open(&json, '{');
+    json_key(&json, "path");
+    json_str(&json, target);
+    json_key(&json, "parents");
+    json_bool(&json, true);
+    json_close(&json, '}');
+    int code = remote_call(cp->cli, "POST", remote_path(cp->cli, cp->id, "/mkdir", NULL), &body, NULL, err);
+    if (code == 0)
+        code = archive_pack(cp->local, &archive, err);
+    if (code < 0)
+        return code;
+    struct err ended;
+    cp->fd = archive.fd;
+    code = cp_send(cp, remote_path(cp->cli, cp->id, "/archive", target), -1, err);
+    archive.fd = fd_take(&cp->fd);
+    int end = archive_end(&archive, &ended);
+    if (code == 0 && end < 0) {
+        *err = ended;
+        return end;
+    }
+    return code;
+}
+
+static int cp_up_file(struct cp *cp, const char *target, const struct stat *status, struct err *err) {
+    bool regular = S_ISREG(status->st_mode);
+    const char *path = remote_path(cp->cli, cp->id, "/files", target);
+    if (regular)
+        path = arena_printf(&cp->cli->arena, "%s&mode=%04o", path, status->st_mode & 0777u);
+    return cp_send(cp, path, regular ? (int64_t)status->st_size : -1, err);
+}
+
+static int cp_up(struct cp *cp, struct err *err) {
+    struct stat status;
+    bool standard = strcmp(cp->local, "-") == 0, into = false;
+    cp->fd = standard ? dup(STDIN_FILENO) : open(cp->local, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (cp->fd < 0 || fstat(cp->fd, &status) < 0)
+        return err_errno(err, errno, "%s", cp->local);
+    if (!standard && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+        return err_set(err, ERR_INVALID, "%s is neither a file nor a directory", cp->local);
+    int code = cp_is_dir(cp, cp->remote, &into, err);
+    if (code < 0)
+        return code;
+    const char *base = standard ? NULL : cp_base(cp, cp->local), *target = cp->remote;
+    size_t len = strlen(target);
+    if (into && base)
+        target = cp_join(cp, target, base);
+    else if (into && !S_ISDIR(status.st_mode))
+        return err_set(err, ERR_INVALID, "'%s' is a directory: name the file", target);
+    else if (!S_ISDIR(status.st_mode) && target[len - 1] == '/')
+        return err_set(err, ERR_NOT_FOUND, "no directory '%s' in the box", target);
+    if (!S_ISDIR(status.st_mode))
+        return cp_up_file(cp, target, &status, err);
+    fd_close(&cp->fd);
+    return cp_up_tree(cp, target, err);
+}
+
+/* ---- out of the box ---- */
+
+static int cp_write(void *user, const void *data, size_t len) {
+    struct cp *cp = user;
+    int code = fd_write_all(cp->fd, data, len);
+    if (code < 0)
+        cp->number = -code;
+    else
+        progress_add(&cp->progress, len);
+    return code;
+}
+
+static void cp_header(void *user, const char *name, const char *value) {
+    struct cp *cp = user;
+    if (strcasecmp(name, "Content-Length") == 0)
+        cp->progress.total = strtoll(value, NULL, 10);
+}
+
+static int cp_receive(struct cp *cp, const char *path, struct err *err) {
+    struct http_client *client = NULL;
+    struct http_call call = {.method = "GET",
+                             .path = path,
+                             .write_body = cp_write,
+                             .header = cp_header,
+                             .tick = cp_tick,
+                             .user = cp};
+    int status = 0, code = remote_client(cp->cli, &client, err);
+    autobuf out;
+    buf_init(&out, 1 << 20);
+    progress_begin(&cp->progress, cp->values.quiet, -1);
+    if (code == 0)
+        code = http_client_call(client, &call, &status, &out, err);
+    if (cp->number)
+        return err_errno(err, cp->number, "%s", cp->local);
+    return code < 0 ? code : remote_status(status, &out, err);
+}
+
+/* Where it goes here: DST itself, or inside it when it is a directory. */
+static int cp_local_target(struct cp *cp, const char **ret_target, struct err *err) {
+    struct stat status;
+    size_t len = strlen(cp->local);
+    const char *base = cp_base(cp, cp->remote);
+    bool exists = stat(cp->local, &status) == 0, dir = exists && S_ISDIR(status.st_mode);
+    if (!dir && len && cp->local[len - 1] == '/')
+        return err_set(err, ERR_NOT_FOUND, "no directory '%s' here", cp->local);
+    if (dir && !base)
+        return err_set(err, ERR_INVALID, "'%s' has no name of its own: name the new file or directory", cp->remote);
+    *ret_target = dir ? cp_join(cp, cp->local, base) : cp->local;
+    return 0;
+}
+
+static int cp_down_file(struct cp *cp, const char *target, struct err *err) {
+    char *temporary = arena_printf(&cp->cli->arena, "%s.XXXXXX", target);
+    mode_t mask = umask(0);
+    umask(mask);
+    cp->fd = mkostemp(temporary, O_CLOEXEC);
+    if (cp->fd < 0)
+        return err_errno(err, errno, "%s", target);
+    int code = cp_receive(cp, remote_path(cp->cli, cp->id, "/files", cp->remote), err);
+    if (code == 0 && (fchmod(cp->fd, 0666 & ~mask) < 0 || rename(temporary, target) < 0))
+        code = err_errno(err, errno, "%s", target);
+    if (code < 0)
+        unlink(temporary);
+    return code;
+}
+
+/* The unpacked tree gets its name; one that is there already is exchanged and then removed when forced. */
+static int cp_place(struct cp *cp, const char *temporary, const char *target, struct err *err) {
+    if (renameat2(AT_FDCWD, temporary, AT_FDCWD, target, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno == EEXIST && !cp->values.force)
+        return err_set(err, ERR_EXISTS, "%s exists: remove it, or replace it with --force", target);
+    if (errno != EEXIST || renameat2(AT_FDCWD, temporary, AT_FDCWD, target, RENAME_EXCHANGE) < 0)
+        return err_errno(err, errno, "%s", target);
+    return 0;
+}
+
+static int cp_unpack(struct cp *cp, const char *temporary, struct err *err) {
+    struct archive archive;
+    struct err ended;
+    unsigned removed = 0;
+    int code = archive_unpack(temporary, &archive, err);
+    if (code < 0)
+        return code;
+    cp->fd = archive.fd;
+    code = cp_receive(cp, remote_path(cp->cli, cp->id, "/archive", cp->remote), err);
+    archive.fd = fd_take(&cp->fd);
+    int end = archive_end(&archive, &ended);
+    if (end < 0 && (code == 0 || cp->number)) {
+        *err = ended;
+        code = end;
+    }
+    if (code == 0)
+        code = archive_clean(temporary, &removed, err);
+    if (code == 0 && removed)
+        fprintf(stderr, "cubby: left out %u devices, FIFOs or sockets\n", removed);
+    return code;
+}
+
+static int cp_down_tree(struct cp *cp, const char *target, struct err *err) {
+    struct stat status;
+    if (lstat(target, &status) == 0 && !cp->values.force)
+        return err_set(err, ERR_EXISTS, "%s exists: remove it, or replace it with --force", target);
+    char *temporary = arena_printf(&cp->cli->arena, "%s.XXXXXX", target);
+    mode_t mask = umask(077);
+    umask(mask);
+    if (!mkdtemp(temporary))
+        return err_errno(err, errno, "%s", target);
+    int code = cp_unpack(cp, temporary, err);
+    if (code == 0 && chmod(temporary, 0777 & ~mask) < 0)
+        code = err_errno(err, errno, "%s", temporary);
+    if (code == 0)
+        code = cp_place(cp, temporary, target, err);
+    archive_remove(temporary);
+    return code;
+}
+
+static int cp_down(struct cp *cp, struct err *err) {
+    bool dir = false;
+    const char *target = NULL;
+    if (strcmp(cp->local, "-") == 0) {
+        cp->fd = dup(STDOUT_FILENO);
+        return cp_receive(cp, remote_path(cp->cli, cp->id, "/files", cp->remote), err);
+    }
+    int code = cp_is_dir(cp, cp->remote, &dir, err);
+    if (code == 0)
+        code = cp_local_target(cp, &target, err);
+    if (code < 0)
+        return code;
+    return dir ? cp_down_tree(cp, target, err) : cp_down_file(cp, target, err);
+}
