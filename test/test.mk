@@ -24,9 +24,9 @@ $(BUILD)/fuzz/%: test/fuzz/%.c $(BUILD)/tested.a
 $(BUILD)/test/tool: test/lib/tool.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -static -o $@ $<
-$(BUILD)/bench/bench: test/bench/bench.c
+$(BUILD)/bench/bench: test/bench/bench.c test/bench/client.c test/bench/client.h
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -pthread -o $@ $<
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $(filter %.c,$^)
 
 unit-programs: $(UNIT_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)

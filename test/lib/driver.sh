@@ -36,7 +36,7 @@ collect() {
     for file in "$BUILD"/fuzz/fuzz/fuzz_*; do
         [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-6} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-6}"
     done
-    [ ! -x tools/lint ] || job lint 300 test/lib/tap.sh lint tools/lint
+    [ ! -x tools/lint ] || job lint 600 tools/lint
 }
 
 run_job() { # run_job INDEX: log and summary files

@@ -3,6 +3,7 @@
 
 LIB_COUNT=0 LIB_FAILED=0
 STATUS='' BODY='' BOX='' B=''
+exec {LIB_NEVER}<> <(:) # a pipe nobody writes to: a pause without a process
 
 # ---- checks ----
 
@@ -86,7 +87,7 @@ eventually() { # eventually SECONDS COMMAND...
     until "$@" >/dev/null 2>&1; do
         now_ms
         [ "$NOW" -lt "$end" ] || return 1
-        read -r -t 0.02 <> <(:) || :
+        read -r -t 0.02 -u "$LIB_NEVER" || :
     done
 }
 

@@ -22,6 +22,16 @@ static _Noreturn void die(const char *what) {
     exit(125);
 }
 
+static long long number(const char *text) {
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end) {
+        fprintf(stderr, "tool: '%s' is no number\n", text);
+        exit(2);
+    }
+    return value;
+}
+
 static uint64_t now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -38,7 +48,7 @@ static int dial(const char *address) {
             die(address);
         return fd;
     }
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(address))};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)(int)number(address))};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
@@ -97,7 +107,7 @@ static int do_raw(int argc, char **argv) {
     send_all(fd, request, len);
     if (argc > 4)
         shutdown(fd, SHUT_WR);
-    uint64_t end = now_ms() + (uint64_t)atoi(argv[3]);
+    uint64_t end = now_ms() + (uint64_t)(int)number(argv[3]);
     size_t got = 0;
     ssize_t n = 0;
     while (got < sizeof answer - 1 && (n = recv_until(fd, answer + got, sizeof answer - 1 - got, end)) > 0)
@@ -119,7 +129,7 @@ static int do_hold(int argc, char **argv) {
     int fd = dial(argv[2]), small = 65536;
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     send_all(fd, argv[4], unescape(argv[4]));
-    long long left = atoll(argv[3]);
+    long long left = number(argv[3]);
     while (left > 0) {
         ssize_t got = recv(fd, buffer, left < (long long)sizeof buffer ? (size_t)left : sizeof buffer, 0);
         if (got <= 0)
@@ -143,7 +153,7 @@ static int do_drip(int argc, char **argv) {
     while (read(0, &byte, 1) == 1) {
         send_all(fd, &byte, 1);
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        if (poll(&p, 1, atoi(argv[3])) > 0)
+        if (poll(&p, 1, (int)number(argv[3])) > 0)
             break;
     }
     ssize_t n = recv_until(fd, answer, sizeof answer, now_ms() + 60000);
@@ -276,8 +286,8 @@ static void ws_expect(int fd, const char *want, size_t len) {
     printf("missing, had: %.*s\n", (int)(ws_seen_len < 300 ? ws_seen_len : 300), ws_seen);
 }
 
-/* ws ADDRESS PATH: lines of standard input: `send BYTES` (binary), `text JSON`, `expect BYTES` (prints seen or
- * missing), `wait` (for the server's close; prints its code), `last` (prints the newest text frame), `close`, `drop`. */
+/* ws ADDRESS PATH: lines of standard input: `send BYTES` (binary), `text JSON`, `expect BYTES` (seen or missing),
+ * `wait` (for the server's close; prints its code), `last` (prints the newest text frame), `close`, `drop`. */
 static int do_ws(int argc, char **argv) {
     if (argc < 4)
         return 2;
@@ -328,7 +338,7 @@ static int do_socket(int argc, char **argv) {
 static int do_deep(int argc, char **argv) {
     if (argc < 4 || chdir(argv[2]) < 0)
         return 2;
-    for (int i = 0; i < atoi(argv[3]); i++)
+    for (int i = 0; i < (int)number(argv[3]); i++)
         if (mkdir("d", 0755) < 0 || chdir("d") < 0)
             die("mkdir");
     return 0;
@@ -339,7 +349,7 @@ static int do_many(int argc, char **argv) {
     if (argc < 4 || chdir(argv[2]) < 0)
         return 2;
     char name[64];
-    for (int i = 0; i < atoi(argv[3]); i++) {
+    for (int i = 0; i < (int)number(argv[3]); i++) {
         snprintf(name, sizeof name, "f%06d%s", i, argc > 4 ? argv[4] : "");
         int fd = open(name, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
         if (fd < 0)
@@ -353,7 +363,7 @@ static int do_many(int argc, char **argv) {
 static int do_swap(int argc, char **argv) {
     if (argc < 5)
         return 2;
-    uint64_t end = now_ms() + (uint64_t)atoi(argv[4]) * 1000;
+    uint64_t end = now_ms() + (uint64_t)(int)number(argv[4]) * 1000;
     unsigned long count = 0;
     for (; now_ms() < end; count++)
         if (renameat2(AT_FDCWD, argv[2], AT_FDCWD, argv[3], RENAME_EXCHANGE) < 0)
@@ -364,7 +374,7 @@ static int do_swap(int argc, char **argv) {
 
 /* memory MB: touches so much */
 static int do_memory(int argc, char **argv) {
-    size_t len = (argc > 2 ? (size_t)atoi(argv[2]) : 1) << 20;
+    size_t len = (argc > 2 ? (size_t)(int)number(argv[2]) : 1) << 20;
     volatile char *memory = malloc(len);
     for (size_t i = 0; memory && i < len; i += 4096)
         memory[i] = 1;
@@ -375,7 +385,7 @@ static int do_memory(int argc, char **argv) {
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"raw", do_raw},   {"hold", do_hold}, {"drip", do_drip}, {"ws", do_ws},         {"socket", do_socket},
+} commands[] = {{"raw", do_raw},   {"hold", do_hold}, {"drip", do_drip}, {"ws", do_ws},        {"socket", do_socket},
                 {"deep", do_deep}, {"many", do_many}, {"swap", do_swap}, {"memory", do_memory}};
 
 int main(int argc, char **argv) {

@@ -1,0 +1,120 @@
+#!/bin/bash
+# Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
+# Parts: exec create run cycle throughput get4k large search idle. Everything lives below BENCH_DIR (default: a fresh
+# directory below /var/tmp), so that ours and the peers use the same file system.
+# Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
+set -u
+BUILD=$(realpath "$1") PART=${2-}
+cd "$(dirname "$0")/../.." || exit 1
+WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
+BENCH=$BUILD/bench/bench
+PARTS='exec create run cycle throughput get4k large search idle'
+DAEMON_PID='' NGINX_PID='' failed=0 missed=0
+ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
+
+stop() {
+    [ -z "$DAEMON_PID" ] || { kill "$DAEMON_PID" 2> /dev/null; wait "$DAEMON_PID" 2> /dev/null; }
+    [ -z "$NGINX_PID" ] || { kill "$NGINX_PID" 2> /dev/null; wait "$NGINX_PID" 2> /dev/null; }
+    rm -rf "$WORK"
+}
+trap stop EXIT
+trap 'exit 143' TERM INT
+
+answers() { curl -sf --max-time 2 -o /dev/null "http://127.0.0.1:$1$2"; }
+wait_for() { # wait_for PORT PATH
+    local end=$((EPOCHSECONDS + 20))
+    until answers "$1" "$2"; do
+        [ "$EPOCHSECONDS" -lt "$end" ] || return 1
+        read -r -t 0.05 <> <(:) || :
+    done
+}
+free_port() {
+    local port
+    while :; do
+        port=$((20000 + SRANDOM % 12000))
+        (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null || { echo "$port" && return; }
+    done
+}
+
+start_daemon() { # start_daemon [COMMAND PREFIX...]
+    PORT=$(free_port)
+    printf 'mount_sources:\n  - %s\n' "$WORK/tree" > "$WORK/config.yaml"
+    "$@" "$BUILD/cubbyd" --listen "127.0.0.1:$PORT" --state "$WORK/state" --config "$WORK/config.yaml" > "$WORK/daemon.log" 2>&1 < /dev/null &
+    DAEMON_PID=$!
+    wait_for "$PORT" /healthz || { tail -20 "$WORK/daemon.log" >&2; echo 'bench: the daemon does not answer' >&2; exit 1; }
+}
+stop_daemon() {
+    kill "$DAEMON_PID"
+    wait "$DAEMON_PID"
+    DAEMON_PID=
+}
+
+# One worker on one core, as the daemon gets for the rows that are compared with it.
+start_nginx() {
+    NGINX_PORT=$(free_port)
+    mkdir -p "$WORK/www/put" "$WORK/nginx"
+    head -c 4096 /dev/zero | tr '\0' x > "$WORK/www/small"
+    chmod 755 "$WORK"
+    cat > "$WORK/nginx.conf" << END
+user root;
+worker_processes 1;
+daemon off;
+pid $WORK/nginx/pid;
+error_log $WORK/nginx/error.log;
+events { worker_connections 1024; }
+http {
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 1000000000;
+    client_max_body_size 0;
+    client_body_temp_path $WORK/nginx/body;
+    proxy_temp_path $WORK/nginx/p;
+    fastcgi_temp_path $WORK/nginx/f;
+    uwsgi_temp_path $WORK/nginx/u;
+    scgi_temp_path $WORK/nginx/s;
+    server {
+        listen 127.0.0.1:$NGINX_PORT;
+        root $WORK/www;
+        location /put/ { dav_methods PUT; }
+    }
+}
+END
+    "${PIN[@]}" /usr/sbin/nginx -c "$WORK/nginx.conf" -p "$WORK/nginx" < /dev/null > "$WORK/nginx/out" 2>&1 &
+    NGINX_PID=$!
+    wait_for "$NGINX_PORT" /small || { cat "$WORK/nginx/out" "$WORK/nginx/error.log" >&2; exit 1; }
+}
+
+part() { # part NAME [COMMAND PREFIX of the bench itself...]
+    local name=$1 status
+    shift
+    [ -z "$PART" ] || [ "$PART" = "$name" ] || return 0
+    "$@" "$BENCH" "$name" "$PORT" "$NGINX_PORT" "$BUILD/cubby" "$WORK/tree"
+    status=$?
+    case $status in
+        0) ;;
+        3) missed=$((missed + 1)) ;;
+        *) failed=$((failed + 1)) && printf '| %-44s | failed\n' "$name" && tail -3 "$WORK/daemon.log" >&2 ;;
+    esac
+}
+
+[ -z "$PART" ] || [[ " $PARTS " = *" $PART "* ]] || { echo "bench: no part '$PART'; there are: $PARTS" >&2; exit 2; }
+[ "$(nproc)" -gt 1 ] && PIN=(taskset -c 1) CLIENT=(taskset -c 0) || PIN=() CLIENT=()
+mkdir -p "$WORK/tree"
+start_nginx
+printf '| %-44s | %12s | %-38s | %5s | %-7s | %-3s |\n' figure ours 'peer or floor, same run' ratio bar met
+printf '|%s|\n' '----------------------------------------------|--------------|----------------------------------------|-------|---------|-----'
+start_daemon
+for name in exec create run cycle throughput search; do part "$name"; done
+if [ -z "$PART" ] || [[ $PART = get4k || $PART = large ]]; then
+    stop_daemon
+    start_daemon "${PIN[@]}" # servers on core 1, clients on core 0, one after the other
+    part get4k
+    part large "${CLIENT[@]}"
+    stop_daemon
+    start_daemon
+fi
+part idle
+stop_daemon
+printf '%d parts with a missed bar, %d failed\n' "$missed" "$failed"
+[ "$failed" = 0 ]

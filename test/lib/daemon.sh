@@ -1,0 +1,81 @@
+# A daemon for tests: on a state directory and a socket of its own, ended and looked after. Sourced after lib.sh by
+# test/run/run.sh and test/front/*_test.sh, which set BACKEND and BUILD.
+
+BACKEND=${BACKEND:-jail} BUILD=$(realpath "${BUILD:-build}")
+TOOL=$BUILD/test/tool
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/cubby-test.XXXXXX")
+SOCKET=$WORK/socket STATE=$WORK/state
+DAEMON_PID=''
+
+write_config() {
+    mkdir -p "$WORK/shared/sub" "$WORK/forbidden"
+    cat > "$WORK/config.yaml" << END
+allow_local: true
+mount_sources:
+  - $WORK/shared
+END
+}
+
+start_daemon() { # start_daemon PROGRAM
+    SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
+        "$1" --listen "unix:$SOCKET" --state "$STATE" --config "$WORK/config.yaml" --backend "$BACKEND" \
+        < /dev/null >> "$WORK/daemon.log" 2>&1 &
+    DAEMON_PID=$!
+    eventually 20 daemon_answers && [ -d "/proc/$DAEMON_PID" ]
+}
+
+daemon_answers() {
+    [ -d "/proc/$DAEMON_PID" ] || return 0 # dead: no use waiting
+    curl -sf --max-time 5 --unix-socket "$SOCKET" http://localhost/healthz
+}
+
+delete_boxes() {
+    local id
+    api GET /v1/boxes
+    for id in $(j '.boxes[].id'); do
+        api DELETE "/v1/boxes/$id"
+        [ "$STATUS" = 204 ] || diag "delete of $id: $STATUS $BODY"
+    done
+}
+
+# What this daemon's boxes have on the machine beside the daemon itself.
+leftovers() {
+    local pid
+    grep -F "$WORK" /proc/self/mountinfo
+    for pid in /proc/[0-9]*; do
+        case $(tr '\0' ' ' 2> /dev/null < "$pid/cmdline") in cubby-runner*) ;; *) continue ;; esac
+        if ls -l "$pid/fd" "$pid/cwd" 2> /dev/null | grep -qF "$WORK"; then
+            echo "process $pid: $(tr '\0' ' ' < "$pid/cmdline")"
+        fi
+    done
+    find "$STATE" -mindepth 1 -regextype posix-extended -regex '.*/[0-9a-f]{16}[^/]*' 2> /dev/null | head -5
+}
+no_leftovers() { [ -z "$(leftovers)" ]; }
+
+stop_daemon() {
+    delete_boxes
+    # Files may be removed in the background, bounded; everything else goes at once.
+    if eventually 10 no_leftovers; then pass 'deleted boxes leave nothing behind'; else
+        fail 'deleted boxes leave nothing behind' "$(leftovers)"
+    fi
+    kill -TERM "$DAEMON_PID" 2> /dev/null
+    wait "$DAEMON_PID"
+    is 'the daemon ends in order' $? 0
+    if grep -q -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log"; then
+        fail 'the sanitizers are silent' "$(grep -m1 -A25 -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log")"
+    else pass 'the sanitizers are silent'; fi
+    DAEMON_PID=
+    : > "$WORK/daemon.log"
+}
+
+clean_up() {
+    trap - EXIT TERM INT
+    [ -z "$DAEMON_PID" ] || {
+        delete_boxes > /dev/null 2>&1
+        kill -TERM "$DAEMON_PID" 2> /dev/null && eventually 5 test ! -d "/proc/$DAEMON_PID"
+        kill -KILL "$DAEMON_PID" 2> /dev/null
+    }
+    if [ -n "${KEEP-}" ]; then diag "kept $WORK"; else rm -rf "$WORK"; fi
+}
+trap clean_up EXIT
+trap 'exit 143' TERM INT
