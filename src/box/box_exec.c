@@ -109,7 +109,7 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
     static const struct verb_sink to_sink = {.stat = exec_stat, .data = exec_data};
     autobuf args;
     buf_init(&args, LIMIT_CALL_ARGS_BYTES);
-    int r = exec_args(request, request->input ? CALL_STDIN : 0, &args, err);
+    int r = exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err);
     if (r < 0)
         return r;
     struct exec_run run = {.sink = sink, .input = request->input, .left = request->input_len};

@@ -33,6 +33,7 @@ struct spec {
     size_t mount_count;
     struct limits limits;
     enum network network;
+    bool network_asked;          /* the request named it; else it is the default */
     bool one_shot;               /* `cubby run`: no adoption, files go with the box */
 };
 

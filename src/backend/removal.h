@@ -1,0 +1,8 @@
+/* Removing a tree that a box filled: any depth, any number of entries, nothing followed. Private to backend/. */
+#ifndef CUBBY_BACKEND_REMOVAL_H
+#define CUBBY_BACKEND_REMOVAL_H
+
+/* Removes dirfd/name and everything below it on the same file system. 0 or -errno; nothing there is 0. */
+int removal_tree(int dirfd, const char *name);
+
+#endif
