@@ -15,6 +15,7 @@
 struct backend_env {
     const char *state_dir;     /* 0700, absolute */
     const char *runner_path;   /* cubby-runner, absolute */
+    const char *templates_dir; /* imported templates; NULL: STATE/templates (the skeleton of `host` always lies there) */
     bool allow_local;
     const char *const *local_maps; /* local: "VIRTUAL=REAL[:ro]", NULL-terminated, may be NULL */
     unsigned pool_size;        /* jail: pre-made parts kept ready; 0: none (`cubby run`) */

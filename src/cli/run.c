@@ -117,10 +117,16 @@ static int run_open(struct run *run, struct err *err) {
     if (code >= 0)
         code = engine_runner(&run->cli->arena, &run->env.runner_path, err);
     if (code == 0)
-        code = engine_state(&run->cli->arena, box->ops, &run->env, &run->lock, err);
+        code = engine_state(&run->cli->arena, &run->env.state_dir, err);
     run->env.allow_local = true; /* whoever types it may do without a box as well */
+    if (run->values.box.template_name)
+        run->env.templates_dir = arena_printf(&run->cli->arena, "%s/templates", engine_daemon_state(&run->cli->arena));
     if (code == 0)
         code = box->ops->open(&run->env, &box->backend, err);
+    if (code == 0)
+        engine_sweep(run->env.state_dir, box->ops, box->backend);
+    if (code == 0)
+        code = engine_claim(run->env.state_dir, box->ops, box->id, &run->lock, err);
     if (code == 0)
         code = box->ops->start(box->backend, &box->spec, &box->wire, &box->pidfd, err);
     box->state = BOX_READY;
@@ -156,14 +162,15 @@ static void run_close(struct run *run) {
     struct err err;
     struct box *box = &run->box;
     if (box->backend) {
-        if (box->wire && box->ops->stop(box->backend, box->id, false, &err) < 0)
-            cli_fail(&err);
+        bool gone = !box->wire || box->ops->stop(box->backend, box->id, false, &err) == 0;
+        if (!gone)
+            cli_fail(&err); /* and the claim stays for the next run to try again */
         wire_unref(box->wire);
         fd_close(&box->pidfd);
         box->ops->close(box->backend);
+        if (gone && run->lock >= 0)
+            engine_unclaim(run->env.state_dir, box->ops, box->id);
     }
-    if (run->env.state_dir)
-        engine_state_remove(run->env.state_dir);
     fd_close(&run->lock);
     fd_close(&run->signal_fd);
 }
