@@ -61,6 +61,7 @@ struct timer { /* embed; at_ms 0: not armed */
 struct runner;
 void source_set(struct runner *runner, struct source *source, uint32_t events); /* adds, changes or removes */
 void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms);     /* 0 disarms */
+void later_free(struct runner *runner, void *memory); /* free at the end of this turn: events of it may be under way */
 
 struct runner {
     const struct runner_config *config;
@@ -68,6 +69,11 @@ struct runner {
     struct timer *timers;
     struct rwire *wires;
     struct process_table *processes;
+    struct worker_table *workers;
+    void **graves; /* later_free */
+    size_t grave_count, grave_cap;
+    struct source children, listener; /* SIGCHLD; further wires */
+    bool ending;   /* local: no wire and no listener is left, or SIGTERM came */
 };
 
 /* ---- calls (serve.c) ---- */
@@ -120,10 +126,13 @@ struct worker {
     int out_fd, in_fd;
     struct buf out;       /* frame being filled */
     size_t item_frame;    /* begin of the open ITEM frame, SIZE_MAX: none */
+    size_t item_start;    /* begin of the record being filled */
+    bool ended;           /* worker_end was called */
 };
 struct buf *worker_item(struct worker *worker);      /* begin one record: put fields into it */
 int worker_item_end(struct worker *worker, struct err *err); /* flushes when the frame is nearly full */
 int worker_flush(struct worker *worker, struct err *err);      /* sends what is in the open frame now */
+int worker_flush(struct worker *worker, struct err *err); /* records so far go out now: for slow producers */
 int worker_stat(struct worker *worker, const struct buf *fields, struct err *err);
 int worker_data(struct worker *worker, const void *data, size_t len, struct err *err);
 ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *err); /* input; 0 at its end */

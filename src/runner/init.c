@@ -1,0 +1,176 @@
+/* The loop: sources, timers, children. Called by main (local) and enter (jail), once, as PID 1 of a jail.
+ * Not to break: signals are blocked before anything else, and after start nothing here exits but the orderly end. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "runner/process.h"
+#include "runner/runner.h"
+#include "runner/serve.h"
+#include "runner/work.h"
+
+enum { EVENTS_AT_ONCE = 64, SIGNALS_MAX = 64 };
+
+static void become_runner(const struct runner_config *config);
+static void children_watch(struct runner *runner);
+static void children_ready(struct source *source, uint32_t events);
+static void turn(struct runner *runner);
+static int turn_timeout_ms(struct runner *runner, uint64_t now_ms);
+static void timers_fire(struct runner *runner);
+static _Noreturn void end(struct runner *runner);
+
+_Noreturn void init_main(const struct runner_config *config) {
+    become_runner(config);
+    struct runner runner = {.config = config, .children = {.fd = -1}, .listener = {.fd = -1}};
+    runner.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (runner.epoll_fd < 0)
+        abort();
+    children_watch(&runner);
+    process_table_open(&runner);
+    worker_table_open(&runner);
+    serve_open(&runner);
+    while (!runner.ending)
+        turn(&runner);
+    end(&runner);
+}
+
+/* What commands inherit is set here once instead of in every child: default dispositions, no core files. */
+static void become_runner(const struct runner_config *config) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    for (int number = 1; number <= SIGNALS_MAX; number++)
+        signal(number, SIG_DFL);
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (!config->jail)
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    int fd; /* dup2 in a child must never meet a descriptor of ours below 3 */
+    do
+        fd = path_open(config->root_fd, "/dev/null", O_RDWR, 0);
+    while (fd >= 0 && fd < 3);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void children_watch(struct runner *runner) {
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    if (!runner->config->jail) /* in a jail anybody inside could send it to us */
+        sigaddset(&wanted, SIGTERM);
+    runner->children.fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (runner->children.fd < 0)
+        abort();
+    runner->children.ready = children_ready;
+    source_set(runner, &runner->children, EPOLLIN);
+}
+
+static void children_ready(struct source *source, uint32_t events) {
+    struct runner *runner = (struct runner *)((char *)source - offsetof(struct runner, children));
+    struct signalfd_siginfo info[4];
+    (void)events;
+    ssize_t n = read(source->fd, info, sizeof info);
+    for (ssize_t i = 0; i < n / (ssize_t)sizeof *info; i++)
+        runner->ending |= info[i].ssi_signo == SIGTERM;
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (!process_reap(runner, pid, status) && !worker_reap(runner, pid, status))
+            process_orphan(runner);
+}
+
+static void turn(struct runner *runner) {
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int n = epoll_wait(runner->epoll_fd, events, EVENTS_AT_ONCE, turn_timeout_ms(runner, clock_ms()));
+    for (int i = 0; i < n; i++) {
+        struct source *source = events[i].data.ptr;
+        if (source->events) /* an earlier event of this turn may have ended it */
+            source->ready(source, events[i].events);
+    }
+    timers_fire(runner);
+    serve_flush(runner);
+    for (size_t i = 0; i < runner->grave_count; i++)
+        free(runner->graves[i]);
+    runner->grave_count = 0;
+}
+
+static int turn_timeout_ms(struct runner *runner, uint64_t now_ms) {
+    uint64_t at_ms = serve_flush_at_ms(runner);
+    if (runner->timers && (at_ms == 0 || runner->timers->at_ms < at_ms))
+        at_ms = runner->timers->at_ms;
+    if (at_ms == 0)
+        return -1;
+    if (at_ms <= now_ms)
+        return 0;
+    return at_ms - now_ms > 3600000 ? 3600000 : (int)(at_ms - now_ms);
+}
+
+static void timers_fire(struct runner *runner) {
+    uint64_t now_ms = runner->timers ? clock_ms() : 0;
+    while (runner->timers && runner->timers->at_ms <= now_ms) {
+        struct timer *timer = runner->timers;
+        timer_set(runner, timer, 0);
+        timer->fire(timer);
+    }
+}
+
+/* In a jail our death ends every process; elsewhere the trees are ended first. */
+static _Noreturn void end(struct runner *runner) {
+    if (!runner->config->jail)
+        process_end_all(runner);
+    _exit(0);
+}
+
+void source_set(struct runner *runner, struct source *source, uint32_t events) {
+    if (source->events == events)
+        return;
+    struct epoll_event event = {.events = events, .data.ptr = source};
+    int how = events == 0 ? EPOLL_CTL_DEL : source->events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    int r = epoll_ctl(runner->epoll_fd, how, source->fd, &event);
+    if (r < 0 && how != EPOLL_CTL_DEL) {
+        log_error("cannot watch descriptor %d (errno %d)", source->fd, errno);
+        return;
+    }
+    source->events = events;
+}
+
+void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms) {
+    if (timer->at_ms) {
+        struct timer **link = &runner->timers;
+        while (*link && *link != timer)
+            link = &(*link)->next;
+        assert(*link);
+        *link = timer->next;
+    }
+    timer->at_ms = at_ms;
+    if (at_ms == 0)
+        return;
+    struct timer **link = &runner->timers;
+    while (*link && (*link)->at_ms <= at_ms)
+        link = &(*link)->next;
+    timer->next = *link;
+    *link = timer;
+}
+
+void later_free(struct runner *runner, void *memory) {
+    if (runner->grave_count == runner->grave_cap) {
+        runner->grave_cap = runner->grave_cap ? 2 * runner->grave_cap : 64;
+        runner->graves = realloc(runner->graves, runner->grave_cap * sizeof *runner->graves);
+        if (!runner->graves)
+            abort();
+    }
+    runner->graves[runner->grave_count++] = memory;
+}

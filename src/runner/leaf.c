@@ -1,0 +1,146 @@
+/* Leaves: one cgroup v2 directory for the tree of one command, below the box's own cgroup. Called by process.c and
+ * spawn.c. cgroup.kill empties a leaf whatever is in it; cgroup.events says when it is empty. Making and removing
+ * directories costs more than a short command, so empty leaves are kept and used again.
+ * Not to break: a leaf goes back to the pool only when it is empty. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "runner/process.h"
+
+enum { LEAVES_IDLE_MAX = 16 };
+
+struct leaf_pool {
+    struct runner *runner;
+    struct leaf *idle;
+    unsigned idle_count, made;
+};
+
+static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err);
+
+struct leaf_pool *leaf_pool_new(struct runner *runner) {
+    if (runner->config->cgroup_fd < 0)
+        return NULL;
+    struct leaf_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        abort();
+    pool->runner = runner;
+    struct err err;
+    struct leaf *leaf = leaf_make(pool, &err);
+    if (!leaf) {
+        free(pool);
+        return NULL;
+    }
+    leaf_give(pool, leaf);
+    return pool;
+}
+
+struct leaf *leaf_take(struct leaf_pool *pool, struct err *err) {
+    struct leaf *leaf = pool->idle;
+    if (!leaf)
+        return leaf_make(pool, err);
+    pool->idle = leaf->next;
+    pool->idle_count--;
+    return leaf;
+}
+
+static void leaf_free(struct leaf_pool *pool, struct leaf *leaf) {
+    char name[32];
+    snprintf(name, sizeof name, "leaf%u", leaf->number);
+    fd_close(&leaf->dir_fd);
+    fd_close(&leaf->kill_fd);
+    fd_close(&leaf->events.fd);
+    unlinkat(pool->runner->config->cgroup_fd, name, AT_REMOVEDIR);
+    later_free(pool->runner, leaf);
+}
+
+static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err) {
+    int cgroup_fd = pool->runner->config->cgroup_fd;
+    char name[32];
+    snprintf(name, sizeof name, "leaf%u", pool->made);
+    if (mkdirat(cgroup_fd, name, 0755) < 0 && errno != EEXIST) {
+        err_errno(err, errno, "cannot make a cgroup for the command");
+        return NULL;
+    }
+    struct leaf *leaf = calloc(1, sizeof *leaf);
+    if (!leaf)
+        abort();
+    leaf->number = pool->made++;
+    leaf->dir_fd = openat(cgroup_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    leaf->kill_fd = openat(leaf->dir_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+    leaf->events.fd = openat(leaf->dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+    if (leaf->dir_fd < 0 || leaf->kill_fd < 0 || leaf->events.fd < 0) {
+        err_errno(err, errno, "the command's cgroup lacks cgroup.kill or cgroup.events");
+        leaf_free(pool, leaf);
+        return NULL;
+    }
+    return leaf;
+}
+
+static void leaf_emptied(struct source *source, uint32_t events) {
+    struct leaf *leaf = (struct leaf *)source;
+    (void)events;
+    if (leaf_populated(leaf))
+        return;
+    struct leaf_pool *pool = (struct leaf_pool *)leaf->process; /* whoever waits: see leaf_give */
+    source_set(pool->runner, source, 0);
+    leaf->process = NULL;
+    leaf_give(pool, leaf);
+}
+
+void leaf_give(struct leaf_pool *pool, struct leaf *leaf) {
+    source_set(pool->runner, &leaf->events, 0);
+    if (leaf_populated(leaf)) { /* something in it hangs in the kernel: when it goes, this leaf is free */
+        leaf->process = (struct process *)pool;
+        leaf->events.ready = leaf_emptied;
+        source_set(pool->runner, &leaf->events, EPOLLPRI);
+        return;
+    }
+    if (pool->idle_count >= LEAVES_IDLE_MAX) {
+        leaf_free(pool, leaf);
+        return;
+    }
+    leaf->process = NULL;
+    leaf->next = pool->idle;
+    pool->idle = leaf;
+    pool->idle_count++;
+}
+
+bool leaf_populated(struct leaf *leaf) {
+    char text[128];
+    ssize_t n = pread(leaf->events.fd, text, sizeof text - 1, 0);
+    if (n <= 0)
+        return false; /* the directory is gone, and so is what was in it */
+    text[n] = 0;
+    const char *at = strstr(text, "populated ");
+    return at && at[10] == '1';
+}
+
+void leaf_kill(struct leaf *leaf) {
+    (void)!write(leaf->kill_fd, "1", 1);
+}
+
+void leaf_signal(struct leaf *leaf, int number) {
+    char text[4096];
+    autofd fd = openat(leaf->dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    size_t have = 0;
+    for (ssize_t n; fd >= 0 && (n = read(fd, text + have, sizeof text - 1 - have)) > 0;) {
+        have += (size_t)n;
+        text[have] = 0;
+        char *line = text;
+        for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+            pid_t pid = atoi(line);
+            if (pid > 1)
+                kill(pid, number);
+        }
+        have = strlen(line);
+        memmove(text, line, have);
+    }
+}

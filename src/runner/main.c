@@ -1,0 +1,112 @@
+/* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one.
+ * Not to break: argv[0] is always shown as cubby-runner. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "runner/runner.h"
+
+static int usage(void) {
+    fprintf(stderr, "usage: cubby-runner serve [--wire FD] [--listen FD] [--root DIR] --workspace DIR [--shell PATH]\n"
+                    "                          [--cgroup FD] [--map VIRTUAL=REAL[:ro]]... [--env K=V]...\n"
+                    "       cubby-runner enter FD | --version | --ops\n");
+    return 2;
+}
+
+static int print_ops(void) {
+    for (const struct op_def *const *row = op_table; *row; row++)
+        printf("%u\t%s\t%s\n", (*row)->op, op_name((*row)->op), (*row)->work ? "worker" : "loop");
+    return 0;
+}
+
+struct options {
+    struct runner_config config;
+    const char *root;
+    const char *maps[LIMIT_MOUNTS + 1], *env[LIMIT_ENV_COUNT + 1];
+    size_t map_count, env_count;
+};
+
+static bool option_fd(const char *value, int *ret_fd) {
+    uint64_t number;
+    if (!text_u64(value, 1u << 20, &number) || fcntl((int)number, F_SETFD, FD_CLOEXEC) < 0)
+        return false;
+    *ret_fd = (int)number;
+    return true;
+}
+
+static bool option_set(struct options *options, const char *name, const char *value) {
+    struct runner_config *config = &options->config;
+    const struct {
+        const char *name;
+        int *fd;
+        const char **text;
+    } table[] = {
+        {"--wire", &config->wire_fd, NULL},   {"--listen", &config->listen_fd, NULL},
+        {"--cgroup", &config->cgroup_fd, NULL}, {"--root", NULL, &options->root},
+        {"--workspace", NULL, &config->workspace}, {"--shell", NULL, &config->shell},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(name, table[i].name) == 0) {
+            if (table[i].fd)
+                return option_fd(value, table[i].fd);
+            *table[i].text = value;
+            return true;
+        }
+    if (strcmp(name, "--map") == 0 && options->map_count < LIMIT_MOUNTS)
+        options->maps[options->map_count++] = value;
+    else if (strcmp(name, "--env") == 0 && options->env_count < LIMIT_ENV_COUNT && strchr(value, '='))
+        options->env[options->env_count++] = value;
+    else
+        return false;
+    return true;
+}
+
+static int serve(int argc, char **argv) {
+    static struct options options = {
+        .config = {.wire_fd = -1, .listen_fd = -1, .root_fd = -1, .cgroup_fd = -1, .oom_fd = -1, .landlock_fd = -1},
+        .root = "/"};
+    struct runner_config *config = &options.config;
+    config->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+    for (int i = 0; i < argc; i += 2)
+        if (i + 1 >= argc || !option_set(&options, argv[i], argv[i + 1])) {
+            fprintf(stderr, "cubby-runner: bad option '%s'\n", argv[i]);
+            return usage();
+        }
+    if (!config->workspace || (config->wire_fd < 0 && config->listen_fd < 0))
+        return usage();
+    config->root_fd = open(options.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (config->root_fd < 0) {
+        fprintf(stderr, "cubby-runner: %s: %s\n", options.root, strerror(errno));
+        return 125;
+    }
+    struct err err;
+    if (options.map_count && maps_new(options.maps, &config->maps, &err) < 0) {
+        fprintf(stderr, "cubby-runner: %s\n", err.text);
+        return 125;
+    }
+    config->env = options.env;
+    config->agent_uid = geteuid();
+    config->agent_gid = getegid();
+    config->can_root = geteuid() == 0;
+    init_main(config);
+}
+
+int main(int argc, char **argv) {
+    prctl(PR_SET_NAME, "cubby-runner", 0, 0, 0);
+    uint64_t fd;
+    if (argc == 3 && strcmp(argv[1], "enter") == 0 && text_u64(argv[2], 1u << 20, &fd))
+        enter_main((int)fd);
+    if (argc >= 2 && strcmp(argv[1], "serve") == 0)
+        return serve(argc - 2, argv + 2);
+    if (argc == 2 && strcmp(argv[1], "--version") == 0)
+        return puts("cubby-runner " CUBBY_VERSION) < 0;
+    if (argc == 2 && strcmp(argv[1], "--ops") == 0)
+        return print_ops();
+    return usage();
+}

@@ -1,0 +1,452 @@
+/* Commands of a box from start to end. Called by op_exec and op_process (begin), by the loop (reaping, timers).
+ *
+ * 1. Every change of phase goes through one function below: process_started, main_ended, tree_empty, process_done.
+ * 2. A command's answer comes when its main process has ended, its tree is empty and its pipes are: END is last.
+ * 3. Waiting for a tree to die is bounded (STUCK_MS): what hangs in the kernel does not hold the answer.
+ * 4. Frees go through later_free: events of the same turn may still name a process. */
+#include "runner/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/fsuid.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+enum { STUCK_MS = 5000 };
+#define OOM_SCORE_OF_COMMANDS "500"
+
+struct process_table {
+    struct process *first;
+    struct leaf_pool *leaves;
+    struct slot *slots; /* LIMIT_PROCESSES of them, shared with children */
+    bool slot_used[LIMIT_PROCESSES];
+    unsigned count;
+    int oom_score_fd;
+    char oom_score[16]; /* the runner's own */
+};
+
+static void process_started(struct process *process);
+static void main_ended(struct process *process, int status);
+static void tree_empty(struct process *process);
+static void leaf_changed(struct source *source, uint32_t events);
+static void timer_stuck(struct timer *timer);
+static uint64_t oom_count(const struct runner *runner);
+static bool ended_drop_oldest(struct runner *runner, unsigned keep);
+
+/* ---- the table ---- */
+
+void process_table_open(struct runner *runner) {
+    struct process_table *table = calloc(1, sizeof *table);
+    if (!table)
+        abort();
+    runner->processes = table;
+    table->slots = mmap(NULL, LIMIT_PROCESSES * sizeof *table->slots, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (table->slots == MAP_FAILED)
+        abort();
+    table->leaves = leaf_pool_new(runner);
+    /* Children inherit the score. A process that is not dumpable may not open its own: open it now, keep it. */
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    int uid = setfsuid(geteuid());
+    table->oom_score_fd = path_open(runner->config->root_fd, "/proc/self/oom_score_adj", O_RDWR, 0);
+    setfsuid((uid_t)uid);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    ssize_t n = 0;
+    if (table->oom_score_fd >= 0)
+        n = pread(table->oom_score_fd, table->oom_score, sizeof table->oom_score - 1, 0);
+    if (n <= 0 || atoi(table->oom_score) >= atoi(OOM_SCORE_OF_COMMANDS))
+        fd_close(&table->oom_score_fd);
+}
+
+bool process_has_leaves(const struct runner *runner) {
+    return runner->processes->leaves != NULL;
+}
+
+struct process *process_first(struct runner *runner) {
+    return runner->processes->first;
+}
+
+bool process_is_child(const struct runner *runner, pid_t pid) {
+    for (const struct process *p = runner->processes->first; p; p = p->next)
+        if (p->child == pid)
+            return true;
+    return false;
+}
+
+struct process *process_find(struct runner *runner, uint64_t pid) {
+    struct process *found = NULL;
+    for (struct process *p = runner->processes->first; p; p = p->next)
+        if (p->phase != PHASE_STARTING && (uint64_t)p->pid == pid)
+            found = p;
+    return found;
+}
+
+int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err) {
+    struct process *process = process_find(runner, pid);
+    if (!process)
+        return err_set(err, ERR_NOT_FOUND, "no process %llu", (unsigned long long)pid);
+    *ret_process = process;
+    return 0;
+}
+
+int process_new(struct runner *runner, struct process **ret_process, struct err *err) {
+    struct process_table *table = runner->processes;
+    if (table->count >= LIMIT_PROCESSES && !ended_drop_oldest(runner, 0))
+        return err_set(err, ERR_LIMIT, "%u commands are running in this box, which is its limit", LIMIT_PROCESSES);
+    struct process *process = calloc(1, sizeof *process);
+    if (!process)
+        abort();
+    process->runner = runner;
+    unsigned at = 0;
+    while (table->slot_used[at])
+        at++;
+    table->slot_used[at] = true;
+    process->slot = &table->slots[at];
+    memset(process->slot, 0, sizeof *process->slot);
+    process->ready.fd = process->input.fd = -1;
+    for (int i = 0; i < 2; i++)
+        process->streams[i] = (struct stream){.source.fd = -1, .process = process, .id = (uint8_t)(STREAM_STDOUT + i)};
+    struct process **link = &table->first;
+    while (*link)
+        link = &(*link)->next;
+    *link = process;
+    table->count++;
+    *ret_process = process;
+    return 0;
+}
+
+void process_drop(struct process *process) {
+    struct runner *runner = process->runner;
+    struct process_table *table = runner->processes;
+    struct process **link = &table->first;
+    while (*link != process)
+        link = &(*link)->next;
+    *link = process->next;
+    table->count--;
+    table->slot_used[process->slot - table->slots] = false;
+    timer_set(runner, &process->timer, 0);
+    if (process->ready.fd >= 0)
+        source_set(runner, &process->ready, 0);
+    fd_close(&process->ready.fd);
+    input_close(process);
+    feeder_drop(&process->own);
+    for (int i = 0; i < 2; i++)
+        stream_free(&process->streams[i]);
+    if (process->leaf)
+        leaf_give(table->leaves, process->leaf);
+    free(process->command);
+    free(process->program);
+    free(process->cwd);
+    later_free(runner, process);
+}
+
+/* Ended ones nobody looks at any more, oldest first, until at most `keep` are left. True: at least one went. */
+static bool ended_drop_oldest(struct runner *runner, unsigned keep) {
+    unsigned ended = 0;
+    bool dropped = false;
+    for (struct process *p = runner->processes->first; p; p = p->next)
+        ended += p->phase == PHASE_ENDED;
+    for (struct process *p = runner->processes->first, *next; p && ended > keep; p = next) {
+        next = p->next;
+        if (p->phase == PHASE_ENDED && !p->watchers) {
+            process_drop(p);
+            ended--;
+            dropped = true;
+            if (keep == 0)
+                break;
+        }
+    }
+    return dropped;
+}
+
+/* ---- start ---- */
+
+static void ready_event(struct source *source, uint32_t events) {
+    (void)events;
+    process_started((struct process *)((char *)source - offsetof(struct process, ready)));
+}
+
+static pid_t start_child(struct process *process, struct err *err) {
+    struct process_table *table = process->runner->processes;
+    struct err ignored;
+    process->leaf = table->leaves ? leaf_take(table->leaves, &ignored) : NULL;
+    int ready[2] = {-1, -1};
+    if ((process->background || !process->leaf) && pipe2(ready, O_CLOEXEC | O_NONBLOCK) < 0)
+        return err_errno(err, errno, "cannot start a process in the box");
+    process->spawn.slot = process->slot;
+    process->spawn.ready_fd = ready[1];
+    if (table->oom_score_fd >= 0)
+        (void)!pwrite(table->oom_score_fd, OOM_SCORE_OF_COMMANDS, strlen(OOM_SCORE_OF_COMMANDS), 0);
+    pid_t pid = spawn_start(&process->spawn, process->leaf);
+    if (table->oom_score_fd >= 0)
+        (void)!pwrite(table->oom_score_fd, table->oom_score, strlen(table->oom_score), 0);
+    fd_close(&ready[1]);
+    if (pid < 0) {
+        fd_close(&ready[0]);
+        return err_errno(err, -pid, "cannot start a process in the box%s",
+                         pid == -EAGAIN ? " (its limit of processes is reached)" : "");
+    }
+    process->ready = (struct source){.fd = ready[0], .ready = ready_event};
+    return pid;
+}
+
+int process_start(struct process *process, struct err *err) {
+    struct runner *runner = process->runner;
+    process->oom_before = oom_count(runner);
+    process->started_ms = clock_ms();
+    process->started_wall_ms = clock_wall_ms();
+    pid_t pid = start_child(process, err);
+    if (pid < 0)
+        return pid;
+    process->child = pid;
+    for (int i = 0; i < 2; i++)
+        if (process->streams[i].source.fd >= 0)
+            source_set(runner, &process->streams[i].source, EPOLLIN);
+    if (process->ready.fd >= 0) {
+        source_set(runner, &process->ready, EPOLLIN);
+    } else {
+        process->pid = pid;
+        process_started(process);
+    }
+    return 0;
+}
+
+/* It exec'ed, or could not: the child's end of `ready` is closed. Without `ready`: it was cloned. */
+static void process_started(struct process *process) {
+    struct runner *runner = process->runner;
+    if (process->phase != PHASE_STARTING)
+        return;
+    process->phase = PHASE_RUNNING;
+    if (process->ready.fd >= 0) {
+        source_set(runner, &process->ready, 0);
+        fd_close(&process->ready.fd);
+        process->pid = process->leaf ? process->child : process->slot->pid;
+    }
+    if (process->slot->stage || !process->call)
+        return; /* answered at its end */
+    autobuf fields;
+    buf_init(&fields, 64);
+    field_number(&fields, FIELD_PID, (uint64_t)process->pid);
+    struct rcall *call = process->call;
+    if (process->background) {
+        process_detach(process);
+        field_number(&fields, FIELD_STARTED_MS, process->started_wall_ms);
+        reply_end(call, &fields);
+    } else {
+        reply_stat(call, &fields, -1);
+    }
+}
+
+/* ---- time-out, kill ---- */
+
+static struct process *timer_process(struct timer *timer) {
+    return (struct process *)((char *)timer - offsetof(struct process, timer));
+}
+
+static void timer_grace(struct timer *timer) {
+    process_kill(timer_process(timer));
+}
+
+static void timer_timeout(struct timer *timer) {
+    struct process *process = timer_process(timer);
+    process->timed_out = true;
+    if (process->leaf)
+        leaf_signal(process->leaf, SIGTERM);
+    else
+        kill(process->child, KEEPER_TERM);
+    timer->fire = timer_grace;
+    timer_set(process->runner, timer, clock_ms() + KILL_GRACE_MS);
+}
+
+void process_timeout_ms(struct process *process, uint64_t timeout_ms) {
+    if (timeout_ms == 0 || process->phase > PHASE_RUNNING)
+        return;
+    if (timeout_ms > LIMIT_EXEC_TIMEOUT_MS)
+        timeout_ms = LIMIT_EXEC_TIMEOUT_MS;
+    process->timer.fire = timer_timeout;
+    timer_set(process->runner, &process->timer, clock_ms() + timeout_ms);
+}
+
+void process_kill(struct process *process) {
+    if (process->phase > PHASE_ENDING || process->killed)
+        return;
+    process->killed = true;
+    if (process->leaf)
+        leaf_kill(process->leaf);
+    else if (process->child)
+        kill(process->child, KEEPER_KILL);
+    process->timer.fire = timer_stuck;
+    timer_set(process->runner, &process->timer, clock_ms() + STUCK_MS);
+}
+
+/* Killed, and still there: it hangs in the kernel. The answer does not wait for it. */
+static void timer_stuck(struct timer *timer) {
+    struct process *process = timer_process(timer);
+    if (process->phase == PHASE_ENDING) {
+        tree_empty(process);
+        return;
+    }
+    process->status = SIGKILL;
+    process->discard = true;
+    process->duration_ms = clock_ms() - process->started_ms;
+    struct rcall *call = process->call;
+    if (!call)
+        return;
+    process_detach(process);
+    autobuf fields;
+    buf_init(&fields, 512);
+    process_put_result(process, &fields);
+    reply_end(call, &fields);
+}
+
+void process_detach(struct process *process) {
+    if (process->call)
+        process->call->state = NULL;
+    process->own.call = NULL;
+    process->call = NULL;
+}
+
+/* ---- the end ---- */
+
+bool process_reap(struct runner *runner, pid_t pid, int status) {
+    struct process *process = runner->processes->first;
+    while (process && process->child != pid)
+        process = process->next;
+    if (!process)
+        return false;
+    process->child = 0;
+    if (!process->leaf && process->slot->done) {
+        status = process->slot->status;
+    } else if (!process->leaf && !process->slot->stage) {
+        status = SIGKILL; /* the keeper itself was killed; what it kept is ours now */
+        keeper_sweep(runner);
+    }
+    process_started(process);
+    main_ended(process, status);
+    return true;
+}
+
+static void main_ended(struct process *process, int status) {
+    process->status = status;
+    process->duration_ms = clock_ms() - process->started_ms;
+    process->phase = PHASE_ENDING;
+    timer_set(process->runner, &process->timer, 0);
+    struct leaf *leaf = process->leaf;
+    if (!leaf || !leaf_populated(leaf)) {
+        tree_empty(process);
+        return;
+    }
+    leaf_kill(leaf);
+    leaf->process = process;
+    leaf->events.ready = leaf_changed;
+    source_set(process->runner, &leaf->events, EPOLLPRI);
+    process->timer.fire = timer_stuck;
+    timer_set(process->runner, &process->timer, clock_ms() + STUCK_MS);
+}
+
+static void leaf_changed(struct source *source, uint32_t events) {
+    struct leaf *leaf = (struct leaf *)source;
+    (void)events;
+    if (!leaf_populated(leaf))
+        tree_empty(leaf->process);
+}
+
+/* cgroup.events speaks up to 10 ms late; the orphans themselves are reaped at once. */
+void process_orphan(struct runner *runner) {
+    if (!runner->processes->leaves)
+        keeper_sweep(runner);
+    for (struct process *p = runner->processes->first, *next; p; p = next) {
+        next = p->next;
+        if (p->phase == PHASE_ENDING && p->leaf && !leaf_populated(p->leaf))
+            tree_empty(p);
+    }
+}
+
+static void tree_empty(struct process *process) {
+    struct runner *runner = process->runner;
+    timer_set(runner, &process->timer, 0);
+    process->phase = PHASE_DRAINING;
+    process->oom = oom_count(runner) != process->oom_before;
+    if (process->leaf)
+        leaf_give(runner->processes->leaves, process->leaf);
+    process->leaf = NULL;
+    for (int i = 0; i < 2 && process->phase == PHASE_DRAINING; i++)
+        stream_pump(&process->streams[i]);
+    process_done(process);
+}
+
+void process_done(struct process *process) {
+    if (process->phase != PHASE_DRAINING || !stream_done(&process->streams[0]) || !stream_done(&process->streams[1]))
+        return;
+    process->phase = PHASE_ENDED;
+    input_close(process);
+    struct rcall *call = process->call;
+    process_detach(process);
+    struct err err;
+    autobuf fields;
+    buf_init(&fields, 512);
+    if (call && process->slot->stage) {
+        spawn_error(&process->spawn, &err);
+        reply_fail(call, &err);
+    } else if (call) {
+        process_put_result(process, &fields);
+        reply_end(call, &fields);
+    }
+    if (!process->background || process->slot->stage) {
+        process_drop(process);
+        return;
+    }
+    watchers_tell(process);
+    ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
+}
+
+void process_put_result(const struct process *process, struct buf *out) {
+    if (WIFEXITED(process->status))
+        field_number(out, FIELD_EXIT, (uint64_t)WEXITSTATUS(process->status));
+    else
+        field_number(out, FIELD_SIGNALLED, (uint64_t)WTERMSIG(process->status));
+    if (process->timed_out)
+        field_number(out, FIELD_TIMED_OUT, 1);
+    if (process->oom)
+        field_number(out, FIELD_OOM, 1);
+    field_number(out, FIELD_BYTES_OUT, process->streams[0].total);
+    field_number(out, FIELD_BYTES_ERR, process->streams[1].total);
+    field_number(out, FIELD_DURATION_MS, process->duration_ms);
+}
+
+/* "oom_kill N": a line of memory.events (v2) and of memory.oom_control (v1). */
+static uint64_t oom_count(const struct runner *runner) {
+    char text[512];
+    if (runner->config->oom_fd < 0)
+        return 0;
+    ssize_t n = pread(runner->config->oom_fd, text, sizeof text - 1, 0);
+    if (n <= 0)
+        return 0;
+    text[n] = 0;
+    const char *at = strstr(text, "oom_kill ");
+    return at ? strtoull(at + 9, NULL, 10) : 0;
+}
+
+void process_end_all(struct runner *runner) {
+    for (struct process *p = runner->processes->first; p; p = p->next)
+        process_kill(p);
+    uint64_t until_ms = clock_ms() + STUCK_MS;
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) >= 0 && clock_ms() < until_ms) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        if (pid == 0)
+            nanosleep(&pause, NULL);
+    }
+}

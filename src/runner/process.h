@@ -1,0 +1,168 @@
+/* Commands of a box: the table of them, how one is started, watched and ended. Shared by process.c, spawn.c, leaf.c,
+ * keeper.c and the ops on processes.
+ *
+ * A command's life: STARTING (spawned, not yet known to have exec'ed; only where `ready` is used) -> RUNNING -> ENDING
+ * (its main process is reaped, what it left behind is being killed) -> DRAINING (tree empty, pipes being emptied) ->
+ * ENDED (answered; background ones stay in the table). States only go forward. */
+#ifndef CUBBY_RUNNER_PROCESS_H
+#define CUBBY_RUNNER_PROCESS_H
+
+#include <sys/ioctl.h>
+
+#include "runner/runner.h"
+
+/* ---- leaf.c: a cgroup for one command's tree ---- */
+struct leaf {
+    struct source events; /* cgroup.events, EPOLLPRI while somebody waits for it to empty */
+    struct process *process;
+    struct leaf *next;
+    int dir_fd, kill_fd;
+    unsigned number;
+};
+struct leaf_pool;
+struct leaf_pool *leaf_pool_new(struct runner *runner);         /* NULL: no usable cgroup; keepers then */
+struct leaf *leaf_take(struct leaf_pool *pool, struct err *err); /* an empty one */
+void leaf_give(struct leaf_pool *pool, struct leaf *leaf);       /* back, once empty; waits for that by itself if not */
+bool leaf_populated(struct leaf *leaf);
+void leaf_kill(struct leaf *leaf);
+void leaf_signal(struct leaf *leaf, int number);                /* to every process in it */
+
+/* ---- spawn.c: from a request to a running child ---- */
+enum spawn_stage { SPAWN_OK, SPAWN_FORK, SPAWN_CWD, SPAWN_CONFINE, SPAWN_TERMINAL, SPAWN_EXEC };
+
+struct slot { /* in memory shared with the child: how it fared */
+    volatile int stage, number; /* enum spawn_stage that failed, and errno */
+    volatile int pid;           /* keeper mode: the command's */
+    volatile int status;        /* keeper mode: its wait status, once `done` */
+    volatile int done;
+    char text[236];             /* SPAWN_CONFINE: the sentence */
+};
+
+struct spawn {
+    const struct runner_config *config;
+    char **argv, **env;
+    const char *program;   /* argv[0] as asked for, searched in PATH when it has no slash */
+    const char *cwd;       /* as asked for, for errors */
+    char cwd_path[LIMIT_PATH_BYTES + 1];
+    int cwd_root;
+    bool shell;            /* program is the shell */
+    bool root, pty;
+    int stdio[3];
+    int ready_fd;          /* closed by exec: tells that it worked; -1: not needed */
+    struct slot *slot;
+};
+/* Fills argv, env, cwd from the call's arguments; memory is the arena's. */
+struct arena;
+int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const struct fields *args,
+                  struct arena *arena, struct err *err);
+/* leaf NULL: below a keeper. The child's pid (the keeper's then) or -errno. */
+pid_t spawn_start(struct spawn *spawn, struct leaf *leaf);
+_Noreturn void spawn_child(struct spawn *spawn); /* in the child; also called by the keeper's */
+int spawn_error(const struct spawn *spawn, struct err *err); /* what slot says; names program or directory */
+
+/* ---- keeper.c: where there is no cgroup ---- */
+_Noreturn void keeper_main(struct spawn *spawn);
+#define KEEPER_TERM SIGTERM /* to the keeper: SIGTERM to the command's tree */
+#define KEEPER_KILL SIGUSR1 /* to the keeper: SIGKILL to the command's tree, until it is empty */
+void keeper_sweep(struct runner *runner); /* kills children of ours that nobody knows */
+/* Every process below `root_pid`, itself not included: signalled, then counted. */
+size_t tree_signal(pid_t root_pid, int number);
+
+/* ---- process.c ---- */
+enum process_phase { PHASE_STARTING, PHASE_RUNNING, PHASE_ENDING, PHASE_DRAINING, PHASE_ENDED };
+
+struct stream {
+    struct source source; /* our end of the pipe, or the terminal */
+    struct process *process;
+    uint8_t id;           /* STREAM_STDOUT or STREAM_STDERR */
+    struct mask *mask;
+    struct buf held;      /* masked bytes that found no credit */
+    uint8_t *ring;        /* background: the last LIMIT_RING_BYTES, byte n at n % LIMIT_RING_BYTES */
+    uint64_t total;
+};
+
+struct feeder { /* a call whose input goes to a command; embedded in the op's state */
+    struct rcall *call;   /* NULL: gone; what it sent before is still written */
+    struct process *process; /* NULL: finished */
+    struct buf data;
+    size_t done;
+    uint64_t taken;       /* bytes written so far */
+    bool eof;             /* no more will come */
+    bool close;           /* then close the command's input */
+    void (*finished)(struct feeder *feeder); /* all written or nobody reads any more (broken); may be NULL */
+    bool broken;
+    struct feeder *next;
+};
+
+struct watcher { /* told when a background command has new output or ended */
+    void (*changed)(struct watcher *watcher);
+    struct process *process;
+    struct watcher *next;
+};
+
+struct process {
+    struct runner *runner;
+    struct process *next;    /* oldest first */
+    enum process_phase phase;
+    pid_t pid;               /* of the command's main process, as seen in the box */
+    pid_t child;             /* what we reap: the same, or its keeper; 0: reaped */
+    struct leaf *leaf;
+    struct spawn spawn;      /* argv and env are gone after the start */
+    struct slot *slot;
+    char *command;           /* to show: at most PROCESS_COMMAND_BYTES */
+    char *program, *cwd;     /* for errors of the start */
+    bool background, pty;
+    bool timed_out, killed, oom;
+    bool discard;            /* the call is gone: output is read and dropped */
+    struct rcall *call;      /* EXEC, until answered */
+    struct source ready;
+    struct source input;
+    struct feeder *feeders;
+    struct feeder own;       /* the input of its EXEC call */
+    struct stream streams[2];
+    struct timer timer;      /* time-out, grace, bounded waits: one at a time */
+    struct watcher *watchers;
+    uint64_t started_ms, started_wall_ms, duration_ms;
+    uint64_t oom_before;
+    int status;
+};
+#define PROCESS_COMMAND_BYTES 512u
+
+void process_table_open(struct runner *runner);
+bool process_has_leaves(const struct runner *runner);
+bool process_reap(struct runner *runner, pid_t pid, int status); /* false: not a command of ours */
+bool process_is_child(const struct runner *runner, pid_t pid);
+void process_orphan(struct runner *runner);                      /* somebody unknown was reaped */
+void process_end_all(struct runner *runner);                     /* local, at the end: blocks until the trees are gone */
+struct process *process_first(struct runner *runner);
+struct process *process_find(struct runner *runner, uint64_t pid); /* the newest with it; NULL */
+int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err);
+
+/* A free place in the table (ended ones make room), with its slot. */
+int process_new(struct runner *runner, struct process **ret_process, struct err *err);
+int process_start(struct process *process, struct err *err);   /* spawn is prepared, pipes are set */
+void process_kill(struct process *process);                    /* the whole tree, at once */
+void process_timeout_ms(struct process *process, uint64_t timeout_ms);
+void process_detach(struct process *process);                  /* its call is over */
+void process_drop(struct process *process);                    /* out of the table, freed */
+void process_put_result(const struct process *process, struct buf *out); /* EXIT or SIGNALLED, ... */
+void process_done(struct process *process);                    /* ends it when its streams are done, else nothing */
+/* ---- stream.c: output, input, rings ---- */
+#define PROCESS_STDIN 0x1u /* process_stdio: the input is a pipe */
+int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned rows, struct err *err);
+void process_stdio_given(struct process *process); /* the child has its ends: close ours of them */
+void stream_pump(struct stream *stream);                       /* something to read, or credit came back */
+bool stream_done(const struct stream *stream);                 /* closed, and all handed on */
+void stream_free(struct stream *stream);
+uint64_t stream_first(const struct stream *stream);            /* oldest byte in the ring */
+size_t stream_copy(const struct stream *stream, uint64_t from, uint8_t *data, size_t len);
+void watchers_tell(struct process *process);
+void input_close(struct process *process); /* feeders hear of it */
+void feeder_add(struct process *process, struct feeder *feeder, struct rcall *call);
+int feeder_put(struct feeder *feeder, const uint8_t *data, size_t len, struct err *err);
+void feeder_eof(struct feeder *feeder);
+void feeder_drop(struct feeder *feeder); /* takes it out, what it still holds is lost */
+void watcher_add(struct process *process, struct watcher *watcher);
+void watcher_drop(struct watcher *watcher);
+
+#endif

@@ -1,0 +1,218 @@
+/* From the arguments of EXEC to a running child. Called by op_exec (prepare) and process.c (start).
+ * Not to break: between clone and exec the child runs on a copy of the runner's memory with all signals blocked; it
+ * opens its directory with the agent's rights, and everything of the runner's is closed by exec. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/path.h"
+#include "runner/process.h"
+
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+static int prepare_env(struct spawn *spawn, const struct fields *args, struct arena *arena, struct err *err);
+static void prepare_argv(struct spawn *spawn, const struct fields *args, struct arena *arena);
+
+/* ---- in the runner ---- */
+
+int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const struct fields *args,
+                  struct arena *arena, struct err *err) {
+    const char *user = args->has[FIELD_USER] ? args->text[FIELD_USER] : "agent";
+    *spawn = (struct spawn){.config = config, .stdio = {-1, -1, -1}, .ready_fd = -1, .cwd_root = -1};
+    if (strcmp(user, "agent") != 0 && strcmp(user, "root") != 0)
+        return err_set(err, ERR_INVALID, "no user '%s': it is \"agent\" or \"root\"", user);
+    spawn->root = strcmp(user, "root") == 0;
+    if (spawn->root && !config->can_root)
+        return err_set(err, ERR_UNSUPPORTED, "user \"root\" is not to be had in this box");
+    if (args->has[FIELD_COMMAND] == (args->argc > 0))
+        return err_set(err, ERR_INVALID, "give either a command or argv");
+    spawn->shell = args->has[FIELD_COMMAND];
+    spawn->program = spawn->shell ? config->shell : args->argv[0];
+    if (spawn->shell && args->has[FIELD_SHELL])
+        spawn->program = args->text[FIELD_SHELL];
+    if (spawn->shell && spawn->program[0] != '/')
+        return err_set(err, ERR_INVALID, "shell '%s' is not an absolute path", spawn->program);
+    if (!*spawn->program)
+        return err_set(err, ERR_INVALID, "argv[0] is empty");
+    spawn->cwd = args->has[FIELD_CWD] ? args->text[FIELD_CWD] : config->workspace;
+    int r = runner_path(config, spawn->cwd, false, &spawn->cwd_root, spawn->cwd_path, err);
+    if (r < 0)
+        return r;
+    r = prepare_env(spawn, args, arena, err);
+    if (r >= 0)
+        prepare_argv(spawn, args, arena);
+    return r;
+}
+
+static bool same_key(const char *a, const char *b) {
+    size_t n = strcspn(a, "=");
+    return strncmp(a, b, n + 1) == 0;
+}
+
+/* A later variable replaces an earlier one of the same name. */
+static int prepare_env(struct spawn *spawn, const struct fields *args, struct arena *arena, struct err *err) {
+    size_t base = 0, count = 0;
+    while (spawn->config->env && spawn->config->env[base])
+        base++;
+    spawn->env = arena_alloc(arena, (base + args->env_count + 1) * sizeof *spawn->env);
+    for (size_t i = 0; i < base + args->env_count; i++) {
+        const char *row = i < base ? spawn->config->env[i] : args->env[i - base];
+        const char *equals = strchr(row, '=');
+        if (!equals || equals == row)
+            return err_set(err, ERR_INVALID, "variable '%.100s' is not NAME=VALUE", row);
+        size_t at = 0;
+        while (at < count && !same_key(row, spawn->env[at]))
+            at++;
+        spawn->env[at] = (char *)(uintptr_t)row;
+        count += at == count;
+    }
+    return 0;
+}
+
+static char *mapped(const struct spawn *spawn, const char *text, struct arena *arena) {
+    if (!spawn->config->maps)
+        return (char *)(uintptr_t)text;
+    char *real = maps_command(spawn->config, text);
+    char *copy = arena_strdup(arena, real);
+    free(real);
+    return copy;
+}
+
+static void prepare_argv(struct spawn *spawn, const struct fields *args, struct arena *arena) {
+    size_t count = spawn->shell ? 3 : args->argc;
+    spawn->argv = arena_alloc(arena, (count + 1) * sizeof *spawn->argv);
+    if (!spawn->shell) {
+        for (size_t i = 0; i < count; i++)
+            spawn->argv[i] = mapped(spawn, args->argv[i], arena);
+        return;
+    }
+    const char *name = strrchr(spawn->program, '/');
+    spawn->argv[0] = (char *)(uintptr_t)(name + 1);
+    spawn->argv[1] = (char *)(uintptr_t)"-c";
+    spawn->argv[2] = mapped(spawn, args->text[FIELD_COMMAND], arena);
+}
+
+pid_t spawn_start(struct spawn *spawn, struct leaf *leaf) {
+    struct clone_args how = {.exit_signal = SIGCHLD};
+    if (leaf) {
+        how.flags = CLONE_INTO_CGROUP;
+        how.cgroup = (uint64_t)leaf->dir_fd;
+    }
+    pid_t pid = leaf ? (pid_t)syscall(SYS_clone3, &how, sizeof how) : fork();
+    if (pid == 0 && leaf)
+        spawn_child(spawn);
+    if (pid == 0)
+        keeper_main(spawn);
+    return pid < 0 ? -errno : pid;
+}
+
+int spawn_error(const struct spawn *spawn, struct err *err) {
+    const struct slot *slot = spawn->slot;
+    int number = slot->number;
+    switch ((enum spawn_stage)slot->stage) {
+    case SPAWN_CWD:
+        if (number == ENOENT)
+            return err_set(err, ERR_NOT_FOUND, "no directory '%s' to run the command in", spawn->cwd);
+        return err_errno(err, number, "cannot run the command in '%s'", spawn->cwd);
+    case SPAWN_CONFINE:
+        return err_set(err, ERR_INTERNAL, "cannot confine the command: %.200s", slot->text);
+    case SPAWN_TERMINAL:
+        return err_errno(err, number, "cannot give the command its terminal");
+    case SPAWN_EXEC:
+        if (number == ENOENT && spawn->shell)
+            return err_set(err, ERR_NOT_FOUND, "the box has no shell '%s'", spawn->program);
+        if (number == ENOENT)
+            return err_set(err, ERR_NOT_FOUND, "no command '%s'", spawn->program);
+        if (number == E2BIG)
+            return err_set(err, ERR_TOO_LARGE, "the arguments and variables of '%s' are too long", spawn->program);
+        return err_errno(err, number, "cannot execute '%s'", spawn->program);
+    default:
+        return err_errno(err, number, "cannot start a process in the box");
+    }
+}
+
+/* ---- in the child ---- */
+
+static _Noreturn void child_fail(struct slot *slot, enum spawn_stage stage, int number) {
+    slot->number = number;
+    slot->stage = stage;
+    _exit(127);
+}
+
+/* Opened here and with the command's ids, so that it reaches no directory the command could not. */
+static void child_directory(struct spawn *spawn) {
+    const struct runner_config *config = spawn->config;
+    if (config->jail) { /* confine sets all ids for good */
+        setfsgid(spawn->root ? 0 : config->agent_gid);
+        setfsuid(spawn->root ? 0 : config->agent_uid);
+    }
+    int fd = path_open(spawn->cwd_root, spawn->cwd_path, O_PATH | O_DIRECTORY, 0);
+    if (fd < 0)
+        child_fail(spawn->slot, SPAWN_CWD, -fd);
+    if (fchdir(fd) < 0)
+        child_fail(spawn->slot, SPAWN_CWD, errno);
+    char path[LIMIT_PATH_BYTES + 64];
+    long n = syscall(SYS_getcwd, path, sizeof path);
+    if (n < 0 || path[0] != '/') /* deleted, or outside our root */
+        child_fail(spawn->slot, SPAWN_CWD, n < 0 ? errno : ENOENT);
+}
+
+static void child_exec(struct spawn *spawn) {
+    const char *program = spawn->shell ? spawn->program : spawn->argv[0];
+    if (strchr(program, '/')) {
+        execve(program, spawn->argv, spawn->env);
+        return;
+    }
+    const char *search = DEFAULT_PATH;
+    for (char **row = spawn->env; *row; row++)
+        if (strncmp(*row, "PATH=", 5) == 0)
+            search = *row + 5;
+    char path[LIMIT_PATH_BYTES + 1];
+    int number = ENOENT;
+    while (true) {
+        size_t len = strcspn(search, ":");
+        int n = snprintf(path, sizeof path, "%.*s%s%s", (int)len, search, len ? "/" : "", program);
+        if (len < sizeof path && n > 0 && (size_t)n < sizeof path) {
+            execve(path, spawn->argv, spawn->env);
+            if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+                return;
+            if (errno == EACCES)
+                number = EACCES;
+        }
+        if (!search[len])
+            break;
+        search += len + 1;
+    }
+    errno = number;
+}
+
+_Noreturn void spawn_child(struct spawn *spawn) {
+    struct slot *slot = spawn->slot;
+    setsid();
+    for (int i = 0; i < 3; i++)
+        if (dup2(spawn->stdio[i], i) < 0)
+            child_fail(slot, SPAWN_TERMINAL, errno);
+    if (spawn->pty && ioctl(0, TIOCSCTTY, 0) < 0)
+        child_fail(slot, SPAWN_TERMINAL, errno);
+    child_directory(spawn);
+    /* All of ours is close-on-exec already; this holds even where somebody forgets. */
+    syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
+    struct err err;
+    if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, &err) < 0) {
+        snprintf(slot->text, sizeof slot->text, "%.200s", err.text);
+        child_fail(slot, SPAWN_CONFINE, EPERM);
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    child_exec(spawn);
+    child_fail(slot, SPAWN_EXEC, errno);
+}

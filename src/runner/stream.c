@@ -1,0 +1,384 @@
+/* Input and output of commands. A foreground command's output goes to its call within credit (no credit: the pipe is
+ * not read, and the command waits); a background one's goes into a ring of the last LIMIT_RING_BYTES. Input comes from
+ * any number of calls. Called by process.c and the ops on processes.
+ * Not to break: a stream without credit is not watched (its hang-up would spin the loop), and `total` counts every byte. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "runner/process.h"
+
+enum {
+    READ_BYTES = 64 << 10,
+    HELD_MAX_BYTES = 8 << 20, /* one read, masked: virtual paths may be longer than real ones */
+};
+
+static int stdio_pipes(struct process *process, unsigned how, struct err *err);
+static int stdio_terminal(struct process *process, unsigned cols, unsigned rows, struct err *err);
+static void stream_take(struct stream *stream, const uint8_t *data, size_t len);
+static bool stream_send_held(struct stream *stream);
+static void input_ready(struct source *source, uint32_t events);
+
+static void stream_ready(struct source *source, uint32_t events) {
+    struct stream *stream = (struct stream *)source;
+    (void)events;
+    stream_pump(stream);
+    process_done(stream->process);
+}
+
+/* ---- the descriptors ---- */
+
+int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned rows, struct err *err) {
+    int r = process->pty ? stdio_terminal(process, cols, rows, err) : stdio_pipes(process, how, err);
+    if (r < 0) {
+        process_stdio_given(process);
+        return r;
+    }
+    for (int i = 0; i < 2; i++) {
+        process->streams[i].source.ready = stream_ready;
+        buf_init(&process->streams[i].held, HELD_MAX_BYTES);
+        if (process->runner->config->maps)
+            process->streams[i].mask = mask_new(process->runner->config);
+    }
+    process->input.ready = input_ready;
+    return 0;
+}
+
+static int stdio_pipes(struct process *process, unsigned how, struct err *err) {
+    int pair[2];
+    for (int i = 0; i < 2; i++) {
+        if (pipe2(pair, O_CLOEXEC) < 0)
+            return err_errno(err, errno, "cannot make a pipe in the box");
+        fcntl(pair[0], F_SETFL, O_NONBLOCK);
+        process->streams[i].source.fd = pair[0];
+        process->spawn.stdio[i + 1] = pair[1];
+    }
+    if (!(how & PROCESS_STDIN)) {
+        int fd = path_open(process->runner->config->root_fd, "/dev/null", O_RDONLY, 0);
+        process->spawn.stdio[0] = fd;
+        return fd < 0 ? err_errno(err, -fd, "/dev/null") : 0;
+    }
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return err_errno(err, errno, "cannot make a pipe in the box");
+    fcntl(pair[1], F_SETFL, O_NONBLOCK);
+    process->spawn.stdio[0] = pair[0];
+    process->input.fd = pair[1];
+    return 0;
+}
+
+/* The peer is opened through the master, so that no path in the box is trusted to be it. */
+static int stdio_terminal(struct process *process, unsigned cols, unsigned rows, struct err *err) {
+    const struct runner_config *config = process->runner->config;
+    autofd master = path_open(config->root_fd, "/dev/ptmx", O_RDWR, 0);
+    if (master < 0)
+        return err_errno(err, -master, "the box has no terminals: /dev/ptmx");
+    int unlocked = 0;
+    struct winsize size = {.ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows};
+    int peer = -1;
+    if (ioctl(master, TIOCSPTLCK, &unlocked) < 0 || ioctl(master, TIOCSWINSZ, &size) < 0 ||
+        (peer = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0)
+        return err_errno(err, errno, "cannot make a terminal in the box");
+    if (config->jail && !process->spawn.root)
+        (void)!fchown(peer, config->agent_uid, (gid_t)-1);
+    process->spawn.pty = true;
+    process->spawn.stdio[0] = peer;
+    process->spawn.stdio[1] = fcntl(peer, F_DUPFD_CLOEXEC, 3);
+    process->spawn.stdio[2] = fcntl(peer, F_DUPFD_CLOEXEC, 3);
+    process->input.fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
+    process->streams[0].source.fd = fd_take(&master);
+    if (process->spawn.stdio[1] < 0 || process->spawn.stdio[2] < 0 || process->input.fd < 0)
+        return err_errno(err, errno, "cannot make a terminal in the box");
+    return 0;
+}
+
+void process_stdio_given(struct process *process) {
+    for (int i = 0; i < 3; i++)
+        fd_close(&process->spawn.stdio[i]);
+}
+
+/* ---- output ---- */
+
+/* How much may be read now; 0: nobody would take it. */
+static size_t stream_room(struct stream *stream) {
+    struct process *process = stream->process;
+    if (process->background || process->discard || !process->call)
+        return READ_BYTES;
+    if (!stream_send_held(stream) || !reply_room(process->call))
+        return 0;
+    return process->call->credit_out < READ_BYTES ? process->call->credit_out : READ_BYTES;
+}
+
+static void stream_close(struct stream *stream) {
+    source_set(stream->process->runner, &stream->source, 0);
+    fd_close(&stream->source.fd);
+    if (stream->mask) {
+        autobuf rest;
+        buf_init(&rest, HELD_MAX_BYTES);
+        mask_flush(stream->mask, &rest);
+        mask_free(stream->mask);
+        stream->mask = NULL;
+        stream_take(stream, rest.data, rest.len);
+    }
+    if (stream->process->background)
+        watchers_tell(stream->process);
+}
+
+/* While the command runs, one read an event; when it is over, all there is. */
+void stream_pump(struct stream *stream) {
+    struct process *process = stream->process;
+    static uint8_t scratch[READ_BYTES]; /* one loop, one thread */
+    if (stream->source.fd < 0) {
+        stream_send_held(stream);
+        return;
+    }
+    do {
+        size_t room = stream_room(stream);
+        if (room == 0) {
+            source_set(process->runner, &stream->source, 0);
+            return;
+        }
+        ssize_t n = read(stream->source.fd, scratch, room);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR) && process->phase != PHASE_DRAINING)
+            break;
+        if (n <= 0) { /* the end; EIO where a terminal lost its last user; empty, and nobody left to fill it */
+            stream_close(stream);
+            return;
+        }
+        if (!stream->mask) {
+            stream_take(stream, scratch, (size_t)n);
+            continue;
+        }
+        autobuf masked;
+        buf_init(&masked, HELD_MAX_BYTES);
+        mask_put(stream->mask, scratch, (size_t)n, &masked);
+        stream_take(stream, masked.data, masked.len);
+    } while (process->phase == PHASE_DRAINING);
+    source_set(process->runner, &stream->source, EPOLLIN);
+}
+
+static void ring_put(struct stream *stream, const uint8_t *data, size_t len) {
+    if (!stream->ring && len) {
+        /* Reserved whole, filled by the kernel page by page as it is used. */
+        void *memory = mmap(NULL, LIMIT_RING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED)
+            abort();
+        stream->ring = memory;
+    }
+    uint64_t at = stream->total;
+    if (len > LIMIT_RING_BYTES) {
+        at += len - LIMIT_RING_BYTES;
+        data += len - LIMIT_RING_BYTES;
+        len = LIMIT_RING_BYTES;
+    }
+    size_t start = (size_t)(at % LIMIT_RING_BYTES), first = LIMIT_RING_BYTES - start;
+    if (first > len)
+        first = len;
+    if (len) {
+        memcpy(stream->ring + start, data, first);
+        memcpy(stream->ring, data + first, len - first);
+    }
+}
+
+static void stream_take(struct stream *stream, const uint8_t *data, size_t len) {
+    struct process *process = stream->process;
+    if (process->background)
+        ring_put(stream, data, len);
+    stream->total += len;
+    if (process->background) {
+        watchers_tell(process);
+    } else if (process->call && !process->discard) {
+        size_t sent = stream->held.len ? 0 : reply_data(process->call, stream->id, data, len);
+        if (sent < len)
+            buf_put(&stream->held, data + sent, len - sent);
+    }
+}
+
+/* True: nothing is held back any more. */
+static bool stream_send_held(struct stream *stream) {
+    struct process *process = stream->process;
+    if (!process->call || process->discard)
+        buf_clear(&stream->held);
+    if (stream->held.len == 0)
+        return true;
+    buf_consume(&stream->held, reply_data(process->call, stream->id, stream->held.data, stream->held.len));
+    return stream->held.len == 0;
+}
+
+bool stream_done(const struct stream *stream) {
+    return stream->source.fd < 0 && stream->held.len == 0;
+}
+
+void stream_free(struct stream *stream) {
+    if (stream->source.fd >= 0)
+        source_set(stream->process->runner, &stream->source, 0);
+    fd_close(&stream->source.fd);
+    if (stream->mask)
+        mask_free(stream->mask);
+    stream->mask = NULL;
+    buf_done(&stream->held);
+    if (stream->ring)
+        munmap(stream->ring, LIMIT_RING_BYTES);
+    stream->ring = NULL;
+}
+
+uint64_t stream_first(const struct stream *stream) {
+    return stream->total > LIMIT_RING_BYTES ? stream->total - LIMIT_RING_BYTES : 0;
+}
+
+size_t stream_copy(const struct stream *stream, uint64_t from, uint8_t *data, size_t len) {
+    if (from < stream_first(stream) || from >= stream->total)
+        return 0;
+    if (len > stream->total - from)
+        len = (size_t)(stream->total - from);
+    size_t start = (size_t)(from % LIMIT_RING_BYTES), first = LIMIT_RING_BYTES - start;
+    if (first > len)
+        first = len;
+    memcpy(data, stream->ring + start, first);
+    memcpy(data + first, stream->ring, len - first);
+    return len;
+}
+
+/* ---- watchers ---- */
+
+void watcher_add(struct process *process, struct watcher *watcher) {
+    watcher->process = process;
+    watcher->next = process->watchers;
+    process->watchers = watcher;
+}
+
+void watcher_drop(struct watcher *watcher) {
+    if (!watcher->process)
+        return;
+    struct watcher **link = &watcher->process->watchers;
+    while (*link != watcher)
+        link = &(*link)->next;
+    *link = watcher->next;
+    watcher->process = NULL;
+}
+
+void watchers_tell(struct process *process) {
+    for (struct watcher *watcher = process->watchers, *next; watcher; watcher = next) {
+        next = watcher->next;
+        watcher->changed(watcher);
+    }
+}
+
+/* ---- input ---- */
+
+static void feeder_finished(struct feeder *feeder, bool broken) {
+    struct feeder **link = &feeder->process->feeders;
+    while (*link != feeder)
+        link = &(*link)->next;
+    *link = feeder->next;
+    feeder->broken = broken;
+    feeder->process = NULL;
+    if (feeder->finished)
+        feeder->finished(feeder);
+}
+
+void input_close(struct process *process) {
+    if (process->input.fd >= 0)
+        source_set(process->runner, &process->input, 0);
+    fd_close(&process->input.fd);
+    while (process->feeders)
+        feeder_finished(process->feeders, true);
+}
+
+/* One feeder's bytes. False: the pipe is full or broken. */
+static bool feeder_write(struct process *process, struct feeder *feeder) {
+    while (feeder->done < feeder->data.len) {
+        ssize_t n = write(process->input.fd, feeder->data.data + feeder->done, feeder->data.len - feeder->done);
+        if (n < 0 && errno == EAGAIN) {
+            source_set(process->runner, &process->input, EPOLLOUT);
+            return false;
+        }
+        if (n < 0) {
+            input_close(process);
+            return false;
+        }
+        feeder->done += (size_t)n;
+        feeder->taken += (uint64_t)n;
+        if (feeder->call)
+            reply_credit(feeder->call, (uint32_t)n);
+    }
+    feeder->done = 0;
+    buf_clear(&feeder->data);
+    return true;
+}
+
+static void input_feed(struct process *process) {
+    for (struct feeder *feeder = process->feeders, *next; feeder; feeder = next) {
+        next = feeder->next;
+        if (!feeder_write(process, feeder))
+            return;
+        if (!feeder->eof)
+            continue;
+        bool closes = feeder->close;
+        feeder_finished(feeder, false);
+        if (closes && process->pty) {
+            (void)!write(process->input.fd, "\004", 1); /* how a terminal says that the input is over */
+        } else if (closes) {
+            input_close(process);
+            return;
+        }
+    }
+    if (process->input.fd >= 0)
+        source_set(process->runner, &process->input, 0);
+}
+
+static void input_ready(struct source *source, uint32_t events) {
+    (void)events;
+    input_feed((struct process *)((char *)source - offsetof(struct process, input)));
+}
+
+void feeder_add(struct process *process, struct feeder *feeder, struct rcall *call) {
+    buf_init(&feeder->data, LIMIT_CREDIT_BYTES);
+    feeder->process = process;
+    feeder->call = call;
+    struct feeder **link = &process->feeders;
+    while (*link)
+        link = &(*link)->next;
+    *link = feeder;
+    feeder->next = NULL;
+}
+
+int feeder_put(struct feeder *feeder, const uint8_t *data, size_t len, struct err *err) {
+    if (!feeder->process) { /* nobody reads it any more: taken and dropped */
+        if (feeder->call)
+            reply_credit(feeder->call, (uint32_t)len);
+        return 0;
+    }
+    if (feeder->done) {
+        buf_consume(&feeder->data, feeder->done);
+        feeder->done = 0;
+    }
+    buf_put(&feeder->data, data, len);
+    if (feeder->data.failed)
+        return err_set(err, ERR_INTERNAL, "more input than credit");
+    input_feed(feeder->process);
+    return 0;
+}
+
+void feeder_eof(struct feeder *feeder) {
+    feeder->eof = true;
+    if (feeder->process)
+        input_feed(feeder->process);
+}
+
+void feeder_drop(struct feeder *feeder) {
+    if (feeder->process) {
+        struct feeder **link = &feeder->process->feeders;
+        while (*link != feeder)
+            link = &(*link)->next;
+        *link = feeder->next;
+    }
+    feeder->process = NULL;
+    buf_done(&feeder->data);
+}

@@ -1,0 +1,468 @@
+/* Workers: forked processes with the agent's rights that do one call's long work. Started by serve for ops with work();
+ * their frames come through a pipe with call id 0 and are relayed within credit. Below: the inside, then the loop's side.
+ * Not to break: a worker holds nothing of the runner's but its two pipes and the root, and a slow reader stops only it. */
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/fd.h"
+#include "runner/runner.h"
+#include "runner/serve.h"
+#include "runner/work.h"
+
+enum {
+    WORKERS_MAX = 64,
+    QUEUE_ARGS_BYTES = 64 << 10, /* calls with larger arguments are not queued */
+    FRAME_BYTES = LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES,
+    ITEM_FLUSH_BYTES = 32 << 10,
+};
+
+struct work {
+    struct source out, in; /* the worker's output and input pipes, our ends */
+    struct runner *runner;
+    struct rcall *call;    /* NULL: answered or cancelled */
+    struct work *next;
+    pid_t pid;             /* 0: queued */
+    int status;
+    bool reaped, drained;
+    struct buf args;       /* while queued */
+    struct buf frames;     /* read from out, not yet relayed */
+    struct buf input;      /* not yet taken by the worker */
+    size_t input_done;
+};
+
+struct worker_table {
+    struct work *all; /* in order of arrival */
+    unsigned running;
+};
+
+/* ---- inside the worker ---- */
+
+static int worker_write(struct worker *worker, const void *data, size_t len, struct err *err) {
+    int r = fd_write_all(worker->out_fd, data, len);
+    return r < 0 ? err_errno(err, -r, "the worker's pipe") : 0;
+}
+
+int worker_flush(struct worker *worker, struct err *err) {
+    if (worker->item_frame == SIZE_MAX)
+        return 0;
+    frame_end(&worker->out, worker->item_frame);
+    worker->item_frame = SIZE_MAX;
+    int r = worker_write(worker, worker->out.data, worker->out.len, err);
+    buf_clear(&worker->out);
+    return r;
+}
+
+struct buf *worker_item(struct worker *worker) {
+    if (worker->item_frame == SIZE_MAX)
+        worker->item_frame = frame_begin(&worker->out, FRAME_ITEM, 0, 0);
+    worker->item_start = item_begin(&worker->out);
+    return &worker->out;
+}
+
+int worker_item_end(struct worker *worker, struct err *err) {
+    item_end(&worker->out, worker->item_start);
+    size_t record = worker->out.len - worker->item_start;
+    if (worker->out.failed || record > LIMIT_FRAME_PAYLOAD_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "one result is larger than %u bytes", LIMIT_FRAME_PAYLOAD_BYTES);
+    if (worker->out.len - worker->item_frame - FRAME_HEAD_BYTES > LIMIT_FRAME_PAYLOAD_BYTES) {
+        /* The record opens the next frame: send what was before it, then move it to the front. */
+        struct buf before = worker->out;
+        before.len = worker->item_start;
+        frame_end(&before, worker->item_frame);
+        int r = worker_write(worker, before.data, before.len, err);
+        if (r < 0)
+            return r;
+        memmove(worker->out.data + FRAME_HEAD_BYTES, worker->out.data + worker->item_start, record);
+        worker->out.len = FRAME_HEAD_BYTES + record;
+        worker->item_frame = 0;
+    }
+    return worker->out.len >= ITEM_FLUSH_BYTES ? worker_flush(worker, err) : 0;
+}
+
+static int worker_frame(struct worker *worker, uint8_t type, uint8_t flags, const void *data, size_t len,
+                        struct err *err) {
+    int r = worker_flush(worker, err);
+    if (r < 0)
+        return r;
+    frame_put(&worker->out, type, 0, flags, data, len);
+    r = worker_write(worker, worker->out.data, worker->out.len, err);
+    buf_clear(&worker->out);
+    return r;
+}
+
+int worker_stat(struct worker *worker, const struct buf *fields, struct err *err) {
+    return worker_frame(worker, FRAME_STAT, 0, fields ? fields->data : NULL, fields ? fields->len : 0, err);
+}
+
+int worker_data(struct worker *worker, const void *data, size_t len, struct err *err) {
+    for (size_t done = 0; done < len;) {
+        size_t n = len - done < LIMIT_FRAME_PAYLOAD_BYTES ? len - done : LIMIT_FRAME_PAYLOAD_BYTES;
+        int r = worker_frame(worker, FRAME_DATA, STREAM_STDOUT, (const uint8_t *)data + done, n, err);
+        if (r < 0)
+            return r;
+        done += n;
+    }
+    return 0;
+}
+
+ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *err) {
+    ssize_t n;
+    do
+        n = read(worker->in_fd, data, len);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? err_errno(err, errno, "the call's input") : n;
+}
+
+void worker_end(struct worker *worker, const struct buf *fields) {
+    struct err err;
+    assert(!worker->ended);
+    worker->ended = true;
+    (void)worker_frame(worker, FRAME_END, 0, fields ? fields->data : NULL, fields ? fields->len : 0, &err);
+}
+
+static void worker_fail(struct worker *worker, const struct err *failure) {
+    struct err err;
+    autobuf fields;
+    buf_init(&fields, 2048);
+    field_number(&fields, FIELD_CODE, (uint64_t)failure->code);
+    field_text(&fields, FIELD_MESSAGE, failure->text);
+    worker->item_frame = SIZE_MAX; /* what was being filled may be half a record */
+    buf_clear(&worker->out);
+    (void)worker_frame(worker, FRAME_FAIL, 0, fields.data, fields.len, &err);
+}
+
+/* Closes everything but 0 to 2 and the three given. */
+static void close_others(int a, int b, int c) {
+    int keep[] = {2, a, b, c};
+    for (int i = 1; i < 4; i++)
+        for (int k = i; k > 1 && keep[k - 1] > keep[k]; k--) {
+            int swap = keep[k];
+            keep[k] = keep[k - 1];
+            keep[k - 1] = swap;
+        }
+    for (int i = 0; i < 4; i++) {
+        unsigned from = (unsigned)keep[i] + 1, to = i < 3 ? (unsigned)keep[i + 1] - 1 : ~0u;
+        if (keep[i] >= 2 && from <= to)
+            syscall(SYS_close_range, from, to, 0);
+    }
+}
+
+/* Where paths are mapped, the mapped directories' descriptors are needed: all that is not a directory goes. */
+static void close_others_but_dirs(int a, int b, int c) {
+    int max = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        max = atoi(entry->d_name) > max ? atoi(entry->d_name) : max;
+    if (dir)
+        closedir(dir);
+    struct stat status;
+    for (int fd = 3; fd <= (dir ? max : 1023); fd++)
+        if (fd != a && fd != b && fd != c && fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode))
+            close(fd);
+}
+
+static _Noreturn void worker_main(const struct runner_config *config, const struct op_def *def,
+                                  const struct buf *payload, int out_fd, int in_fd) {
+    if (config->maps)
+        close_others_but_dirs(config->root_fd, out_fd, in_fd);
+    else
+        close_others(config->root_fd, out_fd, in_fd);
+    struct worker worker = {
+        .config = config, .root_fd = config->root_fd, .out_fd = out_fd, .in_fd = in_fd, .item_frame = SIZE_MAX};
+    buf_init(&worker.out, 2 * FRAME_BYTES);
+    struct err err;
+    struct fields fields;
+    struct arena arena;
+    arena_init(&arena);
+    int r = confine(config, CONFINE_WORKER, &err);
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after confine: a change of ids clears it */
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (r >= 0)
+        r = fields_parse(view_of(payload->data, payload->len), &arena, &fields, &err);
+    if (r >= 0)
+        r = def->work(&worker, &fields, &err);
+    if (r < 0 && !worker.ended)
+        worker_fail(&worker, &err);
+    else if (!worker.ended)
+        worker_end(&worker, NULL);
+    _exit(0);
+}
+
+/* ---- the loop's side ---- */
+
+static int work_launch(struct work *work, const struct buf *payload, struct err *err);
+static void work_pump(struct work *work);
+static void work_settle(struct work *work);
+
+void worker_table_open(struct runner *runner) {
+    runner->workers = calloc(1, sizeof *runner->workers);
+    if (!runner->workers)
+        abort();
+}
+
+int worker_start(struct rcall *call, const struct op_def *def, const struct buf *payload, struct err *err) {
+    struct runner *runner = call->runner;
+    assert(def == call->def);
+    bool queue = runner->workers->running >= WORKERS_MAX;
+    if (queue && payload->len > QUEUE_ARGS_BYTES)
+        return err_set(err, ERR_BUSY, "%u file operations are under way in this box; try again", WORKERS_MAX);
+    struct work *work = calloc(1, sizeof *work);
+    if (!work)
+        abort();
+    *work = (struct work){.runner = runner, .call = call, .out.fd = -1, .in.fd = -1};
+    buf_init(&work->args, QUEUE_ARGS_BYTES + 1);
+    buf_init(&work->frames, 2 * FRAME_BYTES);
+    buf_init(&work->input, LIMIT_CREDIT_BYTES);
+    if (queue) {
+        buf_put(&work->args, payload->data, payload->len);
+    } else {
+        int r = work_launch(work, payload, err);
+        if (r < 0) {
+            free(work);
+            return r;
+        }
+    }
+    call->state = work;
+    struct work **link = &runner->workers->all;
+    while (*link)
+        link = &(*link)->next;
+    *link = work;
+    return 0;
+}
+
+static void work_out_ready(struct source *source, uint32_t events) {
+    (void)events;
+    work_pump((struct work *)((char *)source - offsetof(struct work, out)));
+}
+
+static void work_writable(struct rcall *call) {
+    work_pump(call->state);
+}
+
+static void work_feed(struct work *work);
+static void work_in_ready(struct source *source, uint32_t events) {
+    (void)events;
+    work_feed((struct work *)((char *)source - offsetof(struct work, in)));
+}
+
+static int work_launch(struct work *work, const struct buf *payload, struct err *err) {
+    struct runner *runner = work->runner;
+    int out[2] = {-1, -1}, in[2] = {-1, -1};
+    if (pipe2(out, O_CLOEXEC) < 0 || pipe2(in, O_CLOEXEC) < 0)
+        goto failed;
+    pid_t pid = fork();
+    if (pid < 0)
+        goto failed;
+    if (pid == 0)
+        worker_main(runner->config, work->call->def, payload, out[1], in[0]);
+    close(out[1]);
+    close(in[0]);
+    fcntl(out[0], F_SETFL, O_NONBLOCK);
+    fcntl(in[1], F_SETFL, O_NONBLOCK);
+    work->pid = pid;
+    work->out = (struct source){.fd = out[0], .ready = work_out_ready};
+    work->in = (struct source){.fd = in[1], .ready = work_in_ready};
+    work->call->writable = work_writable;
+    source_set(runner, &work->out, EPOLLIN);
+    runner->workers->running++;
+    work_feed(work);
+    return 0;
+failed:
+    err_errno(err, errno, "cannot start a worker in the box");
+    for (int i = 0; i < 2; i++) {
+        fd_close(&out[i]);
+        fd_close(&in[i]);
+    }
+    return -err->code;
+}
+
+/* Relays whole frames while the wire takes them. False: it takes no more now, or the call is over. */
+static bool work_relay(struct work *work) {
+    size_t done = 0;
+    struct frame frame;
+    struct err err;
+    int r = 0;
+    bool refused = false;
+    while (work->call && !refused &&
+           (r = frame_parse(work->frames.data + done, work->frames.len - done, &frame, &err)) > 0) {
+        struct buf payload = {.data = (uint8_t *)(uintptr_t)frame.payload, .len = frame.len, .max = frame.len + 1};
+        struct rcall *call = work->call;
+        if (frame.type == FRAME_END) {
+            work->call = NULL;
+            reply_end(call, &payload);
+        } else if (frame.type == FRAME_STAT || frame.type == FRAME_DATA || frame.type == FRAME_ITEM) {
+            frame.flags &= 3;
+            refused = !reply_frame(call, &frame);
+        } else if (frame.type == FRAME_FAIL) {
+            work->call = NULL;
+            reply_end_with(call, FRAME_FAIL, &payload);
+        } else {
+            r = -1;
+            break;
+        }
+        if (!refused)
+            done += FRAME_HEAD_BYTES + frame.len;
+    }
+    if (r < 0 && work->call)
+        kill(work->pid, SIGKILL); /* answered when it is reaped */
+    buf_consume(&work->frames, done);
+    return work->call && !refused && r >= 0;
+}
+
+static void work_pump(struct work *work) {
+    if (work->drained || work->out.fd < 0)
+        return;
+    while (work_relay(work)) {
+        uint8_t *at = buf_reserve(&work->frames, FRAME_BYTES);
+        assert(at);
+        ssize_t n = read(work->out.fd, at, FRAME_BYTES);
+        if (n > 0) {
+            work->frames.len += (size_t)n;
+            continue;
+        }
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            source_set(work->runner, &work->out, EPOLLIN);
+            return;
+        }
+        work->drained = true;
+        break;
+    }
+    source_set(work->runner, &work->out, 0); /* no credit, or nothing will come: not to spin on a hang-up */
+    work_settle(work);
+}
+
+static void work_feed(struct work *work) {
+    if (work->in.fd < 0)
+        return;
+    while (work->input_done < work->input.len) {
+        ssize_t n = write(work->in.fd, work->input.data + work->input_done, work->input.len - work->input_done);
+        if (n < 0 && errno == EAGAIN) {
+            source_set(work->runner, &work->in, EPOLLOUT);
+            return;
+        }
+        if (n < 0) /* it wants no more: what it says decides */
+            n = (ssize_t)(work->input.len - work->input_done);
+        work->input_done += (size_t)n;
+        if (work->call)
+            reply_credit(work->call, (uint32_t)n);
+    }
+    work->input_done = 0;
+    buf_clear(&work->input);
+    source_set(work->runner, &work->in, 0);
+    if (!work->call || work->call->input_eof)
+        fd_close(&work->in.fd);
+}
+
+int worker_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
+    struct work *work = call->state;
+    if (work->input_done) {
+        buf_consume(&work->input, work->input_done);
+        work->input_done = 0;
+    }
+    buf_put(&work->input, data, len);
+    if (work->input.failed)
+        return err_set(err, ERR_INTERNAL, "more input than credit");
+    work_feed(work);
+    return 0;
+}
+
+int worker_finish(struct rcall *call, struct err *err) {
+    (void)err;
+    work_feed(call->state);
+    return 0;
+}
+
+void worker_cancel(struct rcall *call) {
+    struct work *work = call->state;
+    work->call = NULL;
+    if (work->pid > 0 && !work->reaped)
+        kill(work->pid, SIGKILL);
+    work_settle(work);
+}
+
+bool worker_reap(struct runner *runner, pid_t pid, int status) {
+    for (struct work *work = runner->workers->all; work; work = work->next)
+        if (work->pid == pid && !work->reaped) {
+            work->reaped = true;
+            work->status = status;
+            runner->workers->running--;
+            work_pump(work);
+            work_settle(work);
+            return true;
+        }
+    return false;
+}
+
+bool worker_is_child(const struct runner *runner, pid_t pid) {
+    for (const struct work *work = runner->workers->all; work; work = work->next)
+        if (work->pid == pid && !work->reaped)
+            return true;
+    return false;
+}
+
+static void queue_next(struct runner *runner) {
+    struct work *work = runner->workers->all;
+    while (work && (work->pid || !work->call))
+        work = work->next;
+    if (!work || runner->workers->running >= WORKERS_MAX)
+        return;
+    struct err err;
+    struct rcall *call = work->call;
+    int r = work_launch(work, &work->args, &err);
+    buf_done(&work->args);
+    if (r < 0) {
+        work->call = NULL;
+        reply_fail(call, &err);
+        work_settle(work);
+    }
+}
+
+/* Answers for a worker that died silently; lets go of one that is answered and reaped. */
+static void work_settle(struct work *work) {
+    struct runner *runner = work->runner;
+    if (work->reaped && work->drained && work->call) {
+        struct err err;
+        struct rcall *call = work->call;
+        if (WIFSIGNALED(work->status))
+            err_set(&err, ERR_INTERNAL, "the worker was killed by signal %d%s", WTERMSIG(work->status),
+                    WTERMSIG(work->status) == SIGKILL ? " (the box may be out of memory)" : "");
+        else
+            err_set(&err, ERR_INTERNAL, "the worker ended with status %d and no answer", WEXITSTATUS(work->status));
+        work->call = NULL;
+        reply_fail(call, &err);
+    }
+    if (work->call || (work->pid && !work->reaped))
+        return;
+    struct work **link = &runner->workers->all;
+    while (*link && *link != work)
+        link = &(*link)->next;
+    if (!*link)
+        return; /* let go already in this turn */
+    *link = work->next;
+    if (work->out.fd >= 0)
+        source_set(runner, &work->out, 0);
+    if (work->in.fd >= 0)
+        source_set(runner, &work->in, 0);
+    fd_close(&work->out.fd);
+    fd_close(&work->in.fd);
+    buf_done(&work->args);
+    buf_done(&work->frames);
+    buf_done(&work->input);
+    later_free(runner, work);
+    queue_next(runner);
+}
