@@ -19,6 +19,7 @@ struct backend_env {
     bool allow_local;
     const char *const *local_maps; /* local: "VIRTUAL=REAL[:ro]", NULL-terminated, may be NULL */
     unsigned pool_size;        /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
+    bool one_shot;             /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
 };
 
 struct usage {
