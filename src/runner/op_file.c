@@ -106,6 +106,7 @@ int op_to_worker(struct rcall *call, const struct op_def *def, const struct fiel
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (args->has[texts[i]])
             field_text(&payload, texts[i], args->text[texts[i]]);
+    call->def = def; /* from now on the call is the worker's: input, end and cancel */
     return worker_start(call, def, &payload, err);
 }
 

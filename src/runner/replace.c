@@ -20,24 +20,31 @@ enum { LINKS_MAX = 40 }; /* as the kernel's own limit */
 static int follow_last(int root, const char *path, char *target, struct replace *replace, struct err *err);
 static int check_old(struct replace *replace, const char *shown, const char *if_match, struct err *err);
 
-int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,
-                 struct err *err) {
+int replace_resolve(struct replace *replace, int root, const char *path, const char *shown, struct err *err) {
     *replace = (struct replace){.dirfd = -1, .fd = -1};
     char now[LIMIT_PATH_BYTES + 1], next[LIMIT_PATH_BYTES + 1];
     snprintf(now, sizeof now, "%s", path);
     for (int links = 0; links < LINKS_MAX; links++) {
         int r = follow_last(root, now, next, replace, err);
-        if (r == 0)
-            r = check_old(replace, shown, if_match, err);
-        if (r <= 0) {
-            if (r < 0)
-                replace_done(replace);
+        if (r < 0)
+            replace_done(replace);
+        if (r <= 0)
             return r;
-        }
         snprintf(now, sizeof now, "%s", next);
     }
     replace_done(replace);
     return err_errno(err, ELOOP, "'%s'", shown);
+}
+
+int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,
+                 struct err *err) {
+    int r = replace_resolve(replace, root, path, shown, err);
+    if (r < 0)
+        return r;
+    r = check_old(replace, shown, if_match, err);
+    if (r < 0)
+        replace_done(replace);
+    return r;
 }
 
 /* Opens the parent of path. 1 and *target when the last component is a link: relative ones are appended to the path's

@@ -21,6 +21,8 @@ struct replace {
     struct stat old;               /* when existed */
 };
 
+/* Only the directory and the name a path leads to, final links followed below root. Nothing is checked. */
+int replace_resolve(struct replace *replace, int root, const char *path, const char *shown, struct err *err);
 /* Finds the target (final links are followed below root) and checks that it may be replaced: a regular file the caller
  * may write, or nothing. if_match: NULL, "*" or an ETag. Errors name `shown`. */
 int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,

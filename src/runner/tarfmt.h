@@ -1,0 +1,54 @@
+/* The tar format as bytes: heads of 512-byte blocks, pax records, GNU long names. No I/O; depends on libc alone, so that
+ * it is unit-tested and fuzzed on the host. */
+#ifndef CUBBY_RUNNER_TARFMT_H
+#define CUBBY_RUNNER_TARFMT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TAR_BLOCK_BYTES 512u
+#define TAR_NAME_BYTES 4096u        /* with its NUL */
+#define TAR_EXTENSION_BYTES 65536u  /* a pax head or a long name: larger is refused */
+
+enum tar_type {
+    TAR_FILE = '0',
+    TAR_HARD_LINK = '1',
+    TAR_SYMLINK = '2',
+    TAR_DIR = '5',
+    TAR_FIFO = '6',
+    TAR_PAX = 'x',
+    TAR_PAX_GLOBAL = 'g',
+    TAR_LONG_NAME = 'L',
+    TAR_LONG_LINK = 'K',
+};
+
+struct tar_entry {
+    char type; /* as in the archive; 0 and '7' are made TAR_FILE */
+    char name[TAR_NAME_BYTES], link[TAR_NAME_BYTES];
+    uint64_t size;
+    uint32_t mode;
+    int64_t mtime;
+    bool has_name, has_link, has_size, has_mtime; /* set by an extension: the head behind it does not count */
+};
+
+/* Reads a head into entry, keeping what extensions set. NULL, or what is wrong (a static text).
+ * *ret_zero: the block is empty: the end of the archive. */
+const char *tar_parse(const uint8_t block[TAR_BLOCK_BYTES], struct tar_entry *entry, bool *ret_zero);
+/* The content of a pax head, a long name or a long link, for the entry to come. */
+const char *tar_extend(struct tar_entry *entry, char type, const char *data, size_t len);
+/* Forgets extensions and names: for the next entry. */
+void tar_reset(struct tar_entry *entry);
+/* The name made safe: no "./" or '/' around it. NULL and *ret_why when it is absolute, holds ".." or is too long;
+ * "" for the top itself. Changes name in place. */
+const char *tar_safe_name(char *name, const char **ret_why);
+
+/* Writes the head, with a pax head before it where the names or the size need one. out holds TAR_HEAD_BYTES; returns
+ * the bytes used. name and link are at most TAR_NAME_BYTES - 1 long. */
+#define TAR_HEAD_BYTES (2 * TAR_BLOCK_BYTES + 2 * TAR_NAME_BYTES + 2 * TAR_BLOCK_BYTES)
+size_t tar_format(uint8_t out[TAR_HEAD_BYTES], const struct tar_entry *entry, uint32_t uid, uint32_t gid);
+static inline uint64_t tar_padding(uint64_t size) {
+    return (TAR_BLOCK_BYTES - size % TAR_BLOCK_BYTES) % TAR_BLOCK_BYTES;
+}
+
+#endif
