@@ -1,0 +1,278 @@
+/* Control groups of boxes. Called by jail*.c and probe.c. Not to break: a limit is either written or an error; and no
+ * process is ever moved by its pid (that waits for RCU): boxes are born in their groups. */
+#include "backend/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+#define PERIOD_US 100000
+
+const char *const cgroup_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
+
+static bool is_type(const char *path, long type);
+static void probe_v2(struct cgroup_host *host, const char *root);
+static void own_v2(const char *root, char *out, size_t size);
+static int write_limit(const char *path, const char *text, const char *what, struct err *err);
+static uint64_t read_number(const char *path, const char *key, bool *ret_has);
+
+/* ---- what there is ---- */
+
+void cgroup_probe(struct cgroup_host *ret_host) {
+    struct cgroup_host host = {0};
+    if (is_type("/sys/fs/cgroup", CGROUP2_SUPER_MAGIC)) {
+        probe_v2(&host, "/sys/fs/cgroup");
+    } else {
+        if (is_type("/sys/fs/cgroup/unified", CGROUP2_SUPER_MAGIC))
+            probe_v2(&host, "/sys/fs/cgroup/unified");
+        else
+            snprintf(host.why_not, sizeof host.why_not, "cgroup v2 is not mounted");
+        for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+            char path[64];
+            snprintf(path, sizeof path, "/sys/fs/cgroup/%s", cgroup_names[i]);
+            if (!is_type(path, CGROUP_SUPER_MAGIC))
+                continue;
+            snprintf(path, sizeof path, "/sys/fs/cgroup/%s/cubby", cgroup_names[i]);
+            if (mkdir(path, 0755) == 0 || (errno == EEXIST && access(path, W_OK) == 0))
+                memcpy(host.v1[i], path, sizeof path);
+        }
+    }
+    *ret_host = host;
+}
+
+static bool is_type(const char *path, long type) {
+    struct statfs system;
+    return statfs(path, &system) == 0 && (long)system.f_type == type;
+}
+
+static void probe_v2(struct cgroup_host *host, const char *root) {
+    char parent[400] = "";
+    if (geteuid() == 0)
+        snprintf(parent, sizeof parent, "%s", root);
+    else
+        own_v2(root, parent, sizeof parent);
+    char path[600], text[64];
+    snprintf(path, sizeof path, "%s/cubby", parent);
+    if (mkdir(path, 0755) < 0 && !(errno == EEXIST && access(path, W_OK) == 0)) {
+        snprintf(host->why_not, sizeof host->why_not, "'%.100s' cannot be made: %s", path, strerror(errno));
+        return;
+    }
+    snprintf(host->v2, sizeof host->v2, "%s/cubby", parent);
+    char above[512];
+    snprintf(above, sizeof above, "%s/cgroup.subtree_control", parent);
+    snprintf(path, sizeof path, "%s/cgroup.subtree_control", host->v2);
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        snprintf(text, sizeof text, "+%s", cgroup_names[i]);
+        fd_write_file(AT_FDCWD, above, text); /* is on already, or cannot be: the next line tells */
+        host->v2_has[i] = fd_write_file(AT_FDCWD, path, text) == 0;
+    }
+    /* cgroup.kill came with 5.14; only non-root groups have it */
+    snprintf(path, sizeof path, "%s/cgroup.kill", host->v2);
+    host->kill = access(path, W_OK) == 0;
+}
+
+static void own_v2(const char *root, char *out, size_t size) {
+    char text[4096];
+    if (fd_read_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) < 0)
+        return;
+    char *line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
+    if (!line)
+        return;
+    line = strchr(line, '/');
+    if (line)
+        snprintf(out, size, "%s%.*s", root, (int)strcspn(line, "\n"), line);
+}
+
+bool cgroup_can(const struct cgroup_host *host, enum cgroup_controller controller) {
+    return (*host->v2 && host->v2_has[controller]) || *host->v1[controller];
+}
+
+int cgroup_check(const struct cgroup_host *host, const struct limits *limits, struct err *err) {
+    const bool wanted[CGROUP_CONTROLLERS] = {limits->memory_mb != 0, limits->pids != 0, limits->cpus != 0};
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (wanted[i] && !cgroup_can(host, (enum cgroup_controller)i))
+            return err_set(err, ERR_UNSUPPORTED,
+                           "a %s limit needs the cgroup controller '%s', which cubby cannot use here; run cubby as "
+                           "root or delegate the controller (systemd: Delegate=yes)",
+                           cgroup_names[i], cgroup_names[i]);
+    if (limits->disk_mb)
+        return err_set(err, ERR_UNSUPPORTED, "a disk limit is not available in a jail; put the state directory on a "
+                                             "file system of its own to bound all boxes together");
+    return 0;
+}
+
+/* ---- one box's ---- */
+
+void cgroup_path(const struct cgroup_host *host, const struct cgroup *cgroup, const char *file, char *out,
+                 size_t size) {
+    snprintf(out, size, "%s/%s/%s", host->v2, cgroup->name, file);
+}
+
+void cgroup_v1_path(const struct cgroup_host *host, const struct cgroup *cgroup, enum cgroup_controller controller,
+                    const char *file, char *out, size_t size) {
+    snprintf(out, size, "%s/%s/%s", host->v1[controller], cgroup->name, file);
+}
+
+int cgroup_make(const struct cgroup_host *host, const char *name, const bool v1[CGROUP_CONTROLLERS], uid_t owner,
+                struct cgroup *ret_cgroup, struct err *err) {
+    struct cgroup cgroup = {0};
+    char path[600];
+    snprintf(cgroup.name, sizeof cgroup.name, "%s", name);
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (!v1[i] || !*host->v1[i])
+            continue;
+        cgroup_v1_path(host, &cgroup, (enum cgroup_controller)i, "", path, sizeof path);
+        if (mkdir(path, 0755) < 0 && errno != EEXIST) {
+            int saved = errno;
+            cgroup_remove(host, &cgroup);
+            return err_errno(err, saved, "'%s'", path);
+        }
+        cgroup.v1[i] = true;
+    }
+    if (*host->v2) {
+        cgroup_path(host, &cgroup, "", path, sizeof path);
+        int r = mkdir(path, 0755);
+        if (r < 0 && errno == EEXIST) { /* left by a box that was cut short */
+            cgroup_kill(host, &cgroup);
+            r = 0;
+        }
+        int number = errno;
+        if (r == 0 && owner != geteuid()) { /* the runner makes leaves, and moves into them */
+            r = chown(path, owner, owner);
+            cgroup_path(host, &cgroup, "cgroup.procs", path, sizeof path);
+            if (r == 0)
+                r = chown(path, owner, owner);
+            number = errno;
+        }
+        if (r < 0) {
+            cgroup_remove(host, &cgroup);
+            return err_errno(err, number, "'%s'", path);
+        }
+    }
+    *ret_cgroup = cgroup;
+    return 0;
+}
+
+int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, const struct limits *limits,
+                 struct err *err) {
+    char text[64], path[600];
+    const struct {
+        bool wanted;
+        enum cgroup_controller controller;
+        const char *v2, *v1;
+    } rows[] = {{limits->memory_mb != 0, CGROUP_MEMORY, "memory.max", "memory.limit_in_bytes"},
+                {limits->pids != 0, CGROUP_PIDS, "pids.max", "pids.max"},
+                {limits->cpus != 0, CGROUP_CPU, "cpu.max", "cpu.cfs_quota_us"}};
+    const unsigned long long numbers[] = {(unsigned long long)limits->memory_mb << 20, limits->pids,
+                                          (unsigned long long)(limits->cpus * PERIOD_US)};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i].wanted)
+            continue;
+        bool on_v2 = *host->v2 && host->v2_has[rows[i].controller];
+        if (on_v2)
+            cgroup_path(host, cgroup, rows[i].v2, path, sizeof path);
+        else
+            cgroup_v1_path(host, cgroup, rows[i].controller, rows[i].v1, path, sizeof path);
+        snprintf(text, sizeof text, "%llu", numbers[i]);
+        int r = write_limit(path, text, cgroup_names[rows[i].controller], err);
+        if (r < 0)
+            return r;
+    }
+    if (limits->memory_mb == 0)
+        return 0;
+    /* no way around the limit through swap; where there is no swap accounting there is nothing to write */
+    if (*host->v2 && host->v2_has[CGROUP_MEMORY]) {
+        cgroup_path(host, cgroup, "memory.swap.max", path, sizeof path);
+        fd_write_file(AT_FDCWD, path, "0");
+    } else {
+        cgroup_v1_path(host, cgroup, CGROUP_MEMORY, "memory.memsw.limit_in_bytes", path, sizeof path);
+        snprintf(text, sizeof text, "%llu", numbers[0]);
+        fd_write_file(AT_FDCWD, path, text);
+    }
+    return 0;
+}
+
+static int write_limit(const char *path, const char *text, const char *what, struct err *err) {
+    int r = fd_write_file(AT_FDCWD, path, text);
+    return r < 0 ? err_errno(err, -r, "cannot set the %s limit ('%s')", what, path) : 0;
+}
+
+bool cgroup_kill(const struct cgroup_host *host, const struct cgroup *cgroup) {
+    char path[600];
+    if (!*host->v2 || !host->kill)
+        return false;
+    cgroup_path(host, cgroup, "cgroup.kill", path, sizeof path);
+    return fd_write_file(AT_FDCWD, path, "1") == 0;
+}
+
+/* The leaves of commands first. Their processes are gone, or just going: a few tries. */
+static void remove_v2(const char *path) {
+    for (int tries = 0; tries < 100 && rmdir(path) < 0 && errno != ENOENT; tries++) {
+        DIR *dir = opendir(path);
+        struct dirent *entry;
+        while (dir && (entry = readdir(dir)))
+            if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+                unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+        if (dir)
+            closedir(dir);
+        if (tries > 2)
+            usleep(1000);
+    }
+}
+
+void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup) {
+    char path[600];
+    if (*host->v2) {
+        cgroup_path(host, cgroup, "", path, sizeof path);
+        remove_v2(path);
+    }
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (!cgroup->v1[i] || !*host->v1[i])
+            continue;
+        cgroup_v1_path(host, cgroup, (enum cgroup_controller)i, "", path, sizeof path);
+        for (int tries = 0; tries < 100 && rmdir(path) < 0 && errno == EBUSY; tries++)
+            usleep(1000);
+    }
+}
+
+/* ---- usage ---- */
+
+void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage) {
+    char path[600];
+    if (*host->v2) { /* cpu.stat is there without any controller */
+        cgroup_path(host, cgroup, "cpu.stat", path, sizeof path);
+        usage->cpu_ms = read_number(path, "usage_usec ", &usage->has_cpu) / 1000;
+    }
+    if (*host->v2 && host->v2_has[CGROUP_MEMORY]) {
+        cgroup_path(host, cgroup, "memory.current", path, sizeof path);
+        usage->memory_bytes = read_number(path, "", &usage->has_memory);
+    } else if (cgroup->v1[CGROUP_MEMORY]) {
+        cgroup_v1_path(host, cgroup, CGROUP_MEMORY, "memory.usage_in_bytes", path, sizeof path);
+        usage->memory_bytes = read_number(path, "", &usage->has_memory);
+    }
+    if (*host->v2 && host->v2_has[CGROUP_PIDS]) {
+        cgroup_path(host, cgroup, "pids.current", path, sizeof path);
+        usage->pids = read_number(path, "", &usage->has_pids);
+    } else if (cgroup->v1[CGROUP_PIDS]) {
+        cgroup_v1_path(host, cgroup, CGROUP_PIDS, "pids.current", path, sizeof path);
+        usage->pids = read_number(path, "", &usage->has_pids);
+    }
+}
+
+static uint64_t read_number(const char *path, const char *key, bool *ret_has) {
+    char text[4096];
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
+        return 0;
+    const char *at = strstr(text, key);
+    *ret_has = at != NULL;
+    return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}

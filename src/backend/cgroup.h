@@ -1,0 +1,41 @@
+/* Control groups of boxes, on whichever hierarchy has what: v2 for killing and for commands' leaves, limits on v2 or on
+ * v1 controllers. */
+#ifndef CUBBY_BACKEND_CGROUP_H
+#define CUBBY_BACKEND_CGROUP_H
+
+#include "backend/backend.h"
+
+enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
+
+struct cgroup_host {
+    char v2[512];                       /* our directory on v2; "" none */
+    bool v2_has[CGROUP_CONTROLLERS];    /* boxes can be limited there */
+    char v1[CGROUP_CONTROLLERS][64];    /* our directory on v1; "" none */
+    bool kill;                          /* cgroup.kill */
+    char why_not[160];                  /* when v2 is "" */
+};
+
+struct cgroup { /* of one box */
+    char name[32];
+    bool v1[CGROUP_CONTROLLERS]; /* made there too */
+};
+
+extern const char *const cgroup_names[CGROUP_CONTROLLERS];
+void cgroup_probe(struct cgroup_host *ret_host); /* makes our directories where it may */
+bool cgroup_can(const struct cgroup_host *host, enum cgroup_controller controller);
+/* UNSUPPORTED names the controller that a limit needs and this machine lacks. */
+int cgroup_check(const struct cgroup_host *host, const struct limits *limits, struct err *err);
+
+/* Makes the box's directories: v2, and on v1 those controllers in `v1`. owner: host id that may make leaves. */
+int cgroup_make(const struct cgroup_host *host, const char *name, const bool v1[CGROUP_CONTROLLERS], uid_t owner,
+                struct cgroup *ret_cgroup, struct err *err);
+int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, const struct limits *limits,
+                 struct err *err);
+void cgroup_path(const struct cgroup_host *host, const struct cgroup *cgroup, const char *file, char *out, size_t size);
+void cgroup_v1_path(const struct cgroup_host *host, const struct cgroup *cgroup, enum cgroup_controller controller,
+                    const char *file, char *out, size_t size);
+bool cgroup_kill(const struct cgroup_host *host, const struct cgroup *cgroup); /* false: could not */
+void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup); /* when its processes are gone */
+void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage);
+
+#endif

@@ -1,0 +1,26 @@
+/* Slots: numbers claimed machine-wide. A slot's number gives a box its range of host ids, its cgroup's name, its
+ * address and its interface; two boxes of two daemons never share one. */
+#ifndef CUBBY_BACKEND_IDS_H
+#define CUBBY_BACKEND_IDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+#define IDS_PER_BOX 65536u
+#define IDS_FIRST 0x10000000u /* above every range that useradd or newuidmap hand out */
+#define IDS_SLOTS 57344u      /* up to 0xf0000000 */
+#define IDS_DIR "/run/cubby/ids"
+
+/* A process as it can be found again: its pid and when it began (ticks since boot; 0: no such process). */
+uint64_t process_start(pid_t pid);
+bool process_alive(pid_t pid, uint64_t start);
+
+/* Claims a free slot for the calling process. Claims of processes that are gone are taken over. */
+int ids_claim(unsigned *ret_slot, struct err *err);
+int ids_assign(unsigned slot, pid_t pid, uint64_t start, struct err *err); /* hands the claim to the box's PID 1 */
+void ids_release(unsigned slot);
+
+#endif

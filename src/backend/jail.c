@@ -1,0 +1,407 @@
+/* The backend `jail`: boxes of namespaces on this machine. Called by the provider. Not to break: what start made before
+ * it failed is gone when it returns; what stop is asked to end has ended when it returns, whatever state it was in.
+ *
+ * state/boxes/ID/      0700
+ *   fs/                the layers: upper, upper.work (the root), upper.0, upper.0.work (/usr) ...
+ *   sock               the runner listens here
+ *   jail               the record of the live box (struct jail_record); absent: only files are left */
+#include "backend/jail.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/ids.h"
+#include "backend/probe.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "wire/plan.h"
+
+static int take_files(struct backend *backend, struct slot *slot, const char *id, struct err *err);
+static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec,
+                     const struct template *template, const struct net_plan *net, struct err *err);
+static int write_record(struct backend *backend, const struct slot *slot, const struct spec *spec, struct err *err);
+static int read_record(struct backend *backend, const char *id, struct jail_record *ret_record);
+static int own_pidfd(pid_t pid);
+
+/* ---- open, close ---- */
+
+static int open_dir(const char *path, int *ret_fd, struct err *err) {
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "'%s'", path);
+    *ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *ret_fd < 0 ? err_errno(err, errno, "'%s'", path) : 0;
+}
+
+/* Halves that a daemon left when it was killed, and templates that nobody uses any more. */
+static void clean_leftovers(struct backend *backend) {
+    DIR *dir = fdopendir(dup(backend->boxes_dir));
+    struct dirent *entry;
+    struct err ignored;
+    while (dir && (entry = readdir(dir))) {
+        unsigned slot;
+        char path[64], text[64];
+        if (sscanf(entry->d_name, ".slot-%u", &slot) != 1)
+            continue;
+        int pid = 0;
+        unsigned long long start = 0;
+        snprintf(path, sizeof path, IDS_DIR "/%u", slot);
+        if (fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 && sscanf(text, "%d %llu", &pid, &start) == 2 &&
+            process_alive(pid, start))
+            continue;
+        trash_put(backend->trash, backend->boxes_dir, entry->d_name, &ignored);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static int jail_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
+    int r = probe_jail(env, err);
+    if (r < 0)
+        return r;
+    struct backend *backend = calloc(1, sizeof *backend);
+    if (!backend)
+        abort();
+    backend->env = env;
+    backend->root = geteuid() == 0;
+    backend->state_dir = backend->boxes_dir = -1;
+    backend->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    char path[4200];
+    r = backend->null_fd < 0 ? err_errno(err, errno, "/dev/null") : open_dir(env->state_dir, &backend->state_dir, err);
+    snprintf(path, sizeof path, "%s/boxes", env->state_dir);
+    if (r == 0)
+        r = open_dir(path, &backend->boxes_dir, err);
+    if (r < 0) {
+        fd_close(&backend->null_fd);
+        fd_close(&backend->state_dir);
+        free(backend);
+        return r;
+    }
+    cgroup_probe(&backend->cgroups);
+    snprintf(path, sizeof path, "%s/trash", env->state_dir);
+    backend->trash = trash_new(path);
+    clean_leftovers(backend);
+    backend->pool = pool_new(backend);
+    *ret_backend = backend;
+    return 0;
+}
+
+static void jail_close(struct backend *backend) {
+    pool_free(backend->pool);
+    trash_free(backend->trash);
+    fd_close(&backend->null_fd);
+    fd_close(&backend->boxes_dir);
+    fd_close(&backend->state_dir);
+    free(backend);
+}
+
+/* ---- start ---- */
+
+static int start_steps(struct backend *backend, struct slot *slot, const struct spec *spec,
+                       const struct template *template, struct wire **ret_wire, struct err *err) {
+    struct net_plan net = {0};
+    int r = take_files(backend, slot, spec->id, err);
+    if (r == 0)
+        r = cgroup_limit(&backend->cgroups, &slot->cgroup, &spec->limits, err);
+    if (r == 0 && spec->network == NETWORK_OPEN) {
+        r = slot_ready(backend, slot, err);
+        if (r == 0)
+            r = net_attach(slot->number, slot->pid, &net, err);
+    }
+    if (r == 0)
+        r = send_plan(backend, slot, spec, template, &net, err);
+    if (r == 0)
+        r = slot_ready(backend, slot, err);
+    if (r == 0)
+        r = write_record(backend, slot, spec, err);
+    if (r < 0)
+        return r;
+    struct wire *wire;
+    r = wire_new(slot->stage_fd, true, JAIL_START_TIMEOUT_MS, &wire, err);
+    slot->stage_fd = -1;
+    if (r < 0) {
+        char text[sizeof err->text];
+        memcpy(text, err->text, sizeof text);
+        return slot_error(slot, text, err);
+    }
+    if (backend->root)
+        wire_set_ids(wire, slot->uid_base + JAIL_AGENT_ID, slot->uid_base + JAIL_AGENT_ID);
+    *ret_wire = wire;
+    return 0;
+}
+
+static int jail_start(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
+                      struct err *err) {
+    struct template template;
+    struct slot slot;
+    int r = cgroup_check(&backend->cgroups, &spec->limits, err);
+    if (r == 0 && spec->network == NETWORK_OPEN && !backend->root)
+        r = err_set(err, ERR_UNSUPPORTED, "network 'open' needs cubby to run as root on the host");
+    if (r == 0)
+        r = template_find(backend->env, spec->template_name ? spec->template_name : "host", &template, err);
+    if (r < 0)
+        return r;
+    if (!pool_take(backend->pool, &slot)) {
+        r = slot_make(backend, spec->one_shot ? &spec->limits : NULL, &slot, err);
+        if (r < 0)
+            return r;
+    }
+    r = start_steps(backend, &slot, spec, &template, ret_wire, err);
+    if (r < 0) {
+        if (spec->network == NETWORK_OPEN)
+            net_detach(slot.number);
+        slot_drop(backend, &slot);
+        char path[64];
+        snprintf(path, sizeof path, "%s/jail", spec->id);
+        unlinkat(backend->boxes_dir, path, 0);
+        snprintf(path, sizeof path, "%s/sock", spec->id);
+        unlinkat(backend->boxes_dir, path, 0);
+        return r;
+    }
+    *ret_pidfd = own_pidfd(slot.pid);
+    waitpid(slot.outer_pid, NULL, 0); /* it ended while we waited for HELLO */
+    fd_close(&slot.errors_fd);
+    return 0;
+}
+
+/* The slot's directory becomes the box's, or the box has kept files and the slot's goes. */
+static int take_files(struct backend *backend, struct slot *slot, const char *id, struct err *err) {
+    if (renameat2(backend->boxes_dir, slot->dir, backend->boxes_dir, id, RENAME_NOREPLACE) == 0) {
+        snprintf(slot->dir, sizeof slot->dir, "%s", id);
+        return 0;
+    }
+    if (errno != EEXIST)
+        return err_errno(err, errno, "'boxes/%s'", id);
+    int r = slot_files(backend->boxes_dir, id, err);
+    struct err ignored;
+    trash_put(backend->trash, backend->boxes_dir, slot->dir, &ignored);
+    slot->dir[0] = 0; /* not ours to remove if the start fails */
+    return r;
+}
+
+static void put_env(struct buf *out, const struct spec *spec) {
+    static const char *const base[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                                       "HOME=" WORKSPACE_PATH, "LANG=C.UTF-8"};
+    for (size_t i = 0; i < sizeof base / sizeof *base; i++) {
+        size_t name = strcspn(base[i], "=") + 1;
+        bool given = false;
+        for (size_t j = 0; j < spec->env_count; j++)
+            given |= strncmp(spec->env[j], base[i], name) == 0;
+        if (!given)
+            plan_text(out, PLAN_ENV, base[i]);
+    }
+    for (size_t i = 0; i < spec->env_count; i++)
+        plan_text(out, PLAN_ENV, spec->env[i]);
+}
+
+static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec,
+                     const struct template *template, const struct net_plan *net, struct err *err) {
+    autobuf out;
+    char path[4200];
+    buf_init(&out, PLAN_MAX_BYTES);
+    buf_u32(&out, 0);
+    snprintf(path, sizeof path, "%s/boxes/%s", backend->env->state_dir, spec->id);
+    plan_text(&out, PLAN_BOX_DIR, path);
+    plan_text(&out, PLAN_TEMPLATE, template->path);
+    for (size_t i = 0; i < TEMPLATE_SYSTEM_MAX && template->system[i]; i++)
+        plan_text(&out, PLAN_SYSTEM, template->system[i]);
+    put_env(&out, spec);
+    if (spec->shell)
+        plan_text(&out, PLAN_SHELL, spec->shell);
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        plan_text(&out, PLAN_SOURCE, spec->mounts[i].source);
+        plan_text(&out, PLAN_TARGET, spec->mounts[i].target);
+        plan_number(&out, PLAN_READ_ONLY, spec->mounts[i].read_only);
+    }
+    if (net->address) {
+        plan_number(&out, PLAN_ADDRESS, net->address);
+        plan_text(&out, PLAN_RESOLV, net->resolv);
+    }
+    return slot_send(slot, &out, err);
+}
+
+/* ---- the record ---- */
+
+static int write_record(struct backend *backend, const struct slot *slot, const struct spec *spec, struct err *err) {
+    char path[64], text[256];
+    snprintf(path, sizeof path, "%s/jail", spec->id);
+    int len = snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s\n", slot->pid, (unsigned long long)slot->start,
+                       slot->number, backend->root, spec->network == NETWORK_OPEN, slot->cgroup.v1[CGROUP_MEMORY],
+                       slot->cgroup.v1[CGROUP_PIDS], slot->cgroup.v1[CGROUP_CPU], slot->cgroup.name);
+    autofd fd = openat(backend->boxes_dir, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r = fd < 0 ? -errno : fd_write_all(fd, text, (size_t)len);
+    return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
+}
+
+static int read_record(struct backend *backend, const char *id, struct jail_record *ret_record) {
+    char path[64], text[256];
+    snprintf(path, sizeof path, "%s/jail", id);
+    ssize_t n = fd_read_file(backend->boxes_dir, path, text, sizeof text);
+    if (n < 0)
+        return (int)n;
+    struct jail_record record = {0};
+    unsigned long long start;
+    int ranged, net, v1[CGROUP_CONTROLLERS];
+    if (sscanf(text, "%d %llu %u %d %d %d %d %d %31s", &record.pid, &start, &record.slot, &ranged, &net, &v1[0], &v1[1],
+               &v1[2], record.cgroup) != 9)
+        return -EBADMSG;
+    record.start = start;
+    record.ranged = ranged;
+    record.net = net;
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        record.v1[i] = v1[i];
+    *ret_record = record;
+    return 0;
+}
+
+static struct cgroup record_cgroup(const struct jail_record *record) {
+    struct cgroup cgroup = {0};
+    memcpy(cgroup.name, record->cgroup, sizeof cgroup.name);
+    memcpy(cgroup.v1, record->v1, sizeof cgroup.v1);
+    return cgroup;
+}
+
+static int own_pidfd(pid_t pid) {
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+/* The descriptor first, then the start time: so it is of that very process. */
+static int live_pidfd(const struct jail_record *record) {
+    int fd = own_pidfd(record->pid);
+    if (fd >= 0 && !process_alive(record->pid, record->start))
+        fd_close(&fd);
+    return fd;
+}
+
+/* ---- found again ---- */
+
+static int jail_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
+                         struct err *err) {
+    struct jail_record record;
+    if (!text_id(id) || read_record(backend, id, &record) < 0)
+        return err_set(err, ERR_NOT_FOUND, "no jail '%s'", id);
+    autofd pidfd = live_pidfd(&record);
+    if (pidfd < 0)
+        return err_set(err, ERR_NOT_FOUND, "the runner of jail '%s' is gone", id);
+    autofd dir = openat(backend->boxes_dir, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir);
+    if (dir < 0 || fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        return err_set(err, ERR_NOT_FOUND, "the runner of jail '%s' does not answer: %s", id, strerror(errno));
+    struct wire *wire;
+    int r = wire_new(fd_take(&fd), true, JAIL_START_TIMEOUT_MS, &wire, err);
+    if (r < 0)
+        return r;
+    if (record.ranged) {
+        uid_t agent = IDS_FIRST + record.slot * IDS_PER_BOX + JAIL_AGENT_ID;
+        wire_set_ids(wire, agent, agent);
+    }
+    *ret_wire = wire;
+    *ret_pidfd = fd_take(&pidfd);
+    return 0;
+}
+
+static int jail_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
+    int fd = openat(backend->boxes_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir)
+        return err_errno(err, errno, "'%s/boxes'", backend->env->state_dir);
+    struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        char path[32];
+        if (!text_id(entry->d_name))
+            continue;
+        snprintf(path, sizeof path, "%.16s/fs", entry->d_name);
+        if (faccessat(backend->boxes_dir, path, F_OK, 0) == 0)
+            each(user, entry->d_name);
+    }
+    closedir(dir);
+    return 0;
+}
+
+/* ---- stop ---- */
+
+/* Kills and waits. A process in uninterruptible sleep keeps it waiting: BUSY, and the caller may come again. */
+static int end_processes(struct backend *backend, const struct jail_record *record, struct err *err) {
+    struct cgroup cgroup = record_cgroup(record);
+    autofd pidfd = live_pidfd(record);
+    if (pidfd >= 0) {
+        syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0); /* PID 1: the kernel ends the rest with it */
+        struct pollfd polls = {.fd = pidfd, .events = POLLIN};
+        int n;
+        while ((n = poll(&polls, 1, 10000)) < 0 && errno == EINTR)
+            ;
+        if (n == 0)
+            return err_set(err, ERR_BUSY, "the box's processes do not end; try again");
+        siginfo_t info;
+        waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED); /* ECHILD when an earlier daemon was its parent */
+    } else {
+        waitpid(record->pid, NULL, WNOHANG); /* a zombie of ours, or somebody else's pid by now: then ECHILD */
+    }
+    cgroup_kill(&backend->cgroups, &cgroup); /* and whatever is outside its pid namespace, which should be nothing */
+    cgroup_remove(&backend->cgroups, &cgroup);
+    return 0;
+}
+
+static int jail_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
+    if (!text_id(id))
+        return err_set(err, ERR_INVALID, "'%.40s' is no id of a box", id);
+    struct jail_record record;
+    if (read_record(backend, id, &record) == 0) {
+        int r = end_processes(backend, &record, err);
+        if (r < 0)
+            return r;
+        if (record.net)
+            net_detach(record.slot);
+        if (record.ranged)
+            ids_release(record.slot);
+    }
+    if (!keep_files)
+        return trash_put(backend->trash, backend->boxes_dir, id, err);
+    char path[64];
+    snprintf(path, sizeof path, "%s/sock", id);
+    unlinkat(backend->boxes_dir, path, 0);
+    snprintf(path, sizeof path, "%s/jail", id); /* last: until then stop can be asked again */
+    unlinkat(backend->boxes_dir, path, 0);
+    return 0;
+}
+
+static int jail_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
+    struct jail_record record;
+    if (!text_id(id) || read_record(backend, id, &record) < 0)
+        return err_set(err, ERR_NOT_FOUND, "no jail '%s'", id);
+    struct cgroup cgroup = record_cgroup(&record);
+    struct usage usage = {0};
+    cgroup_usage(&backend->cgroups, &cgroup, &usage);
+    *ret_usage = usage;
+    return 0;
+}
+
+static void jail_info(const struct backend_env *env, struct backend *backend, struct json *json) {
+    probe_info(env, backend != NULL, json);
+}
+
+const struct backend_ops backend_jail = {
+    .name = "jail",
+    .open = jail_open,
+    .close = jail_close,
+    .start = jail_start,
+    .discover = jail_discover,
+    .stop = jail_stop,
+    .list = jail_list,
+    .usage = jail_usage,
+    .info = jail_info,
+};

@@ -1,0 +1,74 @@
+/* The jail backend's own rooms: slots (halves of boxes), their pool, and the network. */
+#ifndef CUBBY_BACKEND_JAIL_H
+#define CUBBY_BACKEND_JAIL_H
+
+#include <pthread.h>
+
+#include "backend/backend.h"
+#include "backend/cgroup.h"
+#include "backend/template.h"
+#include "backend/trash.h"
+
+#define JAIL_AGENT_ID 1000u
+#define JAIL_START_TIMEOUT_MS 20000u
+
+struct pool;
+
+struct backend {
+    const struct backend_env *env;
+    bool root; /* we are: id ranges, idmapped layers, limits */
+    struct cgroup_host cgroups;
+    int null_fd, boxes_dir, state_dir;
+    struct trash *trash;
+    struct pool *pool;
+};
+
+/* A box's first half: claimed ids, cgroups, a process waiting in its namespaces. */
+struct slot {
+    unsigned number;      /* machine-wide */
+    bool claimed;
+    uint32_t uid_base;
+    struct cgroup cgroup;
+    bool has_cgroup;
+    char dir[32];         /* prepared box directory, a name in state/boxes/ until a box takes it */
+    pid_t outer_pid;      /* stage one, to be waited for */
+    pid_t pid;            /* PID 1 of the box, seen from here; 0: not told yet */
+    uint64_t start;       /* of that process */
+    int stage_fd, errors_fd;
+};
+
+/* limits: what v1 controllers are needed; NULL: all there are. Does not wait for the process. */
+int slot_make(struct backend *backend, const struct limits *limits, struct slot *ret_slot, struct err *err);
+int slot_ready(struct backend *backend, struct slot *slot, struct err *err); /* waits for the pid */
+void slot_drop(struct backend *backend, struct slot *slot);                  /* ends it, leaves nothing */
+/* A message of wire/plan.h, whose first 4 bytes are left for its length. */
+int slot_send(struct slot *slot, struct buf *message, struct err *err);
+/* What a failed step wrote; err is set from it, or to `otherwise` when it wrote nothing. */
+int slot_error(struct slot *slot, const char *otherwise, struct err *err);
+int slot_files(int boxes_dir, const char *name, struct err *err); /* the directories a box's layers need */
+
+/* pool.c: halves kept ready by one thread. NULL when env->pool_size is 0. */
+struct pool *pool_new(struct backend *backend);
+void pool_free(struct pool *pool);
+bool pool_take(struct pool *pool, struct slot *ret_slot); /* false: none ready now */
+
+/* net.c: a veth pair and NAT for one slot */
+struct net_plan {
+    uint32_t address; /* of the box */
+    char resolv[1024];
+};
+int net_attach(unsigned slot, pid_t pid, struct net_plan *ret_plan, struct err *err);
+void net_detach(unsigned slot);
+bool net_program(const char *name, char *path, size_t size); /* found in the usual directories */
+
+/* What is written down of a live box: state/boxes/ID/jail */
+struct jail_record {
+    pid_t pid;
+    uint64_t start;
+    unsigned slot;
+    bool ranged, net;
+    char cgroup[32];
+    bool v1[CGROUP_CONTROLLERS];
+};
+
+#endif

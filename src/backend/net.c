@@ -1,0 +1,236 @@
+/* Network `open`: a veth pair and NAT for one box. Called by jail.c as root. Not to break: from inside a box neither the
+ * host's own services, nor other boxes, nor link-local addresses (cloud metadata) can be reached; all of it goes with
+ * the box. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/jail.h"
+#include "base/buf.h"
+#include "base/fd.h"
+
+extern char **environ;
+
+#define NET_FIRST 0x0acf0000u /* 10.207.0.0/16: 16384 nets of 4 addresses */
+#define NET_COUNT 16384u
+
+static void link_name(unsigned slot, char name[IFNAMSIZ]);
+static uint32_t net_base(unsigned slot);
+static int add_veth(const char *name, pid_t pid, struct err *err);
+static int host_side(const char *name, uint32_t address, struct err *err);
+static int load_rules(struct err *err);
+static void read_resolvers(char *out, size_t size);
+
+bool net_program(const char *name, char *path, size_t size) {
+    static const char *const dirs[] = {"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"};
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
+        snprintf(path, size, "%s/%s", dirs[i], name);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+int net_attach(unsigned slot, pid_t pid, struct net_plan *ret_plan, struct err *err) {
+    char path[64], name[IFNAMSIZ], text[8];
+    if (!net_program("nft", path, sizeof path))
+        return err_set(err, ERR_UNSUPPORTED, "network 'open' needs the program nft; install the package 'nftables'");
+    if (fd_read_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_forward", text, sizeof text) < 0 || text[0] != '1')
+        return err_set(err, ERR_UNSUPPORTED, "network 'open' needs forwarding; sysctl -w net.ipv4.ip_forward=1");
+    link_name(slot, name);
+    int r = load_rules(err);
+    if (r == 0)
+        r = add_veth(name, pid, err);
+    if (r == 0)
+        r = host_side(name, net_base(slot) + 1, err);
+    if (r < 0) {
+        net_detach(slot);
+        return r;
+    }
+    ret_plan->address = net_base(slot) + 2;
+    read_resolvers(ret_plan->resolv, sizeof ret_plan->resolv);
+    return 0;
+}
+
+static void link_name(unsigned slot, char name[IFNAMSIZ]) {
+    snprintf(name, IFNAMSIZ, "cubby-%u", slot);
+}
+
+/* Slots 16384 apart would share a net: the second one's address cannot be set while the first one lives, which is an
+ * error and not a mix-up. */
+static uint32_t net_base(unsigned slot) {
+    return NET_FIRST + slot % NET_COUNT * 4;
+}
+
+/* ---- rtnetlink ---- */
+
+struct request {
+    union {
+        struct nlmsghdr head;
+        char bytes[512];
+    };
+};
+
+static struct rtattr *put_attr(struct request *request, unsigned short type, const void *data, size_t len) {
+    struct rtattr *attr = (struct rtattr *)(void *)(request->bytes + NLMSG_ALIGN(request->head.nlmsg_len));
+    attr->rta_type = type;
+    attr->rta_len = (unsigned short)RTA_LENGTH(len);
+    if (len)
+        memcpy(RTA_DATA(attr), data, len);
+    request->head.nlmsg_len = NLMSG_ALIGN(request->head.nlmsg_len) + RTA_ALIGN(attr->rta_len);
+    return attr;
+}
+
+static void end_attr(struct request *request, struct rtattr *attr) {
+    attr->rta_len = (unsigned short)(request->bytes + request->head.nlmsg_len - (char *)attr);
+}
+
+/* Sends and takes the answer: 0 or -errno. */
+static int transact(struct request *request) {
+    autofd fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (fd < 0)
+        return -errno;
+    struct request answer;
+    if (send(fd, request, request->head.nlmsg_len, 0) < 0)
+        return -errno;
+    ssize_t n = recv(fd, &answer, sizeof answer, 0);
+    if (n < (ssize_t)NLMSG_LENGTH(sizeof(struct nlmsgerr)) || answer.head.nlmsg_type != NLMSG_ERROR)
+        return n < 0 ? -errno : -EBADMSG;
+    return ((struct nlmsgerr *)NLMSG_DATA(&answer.head))->error;
+}
+
+static void begin(struct request *request, unsigned short type, unsigned short flags) {
+    memset(request, 0, sizeof *request);
+    request->head.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg));
+    request->head.nlmsg_type = type;
+    request->head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+}
+
+static int add_veth(const char *name, pid_t pid, struct err *err) {
+    struct request request;
+    uint32_t peer_pid = (uint32_t)pid;
+    begin(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
+    put_attr(&request, IFLA_IFNAME, name, strlen(name) + 1);
+    struct rtattr *info = put_attr(&request, IFLA_LINKINFO, NULL, 0);
+    put_attr(&request, IFLA_INFO_KIND, "veth", 5);
+    struct rtattr *data = put_attr(&request, IFLA_INFO_DATA, NULL, 0);
+    struct ifinfomsg none = {0};
+    struct rtattr *peer = put_attr(&request, VETH_INFO_PEER, &none, sizeof none);
+    put_attr(&request, IFLA_IFNAME, "eth0", 5);
+    put_attr(&request, IFLA_NET_NS_PID, &peer_pid, sizeof peer_pid);
+    end_attr(&request, peer);
+    end_attr(&request, data);
+    end_attr(&request, info);
+    int r = transact(&request);
+    if (r == -EOPNOTSUPP)
+        return err_set(err, ERR_UNSUPPORTED, "network 'open' needs the kernel module veth; modprobe veth");
+    return r < 0 ? err_errno(err, -r, "cannot make the interface '%s'", name) : 0;
+}
+
+/* Deleting one end deletes the pair; what is gone already is fine. */
+void net_detach(unsigned slot) {
+    struct request request;
+    char name[IFNAMSIZ];
+    link_name(slot, name);
+    begin(&request, RTM_DELLINK, 0);
+    put_attr(&request, IFLA_IFNAME, name, strlen(name) + 1);
+    transact(&request);
+}
+
+static int host_side(const char *name, uint32_t address, struct err *err) {
+    autofd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq request = {0};
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    memcpy(&request.ifr_addr, &in, sizeof in);
+    if (fd < 0 || ioctl(fd, SIOCSIFADDR, &request) < 0)
+        return err_errno(err, errno, "address of '%s'", name);
+    in.sin_addr.s_addr = htonl(0xfffffffcu);
+    memcpy(&request.ifr_netmask, &in, sizeof in);
+    if (ioctl(fd, SIOCSIFNETMASK, &request) < 0)
+        return err_errno(err, errno, "netmask of '%s'", name);
+    request.ifr_flags = IFF_UP | IFF_RUNNING;
+    if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+        return err_errno(err, errno, "'%s'", name);
+    return 0;
+}
+
+/* ---- nftables: one table of ours for all boxes, the same whenever it is loaded ---- */
+
+static const char rules[] =
+    "table inet cubby {}\n"
+    "delete table inet cubby\n"
+    "table inet cubby {\n"
+    "  chain input { type filter hook input priority -10; policy accept;\n"
+    "    iifname \"cubby-*\" drop }\n" /* the host's own services, on whatever address */
+    "  chain forward { type filter hook forward priority -10; policy accept;\n"
+    "    iifname \"cubby-*\" oifname \"cubby-*\" drop\n"
+    "    iifname \"cubby-*\" ip daddr { 169.254.0.0/16, 10.207.0.0/16, 127.0.0.0/8, 224.0.0.0/4 } drop\n"
+    "    iifname \"cubby-*\" ip saddr != 10.207.0.0/16 drop\n"
+    "    iifname \"cubby-*\" meta nfproto ipv6 drop\n"
+    "    oifname \"cubby-*\" ct state established,related accept\n"
+    "    oifname \"cubby-*\" drop }\n" /* nobody opens a connection into a box */
+    "  chain nat { type nat hook postrouting priority 100;\n"
+    "    ip saddr 10.207.0.0/16 oifname != \"cubby-*\" masquerade }\n"
+    "}\n";
+
+static int load_rules(struct err *err) {
+    char path[64];
+    int pair[2];
+    net_program("nft", path, sizeof path);
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return err_errno(err, errno, "pipe2");
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pair[0], 0);
+    char *argv[] = {"nft", "-f", "-", NULL};
+    pid_t pid;
+    int r = posix_spawn(&pid, path, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pair[0]);
+    if (r == 0)
+        fd_write_all(pair[1], rules, sizeof rules - 1); /* less than a pipe holds: never blocks, never SIGPIPE later */
+    close(pair[1]);
+    int status = 0;
+    if (r != 0)
+        return err_errno(err, r, "'%s'", path);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return err_set(err, ERR_UNSUPPORTED, "nft could not load cubby's rules; is the kernel module nf_tables there?");
+    return 0;
+}
+
+/* The host's resolvers, as far as a box can reach them. */
+static void read_resolvers(char *out, size_t size) {
+    char text[8192];
+    size_t used = 0;
+    out[0] = 0;
+    if (fd_read_file(AT_FDCWD, "/etc/resolv.conf", text, sizeof text) < 0)
+        text[0] = 0;
+    char *rest = text, *line;
+    while ((line = strsep(&rest, "\n"))) {
+        char address[64];
+        if (sscanf(line, "nameserver %63s", address) != 1 || strncmp(address, "127.", 4) == 0 || strchr(address, ':'))
+            continue;
+        int n = snprintf(out + used, size - used, "nameserver %s\n", address);
+        if (n > 0 && (size_t)n < size - used)
+            used += (size_t)n;
+    }
+    if (used == 0)
+        snprintf(out, size, "# The host's resolver listens on its loopback, which a box cannot reach:\n"
+                            "# put a name server here, or mount a resolv.conf of your own.\n");
+}

@@ -1,0 +1,94 @@
+/* Halves of boxes kept ready by one thread, so that a start needs only what is special to its box. Called by jail.c.
+ *
+ * Rules: 1. `ready`, `count`, `stop` under `lock`. 2. The thread makes slots without the lock. 3. A failure makes it wait
+ * for the next take: a machine at its limit is not hammered. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/jail.h"
+
+#define POOL_MAX 64
+
+struct pool {
+    struct backend *backend;
+    pthread_t thread;
+    bool threaded;
+    pthread_mutex_t lock;
+    pthread_cond_t wanted;
+    struct slot ready[POOL_MAX];
+    unsigned count, size;
+    bool stop, failed;
+};
+
+static void *pool_main(void *arg);
+
+struct pool *pool_new(struct backend *backend) {
+    unsigned size = backend->env->pool_size;
+    if (size == 0 || !backend->root)
+        return NULL;
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        abort();
+    pool->backend = backend;
+    pool->size = size < POOL_MAX ? size : POOL_MAX;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->wanted, NULL);
+    pool->threaded = pthread_create(&pool->thread, NULL, pool_main, pool) == 0;
+    return pool;
+}
+
+void pool_free(struct pool *pool) {
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stop = true;
+    pthread_cond_signal(&pool->wanted);
+    pthread_mutex_unlock(&pool->lock);
+    if (pool->threaded)
+        pthread_join(pool->thread, NULL);
+    for (unsigned i = 0; i < pool->count; i++)
+        slot_drop(pool->backend, &pool->ready[i]);
+    free(pool);
+}
+
+bool pool_take(struct pool *pool, struct slot *ret_slot) {
+    if (!pool)
+        return false;
+    pthread_mutex_lock(&pool->lock);
+    bool taken = pool->count > 0;
+    if (taken) { /* the oldest: it has had the longest time to get ready */
+        *ret_slot = pool->ready[0];
+        pool->count--;
+        memmove(pool->ready, pool->ready + 1, pool->count * sizeof *pool->ready);
+    }
+    pool->failed = false;
+    pthread_cond_signal(&pool->wanted);
+    pthread_mutex_unlock(&pool->lock);
+    return taken;
+}
+
+static void *pool_main(void *arg) {
+    struct pool *pool = arg;
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        while (!pool->stop && (pool->count >= pool->size || pool->failed))
+            pthread_cond_wait(&pool->wanted, &pool->lock);
+        if (pool->stop)
+            break;
+        pthread_mutex_unlock(&pool->lock);
+        struct slot slot;
+        struct err err;
+        int r = slot_make(pool->backend, NULL, &slot, &err);
+        if (r == 0) {
+            r = slot_ready(pool->backend, &slot, &err);
+            if (r < 0)
+                slot_drop(pool->backend, &slot);
+        }
+        pthread_mutex_lock(&pool->lock);
+        if (r == 0)
+            pool->ready[pool->count++] = slot;
+        pool->failed = r < 0;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}

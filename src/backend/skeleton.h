@@ -1,0 +1,12 @@
+/* The skeleton of a box's root made from the host: links, the harmless part of /etc, mount points. */
+#ifndef CUBBY_BACKEND_SKELETON_H
+#define CUBBY_BACKEND_SKELETON_H
+
+#include "backend/template.h"
+
+/* The current one, made when missing. Safe between processes: made beside, renamed, the loser's is thrown away. */
+int skeleton_find(const struct backend_env *env, struct template *ret_template, struct err *err);
+/* Mount points, agent's home and agent's lines in passwd and group, where an imported tree lacks them. */
+int skeleton_complete(int dir, struct err *err);
+
+#endif

@@ -1,0 +1,217 @@
+/* Slots: the half of a jail that can be made before anybody asks for a box. Called by jail.c and pool.c. Not to break:
+ * whatever slot_make got, slot_drop gives back; the daemon only spawns, never forks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/ids.h"
+#include "backend/jail.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "wire/plan.h"
+
+static int make_cgroup(struct backend *backend, const struct limits *limits, struct slot *slot, struct err *err);
+static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err);
+static int send_slot(struct backend *backend, struct slot *slot, struct err *err);
+
+int slot_make(struct backend *backend, const struct limits *limits, struct slot *ret_slot, struct err *err) {
+    struct slot slot = {.stage_fd = -1, .errors_fd = -1};
+    int r = 0;
+    if (backend->root) {
+        r = ids_claim(&slot.number, err);
+        slot.claimed = r == 0;
+        slot.uid_base = IDS_FIRST + slot.number * IDS_PER_BOX;
+    } else if (getrandom(&slot.number, sizeof slot.number, 0) < 0) {
+        r = err_errno(err, errno, "getrandom");
+    }
+    snprintf(slot.dir, sizeof slot.dir, ".slot-%u", slot.number);
+    if (r == 0)
+        r = make_cgroup(backend, limits, &slot, err);
+    if (r == 0)
+        r = spawn_runner(backend, &slot, err);
+    if (r == 0)
+        r = send_slot(backend, &slot, err);
+    if (r == 0) /* while the runner makes its namespaces */
+        r = slot_files(backend->boxes_dir, slot.dir, err);
+    if (r < 0) {
+        slot_drop(backend, &slot);
+        return r;
+    }
+    *ret_slot = slot;
+    return 0;
+}
+
+static int make_cgroup(struct backend *backend, const struct limits *limits, struct slot *slot, struct err *err) {
+    bool v1[CGROUP_CONTROLLERS] = {true, true, true};
+    if (limits) {
+        v1[CGROUP_MEMORY] = limits->memory_mb != 0;
+        v1[CGROUP_PIDS] = limits->pids != 0;
+        v1[CGROUP_CPU] = limits->cpus != 0;
+    }
+    char name[32];
+    snprintf(name, sizeof name, "%u", slot->number);
+    uid_t owner = backend->root ? slot->uid_base + JAIL_AGENT_ID : geteuid();
+    int r = cgroup_make(&backend->cgroups, name, v1, owner, &slot->cgroup, err);
+    slot->has_cgroup = r == 0;
+    return r;
+}
+
+/* Mode 0755 for the upper directories: they become the modes of / and /usr. */
+int slot_files(int boxes_dir, const char *name, struct err *err) {
+    static const char *const names[] = {"upper", "upper.work", "upper.0", "upper.0.work"};
+    char path[64];
+    if (mkdirat(boxes_dir, name, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "'boxes/%s'", name);
+    snprintf(path, sizeof path, "%s/fs", name);
+    if (mkdirat(boxes_dir, path, 0755) < 0)
+        return errno == EEXIST ? 0 : err_errno(err, errno, "'boxes/%s'", path);
+    autofd fs = openat(boxes_dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fs < 0 || fchmod(fs, 0755) < 0)
+        return err_errno(err, errno, "'boxes/%s'", path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (mkdirat(fs, names[i], 0755) < 0 || fchmodat(fs, names[i], 0755, 0) < 0)
+            return err_errno(err, errno, "'boxes/%s/%s'", path, names[i]);
+    return 0;
+}
+
+/* Descriptors above the two numbers that they are copied to, so that no copy covers another. */
+static int high(int fd) {
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+    close(fd);
+    return copy;
+}
+
+static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err) {
+    int pair[2], errors[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, errno, "socketpair");
+    slot->stage_fd = pair[0];
+    autofd theirs = high(pair[1]);
+    if (pipe2(errors, O_CLOEXEC) < 0)
+        return err_errno(err, errno, "pipe2");
+    slot->errors_fd = errors[0];
+    autofd their_errors = high(errors[1]);
+    if (theirs < 0 || their_errors < 0)
+        return err_errno(err, errno, "descriptors");
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    for (int fd = 0; fd <= 2; fd++)
+        posix_spawn_file_actions_adddup2(&actions, backend->null_fd, fd);
+    posix_spawn_file_actions_adddup2(&actions, theirs, PLAN_STAGE_FD);
+    posix_spawn_file_actions_adddup2(&actions, their_errors, PLAN_ERRORS_FD);
+    posix_spawnattr_t attr;
+    posix_spawnattr_init(&attr);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    char *argv[] = {"cubby-runner", "enter", "3", NULL}, *envp[] = {NULL};
+    int r = posix_spawn(&slot->outer_pid, backend->env->runner_path, &actions, &attr, argv, envp);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attr);
+    if (r != 0) {
+        slot->outer_pid = 0;
+        return err_errno(err, r, "cannot start '%s'", backend->env->runner_path);
+    }
+    return 0;
+}
+
+static int send_slot(struct backend *backend, struct slot *slot, struct err *err) {
+    autobuf out;
+    char path[600];
+    buf_init(&out, 8192);
+    buf_u32(&out, 0);
+    plan_number(&out, PLAN_VERSION_KEY, PLAN_VERSION);
+    if (backend->root)
+        plan_number(&out, PLAN_UID_BASE, slot->uid_base);
+    if (*backend->cgroups.v2) {
+        cgroup_path(&backend->cgroups, &slot->cgroup, "", path, sizeof path);
+        plan_text(&out, PLAN_CGROUP, path);
+    }
+    if (*backend->cgroups.v2 && backend->cgroups.v2_has[CGROUP_MEMORY]) {
+        cgroup_path(&backend->cgroups, &slot->cgroup, "memory.events", path, sizeof path);
+        plan_text(&out, PLAN_OOM, path);
+    } else if (slot->cgroup.v1[CGROUP_MEMORY]) {
+        cgroup_v1_path(&backend->cgroups, &slot->cgroup, CGROUP_MEMORY, "memory.oom_control", path, sizeof path);
+        plan_text(&out, PLAN_OOM, path);
+    }
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (slot->cgroup.v1[i]) {
+            cgroup_v1_path(&backend->cgroups, &slot->cgroup, (enum cgroup_controller)i, "tasks", path, sizeof path);
+            plan_text(&out, PLAN_TASKS, path);
+        }
+    return slot_send(slot, &out, err);
+}
+
+int slot_send(struct slot *slot, struct buf *message, struct err *err) {
+    if (message->failed)
+        return err_set(err, ERR_TOO_LARGE, "the box's plan is larger than %u bytes", PLAN_MAX_BYTES);
+    uint32_t len = (uint32_t)message->len - 4;
+    memcpy(message->data, &len, sizeof len);
+    for (size_t at = 0; at < message->len;) {
+        ssize_t n = fd_send(slot->stage_fd, message->data + at, message->len - at, -1, 0);
+        if (n < 0)
+            return slot_error(slot, "the runner ended at once", err);
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+int slot_ready(struct backend *backend, struct slot *slot, struct err *err) {
+    if (slot->pid)
+        return 0;
+    struct pollfd polls = {.fd = slot->stage_fd, .events = POLLIN};
+    uint32_t pid;
+    if (poll(&polls, 1, JAIL_START_TIMEOUT_MS) != 1)
+        return err_set(err, ERR_TIMEOUT, "the runner did not start within %u s", JAIL_START_TIMEOUT_MS / 1000);
+    if (fd_read_full(slot->stage_fd, &pid, sizeof pid) != (ssize_t)sizeof pid)
+        return slot_error(slot, "the runner ended before its namespaces were made", err);
+    slot->pid = (pid_t)pid;
+    slot->start = process_start(slot->pid);
+    return backend->root ? ids_assign(slot->number, slot->pid, slot->start, err) : 0;
+}
+
+int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
+    char text[sizeof err->text + 1] = "";
+    struct pollfd polls = {.fd = slot->errors_fd, .events = POLLIN};
+    ssize_t n = 0;
+    if (poll(&polls, 1, 100) == 1)
+        n = read(slot->errors_fd, text, sizeof text - 1);
+    if (n < 2)
+        return err_set(err, ERR_INTERNAL, "%s", otherwise);
+    return err_set(err, (enum err_code)err_from_wire((unsigned char)text[0]), "%s", text + 1);
+}
+
+void slot_drop(struct backend *backend, struct slot *slot) {
+    if (slot->pid)
+        kill(slot->pid, SIGKILL); /* our child and not waited for yet: the pid is its own */
+    fd_close(&slot->stage_fd); /* stage one ends, and PID 1 with it */
+    fd_close(&slot->errors_fd);
+    if (slot->has_cgroup)
+        cgroup_kill(&backend->cgroups, &slot->cgroup);
+    if (slot->outer_pid) {
+        kill(slot->outer_pid, SIGKILL);
+        waitpid(slot->outer_pid, NULL, 0);
+    }
+    if (slot->pid)
+        waitpid(slot->pid, NULL, 0);
+    if (slot->has_cgroup)
+        cgroup_remove(&backend->cgroups, &slot->cgroup);
+    if (slot->claimed)
+        ids_release(slot->number);
+    struct err ignored;
+    if (*slot->dir)
+        trash_put(backend->trash, backend->boxes_dir, slot->dir, &ignored);
+}

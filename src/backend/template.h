@@ -1,0 +1,25 @@
+/* Templates: the read-only lowest layer of a box's root. `host` is a skeleton made from this machine, the others were
+ * imported. */
+#ifndef CUBBY_BACKEND_TEMPLATE_H
+#define CUBBY_BACKEND_TEMPLATE_H
+
+#include "backend/backend.h"
+
+#define TEMPLATE_NAME_BYTES 64
+#define TEMPLATE_SYSTEM_MAX 8
+
+struct template {
+    char path[4096];
+    const char *system[TEMPLATE_SYSTEM_MAX]; /* host directories laid over it (`host` only), NULL-terminated */
+};
+
+/* Where the template lies; `host` is made first when it is missing or older than the host's own files. */
+int template_find(const struct backend_env *env, const char *name, struct template *ret_template, struct err *err);
+/* A directory or a .tar, .tar.gz, .tgz, .tar.xz, .tar.zst becomes a template. EXISTS when the name is taken. */
+int template_import(const struct backend_env *env, const char *name, const char *path, struct err *err);
+int template_list(const struct backend_env *env, void (*each)(void *user, const char *name), void *user,
+                  struct err *err);
+int template_remove(const struct backend_env *env, const char *name, struct err *err); /* boxes that use it keep it */
+bool template_name_ok(const char *name);
+
+#endif
