@@ -57,7 +57,7 @@ _Noreturn void enter_main(int plan_fd) {
     enter->outer_gid = getegid();
     fcntl(plan_fd, F_SETFD, FD_CLOEXEC);
     fcntl(enter->errors_fd, F_SETFD, FD_CLOEXEC);
-    enter->go_fd = eventfd(0, EFD_CLOEXEC);
+    enter->go_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
     enter->outer_pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (enter->go_fd < 0 || enter->outer_pidfd < 0 || enter_run(enter, outer_steps) < 0) {
         if (enter->pidfd >= 0)

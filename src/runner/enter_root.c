@@ -230,18 +230,20 @@ static int attach_layers(struct enter *enter, struct err *err) {
     return r < 0 ? r : attach(&enter->upper_fd, "upper", err);
 }
 
-static int overlay(struct enter *enter, const char *lower, const char *upper, const char *target, struct err *err) {
+/* userxattr: trusted.* is not for a user namespace, and without either a removed directory could not be made again.
+ * It implies what else we want: no redirects, no metacopy. The box cannot write user.overlay.* through the overlay. */
+static int overlay(const char *lower, const char *upper, const char *target, struct err *err) {
     char options[256];
-    snprintf(options, sizeof options,
-             "lowerdir=%s,upperdir=upper/%s,workdir=upper/%s.work,redirect_dir=off,metacopy=off,index=off%s", lower,
-             upper, upper, enter->ranged ? "" : ",userxattr");
+    snprintf(options, sizeof options, "lowerdir=%s,upperdir=upper/%s,workdir=upper/%s.work,index=off,userxattr", lower,
+             upper, upper);
     if (mount("overlay", target, "overlay", MOUNT_FLAGS, options) < 0)
         return err_errno(err, errno, "overlay on '%s'", target);
     return 0;
 }
 
 static int mount_root(struct enter *enter, struct err *err) {
-    return overlay(enter, "lower", "upper", "root", err);
+    (void)enter;
+    return overlay("lower", "upper", "root", err);
 }
 
 /* fs/upper.N and fs/upper.N.work belong to the N-th system directory. */
@@ -255,7 +257,7 @@ static int mount_system(struct enter *enter, struct err *err) {
             return err_errno(err, errno, "'%s'", name);
         int r = attach(&enter->system[i].tree_fd, name, err);
         if (r == 0)
-            r = overlay(enter, name, upper, target, err);
+            r = overlay(name, upper, target, err);
         if (r < 0)
             return r;
     }

@@ -1,0 +1,334 @@
+/* The jail's walls seen from inside, and that nothing is left behind. Needs root; the runner is the one built beside
+ * this program. TAP on standard output. `jail_test bench N` measures instead. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "backend/ids.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "box/box.h"
+
+static unsigned tests, failures;
+static char state[512], runner[PATH_MAX + 16];
+
+static void ok(bool good, const char *what) {
+    tests++;
+    failures += !good;
+    printf("%sok %u - %s\n", good ? "" : "not ", tests, what);
+    fflush(stdout);
+}
+
+struct jail {
+    const struct backend_ops *ops;
+    struct backend *backend;
+    struct spec spec;
+    struct wire *wire;
+    int pidfd;
+};
+
+static int take_output(void *user, int stream, const uint8_t *data, size_t len) {
+    (void)stream;
+    buf_put(user, data, len);
+    return 0;
+}
+
+/* The output of a command, or "error: ..." */
+static const char *run_as(struct jail *jail, bool root, const char *command) {
+    static struct buf out;
+    struct box box = {.wire = jail->wire};
+    struct exec_request request = {.command = command, .root = root, .timeout_ms = 20000};
+    struct exec_sink sink = {.output = take_output, .user = &out};
+    struct exec_result result;
+    struct err err = {0};
+    buf_done(&out);
+    buf_init(&out, 1 << 20);
+    if (box_exec(&box, &request, &sink, -1, &result, &err) < 0) {
+        buf_clear(&out);
+        buf_printf(&out, "error: %s", err.text);
+    }
+    if (getenv("TRACE"))
+        printf("# exited %d code %d signal %d: %s\n", result.exited, result.exit_code, result.signal, command);
+    return buf_cstr(&out);
+}
+
+static const char *run(struct jail *jail, const char *command) {
+    return run_as(jail, false, command);
+}
+
+static bool start(struct jail *jail, const char *id) {
+    struct err err = {0};
+    snprintf(jail->spec.id, sizeof jail->spec.id, "%s", id);
+    int r = jail->ops->start(jail->backend, &jail->spec, &jail->wire, &jail->pidfd, &err);
+    if (r < 0)
+        printf("# start: %s: %s\n", err_name(-r), err.text);
+    return r == 0;
+}
+
+static bool stop(struct jail *jail, bool keep) {
+    struct err err = {0};
+    wire_unref(jail->wire);
+    jail->wire = NULL;
+    fd_close(&jail->pidfd);
+    int r = jail->ops->stop(jail->backend, jail->spec.id, keep, &err);
+    if (r < 0)
+        printf("# stop: %s\n", err.text);
+    return r == 0;
+}
+
+static void is(const char *got, const char *want, const char *what) {
+    ok(strcmp(got, want) == 0, what);
+    if (strcmp(got, want) != 0)
+        printf("# got '%s', want '%s'\n", got, want);
+}
+
+static void lacks(const char *got, const char *bad, const char *what) {
+    ok(strncmp(got, "error:", 6) != 0 && !strstr(got, bad), what);
+    if (strncmp(got, "error:", 6) == 0 || strstr(got, bad))
+        printf("# '%s' in: %s\n", bad, got);
+}
+
+static unsigned entries(const char *path) {
+    DIR *dir = opendir(path);
+    unsigned count = 0;
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        count += entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_REG);
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* ---- the walls ---- */
+
+static void test_agent(struct jail *jail) {
+    is(run(jail, "echo hello"), "hello\n", "a command runs");
+    is(run(jail, "id -u; id -g; id -un; pwd"), "1000\n1000\nagent\n/workspace\n", "as agent, in the workspace");
+    is(run(jail, "grep -E 'CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp:' /proc/self/status | tr -d ' \\t'"),
+       "CapInh:0000000000000000\nCapPrm:0000000000000000\nCapEff:0000000000000000\nCapBnd:0000000000000000\n"
+       "CapAmb:0000000000000000\nNoNewPrivs:1\nSeccomp:2\n",
+       "no capabilities, no_new_privs, seccomp");
+    is(run(jail, "cat /proc/1/comm; ls -d /proc/[0-9]* | wc -l | awk '{print ($1 < 8)}'"), "cubby-runner\n1\n",
+       "own pid namespace");
+    is(run(jail, "awk 'NR>2{print $1}' /proc/net/dev"), "lo:\n", "only the loopback");
+    is(run(jail, "hostname; cat /etc/hostname"), "cubby\ncubby\n", "own host name");
+    is(run(jail, "ls -A /root 2>/dev/null; ls -A /home; ls -A /mnt /opt /run | grep -v : | tr -d '\\n'"),
+       "lock", "nothing of the host's homes");
+    is(run(jail, "echo x > /workspace/f && stat -c '%u %g %a' /workspace /workspace/f /tmp / /usr | tr '\\n' ';'"),
+       "1000 1000 755;1000 1000 644;0 0 1777;0 0 755;0 0 755;", "owners and modes");
+    is(run(jail, "ls /dev | tr '\\n' ' '"),
+       "fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero ", "/dev");
+    is(run(jail, "echo x > /dev/null && echo x > /dev/shm/a && head -c 2 /dev/zero | od -An -tx1 | tr -d ' '"), "0000\n",
+       "devices work");
+    const char *mounts = run(jail, "cat /proc/self/mountinfo");
+    lacks(mounts, state, "no host path in mountinfo");
+    lacks(mounts, "/templates", "no template path in mountinfo");
+    is(run(jail, "cat /proc/self/uid_map | awk '{print $1, ($2 >= 268435456), $3}'"), "0 1 65536\n", "uid map");
+    is(run(jail, "cat /proc/keys; cat /proc/timer_list; ls /proc/scsi 2>/dev/null; echo x 2>/dev/null "
+                 "> /proc/sys/kernel/hostname || echo ro"), "ro\n", "/proc is masked");
+    is(run(jail, "cat /proc/1/environ 2>&1 | tail -c 18; ls -l /proc/1/fd 2>&1 | tail -c 18"),
+       "Permission denied\nPermission denied\n", "the runner cannot be looked into");
+    is(run(jail, "kill -9 1 2>&1 | tail -c 24; kill -STOP 1 2>/dev/null; echo alive"),
+       "Operation not permitted\nalive\n", "the runner cannot be killed");
+}
+
+static void test_forbidden(struct jail *jail, bool root) {
+    static const char *const commands[][2] = {
+        {"unshare -Ur true", "no user namespace"},
+        {"unshare -m true", "no mount namespace"},
+        {"mount -t tmpfs none /mnt", "no mount"},
+        {"umount /proc", "no umount"},
+        {"mount -o remount,rw /proc/sys", "no remount"},
+        {"chroot / true", "no chroot"},
+        {"mknod /tmp/d c 1 3", "no device"},
+        {"python3 -c 'import socket; socket.socket(38, 5, 0)'", "no AF_ALG"},
+        {"python3 -c 'import socket; socket.socket(40, 1, 0)'", "no AF_VSOCK"},
+        {"python3 -c 'import socket; socket.socket(17, 3, 0)'", "no AF_PACKET"},
+        {"python3 -c 'import socket; socket.socket(2, 3, 1)'", "no raw socket"},
+        {"dmesg", "no dmesg"},
+        {"nsenter -t 1 -m true", "no setns"},
+        {"echo x > /proc/sysrq-trigger; cat /proc/sysrq-trigger | grep -q .", "no sysrq"},
+        {"test -e /sys/fs/cgroup/cgroup.procs", "no cgroupfs"},
+        {"date -s 2000-01-01", "no clock"},
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char command[300], what[100];
+        snprintf(command, sizeof command, "(%s) >/dev/null 2>&1 && echo DONE || echo refused", commands[i][0]);
+        snprintf(what, sizeof what, "%s (%s)", commands[i][1], root ? "root" : "agent");
+        is(run_as(jail, root, command), "refused\n", what);
+    }
+}
+
+static void test_root(struct jail *jail) {
+    is(run_as(jail, true, "id -u; grep CapEff /proc/self/status | tr -d ' \\t'"), "0\nCapEff:00000000000004fb\n",
+       "root inside has a few capabilities");
+    is(run_as(jail, true, "touch /usr/bin/new && echo '#!/bin/sh\necho new' > /usr/local/bin/tool && "
+                          "chmod 755 /usr/local/bin/tool && tool"), "new\n", "root may install into /usr");
+    is(run_as(jail, true, "touch /root/x && chown 1000 /root/x && stat -c %u /root/x"), "1000\n", "root owns files");
+    ok(access("/usr/bin/new", F_OK) < 0, "the host's /usr is untouched");
+    test_forbidden(jail, true);
+}
+
+static void test_mounts(struct jail *jail) {
+    char source[PATH_MAX];
+    snprintf(source, sizeof source, "%s/../source", state);
+    mkdir(source, 0755);
+    char file[PATH_MAX + 8];
+    snprintf(file, sizeof file, "%s/f", source);
+    close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
+    if (chown(source, 4242, 4242) < 0 || chown(file, 4242, 4242) < 0)
+        return;
+    struct mount mounts[] = {{source, "/mnt/deep/er", false}, {source, "/workspace/ro", true}};
+    jail->spec.mounts = mounts;
+    jail->spec.mount_count = 2;
+    ok(start(jail, "00000000000000c1"), "a jail with mounts");
+    is(run(jail, "stat -c '%u %g' /mnt/deep/er /mnt/deep/er/f | tr '\\n' ';'; echo x > /mnt/deep/er/new; ls /workspace/ro | "
+                 "tr '\\n' ' '"), "1000 1000;1000 1000;f new ", "the directory's owner is agent");
+    is(run(jail, "echo x 2>/dev/null > /workspace/ro/y || echo read-only"), "read-only\n", "a read-only mount");
+    struct stat status;
+    snprintf(file, sizeof file, "%s/new", source);
+    ok(stat(file, &status) == 0 && status.st_uid == 4242, "what agent writes belongs to the directory's owner");
+    ok(stop(jail, false), "stop");
+    jail->spec.mounts = (struct mount[]){{"/nonexistent/x", "/mnt/x", false}};
+    jail->spec.mount_count = 1;
+    struct err err = {0};
+    int r = jail->ops->start(jail->backend, &jail->spec, &jail->wire, &jail->pidfd, &err);
+    ok(r == -ERR_NOT_FOUND && strstr(err.text, "/nonexistent/x"), "a missing source is named");
+    printf("# %s\n", err.text);
+    jail->spec.mounts = NULL;
+    jail->spec.mount_count = 0;
+}
+
+static void test_limits(struct jail *jail) {
+    jail->spec.limits = (struct limits){.memory_mb = 64, .pids = 32, .cpus = 0.5};
+    ok(start(jail, "00000000000000d1"), "a jail with limits");
+    is(run(jail, "(python3 -c 'x = bytearray(300 << 20)'; echo $?) 2>/dev/null"), "137\n", "the memory limit");
+    is(run(jail, "i=0; while [ $i -lt 60 ]; do sleep 5 2>/dev/null & i=$((i+1)); done 2>/dev/null; echo end") + 0, "end\n",
+       "the process limit does not end the box");
+    is(run(jail, "echo alive"), "alive\n", "the runner survives both");
+    struct usage usage;
+    struct err err;
+    ok(jail->ops->usage(jail->backend, jail->spec.id, &usage, &err) == 0 && usage.has_memory && usage.has_pids,
+       "usage is known");
+    ok(stop(jail, false), "stop");
+    jail->spec.limits = (struct limits){.disk_mb = 1};
+    ok(jail->ops->start(jail->backend, &jail->spec, &jail->wire, &jail->pidfd, &err) == -ERR_UNSUPPORTED,
+       "a limit that cannot be had is an error");
+    jail->spec.limits = (struct limits){0};
+}
+
+static void test_keep(struct jail *jail) {
+    ok(start(jail, "00000000000000e1"), "a jail to come back to");
+    run(jail, "echo kept > /workspace/f; (sleep 1000 &) ");
+    wire_unref(jail->wire);
+    fd_close(&jail->pidfd);
+    struct err err = {0};
+    ok(jail->ops->discover(jail->backend, jail->spec.id, &jail->wire, &jail->pidfd, &err) == 0, "discovered");
+    is(run(jail, "cat /workspace/f"), "kept\n", "the same box");
+    ok(stop(jail, true), "stopped, files kept");
+    ok(jail->ops->discover(jail->backend, jail->spec.id, &jail->wire, &jail->pidfd, &err) == -ERR_NOT_FOUND,
+       "not discovered any more");
+    ok(start(jail, "00000000000000e1"), "started again");
+    is(run(jail, "cat /workspace/f"), "kept\n", "with its files");
+    ok(stop(jail, false), "stop");
+    ok(stop(jail, false), "stop is idempotent");
+}
+
+static void test_rubbish(struct jail *jail) {
+    ok(start(jail, "00000000000000f1"), "a jail that leaves a deep tree");
+    run(jail, "python3 - <<'E'\nimport os\nfor i in range(3000):\n os.mkdir('d'); os.chdir('d')\nE\n"
+              "mkdir /tmp/w; cd /tmp/w; seq 1 3000 | xargs touch; mkdir x; touch x/y; chmod 0 x");
+    ok(stop(jail, false), "stop");
+}
+
+static void test_clean(unsigned claims, unsigned groups) {
+    char path[PATH_MAX + 16], text[1 << 16];
+    snprintf(path, sizeof path, "%s/boxes", state);
+    ok(entries(path) == 0, "no box is left");
+    snprintf(path, sizeof path, "%s/trash", state);
+    ok(entries(path) == 0, "no file is left");
+    ok(entries(IDS_DIR) == claims, "no claim is left");
+    ok(entries("/sys/fs/cgroup/unified/cubby") + entries("/sys/fs/cgroup/cubby") == groups, "no cgroup is left");
+    ok(fd_read_file(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text) > 0 && !strstr(text, state),
+       "no mount is left");
+    ok(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no process is left");
+}
+
+/* ---- figures ---- */
+
+static void bench(struct jail *jail, unsigned count) {
+    uint64_t sum_start = 0, sum_exec = 0, sum_stop = 0, begin = clock_us();
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t t0 = clock_us();
+        if (!start(jail, "00000000000000b1"))
+            return;
+        uint64_t t1 = clock_us();
+        run(jail, "true");
+        uint64_t t2 = clock_us();
+        stop(jail, false);
+        sum_start += t1 - t0;
+        sum_exec += t2 - t1;
+        sum_stop += clock_us() - t2;
+        if (getenv("GAP_MS"))
+            usleep((unsigned)atoi(getenv("GAP_MS")) * 1000);
+    }
+    printf("# start %llu us, first exec %llu us, stop %llu us, cycle %llu us\n", (unsigned long long)(sum_start / count),
+           (unsigned long long)(sum_exec / count), (unsigned long long)(sum_stop / count),
+           (unsigned long long)((clock_us() - begin) / count));
+}
+
+int main(int argc, char **argv) {
+    char top[] = "/tmp/jail_test-XXXXXX", self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (geteuid() != 0 || n < 0 || !mkdtemp(top)) {
+        printf("1..0 # SKIP needs root\n");
+        return 0;
+    }
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    *strrchr(self, '/') = 0;
+    snprintf(runner, sizeof runner, "%s/cubby-runner", self);
+    snprintf(state, sizeof state, "%s/state", top);
+    struct backend_env env = {.state_dir = state, .runner_path = runner,
+                              .pool_size = (unsigned)atoi(getenv("POOL") ? getenv("POOL") : "2")};
+    struct jail jail = {.ops = &backend_jail, .pidfd = -1, .spec = {.user = "default"}};
+    struct err err = {0};
+    unsigned claims = entries(IDS_DIR);
+    unsigned groups = entries("/sys/fs/cgroup/unified/cubby") + entries("/sys/fs/cgroup/cubby");
+    int r = jail.ops->open(&env, &jail.backend, &err);
+    if (r < 0) {
+        printf("1..0 # SKIP %s\n", err.text);
+        return 0;
+    }
+    if (argc > 2) {
+        jail.spec.one_shot = getenv("ONE_SHOT") != NULL;
+        bench(&jail, (unsigned)atoi(argv[2]));
+        jail.ops->close(jail.backend);
+        return 0;
+    }
+    ok(start(&jail, "00000000000000a1"), "a jail starts");
+    if (jail.wire) {
+        test_agent(&jail);
+        test_forbidden(&jail, false);
+        test_root(&jail);
+        ok(stop(&jail, false), "stop");
+        test_mounts(&jail);
+        test_limits(&jail);
+        test_keep(&jail);
+        test_rubbish(&jail);
+    }
+    jail.ops->close(jail.backend);
+    test_clean(claims, groups);
+    printf("1..%u\n", tests);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", top);
+    return system(command) != 0 || failures != 0;
+}
