@@ -410,6 +410,7 @@ void provider_count(struct provider *provider, struct provider_counts *ret_count
 }
 
 void provider_info(struct provider *provider, struct json *json) {
+    json_open(json, '[');
     for (size_t i = 0; backend_table[i]; i++) {
         json_open(json, '{');
         json_key(json, "name");
@@ -424,4 +425,5 @@ void provider_info(struct provider *provider, struct json *json) {
             backend_table[i]->info(provider->env, backend, json);
         json_close(json, '}');
     }
+    json_close(json, ']');
 }

@@ -30,7 +30,7 @@ struct provider_counts {
     unsigned by_backend_state[8][5]; /* backend_table index, box_state */
 };
 void provider_count(struct provider *provider, struct provider_counts *ret_counts);
-/* For /v1/info: a row a backend. */
+/* For /v1/info: an array with a row a backend. */
 void provider_info(struct provider *provider, struct json *json);
 
 #endif
