@@ -44,16 +44,14 @@ int command_doctor(struct cli *cli, int argc, char **argv) {
     return 0;
 }
 
-/* The backends' rows, and two of ours: the runner, and a daemon. */
+/* The backends' rows, and one of ours: a daemon. */
 static void doctor_own(struct cli *cli, struct doctor *doctor) {
     struct err err = {0};
-    struct backend_env env = {.state_dir = "/run/cubby"};
-    struct check *runner = &doctor->checks[doctor->count++];
-    *runner = (struct check){.name = "runner", .required = true};
-    runner->ok = engine_runner(&cli->arena, &env.runner_path, &err) == 0;
-    snprintf(runner->detail, sizeof runner->detail, "%s", runner->ok ? env.runner_path : "cubby-runner was not found");
-    if (!runner->ok)
-        snprintf(runner->fix, sizeof runner->fix, "%.190s", err.text);
+    struct backend_env env = {0};
+    if (engine_runner(&cli->arena, &env.runner_path, &err) < 0)
+        env.runner_path = "cubby-runner"; /* its row tells what is missing */
+    if (engine_state(&cli->arena, &env.state_dir, &err) < 0)
+        env.state_dir = "/run/cubby/run";
     doctor->count += backend_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
     struct check *daemon = &doctor->checks[doctor->count++];
     *daemon = (struct check){.name = "daemon"};

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,6 +44,7 @@ struct exec {
     bool fed;           /* the feeder thread was started */
     uint64_t pid;
     bool ended;
+    int number;         /* errno of our own output */
     int status;
     struct event_reader reader;
 };
@@ -67,7 +69,11 @@ int command_exec(struct cli *cli, int argc, char **argv) {
     buf_init(&body, LIMIT_JSON_BYTES);
     exec_body(&exec, &body);
     int code = exec.values.background ? exec_background(&exec, &body, &err) : exec_stream(&exec, &body, &err);
-    if (code < 0)
+    if (exec.number == EPIPE)
+        exec.status = 128 + SIGPIPE; /* nobody reads on: as any program in a pipe, without a word */
+    else if (exec.number)
+        err_errno(&err, exec.number, "standard output");
+    if (code < 0 && exec.number != EPIPE)
         cli_fail(&err);
     if (exec.fed) {
         fflush(NULL);
@@ -185,17 +191,29 @@ static void *exec_feed(void *user) {
 
 /* ---- events ---- */
 
+static int exec_output(struct exec *exec, int fd, const char *data, size_t len) {
+    autobuf bytes;
+    buf_init(&bytes, len + 1);
+    if (!event_data(data, len, &bytes)) {
+        json_t *json = json_loadb(data, len, JSON_ALLOW_NUL, NULL);
+        buf_clear(&bytes);
+        bool good = remote_bytes(json, "data", &bytes);
+        json_decref(json);
+        if (!good)
+            return -1;
+    }
+    int code = fd_write_all(fd, bytes.data, bytes.len);
+    exec->number = code < 0 ? -code : 0;
+    return code;
+}
+
 static int exec_event(void *user, const char *name, const char *data, size_t len) {
     struct exec *exec = user;
+    if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0)
+        return exec_output(exec, name[3] == 'o' ? STDOUT_FILENO : STDERR_FILENO, data, len);
     json_t *json = json_loadb(data, len, 0, NULL);
     int code = 0;
-    if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0) {
-        autobuf bytes;
-        buf_init(&bytes, len + 1);
-        if (!remote_bytes(json, "data", &bytes) ||
-            fd_write_all(name[3] == 'o' ? STDOUT_FILENO : STDERR_FILENO, bytes.data, bytes.len) < 0)
-            code = -1;
-    } else if (strcmp(name, "started") == 0) {
+    if (strcmp(name, "started") == 0) {
         exec->pid = (uint64_t)json_integer_value(json_object_get(json, "pid"));
         pthread_t thread;
         if (exec->feed && !exec->fed && pthread_create(&thread, NULL, exec_feed, exec) == 0) {

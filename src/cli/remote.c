@@ -78,7 +78,7 @@ int remote_json(struct cli *cli, const char *method, const char *path, const str
     int code = remote_call(cli, method, path, body, &answer, err);
     if (code < 0)
         return code;
-    json_t *json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
+    json_t *json = json_loadb((const char *)answer.data, answer.len, JSON_ALLOW_NUL, NULL);
     if (!json)
         return err_set(err, ERR_PROTOCOL, "%s answered something that is not JSON; is it cubbyd?", remote_url());
     *ret_json = json;

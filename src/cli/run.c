@@ -118,6 +118,7 @@ static int run_open(struct run *run, struct err *err) {
         code = engine_runner(&run->cli->arena, &run->env.runner_path, err);
     if (code == 0)
         code = engine_state(&run->cli->arena, &run->env.state_dir, err);
+    run->env.one_shot = true;
     run->env.allow_local = true; /* whoever types it may do without a box as well */
     if (run->values.box.template_name)
         run->env.templates_dir = arena_printf(&run->cli->arena, "%s/templates", engine_daemon_state(&run->cli->arena));
