@@ -8,9 +8,9 @@
 #include "base/text.h"
 
 void headtail_init(struct headtail *headtail, size_t limit) {
-    *headtail = (struct headtail){0};
-    buf_init(&headtail->head, limit); /* half of it until finish joins the tail */
-    buf_init(&headtail->tail, limit - limit / 2);
+    *headtail = (struct headtail){.head_max = limit / 2, .tail_max = limit - limit / 2};
+    buf_init(&headtail->head, limit + 1); /* half of it until finish joins the tail; a buf has a maximum above 0 */
+    buf_init(&headtail->tail, limit + 1);
 }
 
 void headtail_done(struct headtail *headtail) {
@@ -26,20 +26,20 @@ void headtail_put(struct headtail *headtail, const void *data, size_t len) {
     struct buf *head = &headtail->head, *tail = &headtail->tail;
     const uint8_t *p = data;
     headtail->total += len;
-    size_t n = headtail_less(len, head->max / 2 - headtail_less(head->len, head->max / 2));
+    size_t n = headtail_less(len, headtail->head_max - head->len), max = headtail->tail_max;
     buf_put(head, p, n);
     p += n, len -= n;
-    if (len > tail->max) { /* only the last bytes can stay */
-        p += len - tail->max;
-        len = tail->max;
+    if (len > max) { /* only the last bytes can stay */
+        p += len - max;
+        len = max;
     }
-    n = headtail_less(len, tail->max - tail->len);
+    n = headtail_less(len, max - tail->len);
     buf_put(tail, p, n);
     p += n, len -= n;
     while (len) {
-        n = headtail_less(len, tail->max - headtail->tail_at);
+        n = headtail_less(len, max - headtail->tail_at);
         memcpy(tail->data + headtail->tail_at, p, n);
-        headtail->tail_at = (headtail->tail_at + n) % tail->max;
+        headtail->tail_at = (headtail->tail_at + n) % max;
         p += n, len -= n;
     }
 }

@@ -1,0 +1,42 @@
+/* JSON bodies from anybody: the exec and acquire tables over any bytes. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "front/body.h"
+#include "front/native_args.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void fuzz_texts(const char **texts) {
+    for (size_t i = 0; texts && texts[i]; i++)
+        if (strlen(texts[i]) > (64u << 20))
+            abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const struct body_field *const tables[] = {exec_fields, acquire_fields, edit_fields};
+    if (!size)
+        return 0;
+    union {
+        struct exec_args exec;
+        struct acquire_args acquire;
+        struct edit_args edit;
+    } args;
+    memset(&args, 0, sizeof args);
+    unsigned which = data[0] % 3;
+    autoarena arena;
+    struct err err = {0};
+    arena_init(&arena);
+    int result = body_parse((const char *)data + 1, size - 1, tables[which], &arena, &args, &err);
+    if ((result < 0) != (err.code > 0) || strnlen(err.text, sizeof err.text) == sizeof err.text)
+        abort();
+    if (!result && which == 0) {
+        fuzz_texts(args.exec.argv);
+        fuzz_texts(args.exec.env);
+        if (args.exec.command.data && strlen(args.exec.command.data) != args.exec.command.len)
+            abort();
+    }
+    return 0;
+}
