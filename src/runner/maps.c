@@ -95,7 +95,7 @@ int maps_new(const char *const *rows, struct maps **ret_maps, struct err *err) {
         int r = maps->count == MAPS_MAX ? err_set(err, ERR_LIMIT, "more than %d mappings", MAPS_MAX)
                                         : map_parse(*rows, &maps->rows[maps->count], err);
         if (r < 0) {
-            free(maps);
+            maps_free(maps);
             return r;
         }
         maps->count++;
@@ -103,6 +103,16 @@ int maps_new(const char *const *rows, struct maps **ret_maps, struct err *err) {
     qsort(maps->rows, maps->count, sizeof maps->rows[0], map_longer);
     *ret_maps = maps;
     return 0;
+}
+
+void maps_free(struct maps *maps) {
+    for (size_t i = 0; maps && i < maps->count; i++) {
+        fd_close(&maps->rows[i].fd);
+        free(maps->rows[i].virtual_path);
+        free(maps->rows[i].real_path);
+        free(maps->rows[i].resolved);
+    }
+    free(maps);
 }
 
 /* ---- paths of calls ---- */

@@ -148,6 +148,7 @@ int runner_path(const struct runner_config *config, const char *path, bool for_w
                 struct err *err);
 /* rows: "VIRTUAL=REAL[:ro]", NULL-terminated; REAL must exist. Opens each. */
 int maps_new(const char *const *rows, struct maps **ret_maps, struct err *err);
+void maps_free(struct maps *maps); /* NULL is fine */
 /* `local` only (config->maps; a copy otherwise): virtual paths in a command line made real, real paths in output made virtual. */
 char *maps_command(const struct runner_config *config, const char *command); /* malloc */
 struct mask; /* a stream being masked: holds back the bytes that might begin a real path */

@@ -111,6 +111,7 @@ int main(void) {
     check_commands(&config, dir);
     check_masks(&config, dir);
     check_paths(&config, dir);
+    maps_free(config.maps);
     printf("1..%d\n", count);
     char command[700];
     snprintf(command, sizeof command, "%s/w/out", dir);
