@@ -196,7 +196,7 @@ void reply_upgraded(struct http_request *request); /* ws took the connection ove
 struct worker {
     struct http_server *server;
     bool relieved;
-    int event_at, event_count;
+    int event_at, event_count, batch; /* batch: how many events to fetch at once */
     struct epoll_event events[HTTP_EVENTS];
     struct buf out, extra; /* the answer's head; headers the handler added */
     time_t date_s;

@@ -61,7 +61,7 @@ static void worker_wait_again(struct http_server *server) {
 static void worker_loop(struct worker *worker) {
     struct http_server *server = worker->server;
     for (;;) {
-        int n = epoll_wait(server->epoll, worker->events, HTTP_EVENTS, HTTP_THREAD_IDLE_MS);
+        int n = epoll_wait(server->epoll, worker->events, worker->batch, HTTP_THREAD_IDLE_MS);
         if (n == 0 && !atomic_load(&server->quit)) {
             if (worker_surplus(server))
                 return;
@@ -71,6 +71,7 @@ static void worker_loop(struct worker *worker) {
         if (atomic_load(&server->quit))
             return;
         worker->relieved = false;
+        worker->batch = worker->batch * 2 < HTTP_EVENTS ? worker->batch * 2 : HTTP_EVENTS;
         worker->event_at = 0;
         worker->event_count = n < 0 ? 0 : n;
         worker_serve(worker);
@@ -89,6 +90,7 @@ static void *worker_main(void *argument) {
         abort();
     memset(worker, 0, offsetof(struct worker, scratch));
     worker->server = server;
+    worker->batch = 1;
     buf_init(&worker->out, HTTP_OUT_BYTES);
     buf_init(&worker->extra, HTTP_OUT_BYTES / 2);
     worker_loop(worker);
@@ -124,6 +126,8 @@ int worker_start_locked(struct http_server *server) {
 /* ---- relief ---- */
 
 static void worker_give_back(struct worker *worker) {
+    if (worker->event_at < worker->event_count)
+        worker->batch = 1; /* handlers here block: giving back costs more than fetching singly */
     while (worker->event_at < worker->event_count) {
         void *source = worker->events[worker->event_at++].data.ptr;
         if (*(uint8_t *)source == SOURCE_CONN)
