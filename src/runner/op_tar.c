@@ -198,8 +198,8 @@ static int in_invalid(const struct tar_in *in, const char *why, struct err *err)
 }
 
 static int in_errno(const struct tar_in *in, int number, struct err *err) {
-    if (number == ELOOP)
-        return in_invalid(in, "a part of its path is a link", err);
+    if (number == ELOOP || number == ENOTDIR)
+        return in_invalid(in, "a part of its path is a link or a file", err);
     return err_errno(err, number, "archive entry '%s'", in->entry.name);
 }
 

@@ -42,6 +42,8 @@ struct watch {
     int fd, top_fd;
     bool recursive, over;
     char only[LIMIT_NAME_BYTES + 1]; /* a file: its name in the directory; "" otherwise */
+    int parent_wd;              /* of the top's own directory, which tells of its end; -1: none */
+    char name[LIMIT_NAME_BYTES + 1]; /* of the top in it */
     struct node *nodes;
     size_t count, live;
     struct moved moved;
@@ -164,8 +166,7 @@ static int node_slot(struct watch *watch) {
 
 /* Watches the directory open at fd. Node, or negative; -ERR_NOT_FOUND when it cannot be watched (any more). */
 static int node_add(struct watch *watch, int fd, int parent, const char *name, struct err *err) {
-    uint32_t mask = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF |
-                    IN_EXCL_UNLINK;
+    uint32_t mask = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_EXCL_UNLINK | IN_ONLYDIR;
     /* inotify knows only paths; "." of a directory entered by descriptor is a path nobody can change. */
     if (fchdir(fd) < 0)
         return err_errno(err, errno, "'%s'", name);
@@ -286,36 +287,40 @@ static int moved_from(struct watch *watch, int node, const struct inotify_event 
     return r;
 }
 
-/* The watched thing itself. */
-static int self_event(struct watch *watch, int node, const struct inotify_event *event, struct err *err) {
-    if (event->mask & IN_IGNORED) {
-        if (node > 0)
-            node_free(watch, node);
+/* In the top's own directory only the top's end is of interest. (Its own IN_DELETE_SELF would not come while we hold
+ * it open.) */
+static int parent_event(struct watch *watch, const struct inotify_event *event, const char *name, struct err *err) {
+    if (!(event->mask & (IN_DELETE | IN_MOVED_FROM)) || strcmp(name, watch->name) != 0)
         return 0;
-    }
-    if (node > 0)
-        return 0; /* its parent tells */
-    if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF)) {
-        watch->over = true;
-        return tell(watch, WATCH_REMOVED, 0, "", 0, NULL, err);
-    }
-    return event->mask & IN_MODIFY ? tell(watch, WATCH_MODIFIED, 0, "", 0, NULL, err) : 0;
+    watch->over = true;
+    return tell(watch, WATCH_REMOVED, 0, "", 0, NULL, err);
+}
+
+static int removed(struct watch *watch, int node, const struct inotify_event *event, struct err *err) {
+    int child = event->mask & IN_ISDIR ? node_child(watch, node, event->name) : -1;
+    if (child > 0)
+        node_drop(watch, child);
+    return tell(watch, WATCH_REMOVED, node, event->name, 0, NULL, err);
 }
 
 static int watch_handle(struct watch *watch, const struct inotify_event *event, struct err *err) {
     if (event->mask & IN_Q_OVERFLOW) /* events were lost: whoever listens must look for himself */
         return tell(watch, WATCH_MODIFIED, 0, "", 0, NULL, err);
+    const char *name = event->len ? event->name : "";
+    if (event->wd == watch->parent_wd)
+        return parent_event(watch, event, name, err);
     int node = node_find(watch, event->wd);
     if (node < 0)
         return 0;
-    const char *name = event->len ? event->name : "";
     if (!(event->mask & IN_MOVED_TO) || event->cookie != watch->moved.cookie) {
         int r = moved_alone(watch, err);
         if (r < 0)
             return r;
     }
+    if (event->mask & IN_IGNORED && node > 0)
+        node_free(watch, node);
     if (!*name)
-        return self_event(watch, node, event, err);
+        return 0;
     if (event->mask & IN_MOVED_FROM)
         return moved_from(watch, node, event, err);
     if (event->mask & IN_MOVED_TO)
@@ -323,7 +328,7 @@ static int watch_handle(struct watch *watch, const struct inotify_event *event, 
     if (temp_name_is(name))
         return 0;
     if (event->mask & IN_DELETE)
-        return tell(watch, WATCH_REMOVED, node, name, 0, NULL, err);
+        return removed(watch, node, event, err);
     if (event->mask & IN_MODIFY)
         return event->mask & IN_ISDIR ? 0 : tell(watch, WATCH_MODIFIED, node, name, 0, NULL, err);
     int r = tell(watch, WATCH_CREATED, node, name, 0, NULL, err);
@@ -358,41 +363,53 @@ static int watch_events(struct watch *watch, struct err *err) {
     return worker_flush(watch->worker, err);
 }
 
+/* A file is watched through its directory; a directory's own directory is watched for its end. */
+static int watch_open_parent(struct watch *watch, int root, const char *path, bool is_dir, struct err *err) {
+    struct replace replace;
+    int r = replace_resolve(&replace, root, path, watch->top, err);
+    if (r < 0)
+        return is_dir ? 0 : r; /* "/" has none, and needs none */
+    if (is_dir) {
+        memcpy(watch->name, replace.name, sizeof replace.name);
+        if (fchdir(replace.dirfd) == 0)
+            watch->parent_wd = inotify_add_watch(watch->fd, ".", IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR);
+        replace_done(&replace);
+    } else {
+        memcpy(watch->only, replace.name, sizeof replace.name);
+        watch->top_fd = fd_take(&replace.dirfd);
+    }
+    return 0;
+}
+
 static int watch_open(struct watch *watch, const struct fields *args, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     int r = op_path(watch->worker->config, args, FIELD_PATH, false, &root, path, err);
     if (r < 0)
         return r;
-    watch->top_fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
-    bool is_dir = watch->top_fd >= 0;
-    if (watch->top_fd == -ENOTDIR) {
-        struct replace replace;
-        r = replace_resolve(&replace, root, path, args->text[FIELD_PATH], err);
-        if (r < 0)
-            return r;
-        watch->top_fd = fd_take(&replace.dirfd);
-        memcpy(watch->only, replace.name, sizeof replace.name);
-    }
-    if (watch->top_fd == -ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "no file '%s'", args->text[FIELD_PATH]);
-    if (watch->top_fd < 0)
-        return err_errno(err, -watch->top_fd, "'%s'", args->text[FIELD_PATH]);
-    watch->recursive = is_dir && (args->number[FIELD_FLAGS] & CALL_RECURSIVE);
     snprintf(watch->top, sizeof watch->top, "%s", args->text[FIELD_PATH]);
     shown_init(&watch->shown, watch->top);
     watch->fd = inotify_init1(IN_CLOEXEC);
     if (watch->fd < 0)
         return err_errno(err, errno, "inotify (fs.inotify.max_user_instances)");
-    r = node_add(watch, watch->top_fd, -1, "", err);
+    watch->top_fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
+    bool is_dir = watch->top_fd >= 0;
+    if (watch->top_fd == -ENOENT)
+        return err_set(err, ERR_NOT_FOUND, "no file '%s'", watch->top);
+    if (watch->top_fd < 0 && watch->top_fd != -ENOTDIR)
+        return err_errno(err, -watch->top_fd, "'%s'", watch->top);
+    r = watch_open_parent(watch, root, path, is_dir, err);
+    if (r == 0)
+        r = node_add(watch, watch->top_fd, -1, "", err);
     if (r < 0)
         return r;
+    watch->recursive = is_dir && (args->number[FIELD_FLAGS] & CALL_RECURSIVE);
     return watch->recursive ? watch_tree(watch, 0, false, err) : 0;
 }
 
 static int watch_work(struct worker *worker, const struct fields *args, struct err *err) {
     static struct watch watch;
-    watch = (struct watch){.worker = worker, .fd = -1, .top_fd = -1};
+    watch = (struct watch){.worker = worker, .fd = -1, .top_fd = -1, .parent_wd = -1};
     watch.nodes = calloc(LIMIT_WATCHES, sizeof *watch.nodes);
     if (!watch.nodes)
         abort();

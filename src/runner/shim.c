@@ -1,7 +1,8 @@
 /* What Debian's archives of pcre2 and nettle, built for glibc, miss when linked with musl: the checking variants of
  * string functions, and nettle's choice of code by CPU. Called by those archives only. Not to break: a check that fails
  * aborts, as it does in glibc. */
-#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,3 +37,23 @@ int __fprintf_chk(FILE *file, int flag, const char *format, ...) {
     (void)format;
     return 0;
 }
+
+#ifdef __x86_64__
+#include <cpuid.h>
+
+/* nettle chooses its code in a constructor, whose CPUID instructions trap in a virtual machine and would slow down the
+ * start of every box. This takes its place: the same choice, made when something is hashed. */
+void _nettle_sha256_compress_x86_64(uint32_t *state, const uint8_t *input, const uint32_t *constants);
+void _nettle_sha256_compress_sha_ni(uint32_t *state, const uint8_t *input, const uint32_t *constants);
+void _nettle_sha256_compress(uint32_t *state, const uint8_t *input, const uint32_t *constants);
+
+void _nettle_sha256_compress(uint32_t *state, const uint8_t *input, const uint32_t *constants) {
+    static void (*chosen)(uint32_t *, const uint8_t *, const uint32_t *);
+    if (!chosen) {
+        unsigned a, b = 0, c, d;
+        bool sha_ni = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA);
+        chosen = sha_ni ? _nettle_sha256_compress_sha_ni : _nettle_sha256_compress_x86_64;
+    }
+    chosen(state, input, constants);
+}
+#endif

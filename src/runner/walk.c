@@ -118,7 +118,9 @@ int walk_next(struct walk *walk) {
         int r = walk_enter(walk);
         if (r == 0)
             break;
-        if (r != -ENOENT)
+        if (r == -ENAMETOOLONG)
+            walk->too_long = true;
+        else if (r != -ENOENT)
             walk->unreadable++;
         walk->count = 0;
         if (!walk_pop(walk))
