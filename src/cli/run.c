@@ -1,8 +1,10 @@
 /* `cubby run`: one box, one command, gone, without a daemon. Not to break: whatever way it ends, the box ends with it
  * (the wire closes, the backend's stop runs, the next run sweeps after a kill), and nothing here costs a millisecond. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -45,6 +47,7 @@ struct run {
 static int run_open(struct run *run, struct err *err);
 static int run_exec(struct run *run, struct err *err);
 static void run_close(struct run *run);
+static void run_leave(struct run *run);
 static int run_status(const struct run *run, int code, bool started, const struct err *err);
 static void run_streams(struct run *run);
 
@@ -68,7 +71,7 @@ int command_run(struct cli *cli, int argc, char **argv) {
         code = run_exec(&run, &err);
     terminal_restore();
     int status = run_status(&run, code, started, &err);
-    run_close(&run);
+    run_leave(&run);
     return status;
 }
 
@@ -157,6 +160,24 @@ static int run_exec(struct run *run, struct err *err) {
     run->ended_by = pump.ended_by;
     call_close(pump.call);
     return code;
+}
+
+/* The box dies now; the kernel takes milliseconds to take its namespaces apart, and only then can its cgroup and files
+ * go. Nobody needs to wait for that: a child of ours does, and holds the claim meanwhile. */
+static void run_leave(struct run *run) {
+    if (run->box.pidfd >= 0)
+        pidfd_send_signal(run->box.pidfd, SIGKILL, NULL, 0);
+    pid_t child = run->box.wire ? fork() : -1;
+    if (child < 0) {
+        run_close(run);
+    } else if (child == 0) {
+        /* Whoever reads our output must not wait for us. */
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        for (int fd = 0; fd <= 2; fd++)
+            dup2(null, fd);
+        run_close(run);
+        _exit(0);
+    }
 }
 
 static void run_close(struct run *run) {
