@@ -187,7 +187,7 @@ bool request_has_token(const char *list, const char *token);
 
 /* ---- reply.c ---- */
 
-int reply_fail(struct http_request *request, int status, const char *code, const char *text);
+int reply_refusal(struct http_request *request, int status, const char *code, const char *text);
 void reply_reset(struct worker *worker);
 void reply_upgraded(struct http_request *request); /* ws took the connection over: nothing more is sent */
 

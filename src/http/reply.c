@@ -313,7 +313,7 @@ int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint6
 
 /* ---- errors and events ---- */
 
-int reply_fail(struct http_request *request, int status, const char *code, const char *text) {
+int reply_refusal(struct http_request *request, int status, const char *code, const char *text) {
     if (request->status) { /* too late for an answer: do not let a part pass for the whole */
         if (!request->ended)
             http_reply_abort(request);
@@ -341,7 +341,7 @@ int reply_fail(struct http_request *request, int status, const char *code, const
 }
 
 int http_reply_error(struct http_request *request, const struct err *err) {
-    return reply_fail(request, err_http_status(err->code), err_name(err->code), err->text);
+    return reply_refusal(request, err_http_status(err->code), err_name(err->code), err->text);
 }
 
 int http_reply_events(struct http_request *request) {

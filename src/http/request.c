@@ -33,7 +33,7 @@ void request_refuse(struct worker *worker, struct conn *conn, int status) {
     struct err err;
     err_set(&err, status == 501 || status == 505 ? ERR_UNSUPPORTED : ERR_INVALID, "%s", request_sentence(status));
     const char *code = status == 408 ? "TIMEOUT" : status == 414 || status == 431 ? "TOO_LARGE" : err_name(err.code);
-    reply_fail(request, status, code, err.text);
+    reply_refusal(request, status, code, err.text);
     request_finish(request);
 }
 
@@ -108,7 +108,7 @@ static void request_run(struct http_request *request, char *head, size_t len) {
     request_adopt_id(request);
     if (status) {
         request->close = true; /* who framed this wrongly may mean anything by the next byte */
-        reply_fail(request, status, err_name(err.code), err.text);
+        reply_refusal(request, status, err_name(err.code), err.text);
         return;
     }
     if (request_check_host(request, &err) < 0) {
@@ -146,7 +146,7 @@ static void request_route(struct http_request *request) {
     char text[400];
     if (!found.node) {
         snprintf(text, sizeof text, "no such path: '%.300s'", request->path);
-        reply_fail(request, 404, "NOT_FOUND", text);
+        reply_refusal(request, 404, "NOT_FOUND", text);
         return;
     }
     autobuf allow = {0};
@@ -154,12 +154,12 @@ static void request_route(struct http_request *request) {
     route_allow(found.node, &allow);
     http_reply_header(request, "Allow", buf_cstr(&allow));
     snprintf(text, sizeof text, "%s is not served at this path; allowed: %s", request->method, buf_cstr(&allow));
-    reply_fail(request, 405, "INVALID", text);
+    reply_refusal(request, 405, "INVALID", text);
 }
 
 static void request_finish(struct http_request *request) {
     if (!request->status)
-        reply_fail(request, 500, "INTERNAL", "the request was not answered");
+        reply_refusal(request, 500, "INTERNAL", "the request was not answered");
     if (!request->ended && !request->aborted) {
         if (request->chunked && !request->no_body)
             http_reply_abort(request); /* nobody said that the stream is whole */
@@ -298,6 +298,10 @@ int http_fd(const struct http_request *request) {
 
 void http_peer(const struct http_request *request, struct http_peer *ret_peer) {
     *ret_peer = (struct http_peer){request->conn->unix_socket, request->conn->loopback, request->conn->uid};
+}
+
+bool http_blocks(struct http_request *request) {
+    return worker_relieve_wait(request->worker);
 }
 
 void *http_user_data(const struct http_request *request) {

@@ -89,6 +89,8 @@ struct http_peer {
     uid_t uid; /* unix socket: SO_PEERCRED; else (uid_t)-1 */
 };
 void http_peer(const struct http_request *request, struct http_peer *ret_peer);
+/* What a ROUTE_QUICK handler calls before it waits for something after all. False: all threads are busy, answer BUSY. */
+bool http_blocks(struct http_request *request);
 void *http_user_data(const struct http_request *request); /* set by admit, e.g. who asks */
 void http_set_user_data(struct http_request *request, void *data);
 
