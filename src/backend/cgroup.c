@@ -20,6 +20,7 @@
 const char *const cgroup_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 
 static bool is_type(const char *path, long type);
+static void remove_v2(const char *path);
 static void probe_v2(struct cgroup_host *host, const char *root);
 static void own_v2(const char *root, char *out, size_t size);
 static int write_limit(const char *path, const char *text, const char *what, struct err *err);
@@ -141,9 +142,10 @@ int cgroup_make(const struct cgroup_host *host, const char *name, const bool v1[
     if (*host->v2) {
         cgroup_path(host, &cgroup, "", path, sizeof path);
         int r = mkdir(path, 0755);
-        if (r < 0 && errno == EEXIST) { /* left by a box that was cut short */
+        if (r < 0 && errno == EEXIST) { /* left by a box that was cut short; one that was killed cannot be born into */
             cgroup_kill(host, &cgroup);
-            r = 0;
+            remove_v2(path);
+            r = mkdir(path, 0755);
         }
         int number = errno;
         if (r == 0 && owner != geteuid()) { /* the runner makes leaves, and moves into them */

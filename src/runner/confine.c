@@ -1,6 +1,7 @@
-/* The last walls, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_runner is called once by PID 1,
- * confine by every child of the runner before it becomes a command or a worker. Not to break: after confine nothing is
- * gained back: bounding set first (it needs CAP_SETPCAP), ids second, filters last (they may forbid the former). */
+/* The last walls, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_early and confine_runner are
+ * called once by PID 1, before and after it builds the box; confine by every child of the runner before it becomes a
+ * command or a worker. Not to break: after confine nothing is gained back: bounding set first (it needs CAP_SETPCAP),
+ * ids second, the filter last. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -39,12 +40,18 @@ static int drop_bounding(uint64_t keep, struct err *err);
 static int set_caps(uint64_t set, struct err *err);
 static int landlock_scope(int abi, struct err *err);
 static int landlock_commands(struct err *err);
-static int install_filter(struct err *err);
+static int install_filter(const struct sock_filter *filter, size_t count, struct err *err);
+#define INSTALL(filter, err) install_filter(filter, sizeof(filter) / sizeof *(filter), err)
 
-int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
+int confine_early(struct enter *enter, struct err *err) {
+    (void)enter;
     /* Not dumpable: nobody inside reads its memory, its descriptors or its environment. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return err_errno(err, errno, "prctl");
+    return INSTALL(seccomp_box, err);
+}
+
+int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
     int landlock = -1;
     int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     int r = abi >= 6 ? landlock_scope(abi, err) : 0;
@@ -73,17 +80,17 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
     uint64_t caps = who == CONFINE_ROOT ? root_cap_set() : 0;
     uid_t uid = who == CONFINE_ROOT ? 0 : config->agent_uid;
     gid_t gid = who == CONFINE_ROOT ? 0 : config->agent_gid;
-    int r = who == CONFINE_AGENT && config->can_root ? drop_bounding(0, err) : 0;
-    if (r < 0)
-        return r;
+    for (size_t i = 0; who == CONFINE_AGENT && config->can_root && i < sizeof root_caps; i++)
+        if (prctl(PR_CAPBSET_DROP, root_caps[i]) < 0) /* the others are gone since confine_runner */
+            return err_errno(err, errno, "cannot drop capability %d", root_caps[i]);
     if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return err_errno(err, errno, "cannot take the user's ids");
-    r = set_caps(caps, err);
+    int r = set_caps(caps, err);
     if (r < 0 || who == CONFINE_WORKER)
         return r;
     if (config->landlock_fd >= 0 && syscall(SYS_landlock_restrict_self, config->landlock_fd, 0) < 0)
         return err_errno(err, errno, "cannot apply Landlock");
-    return install_filter(err);
+    return INSTALL(seccomp_command, err);
 }
 
 /* ---- capabilities ---- */
@@ -144,9 +151,8 @@ static int landlock_commands(struct err *err) {
 
 /* ---- seccomp ---- */
 
-static int install_filter(struct err *err) {
-    struct sock_fprog program = {.len = sizeof seccomp_filter / sizeof *seccomp_filter,
-                                 .filter = (struct sock_filter *)(uintptr_t)seccomp_filter};
+static int install_filter(const struct sock_filter *filter, size_t count, struct err *err) {
+    struct sock_fprog program = {.len = (unsigned short)count, .filter = (struct sock_filter *)(uintptr_t)filter};
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
         return err_errno(err, errno, "cannot install the system call filter");
     return 0;

@@ -68,7 +68,9 @@ int enter_run(struct enter *enter, const struct enter_step *steps);
 int enter_trees(struct enter *enter, struct err *err);
 /* enter_root.c: the inner half; never returns */
 _Noreturn void enter_inside(struct enter *enter);
-/* confine.c: once, by PID 1 itself, before the loop; *ret_landlock_fd is the commands' ruleset or -1 */
+/* confine.c: by PID 1 itself: before it builds the box, and before the loop; *ret_landlock_fd is the commands' ruleset
+ * or -1 */
+int confine_early(struct enter *enter, struct err *err);
 int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err);
 /* enter_net.c */
 int enter_loopback(struct enter *enter, struct err *err);

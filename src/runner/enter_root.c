@@ -44,6 +44,7 @@ static int start_runner(struct enter *enter, struct err *err);
 static const struct enter_step inner_steps[] = {
     {"wait for the id maps", wait_outside},
     {"become the box's root", become_root},
+    {"filter system calls", confine_early},
     {"set the host name", own_names},
     {"bring up the loopback", enter_loopback},
     {"mount the stage", make_stage},
