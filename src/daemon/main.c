@@ -20,6 +20,7 @@
 #include "front/native.h"
 
 enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };
+#define DAEMON_FILES 262144 /* 10,000 boxes with a wire, a root and a pidfd each, and as many connections; root may ask */
 
 static int daemon_serve(const struct conf *conf, struct err *err);
 
@@ -151,11 +152,12 @@ static int daemon_auth(const struct conf *conf, struct auth **ret_auth, struct e
 static void daemon_limits(void) {
     struct rlimit limit;
     if (!getrlimit(RLIMIT_NOFILE, &limit)) {
-        limit.rlim_cur = limit.rlim_max;
-        if (geteuid() == 0 && limit.rlim_max < 1048576)
-            limit.rlim_cur = limit.rlim_max = 1048576;
-        if (setrlimit(RLIMIT_NOFILE, &limit))
-            log_warn("only %llu open files: %s", (unsigned long long)limit.rlim_cur, strerror(errno));
+        const struct rlimit more = {.rlim_cur = DAEMON_FILES, .rlim_max = DAEMON_FILES};
+        if (limit.rlim_max >= DAEMON_FILES || setrlimit(RLIMIT_NOFILE, &more)) {
+            limit.rlim_cur = limit.rlim_max;
+            if (setrlimit(RLIMIT_NOFILE, &limit))
+                log_warn("cannot raise the number of open files: %s", strerror(errno));
+        }
     }
     umask(077);
 }

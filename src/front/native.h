@@ -34,6 +34,11 @@ int native_exec_request(struct http_request *request, const struct exec_args *ar
 /* exit_code, signal, timed_out, oom_killed, stdout_bytes, stderr_bytes as members. */
 void native_result_json(struct json *json, const struct exec_result *result);
 void native_stat_json(struct json *json, const struct file_stat *stat); /* an object */
+/* A client's path made absolute (absent: the workspace), so that answers and sentences name whole paths. "//" and "/./"
+ * are folded; ".." is the kernel's business. tree: a trailing '/' goes too. NULL: too long, err is set. */
+struct body_text;
+const char *native_path(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+                        struct err *err);
 int native_signal_number(const char *name); /* "SIGTERM", "TERM" or "15"; 0: none */
 const char *native_signal_name(int number, char text[24]);
 

@@ -12,6 +12,34 @@
 #include "front/native.h"
 #include "front/native_args.h"
 
+#define PUT_SPLICE_BYTES (256 << 10) /* from here on two more exchanges with the runner cost less than copying */
+#define PUT_PIECE_BYTES (8u << 20)   /* how far an upload may pass its limit before somebody looks */
+
+const char *native_path(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+                        struct err *err) {
+    const char *given = path->data ? path->data : ".";
+    char *full = *given == '/' ? arena_strdup(http_arena(request), given)
+                               : arena_printf(http_arena(request), "%s/%s", box_workspace(box), given);
+    char *to = full;
+    for (const char *from = full; *from;) {
+        if (from[0] == '/' && from[1] == '/')
+            from++;
+        else if (from[0] == '/' && from[1] == '.' && (from[2] == '/' || (!from[2] && tree)))
+            from += 2;
+        else
+            *to++ = *from++;
+    }
+    if (tree && to > full + 1 && to[-1] == '/')
+        to--;
+    if (to == full)
+        *to++ = '/';
+    *to = 0;
+    if ((size_t)(to - full) <= LIMIT_PATH_BYTES)
+        return full;
+    err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
+    return NULL;
+}
+
 /* ---- GET ---- */
 
 struct native_range {
@@ -87,8 +115,12 @@ int native_get(struct http_request *request, struct box *box, struct err *err) {
     char etag[ETAG_BYTES], text[48];
     autofd fd = -1;
     int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = box_read_open(box, args.path.data, &fd, &stat, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, false, err);
+    if (path && wire_root(box->wire) < 0 && !http_blocks(request)) /* the route is quick only where the daemon opens */
+        return err_set(err, ERR_BUSY, "all threads are busy; try again later");
+    failed = path ? box_read_open(box, path, &fd, &stat, err) : -err->code;
     if (failed)
         return failed;
     file_etag(&stat, etag);
@@ -105,7 +137,7 @@ int native_get(struct http_request *request, struct box *box, struct err *err) {
                                    "file\"}}";
         return http_reply(request, 416, "application/json", body, sizeof body - 1);
     }
-    return native_get_send(request, box, args.path.data, fd, &range, stat.size, err);
+    return native_get_send(request, box, path, fd, &range, stat.size, err);
 }
 
 /* ---- PUT ---- */
@@ -124,6 +156,29 @@ static ssize_t native_put_read(void *user, void *data, size_t size, struct err *
         return err_set(err, ERR_TOO_LARGE, "the upload is larger than max_upload_bytes allows");
     upload->left -= (uint64_t)n;
     return n;
+}
+
+/* Straight from the socket into the new file. 1: this box or request cannot, nothing was read. */
+static int native_put_large(struct http_request *request, struct box *box, const struct write_request *write,
+                            bool *ret_created, struct file_stat *ret_stat, struct err *err) {
+    int fd;
+    struct box_write *open = NULL;
+    uint64_t total = 0;
+    int failed = box_write_open(box, write, &fd, &open, err);
+    if (failed < 0 || fd < 0)
+        return failed < 0 ? failed : 1;
+    for (;;) {
+        ssize_t n = http_body_splice(request, fd, PUT_PIECE_BYTES, err);
+        if (n == 0)
+            return box_write_commit(open, ret_created, ret_stat, err);
+        total += n > 0 ? (uint64_t)n : 0;
+        if (n > 0 && total <= write->max)
+            continue;
+        box_write_abort(open);
+        return n < 0 ? (int)n
+                     : err_set(err, ERR_TOO_LARGE, "the upload is larger than %llu bytes; see max_upload_bytes",
+                               (unsigned long long)write->max);
+    }
 }
 
 /* If-Match that does not hold is 412, which the list of codes does not have; the code stays EXISTS. */
@@ -157,8 +212,11 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
     if (length > 0 && (uint64_t)length > front->max_upload_bytes)
         return err_set(err, ERR_TOO_LARGE, "%lld bytes are more than an upload may have (%llu); see max_upload_bytes",
                        (long long)length, (unsigned long long)front->max_upload_bytes);
+    const char *path = native_path(request, box, &args.path, false, err);
+    if (!path)
+        return -err->code;
     const struct write_request write = {
-        .path = args.path.data,
+        .path = path,
         .mode = (uint32_t)args.mode.value,
         .parents = args.parents,
         .append = args.append,
@@ -166,7 +224,9 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
         .size = length,
         .max = front->max_upload_bytes,
     };
-    failed = box_write(box, &write, native_put_read, &upload, http_fd(request), &created, &stat, err);
+    failed = length < 0 || length >= PUT_SPLICE_BYTES ? native_put_large(request, box, &write, &created, &stat, err) : 1;
+    if (failed > 0)
+        failed = box_write(box, &write, native_put_read, &upload, http_fd(request), &created, &stat, err);
     if (failed == -ERR_EXISTS && write.if_match)
         return native_put_conflict(request, err);
     if (failed)
@@ -179,8 +239,10 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
 int native_remove(struct http_request *request, struct box *box, struct err *err) {
     struct remove_args args = {0};
     int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = box_remove(box, args.path.data, args.recursive, http_fd(request), err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, false, err);
+    failed = path ? box_remove(box, path, args.recursive, http_fd(request), err) : -err->code;
     return failed ? failed : front_empty(request, 204);
 }
 
@@ -225,8 +287,10 @@ int native_stat(struct http_request *request, struct box *box, struct err *err) 
     struct path_args args = {0};
     struct file_stat stat = {0};
     int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = box_stat(box, args.path.data, http_arena(request), &stat, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, false, err);
+    failed = path ? box_stat(box, path, http_arena(request), &stat, err) : -err->code;
     if (failed)
         return failed;
     autoanswer answer;
@@ -250,9 +314,10 @@ static int native_archive_write(void *user, const uint8_t *data, size_t len) {
 int native_archive(struct http_request *request, struct box *box, struct err *err) {
     struct path_args args = {0};
     int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = box_tar_out(box, args.path.data ? args.path.data : ".", http_fd(request), native_archive_write,
-                             request, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    failed = path ? box_tar_out(box, path, http_fd(request), native_archive_write, request, err) : -err->code;
     if (!failed)
         failed = native_archive_begin(request);
     return failed ? failed : http_reply_end(request);
@@ -263,9 +328,10 @@ int native_unpack(struct http_request *request, struct box *box, struct err *err
     struct path_args args = {0};
     uint64_t files = 0;
     int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = box_tar_in(box, args.path.data ? args.path.data : ".", native_put_read, &upload, http_fd(request),
-                            &files, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    failed = path ? box_tar_in(box, path, native_put_read, &upload, http_fd(request), &files, err) : -err->code;
     if (failed)
         return failed;
     autoanswer answer;

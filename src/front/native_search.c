@@ -60,9 +60,12 @@ int native_glob(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
     buf_init(&glob.kept, GLOB_KEPT_BYTES);
-    failed = box_glob(box, args.pattern.data, args.path.data ? args.path.data : ".", args.include_dirs,
-                      args.limit.value, http_fd(request), native_glob_each, &glob, &truncated, err);
+    failed = box_glob(box, args.pattern.data, path, args.include_dirs, args.limit.value, http_fd(request),
+                      native_glob_each, &glob, &truncated, err);
     if (!failed || glob.kept.failed)
         failed = native_glob_answer(request, &glob, truncated || glob.kept.failed, err);
     buf_done(&glob.kept);
@@ -115,9 +118,12 @@ int native_grep(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
     const struct grep_request grep = {
         .pattern = args.pattern.data,
-        .path = args.path.data ? args.path.data : ".",
+        .path = path,
         .glob = args.glob.data,
         .literal = args.literal,
         .ignore_case = args.ignore_case,
@@ -148,8 +154,10 @@ int native_hash(struct http_request *request, struct box *box, struct err *err) 
     char hex[65];
     uint64_t size;
     int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = box_hash(box, args.path.data, http_fd(request), sha256, &size, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, false, err);
+    failed = path ? box_hash(box, path, http_fd(request), sha256, &size, err) : -err->code;
     if (failed)
         return failed;
     text_hex(hex, sha256, sizeof sha256);
@@ -169,9 +177,12 @@ int native_edit(struct http_request *request, struct box *box, struct err *err) 
     struct file_stat stat = {0};
     uint64_t count;
     int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = box_edit(box, args.path.data, args.old.data, args.old.len, args.new_text.data, args.new_text.len,
-                          args.all, &count, &stat, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, false, err);
+    failed = path ? box_edit(box, path, args.old.data, args.old.len, args.new_text.data, args.new_text.len, args.all,
+                             &count, &stat, err)
+                  : -err->code;
     if (failed)
         return failed;
     autoanswer answer;

@@ -26,11 +26,14 @@ int native_list(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
     json_open(&answer.json, '{');
     json_key(&answer.json, "entries");
     json_open(&answer.json, '[');
-    failed = box_list(box, args.path.data ? args.path.data : ".", (unsigned)args.depth.value, args.limit.value,
-                      http_fd(request), native_list_each, &answer, &truncated, err);
+    failed = box_list(box, path, (unsigned)args.depth.value, args.limit.value, http_fd(request), native_list_each,
+                      &answer, &truncated, err);
     json_close(&answer.json, ']');
     json_key(&answer.json, "truncated");
     json_bool(&answer.json, truncated);
@@ -41,16 +44,21 @@ int native_list(struct http_request *request, struct box *box, struct err *err) 
 int native_mkdir(struct http_request *request, struct box *box, struct err *err) {
     struct mkdir_args args = {0};
     int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = box_mkdir(box, args.path.data, (uint32_t)args.mode.value, args.parents, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    failed = path ? box_mkdir(box, path, (uint32_t)args.mode.value, args.parents, err) : -err->code;
     return failed ? failed : front_empty(request, 204);
 }
 
 int native_move(struct http_request *request, struct box *box, struct err *err) {
     struct move_args args = {0};
     int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = box_move(box, args.from.data, args.to.data, args.overwrite, err);
+    if (failed)
+        return failed;
+    const char *from = native_path(request, box, &args.from, false, err);
+    const char *to = from ? native_path(request, box, &args.to, false, err) : NULL;
+    failed = to ? box_move(box, from, to, args.overwrite, err) : -err->code;
     return failed ? failed : front_empty(request, 204);
 }
 
@@ -112,9 +120,12 @@ int native_watch(struct http_request *request, struct box *box, struct err *err)
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
     buf_init(&watch.out, 12 * LIMIT_PATH_BYTES + 256);
-    failed = box_watch(box, args.path.data ? args.path.data : ".", args.recursive, http_fd(request), WATCH_TICK_MS,
-                       native_watch_each, native_watch_idle, &watch, err);
+    failed = box_watch(box, path, args.recursive, http_fd(request), WATCH_TICK_MS, native_watch_each,
+                       native_watch_idle, &watch, err);
     buf_done(&watch.out);
     if (failed == -ERR_GONE && http_server_stopping(front_of(request)->server))
         failed = 0;
