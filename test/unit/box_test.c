@@ -1,0 +1,513 @@
+/* The provider and the verbs over a backend made for the test: its runners are threads that can be told to die, and
+ * that answer a few ops, some of them as no honest runner would. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/removal.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "box/provider.h"
+#include "wire/frame.h"
+
+static int count, failures;
+
+static void ok(bool condition, const char *name) {
+    printf("%sok %d - %s\n", condition ? "" : "not ", ++count, name);
+    failures += !condition;
+}
+
+static void must(bool condition, const char *what) {
+    if (!condition) {
+        printf("Bail out! %s\n", what);
+        exit(1);
+    }
+}
+
+/* ---- a runner ---- */
+
+static void answer(int fd, uint8_t type, uint32_t call, uint8_t flags, const void *payload, size_t len) {
+    autobuf out;
+    buf_init(&out, 2 * LIMIT_FRAME_PAYLOAD_BYTES);
+    frame_put(&out, type, call, flags, payload, len);
+    ssize_t n = fd_send(fd, out.data, out.len, -1, 0);
+    (void)n;
+}
+
+static void answer_call(int fd, const struct frame *frame) {
+    autoarena arena;
+    arena_init(&arena);
+    struct fields args;
+    struct err err;
+    autobuf out;
+    buf_init(&out, 4096);
+    if (fields_parse(view_of(frame->payload, frame->len), &arena, &args, &err) < 0)
+        return;
+    if (args.number[FIELD_OP] == OP_EXEC && strcmp(args.text[FIELD_COMMAND], "hang") == 0)
+        return;
+    if (args.number[FIELD_OP] == OP_EXEC) {
+        field_number(&out, FIELD_PID, 42);
+        answer(fd, FRAME_STAT, frame->call, 0, out.data, out.len);
+        answer(fd, FRAME_DATA, frame->call, STREAM_STDOUT, args.text[FIELD_COMMAND], args.len[FIELD_COMMAND]);
+        buf_clear(&out);
+        field_number(&out, FIELD_EXIT, 3);
+    } else if (args.number[FIELD_OP] == OP_LIST || args.number[FIELD_OP] == OP_GLOB) {
+        /* Two records whatever the limit; the name of the directory asked for says what is wrong with them. */
+        const char *path = args.text[FIELD_PATH] ? args.text[FIELD_PATH] : "";
+        for (int i = 0; i < 2; i++) {
+            size_t item = item_begin(&out);
+            if (strcmp(path, "/nameless") != 0)
+                field_text(&out, FIELD_NAME, "n");
+            field_text(&out, FIELD_PATH, "/n");
+            item_end(&out, item);
+        }
+        if (strcmp(path, "/cut") == 0)
+            out.len -= 3;
+        answer(fd, FRAME_ITEM, frame->call, 0, out.data, out.len);
+        buf_clear(&out);
+    } else if (args.number[FIELD_OP] == OP_HASH) {
+        field_bytes(&out, FIELD_SHA256, "short", 5);
+    } else if (args.number[FIELD_OP] == OP_STAT) {
+        answer(fd, FRAME_DATA, frame->call, 1, "x", 1);
+    }
+    answer(fd, FRAME_END, frame->call, 0, out.data, out.len);
+}
+
+static void *runner_main(void *argument) {
+    int fd = (int)(intptr_t)argument;
+    uint8_t *data = malloc(FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES);
+    for (;;) {
+        struct frame frame;
+        struct err err;
+        if (fd_read_full(fd, data, FRAME_HEAD_BYTES) != FRAME_HEAD_BYTES)
+            break;
+        size_t len = (size_t)data[0] | (size_t)data[1] << 8 | (size_t)data[2] << 16;
+        if (fd_read_full(fd, data + FRAME_HEAD_BYTES, len) != (ssize_t)len ||
+            frame_parse(data, FRAME_HEAD_BYTES + len, &frame, &err) != 1)
+            break;
+        if (frame.type == FRAME_CALL)
+            answer_call(fd, &frame);
+    }
+    free(data);
+    close(fd);
+    return NULL;
+}
+
+/* ---- a backend ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    unsigned starts, stops, removals, discovers;
+    bool fail_start, alive_elsewhere;
+    int last_peer; /* a copy of the newest runner's end: shutting it down is that runner's death */
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .last_peer = -1};
+
+static char state_dir[] = "/tmp/box-test-XXXXXX";
+
+static int fake_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
+    (void)env;
+    (void)err;
+    *ret_backend = (struct backend *)&fake;
+    return 0;
+}
+
+static void fake_close(struct backend *backend) {
+    (void)backend;
+}
+
+static int fake_wire(struct wire **ret_wire, struct err *err) {
+    int pair[2];
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+    autobuf hello;
+    buf_init(&hello, 64);
+    field_number(&hello, FIELD_VERSION, PROTO_VERSION);
+    answer(pair[1], FRAME_HELLO, 0, 0, hello.data, hello.len);
+    pthread_mutex_lock(&fake.lock);
+    fd_close(&fake.last_peer);
+    fake.last_peer = fcntl(pair[1], F_DUPFD_CLOEXEC, 3);
+    pthread_mutex_unlock(&fake.lock);
+    pthread_t thread;
+    pthread_create(&thread, NULL, runner_main, (void *)(intptr_t)pair[1]);
+    pthread_detach(thread);
+    return wire_new(pair[0], true, 2000, ret_wire, err);
+}
+
+static void fake_path(char *out, size_t size, const char *id) {
+    snprintf(out, size, "%s/boxes/%.16s", state_dir, id);
+}
+
+static int fake_start(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
+                      struct err *err) {
+    (void)backend;
+    pthread_mutex_lock(&fake.lock);
+    fake.starts++;
+    bool fail = fake.fail_start;
+    pthread_mutex_unlock(&fake.lock);
+    if (fail)
+        return err_set(err, ERR_UNSUPPORTED, "the test says no");
+    char path[128];
+    fake_path(path, sizeof path, spec->id);
+    mkdir(path, 0700);
+    *ret_pidfd = -1;
+    return fake_wire(ret_wire, err);
+}
+
+static int fake_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
+                         struct err *err) {
+    (void)backend;
+    (void)id;
+    fake.discovers++;
+    *ret_pidfd = -1;
+    return fake.alive_elsewhere ? fake_wire(ret_wire, err) : err_set(err, ERR_NOT_FOUND, "gone");
+}
+
+static int fake_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
+    (void)backend;
+    (void)err;
+    pthread_mutex_lock(&fake.lock);
+    fake.stops++;
+    fake.removals += !keep_files;
+    pthread_mutex_unlock(&fake.lock);
+    char path[128];
+    fake_path(path, sizeof path, id);
+    if (!keep_files)
+        removal_tree(AT_FDCWD, path);
+    return 0;
+}
+
+static int fake_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
+    (void)backend;
+    (void)err;
+    each(user, "ffffffffffffffff");
+    return 0;
+}
+
+static const struct backend_ops backend_fake = {.name = "fake", .open = fake_open, .close = fake_close,
+                                                .start = fake_start, .discover = fake_discover, .stop = fake_stop,
+                                                .list = fake_list};
+const struct backend_ops *const backend_table[] = {&backend_fake, NULL};
+
+static void runner_dies(void) {
+    pthread_mutex_lock(&fake.lock);
+    shutdown(fake.last_peer, SHUT_RDWR);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static bool soon(bool (*condition)(void)) {
+    uint64_t end = clock_ms() + 5000;
+    while (!condition())
+        if (clock_ms() > end)
+            return false;
+        else
+            sched_yield();
+    return true;
+}
+
+/* ---- the tests ---- */
+
+static struct provider *provider;
+static struct err err;
+
+static struct box *acquire(const char *user, const char *thread, bool *ret_created) {
+    struct box_request request = {.user = user, .thread = thread, .thread_len = thread ? strlen(thread) : 0};
+    struct box *box = NULL;
+    bool created = false;
+    if (provider_acquire(provider, &request, &box, &created, &err) < 0)
+        return NULL;
+    if (ret_created)
+        *ret_created = created;
+    return box;
+}
+
+static int keep_output(void *user, int stream, const uint8_t *data, size_t len) {
+    (void)stream;
+    buf_put(user, data, len);
+    return 0;
+}
+
+static int run(struct box *box, const char *command, struct buf *out) {
+    struct exec_request request = {.command = command, .timeout_ms = 60000};
+    struct exec_sink sink = {.output = keep_output, .user = out};
+    struct exec_result result;
+    struct err own;
+    int r = box_exec(box, &request, &sink, -1, &result, &own);
+    return r < 0 ? r : result.exit_code;
+}
+
+static void *acquire_main(void *argument) {
+    (void)argument;
+    struct box_request request = {.user = "u", .thread = "race", .thread_len = 4};
+    struct box *box = NULL;
+    bool created = false;
+    struct err own;
+    int r = provider_acquire(provider, &request, &box, &created, &own);
+    return r < 0 ? NULL : box;
+}
+
+static void test_acquire(void) {
+    bool created = false;
+    struct box *a = acquire("u", "t", &created), *b = acquire("u", "t", NULL), *c = acquire("v", "t", NULL);
+    ok(a && created && a == b && c && a != c, "one box a user and thread");
+    struct box *d = acquire("u", NULL, NULL), *e = acquire("u", NULL, NULL), *found = NULL;
+    ok(d && e && d != e, "without a thread a new one each time");
+    ok(provider_get(provider, "v", a->id, &found, &err) == -ERR_NOT_FOUND, "somebody else's answers as none");
+    char foreign[600];
+    snprintf(foreign, sizeof foreign, "%s", err.text);
+    ok(provider_get(provider, "v", "0000000000000000", &found, &err) == -ERR_NOT_FOUND, "an unknown one too");
+    ok(provider_get(provider, NULL, "../../etc", &found, &err) == -ERR_NOT_FOUND, "and what is not an id");
+    ok(provider_get(provider, "u", a->id, &found, &err) == 0 && found == a, "its owner gets it");
+    provider_put(provider, found);
+    autobuf out;
+    buf_init(&out, 100);
+    ok(run(a, "hello", &out) == 3 && strcmp(buf_cstr(&out), "hello") == 0, "a command runs in it");
+    ok(provider_release(provider, a, &err) == 0 && a->state == BOX_WARM, "released it is warm");
+    ok(provider_get(provider, "u", a->id, &found, &err) == 0 && a->state == BOX_READY, "used again it is ready");
+    provider_put(provider, found);
+    unsigned before = fake.starts;
+    pthread_t threads[16];
+    for (int i = 0; i < 16; i++)
+        pthread_create(&threads[i], NULL, acquire_main, NULL);
+    void *first = NULL;
+    bool same = true;
+    for (int i = 0; i < 16; i++) {
+        void *box;
+        pthread_join(threads[i], &box);
+        first = first ? first : box;
+        same &= box && box == first;
+        provider_put(provider, box);
+    }
+    ok(same && fake.starts == before + 1, "16 at once for the same pair start one box");
+    fake.fail_start = true;
+    ok(!acquire("u", "unlucky", NULL) && err.code == ERR_UNSUPPORTED, "a start that fails says why");
+    fake.fail_start = false;
+    struct box *lucky = acquire("u", "unlucky", &created);
+    ok(lucky && created, "and leaves nothing in the way of the next");
+    struct box *all[] = {a, b, c, d, e, lucky};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        provider_put(provider, all[i]);
+    struct provider_counts counts;
+    provider_count(provider, &counts);
+    ok(counts.by_backend_state[0][BOX_READY] == 6, "they are counted");
+    struct box_request bad = {.user = "a b"};
+    ok(provider_acquire(provider, &bad, &found, &created, &err) == -ERR_INVALID, "a bad user is INVALID");
+    bad = (struct box_request){.backend = "none"};
+    ok(provider_acquire(provider, &bad, &found, &created, &err) == -ERR_INVALID, "an unknown backend too");
+}
+
+static char died_id[17];
+
+static bool is_gone(void) {
+    struct box *box;
+    struct err own;
+    int r = provider_get(provider, NULL, died_id, &box, &own);
+    if (r == 0)
+        provider_put(provider, box);
+    return r == -ERR_GONE;
+}
+
+static void test_death(void) {
+    struct box *box = acquire("u", "mortal", NULL), *again;
+    bool created = true;
+    memcpy(died_id, box->id, sizeof died_id);
+    unsigned stops = fake.stops;
+    runner_dies();
+    autobuf out;
+    buf_init(&out, 100);
+    ok(run(box, "x", &out) == -ERR_GONE, "a verb on a dead box is GONE");
+    ok(soon(is_gone), "its death is noticed, and get says GONE");
+    again = acquire("u", "mortal", &created);
+    ok(again && !created && again != box && strcmp(again->id, box->id) == 0, "acquire gives it a new runner");
+    ok(fake.stops > stops, "after what the old one left behind was ended");
+    ok(run(again, "y", &out) == 3 && run(box, "y", &out) == -ERR_GONE, "old references stay dead, new ones work");
+    provider_put(provider, box);
+    provider_put(provider, again);
+}
+
+static void *hang_main(void *argument) {
+    autobuf out;
+    buf_init(&out, 100);
+    return (void *)(intptr_t)run(argument, "hang", &out);
+}
+
+static void test_destroy(void) {
+    struct box *box = acquire("u", "short", NULL);
+    pthread_t thread;
+    pthread_create(&thread, NULL, hang_main, box);
+    while (wire_calls(box->wire) == 0)
+        sched_yield();
+    unsigned removals = fake.removals;
+    ok(provider_destroy(provider, "v", box->id, &err) == -ERR_NOT_FOUND, "a stranger cannot delete it");
+    ok(provider_destroy(provider, "u", box->id, &err) == 0 && fake.removals == removals + 1, "its owner can");
+    void *r;
+    pthread_join(thread, &r);
+    ok((intptr_t)r == -ERR_GONE, "a running verb ends");
+    struct box *found;
+    ok(provider_get(provider, NULL, box->id, &found, &err) == -ERR_NOT_FOUND, "then it is unknown");
+    ok(provider_destroy(provider, NULL, box->id, &err) == -ERR_NOT_FOUND, "and cannot be deleted twice");
+    provider_put(provider, box);
+}
+
+static unsigned stops_before;
+
+static bool stopped(void) {
+    pthread_mutex_lock(&fake.lock);
+    bool more = fake.stops > stops_before;
+    pthread_mutex_unlock(&fake.lock);
+    return more;
+}
+
+static void test_idle(void) {
+    struct box_request request = {.user = "u", .has_idle_timeout = true, .idle_timeout_ms = 1};
+    struct box *box, *again;
+    bool created;
+    stops_before = fake.stops;
+    must(provider_acquire(provider, &request, &box, &created, &err) == 0, "acquire");
+    char id[17];
+    memcpy(id, box->id, sizeof id);
+    unsigned removals = fake.removals, starts = fake.starts;
+    provider_put(provider, box);
+    ok(soon(stopped) && fake.removals == removals, "an idle box is stopped and keeps its files");
+    ok(provider_get(provider, "u", id, &again, &err) == 0 && fake.starts == starts + 1, "and is started again by use");
+    autobuf out;
+    buf_init(&out, 100);
+    ok(run(again, "z", &out) == 3, "and works");
+    provider_put(provider, again);
+}
+
+static void test_restart(void) {
+    struct policy policy = {0};
+    static struct backend_env env;
+    env = (struct backend_env){.state_dir = state_dir, .runner_path = "/none", .pool_size = 1};
+    struct box_request request = {.user = "u", .thread = "\xff\xfe odd \"bytes\"", .thread_len = 14,
+                                  .env = (const char *[]){"A=\xff", NULL}, .labels = (const char *[]){"k=v", NULL}};
+    struct box *box;
+    bool created;
+    must(provider_acquire(provider, &request, &box, &created, &err) == 0, "acquire");
+    char id[17];
+    memcpy(id, box->id, sizeof id);
+    uint64_t made = box->created_ms;
+    provider_put(provider, box);
+    provider_free(provider, false);
+    fake.alive_elsewhere = true;
+    unsigned starts = fake.starts, removals = fake.removals;
+    must(provider_new(&env, &policy, "fake", &provider, &err) == 0, "provider_new");
+    ok(provider_get(provider, "u", id, &box, &err) == 0 && fake.starts == starts, "a restarted daemon adopts its boxes");
+    ok(strcmp(box->thread, request.thread) == 0 && strcmp(box->spec.env[0], "A=\xff") == 0 && box->created_ms == made &&
+           strcmp(box->labels[0], "k=v") == 0,
+       "with all they were, whatever bytes");
+    autobuf out;
+    buf_init(&out, 100);
+    ok(run(box, "on", &out) == 3, "and they work");
+    ok(fake.removals == removals, "what answers without a record is left alone");
+    provider_put(provider, box);
+    provider_free(provider, false);
+    fake.alive_elsewhere = false;
+    must(provider_new(&env, &policy, "fake", &provider, &err) == 0, "provider_new");
+    ok(fake.removals == removals + 1, "what does not answer and has no record is removed");
+    ok(provider_get(provider, "u", id, &box, &err) == 0 && fake.starts == starts + 1,
+       "a box whose runner is gone is started on its files");
+    provider_put(provider, box);
+    /* Somebody else's record under the id of this pair: a clash. */
+    char clash[17], path[128];
+    policy_id("u", "clash", 5, clash);
+    fake_path(path, sizeof path, clash);
+    mkdir(path, 0700);
+    strcat(path, "/box.json");
+    FILE *file = fopen(path, "w");
+    fprintf(file, "{\"id\":\"%s\",\"backend\":\"fake\",\"user\":\"w\",\"thread\":\"x\",\"template\":\"host\"}", clash);
+    fclose(file);
+    ok(!acquire("u", "clash", NULL) && err.code == ERR_EXISTS, "a clash of ids is an error");
+    snprintf(path, sizeof path, "%s/boxes/1111111111111111", state_dir);
+    mkdir(path, 0700);
+    strcat(path, "/box.json");
+    file = fopen(path, "w");
+    fputs("{\"id\":", file);
+    fclose(file);
+    ok(provider_get(provider, NULL, "1111111111111111", &box, &err) == -ERR_NOT_FOUND, "a damaged record is no box");
+}
+
+static int count_file(void *user, const struct file_stat *stat) {
+    (void)stat;
+    ++*(int *)user;
+    return 0;
+}
+
+static int count_path(void *user, const char *path, size_t len) {
+    (void)path;
+    (void)len;
+    ++*(int *)user;
+    return *(int *)user == 1 ? -ERR_LIMIT : 0;
+}
+
+static int hostile_list(const char *path, uint64_t limit, int *ret_seen) {
+    struct box *box = acquire("h", NULL, NULL);
+    bool truncated;
+    *ret_seen = 0;
+    int r = box_list(box, path, 1, limit, -1, count_file, ret_seen, &truncated, &err);
+    bool dead = !wire_alive(box->wire);
+    provider_put(provider, box);
+    return r == 0 ? 0 : dead ? r : -ERR_INTERNAL;
+}
+
+static void test_verbs(void) {
+    int seen;
+    ok(hostile_list("/", 2, &seen) == 0 && seen == 2, "an honest list");
+    ok(hostile_list("/", 1, &seen) == -ERR_PROTOCOL && seen == 1, "more than was asked for ends the wire");
+    ok(hostile_list("/nameless", 5, &seen) == -ERR_PROTOCOL && seen == 0, "a file without a name ends the wire");
+    ok(hostile_list("/cut", 5, &seen) == -ERR_PROTOCOL, "a record cut off ends the wire");
+    struct box *box = acquire("h", NULL, NULL);
+    uint8_t digest[32];
+    uint64_t size;
+    ok(box_hash(box, "/x", -1, digest, &size, &err) == -ERR_PROTOCOL, "a hash of 5 bytes ends the wire");
+    provider_put(provider, box);
+    box = acquire("h", NULL, NULL);
+    autoarena arena;
+    arena_init(&arena);
+    struct file_stat stat;
+    ok(box_stat(box, "/x", &arena, &stat, &err) == -ERR_PROTOCOL, "a stream where none belongs ends the wire");
+    provider_put(provider, box);
+    box = acquire("h", NULL, NULL);
+    bool truncated;
+    seen = 0;
+    ok(box_glob(box, "*", NULL, false, 9, -1, count_path, &seen, &truncated, &err) == -ERR_LIMIT && seen == 1 &&
+           wire_alive(box->wire),
+       "a sink that says no ends its verb and nothing else");
+    ok(box_stat(box, "", &arena, &stat, &err) == -ERR_INVALID, "an empty path is INVALID");
+    int client[2];
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, client) == 0, "socketpair");
+    close(client[1]);
+    struct exec_request request = {.command = "hang", .timeout_ms = 60000};
+    autobuf out;
+    buf_init(&out, 100);
+    struct exec_sink sink = {.output = keep_output, .user = &out};
+    struct exec_result result;
+    ok(box_exec(box, &request, &sink, client[0], &result, &err) == -ERR_GONE && wire_alive(box->wire),
+       "a client's hang-up ends its command");
+    close(client[0]);
+    provider_put(provider, box);
+}
+
+int main(void) {
+    must(mkdtemp(state_dir) != NULL, "mkdtemp");
+    struct backend_env env = {.state_dir = state_dir, .runner_path = "/none", .pool_size = 1};
+    struct policy policy = {0};
+    must(provider_new(&env, &policy, "fake", &provider, &err) == 0, "provider_new");
+    test_acquire();
+    test_death();
+    test_destroy();
+    test_idle();
+    test_verbs();
+    test_restart();
+    provider_free(provider, true);
+    fd_close(&fake.last_peer);
+    removal_tree(AT_FDCWD, state_dir);
+    printf("1..%d\n", count);
+    return failures > 0;
+}
