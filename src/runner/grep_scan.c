@@ -7,13 +7,13 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runner/grep_scan.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/text.h"
 
 #pragma GCC optimize("O2")
@@ -28,25 +28,6 @@ enum {
 
 /* ---- the pattern ---- */
 
-/* True when nothing in the regex can match a newline or look beyond its line, by a short list of what is harmless. */
-static bool regex_stays_in_line(const char *text, size_t len) {
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i], next = i + 1 < len ? text[i + 1] : 0;
-        if (c == '\\') {
-            if (!next || (isalnum((unsigned char)next) && !strchr("wdSbBht", next)))
-                return false;
-            i++;
-        } else if (c == '[' && (next == '^' || next == ']' || next == ':')) {
-            return false;
-        } else if (c == '(' && (next == '*' || (next == '?' && (i + 2 >= len || text[i + 2] != ':')))) {
-            return false;
-        } else if (c == '+' && i > 0 && strchr("+*?}", text[i - 1])) {
-            return false; /* possessive: what it takes beyond the line it would not give back */
-        }
-    }
-    return true;
-}
-
 static bool has_meta(const char *text, size_t len) {
     for (size_t i = 0; i < len; i++)
         if (strchr("\\^$.[]|()?*+{}", text[i]))
@@ -54,19 +35,35 @@ static bool has_meta(const char *text, size_t len) {
     return false;
 }
 
-static int regex_compile(struct pattern *pattern, const char *text, size_t len, uint32_t options, struct err *err) {
+static pcre2_code *regex_new(const void *text, size_t len, uint32_t options, int *ret_number, size_t *ret_offset) {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context)
         abort();
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    int number;
-    PCRE2_SIZE offset;
-    pattern->code = pcre2_compile((PCRE2_SPTR)text, len, options, &number, &offset, context);
+    pcre2_code *code = pcre2_compile(text, len, options, ret_number, ret_offset, context);
     pcre2_compile_context_free(context);
+    return code;
+}
+
+static int regex_compile(struct pattern *pattern, const char *text, size_t len, uint32_t options, struct err *err) {
+    int number;
+    size_t offset;
+    pattern->code = regex_new(text, len, options, &number, &offset);
     if (!pattern->code) {
         PCRE2_UCHAR why[200];
         pcre2_get_error_message(number, why, sizeof why);
-        return err_set(err, ERR_INVALID, "the pattern at byte %zu: %s", (size_t)offset, (const char *)why);
+        return err_set(err, ERR_INVALID, "the pattern at byte %zu: %s", offset, (const char *)why);
+    }
+    pattern->whole = options & PCRE2_LITERAL;
+    autobuf in_line;
+    buf_init(&in_line, 8 * LIMIT_PATTERN_BYTES);
+    pcre2_code *code = NULL;
+    if (!pattern->whole && pattern_in_line(text, len, &in_line))
+        code = regex_new(in_line.data, in_line.len, options, &number, &offset);
+    if (code) {
+        pcre2_code_free(pattern->code);
+        pattern->code = code;
+        pattern->whole = true;
     }
     pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE); /* where it cannot, the interpreter does the same */
     return 0;
@@ -87,12 +84,7 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, bool 
     uint32_t options = ignore_case ? PCRE2_CASELESS : 0;
     if (text_utf8(text, len))
         options |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF;
-    if (literal) {
-        options |= PCRE2_LITERAL;
-    } else {
-        options |= PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-        pattern->whole = regex_stays_in_line(text, len);
-    }
+    options |= literal ? PCRE2_LITERAL : PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
     return regex_compile(pattern, text, len, options, err);
 }
 

@@ -23,6 +23,10 @@ struct pattern {
 int pattern_compile(struct pattern *pattern, const char *text, size_t len, bool literal, bool ignore_case,
                     struct err *err);
 
+/* grep_lines.c: writes the regex so that nothing in it matches a newline; false when that is not known how. */
+struct buf;
+bool pattern_in_line(const char *text, size_t len, struct buf *out);
+
 struct grep_hit {
     uint64_t line;
     const uint8_t *text, *before, *after; /* cut to their limits; no newline at the end */

@@ -286,7 +286,9 @@ static int write_open_append(struct writing *writing, int root, const char *path
     int r = path_open_file(root, path, flags, 0, &writing->append_fd, err);
     if (r == -ERR_NOT_FOUND) {
         writing->created = true;
+        mode_t mask = umask(0);
         r = path_open_file(root, path, flags | O_CREAT, writing->mode ? writing->mode : 0644, &writing->append_fd, err);
+        umask(mask);
     }
     return r;
 }

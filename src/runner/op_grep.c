@@ -183,7 +183,9 @@ static bool walk_to_file(struct grep *grep) {
         if (grep->walk_at < grep->walk.count)
             return true;
         grep->walk_at = 0;
-        if (atomic_load(&grep->stop) || walk_next(&grep->walk) == 0) {
+        bool more = !atomic_load(&grep->stop) && walk_next(&grep->walk) > 0;
+        fd_close(&grep->walk.dirfd); /* here: the next to come may be a thread with another table of descriptors */
+        if (!more) {
             grep->walk.count = 0;
             return false;
         }
