@@ -15,6 +15,7 @@
 
 #define PTY_MESSAGE_BYTES (1u << 20)
 #define PTY_PING_MS 30000
+#define PTY_ATTACH_MS 10000
 
 struct native_pty {
     struct http_request *request;
@@ -40,11 +41,11 @@ int native_pty(struct http_request *request, struct box *box, struct err *err) {
         return err_set(err, ERR_INVALID, "a terminal needs a WebSocket: send Upgrade: websocket");
     buf_init(&pty.pending, PTY_MESSAGE_BYTES);
     failed = native_pty_open(&pty, &args, err);
-    if (!failed) {
+    if (!failed)
         failed = ws_accept(request, PTY_MESSAGE_BYTES, &pty.ws, err);
+    if (failed && !args.pid.has && pty.pid) { /* started for nobody */
         struct err ignored = {0};
-        if (failed && !args.pid.has)
-            box_signal(box, pty.pid, SIGKILL, &ignored);
+        box_signal(box, pty.pid, SIGKILL, &ignored);
     }
     if (!failed)
         failed = native_pty_pump(&pty, err);
@@ -53,6 +54,16 @@ int native_pty(struct http_request *request, struct box *box, struct err *err) {
     call_close(pty.call);
     buf_done(&pty.pending);
     return pty.ws ? 0 : failed;
+}
+
+/* The runner's word comes first: an unknown pid is a 404, not a socket that opens and closes. */
+static int native_pty_attached(struct native_pty *pty, struct err *err) {
+    struct event event;
+    const struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + PTY_ATTACH_MS};
+    int failed = call_next(pty->call, &wait, &event, err);
+    if (!failed && event.kind != EVENT_STAT)
+        failed = err_set(err, ERR_PROTOCOL, "the runner did not answer an attach as it should");
+    return failed;
 }
 
 static int native_pty_open(struct native_pty *pty, const struct pty_args *args, struct err *err) {
@@ -71,7 +82,8 @@ static int native_pty_open(struct native_pty *pty, const struct pty_args *args, 
         if (failed)
             return failed;
     }
-    return box_attach(pty->box, pty->pid, args->offset.value, &pty->call, err);
+    int failed = box_attach(pty->box, pty->pid, args->offset.value, &pty->call, err);
+    return failed ? failed : native_pty_attached(pty, err);
 }
 
 /* ---- from the client ---- */
