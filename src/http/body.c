@@ -1,7 +1,7 @@
 /* The request's body: pulled by the handler, counted or chunked, copied or spliced.
  *
- * Called by handlers through server.h. The chunked decoder is our own: llhttp 8.1 takes a bare LF after a chunk size and
- * endless extensions. Not to break: never read past the body's end from the socket into the handler's memory; what
+ * Called by handlers through server.h. The chunked decoder is our own: llhttp 8.1 takes endless chunk extensions and
+ * line ends of LF alone. Not to break: never read past the body's end from the socket into the handler's memory; what
  * follows is the next request. */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +18,19 @@ enum { COPY_BYTES = 256 << 10, PIPE_BYTES = 1 << 20, SPLICE_BYTES = 64 << 10, LI
 
 /* ---- chunked ---- */
 
-enum { CHUNK_SIZE, CHUNK_EXTENSION, CHUNK_SIZE_LF, CHUNK_DATA, CHUNK_DATA_CR, CHUNK_DATA_LF, CHUNK_TRAILER, CHUNK_TRAILER_LINE,
-       CHUNK_TRAILER_LF, CHUNK_END_LF, CHUNK_DONE };
+enum {
+    CHUNK_SIZE,
+    CHUNK_EXTENSION,
+    CHUNK_SIZE_LF,
+    CHUNK_DATA,
+    CHUNK_DATA_CR,
+    CHUNK_DATA_LF,
+    CHUNK_TRAILER,
+    CHUNK_TRAILER_LINE,
+    CHUNK_TRAILER_LF,
+    CHUNK_END_LF,
+    CHUNK_DONE
+};
 
 static int chunk_size_byte(struct chunk *chunk, char c) {
     int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
@@ -122,7 +133,7 @@ static int body_continue(struct http_request *request, struct err *err) {
         return 0;
     struct iovec part = {line, sizeof line - 1};
     int result = conn_send(request->worker, request->conn, &part, 1, 0);
-    return result < 0 ? body_fail(request, (enum err_code)-result, "the client went away before its body", err) : 0;
+    return result < 0 ? body_fail(request, (enum err_code) - result, "the client went away before its body", err) : 0;
 }
 
 /* Bytes from the socket, waiting within the body limit: > 0, or an error. */
@@ -202,31 +213,37 @@ static int body_too_large(size_t max, struct err *err) {
     return err_set(err, ERR_TOO_LARGE, "the body is larger than %zu bytes", max);
 }
 
-int http_body_all(struct http_request *request, size_t max, char **ret_data, size_t *ret_len, struct err *err) {
-    if (request->body_kind == BODY_LENGTH && request->body_left > max)
-        return body_too_large(max, err);
-    autobuf grown = {0};
-    buf_init(&grown, max + 1);
-    char *data = NULL;
-    size_t len = 0, room = 0;
-    if (request->body_kind == BODY_LENGTH) {
-        room = (size_t)request->body_left;
-        data = arena_alloc(&request->arena, room + 1);
+/* Of known length: straight into the arena. The kernel gives the memory page by page as the bytes really come. */
+static int body_all_length(struct http_request *request, char **ret_data, size_t *ret_len, struct err *err) {
+    size_t len = (size_t)request->body_left, at = 0;
+    char *data = arena_alloc(&request->arena, len + 1);
+    while (at < len) {
+        ssize_t n = http_body_read(request, data + at, len - at, err);
+        if (n <= 0)
+            return n < 0 ? (int)n : body_fail(request, ERR_GONE, "the body ended early", err);
+        at += (size_t)n;
     }
+    *ret_data = data;
+    *ret_len = len;
+    return 0;
+}
+
+int http_body_all(struct http_request *request, size_t max, char **ret_data, size_t *ret_len, struct err *err) {
+    enum { STEP_BYTES = 16384 };
+    if (request->body_kind == BODY_LENGTH)
+        return request->body_left > max ? body_too_large(max, err) : body_all_length(request, ret_data, ret_len, err);
+    autobuf data = {0};
+    buf_init(&data, max + STEP_BYTES);
     while (!body_done(request)) {
-        char *at = data ? data + len : (char *)buf_reserve(&grown, max + 1 - grown.len < 16384 ? max + 1 - grown.len : 16384);
-        ssize_t n = http_body_read(request, at, data ? room - len : max + 1 - grown.len < 16384 ? max + 1 - grown.len : 16384, err);
+        ssize_t n = http_body_read(request, buf_reserve(&data, STEP_BYTES), STEP_BYTES, err);
         if (n < 0)
             return (int)n;
-        len += (size_t)n;
-        grown.len += data ? 0 : (size_t)n;
-        if (len > max)
+        data.len += (size_t)n;
+        if (data.len > max)
             return body_too_large(max, err);
     }
-    if (data)
-        data[len] = 0;
-    *ret_data = data ? data : arena_copy(&request->arena, grown.data, len);
-    *ret_len = len;
+    *ret_data = arena_copy(&request->arena, data.data, data.len);
+    *ret_len = data.len;
     return 0;
 }
 
@@ -293,7 +310,8 @@ static ssize_t body_pipe(struct http_request *request, const int ends[2], int fd
             int ready = conn_wait(request->worker, request->conn, POLLIN, request->server->config.body_timeout_ms);
             if (ready > 0)
                 continue;
-            return body_fail(request, ready == 0 ? ERR_TIMEOUT : ERR_GONE, "the client stopped in the middle of its body", err);
+            return body_fail(request, ready == 0 ? ERR_TIMEOUT : ERR_GONE,
+                             "the client stopped in the middle of its body", err);
         }
         if (n <= 0)
             return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
@@ -325,8 +343,8 @@ ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struc
     if (moved == len || body_done(request))
         return (ssize_t)moved;
     uint64_t rest = request->body_left < len - moved ? request->body_left : len - moved;
-    bool pipes = request->body_kind == BODY_LENGTH && !request->conn->tls && rest >= SPLICE_BYTES && !request->body_failed &&
-                 !(fcntl(fd, F_GETFL) & O_APPEND); /* splice refuses append-only descriptors */
+    bool pipes = request->body_kind == BODY_LENGTH && !request->conn->tls && rest >= SPLICE_BYTES &&
+                 !request->body_failed && !(fcntl(fd, F_GETFL) & O_APPEND); /* splice refuses append-only descriptors */
     int ends[2] = {-1, -1};
     ssize_t n;
     if (pipes && pipe2(ends, O_CLOEXEC) == 0) {

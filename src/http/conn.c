@@ -23,7 +23,7 @@
 static void conn_park(struct http_server *server, struct conn *conn, enum conn_list list);
 static void conn_close(struct http_server *server, struct conn *conn);
 static void conn_finish(struct http_server *server, struct conn *conn, bool all_read);
-static void conn_linger_event(struct worker *worker, struct conn *conn);
+static void conn_linger_event(struct worker *worker, struct conn *conn, bool expired);
 static void conn_linger(struct http_server *server, struct conn *conn);
 static void list_move_locked(struct http_server *server, struct conn *conn, enum conn_list list);
 
@@ -31,8 +31,12 @@ bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopbac
     struct conn *conn = calloc(1, sizeof *conn);
     if (!conn)
         abort();
-    *conn = (struct conn){.kind = SOURCE_CONN, .fd = fd, .list = LIST_IDLE, .unix_socket = unix_socket,
-                          .loopback = loopback, .uid = (uid_t)-1};
+    *conn = (struct conn){.kind = SOURCE_CONN,
+                          .fd = fd,
+                          .list = LIST_IDLE,
+                          .unix_socket = unix_socket,
+                          .loopback = loopback,
+                          .uid = (uid_t)-1};
     if (unix_socket) {
         struct ucred peer;
         socklen_t size = sizeof peer;
@@ -60,7 +64,7 @@ int conn_arm(struct http_server *server, void *source, int fd, int operation) {
 
 /* ---- serving ---- */
 
-/* Takes the connection off its parking place and puts a partial head back into the scratch. False: it is gone. */
+/* Takes the connection off its parking place and puts a partial head back into the scratch. False: it is dealt with. */
 static bool conn_claim(struct worker *worker, struct conn *conn) {
     struct http_server *server = worker->server;
     pthread_mutex_lock(&server->lock);
@@ -68,6 +72,10 @@ static bool conn_claim(struct worker *worker, struct conn *conn) {
         list_move_locked(server, conn, LIST_ACTIVE);
     bool expired = conn->expired;
     pthread_mutex_unlock(&server->lock);
+    if (conn->list == LIST_LINGER) {
+        conn_linger_event(worker, conn, expired);
+        return false;
+    }
     if (expired) {
         bool answer = conn->list == LIST_HEAD && (!conn->tls || tls_ready(conn->tls));
         if (answer && !atomic_load(&server->stopping))
@@ -122,10 +130,6 @@ static int conn_read_head(struct worker *worker, struct conn *conn) {
 
 void conn_event(struct worker *worker, struct conn *conn) {
     struct http_server *server = worker->server;
-    if (conn->list == LIST_LINGER) { /* only its owner moves it there, and that is us */
-        conn_linger_event(worker, conn);
-        return;
-    }
     if (!conn_claim(worker, conn))
         return;
     for (int served = 0;; served++) {
@@ -234,10 +238,7 @@ static void conn_linger(struct http_server *server, struct conn *conn) {
     conn_park(server, conn, LIST_LINGER);
 }
 
-static void conn_linger_event(struct worker *worker, struct conn *conn) {
-    pthread_mutex_lock(&worker->server->lock);
-    bool expired = conn->expired;
-    pthread_mutex_unlock(&worker->server->lock);
+static void conn_linger_event(struct worker *worker, struct conn *conn, bool expired) {
     ssize_t n = 1;
     for (int i = 0; i < 16 && n > 0 && !expired; i++)
         n = recv(conn->fd, worker->scratch, sizeof worker->scratch, MSG_DONTWAIT);
@@ -304,7 +305,7 @@ static ssize_t conn_send_some(struct conn *conn, struct iovec *parts, int count,
     return n < 0 ? -errno : n;
 }
 
-/* For TLS: small parts become one record. */
+/* For TLS: small parts become one record. Returns how many parts there are now. */
 static int conn_gather(char *to, size_t size, struct iovec *parts, int count) {
     size_t len = 0;
     for (int i = 0; i < count; i++)
@@ -321,10 +322,7 @@ static int conn_gather(char *to, size_t size, struct iovec *parts, int count) {
     return 1;
 }
 
-int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int count, int flags) {
-    char record[16384];
-    if (conn->tls && count > 1)
-        count = conn_gather(record, sizeof record, parts, count);
+static int conn_send_parts(struct worker *worker, struct conn *conn, struct iovec *parts, int count, int flags) {
     while (count > 0) {
         if (!parts->iov_len) {
             parts++;
@@ -352,6 +350,18 @@ int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int
         }
     }
     return 0;
+}
+
+static __attribute__((noinline)) int conn_send_tls(struct worker *worker, struct conn *conn, struct iovec *parts,
+                                                   int count) {
+    char record[16384];
+    return conn_send_parts(worker, conn, parts, conn_gather(record, sizeof record, parts, count), 0);
+}
+
+int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int count, int flags) {
+    if (conn->tls && count > 1)
+        return conn_send_tls(worker, conn, parts, count);
+    return conn_send_parts(worker, conn, parts, count, flags);
 }
 
 int conn_wait(struct worker *worker, struct conn *conn, short events, unsigned timeout_ms) {

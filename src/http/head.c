@@ -112,9 +112,9 @@ static int scan_version(const char *data, size_t len) {
 
 static bool is_token(uint8_t c) {
     static const uint8_t table[256] = {
-        ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1,         ['&'] = 1,         ['\''] = 1,        ['*'] = 1, ['+'] = 1,
-        ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1,         ['`'] = 1,         ['|'] = 1,         ['~'] = 1,
-        ['0' ... '9'] = 1,    ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1,
+        ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1,         ['&'] = 1,         ['\''] = 1,
+        ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,         ['^'] = 1,         ['_'] = 1,
+        ['`'] = 1, ['|'] = 1, ['~'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1,
     };
     return table[c];
 }
@@ -225,16 +225,26 @@ static void head_strings(struct http_request *request, struct parse *parse) {
 
 /* ---- what the headers mean ---- */
 
-enum { SEEN_HOST = 1, SEEN_LENGTH = 2, SEEN_CODING = 4, SEEN_EXPECT = 8, SEEN_AUTHORIZATION = 16, SEEN_CONNECTION = 32 };
+enum {
+    SEEN_HOST = 1,
+    SEEN_LENGTH = 2,
+    SEEN_CODING = 4,
+    SEEN_EXPECT = 8,
+    SEEN_AUTHORIZATION = 16,
+    SEEN_CONNECTION = 32
+};
 
 static const struct {
     const char *name;
     unsigned bit;
     bool many;
 } head_known[] = {
-    {"host", SEEN_HOST, false},     {"content-length", SEEN_LENGTH, false},
-    {"expect", SEEN_EXPECT, false}, {"transfer-encoding", SEEN_CODING, false},
-    {"connection", SEEN_CONNECTION, true}, {"authorization", SEEN_AUTHORIZATION, false},
+    {"host", SEEN_HOST, false},
+    {"content-length", SEEN_LENGTH, false},
+    {"expect", SEEN_EXPECT, false},
+    {"transfer-encoding", SEEN_CODING, false},
+    {"connection", SEEN_CONNECTION, true},
+    {"authorization", SEEN_AUTHORIZATION, false},
 };
 
 static int head_value(struct http_request *request, unsigned bit, const char *value, struct err *err);

@@ -27,16 +27,16 @@ enum {
     HTTP_QUERIES = 64,
     HTTP_PARAMS = 8,
     HTTP_ID_BYTES = 64,
-    HTTP_SCRATCH_BYTES = 65536,         /* a whole head and as much body again */
-    HTTP_OUT_BYTES = 256 << 10,         /* answer head, or answer head and a small file */
-    HTTP_SMALL_FILE_BYTES = 64 << 10,   /* up to here a file is copied behind the head: one send instead of two */
-    HTTP_CORK_BYTES = 4 << 20,          /* from here on a download is corked and gets a larger send buffer */
-    HTTP_DRAIN_BYTES = 256 << 10,       /* an unread body up to here is read and dropped to keep the connection */
-    HTTP_LINGER_MS = 2000,              /* how long a refused sender may go on sending into the void */
-    HTTP_STARVED_MS = 1000,             /* how long a request waits for a thread when all are taken */
+    HTTP_SCRATCH_BYTES = 65536,       /* a whole head and as much body again */
+    HTTP_OUT_BYTES = 256 << 10,       /* answer head, or answer head and a small file */
+    HTTP_SMALL_FILE_BYTES = 64 << 10, /* up to here a file is copied behind the head: one send instead of two */
+    HTTP_CORK_BYTES = 4 << 20,        /* from here on a download is corked and gets a larger send buffer */
+    HTTP_DRAIN_BYTES = 256 << 10,     /* an unread body up to here is read and dropped to keep the connection */
+    HTTP_LINGER_MS = 2000,            /* how long a refused sender may go on sending into the void */
+    HTTP_STARVED_MS = 1000,           /* how long a request waits for a thread when all are taken */
     HTTP_EVENTS = 8,
     HTTP_LISTENERS = 8,
-    HTTP_KEEP_THREADS = 3,              /* waiting threads that never idle out */
+    HTTP_KEEP_THREADS = 3, /* waiting threads that never idle out */
     HTTP_THREAD_IDLE_MS = 5000,
     HTTP_STACK_BYTES = 256 << 10,
 };
@@ -75,9 +75,12 @@ bool body_drain(struct http_request *request); /* reads and drops what is left; 
 
 struct route_node;
 struct route_found {
-    const struct route *route;      /* NULL: path or method unknown */
-    const struct route_node *node;  /* NULL: path unknown */
-    struct { const char *at; size_t len; } params[HTTP_PARAMS];
+    const struct route *route;     /* NULL: path or method unknown */
+    const struct route_node *node; /* NULL: path unknown */
+    struct {
+        const char *at;
+        size_t len;
+    } params[HTTP_PARAMS];
     size_t count;
 };
 int route_tree_new(const struct route *routes, struct route_node **ret_tree, struct err *err);
@@ -109,14 +112,14 @@ struct conn_link {
 struct conn {
     uint8_t kind; /* enum source_kind, first in everything epoll points to */
     uint8_t list;
-    bool expired;              /* its time is over; its socket was shut down for reading */
+    bool expired; /* its time is over; its socket was shut down for reading */
     bool unix_socket, loopback;
-    bool reset;                /* close with RST */
+    bool reset; /* close with RST */
     int fd;
     uid_t uid;
     struct head_scan scan;
     uint32_t partial_len;
-    char *partial;             /* first bytes of a head that is not whole */
+    char *partial; /* first bytes of a head that is not whole */
     struct ssl_st *tls;
     uint64_t deadline_ms;
     struct conn_link link;
@@ -125,8 +128,8 @@ struct conn {
 /* Takes the descriptor and parks it. False: closed at once (stopping). */
 bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls);
 void conn_event(struct worker *worker, struct conn *conn);
-void conn_expire(struct http_server *server, uint64_t now_ms);       /* from the ticker */
-void conn_shutdown_all(struct http_server *server, bool active_too); /* at stop */
+void conn_expire(struct http_server *server, uint64_t now_ms);                   /* from the ticker */
+void conn_shutdown_all(struct http_server *server, bool active_too);             /* at stop */
 ssize_t conn_recv(struct conn *conn, void *data, size_t len, short *ret_events); /* never blocks; as tls_recv */
 /* Sends everything, waiting within the write limit. 0, -ERR_GONE or -ERR_TIMEOUT. */
 int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int count, int flags);
@@ -157,7 +160,7 @@ struct http_request {
     bool is_head, keep_alive, http10, upgrade;
 
     enum body_kind body_kind;
-    bool expect;      /* wants 100-continue, has not got it */
+    bool expect; /* wants 100-continue, has not got it */
     bool body_failed;
     uint64_t body_left;
     int64_t body_length;
@@ -237,9 +240,9 @@ struct http_server {
     atomic_uint drain_ms;
     atomic_bool stopping, quit;
     atomic_uint_fast64_t starved_since_ms; /* all threads are taken since; 0: not so */
-    atomic_int waiting; /* threads in epoll_wait or on their way there */
+    atomic_int waiting;                    /* threads in epoll_wait or on their way there */
 
-    pthread_mutex_t lock; /* everything below */
+    pthread_mutex_t lock;   /* everything below */
     pthread_cond_t changed; /* a thread came back, a connection or thread is gone */
     struct conn_link lists[LIST_COUNT];
     unsigned list_counts[LIST_COUNT];

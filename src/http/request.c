@@ -90,7 +90,7 @@ static bool origin_ok(const struct http_request *request, const char *origin) {
     return host && request_host_ok(request->server, host + 3, strlen(host + 3));
 }
 
-/* Browsers are led to a local server by foreign pages and by names that suddenly resolve to 127.0.0.1: both show here. */
+/* Foreign pages, and names that suddenly resolve to 127.0.0.1, lead browsers to a local server: both show here. */
 static int request_check_host(struct http_request *request, struct err *err) {
     if (!request->server->config.check_host || request->conn->unix_socket)
         return 0;
@@ -98,7 +98,8 @@ static int request_check_host(struct http_request *request, struct err *err) {
         return err_set(err, ERR_DENIED, "host '%.200s' is not served here; add it to the allowed hosts", request->host);
     const char *origin = http_header(request, "origin");
     if (origin && !origin_ok(request, origin))
-        return err_set(err, ERR_DENIED, "origin '%.200s' is not allowed here; add its host to the allowed hosts", origin);
+        return err_set(err, ERR_DENIED, "origin '%.200s' is not allowed here; add its host to the allowed hosts",
+                       origin);
     return 0;
 }
 
@@ -168,6 +169,7 @@ static void request_finish(struct http_request *request) {
     }
     if (!request->close && !request->aborted && !body_drain(request))
         request->close = true;
+    request->bytes_in -= request->in_end - request->in_at; /* the next request's */
     if (request->server->config.finished)
         request->server->config.finished(request, request->status, request->bytes_in, request->bytes_out,
                                          clock_us() - request->start_us);

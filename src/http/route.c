@@ -37,8 +37,9 @@ int route_tree_new(const struct route *routes, struct route_node **ret_tree, str
             node = node_child(node, at, len);
             at += len;
         }
-        int result = params > HTTP_PARAMS ? err_set(err, ERR_INVALID, "route %s has too many parameters", route->pattern)
-                                          : node_add(node, route, err);
+        int result = params > HTTP_PARAMS
+                         ? err_set(err, ERR_INVALID, "route %s has too many parameters", route->pattern)
+                         : node_add(node, route, err);
         if (result < 0) {
             route_tree_free(tree);
             return result;
@@ -89,20 +90,23 @@ static struct route_node *node_child(struct route_node *node, const char *segmen
         while (*at && ((*at)->len != len || memcmp((*at)->literal, segment, len) != 0))
             at = &(*at)->sibling;
     }
-    if (*at)
-        return *at;
-    *at = calloc(1, sizeof **at);
+    struct route_node *child = *at;
+    if (child)
+        return child;
+    child = calloc(1, sizeof *child);
     char *literal = segment[0] == '{' ? NULL : strndup(segment, len);
-    if (!*at || (segment[0] != '{' && !literal))
+    if (!child || (segment[0] != '{' && !literal))
         abort();
-    (*at)->literal = literal;
-    (*at)->len = len;
-    return *at;
+    child->literal = literal;
+    child->len = len;
+    *at = child;
+    return child;
 }
 
 static int node_add(struct route_node *node, const struct route *route, struct err *err) {
     if (route->pattern[0] != '/' || !route->handle)
-        return err_set(err, ERR_INVALID, "route '%s' needs a handler and a pattern that begins with '/'", route->pattern);
+        return err_set(err, ERR_INVALID, "route '%s' needs a handler and a pattern that begins with '/'",
+                       route->pattern);
     const struct route *other = node_method(node, route->method);
     if (other)
         return err_set(err, ERR_EXISTS, "routes %s and %s of %s are the same path", other->pattern, route->pattern,

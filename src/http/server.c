@@ -34,7 +34,7 @@ static void config_defaults(struct http_config *config) {
     const struct {
         unsigned *value, otherwise;
     } defaults[] = {
-        {&config->head_timeout_ms, 10000}, {&config->body_timeout_ms, 30000},  {&config->write_timeout_ms, 60000},
+        {&config->head_timeout_ms, 10000}, {&config->body_timeout_ms, 30000}, {&config->write_timeout_ms, 60000},
         {&config->idle_timeout_ms, 75000}, {&config->max_connections, 12000}, {&config->max_threads, 4096},
     };
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
@@ -63,7 +63,8 @@ int http_server_new(const char *listen_text, const struct http_config *config, s
     pthread_condattr_destroy(&monotonic);
     int result = route_tree_new(config->routes, &server->tree, err);
     if (result == 0 && config->tls_cert)
-        result = tls_context_new(config->tls_cert, config->tls_key ? config->tls_key : config->tls_cert, &server->tls, err);
+        result =
+            tls_context_new(config->tls_cert, config->tls_key ? config->tls_key : config->tls_cert, &server->tls, err);
     if (result == 0)
         result = server_prepare(server, err);
     if (result == 0)
@@ -188,8 +189,8 @@ static int server_listen(struct http_server *server, const char *listen_text, st
         }
         struct listener *listener = &server->listeners[server->listener_count];
         *listener = (struct listener){.kind = SOURCE_LISTENER, .fd = -1};
-        result = strncmp(piece, "unix:", 5) == 0 ? listen_unix(listener, piece + 5, err)
-                                                 : listen_tcp(listener, piece, err);
+        result =
+            strncmp(piece, "unix:", 5) == 0 ? listen_unix(listener, piece + 5, err) : listen_tcp(listener, piece, err);
         server->listener_count += result == 0;
     }
     free(copy);
@@ -207,7 +208,8 @@ const char *http_server_address(const struct http_server *server) {
 
 /* Fine enough for the shortest limit, coarse enough to cost nothing. */
 static int tick_ms(const struct http_config *config) {
-    unsigned shortest = config->head_timeout_ms < config->idle_timeout_ms ? config->head_timeout_ms : config->idle_timeout_ms;
+    unsigned shortest =
+        config->head_timeout_ms < config->idle_timeout_ms ? config->head_timeout_ms : config->idle_timeout_ms;
     unsigned tick = shortest / 4;
     return tick > 1000 ? 1000 : tick < 10 ? 10 : (int)tick;
 }
@@ -233,7 +235,7 @@ static void close_listeners(struct http_server *server) {
             unlink(listener->path);
         if (listener->fd >= 0)
             epoll_ctl(server->epoll, EPOLL_CTL_DEL, listener->fd, NULL);
-        shutdown(listener->fd, SHUT_RDWR); /* refuse newcomers now; a worker may still hold the number: closed at free */
+        shutdown(listener->fd, SHUT_RDWR); /* refuses newcomers; a worker may still use the number: closed at free */
     }
 }
 

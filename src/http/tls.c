@@ -19,8 +19,8 @@ static int tls_fail(SSL_CTX *context, const char *what, const char *path, struct
 }
 
 /* Browsers offer h2 first; without an answer some would guess. */
-static int tls_choose(SSL *tls, const unsigned char **out, unsigned char *out_len, const unsigned char *in, unsigned in_len,
-                      void *unused) {
+static int tls_choose(SSL *tls, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+                      unsigned in_len, void *unused) {
     (void)tls;
     (void)unused;
     static const unsigned char ours[] = "\x08http/1.1";
@@ -34,8 +34,8 @@ int tls_context_new(const char *cert, const char *key, struct ssl_ctx_st **ret_c
         return tls_fail(context, "TLS context for", cert, err);
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_mode(context,
+                     SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_alpn_select_cb(context, tls_choose, NULL);
     if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
         return tls_fail(context, "TLS certificate", cert, err);

@@ -6,7 +6,7 @@
  *    all blocked: then requests queue in the kernel, and after HTTP_STARVED_MS the last thread answers 503.
  * 2. A thread takes a few events at once and serves them in turn. worker_relieve gives the unserved ones back by arming
  *    them again: nobody waits behind a blocked thread.
- * 3. Waiting threads beyond HTTP_KEEP_THREADS end when idle. The kernel wakes the last to wait first, so they do idle. */
+ * 3. Waiting threads beyond HTTP_KEEP_THREADS end when idle. The kernel wakes the last to wait first, so they do. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -157,7 +157,8 @@ bool worker_relieve_wait(struct worker *worker) {
     if (worker_relieve(worker))
         return true;
     pthread_mutex_lock(&server->lock);
-    if (!atomic_load(&server->starved_since_ms)) /* set before looking at `waiting`: who comes back looks the other way round */
+    /* Set before looking at `waiting`; who comes back does it the other way round, so one of us sees the other. */
+    if (!atomic_load(&server->starved_since_ms))
         atomic_store(&server->starved_since_ms, clock_ms());
     uint64_t end_ms = atomic_load(&server->starved_since_ms) + HTTP_STARVED_MS;
     while (atomic_load(&server->waiting) <= 0 && clock_ms() < end_ms) {
@@ -219,6 +220,8 @@ static void worker_accept(struct worker *worker, struct listener *listener) {
         if (full) {
             if (!server->tls || listener->unix_socket)
                 (void)!send(fd, refusal, sizeof refusal - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+            shutdown(fd, SHUT_WR);
+            (void)!recv(fd, worker->scratch, sizeof worker->scratch, MSG_DONTWAIT); /* unread input would be a reset */
             close(fd);
             continue;
         }

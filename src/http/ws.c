@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "http/internal.h"
 
-enum { GATHER_BYTES = 256 << 10, CLOSE_MS = 1000, KEY_BYTES = 24 };
+enum { GATHER_BYTES = 256 << 10, CLOSE_MS = 1000, KEY_BYTES = 24, READ_ROUNDS = 100 };
 
 struct message {
     struct message *next;
@@ -31,6 +31,7 @@ struct ws {
     struct buf out;
     struct message *first, **last, *given;
     bool broken;
+    bool full; /* more may be there to read, but answers (pongs) must be sent first */
 };
 
 static ssize_t on_recv(wslay_event_context_ptr context, uint8_t *data, size_t len, int flags, void *user);
@@ -108,7 +109,8 @@ static ssize_t on_recv(wslay_event_context_ptr context, uint8_t *data, size_t le
     struct ws *ws = user;
     struct http_request *request = ws->request;
     size_t have = request->in_end - request->in_at;
-    if (ws->first) { /* hand that one out first */
+    ws->full = wslay_event_get_queued_msg_count(context) > 0; /* or a flood of pings would pile up pongs */
+    if (ws->first || ws->full) {
         wslay_event_set_error(context, WSLAY_ERR_WOULDBLOCK);
         return -1;
     }
@@ -163,7 +165,9 @@ static void on_message(wslay_event_context_ptr context, const struct wslay_event
     if (!message)
         abort();
     message->next = NULL;
-    message->kind = arg->opcode == WSLAY_TEXT_FRAME ? WS_TEXT : arg->opcode == WSLAY_BINARY_FRAME ? WS_BINARY : WS_CLOSE;
+    message->kind = arg->opcode == WSLAY_TEXT_FRAME     ? WS_TEXT
+                    : arg->opcode == WSLAY_BINARY_FRAME ? WS_BINARY
+                                                        : WS_CLOSE;
     message->len = arg->msg_length;
     if (arg->msg_length)
         memcpy(message->data, arg->msg, arg->msg_length);
@@ -197,20 +201,31 @@ static bool ws_take(struct ws *ws, enum ws_kind *ret_kind, const uint8_t **ret_d
     return true;
 }
 
-int ws_recv(struct ws *ws, enum ws_kind *ret_kind, const uint8_t **ret_data, size_t *ret_len, struct err *err) {
-    free(ws->given);
-    ws->given = NULL;
-    if (ws_take(ws, ret_kind, ret_data, ret_len))
-        return 1;
-    if (ws->broken)
-        return err_set(err, ERR_GONE, "the WebSocket is closed");
+/* Lets wslay read until a message is whole, nothing is left to read, or it has something to send. */
+static int ws_read(struct ws *ws, struct err *err) {
+    ws->full = false;
     int result = wslay_event_want_read(ws->context) ? wslay_event_recv(ws->context) : WSLAY_ERR_CALLBACK_FAILURE;
     int flushed = ws->broken ? -ERR_GONE : ws_flush(ws, err);
-    if (ws_take(ws, ret_kind, ret_data, ret_len))
-        return 1;
     if (result != 0 || flushed < 0 || !wslay_event_get_read_enabled(ws->context)) {
         ws->broken = true;
         return err_set(err, ERR_GONE, "the WebSocket is closed");
+    }
+    return 0;
+}
+
+int ws_recv(struct ws *ws, enum ws_kind *ret_kind, const uint8_t **ret_data, size_t *ret_len, struct err *err) {
+    free(ws->given);
+    ws->given = NULL;
+    for (int round = 0; round < READ_ROUNDS; round++) {
+        if (ws_take(ws, ret_kind, ret_data, ret_len))
+            return 1;
+        if (ws->broken)
+            return err_set(err, ERR_GONE, "the WebSocket is closed");
+        if (round && !ws->full)
+            return 0;
+        int result = ws_read(ws, err);
+        if (result < 0 && !ws->first)
+            return result;
     }
     return 0;
 }

@@ -49,7 +49,8 @@ struct row {
     const char *name, *bytes;
     size_t len; /* 0: strlen */
 };
-#define NUL_ROW(status, name, bytes) {status, name, bytes, sizeof(bytes) - 1}
+#define NUL_ROW(status, name, bytes)                                                                                   \
+    { status, name, bytes, sizeof(bytes) - 1 }
 
 static const struct row rows[] = {
     {200, "plain GET", "GET /echo HTTP/1.1\r\n" H "\r\n", 0},
@@ -63,8 +64,10 @@ static const struct row rows[] = {
     {200, "absolute form without a path", "GET http://localhost HTTP/1.1\r\n" H "\r\n", 0},
     {204, "OPTIONS *", "OPTIONS * HTTP/1.1\r\n" H "\r\n", 0},
     {200, "HTTP/1.0 without Host", "GET /echo HTTP/1.0\r\n\r\n", 0},
-    {400, "Content-Length and Transfer-Encoding", POST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 0},
-    {400, "Transfer-Encoding and Content-Length", POST "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 0},
+    {400, "Content-Length and Transfer-Encoding",
+     POST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 0},
+    {400, "Transfer-Encoding and Content-Length",
+     POST "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 0},
     {400, "two different Content-Length", POST "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 0},
     {400, "two equal Content-Length", POST "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 0},
     {400, "Content-Length list", POST "Content-Length: 5, 5\r\n\r\nhello", 0},
@@ -145,7 +148,8 @@ static const struct row rows[] = {
     {400, "chunk size overflow", POST "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nhello\r\n0\r\n\r\n", 0},
     {400, "chunk with bare LF", POST "Transfer-Encoding: chunked\r\n\r\n5\nhello\n0\n\n", 0},
     {400, "chunk without CRLF after data", POST "Transfer-Encoding: chunked\r\n\r\n5\r\nhelloX0\r\n\r\n", 0},
-    {400, "chunk extension with a control character", POST "Transfer-Encoding: chunked\r\n\r\n5;\x01\r\nhello\r\n0\r\n\r\n", 0},
+    {400, "chunk extension with a control character",
+     POST "Transfer-Encoding: chunked\r\n\r\n5;\x01\r\nhello\r\n0\r\n\r\n", 0},
     {400, "chunk trailer with a fold", POST "Transfer-Encoding: chunked\r\n\r\n0\r\n a\r\n\r\n", 0},
 };
 
@@ -187,7 +191,7 @@ static char *repeat(const char *before, const char *piece, size_t count, const c
     char *text = malloc(len), *at = stpcpy(text, before);
     for (size_t i = 0; i < count; i++)
         at = stpcpy(at, piece);
-    strcpy(at, after);
+    stpcpy(at, after);
     return text;
 }
 
@@ -208,7 +212,8 @@ static void test_sizes(struct lab *lab) {
         {431, "one header too many", repeat("GET /echo HTTP/1.1\r\n" H, "a: b\r\n", LIMIT_HEADERS, "\r\n")},
         {400, "chunk extension without end", repeat(POST "Transfer-Encoding: chunked\r\n\r\n5;", "a", 6000, "")},
         {400, "trailers without end", repeat(POST "Transfer-Encoding: chunked\r\n\r\n0\r\n", "a: b\r\n", 1000, "")},
-        {413, "chunked body over the limit", repeat(POST "Transfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n", 300, "0\r\n\r\n")},
+        {413, "chunked body over the limit",
+         repeat(POST "Transfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n", 300, "0\r\n\r\n")},
     };
     for (size_t i = 0; i < sizeof big / sizeof big[0]; i++) {
         int status = lab_ask_text(lab, big[i].text, &answer);
@@ -217,9 +222,10 @@ static void test_sizes(struct lab *lab) {
         free(big[i].text);
     }
     char text[1000] = "GET /q?z";
-    for (size_t i = 0, at = strlen(text); i < HTTP_QUERIES; i++)
+    size_t at = strlen(text);
+    for (size_t i = 0; i < HTTP_QUERIES; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "&a%zu", i);
-    strcat(text, " HTTP/1.1\r\n" H "\r\n");
+    snprintf(text + at, sizeof text - at, " HTTP/1.1\r\n" H "\r\n");
     check(lab_ask_text(lab, text, &answer) == 400, "too many query parameters");
     free(answer.body);
 }
@@ -230,11 +236,13 @@ static void test_decoding(struct lab *lab) {
         const char *target, *body;
         size_t len;
     } good[] = {
-        {"/p/a%20b+c", "a b+c", 5},     {"/p/%C3%A9", "\xc3\xa9", 2}, {"/p/word", "word", 4},
-        {"/p/wor%64", "word", 4},       {"/p/word/deep", "word", 4},  {"/p/x/deep", "x", 1},
-        {"/p/word/other", "word", 4},   {"/q?q=a%20b+c", "a b c", 5}, {"/q?q=a%00b", "a\0b", 3},
-        {"/q?q", "", 0},                {"/q?&&x=1&q=%26", "&", 1},   {"/q?Q=1", "none", 4},
-        {"/p/..a", "..a", 3},           {"/q?q=../..", "../..", 5},
+        {"/p/a%20b+c", "a b+c", 5},   {"/p/%C3%A9", "\xc3\xa9", 2},
+        {"/p/word", "word", 4},       {"/p/wor%64", "word", 4},
+        {"/p/word/deep", "word", 4},  {"/p/x/deep", "x", 1},
+        {"/p/word/other", "word", 4}, {"/q?q=a%20b+c", "a b c", 5},
+        {"/q?q=a%00b", "a\0b", 3},    {"/q?q", "", 0},
+        {"/q?&&x=1&q=%26", "&", 1},   {"/q?Q=1", "none", 4},
+        {"/p/..a", "..a", 3},         {"/q?q=../..", "../..", 5},
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         char text[200];
@@ -255,11 +263,20 @@ static void test_hosts(struct lab *lab) {
         int status;
         const char *headers;
     } hosts[] = {
-        {200, "Host: localhost:1\r\n"},  {200, "Host: 127.0.0.1\r\n"},    {200, "Host: [::1]:7070\r\n"},
-        {200, "Host: LocalHost\r\n"},    {200, "Host: box.example\r\n"},  {403, "Host: evil.example\r\n"},
-        {403, "Host: 127.0.0.1.evil.example\r\n"}, {403, "Host: 127.evil\r\n"}, {403, "Host:\r\n"},
-        {403, "Host: localhost.evil.example\r\n"}, {200, H "Origin: http://localhost:3000\r\n"},
-        {403, H "Origin: http://evil.example\r\n"}, {403, H "Origin: null\r\n"}, {200, H "Origin: https://box.example\r\n"},
+        {200, "Host: localhost:1\r\n"},
+        {200, "Host: 127.0.0.1\r\n"},
+        {200, "Host: [::1]:7070\r\n"},
+        {200, "Host: LocalHost\r\n"},
+        {200, "Host: box.example\r\n"},
+        {403, "Host: evil.example\r\n"},
+        {403, "Host: 127.0.0.1.evil.example\r\n"},
+        {403, "Host: 127.evil\r\n"},
+        {403, "Host:\r\n"},
+        {403, "Host: localhost.evil.example\r\n"},
+        {200, H "Origin: http://localhost:3000\r\n"},
+        {403, H "Origin: http://evil.example\r\n"},
+        {403, H "Origin: null\r\n"},
+        {200, H "Origin: https://box.example\r\n"},
         {403, H "Origin: http://localhost.evil.example\r\n"},
     };
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
@@ -277,18 +294,22 @@ static void test_hosts(struct lab *lab) {
 
 static void test_routes(void) {
     struct route twice[] = {routes[1], routes[1], {NULL, NULL, NULL, 0, NULL, NULL, NULL}};
-    struct route names[] = {routes[3], {"GET", "/p/{y}", handle_param, 0, "y", "", NULL}, {NULL, NULL, NULL, 0, NULL, NULL, NULL}};
+    struct route names[] = {
+        routes[3], {"GET", "/p/{y}", handle_param, 0, "y", "", NULL}, {NULL, NULL, NULL, 0, NULL, NULL, NULL}};
     struct http_config config = {.routes = twice};
     struct http_server *server;
     struct err err;
-    check(http_server_new("127.0.0.1:0", &config, &server, &err) == -ERR_EXISTS, "a route given twice is refused at start");
+    check(http_server_new("127.0.0.1:0", &config, &server, &err) == -ERR_EXISTS,
+          "a route given twice is refused at start");
     config.routes = names;
-    check(http_server_new("127.0.0.1:0", &config, &server, &err) == -ERR_EXISTS, "two names for one parameter are the same route");
+    check(http_server_new("127.0.0.1:0", &config, &server, &err) == -ERR_EXISTS,
+          "two names for one parameter are the same route");
 }
 
 int main(void) {
     static const char *const allowed[] = {"box.example", NULL};
-    struct http_config config = {.routes = routes, .check_host = true, .allowed_hosts = allowed, .body_timeout_ms = 5000};
+    struct http_config config = {
+        .routes = routes, .check_host = true, .allowed_hosts = allowed, .body_timeout_ms = 5000};
     struct lab lab;
     signal(SIGPIPE, SIG_IGN);
     lab_start(&lab, "127.0.0.1:0", &config);

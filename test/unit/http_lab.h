@@ -79,7 +79,8 @@ static inline int lab_connect_to(const char *address) {
             return -1;
         }
     } else {
-        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+        struct sockaddr_in to = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10))};
         to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0) {
@@ -185,7 +186,7 @@ static inline void lab_answer(int fd, struct answer *answer, bool head_only) {
     answer->head[n] = 0;
     if (n < 12 || strncmp(answer->head, "HTTP/1.1 ", 9) != 0)
         return;
-    answer->status = atoi(answer->head + 9);
+    answer->status = (int)strtoul(answer->head + 9, NULL, 10);
     const char *length = answer_header(answer, "content-length");
     if (head_only || answer->status < 200 || answer->status == 204 || answer->status == 304)
         return;

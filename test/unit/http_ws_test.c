@@ -11,7 +11,7 @@
 
 #define H "Host: localhost\r\n"
 #define UPGRADE                                                                                                        \
-    H "Upgrade: websocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Version: 13\r\n"                           \
+    H "Upgrade: websocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Version: 13\r\n"                         \
       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 enum { MAX_MESSAGE = 100000 };
@@ -138,7 +138,8 @@ static bool ws_says(int fd, int opcode, const void *data, size_t len) {
 
 static void test_shake(struct lab *lab) {
     int fd = ws_open(lab);
-    check(answer.status == 101 && strcmp(answer_header(&answer, "sec-websocket-accept"), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") == 0,
+    check(answer.status == 101 &&
+              strcmp(answer_header(&answer, "sec-websocket-accept"), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") == 0,
           "the handshake of RFC 6455");
     close(fd);
     const char *const bad[] = {
@@ -182,6 +183,12 @@ static void test_messages(struct lab *lab) {
     for (int i = 0; i < 200; i++)
         good = good && ws_says(fd, 0x81, "many", 4);
     check(good, "200 messages in a row");
+    for (int i = 0; i < 500; i++)
+        frame_send(fd, 0x89, "p", 1, true);
+    frame_send(fd, 0x81, "end", 3, true);
+    for (int i = 0; i < 500; i++)
+        good = good && ws_says(fd, 0x8a, "p", 1);
+    check(good && ws_says(fd, 0x81, "end", 3), "500 pings in a row, then a message");
     frame_send(fd, 0x81, "ping", 4, true);
     check(ws_says(fd, 0x89, "", 0), "a ping from the server");
     frame_send(fd, 0x88, "\x03\xe8", 2, true);
@@ -189,12 +196,16 @@ static void test_messages(struct lab *lab) {
     close(fd);
     fd = ws_open(lab);
     frame_send(fd, 0x81, "bye", 3, true);
-    bool said = ws_says(fd, 0x88, "\x03\xe8" "done", 6);
+    bool said = ws_says(fd, 0x88,
+                        "\x03\xe8"
+                        "done",
+                        6);
     frame_send(fd, 0x88, "\x03\xe8", 2, true);
     check(said && lab_closed(fd), "a close from the server");
     close(fd);
     fd = lab_connect(lab);
-    lab_say(fd, "GET /ws HTTP/1.1\r\n" UPGRADE "\r\n\x81\x85\x01\x02\x03\x04\x69\x67\x6f\x68\x6e"); /* "hello" in the same segment */
+    lab_say(fd, "GET /ws HTTP/1.1\r\n" UPGRADE
+                "\r\n\x81\x85\x01\x02\x03\x04\x69\x67\x6f\x68\x6e"); /* "hello" in the same segment */
     lab_answer(fd, &answer, false);
     check(answer.status == 101 && ws_says(fd, 0x81, "hello", 5), "a frame that comes with the handshake");
     close(fd);
@@ -209,9 +220,12 @@ static void test_bad_frames(struct lab *lab) {
         bool mask;
         const char *code;
     } bad[] = {
-        {"an unmasked frame", 0x81, 5, false, "\x03\xea"},  {"a message over the limit", 0x82, sizeof big, true, "\x03\xf1"},
-        {"a reserved bit", 0xc1, 5, true, "\x03\xea"},      {"a continuation of nothing", 0x80, 5, true, "\x03\xea"},
-        {"a long ping", 0x89, 126, true, "\x03\xea"},       {"an unknown opcode", 0x83, 5, true, "\x03\xea"},
+        {"an unmasked frame", 0x81, 5, false, "\x03\xea"},
+        {"a message over the limit", 0x82, sizeof big, true, "\x03\xf1"},
+        {"a reserved bit", 0xc1, 5, true, "\x03\xea"},
+        {"a continuation of nothing", 0x80, 5, true, "\x03\xea"},
+        {"a long ping", 0x89, 126, true, "\x03\xea"},
+        {"an unknown opcode", 0x83, 5, true, "\x03\xea"},
         {"a ping in fragments", 0x09, 1, true, "\x03\xea"},
     };
     static struct frame frame;
@@ -294,7 +308,8 @@ static void test_tls_requests(SSL *tls) {
     const char *hello = "GET /hello HTTP/1.1\r\n" H "\r\n";
     bool good = true;
     for (int i = 0; i < 5; i++)
-        good = good && tls_say(tls, hello, strlen(hello)) && tls_answer(tls, data, sizeof data, 5) && memcmp(data, "hello", 5) == 0;
+        good = good && tls_say(tls, hello, strlen(hello)) && tls_answer(tls, data, sizeof data, 5) &&
+               memcmp(data, "hello", 5) == 0;
     check(good, "requests over TLS, kept alive");
     const char *big = "GET /big HTTP/1.1\r\n" H "\r\n";
     check(tls_say(tls, big, strlen(big)) && tls_answer(tls, data, sizeof data, sizeof body) &&
@@ -302,8 +317,8 @@ static void test_tls_requests(SSL *tls) {
           "3 MB down over TLS");
     char head[100];
     snprintf(head, sizeof head, "POST /echo HTTP/1.1\r\n" H "Content-Length: %d\r\n\r\n", 1000000);
-    check(tls_say(tls, head, strlen(head)) && tls_say(tls, body, 1000000) && tls_answer(tls, data, sizeof data, 1000000) &&
-              memcmp(data, body, 1000000) == 0,
+    check(tls_say(tls, head, strlen(head)) && tls_say(tls, body, 1000000) &&
+              tls_answer(tls, data, sizeof data, 1000000) && memcmp(data, body, 1000000) == 0,
           "1 MB up and down over TLS");
     char two[200];
     snprintf(two, sizeof two, "%s%s", hello, hello);
