@@ -79,6 +79,7 @@ static int list_item(void *user, struct view view, struct err *err) {
 int box_list(struct box *box, const char *path, unsigned depth, uint64_t limit, int watch,
              int (*each)(void *user, const struct file_stat *stat), void *user, bool *ret_truncated, struct err *err) {
     static const struct verb_sink sink = {.item = list_item};
+    limit = limit ? limit : DEFAULT_LIST_LIMIT;
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
     int r = verb_path(&args, FIELD_PATH, path, err);
@@ -112,6 +113,7 @@ static int glob_item(void *user, struct view view, struct err *err) {
 int box_glob(struct box *box, const char *pattern, const char *path, bool dirs, uint64_t limit, int watch,
              int (*each)(void *user, const char *path, size_t len), void *user, bool *ret_truncated, struct err *err) {
     static const struct verb_sink sink = {.item = glob_item};
+    limit = limit ? limit : DEFAULT_GLOB_LIMIT;
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
     if (!*pattern || strlen(pattern) > LIMIT_PATTERN_BYTES)
@@ -171,6 +173,7 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
              int (*each)(void *user, const struct grep_match *match), void *user, struct grep_result *ret_result,
              struct err *err) {
     static const struct verb_sink sink = {.item = grep_item};
+    uint64_t limit = request->limit ? request->limit : DEFAULT_GREP_LIMIT;
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
     if (!*request->pattern || strlen(request->pattern) > LIMIT_PATTERN_BYTES)
@@ -179,12 +182,12 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
     int r = request->path ? verb_path(&args, FIELD_PATH, request->path, err) : 0;
     if (request->glob)
         field_text(&args, FIELD_GLOB, request->glob);
-    field_number(&args, FIELD_LIMIT, request->limit);
+    field_number(&args, FIELD_LIMIT, limit);
     field_number(&args, FIELD_CONTEXT, request->context);
     field_number(&args, FIELD_TIMEOUT_MS, request->timeout_ms);
     field_number(&args, FIELD_FLAGS,
                  (request->literal ? CALL_LITERAL : 0) | (request->ignore_case ? CALL_IGNORE_CASE : 0));
-    struct walk walk = {.user = user, .left = request->limit, .match = each};
+    struct walk walk = {.user = user, .left = limit, .match = each};
     struct fields end;
     if (r == 0)
         r = walk_run(box, OP_GREP, &args, watch, &sink, &walk, &end, err);
