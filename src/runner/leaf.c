@@ -1,7 +1,7 @@
 /* Leaves: one cgroup v2 directory for the tree of one command, below the box's own cgroup. Called by process.c and
  * spawn.c. cgroup.kill empties a leaf whatever is in it; cgroup.events says when it is empty. Making and removing
  * directories costs more than a short command, so empty leaves are kept and used again.
- * Not to break: a leaf goes back to the pool only when it is empty. */
+ * Not to break: a leaf goes back to the pool only when it is empty and was never killed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -64,8 +64,12 @@ static void leaf_free(struct leaf_pool *pool, struct leaf *leaf) {
 static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err) {
     int cgroup_fd = pool->runner->config->cgroup_fd;
     char name[32];
-    snprintf(name, sizeof name, "leaf%u", pool->made);
-    if (mkdirat(cgroup_fd, name, 0755) < 0 && errno != EEXIST) {
+    int r;
+    do { /* one that is there already may have been killed: not to be used */
+        snprintf(name, sizeof name, "leaf%u", pool->made);
+        r = mkdirat(cgroup_fd, name, 0755);
+    } while (r < 0 && errno == EEXIST && ++pool->made);
+    if (r < 0) {
         err_errno(err, errno, "cannot make a cgroup for the command");
         return NULL;
     }
@@ -103,7 +107,9 @@ void leaf_give(struct leaf_pool *pool, struct leaf *leaf) {
         source_set(pool->runner, &leaf->events, EPOLLPRI);
         return;
     }
-    if (pool->idle_count >= LEAVES_IDLE_MAX) {
+    /* From 6.14 on the kernel compares the counter of kills of the leaf with that of the parent's cgroup when a child is
+     * cloned into it: in a leaf that was killed once every new child would be killed too. */
+    if (leaf->killed || pool->idle_count >= LEAVES_IDLE_MAX) {
         leaf_free(pool, leaf);
         return;
     }
@@ -124,6 +130,7 @@ bool leaf_populated(struct leaf *leaf) {
 }
 
 void leaf_kill(struct leaf *leaf) {
+    leaf->killed = true;
     (void)!write(leaf->kill_fd, "1", 1);
 }
 

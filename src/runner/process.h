@@ -18,6 +18,7 @@ struct leaf {
     struct leaf *next;
     int dir_fd, kill_fd;
     unsigned number;
+    bool killed;
 };
 struct leaf_pool;
 struct leaf_pool *leaf_pool_new(struct runner *runner);         /* NULL: no usable cgroup; keepers then */

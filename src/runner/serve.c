@@ -169,9 +169,9 @@ static void call_drop(struct rcall *call) {
 static void call_cancel(struct rcall *call, bool gone) {
     struct scall *own = (struct scall *)call;
     call->gone = gone;
-    if (!own->collecting && call->def->cancel)
+    if (call->def && call->def->cancel) /* none: its arguments were never whole */
         call->def->cancel(call);
-    else if (!own->collecting && call->def->work)
+    else if (call->def && call->def->work)
         worker_cancel(call);
     if (gone && !own->ended)
         call_drop(call);

@@ -1,0 +1,950 @@
+/* The runner's protocol, seen from the daemon's side: starts `cubby-runner serve` (argv[1]) over a socketpair and
+ * checks what comes back, byte for byte where it matters. TAP on standard output. With `bench` as argv[2] it measures
+ * exec of /bin/true instead, beside posix_spawn. Nothing sleeps: every wait is for an event, with an alarm as the end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "wire/frame.h"
+
+extern char **environ;
+
+static unsigned test_number, test_failures;
+static const char *runner_path_arg;
+static char workspace[64];
+static int cgroup_fd = -1;
+
+struct peer { /* one runner and our wire to it */
+    int fd;
+    pid_t pid;
+    struct buf in, out;
+    uint32_t next_call;
+};
+
+struct answer { /* one call, collected to its end */
+    struct buf streams[3]; /* DATA by stream */
+    struct buf items;
+    struct fields stat, end;
+    struct arena arena;
+    bool failed, has_stat, wire_gone;
+    uint64_t frames;
+};
+
+static void check(bool ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void check(bool ok, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    printf("%s %u - ", ok ? "ok" : "not ok", ++test_number);
+    vprintf(format, args);
+    printf("\n");
+    fflush(stdout);
+    va_end(args);
+    test_failures += !ok;
+}
+
+/* ---- the peer ---- */
+
+static void peer_open(struct peer *peer, int listen_fd) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        abort();
+    *peer = (struct peer){.fd = pair[0], .next_call = 1};
+    buf_init(&peer->in, 1 << 20);
+    buf_init(&peer->out, 8 << 20);
+    peer->pid = fork();
+    if (peer->pid == 0) {
+        char wire[16], cgroup[16], listener[16];
+        snprintf(wire, sizeof wire, "%d", pair[1]);
+        snprintf(cgroup, sizeof cgroup, "%d", cgroup_fd);
+        snprintf(listener, sizeof listener, "%d", listen_fd);
+        fcntl(pair[1], F_SETFD, 0);
+        const char *argv[24] = {"cubby-runner", "serve", "--wire", wire, "--workspace", workspace, "--shell", "/bin/sh",
+                                "--env", "PATH=/usr/bin:/bin", "--env", "GREETING=hello"};
+        int n = 12;
+        if (cgroup_fd >= 0) {
+            fcntl(cgroup_fd, F_SETFD, 0);
+            argv[n++] = "--cgroup";
+            argv[n++] = cgroup;
+        }
+        if (listen_fd >= 0) {
+            fcntl(listen_fd, F_SETFD, 0);
+            argv[n++] = "--listen";
+            argv[n++] = listener;
+        }
+        execv(runner_path_arg, (char **)(uintptr_t)argv);
+        _exit(126);
+    }
+    close(pair[1]);
+}
+
+static void peer_flush(struct peer *peer) {
+    (void)fd_write_all(peer->fd, peer->out.data, peer->out.len);
+    buf_clear(&peer->out);
+}
+
+/* The next frame; false when the wire is closed. The last one is consumed first. */
+static size_t last_frame_bytes;
+static bool peer_frame(struct peer *peer, struct frame *frame) {
+    struct err err;
+    buf_consume(&peer->in, last_frame_bytes);
+    last_frame_bytes = 0;
+    int r;
+    while ((r = frame_parse(peer->in.data, peer->in.len, frame, &err)) == 0) {
+        uint8_t *at = buf_reserve(&peer->in, 65536 + 12);
+        ssize_t n = recv(peer->fd, at, 65536 + 12, 0);
+        if (n <= 0)
+            return false;
+        peer->in.len += (size_t)n;
+    }
+    if (r < 0)
+        return false;
+    last_frame_bytes = FRAME_HEAD_BYTES + frame->len;
+    return true;
+}
+
+static void peer_hello(struct peer *peer) {
+    struct buf fields;
+    buf_init(&fields, 64);
+    field_number(&fields, FIELD_VERSION, PROTO_VERSION);
+    frame_put(&peer->out, FRAME_HELLO, 0, 0, fields.data, fields.len);
+    buf_done(&fields);
+    peer_flush(peer);
+}
+
+static void peer_close(struct peer *peer) {
+    close(peer->fd);
+    if (peer->pid > 0)
+        waitpid(peer->pid, NULL, 0);
+    buf_done(&peer->in);
+    buf_done(&peer->out);
+    last_frame_bytes = 0;
+}
+
+static void peer_new(struct peer *peer) {
+    peer_open(peer, -1);
+    peer_hello(peer);
+    struct frame frame;
+    if (!peer_frame(peer, &frame) || frame.type != FRAME_HELLO)
+        check(false, "HELLO comes first");
+}
+
+/* ---- calls ---- */
+
+static struct buf args_of(enum op op) {
+    struct buf args;
+    buf_init(&args, 4 << 20);
+    field_number(&args, FIELD_OP, op);
+    return args;
+}
+
+static uint32_t call_put(struct peer *peer, struct buf *args) {
+    uint32_t id = peer->next_call++;
+    size_t at = 0;
+    do {
+        size_t n = args->len - at < LIMIT_FRAME_PAYLOAD_BYTES ? args->len - at : LIMIT_FRAME_PAYLOAD_BYTES;
+        frame_put(&peer->out, FRAME_CALL, id, at + n < args->len ? FLAG_MORE : 0, args->data + at, n);
+        at += n;
+    } while (at < args->len);
+    buf_done(args);
+    return id;
+}
+
+static void credit_put(struct peer *peer, uint32_t id, uint32_t bytes) {
+    uint8_t payload[4] = {(uint8_t)bytes, (uint8_t)(bytes >> 8), (uint8_t)(bytes >> 16), (uint8_t)(bytes >> 24)};
+    frame_put(&peer->out, FRAME_CREDIT, id, 0, payload, 4);
+}
+
+static void answer_init(struct answer *answer) {
+    memset(answer, 0, sizeof *answer);
+    for (int i = 0; i < 3; i++)
+        buf_init(&answer->streams[i], 64 << 20);
+    buf_init(&answer->items, 4 << 20);
+    arena_init(&answer->arena);
+}
+
+static void answer_done(struct answer *answer) {
+    for (int i = 0; i < 3; i++)
+        buf_done(&answer->streams[i]);
+    buf_done(&answer->items);
+    arena_done(&answer->arena);
+}
+
+/* Takes one frame of the call into the answer. False at its end. credit: give back what was taken. */
+static bool answer_step(struct peer *peer, uint32_t id, struct answer *answer, bool credit) {
+    struct frame frame;
+    struct err err;
+    if (!peer_frame(peer, &frame)) {
+        answer->wire_gone = true;
+        return false;
+    }
+    if (frame.call != id)
+        return true;
+    answer->frames++;
+    switch (frame.type) {
+    case FRAME_DATA:
+        buf_put(&answer->streams[frame.flags & 3], frame.payload, frame.len);
+        break;
+    case FRAME_ITEM:
+        buf_put(&answer->items, frame.payload, frame.len);
+        break;
+    case FRAME_STAT:
+        answer->has_stat = true;
+        fields_parse(view_of(frame.payload, frame.len), &answer->arena, &answer->stat, &err);
+        return true;
+    case FRAME_FAIL:
+    case FRAME_END:
+        answer->failed = frame.type == FRAME_FAIL;
+        fields_parse(view_of(frame.payload, frame.len), &answer->arena, &answer->end, &err);
+        return false;
+    default:
+        return true;
+    }
+    if (credit) {
+        credit_put(peer, id, frame.len);
+        peer_flush(peer);
+    }
+    return true;
+}
+
+static void answer_wait(struct peer *peer, uint32_t id, struct answer *answer) {
+    while (answer_step(peer, id, answer, true))
+        ;
+}
+
+static void call_run(struct peer *peer, struct buf *args, struct answer *answer) {
+    answer_init(answer);
+    uint32_t id = call_put(peer, args);
+    peer_flush(peer);
+    answer_wait(peer, id, answer);
+}
+
+static void exec_run(struct peer *peer, const char *command, unsigned flags, struct answer *answer) {
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, command);
+    field_number(&args, FIELD_FLAGS, flags);
+    call_run(peer, &args, answer);
+}
+
+static bool stream_is(const struct answer *answer, int stream, const char *text) {
+    const struct buf *buf = &answer->streams[stream];
+    return buf->len == strlen(text) && memcmp(buf->data, text, buf->len) == 0;
+}
+
+static bool exit_is(const struct answer *answer, uint64_t code) {
+    return !answer->failed && !answer->wire_gone && answer->end.has[FIELD_EXIT] && answer->end.number[FIELD_EXIT] == code;
+}
+
+static bool fail_is(const struct answer *answer, int code, const char *part) {
+    return answer->failed && answer->end.number[FIELD_CODE] == (uint64_t)code &&
+           strstr(answer->end.text[FIELD_MESSAGE], part);
+}
+
+static bool process_gone(pid_t pid) {
+    return kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+/* ---- tests ---- */
+
+static void test_exec(struct peer *peer) {
+    struct answer a;
+    exec_run(peer, "echo out; echo err >&2; exit 3", 0, &a);
+    check(exit_is(&a, 3) && stream_is(&a, 1, "out\n") && stream_is(&a, 2, "err\n"), "exec: streams and exit code");
+    check(a.has_stat && a.stat.number[FIELD_PID] > 1, "exec: STAT with the pid");
+    check(a.end.number[FIELD_BYTES_OUT] == 4 && a.end.number[FIELD_BYTES_ERR] == 4, "exec: byte counts");
+    answer_done(&a);
+    exec_run(peer, "kill -SEGV $$", 0, &a);
+    check(!a.failed && a.end.number[FIELD_SIGNALLED] == SIGSEGV, "exec: killed by a signal is a result");
+    answer_done(&a);
+    exec_run(peer, "pwd; echo $GREETING; cat", 0, &a);
+    char wanted[128];
+    snprintf(wanted, sizeof wanted, "%s\nhello\n", workspace);
+    check(exit_is(&a, 0) && stream_is(&a, 1, wanted), "exec: workspace, environment, stdin is /dev/null");
+    answer_done(&a);
+    exec_run(peer, "nosuchcommand", 0, &a);
+    check(exit_is(&a, 127) && a.streams[2].len > 0, "exec: unknown command in the shell is 127 with its text");
+    answer_done(&a);
+    exec_run(peer, "ls -l /proc/self/fd | grep -c ' -> '; ulimit -c; grep SigBlk /proc/self/status", 0, &a);
+    check(stream_is(&a, 1, "4\n0\nSigBlk:\t0000000000000000\n"), "exec: no foreign descriptors, no core, no mask: %.*s",
+          (int)(a.streams[1].len > 60 ? 60 : a.streams[1].len), (char *)a.streams[1].data);
+    answer_done(&a);
+}
+
+static void test_argv(struct peer *peer) {
+    struct answer a;
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_ARGV, "printf");
+    field_text(&args, FIELD_ARGV, "[%s]");
+    field_text(&args, FIELD_ARGV, "a b");
+    call_run(peer, &args, &a);
+    check(exit_is(&a, 0) && stream_is(&a, 1, "[a b]"), "argv: found in PATH, no shell");
+    answer_done(&a);
+    args = args_of(OP_EXEC);
+    field_text(&args, FIELD_ARGV, "nosuchcommand");
+    call_run(peer, &args, &a);
+    check(fail_is(&a, ERR_NOT_FOUND, "no command 'nosuchcommand'"), "argv: an unknown command is named");
+    answer_done(&a);
+    args = args_of(OP_EXEC);
+    field_text(&args, FIELD_ARGV, "/etc/passwd");
+    call_run(peer, &args, &a);
+    check(fail_is(&a, ERR_DENIED, "/etc/passwd"), "argv: not executable is DENIED");
+    answer_done(&a);
+    args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "true");
+    field_text(&args, FIELD_CWD, "/no/such/place");
+    call_run(peer, &args, &a);
+    check(fail_is(&a, ERR_NOT_FOUND, "/no/such/place"), "cwd: missing is NOT_FOUND and named");
+    answer_done(&a);
+    args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "echo $GREETING $X");
+    field_text(&args, FIELD_ENV, "GREETING=bye");
+    field_text(&args, FIELD_ENV, "X=1");
+    field_text(&args, FIELD_ENV, "X=2");
+    call_run(peer, &args, &a);
+    check(stream_is(&a, 1, "bye 2\n"), "env: later wins");
+    answer_done(&a);
+    args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "true");
+    field_text(&args, FIELD_ENV, "=1");
+    call_run(peer, &args, &a);
+    check(fail_is(&a, ERR_INVALID, "NAME=VALUE"), "env: an empty name is INVALID");
+    answer_done(&a);
+    args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "true");
+    field_text(&args, FIELD_USER, "nobody");
+    call_run(peer, &args, &a);
+    check(fail_is(&a, ERR_INVALID, "nobody"), "user: only agent and root");
+    answer_done(&a);
+}
+
+static void test_long_args(struct peer *peer) {
+    struct answer a;
+    struct buf args = args_of(OP_EXEC);
+    char *big = malloc(100001);
+    memset(big, 'x', 100000);
+    big[100000] = 0;
+    field_text(&args, FIELD_ARGV, "printf");
+    field_text(&args, FIELD_ARGV, "%s%s");
+    field_text(&args, FIELD_ARGV, big);
+    field_text(&args, FIELD_ARGV, big);
+    free(big);
+    call_run(peer, &args, &a);
+    check(exit_is(&a, 0) && a.streams[1].len == 200000, "CALL in several pieces");
+    answer_done(&a);
+}
+
+static void test_stdin(struct peer *peer) {
+    struct answer a;
+    answer_init(&a);
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "cat; echo done >&2");
+    field_number(&args, FIELD_FLAGS, CALL_STDIN);
+    uint32_t id = call_put(peer, &args);
+    frame_put(&peer->out, FRAME_DATA, id, 0, "hello ", 6);
+    frame_put(&peer->out, FRAME_DATA, id, 0, "there", 5);
+    frame_put(&peer->out, FRAME_EOF, id, 0, NULL, 0);
+    peer_flush(peer);
+    answer_wait(peer, id, &a);
+    check(exit_is(&a, 0) && stream_is(&a, 1, "hello there") && stream_is(&a, 2, "done\n"), "stdin: bytes and end");
+    answer_done(&a);
+}
+
+/* More input than a window: credit must come back, and all of it must arrive. */
+static void test_stdin_credit(struct peer *peer) {
+    struct answer a;
+    answer_init(&a);
+    enum { TOTAL = 3 << 20, PIECE = 32768 };
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "wc -c");
+    field_number(&args, FIELD_FLAGS, CALL_STDIN);
+    uint32_t id = call_put(peer, &args);
+    static uint8_t piece[PIECE];
+    uint64_t credit = LIMIT_CREDIT_BYTES, sent = 0;
+    bool ended = false;
+    while (sent < TOTAL && !ended) {
+        for (; credit >= PIECE && sent < TOTAL; sent += PIECE, credit -= PIECE)
+            frame_put(&peer->out, FRAME_DATA, id, 0, piece, PIECE);
+        peer_flush(peer);
+        struct frame frame;
+        while (sent < TOTAL && credit < PIECE && !ended) {
+            ended = !peer_frame(peer, &frame) || frame.type == FRAME_END;
+            if (!ended && frame.call == id && frame.type == FRAME_CREDIT) {
+                struct view view = view_of(frame.payload, frame.len);
+                credit += view_u32(&view);
+            }
+        }
+    }
+    frame_put(&peer->out, FRAME_EOF, id, 0, NULL, 0);
+    peer_flush(peer);
+    answer_wait(peer, id, &a);
+    check(!ended && exit_is(&a, 0) && stream_is(&a, 1, "3145728\n"), "stdin: 3 MiB through a window of 256 KiB");
+    answer_done(&a);
+}
+
+static void test_output_credit(struct peer *peer) {
+    struct answer a;
+    answer_init(&a);
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "head -c 2000000 /dev/zero; echo end >&2");
+    uint32_t id = call_put(peer, &args);
+    peer_flush(peer);
+    while (a.streams[1].len < LIMIT_CREDIT_BYTES && answer_step(peer, id, &a, false))
+        ;
+    /* Nothing more may come: another call is answered, and nothing of the first is before its answer. */
+    struct answer ping;
+    answer_init(&ping);
+    args = args_of(OP_PING);
+    uint32_t ping_id = call_put(peer, &args);
+    peer_flush(peer);
+    struct frame frame;
+    bool quiet = true;
+    while (peer_frame(peer, &frame) && frame.call != ping_id)
+        quiet &= frame.type != FRAME_DATA;
+    check(quiet && a.streams[1].len == LIMIT_CREDIT_BYTES, "credit: output stops at the window, other calls go on");
+    credit_put(peer, id, 4 << 20);
+    peer_flush(peer);
+    answer_wait(peer, id, &a);
+    check(exit_is(&a, 0) && a.streams[1].len == 2000000 && a.end.number[FIELD_BYTES_OUT] == 2000000 &&
+              stream_is(&a, 2, "end\n"),
+          "credit: the rest comes, nothing is lost");
+    answer_done(&ping);
+    answer_done(&a);
+}
+
+static void test_grandchildren(struct peer *peer) {
+    struct answer a;
+    exec_run(peer, "sleep 1000 & setsid sleep 1000 & (setsid sh -c 'trap \"\" TERM HUP; echo $$ ; sleep 1000' &) ; "
+                   "while ! [ -s x ]; do sleep 0.01; echo > x; done; echo main",
+             0, &a);
+    check(exit_is(&a, 0) && a.end.number[FIELD_DURATION_MS] < 900, "exec: ends with its main process, not its children");
+    a.streams[1].len = a.streams[1].len ? a.streams[1].len : 0;
+    pid_t left = atoi(buf_cstr(&a.streams[1]));
+    check(left <= 0 || process_gone(left), "exec: what it left behind is killed with it");
+    answer_done(&a);
+    uint64_t begin_ms = clock_ms();
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "echo before; (setsid sh -c 'trap \"\" TERM; echo $$; sleep 1000' &); sleep 1000");
+    field_number(&args, FIELD_TIMEOUT_MS, 300);
+    call_run(peer, &args, &a);
+    uint64_t took_ms = clock_ms() - begin_ms;
+    char *text = buf_cstr(&a.streams[1]);
+    check(!a.failed && a.end.number[FIELD_TIMED_OUT] == 1 && took_ms >= 300 && took_ms < 2500,
+          "time-out: partial output and timed_out (%llu ms)", (unsigned long long)took_ms);
+    const char *number = text ? strpbrk(text, "0123456789") : NULL;
+    check(number && process_gone(atoi(number)), "time-out: a grandchild that ignores SIGTERM is gone");
+    answer_done(&a);
+    args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "trap '' TERM; while :; do sleep 0.05; done");
+    field_number(&args, FIELD_TIMEOUT_MS, 100);
+    call_run(peer, &args, &a);
+    check(!a.failed && a.end.number[FIELD_SIGNALLED] == SIGKILL && a.end.number[FIELD_DURATION_MS] >= 2000,
+          "time-out: SIGKILL after the grace");
+    answer_done(&a);
+}
+
+static void test_cancel(struct peer *peer) {
+    struct answer a;
+    answer_init(&a);
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "(trap '' TERM; setsid sleep 1000) & echo $!; wait");
+    uint32_t id = call_put(peer, &args);
+    peer_flush(peer);
+    while (a.streams[1].len == 0 && answer_step(peer, id, &a, true))
+        ;
+    pid_t child = atoi(buf_cstr(&a.streams[1]));
+    frame_put(&peer->out, FRAME_CANCEL, id, 0, NULL, 0);
+    peer_flush(peer);
+    answer_wait(peer, id, &a);
+    check(child > 1 && process_gone(child) && process_gone((pid_t)a.stat.number[FIELD_PID]),
+          "cancel: the tree is gone when it is answered");
+    answer_done(&a);
+    answer_init(&a);
+    args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "yes");
+    id = call_put(peer, &args);
+    peer_flush(peer);
+    while (a.streams[1].len < LIMIT_CREDIT_BYTES && answer_step(peer, id, &a, false))
+        ;
+    frame_put(&peer->out, FRAME_CANCEL, id, 0, NULL, 0);
+    peer_flush(peer);
+    answer_wait(peer, id, &a);
+    check(!a.wire_gone && a.streams[1].len == LIMIT_CREDIT_BYTES, "cancel: also without credit");
+    answer_done(&a);
+}
+
+static uint64_t background(struct peer *peer, const char *command, unsigned flags) {
+    struct answer a;
+    exec_run(peer, command, CALL_BACKGROUND | flags, &a);
+    uint64_t pid = a.failed ? 0 : a.end.number[FIELD_PID];
+    answer_done(&a);
+    return pid;
+}
+
+static void output_of(struct peer *peer, uint64_t pid, uint64_t stream, uint64_t offset, uint64_t wait_ms,
+                      struct answer *answer) {
+    struct buf args = args_of(OP_OUTPUT);
+    field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_STREAM, stream);
+    field_number(&args, FIELD_OFFSET, offset);
+    field_number(&args, FIELD_WAIT_MS, wait_ms);
+    call_run(peer, &args, answer);
+}
+
+static void wait_exit(struct peer *peer, uint64_t pid) {
+    struct answer a;
+    uint64_t offset = 0, state = 0;
+    do {
+        output_of(peer, pid, STREAM_STDOUT, offset, 60000, &a);
+        state = a.failed || a.wire_gone ? PROCESS_EXITED : a.stat.number[FIELD_STATE];
+        offset = a.stat.number[FIELD_NEXT];
+        answer_done(&a);
+    } while (state != PROCESS_EXITED);
+}
+
+static void input_to(struct peer *peer, uint64_t pid, const char *text, unsigned flags, struct answer *answer) {
+    answer_init(answer);
+    struct buf args = args_of(OP_INPUT);
+    field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_FLAGS, flags);
+    uint32_t id = call_put(peer, &args);
+    if (*text)
+        frame_put(&peer->out, FRAME_DATA, id, 0, text, strlen(text));
+    frame_put(&peer->out, FRAME_EOF, id, 0, NULL, 0);
+    peer_flush(peer);
+    answer_wait(peer, id, answer);
+}
+
+static void test_background(struct peer *peer) {
+    struct answer a;
+    uint64_t pid = background(peer, "echo one; read line; echo got $line; echo bad >&2; exit 5", CALL_STDIN);
+    check(pid > 1, "background: answered with a pid");
+    output_of(peer, pid, STREAM_STDOUT, 0, 60000, &a);
+    check(stream_is(&a, 1, "one\n") && a.stat.number[FIELD_STATE] == PROCESS_RUNNING && a.stat.number[FIELD_NEXT] == 4,
+          "background: output from the ring");
+    answer_done(&a);
+    input_to(peer, pid, "words\n", 0, &a);
+    check(!a.failed && a.end.number[FIELD_SIZE] == 6, "background: input is taken");
+    answer_done(&a);
+    wait_exit(peer, pid);
+    output_of(peer, pid, STREAM_STDOUT, 4, 0, &a);
+    check(stream_is(&a, 1, "got words\n") && a.stat.number[FIELD_STATE] == PROCESS_EXITED, "background: output from an offset");
+    answer_done(&a);
+    output_of(peer, pid, STREAM_STDERR, 0, 0, &a);
+    check(stream_is(&a, 2, "bad\n"), "background: stderr apart");
+    answer_done(&a);
+    struct buf args = args_of(OP_PS);
+    field_number(&args, FIELD_PID, pid);
+    call_run(peer, &args, &a);
+    struct view view = view_of(a.items.data, a.items.len), record;
+    struct fields fields = {0};
+    struct err err;
+    if (item_next(&view, &record, &err) > 0)
+        fields_parse(record, &a.arena, &fields, &err);
+    check(fields.number[FIELD_STATE] == PROCESS_EXITED && fields.number[FIELD_EXIT] == 5 &&
+              fields.number[FIELD_BYTES_OUT] == 14 && fields.has[FIELD_COMMAND],
+          "background: PS tells how it ended");
+    answer_done(&a);
+    input_to(peer, pid, "x", 0, &a);
+    check(fail_is(&a, ERR_GONE, "ended"), "background: input to an ended one is GONE");
+    answer_done(&a);
+    output_of(peer, 999999, STREAM_STDOUT, 0, 0, &a);
+    check(fail_is(&a, ERR_NOT_FOUND, "999999"), "background: unknown pid");
+    answer_done(&a);
+    args = args_of(OP_EXEC);
+    field_text(&args, FIELD_ARGV, "nosuchcommand");
+    field_number(&args, FIELD_FLAGS, CALL_BACKGROUND);
+    call_run(peer, &args, &a);
+    check(fail_is(&a, ERR_NOT_FOUND, "nosuchcommand"), "background: an unknown command fails at the start");
+    answer_done(&a);
+}
+
+static void test_ring(struct peer *peer) {
+    struct answer a;
+    uint64_t pid = background(peer, "i=0; while [ $i -lt 3 ]; do head -c 1048576 /dev/zero; i=$((i+1)); done; printf tail", 0);
+    wait_exit(peer, pid);
+    output_of(peer, pid, STREAM_STDOUT, 0, 0, &a);
+    bool tail = a.streams[1].len == LIMIT_RING_BYTES && !memcmp(a.streams[1].data + LIMIT_RING_BYTES - 4, "tail", 4);
+    check(tail && a.stat.number[FIELD_FIRST] == 3145732 - LIMIT_RING_BYTES && a.stat.number[FIELD_NEXT] == 3145732,
+          "ring: the last MiB, true offsets");
+    answer_done(&a);
+    for (int i = 0; i < 80; i++)
+        wait_exit(peer, background(peer, "echo x", 0));
+    struct buf args = args_of(OP_PS);
+    call_run(peer, &args, &a);
+    struct view view = view_of(a.items.data, a.items.len), record;
+    struct err err;
+    unsigned count = 0;
+    while (item_next(&view, &record, &err) > 0)
+        count++;
+    check(count == LIMIT_PROCESSES_ENDED, "ring: %u ended processes are kept (%u)", LIMIT_PROCESSES_ENDED, count);
+    answer_done(&a);
+}
+
+static void test_signal(struct peer *peer) {
+    struct answer a;
+    uint64_t pid = background(peer, "sleep 1000 & sleep 1000", 0);
+    struct buf args = args_of(OP_SIGNAL);
+    field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_SIGNAL, SIGINT);
+    call_run(peer, &args, &a);
+    check(!a.failed, "signal: to the group");
+    answer_done(&a);
+    wait_exit(peer, pid);
+    args = args_of(OP_SIGNAL);
+    field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_SIGNAL, SIGKILL);
+    call_run(peer, &args, &a);
+    check(fail_is(&a, ERR_GONE, "ended"), "signal: to an ended one is GONE");
+    answer_done(&a);
+}
+
+static bool has_text(const struct answer *answer, int stream, const char *text) {
+    const struct buf *buf = &answer->streams[stream];
+    return buf->len && memmem(buf->data, buf->len, text, strlen(text));
+}
+
+static void test_pty(struct peer *peer) {
+    struct answer a;
+    answer_init(&a);
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "stty size; tty; read x; stty size; echo got:$x; exit 7");
+    field_number(&args, FIELD_FLAGS, CALL_BACKGROUND | CALL_PTY);
+    field_number(&args, FIELD_COLS, 101);
+    field_number(&args, FIELD_ROWS, 33);
+    call_run(peer, &args, &a);
+    uint64_t pid = a.end.number[FIELD_PID];
+    answer_done(&a);
+    args = args_of(OP_ATTACH);
+    field_number(&args, FIELD_PID, pid);
+    answer_init(&a);
+    uint32_t id = call_put(peer, &args);
+    peer_flush(peer);
+    while (!has_text(&a, 1, "/dev/pts/") && answer_step(peer, id, &a, true))
+        ;
+    check(has_text(&a, 1, "33 101\r\n"), "pty: its size, through an attach");
+    struct answer b;
+    args = args_of(OP_RESIZE);
+    field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_COLS, 77);
+    field_number(&args, FIELD_ROWS, 11);
+    call_run(peer, &args, &b);
+    check(!b.failed, "pty: resize");
+    answer_done(&b);
+    frame_put(&peer->out, FRAME_DATA, id, 0, "typed\n", 6);
+    peer_flush(peer);
+    answer_wait(peer, id, &a);
+    check(exit_is(&a, 7) && has_text(&a, 1, "11 77\r\n") && has_text(&a, 1, "got:typed\r\n"),
+          "pty: input, new size, END with the exit code");
+    answer_done(&a);
+    args = args_of(OP_ATTACH);
+    field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_OFFSET, 8);
+    call_run(peer, &args, &a);
+    check(exit_is(&a, 7) && !has_text(&a, 1, "33 101") && has_text(&a, 1, "got:typed"), "pty: attach again from an offset");
+    answer_done(&a);
+}
+
+static void test_attach_cancel(struct peer *peer) {
+    struct answer a;
+    uint64_t pid = background(peer, "cat", CALL_PTY);
+    struct buf args = args_of(OP_ATTACH);
+    field_number(&args, FIELD_PID, pid);
+    answer_init(&a);
+    uint32_t id = call_put(peer, &args);
+    frame_put(&peer->out, FRAME_DATA, id, 0, "echo\n", 5);
+    peer_flush(peer);
+    while (!has_text(&a, 1, "echo") && answer_step(peer, id, &a, true))
+        ;
+    frame_put(&peer->out, FRAME_CANCEL, id, 0, NULL, 0);
+    peer_flush(peer);
+    answer_wait(peer, id, &a);
+    check(!a.wire_gone && kill((pid_t)pid, 0) == 0, "attach: CANCEL detaches, the process lives on");
+    answer_done(&a);
+    args = args_of(OP_SIGNAL);
+    field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_SIGNAL, SIGHUP);
+    call_run(peer, &args, &a);
+    answer_done(&a);
+    wait_exit(peer, pid);
+}
+
+static void test_concurrent(struct peer *peer) {
+    enum { COUNT = 400 };
+    for (int i = 0; i < COUNT; i++) {
+        struct buf args = args_of(OP_EXEC);
+        field_text(&args, FIELD_COMMAND, "echo x");
+        call_put(peer, &args);
+    }
+    peer_flush(peer);
+    unsigned ended = 0, refused = 0, answered = 0;
+    struct frame frame;
+    while (answered < COUNT && peer_frame(peer, &frame)) {
+        ended += frame.type == FRAME_END;
+        refused += frame.type == FRAME_FAIL;
+        answered = ended + refused;
+    }
+    check(answered == COUNT && ended >= LIMIT_PROCESSES, "400 commands at once: %u ran, %u were refused", ended, refused);
+}
+
+/* Bytes no daemon may send: the wire goes, nothing hangs. */
+static void test_malformed(void) {
+    static const struct {
+        const char *name;
+        uint8_t bytes[32];
+        size_t len;
+        bool hello;
+    } rows[] = {
+        {"garbage", "GET / HTTP/1.1\r\n\r\n", 18, false},
+        {"no HELLO first", {0, 0, 0, 0, 1, 0, 0, 0, FRAME_CALL, 0, 0, 0}, 12, false},
+        {"a length of 4 GB", {255, 255, 255, 255, 1, 0, 0, 0, FRAME_CALL, 0, 0, 0}, 12, true},
+        {"an unknown type", {0, 0, 0, 0, 1, 0, 0, 0, 77, 0, 0, 0}, 12, true},
+        {"a runner's frame", {0, 0, 0, 0, 1, 0, 0, 0, FRAME_END, 0, 0, 0}, 12, true},
+        {"a second HELLO", {0, 0, 0, 0, 0, 0, 0, 0, FRAME_HELLO, 0, 0, 0}, 12, true},
+        {"call id 0", {0, 0, 0, 0, 0, 0, 0, 0, FRAME_CALL, 0, 0, 0}, 12, true},
+        {"a cut field", {3, 0, 0, 0, 1, 0, 0, 0, FRAME_CALL, 0, 0, 0, 1, 8, 0}, 15, true},
+        {"an unknown field", {5, 0, 0, 0, 1, 0, 0, 0, FRAME_CALL, 0, 0, 0, 200, 0, 0, 0, 0}, 17, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct peer peer;
+        struct frame frame;
+        peer_open(&peer, -1);
+        if (rows[i].hello)
+            peer_hello(&peer);
+        (void)fd_write_all(peer.fd, rows[i].bytes, rows[i].len);
+        while (peer_frame(&peer, &frame))
+            ;
+        int status = 0;
+        check(waitpid(peer.pid, &status, 0) == peer.pid && WIFEXITED(status), "malformed: %s ends the wire", rows[i].name);
+        peer.pid = 0;
+        peer_close(&peer);
+    }
+    struct peer peer;
+    struct frame frame;
+    peer_new(&peer);
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "sleep 1000");
+    field_number(&args, FIELD_FLAGS, CALL_STDIN);
+    uint32_t id = call_put(&peer, &args);
+    static uint8_t piece[65536];
+    for (int i = 0; i < 5; i++)
+        frame_put(&peer.out, FRAME_DATA, id, 0, piece, sizeof piece);
+    peer_flush(&peer);
+    while (peer_frame(&peer, &frame))
+        ;
+    check(true, "malformed: input beyond credit ends the wire");
+    peer_close(&peer);
+}
+
+static void test_harmless(struct peer *peer) {
+    struct answer a;
+    credit_put(peer, 7777, 10);
+    frame_put(&peer->out, FRAME_DATA, 7777, 0, "x", 1);
+    frame_put(&peer->out, FRAME_EOF, 7777, 0, NULL, 0);
+    frame_put(&peer->out, FRAME_CANCEL, 7777, 0, NULL, 0);
+    struct buf args = args_of(OP_PING);
+    call_run(peer, &args, &a);
+    check(!a.failed && !a.wire_gone, "frames for an ended call are ignored");
+    answer_done(&a);
+    args = args_of((enum op)250);
+    call_run(peer, &args, &a);
+    check(fail_is(&a, ERR_UNSUPPORTED, "250"), "an unknown op is UNSUPPORTED");
+    answer_done(&a);
+}
+
+/* The answer of a short command comes in one piece: what one recv brings holds END. */
+static void test_one_send(struct peer *peer) {
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_ARGV, "/bin/true");
+    buf_consume(&peer->in, last_frame_bytes);
+    last_frame_bytes = 0;
+    uint32_t id = call_put(peer, &args);
+    peer_flush(peer);
+    uint8_t bytes[4096];
+    ssize_t n = recv(peer->fd, bytes, sizeof bytes, 0);
+    struct frame frame;
+    struct err err;
+    size_t done = 0;
+    bool ended = false;
+    while (n > 0 && frame_parse(bytes + done, (size_t)n - done, &frame, &err) > 0) {
+        ended |= frame.type == FRAME_END && frame.call == id;
+        done += FRAME_HEAD_BYTES + frame.len;
+    }
+    if (!ended) { /* a slow machine: take the rest, it is not wrong */
+        struct answer a;
+        answer_init(&a);
+        buf_put(&peer->in, bytes + done, (size_t)n - done);
+        answer_wait(peer, id, &a);
+        ended = exit_is(&a, 0);
+        answer_done(&a);
+    }
+    check(ended, "a short command is answered");
+}
+
+/* A wire goes: its foreground command dies, its background process lives and is found over another wire. */
+static void test_wires(void) {
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr name = {.sa_family = AF_UNIX}; /* autobind: an abstract address of the kernel's choice */
+    bind(listener, &name, sizeof name.sa_family);
+    listen(listener, 8);
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    getsockname(listener, (struct sockaddr *)&address, &size);
+    struct peer first, second;
+    struct answer a;
+    peer_open(&first, listener);
+    peer_hello(&first);
+    uint64_t pid = background(&first, "echo alive; exec sleep 1000", 0);
+    answer_init(&a);
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_COMMAND, "exec sleep 1000");
+    uint32_t id = call_put(&first, &args);
+    peer_flush(&first);
+    while (!a.has_stat && answer_step(&first, id, &a, true))
+        ;
+    pid_t sleeper = (pid_t)a.stat.number[FIELD_PID];
+    answer_done(&a);
+    close(first.fd);
+    last_frame_bytes = 0;
+    second = (struct peer){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), .next_call = 1};
+    buf_init(&second.in, 1 << 20);
+    buf_init(&second.out, 1 << 20);
+    connect(second.fd, (struct sockaddr *)&address, size);
+    peer_hello(&second);
+    output_of(&second, pid, STREAM_STDOUT, 0, 60000, &a);
+    check(stream_is(&a, 1, "alive\n"), "wires: a background process is found over another wire");
+    answer_done(&a);
+    uint64_t until_ms = clock_ms() + 5000;
+    while (!process_gone(sleeper) && clock_ms() < until_ms) {
+        args = args_of(OP_PING); /* turns of the loop, not time, are what is waited for */
+        call_run(&second, &args, &a);
+        answer_done(&a);
+    }
+    check(process_gone(sleeper), "wires: the foreground command of a lost wire is killed");
+    kill(first.pid, SIGTERM);
+    waitpid(first.pid, NULL, 0);
+    check(process_gone((pid_t)pid), "SIGTERM ends the runner and its trees");
+    first.fd = -1;
+    first.pid = second.pid = 0;
+    peer_close(&second);
+    buf_done(&first.in);
+    buf_done(&first.out);
+    close(listener);
+}
+
+/* ---- bench ---- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double spawn_us(void) {
+    uint64_t begin_us = clock_us();
+    char *argv[] = {(char *)(uintptr_t)"/bin/true", NULL};
+    pid_t pid;
+    posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ);
+    waitpid(pid, NULL, 0);
+    return (double)(clock_us() - begin_us);
+}
+
+static double exec_us(struct peer *peer) {
+    uint64_t begin_us = clock_us();
+    struct buf args = args_of(OP_EXEC);
+    field_text(&args, FIELD_ARGV, "/bin/true");
+    uint32_t id = call_put(peer, &args);
+    peer_flush(peer);
+    struct frame frame;
+    while (peer_frame(peer, &frame) && !(frame.call == id && frame.type == FRAME_END))
+        ;
+    return (double)(clock_us() - begin_us);
+}
+
+static void bench(void) {
+    enum { ROUNDS = 2000 };
+    static double spawned[ROUNDS], executed[ROUNDS];
+    struct peer peer;
+    peer_new(&peer);
+    for (int i = 0; i < ROUNDS; i++) { /* in turns: a machine's moods meet both alike */
+        spawned[i] = spawn_us();
+        executed[i] = exec_us(&peer);
+    }
+    qsort(spawned, ROUNDS, sizeof *spawned, by_value);
+    qsort(executed, ROUNDS, sizeof *executed, by_value);
+    printf("exec of /bin/true, %s: p50 %.0f us, p90 %.0f us; posix_spawn p50 %.0f us, p90 %.0f us; ratio %.2f\n",
+           cgroup_fd >= 0 ? "leaf" : "keeper", executed[ROUNDS / 2], executed[ROUNDS * 9 / 10], spawned[ROUNDS / 2],
+           spawned[ROUNDS * 9 / 10], executed[ROUNDS / 2] / spawned[ROUNDS / 2]);
+    peer_close(&peer);
+}
+
+static void all(const char *mode) {
+    struct peer peer;
+    printf("# %s\n", mode);
+    peer_new(&peer);
+    test_exec(&peer);
+    test_argv(&peer);
+    test_long_args(&peer);
+    test_stdin(&peer);
+    test_stdin_credit(&peer);
+    test_output_credit(&peer);
+    test_grandchildren(&peer);
+    test_cancel(&peer);
+    test_background(&peer);
+    test_ring(&peer);
+    test_signal(&peer);
+    test_pty(&peer);
+    test_attach_cancel(&peer);
+    test_concurrent(&peer);
+    test_harmless(&peer);
+    test_one_send(&peer);
+    peer_close(&peer);
+    test_wires();
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        fprintf(stderr, "usage: runner_test CUBBY-RUNNER [bench]\n");
+        return 2;
+    }
+    runner_path_arg = argv[1];
+    signal(SIGPIPE, SIG_IGN);
+    alarm(120);
+    strcpy(workspace, "/tmp/runner-test-XXXXXX");
+    if (!mkdtemp(workspace))
+        return 1;
+    bool measure = argc > 2 && strcmp(argv[2], "bench") == 0;
+    char group[128] = "";
+    for (int i = 0; i < 2; i++) { /* keepers first; then leaves, where a cgroup of ours can be had */
+        if (i == 1) {
+            const char *base = access("/sys/fs/cgroup/cgroup.procs", F_OK) == 0 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/unified";
+            snprintf(group, sizeof group, "%s/runner-test-%d", base, getpid());
+            if (mkdir(group, 0755) < 0 || (cgroup_fd = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
+                check(true, "leaves # SKIP no cgroup v2 to make directories in: %s", strerror(errno));
+                break;
+            }
+        }
+        if (measure)
+            bench();
+        else
+            all(i ? "leaves" : "keepers");
+    }
+    if (!measure)
+        test_malformed();
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf %s; for d in %s/leaf*; do rmdir $d 2>/dev/null; done; rmdir %s 2>/dev/null",
+             workspace, *group ? group : "/nonexistent", *group ? group : "/nonexistent");
+    (void)!system(command);
+    if (!measure)
+        printf("1..%u\n", test_number);
+    return test_failures ? 1 : 0;
+}
