@@ -30,8 +30,8 @@
 #include "wire/plan.h"
 
 static int take_files(struct backend *backend, struct slot *slot, const char *id, struct err *err);
-static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec,
-                     const struct template *template, const struct net_plan *net, struct err *err);
+static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec, const struct net_plan *net,
+                     struct err *err);
 static int write_record(struct backend *backend, const struct slot *slot, const struct spec *spec, struct err *err);
 static int read_record(struct backend *backend, const char *id, struct jail_record *ret_record);
 static int own_pidfd(pid_t pid);
@@ -109,8 +109,8 @@ static void jail_close(struct backend *backend) {
 
 /* ---- start ---- */
 
-static int start_steps(struct backend *backend, struct slot *slot, const struct spec *spec,
-                       const struct template *template, struct wire **ret_wire, struct err *err) {
+static int start_steps(struct backend *backend, struct slot *slot, const struct spec *spec, struct wire **ret_wire,
+                       struct err *err) {
     struct net_plan net = {0};
     int r = take_files(backend, slot, spec->id, err);
     if (r == 0)
@@ -121,7 +121,7 @@ static int start_steps(struct backend *backend, struct slot *slot, const struct 
             r = net_attach(slot->number, slot->pid, &net, err);
     }
     if (r == 0)
-        r = send_plan(backend, slot, spec, template, &net, err);
+        r = send_plan(backend, slot, spec, &net, err);
     if (r == 0)
         r = slot_ready(backend, slot, err);
     if (r == 0)
@@ -153,12 +153,17 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
         r = template_find(backend->env, spec->template_name ? spec->template_name : "host", &template, err);
     if (r < 0)
         return r;
-    if (!pool_take(backend->pool, &slot)) {
-        r = slot_make(backend, spec->one_shot ? &spec->limits : NULL, &slot, err);
+    bool kept = faccessat(backend->boxes_dir, spec->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (kept || !pool_take(backend->pool, &template, &slot)) {
+        struct slot_want want = {.template = &template,
+                                 .id = spec->id,
+                                 .kept = kept,
+                                 .limits = spec->one_shot ? &spec->limits : NULL};
+        r = slot_make(backend, &want, &slot, err);
         if (r < 0)
             return r;
     }
-    r = start_steps(backend, &slot, spec, &template, ret_wire, err);
+    r = start_steps(backend, &slot, spec, ret_wire, err);
     if (r < 0) {
         if (spec->network == NETWORK_OPEN)
             net_detach(slot.number);
@@ -176,19 +181,14 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
     return 0;
 }
 
-/* The slot's directory becomes the box's, or the box has kept files and the slot's goes. */
+/* A pooled slot's directory becomes the box's. Its layers are mounted already: nobody looks them up by name again. */
 static int take_files(struct backend *backend, struct slot *slot, const char *id, struct err *err) {
-    if (renameat2(backend->boxes_dir, slot->dir, backend->boxes_dir, id, RENAME_NOREPLACE) == 0) {
-        snprintf(slot->dir, sizeof slot->dir, "%s", id);
+    if (!*slot->dir || strcmp(slot->dir, id) == 0)
         return 0;
-    }
-    if (errno != EEXIST)
+    if (renameat2(backend->boxes_dir, slot->dir, backend->boxes_dir, id, RENAME_NOREPLACE) < 0)
         return err_errno(err, errno, "'boxes/%s'", id);
-    int r = slot_files(backend->boxes_dir, id, err);
-    struct err ignored;
-    trash_put(backend->trash, backend->boxes_dir, slot->dir, &ignored);
-    slot->dir[0] = 0; /* not ours to remove if the start fails */
-    return r;
+    snprintf(slot->dir, sizeof slot->dir, "%s", id); /* goes if the start fails */
+    return 0;
 }
 
 static void put_env(struct buf *out, const struct spec *spec) {
@@ -206,17 +206,15 @@ static void put_env(struct buf *out, const struct spec *spec) {
         plan_text(out, PLAN_ENV, spec->env[i]);
 }
 
-static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec,
-                     const struct template *template, const struct net_plan *net, struct err *err) {
+static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec, const struct net_plan *net,
+                     struct err *err) {
     autobuf out;
     char path[4200];
     buf_init(&out, PLAN_MAX_BYTES);
     buf_u32(&out, 0);
     snprintf(path, sizeof path, "%s/boxes/%s", backend->env->state_dir, spec->id);
-    plan_text(&out, PLAN_BOX_DIR, path);
-    plan_text(&out, PLAN_TEMPLATE, template->path);
-    for (size_t i = 0; i < TEMPLATE_SYSTEM_MAX && template->system[i]; i++)
-        plan_text(&out, PLAN_SYSTEM, template->system[i]);
+    if (!spec->one_shot)
+        plan_text(&out, PLAN_LISTEN, path);
     put_env(&out, spec);
     if (spec->shell)
         plan_text(&out, PLAN_SHELL, spec->shell);

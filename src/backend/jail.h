@@ -35,10 +35,18 @@ struct slot {
     pid_t pid;            /* PID 1 of the box, seen from here; 0: not told yet */
     uint64_t start;       /* of that process */
     int stage_fd, errors_fd;
+    char template_path[4096];
 };
 
-/* limits: what v1 controllers are needed; NULL: all there are. Does not wait for the process. */
-int slot_make(struct backend *backend, const struct limits *limits, struct slot *ret_slot, struct err *err);
+/* What a slot is made for. A pool makes them for the template `host` and for nobody yet. */
+struct slot_want {
+    const struct template *template;
+    const char *id;              /* whose files; NULL: new ones, taken over later by some box */
+    bool kept;                   /* id has files already, which stay whatever happens */
+    const struct limits *limits; /* which v1 controllers are needed; NULL: all there are */
+};
+int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot, struct err *err); /* does not
+                                                                                         wait for the process */
 int slot_ready(struct backend *backend, struct slot *slot, struct err *err); /* waits for the pid */
 void slot_drop(struct backend *backend, struct slot *slot);                  /* ends it, leaves nothing */
 /* A message of wire/plan.h, whose first 4 bytes are left for its length. */
@@ -50,7 +58,8 @@ int slot_files(int boxes_dir, const char *name, struct err *err); /* the directo
 /* pool.c: halves kept ready by one thread. NULL when env->pool_size is 0. */
 struct pool *pool_new(struct backend *backend);
 void pool_free(struct pool *pool);
-bool pool_take(struct pool *pool, struct slot *ret_slot); /* false: none ready now */
+/* false: none ready now for that template. Says nothing of kept files: a pool's slots have new ones. */
+bool pool_take(struct pool *pool, const struct template *template, struct slot *ret_slot);
 
 /* net.c: a veth pair and NAT for one slot */
 struct net_plan {

@@ -51,20 +51,45 @@ void pool_free(struct pool *pool) {
     free(pool);
 }
 
-bool pool_take(struct pool *pool, struct slot *ret_slot) {
+bool pool_take(struct pool *pool, const struct template *template, struct slot *ret_slot) {
+    bool taken = false;
+    struct slot stale = {0};
     if (!pool)
         return false;
     pthread_mutex_lock(&pool->lock);
-    bool taken = pool->count > 0;
-    if (taken) { /* the oldest: it has had the longest time to get ready */
-        *ret_slot = pool->ready[0];
-        pool->count--;
-        memmove(pool->ready, pool->ready + 1, pool->count * sizeof *pool->ready);
+    if (pool->count > 0) { /* the oldest: it has had the longest time to get ready */
+        taken = strcmp(pool->ready[0].template_path, template->path) == 0;
+        bool host = strstr(template->path, "/templates/.host-") != NULL;
+        if (taken)
+            *ret_slot = pool->ready[0];
+        else if (host)
+            stale = pool->ready[0]; /* made from an older state of the host */
+        if (taken || host) {
+            pool->count--;
+            memmove(pool->ready, pool->ready + 1, pool->count * sizeof *pool->ready);
+        }
     }
     pool->failed = false;
     pthread_cond_signal(&pool->wanted);
     pthread_mutex_unlock(&pool->lock);
+    if (stale.outer_pid)
+        slot_drop(pool->backend, &stale);
     return taken;
+}
+
+static int make_one(struct backend *backend, struct slot *ret_slot) {
+    struct template template;
+    struct err err;
+    int r = template_find(backend->env, "host", &template, &err);
+    struct slot_want want = {.template = &template};
+    if (r == 0)
+        r = slot_make(backend, &want, ret_slot, &err);
+    if (r < 0)
+        return r;
+    r = slot_ready(backend, ret_slot, &err);
+    if (r < 0)
+        slot_drop(backend, ret_slot);
+    return r;
 }
 
 static void *pool_main(void *arg) {
@@ -77,13 +102,7 @@ static void *pool_main(void *arg) {
             break;
         pthread_mutex_unlock(&pool->lock);
         struct slot slot;
-        struct err err;
-        int r = slot_make(pool->backend, NULL, &slot, &err);
-        if (r == 0) {
-            r = slot_ready(pool->backend, &slot, &err);
-            if (r < 0)
-                slot_drop(pool->backend, &slot);
-        }
+        int r = make_one(pool->backend, &slot);
         pthread_mutex_lock(&pool->lock);
         if (r == 0)
             pool->ready[pool->count++] = slot;

@@ -21,10 +21,11 @@
 #include "wire/plan.h"
 
 static int make_cgroup(struct backend *backend, const struct limits *limits, struct slot *slot, struct err *err);
+static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
 static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err);
-static int send_slot(struct backend *backend, struct slot *slot, struct err *err);
+static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
 
-int slot_make(struct backend *backend, const struct limits *limits, struct slot *ret_slot, struct err *err) {
+int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot, struct err *err) {
     struct slot slot = {.stage_fd = -1, .errors_fd = -1};
     int r = 0;
     if (backend->root) {
@@ -34,15 +35,15 @@ int slot_make(struct backend *backend, const struct limits *limits, struct slot 
     } else if (getrandom(&slot.number, sizeof slot.number, 0) < 0) {
         r = err_errno(err, errno, "getrandom");
     }
-    snprintf(slot.dir, sizeof slot.dir, ".slot-%u", slot.number);
+    snprintf(slot.template_path, sizeof slot.template_path, "%s", want->template->path);
     if (r == 0)
-        r = make_cgroup(backend, limits, &slot, err);
+        r = spawn_runner(backend, &slot, err); /* first: it starts while the rest is made */
     if (r == 0)
-        r = spawn_runner(backend, &slot, err);
+        r = make_cgroup(backend, want->limits, &slot, err);
     if (r == 0)
-        r = send_slot(backend, &slot, err);
-    if (r == 0) /* while the runner makes its namespaces */
-        r = slot_files(backend->boxes_dir, slot.dir, err);
+        r = make_files(backend, want, &slot, err);
+    if (r == 0)
+        r = send_slot(backend, want, &slot, err);
     if (r < 0) {
         slot_drop(backend, &slot);
         return r;
@@ -64,6 +65,16 @@ static int make_cgroup(struct backend *backend, const struct limits *limits, str
     int r = cgroup_make(&backend->cgroups, name, v1, owner, &slot->cgroup, err);
     slot->has_cgroup = r == 0;
     return r;
+}
+
+static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
+    if (want->kept)
+        return slot_files(backend->boxes_dir, want->id, err);
+    if (want->id)
+        snprintf(slot->dir, sizeof slot->dir, "%s", want->id);
+    else
+        snprintf(slot->dir, sizeof slot->dir, ".slot-%u", slot->number);
+    return slot_files(backend->boxes_dir, slot->dir, err);
 }
 
 /* Mode 0755 for the upper directories: they become the modes of / and /usr. */
@@ -128,10 +139,10 @@ static int spawn_runner(struct backend *backend, struct slot *slot, struct err *
     return 0;
 }
 
-static int send_slot(struct backend *backend, struct slot *slot, struct err *err) {
+static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
     autobuf out;
-    char path[600];
-    buf_init(&out, 8192);
+    char path[4200];
+    buf_init(&out, 16384);
     buf_u32(&out, 0);
     plan_number(&out, PLAN_VERSION_KEY, PLAN_VERSION);
     if (backend->root)
@@ -152,6 +163,11 @@ static int send_slot(struct backend *backend, struct slot *slot, struct err *err
             cgroup_v1_path(&backend->cgroups, &slot->cgroup, (enum cgroup_controller)i, "tasks", path, sizeof path);
             plan_text(&out, PLAN_TASKS, path);
         }
+    plan_text(&out, PLAN_TEMPLATE, want->template->path);
+    snprintf(path, sizeof path, "%s/boxes/%s/fs", backend->env->state_dir, want->id ? want->id : slot->dir);
+    plan_text(&out, PLAN_LAYERS, path);
+    for (size_t i = 0; i < TEMPLATE_SYSTEM_MAX && want->template->system[i]; i++)
+        plan_text(&out, PLAN_SYSTEM, want->template->system[i]);
     return slot_send(slot, &out, err);
 }
 

@@ -29,18 +29,20 @@ static int tell_pid(struct enter *enter, struct err *err);
 static int wake_inside(struct enter *enter, struct err *err);
 static int read_plan(struct enter *enter, struct err *err);
 static int listen_socket(struct enter *enter, struct err *err);
-static int outer_trees(struct enter *enter, struct err *err);
+static int outer_layers(struct enter *enter, struct err *err);
+static int outer_mounts(struct enter *enter, struct err *err);
 
 static const struct enter_step outer_steps[] = {
     {"read the slot", read_slot},
     {"join the cgroups", join_cgroups},
     {"make the namespaces", make_namespaces},
     {"write the id maps", write_maps},
-    {"tell the pid", tell_pid},
+    {"open the layers", outer_layers},
     {"wake PID 1", wake_inside},
+    {"tell the pid", tell_pid},
     {"read the plan", read_plan},
     {"listen on the box's socket", listen_socket},
-    {"open the layers", outer_trees},
+    {"open the mounts", outer_mounts},
     {"wake PID 1", wake_inside},
     {NULL, NULL},
 };
@@ -102,29 +104,42 @@ static int read_message(struct enter *enter, char *bytes, size_t max, struct vie
     return 0;
 }
 
+static void take_slot(struct enter *enter, const struct plan_record *record) {
+    switch ((enum plan_key)record->key) {
+    case PLAN_VERSION_KEY: enter->version = record->number; break;
+    case PLAN_UID_BASE:
+        enter->ranged = true;
+        enter->uid_base = (uint32_t)record->number;
+        break;
+    case PLAN_CGROUP: enter->cgroup = record->text; break;
+    case PLAN_OOM: enter->oom = record->text; break;
+    case PLAN_TASKS:
+        if (enter->task_count < ENTER_MAX_TASKS)
+            enter->tasks[enter->task_count++] = record->text;
+        break;
+    case PLAN_TEMPLATE: enter->template_dir = record->text; break;
+    case PLAN_LAYERS: enter->layers_dir = record->text; break;
+    case PLAN_SYSTEM:
+        if (enter->system_count < ENTER_MAX_SYSTEM)
+            enter->system[enter->system_count++].source = record->text;
+        break;
+    default: break;
+    }
+}
+
 static int read_slot(struct enter *enter, struct err *err) {
     struct view view;
     int r = read_message(enter, enter->slot_bytes, sizeof enter->slot_bytes, &view, err);
     if (r < 0)
         return r;
     struct plan_record record;
-    while (plan_next(&view, &record)) {
-        if (record.key == PLAN_VERSION_KEY) {
-            enter->version = record.number;
-        } else if (record.key == PLAN_UID_BASE) {
-            enter->ranged = true;
-            enter->uid_base = (uint32_t)record.number;
-        } else if (record.key == PLAN_CGROUP) {
-            enter->cgroup = record.text;
-        } else if (record.key == PLAN_OOM) {
-            enter->oom = record.text;
-        } else if (record.key == PLAN_TASKS && enter->task_count < ENTER_MAX_TASKS) {
-            enter->tasks[enter->task_count++] = record.text;
-        }
-    }
+    while (plan_next(&view, &record))
+        take_slot(enter, &record);
     if (view.bad || enter->version != PLAN_VERSION)
         return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
                        PLAN_VERSION, (unsigned long long)enter->version);
+    if (!enter->template_dir || !enter->layers_dir)
+        return err_set(err, ERR_PROTOCOL, "the slot has no layers");
     return 0;
 }
 
@@ -132,15 +147,10 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
     struct enter_mount *mount = &enter->mounts[enter->mount_count];
     bool room = enter->mount_count < LIMIT_MOUNTS;
     switch ((enum plan_key)record->key) {
-    case PLAN_BOX_DIR: enter->box_dir = record->text; break;
-    case PLAN_TEMPLATE: enter->template_dir = record->text; break;
+    case PLAN_LISTEN: enter->listen_dir = record->text; break;
     case PLAN_SHELL: enter->shell = record->text; break;
     case PLAN_RESOLV: enter->resolv = record->text; break;
     case PLAN_ADDRESS: enter->address = record->number; break;
-    case PLAN_SYSTEM:
-        if (enter->system_count < ENTER_MAX_SYSTEM)
-            enter->system[enter->system_count++].source = record->text;
-        break;
     case PLAN_ENV:
         if (enter->env_count < LIMIT_ENV_COUNT)
             enter->env[enter->env_count++] = record->text;
@@ -171,7 +181,7 @@ static int read_plan(struct enter *enter, struct err *err) {
     struct plan_record record;
     while (plan_next(&view, &record))
         take_plan(enter, &record);
-    if (view.bad || !enter->box_dir || !enter->template_dir)
+    if (view.bad)
         return err_set(err, ERR_PROTOCOL, "the plan is malformed");
     return 0;
 }
@@ -260,9 +270,11 @@ static int wake_inside(struct enter *enter, struct err *err) {
 
 /* Named through the directory's descriptor, because sun_path holds only 108 bytes. */
 static int listen_socket(struct enter *enter, struct err *err) {
-    autofd dir = open(enter->box_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!enter->listen_dir)
+        return 0;
+    autofd dir = open(enter->listen_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        return err_errno(err, errno, "'%s'", enter->box_dir);
+        return err_errno(err, errno, "'%s'", enter->listen_dir);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir);
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -270,11 +282,16 @@ static int listen_socket(struct enter *enter, struct err *err) {
         return err_errno(err, errno, "socket");
     unlinkat(dir, "sock", 0);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 16) < 0)
-        return err_errno(err, errno, "'%s/sock'", enter->box_dir);
+        return err_errno(err, errno, "'%s/sock'", enter->listen_dir);
     enter->listen_fd = fd_take(&fd);
     return 0;
 }
 
-static int outer_trees(struct enter *enter, struct err *err) {
-    return enter->ranged ? enter_trees(enter, err) : 0;
+/* An ordinary user has no rights out here: the inner half opens its layers and mounts itself. */
+static int outer_layers(struct enter *enter, struct err *err) {
+    return enter->ranged ? enter_layers(enter, err) : 0;
+}
+
+static int outer_mounts(struct enter *enter, struct err *err) {
+    return enter->ranged ? enter_mounts(enter, err) : 0;
 }

@@ -43,16 +43,18 @@ struct enter {
     int userns_fd;
     uid_t outer_uid;
     gid_t outer_gid;
-    /* PLAN */
-    const char *box_dir, *template_dir, *shell, *resolv;
-    uint64_t address;
+    const char *template_dir, *layers_dir;
     struct enter_mount system[ENTER_MAX_SYSTEM];
     size_t system_count;
+    int lower_fd, upper_fd;
+    /* PLAN */
+    const char *listen_dir, *shell, *resolv;
+    uint64_t address;
     struct enter_mount mounts[LIMIT_MOUNTS];
     size_t mount_count;
     const char *env[LIMIT_ENV_COUNT + 1];
     size_t env_count;
-    int lower_fd, upper_fd, listen_fd;
+    int listen_fd;
     char slot_bytes[16384];
     char plan_bytes[PLAN_MAX_BYTES];
 };
@@ -65,7 +67,8 @@ struct enter_step {
 int enter_run(struct enter *enter, const struct enter_step *steps);
 
 /* enter_tree.c: layers and mounts as detached trees, by whoever may (outer half, or inner for an ordinary user) */
-int enter_trees(struct enter *enter, struct err *err);
+int enter_layers(struct enter *enter, struct err *err);
+int enter_mounts(struct enter *enter, struct err *err);
 /* enter_root.c: the inner half; never returns */
 _Noreturn void enter_inside(struct enter *enter);
 /* confine.c: by PID 1 itself: before it builds the box, and before the loop; *ret_landlock_fd is the commands' ruleset

@@ -37,7 +37,7 @@ static void put_address(struct sockaddr *out, uint32_t address) {
 }
 
 static int write_resolv(const char *text, struct err *err) {
-    autofd root = open("root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     autofd dir = root < 0 ? -1 : path_open(root, "/etc", O_PATH | O_DIRECTORY, 0);
     if (dir < 0)
         return 0; /* a template without /etc resolves nothing anyway */

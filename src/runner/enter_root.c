@@ -22,45 +22,45 @@
 #include "runner/enter.h"
 #include "runner/runner.h"
 
-#define STAGE "/tmp" /* any directory of the host that is always there; only this namespace sees it covered */
+/* A directory of the host that is always there and that nobody mounts from; only this namespace sees it covered. */
+#define STAGE "/proc"
 #define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
 
+static int own_names(struct enter *enter, struct err *err);
 static int wait_outside(struct enter *enter, struct err *err);
 static int become_root(struct enter *enter, struct err *err);
-static int own_names(struct enter *enter, struct err *err);
+static int inner_layers(struct enter *enter, struct err *err);
 static int make_stage(struct enter *enter, struct err *err);
+static int attach_layers(struct enter *enter, struct err *err);
+static int mount_root(struct enter *enter, struct err *err);
+static int mount_system(struct enter *enter, struct err *err);
 static int make_dev(struct enter *enter, struct err *err);
 static int make_proc(struct enter *enter, struct err *err);
 static int leave_host_early(struct enter *enter, struct err *err);
 static int leave_host_late(struct enter *enter, struct err *err);
-static int attach_layers(struct enter *enter, struct err *err);
-static int mount_root(struct enter *enter, struct err *err);
-static int mount_system(struct enter *enter, struct err *err);
-static int move_dev_proc(struct enter *enter, struct err *err);
 static int attach_mounts(struct enter *enter, struct err *err);
-static int enter_root(struct enter *enter, struct err *err);
 static int start_runner(struct enter *enter, struct err *err);
 
 static const struct enter_step inner_steps[] = {
-    {"wait for the id maps", wait_outside},
-    {"become the box's root", become_root},
+    /* these need no ids: done while the outer half writes the maps */
     {"filter system calls", confine_early},
     {"set the host name", own_names},
     {"bring up the loopback", enter_loopback},
+    {"wait for the id maps", wait_outside},
+    {"become the box's root", become_root},
+    {"open the layers", inner_layers},
     {"mount the stage", make_stage},
+    {"attach the layers", attach_layers},
+    {"mount the root", mount_root},
+    {"mount the system directories", mount_system},
     {"make /dev", make_dev},
     {"make /proc", make_proc},
     {"leave the host", leave_host_early},
     {"wait for the plan", wait_outside},
     /* from here on it is one box and not any */
     {"leave the host", leave_host_late},
-    {"attach the layers", attach_layers},
-    {"mount the root", mount_root},
-    {"mount the system directories", mount_system},
-    {"mount /dev and /proc", move_dev_proc},
     {"attach the mounts", attach_mounts},
     {"set up the network", enter_network},
-    {"enter the root", enter_root},
     {"start the runner", start_runner},
     {NULL, NULL},
 };
@@ -100,11 +100,15 @@ static int own_names(struct enter *enter, struct err *err) {
     return 0;
 }
 
+static int inner_layers(struct enter *enter, struct err *err) {
+    return enter->ranged ? 0 : enter_layers(enter, err);
+}
+
 static int make_stage(struct enter *enter, struct err *err) {
     (void)enter;
     if (mount("tmpfs", STAGE, "tmpfs", MOUNT_FLAGS, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
         return err_errno(err, errno, "tmpfs");
-    static const char *const names[] = {"dev", "proc", "root", "lower", "upper", "empty"};
+    static const char *const names[] = {"root", "lower", "upper", "empty"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (mkdir(names[i], 0755) < 0)
             return err_errno(err, errno, "'%s'", names[i]);
@@ -123,8 +127,9 @@ static const char *const dev_links[][2] = {
 };
 
 static int make_node(const char *name, unsigned major, unsigned minor, struct err *err) {
-    char path[32];
+    char path[32], to[32];
     snprintf(path, sizeof path, "/dev/%s", name);
+    snprintf(to, sizeof to, "root/dev/%s", name);
     autofd node = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat status;
     if (node < 0 || fstat(node, &status) < 0)
@@ -134,15 +139,14 @@ static int make_node(const char *name, unsigned major, unsigned minor, struct er
     autofd tree = sys_open_tree(node, "", OPEN_TREE_CLONE);
     if (tree < 0)
         return err_errno(err, -tree, "'%s'", path);
-    autofd target = open(path + 1, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-    if (target < 0)
-        return err_errno(err, errno, "'%s'", path + 1);
-    int r = sys_move_mount(tree, AT_FDCWD, path + 1);
+    if (mknod(to, S_IFREG | 0666, 0) < 0)
+        return err_errno(err, errno, "'%s'", to);
+    int r = sys_move_mount(tree, AT_FDCWD, to);
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
 }
 
 static int make_dev(struct enter *enter, struct err *err) {
-    if (mount("tmpfs", "dev", "tmpfs", MS_NOSUID, "mode=0755") < 0)
+    if (mount("tmpfs", "root/dev", "tmpfs", MS_NOSUID, "mode=0755") < 0)
         return err_errno(err, errno, "tmpfs");
     for (size_t i = 0; i < sizeof dev_nodes / sizeof *dev_nodes; i++) {
         int r = make_node(dev_nodes[i].name, dev_nodes[i].major, dev_nodes[i].minor, err);
@@ -151,48 +155,50 @@ static int make_dev(struct enter *enter, struct err *err) {
     }
     for (size_t i = 0; i < sizeof dev_links / sizeof *dev_links; i++) {
         char path[32];
-        snprintf(path, sizeof path, "dev/%s", dev_links[i][0]);
+        snprintf(path, sizeof path, "root/dev/%s", dev_links[i][0]);
         if (symlink(dev_links[i][1], path) < 0)
             return err_errno(err, errno, "'%s'", path);
     }
     /* shm is a plain directory of this tmpfs: one superblock less a box */
-    if (mkdir("dev/pts", 0755) < 0 || mkdir("dev/shm", 01777) < 0 || mkdir("dev/mqueue", 0755) < 0)
+    if (mkdir("root/dev/pts", 0755) < 0 || mkdir("root/dev/shm", 01777) < 0)
         return err_errno(err, errno, "directories");
     const char *options = enter->ranged ? "newinstance,ptmxmode=0666,mode=0620,gid=5"
                                         : "newinstance,ptmxmode=0666,mode=0620";
-    if (mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) < 0)
+    if (mount("devpts", "root/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) < 0)
         return err_errno(err, errno, "devpts");
     return 0;
 }
 
 /* ---- /proc: own, with what speaks of the whole machine covered ---- */
 
-static const char *const proc_read_only[] = {"proc/sys", "proc/bus", "proc/fs", "proc/irq"};
-static const char *const proc_hidden_files[] = {"proc/kcore",        "proc/keys",          "proc/key-users",
-                                                "proc/timer_list",   "proc/latency_stats", "proc/sched_debug",
-                                                "proc/sysrq-trigger"};
-static const char *const proc_hidden_dirs[] = {"proc/acpi", "proc/asound", "proc/scsi"};
+static const char *const proc_read_only[] = {"root/proc/sys", "root/proc/bus", "root/proc/fs", "root/proc/irq"};
+static const char *const proc_hidden_files[] = {"root/proc/kcore",        "root/proc/keys",          "root/proc/key-users",
+                                                "root/proc/timer_list",   "root/proc/latency_stats", "root/proc/sched_debug",
+                                                "root/proc/sysrq-trigger"};
+static const char *const proc_hidden_dirs[] = {"root/proc/acpi", "root/proc/asound", "root/proc/scsi"};
 
-/* A copy of `from` laid over `to`, read-only. A `to` that this kernel does not have needs no cover. */
+/* A copy of `from` laid over `to`, read-only. A `to` that this kernel does not have needs no cover: looked for first,
+ * because a copy that is thrown away waits for RCU. */
 static int cover(const char *from, const char *to, struct err *err) {
-    autofd tree = sys_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE);
-    if (tree == -ENOENT)
+    autofd target = open(to, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (target < 0)
         return 0;
+    autofd tree = sys_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE);
     int r = tree < 0 ? tree : sys_mount_setattr(tree, MOUNT_ATTR_RDONLY, -1);
     if (r >= 0)
-        r = sys_move_mount(tree, AT_FDCWD, to);
-    return r < 0 && r != -ENOENT ? err_errno(err, -r, "'%s'", to) : 0;
+        r = sys_move_mount(tree, target, "");
+    return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
 }
 
 static int make_proc(struct enter *enter, struct err *err) {
     (void)enter;
-    if (mount("proc", "proc", "proc", MOUNT_FLAGS | MS_NOEXEC, NULL) < 0)
+    if (mount("proc", "root/proc", "proc", MOUNT_FLAGS | MS_NOEXEC, NULL) < 0)
         return err_errno(err, errno, "proc (inside a container, /proc must not be masked there)");
     int r = 0;
     for (size_t i = 0; r == 0 && i < sizeof proc_read_only / sizeof *proc_read_only; i++)
         r = cover(proc_read_only[i], proc_read_only[i], err);
     for (size_t i = 0; r == 0 && i < sizeof proc_hidden_files / sizeof *proc_hidden_files; i++)
-        r = cover("dev/null", proc_hidden_files[i], err);
+        r = cover("root/dev/null", proc_hidden_files[i], err);
     for (size_t i = 0; r == 0 && i < sizeof proc_hidden_dirs / sizeof *proc_hidden_dirs; i++)
         r = cover("empty", proc_hidden_dirs[i], err);
     return r;
@@ -200,9 +206,9 @@ static int make_proc(struct enter *enter, struct err *err) {
 
 /* ---- the root ---- */
 
-/* The directory we stand in becomes the root, everything above it goes. */
+/* Everything but the box's root goes. */
 static int pivot(struct err *err) {
-    if (syscall(SYS_pivot_root, ".", ".") < 0)
+    if (chdir("root") < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
         return err_errno(err, errno, "pivot_root");
     if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return err_errno(err, errno, "umount of the old root");
@@ -213,10 +219,11 @@ static int leave_host_early(struct enter *enter, struct err *err) {
     return enter->ranged ? pivot(err) : 0;
 }
 
+/* An ordinary user's mounts are opened from in here, so it stays until it knows them. */
 static int leave_host_late(struct enter *enter, struct err *err) {
     if (enter->ranged)
         return 0;
-    int r = enter_trees(enter, err); /* without privileges outside, the layers are opened from here */
+    int r = enter_mounts(enter, err);
     return r < 0 ? r : pivot(err);
 }
 
@@ -265,15 +272,6 @@ static int mount_system(struct enter *enter, struct err *err) {
     return 0;
 }
 
-static int move_dev_proc(struct enter *enter, struct err *err) {
-    (void)enter;
-    if (mount("dev", "root/dev", NULL, MS_MOVE, NULL) < 0)
-        return err_errno(err, errno, "/dev");
-    if (mount("proc", "root/proc", NULL, MS_MOVE, NULL) < 0)
-        return err_errno(err, errno, "/proc");
-    return 0;
-}
-
 /* mkdir -p below the root, each part resolved by the kernel inside it; the last part is a file for a file mount. */
 static int make_target(int root, const char *target, bool dir, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
@@ -303,7 +301,7 @@ static int make_target(int root, const char *target, bool dir, struct err *err) 
 static int attach_mounts(struct enter *enter, struct err *err) {
     if (enter->mount_count == 0)
         return 0;
-    autofd root = open("root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return err_errno(err, errno, "the root");
     for (size_t i = 0; i < enter->mount_count; i++) {
@@ -323,13 +321,6 @@ static int attach_mounts(struct enter *enter, struct err *err) {
             return err_errno(err, -r, "mount target '%s'", mount->target);
     }
     return 0;
-}
-
-static int enter_root(struct enter *enter, struct err *err) {
-    (void)enter;
-    if (chdir("root") < 0)
-        return err_errno(err, errno, "the root");
-    return pivot(err);
 }
 
 /* ---- the runner ---- */

@@ -23,14 +23,17 @@ static int layer_tree(struct enter *enter, const char *path, uint64_t flags, int
 static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err);
 static int owner_namespace(struct enter *enter, const struct stat *owner, struct err *err);
 
-int enter_trees(struct enter *enter, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 8];
-    snprintf(path, sizeof path, "%s/fs", enter->box_dir);
+int enter_layers(struct enter *enter, struct err *err) {
     int r = layer_tree(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err);
     if (r == 0)
-        r = layer_tree(enter, path, 0, &enter->upper_fd, err);
+        r = layer_tree(enter, enter->layers_dir, 0, &enter->upper_fd, err);
     for (size_t i = 0; r == 0 && i < enter->system_count; i++)
         r = layer_tree(enter, enter->system[i].source, MOUNT_ATTR_RDONLY, &enter->system[i].tree_fd, err);
+    return r;
+}
+
+int enter_mounts(struct enter *enter, struct err *err) {
+    int r = 0;
     for (size_t i = 0; r == 0 && i < enter->mount_count; i++)
         r = mount_tree(enter, &enter->mounts[i], err);
     return r;

@@ -1,8 +1,8 @@
 /* What the jail backend tells stage one of the runner (runner/enter.c): two messages on one socket, which then becomes
  * the box's first wire.
  *
- * 1. SLOT: what can be made before anybody has asked for a box (ids, cgroups, namespaces). The runner answers with a
- *    u32, the pid of the box's PID 1. A pool keeps such halves ready.
+ * 1. SLOT: what can be made before anybody has asked for a box (ids, cgroups, namespaces, the root from a template and
+ *    an empty upper layer). The runner answers with a u32, the pid of the box's PID 1. A pool keeps such halves ready.
  * 2. PLAN: what this one box is. Then the frames of proto.h begin.
  *
  * A message is a u32 length and records of {u8 key, u32 length, bytes}; texts end with a NUL that is counted; numbers
@@ -26,10 +26,11 @@ enum plan_key {
     PLAN_CGROUP,          /* text: directory of the box on cgroup v2 */
     PLAN_TASKS,           /* text, repeated: `tasks` file of the box on a v1 controller */
     PLAN_OOM,             /* text: file that counts oom kills */
-    /* PLAN */
-    PLAN_BOX_DIR,         /* text: holds fs/ (upper, work, ...) and the socket */
     PLAN_TEMPLATE,        /* text: the lowest layer */
+    PLAN_LAYERS,          /* text: directory of the box's own layers (upper, upper.work, upper.0, ...) */
     PLAN_SYSTEM,          /* text, repeated: host directory laid over the template at the same path (/usr) */
+    /* PLAN */
+    PLAN_LISTEN,          /* text: directory that gets the socket for further wires; absent: none */
     PLAN_ENV,             /* text, repeated: K=V */
     PLAN_SHELL,           /* text */
     PLAN_SOURCE,          /* text: begins a mount ... */

@@ -129,7 +129,7 @@ static void test_agent(struct jail *jail) {
     is(run(jail, "echo x > /workspace/f && stat -c '%u %g %a' /workspace /workspace/f /tmp / /usr | tr '\\n' ';'"),
        "1000 1000 755;1000 1000 644;0 0 1777;0 0 755;0 0 755;", "owners and modes");
     is(run(jail, "ls /dev | tr '\\n' ' '"),
-       "fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero ", "/dev");
+       "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero ", "/dev");
     is(run(jail, "echo x > /dev/null && echo x > /dev/shm/a && head -c 2 /dev/zero | od -An -tx1 | tr -d ' '"), "0000\n",
        "devices work");
     const char *mounts = run(jail, "cat /proc/self/mountinfo");
