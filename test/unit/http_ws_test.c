@@ -408,6 +408,40 @@ static void test_idle(struct lab *lab) {
     free(fds);
 }
 
+/* The clients' sockets exist already; then the process has no descriptor left for the server to accept with. */
+static void test_no_descriptors(struct lab *lab) {
+    enum { CLIENTS = 20 };
+    struct rlimit before, none;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    to.sin_port = htons((uint16_t)strtoul(strrchr(http_server_address(lab->server), ':') + 1, NULL, 10));
+    int fds[CLIENTS];
+    struct timeval limit = {.tv_sec = 20};
+    struct http_counts counts;
+    uint64_t end_ms = clock_ms() + 20000;
+    do /* numbers that the server still gives back would be found by accept */
+        http_server_count(lab->server, &counts);
+    while (counts.connections && clock_ms() < end_ms && usleep(2000) == 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        setsockopt(fds[i], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    }
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    int free_fd = dup(0); /* the lowest free number: nothing at or above it may be opened */
+    none.rlim_cur = (rlim_t)free_fd;
+    close(free_fd);
+    setrlimit(RLIMIT_NOFILE, &none);
+    bool good = true;
+    for (int i = 0; i < CLIENTS; i++)
+        good = connect(fds[i], (struct sockaddr *)&to, sizeof to) == 0 && lab_closed(fds[i]) && good;
+    setrlimit(RLIMIT_NOFILE, &before);
+    check(good, "without descriptors newcomers are turned away, not left waiting");
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    check(lab_ask_text(lab, "GET /hello HTTP/1.1\r\n" H "\r\n", &answer) == 200,
+          "and served when there are some again");
+}
+
 int main(void) {
     struct http_config config = {.routes = routes};
     struct lab lab;
@@ -417,6 +451,7 @@ int main(void) {
     test_messages(&lab);
     test_bad_frames(&lab);
     test_idle(&lab);
+    test_no_descriptors(&lab);
     check(lab_stop(&lab, 3000) == 0, "stops");
     test_tls();
     free(answer.body);
