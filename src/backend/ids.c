@@ -3,6 +3,7 @@
  * so that no two live boxes share host ids. */
 #include "backend/ids.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/text.h"
 
 static int ids_dir(struct err *err);
 static int ids_try(int dir, const char *name);
@@ -69,6 +71,33 @@ int ids_assign(unsigned slot, pid_t pid, uint64_t start, struct err *err) {
     autofd fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     int r = fd < 0 ? -errno : ids_write(fd, pid, start);
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
+}
+
+bool ids_owned(unsigned slot, pid_t pid, uint64_t start) {
+    char path[64], text[64];
+    int claimed = 0;
+    unsigned long long began = 0;
+    snprintf(path, sizeof path, IDS_DIR "/%u", slot);
+    return fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 && sscanf(text, "%d %llu", &claimed, &began) == 2 &&
+           claimed == pid && began == start;
+}
+
+void ids_reclaim(void (*each)(void *user, unsigned slot), void *user) {
+    autofd fd = open(IDS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX) < 0) /* nobody takes over a stale claim meanwhile */
+        return;
+    DIR *dir = fdopendir(dup(fd));
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        uint64_t slot;
+        if (!text_u64(entry->d_name, IDS_SLOTS - 1, &slot) || !ids_stale(fd, entry->d_name))
+            continue;
+        each(user, (unsigned)slot);
+        unlinkat(fd, entry->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+    flock(fd, LOCK_UN);
 }
 
 void ids_release(unsigned slot) {

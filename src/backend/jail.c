@@ -45,23 +45,32 @@ static int open_dir(const char *path, int *ret_fd, struct err *err) {
     return *ret_fd < 0 ? err_errno(err, errno, "'%s'", path) : 0;
 }
 
-/* Halves that a daemon left when it was killed, and templates that nobody uses any more. */
+static void reclaim(void *user, unsigned slot) {
+    struct backend *backend = user;
+    struct cgroup cgroup = {.v1 = {true, true, true}};
+    snprintf(cgroup.name, sizeof cgroup.name, "%u", slot);
+    cgroup_kill(&backend->cgroups, &cgroup);
+    cgroup_remove(&backend->cgroups, &cgroup);
+    net_detach(slot);
+}
+
+/* What a daemon that was killed left: slots whose first process is gone, their cgroups, interfaces and directories. */
 static void clean_leftovers(struct backend *backend) {
-    DIR *dir = fdopendir(dup(backend->boxes_dir));
+    if (!backend->root || backend->env->pool_size == 0)
+        return; /* looking at every claim is a daemon's work, not that of one short run */
+    ids_reclaim(reclaim, backend);
+    int fd = openat(backend->boxes_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     struct err ignored;
     while (dir && (entry = readdir(dir))) {
         unsigned slot;
-        char path[64], text[64];
+        char path[64];
         if (sscanf(entry->d_name, ".slot-%u", &slot) != 1)
             continue;
-        int pid = 0;
-        unsigned long long start = 0;
         snprintf(path, sizeof path, IDS_DIR "/%u", slot);
-        if (fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 && sscanf(text, "%d %llu", &pid, &start) == 2 &&
-            process_alive(pid, start))
-            continue;
-        trash_put(backend->trash, backend->boxes_dir, entry->d_name, &ignored);
+        if (access(path, F_OK) < 0)
+            trash_put(backend->trash, backend->boxes_dir, entry->d_name, &ignored);
     }
     if (dir)
         closedir(dir);
@@ -349,8 +358,14 @@ static int end_processes(struct backend *backend, const struct jail_record *reco
     } else {
         waitpid(record->pid, NULL, WNOHANG); /* a zombie of ours, or somebody else's pid by now: then ECHILD */
     }
+    if (record->ranged && !ids_owned(record->slot, record->pid, record->start))
+        return 0; /* cleaned before; the slot may be another box's by now */
     cgroup_kill(&backend->cgroups, &cgroup); /* and whatever is outside its pid namespace, which should be nothing */
     cgroup_remove(&backend->cgroups, &cgroup);
+    if (record->net)
+        net_detach(record->slot);
+    if (record->ranged)
+        ids_release(record->slot);
     return 0;
 }
 
@@ -362,10 +377,6 @@ static int jail_stop(struct backend *backend, const char *id, bool keep_files, s
         int r = end_processes(backend, &record, err);
         if (r < 0)
             return r;
-        if (record.net)
-            net_detach(record.slot);
-        if (record.ranged)
-            ids_release(record.slot);
     }
     if (!keep_files)
         return trash_put(backend->trash, backend->boxes_dir, id, err);
