@@ -62,7 +62,8 @@ static int conf_token(struct conf_reader *reader, const yaml_node_t *node, struc
     if (node->type != YAML_MAPPING_NODE)
         return err_set(err, ERR_INVALID, "a token must be a mapping of token or token_sha256, user, scope");
     for (yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
-        const char *key = conf_scalar(conf_node(reader, pair->key)), *value = conf_scalar(conf_node(reader, pair->value));
+        const char *key = conf_scalar(conf_node(reader, pair->key)),
+                   *value = conf_scalar(conf_node(reader, pair->value));
         if (!key || !value || !*value)
             return err_set(err, ERR_INVALID, "'%.40s' of a token must be text", key ? key : "?");
         if (!strcmp(key, "token")) {
@@ -142,7 +143,8 @@ static int conf_root(struct conf_reader *reader, struct err *err) {
         const struct conf_option *option = name && !strchr(name, '-') ? conf_find(name) : NULL;
         int failed = 0;
         if (!option)
-            failed = err_set(err, ERR_INVALID, "unknown option '%.60s'; cubbyd --options lists them", name ? name : "?");
+            failed =
+                err_set(err, ERR_INVALID, "unknown option '%.60s'; cubbyd --options lists them", name ? name : "?");
         else if (seen[option - conf_options])
             failed = err_set(err, ERR_INVALID, "%s stands there twice", option->name);
         if (failed)

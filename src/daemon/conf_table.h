@@ -16,7 +16,7 @@ struct conf_option {
     const char *text;
 };
 
-extern const struct conf_option conf_options[]; /* ends with name NULL */
+extern const struct conf_option conf_options[];        /* ends with name NULL */
 const struct conf_option *conf_find(const char *name); /* '-' and '_' are the same */
 /* One value, or one more of a list. */
 int conf_set(struct conf *conf, const struct conf_option *option, const char *value, struct err *err);

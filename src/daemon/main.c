@@ -20,7 +20,8 @@
 #include "front/native.h"
 
 enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };
-#define DAEMON_FILES 262144 /* 10,000 boxes with a wire, a root and a pidfd each, and as many connections; root may ask */
+#define DAEMON_FILES                                                                                                   \
+    262144 /* 10,000 boxes with a wire, a root and a pidfd each, and as many connections; root may ask */
 
 static int daemon_serve(const struct conf *conf, struct err *err);
 
@@ -249,6 +250,9 @@ static void daemon_ready(const struct conf *conf, const struct front *front) {
 static int daemon_run(const struct conf *conf, struct front *front, struct daemon_signals *signals, struct err *err) {
     pthread_t thread;
     int failed = daemon_http(conf, front, err);
+    if (failed && strstr(err->text, strerror(EADDRINUSE)))
+        return err_set(err, ERR_BUSY, "%s is in use, maybe by another cubbyd; choose another with --listen HOST:PORT",
+                       conf->listen);
     if (failed)
         return failed;
     signals->server = front->server;
@@ -263,6 +267,7 @@ static int daemon_run(const struct conf *conf, struct front *front, struct daemo
     pthread_kill(thread, SIGUSR2);
     pthread_join(thread, NULL);
     http_server_free(front->server);
+    log_info("stopped; boxes %s", conf->end_boxes ? "are ended" : "are left running for the next daemon");
     return 0;
 }
 
@@ -298,7 +303,6 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
         failed = daemon_run(conf, &front, &signals, err);
         provider_free(front.provider, conf->end_boxes);
         metrics_free(front.metrics);
-        log_info("stopped; boxes were %s", conf->end_boxes ? "ended" : "left running for the next daemon");
     }
     auth_free(front.auth);
     return failed;

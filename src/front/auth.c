@@ -91,12 +91,10 @@ int auth_admit(struct auth *auth, struct http_request *request, bool writes, str
         who = auth_header(auth, header);
     else if (!auth->required && (peer.loopback || peer.unix_socket))
         who = &auth_nobody_else;
-    if (!who) {
-        http_reply_header(request, "WWW-Authenticate", "Bearer realm=\"cubby\"");
+    if (!who)
         return err_set(err, ERR_UNAUTHORIZED,
                        header ? "this token is not known here; check the Authorization header"
                               : "a token is needed: send 'Authorization: Bearer TOKEN'");
-    }
     if (who->scope == SCOPE_READ && (writes || (strcmp(method, "GET") && strcmp(method, "HEAD"))))
         return err_set(err, ERR_DENIED, "this token may only read");
     http_set_user_data(request, (void *)who);

@@ -22,8 +22,8 @@ int body_parse(const char *data, size_t len, const struct body_field *fields, st
     if (failed)
         return failed;
     json_error_t why;
-    json_t *root = len ? json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why)
-                       : json_object();
+    json_t *root =
+        len ? json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why) : json_object();
     if (!root)
         return err_set(err, ERR_INVALID, "the body is not JSON: %s (line %d, column %d)", why.text, why.line,
                        why.column);
@@ -68,8 +68,8 @@ static int body_scan(const char *data, size_t len, struct err *err) {
 /* ---- one value ---- */
 
 static const char *body_type_name(json_t *value) {
-    static const char *const names[] = {"an object", "an array", "a string", "an integer", "a number",
-                                        "true",      "false",    "null"};
+    static const char *const names[] = {"an object", "an array", "a string", "an integer",
+                                        "a number",  "true",     "false",    "null"};
     return names[json_typeof(value)];
 }
 
@@ -123,8 +123,7 @@ static int body_put_mode(const struct body_field *field, const char *where, cons
     return body_put_number(field, where, mode, args, err);
 }
 
-static int body_put_real(const struct body_field *field, const char *where, double value, void *args,
-                         struct err *err) {
+static int body_put_real(const struct body_field *field, const char *where, double value, void *args, struct err *err) {
     if (!(value >= (double)field->min && value <= (double)field->max))
         return err_set(err, ERR_INVALID, "'%s%s' must be from %llu to %llu", where, field->name,
                        (unsigned long long)field->min, (unsigned long long)field->max);
@@ -143,8 +142,8 @@ static int body_count(const struct body_field *field, const char *where, size_t 
     return 0;
 }
 
-static int body_texts(const struct body_field *field, const char *where, json_t *value, struct arena *arena,
-                      void *args, struct err *err) {
+static int body_texts(const struct body_field *field, const char *where, json_t *value, struct arena *arena, void *args,
+                      struct err *err) {
     if (!json_is_array(value))
         return body_wrong(field, where, "an array of strings", value, err);
     size_t count = json_array_size(value);
@@ -216,8 +215,7 @@ static int body_objects(const struct body_field *field, const char *where, json_
 
 /* ---- objects ---- */
 
-static int body_integer(const struct body_field *field, const char *where, json_t *value, void *args,
-                        struct err *err) {
+static int body_integer(const struct body_field *field, const char *where, json_t *value, void *args, struct err *err) {
     if (!json_is_integer(value))
         return body_wrong(field, where, "an integer", value, err);
     if (json_integer_value(value) < 0)
@@ -263,8 +261,8 @@ static int body_scalar(const struct body_field *field, const char *where, json_t
     }
 }
 
-static int body_value(const struct body_field *field, const char *where, json_t *value, struct arena *arena,
-                      void *args, struct err *err) {
+static int body_value(const struct body_field *field, const char *where, json_t *value, struct arena *arena, void *args,
+                      struct err *err) {
     switch (field->type) {
     case BODY_TEXTS:
         return body_texts(field, where, value, arena, args, err);

@@ -52,9 +52,9 @@ struct body_field {
     enum body_type type;
     unsigned flags;
     size_t offset;
-    uint64_t min, max;   /* numbers: range; text: bytes; lists and maps: count */
-    uint64_t fallback;   /* numbers */
-    const char *choices; /* "none|open"; NULL: any */
+    uint64_t min, max;               /* numbers: range; text: bytes; lists and maps: count */
+    uint64_t fallback;               /* numbers */
+    const char *choices;             /* "none|open"; NULL: any */
     const struct body_field *fields; /* of nested objects */
     size_t item_size;                /* BODY_OBJECTS */
     const char *text;                /* one sentence */

@@ -19,9 +19,9 @@ struct front { /* http_context */
     uint64_t started_ms;
 };
 
-#define ENDPOINT_OPEN 0x1u    /* needs no token */
-#define ENDPOINT_WRITES 0x2u  /* not for read-only tokens, though the method is GET */
-#define ENDPOINT_NO_BOX 0x4u  /* {id} is not looked up before run */
+#define ENDPOINT_OPEN 0x1u   /* needs no token */
+#define ENDPOINT_WRITES 0x2u /* not for read-only tokens, though the method is GET */
+#define ENDPOINT_NO_BOX 0x4u /* {id} is not looked up before run */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
 struct endpoint {

@@ -9,10 +9,10 @@
 #include "base/buf.h"
 
 struct headtail {
-    struct buf head, tail;      /* tail becomes a ring once it is full */
+    struct buf head, tail;     /* tail becomes a ring once it is full */
     size_t head_max, tail_max; /* the two halves of the limit */
-    size_t tail_at;        /* oldest byte of the ring */
-    uint64_t total;        /* bytes that came */
+    size_t tail_at;            /* oldest byte of the ring */
+    uint64_t total;            /* bytes that came */
 };
 
 void headtail_init(struct headtail *headtail, size_t limit);

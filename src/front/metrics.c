@@ -82,7 +82,7 @@ static const char *metrics_name(const struct metrics *metrics, size_t i) {
 static void metrics_requests(struct metrics *metrics, struct buf *out) {
     metrics_head(out, "cubby_http_requests_total", "counter", "Finished requests by route and status class.");
     for (size_t i = 0; i <= metrics->count; i++)
-        for (int class = 0; class < 6; class++) {
+        for (int class = 0; class < 6; class ++) {
             uint64_t n = metrics_get(&metrics->rows[i].by_class[class]);
             if (n)
                 buf_printf(out, "cubby_http_requests_total{route=\"%s\",status=\"%dxx\"} %" PRIu64 "\n",

@@ -6,12 +6,13 @@
 
 #define ROW(label, kind, args, member) .name = label, .type = BODY_##kind, .offset = offsetof(struct args, member)
 #define PATH_ROW(args, member, label, meaning)                                                                         \
-    {ROW(label, TEXT, args, member), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATH_BYTES, .text = meaning}
+    { ROW(label, TEXT, args, member), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATH_BYTES, .text = meaning }
 #define END                                                                                                            \
     { .name = NULL }
-#define SHOW(label, kind, meaning) {.name = label, .type = BODY_##kind, .max = INT64_MAX, .text = meaning}
+#define SHOW(label, kind, meaning)                                                                                     \
+    { .name = label, .type = BODY_##kind, .max = INT64_MAX, .text = meaning }
 #define SHOW_NULL(label, kind, meaning)                                                                                \
-    {.name = label, .type = BODY_##kind, .flags = BODY_NULLABLE, .max = INT64_MAX, .text = meaning}
+    { .name = label, .type = BODY_##kind, .flags = BODY_NULLABLE, .max = INT64_MAX, .text = meaning }
 
 /* ---- boxes ---- */
 
@@ -102,14 +103,17 @@ const struct body_field ended_answer[] = {SHOW("ended", INT, "boxes destroyed"),
 #define EXEC_ROWS                                                                                                      \
     {ROW("command", TEXT, exec_args, command), .max = LIMIT_CALL_ARGS_BYTES / 2,                                       \
      .text = "given to the box's shell; or argv"},                                                                     \
-        {ROW("argv", TEXTS, exec_args, argv), .min = 1, .max = LIMIT_ARGV_COUNT, .text = "program and arguments, no shell"}, \
+        {ROW("argv", TEXTS, exec_args, argv), .min = 1, .max = LIMIT_ARGV_COUNT,                                       \
+         .text = "program and arguments, no shell"},                                                                   \
         {ROW("cwd", TEXT, exec_args, cwd), .min = 1, .max = LIMIT_PATH_BYTES, .text = "default: the workspace"},       \
         {ROW("env", MAP, exec_args, env), .max = LIMIT_ENV_COUNT, .text = "added to the box's environment"},           \
         {ROW("stdin", TEXT, exec_args, stdin_text), .flags = BODY_NUL, .max = LIMIT_STDIN_BYTES,                       \
          .text = "standard input as text"},                                                                            \
         {ROW("stdin_base64", TEXT, exec_args, stdin_base64), .max = LIMIT_STDIN_BYTES / 3 * 4 + 4,                     \
          .text = "standard input as base64, instead of stdin"},                                                        \
-        {ROW("user", TEXT, exec_args, user), .choices = "agent|root", .text = "who runs it inside; default agent"}
+    {                                                                                                                  \
+        ROW("user", TEXT, exec_args, user), .choices = "agent|root", .text = "who runs it inside; default agent"       \
+    }
 
 const struct body_field exec_fields[] = {
     EXEC_ROWS,
@@ -135,7 +139,8 @@ const struct body_field spawn_fields[] = {
         SHOW_NULL("signal", TEXT, "e.g. SIGKILL; null when it exited"),                                                \
         SHOW("timed_out", BOOL, "killed at timeout_ms"),                                                               \
         SHOW("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),                              \
-        SHOW("stdout_bytes", INT, "bytes produced, kept or not"), SHOW("stderr_bytes", INT, "bytes produced, kept or not")
+        SHOW("stdout_bytes", INT, "bytes produced, kept or not"),                                                      \
+        SHOW("stderr_bytes", INT, "bytes produced, kept or not")
 
 const struct body_field exec_answer[] = {
     SHOW("stdout", TEXT, "what was kept"),
@@ -196,7 +201,8 @@ const struct body_field pty_query[] = {
 /* ---- files ---- */
 
 #define PATH_TEXT "absolute, or relative to the workspace"
-#define PATH_FREE(args) {ROW("path", TEXT, args, path), .min = 1, .max = LIMIT_PATH_BYTES, .text = PATH_TEXT "; default: the workspace"}
+#define PATH_FREE(args)                                                                                                \
+    { ROW("path", TEXT, args, path), .min = 1, .max = LIMIT_PATH_BYTES, .text = PATH_TEXT "; default: the workspace" }
 
 const struct body_field path_query[] = {PATH_ROW(path_args, path, "path", PATH_TEXT), END};
 const struct body_field workspace_query[] = {PATH_FREE(path_args), END};
@@ -269,7 +275,8 @@ const struct body_field edit_fields[] = {
     END,
 };
 
-#define ENCODING_ROW(of) {.name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of " of}
+#define ENCODING_ROW(of)                                                                                               \
+    { .name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of " of }
 const struct body_field stat_answer[] = {
     SHOW("name", TEXT, "last part of the path"),
     SHOW("path", TEXT, "whole path"),

@@ -96,7 +96,7 @@ struct edit_args {
 };
 extern const struct body_field path_query[], workspace_query[], put_query[], remove_query[], list_query[],
     watch_query[], mkdir_fields[], move_fields[], glob_fields[], grep_fields[], edit_fields[];
-extern const struct body_field stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[],
-    edit_answer[], unpack_answer[];
+extern const struct body_field stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[], edit_answer[],
+    unpack_answer[];
 
 #endif

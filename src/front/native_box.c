@@ -224,7 +224,8 @@ int native_release(struct http_request *request, struct box *box, struct err *er
 
 int native_destroy(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    int failed = provider_destroy(front_of(request)->provider, front_who(request)->user, http_param(request, "id"), err);
+    int failed =
+        provider_destroy(front_of(request)->provider, front_who(request)->user, http_param(request, "id"), err);
     return failed ? failed : front_empty(request, 204);
 }
 
@@ -234,7 +235,7 @@ struct native_ids {
     struct native_id {
         struct native_id *next;
         char id[17];
-    } *first;
+    } * first;
 };
 
 static int native_ids_each(void *user, struct box *box) {

@@ -56,7 +56,8 @@ static void native_range(const char *header, uint64_t size, struct native_range 
         return;
     header += 6;
     bool open = *header == '-';
-    if (open ? sscanf(header, "-%20[0-9]%1s", to, rest) < 1 : sscanf(header, "%20[0-9]-%20[0-9]%1s", from, to, rest) < 1)
+    if (open ? sscanf(header, "-%20[0-9]%1s", to, rest) < 1
+             : sscanf(header, "%20[0-9]-%20[0-9]%1s", from, to, rest) < 1)
         return;
     if (*rest || (!open && header[strlen(from)] != '-') || (!open && !*to && header[strlen(from) + 1]))
         return;
@@ -99,8 +100,8 @@ static int native_get_send(struct http_request *request, struct box *box, const 
                  (unsigned long long)(range->offset + range->length - 1), (unsigned long long)size);
         http_reply_header(request, "Content-Range", text);
     }
-    int failed = http_reply_begin(request, range->partial ? 206 : 200, "application/octet-stream",
-                                  (int64_t)range->length);
+    int failed =
+        http_reply_begin(request, range->partial ? 206 : 200, "application/octet-stream", (int64_t)range->length);
     if (!failed && range->length && strcmp(http_method(request), "HEAD"))
         failed = fd >= 0 ? http_reply_file(request, fd, range->offset, range->length)
                          : box_read_stream(box, path, range->offset, range->length, http_fd(request), native_get_write,
@@ -133,8 +134,9 @@ int native_get(struct http_request *request, struct box *box, struct err *err) {
     if (range.impossible) {
         snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)stat.size);
         http_reply_header(request, "Content-Range", text);
-        static const char body[] = "{\"error\":{\"code\":\"INVALID\",\"message\":\"the range lies behind the end of the "
-                                   "file\"}}";
+        static const char body[] =
+            "{\"error\":{\"code\":\"INVALID\",\"message\":\"the range lies behind the end of the "
+            "file\"}}";
         return http_reply(request, 416, "application/json", body, sizeof body - 1);
     }
     return native_get_send(request, box, path, fd, &range, stat.size, err);
@@ -224,7 +226,8 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
         .size = length,
         .max = front->max_upload_bytes,
     };
-    failed = length < 0 || length >= PUT_SPLICE_BYTES ? native_put_large(request, box, &write, &created, &stat, err) : 1;
+    failed =
+        length < 0 || length >= PUT_SPLICE_BYTES ? native_put_large(request, box, &write, &created, &stat, err) : 1;
     if (failed > 0)
         failed = box_write(box, &write, native_put_read, &upload, http_fd(request), &created, &stat, err);
     if (failed == -ERR_EXISTS && write.if_match)

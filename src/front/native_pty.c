@@ -14,7 +14,8 @@
 #include "front/native_args.h"
 
 #define PTY_MESSAGE_BYTES (1u << 20)
-#define PTY_PING_MS 30000
+#define PTY_TICK_MS 1000 /* how soon a stopping daemon lets a terminal go */
+#define PTY_PING_TICKS 30
 #define PTY_ATTACH_MS 10000
 
 struct native_pty {
@@ -24,7 +25,8 @@ struct native_pty {
     struct call *call;
     uint64_t pid;
     struct buf pending; /* input that the box has not taken yet */
-    uint64_t ping_ms;
+    uint64_t tick_ms;
+    unsigned ticks;
 };
 
 static int native_pty_open(struct native_pty *pty, const struct pty_args *args, struct err *err);
@@ -50,7 +52,11 @@ int native_pty(struct http_request *request, struct box *box, struct err *err) {
     if (!failed)
         failed = native_pty_pump(&pty, err);
     if (pty.ws)
-        ws_close(pty.ws, failed ? 1011 : 1000, failed ? "the box ended" : "done");
+        ws_close(pty.ws,
+                 failed                                            ? 1011
+                 : http_server_stopping(front_of(request)->server) ? 1001
+                                                                   : 1000,
+                 failed ? "the box ended" : "done");
     call_close(pty.call);
     buf_done(&pty.pending);
     return pty.ws ? 0 : failed;
@@ -105,8 +111,8 @@ static void native_pty_text(struct native_pty *pty, const uint8_t *data, size_t 
     if (len > 4096)
         return;
     json_t *root = json_loadb((const char *)data, len, JSON_REJECT_DUPLICATES, NULL);
-    if (root && !json_unpack(root, "{s:{s:I,s:I}}", "resize", "cols", &cols, "rows", &rows) && cols > 0 &&
-        rows > 0 && cols <= 4096 && rows <= 4096)
+    if (root && !json_unpack(root, "{s:{s:I,s:I}}", "resize", "cols", &cols, "rows", &rows) && cols > 0 && rows > 0 &&
+        cols <= 4096 && rows <= 4096)
         box_resize(pty->box, pty->pid, (unsigned)cols, (unsigned)rows, &ignored);
     json_decref(root);
 }
@@ -196,23 +202,28 @@ static int native_pty_event(struct native_pty *pty, const struct event *event, s
     }
 }
 
+/* 1: over, because the daemon stops (the terminal lives on) or nobody answers. */
+static int native_pty_tick(struct native_pty *pty, struct err *err) {
+    pty->tick_ms = clock_ms() + PTY_TICK_MS;
+    if (http_server_stopping(front_of(pty->request)->server))
+        return 1;
+    return ++pty->ticks % PTY_PING_TICKS == 0 && ws_ping(pty->ws, err) < 0;
+}
+
 static int native_pty_pump(struct native_pty *pty, struct err *err) {
     char text[80];
     int n = snprintf(text, sizeof text, "{\"started\":{\"pid\":%llu}}", (unsigned long long)pty->pid);
     if (ws_send(pty->ws, WS_TEXT, text, (size_t)n, err) < 0)
         return 0;
     int result = native_pty_client(pty, err); /* frames that came with the upgrade */
-    pty->ping_ms = clock_ms() + PTY_PING_MS;
+    pty->tick_ms = clock_ms() + PTY_TICK_MS;
     while (!result) {
         struct event event;
-        struct call_wait wait = {.fd = http_fd(pty->request), .deadline_ms = pty->ping_ms};
+        struct call_wait wait = {.fd = http_fd(pty->request), .deadline_ms = pty->tick_ms};
         wait.events = pty->pending.len ? POLLRDHUP : POLLIN | POLLRDHUP;
         result = call_next(pty->call, &wait, &event, err);
         if (result == -ERR_TIMEOUT) {
-            if (http_server_stopping(front_of(pty->request)->server) || ws_ping(pty->ws, err) < 0)
-                return 0;
-            pty->ping_ms = clock_ms() + PTY_PING_MS;
-            result = 0;
+            result = native_pty_tick(pty, err);
             continue;
         }
         if (!result)

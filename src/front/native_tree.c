@@ -9,7 +9,7 @@
 #include "front/native.h"
 #include "front/native_args.h"
 
-#define WATCH_TICK_MS 1000      /* how soon a stopping daemon ends a quiet stream */
+#define WATCH_TICK_MS 1000        /* how soon a stopping daemon ends a quiet stream */
 #define WATCH_KEEP_ALIVE_TICKS 15 /* proxies close streams that are silent for half a minute or more */
 
 static int native_list_each(void *user, const struct file_stat *stat) {
@@ -78,8 +78,10 @@ static int native_watch_begin(struct native_watch *watch) {
 }
 
 static int native_watch_each(void *user, enum watch_event event, const char *path, const char *to) {
-    static const char *const names[] = {[WATCH_CREATED] = "created", [WATCH_MODIFIED] = "modified",
-                                        [WATCH_REMOVED] = "removed", [WATCH_MOVED] = "moved"};
+    static const char *const names[] = {[WATCH_CREATED] = "created",
+                                        [WATCH_MODIFIED] = "modified",
+                                        [WATCH_REMOVED] = "removed",
+                                        [WATCH_MOVED] = "moved"};
     struct native_watch *watch = user;
     struct json json;
     bool utf8 = text_utf8(path, strlen(path)) && (!to || text_utf8(to, strlen(to)));
@@ -124,8 +126,8 @@ int native_watch(struct http_request *request, struct box *box, struct err *err)
     if (!path)
         return -err->code;
     buf_init(&watch.out, 12 * LIMIT_PATH_BYTES + 256);
-    failed = box_watch(box, path, args.recursive, http_fd(request), WATCH_TICK_MS, native_watch_each,
-                       native_watch_idle, &watch, err);
+    failed = box_watch(box, path, args.recursive, http_fd(request), WATCH_TICK_MS, native_watch_each, native_watch_idle,
+                       &watch, err);
     buf_done(&watch.out);
     if (failed == -ERR_GONE && http_server_stopping(front_of(request)->server))
         failed = 0;

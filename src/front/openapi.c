@@ -23,8 +23,8 @@ static void openapi_choices(struct json *json, const char *choices) {
 
 static void openapi_type(struct json *json, const struct body_field *field) {
     static const char *const names[] = {
-        [BODY_TEXT] = "string",  [BODY_INT] = "integer",   [BODY_REAL] = "number", [BODY_BOOL] = "boolean",
-        [BODY_MODE] = "string",  [BODY_NAME] = "string",   [BODY_TEXTS] = "array", [BODY_MAP] = "object",
+        [BODY_TEXT] = "string",   [BODY_INT] = "integer",   [BODY_REAL] = "number", [BODY_BOOL] = "boolean",
+        [BODY_MODE] = "string",   [BODY_NAME] = "string",   [BODY_TEXTS] = "array", [BODY_MAP] = "object",
         [BODY_OBJECT] = "object", [BODY_OBJECTS] = "array", [BODY_TIME] = "string"};
     const char *second = field->flags & BODY_NULLABLE ? "null" : field->type == BODY_NAME ? "integer" : NULL;
     json_key(json, "type");

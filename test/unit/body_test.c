@@ -120,7 +120,8 @@ static void test_bounds(void) {
         buf_puts(&text, "                                ");
     check(parse((char *)text.data, text.len, exec_fields, &arena, &args, &err) == -ERR_TOO_LARGE, "too many bytes");
     const char *brackets = "{\"command\":\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[{{\\\"{{{,,,\"}";
-    check(!parse(brackets, strlen(brackets), exec_fields, &arena, &args, &err), "brackets inside a string do not count");
+    check(!parse(brackets, strlen(brackets), exec_fields, &arena, &args, &err),
+          "brackets inside a string do not count");
 }
 
 static void test_accepted(void) {
@@ -142,7 +143,8 @@ static void test_accepted(void) {
     check(!parse(text, strlen(text), acquire_fields, &arena, &acquire, &err), "an acquire body");
     const struct mount_args *mount = acquire.mounts.items;
     check(acquire.mounts.count == 1 && mount->read_only && !strcmp(mount->target.data, "/b"), "a mount");
-    check(acquire.limits.cpus.has && acquire.limits.cpus.value == 0.5 && acquire.limits.memory_mb.value == 64, "limits");
+    check(acquire.limits.cpus.has && acquire.limits.cpus.value == 0.5 && acquire.limits.memory_mb.value == 64,
+          "limits");
     check(acquire.thread.data && acquire.thread.len == 0, "an empty thread is a thread");
     struct acquire_args nothing = {0};
     check(!parse("", 0, acquire_fields, &arena, &nothing, &err) && !nothing.user.data, "no body is an empty object");
@@ -187,7 +189,8 @@ static void test_query(void) {
           "numbers and defaults");
     check(query(list_query, (const char *const[]){"depth", "+3", NULL}, &list, &arena) == -ERR_INVALID, "a sign");
     check(query(list_query, (const char *const[]){"depth", "65", NULL}, &list, &arena) == -ERR_INVALID, "too deep");
-    check(query(list_query, (const char *const[]){"limit", "18446744073709551616", NULL}, &list, &arena) == -ERR_INVALID,
+    check(query(list_query, (const char *const[]){"limit", "18446744073709551616", NULL}, &list, &arena) ==
+              -ERR_INVALID,
           "a number of 65 bits");
 }
 

@@ -78,14 +78,25 @@ int main(void) {
     check(keeps_any_step(9, "abcdefghijklmnop", "abcdlmnop", true), "an odd limit");
     check(keeps_any_step(1, "abc", "c", true), "a limit of one");
     check(keeps_any_step(0, "abc", "", true), "a limit of none");
-    check(keeps_any_step(8, "abc\xc3\xa9zzzzzzzz\xc3\xa9" "def", "abc\xc3\xa9" "def", true) == false,
+    check(keeps_any_step(8,
+                         "abc\xc3\xa9zzzzzzzz\xc3\xa9"
+                         "def",
+                         "abc\xc3\xa9"
+                         "def",
+                         true) == false,
           "a character in the middle is dropped, not kept by chance");
-    check(keeps_any_step(8, "abc\xe2\x82\xac" "0123456789wxyz", "abcwxyz", true), "the head ends before a cut character");
+    check(keeps_any_step(8,
+                         "abc\xe2\x82\xac"
+                         "0123456789wxyz",
+                         "abcwxyz", true),
+          "the head ends before a cut character");
     check(keeps_any_step(8, "abcd0123456789\xe2\x82\xacyz", "abcdyz", true) ||
               keeps_any_step(8, "abcd0123456789\xe2\x82\xacyz", "abcd\xe2\x82\xacz", true) ||
               keeps_any_step(8, "abcd0123456789\xe2\x82\xacyz", "abcdyz", true),
           "the tail begins behind a cut character");
-    check(stays_utf8("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xf0\x9f\x98\x80\xe2\x82\xac\xc3\xa9" "b"), "UTF-8 stays UTF-8");
+    check(stays_utf8("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xf0\x9f\x98\x80\xe2\x82\xac\xc3\xa9"
+                     "b"),
+          "UTF-8 stays UTF-8");
     check(large_is_flat(), "64 MB through 1000 bytes");
     check(headtail_partial((const uint8_t *)"a\xe2\x82", 3) == 2, "partial: two of three");
     check(headtail_partial((const uint8_t *)"a\xe2\x82\xac", 4) == 0, "partial: complete");
