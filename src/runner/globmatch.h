@@ -10,15 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GLOB_PARTS 256u  /* components of all alternatives together */
+#define GLOB_PARTS 256u   /* components of all alternatives together */
 #define GLOB_BYTES 65536u /* of all alternatives together */
 
 enum glob_kind { GLOB_LITERAL, GLOB_ANY, GLOB_SUFFIX, GLOB_GENERAL, GLOB_DEEP };
 
 struct glob_part {
     enum glob_kind kind;
-    bool last;          /* the path ends here */
-    const char *text;   /* for SUFFIX without its star; into struct glob */
+    bool last;        /* the path ends here */
+    const char *text; /* for SUFFIX without its star; into struct glob */
     uint32_t len;
 };
 

@@ -27,7 +27,7 @@ static bool escape(struct reader *reader) {
     static const struct {
         char letter;
         const char *instead; /* NULL: harmless as it is */
-    } letters[] = {{'w', NULL}, {'d', NULL}, {'S', NULL}, {'b', NULL}, {'B', NULL},          {'h', NULL},
+    } letters[] = {{'w', NULL}, {'d', NULL}, {'S', NULL},        {'b', NULL},        {'B', NULL},       {'h', NULL},
                    {'t', NULL}, {'N', NULL}, {'s', "[^\\S\\n]"}, {'W', "[^\\w\\n]"}, {'D', "[^\\d\\n]"}};
     char next = peek(reader, 1);
     if (!next || (unsigned char)next >= 0x80)

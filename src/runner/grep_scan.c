@@ -20,7 +20,7 @@
 
 enum {
     BUFFER_BYTES = 512 << 10,
-    BINARY_BYTES = 8192,      /* a NUL in these: not text */
+    BINARY_BYTES = 8192,        /* a NUL in these: not text */
     PIECE_OVERLAP_BYTES = 4096, /* of a line longer than the buffer */
     MATCH_LIMIT = 1000000,
     HEAP_LIMIT_KB = 20000,
@@ -119,8 +119,8 @@ void scanner_done(struct scanner *scanner) {
 
 /* Where in [at, end] the regex matches first. NULL: nowhere, or it gave up. */
 static const uint8_t *regex_find(struct scanner *scanner, const uint8_t *at, const uint8_t *end, bool *ret_gave_up) {
-    int r = pcre2_match(scanner->pattern->code, at, (size_t)(end - at), 0, 0, scanner->match_data,
-                        scanner->match_context);
+    int r =
+        pcre2_match(scanner->pattern->code, at, (size_t)(end - at), 0, 0, scanner->match_data, scanner->match_context);
     *ret_gave_up = r < 0 && r != PCRE2_ERROR_NOMATCH;
     return r < 0 ? NULL : at + pcre2_get_ovector_pointer(scanner->match_data)[0];
 }
@@ -147,10 +147,10 @@ static const uint8_t *scanner_find(struct scanner *scanner, const uint8_t *at, c
 
 /* ---- a file ---- */
 
-struct pass { /* where we are in one file; positions are in the scanner's buffer */
-    size_t from;       /* begin of the first line not searched yet; before it lie lines kept as context */
+struct pass {    /* where we are in one file; positions are in the scanner's buffer */
+    size_t from; /* begin of the first line not searched yet; before it lie lines kept as context */
     size_t len;
-    size_t counted;    /* `line` is the number of the line that begins or goes on here */
+    size_t counted; /* `line` is the number of the line that begins or goes on here */
     uint64_t line;
     bool eof, skip_line;
 };

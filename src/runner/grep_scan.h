@@ -36,8 +36,8 @@ struct grep_hit {
 struct scanner {
     const struct pattern *pattern;
     unsigned context;
-    atomic_bool *stop;                                        /* looked at between lines */
-    bool (*hit)(void *user, const struct grep_hit *hit);      /* false: enough of this file */
+    atomic_bool *stop;                                   /* looked at between lines */
+    bool (*hit)(void *user, const struct grep_hit *hit); /* false: enough of this file */
     void *user;
     /* private */
     uint8_t *buffer;

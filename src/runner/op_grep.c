@@ -28,8 +28,8 @@
 
 enum {
     BATCH_FILES = 64,
-    RING = 64,                      /* batches done but not sent */
-    HELD_BYTES = 256 << 10,         /* results of a batch kept back; with more it waits for its turn */
+    RING = 64,              /* batches done but not sent */
+    HELD_BYTES = 256 << 10, /* results of a batch kept back; with more it waits for its turn */
     RECORD_BYTES = LIMIT_FRAME_PAYLOAD_BYTES,
     THREADS_MAX = 4,
     STACK_BYTES = 256 << 10,
@@ -57,7 +57,7 @@ struct grep {
     pthread_cond_t changed;
     /* under the lock */
     struct walk walk;
-    size_t walk_at;   /* next entry of the walk's directory */
+    size_t walk_at; /* next entry of the walk's directory */
     uint64_t next_number, sent_number, sent;
     struct buf ring[RING];
     bool ring_full[RING];
@@ -75,8 +75,8 @@ struct searcher { /* one thread */
     struct batch batch;
     struct shown shown;
     size_t shown_len;
-    bool searching;  /* under the lock: the batch is not sent yet */
-    struct buf out;  /* records: u32 length, fields; changed under the lock */
+    bool searching; /* under the lock: the batch is not sent yet */
+    struct buf out; /* records: u32 length, fields; changed under the lock */
     uint64_t hits;  /* of this batch */
 };
 

@@ -24,8 +24,8 @@
 
 enum { EVENTS_BYTES = 64 << 10, PAIR_WAIT_MS = 20 };
 
-struct node { /* a watched directory */
-    int wd;   /* -1: free */
+struct node {   /* a watched directory */
+    int wd;     /* -1: free */
     int parent; /* index of its parent, -1 for the top */
     char *name;
 };
@@ -42,7 +42,7 @@ struct watch {
     int fd, top_fd;
     bool recursive, over;
     char only[LIMIT_NAME_BYTES + 1]; /* a file: its name in the directory; "" otherwise */
-    int parent_wd;              /* of the top's own directory, which tells of its end; -1: none */
+    int parent_wd;                   /* of the top's own directory, which tells of its end; -1: none */
     char name[LIMIT_NAME_BYTES + 1]; /* of the top in it */
     struct node *nodes;
     size_t count, live;
@@ -80,7 +80,7 @@ static bool node_text(struct watch *watch, int node, const char *name, char *out
     char dir[LIMIT_PATH_BYTES + 2];
     int len = node_path(watch, node, dir);
     if (watch->only[0] || (node == 0 && !*name)) {
-        strcpy(out, watch->top);
+        memcpy(out, watch->top, sizeof watch->top);
         return true;
     }
     size_t whole = len < 0 ? 0 : shown_set(&watch->shown, dir, (size_t)len, name, strlen(name));
@@ -110,7 +110,7 @@ static int tell(struct watch *watch, enum watch_event event, int node, const cha
         return 0;
     watch->last_event = event;
     watch->last_node = node;
-    strcpy(watch->last_name, name);
+    snprintf(watch->last_name, sizeof watch->last_name, "%s", name);
     struct buf *item = worker_item(watch->worker);
     field_number(item, FIELD_EVENT, event);
     field_text(item, FIELD_PATH, path);
@@ -235,7 +235,7 @@ static int dir_arrived(struct watch *watch, int node, const char *name, struct e
     int len = node_path(watch, node, path);
     if (len < 0 || (size_t)len + strlen(name) > LIMIT_PATH_BYTES)
         return 0;
-    strcpy(path + len, name);
+    memcpy(path + len, name, strlen(name) + 1);
     autofd fd = walk_open(watch->top_fd, path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return 0;

@@ -18,7 +18,7 @@ struct replace {
     char temp[REPLACE_NAME_BYTES]; /* "" when there is none */
     int fd;                        /* the hidden file, read and write */
     bool existed;
-    struct stat old;               /* when existed */
+    struct stat old; /* when existed */
 };
 
 /* Only the directory and the name a path leads to, final links followed below root. Nothing is checked. */

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #define TAR_BLOCK_BYTES 512u
-#define TAR_NAME_BYTES 4096u        /* with its NUL */
-#define TAR_EXTENSION_BYTES 65536u  /* a pax head or a long name: larger is refused */
+#define TAR_NAME_BYTES 4096u       /* with its NUL */
+#define TAR_EXTENSION_BYTES 65536u /* a pax head or a long name: larger is refused */
 
 enum tar_type {
     TAR_FILE = '0',

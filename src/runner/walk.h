@@ -12,17 +12,17 @@
 #include "runner/globmatch.h"
 
 struct walk_entry {
-    uint64_t key; /* first bytes of the name, for sorting */
+    uint64_t key;  /* first bytes of the name, for sorting */
     uint32_t name; /* offset into walk->names: use walk_name */
     uint16_t len;
-    uint8_t type;  /* DT_ */
-    bool descend;  /* a directory: visit it later; the caller may clear it */
+    uint8_t type; /* DT_ */
+    bool descend; /* a directory: visit it later; the caller may clear it */
 };
 
 struct walk_level;
 struct walk {
-    int start_fd;           /* not closed here */
-    unsigned max_depth;     /* 1: only the start */
+    int start_fd;       /* not closed here */
+    unsigned max_depth; /* 1: only the start */
     bool sorted;
     /* Which entries to keep; NULL: all. Directories not kept are still visited when *descend stays set. */
     bool (*keep)(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend);
@@ -30,15 +30,15 @@ struct walk {
     void *user;
     /* the current directory */
     int dirfd;
-    unsigned depth;         /* 1: the start */
+    unsigned depth;                  /* 1: the start */
     char path[LIMIT_PATH_BYTES + 2]; /* relative, with a '/' behind it; "" for the start */
     size_t path_len;
     struct glob_state state;
     struct walk_entry *entries;
     size_t count;
     /* what could not be seen */
-    uint64_t unreadable;    /* directories that could not be opened or read */
-    bool too_long;          /* a path longer than LIMIT_PATH_BYTES was left out */
+    uint64_t unreadable; /* directories that could not be opened or read */
+    bool too_long;       /* a path longer than LIMIT_PATH_BYTES was left out */
     /* private */
     char *names;
     size_t names_len, names_cap, entries_cap;

@@ -86,8 +86,17 @@ static void test_pax(void) {
     ok(!pax("11 path=ab\n15 size=123456\n") && entry.size == 123456 && entry.has_size, "two records");
     ok(!pax("16 mtime=12.345\n") && entry.mtime == 12, "a time with a fraction");
     static const char *const bad[] = {
-        "x",          "11 path=ab",  "99 path=ab\n",   "3 \n",          "8 noeq\n\n",  "0 path=ab\n",
-        "-1 path=ab\n", "14 size=12x4\n", "11 path=ab\n5", "12 size=-1\n\n", "99999999999999999999 a=b\n",
+        "x",
+        "11 path=ab",
+        "99 path=ab\n",
+        "3 \n",
+        "8 noeq\n\n",
+        "0 path=ab\n",
+        "-1 path=ab\n",
+        "14 size=12x4\n",
+        "11 path=ab\n5",
+        "12 size=-1\n\n",
+        "99999999999999999999 a=b\n",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char name[60];
@@ -105,13 +114,13 @@ static void test_pax(void) {
 static void test_names(void) {
     static const struct {
         const char *name, *safe; /* NULL: refused */
-    } names[] = {{"a/b", "a/b"},   {"./a", "a"},     {"a/", "a"},        {"a//b/./c", "a/b/c"}, {"./", ""},  {"", ""},
-                 {"/a", NULL},     {"..", NULL},     {"a/../b", NULL},   {"a/..", NULL},        {"..a", "..a"},
-                 {"a/...", "a/..."}, {"../../x", NULL}, {"./../x", NULL}, {".//..", NULL}};
+    } names[] = {{"a/b", "a/b"}, {"./a", "a"},       {"a/", "a"},       {"a//b/./c", "a/b/c"}, {"./", ""},
+                 {"", ""},       {"/a", NULL},       {"..", NULL},      {"a/../b", NULL},      {"a/..", NULL},
+                 {"..a", "..a"}, {"a/...", "a/..."}, {"../../x", NULL}, {"./../x", NULL},      {".//..", NULL}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char copy[64], text[100];
         const char *why;
-        strcpy(copy, names[i].name);
+        snprintf(copy, sizeof copy, "%s", names[i].name);
         snprintf(text, sizeof text, "the name '%s' %s", names[i].name, names[i].safe ? "is taken" : "is refused");
         const char *safe = tar_safe_name(copy, &why);
         ok(names[i].safe ? safe && strcmp(safe, names[i].safe) == 0 : !safe && why, text);
