@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "daemon/conf_table.h"
 
-#define ROW(label, kind, member) .name = label, .type = CONF_##kind, .offset = offsetof(struct conf, member)
+#define ROW(label, kind, member) .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf, member)
 
 const struct conf_option conf_options[] = {
     {ROW("listen", TEXT, listen), .fallback = "127.0.0.1:7070",
@@ -115,7 +115,7 @@ static int conf_set_number(struct conf *conf, const struct conf_option *option, 
         return err_set(err, ERR_INVALID, "%s must be a number from %llu to %llu, not '%s'", option->name,
                        (unsigned long long)option->min, (unsigned long long)option->max, value);
     if (option->type == CONF_REAL)
-        *(double *)((char *)conf + option->offset) = real;
+        memcpy((char *)conf + option->offset, &real, sizeof real);
     else
         *(uint64_t *)((char *)conf + option->offset) = number;
     return 0;
@@ -169,7 +169,7 @@ static bool conf_take_action(struct conf *conf, const char *name) {
 /* One argument at argv[*at]; set: apply it, else only look for actions and --config (they come before the file). */
 static int conf_argument(struct conf *conf, char **argv, int *at, bool set, bool *cleared, struct err *err) {
     const char *argument = argv[*at];
-    if (strncmp(argument, "--", 2) || !argument[2])
+    if (strncmp(argument, "--", 2) != 0 || !argument[2])
         return conf_usage(err, argument, "unexpected argument");
     char *name = arena_strdup(&conf->arena, argument + 2), *value = strchr(name, '=');
     if (value)

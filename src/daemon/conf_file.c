@@ -37,7 +37,7 @@ static const char *conf_scalar(const yaml_node_t *node) {
 static bool conf_unhex(const char *text, uint8_t out[32]) {
     if (strlen(text) != 64 || strspn(text, "0123456789abcdef") != 64)
         return false;
-    for (int i = 0; i < 32; i++) {
+    for (size_t i = 0; i < 32; i++) {
         char pair[3] = {text[2 * i], text[2 * i + 1], 0};
         out[i] = (uint8_t)strtoul(pair, NULL, 16);
     }

@@ -74,7 +74,7 @@ static const struct who *auth_find(const struct auth *auth, const char *text) {
 }
 
 static const struct who *auth_header(const struct auth *auth, const char *header) {
-    if (strncasecmp(header, "Bearer ", 7))
+    if (strncasecmp(header, "Bearer ", 7) != 0)
         return NULL;
     header += 7;
     header += strspn(header, " ");
@@ -95,7 +95,7 @@ int auth_admit(struct auth *auth, struct http_request *request, bool writes, str
         return err_set(err, ERR_UNAUTHORIZED,
                        header ? "this token is not known here; check the Authorization header"
                               : "a token is needed: send 'Authorization: Bearer TOKEN'");
-    if (who->scope == SCOPE_READ && (writes || (strcmp(method, "GET") && strcmp(method, "HEAD"))))
+    if (who->scope == SCOPE_READ && (writes || (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)))
         return err_set(err, ERR_DENIED, "this token may only read");
     http_set_user_data(request, (void *)who);
     return 0;

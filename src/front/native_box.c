@@ -46,7 +46,7 @@ static int native_box_mounts(struct http_request *request, const struct body_lis
 static int native_box_request(struct http_request *request, const struct acquire_args *args,
                               struct box_request *ret_request, struct err *err) {
     const struct who *who = front_who(request);
-    if (who->user && args->user.data && strcmp(who->user, args->user.data))
+    if (who->user && args->user.data && strcmp(who->user, args->user.data) != 0)
         return err_set(err, ERR_DENIED, "this token makes boxes of user '%s' only, not of '%s'", who->user,
                        args->user.data);
     struct box_request wanted = {
@@ -186,11 +186,11 @@ static bool native_label_fits(char **labels, const struct body_text *wanted) {
 static int native_boxes_each(void *user, struct box *box) {
     struct native_boxes_walk *walk = user;
     const struct boxes_args *args = &walk->args;
-    if (walk->who->user && strcmp(walk->who->user, box->user))
+    if (walk->who->user && strcmp(walk->who->user, box->user) != 0)
         return 0;
-    if (args->user.data && strcmp(args->user.data, box->user))
+    if (args->user.data && strcmp(args->user.data, box->user) != 0)
         return 0;
-    if (args->state.data && strcmp(args->state.data, box_state_name(box->state)))
+    if (args->state.data && strcmp(args->state.data, box_state_name(box->state)) != 0)
         return 0;
     if (args->label.data && !native_label_fits(box->labels, &args->label))
         return 0;
@@ -240,7 +240,7 @@ struct native_ids {
 
 static int native_ids_each(void *user, struct box *box) {
     struct native_ids *ids = user;
-    if (strcmp(box->user, ids->user))
+    if (strcmp(box->user, ids->user) != 0)
         return 0;
     struct native_id *id = arena_alloc(ids->arena, sizeof *id);
     memcpy(id->id, box->id, sizeof id->id);

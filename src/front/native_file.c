@@ -52,7 +52,7 @@ static void native_range(const char *header, uint64_t size, struct native_range 
     char from[24] = "", to[24] = "", rest[2] = "";
     uint64_t first, last;
     *range = (struct native_range){.length = size};
-    if (!header || strncmp(header, "bytes=", 6))
+    if (!header || strncmp(header, "bytes=", 6) != 0)
         return;
     header += 6;
     bool open = *header == '-';
@@ -102,7 +102,7 @@ static int native_get_send(struct http_request *request, struct box *box, const 
     }
     int failed =
         http_reply_begin(request, range->partial ? 206 : 200, "application/octet-stream", (int64_t)range->length);
-    if (!failed && range->length && strcmp(http_method(request), "HEAD"))
+    if (!failed && range->length && strcmp(http_method(request), "HEAD") != 0)
         failed = fd >= 0 ? http_reply_file(request, fd, range->offset, range->length)
                          : box_read_stream(box, path, range->offset, range->length, http_fd(request), native_get_write,
                                            request, err);
@@ -130,7 +130,7 @@ int native_get(struct http_request *request, struct box *box, struct err *err) {
     if (native_tag_listed(http_header(request, "if-none-match"), etag))
         return front_empty(request, 304);
     const char *if_range = http_header(request, "if-range");
-    native_range(if_range && strcmp(if_range, etag) ? NULL : http_header(request, "range"), stat.size, &range);
+    native_range(if_range && strcmp(if_range, etag) != 0 ? NULL : http_header(request, "range"), stat.size, &range);
     if (range.impossible) {
         snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)stat.size);
         http_reply_header(request, "Content-Range", text);

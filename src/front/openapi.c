@@ -228,7 +228,7 @@ static void openapi_components(struct json *json) {
              "\"responses\":{\"Error\":{\"description\":\"what is wrong and, where there is one, the fix\",\"content\":"
              "{\"application/json\":{\"schema\":{\"type\":\"object\",\"properties\":{\"error\":{\"type\":\"object\","
              "\"properties\":{\"code\":{\"type\":\"string\",\"enum\":[");
-#define X(name, number, status) buf_puts(json->out, number == 1 ? "\"" #name "\"" : ",\"" #name "\"");
+#define X(name, number, status) buf_puts(json->out, (number) == 1 ? "\"" #name "\"" : ",\"" #name "\"");
     ERR_LIST(X)
 #undef X
     buf_puts(json->out, "]},\"message\":{\"type\":\"string\"}},\"required\":[\"code\",\"message\"]}},"
@@ -251,7 +251,7 @@ static void openapi_path(struct json *json, const struct route *first) {
     json_open(json, '{');
     for (const struct route *route = first; route->method; route++) {
         char method[16] = "";
-        if (strcmp(route->pattern, first->pattern) || !route->extra)
+        if (strcmp(route->pattern, first->pattern) != 0 || !route->extra)
             continue;
         for (size_t i = 0; route->method[i] && i + 1 < sizeof method; i++)
             method[i] = (char)(route->method[i] | 0x20);
