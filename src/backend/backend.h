@@ -13,13 +13,14 @@
 
 /* Settings shared by all backends, from the daemon's options or from `cubby run`. Lives as long as the backends. */
 struct backend_env {
-    const char *state_dir;     /* 0700, absolute */
-    const char *runner_path;   /* cubby-runner, absolute */
-    const char *templates_dir; /* imported templates; NULL: STATE/templates (the skeleton of `host` always lies there) */
+    const char *state_dir;   /* 0700, absolute */
+    const char *runner_path; /* cubby-runner, absolute */
+    const char
+        *templates_dir; /* imported templates; NULL: STATE/templates (the skeleton of `host` always lies there) */
     bool allow_local;
     const char *const *local_maps; /* local: "VIRTUAL=REAL[:ro]", NULL-terminated, may be NULL */
-    unsigned pool_size;        /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
-    bool one_shot;             /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
+    unsigned pool_size;            /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
+    bool one_shot;                 /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
 };
 
 struct usage {
@@ -55,11 +56,11 @@ const struct backend_ops *backend_find(const char *name); /* NULL when unknown *
 
 /* The host's own checks, shared by `cubby doctor` and /v1/info: one row a thing. */
 struct check {
-    const char *name;   /* "user namespaces" */
+    const char *name; /* "user namespaces" */
     bool ok;
-    bool required;      /* without it no jail at all; else something is weaker or missing */
-    char detail[160];   /* what was found */
-    char fix[200];      /* how to get it; empty when ok */
+    bool required;    /* without it no jail at all; else something is weaker or missing */
+    char detail[160]; /* what was found */
+    char fix[200];    /* how to get it; empty when ok */
 };
 size_t backend_checks(const struct backend_env *env, struct check *checks, size_t max);
 

@@ -35,8 +35,9 @@ struct backend {
 
 static int local_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
     if (!env->allow_local)
-        return err_set(err, ERR_UNSUPPORTED, "backend local has no isolation and is off; allow_local in the configuration "
-                                             "turns it on");
+        return err_set(err, ERR_UNSUPPORTED,
+                       "backend local has no isolation and is off; allow_local in the configuration "
+                       "turns it on");
     autofd state = open(env->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (state < 0 || (mkdirat(state, "boxes", 0700) < 0 && errno != EEXIST))
         return err_errno(err, errno, "state directory '%s'", env->state_dir);
@@ -63,7 +64,8 @@ static int local_check(const struct spec *spec, struct err *err) {
     if (limits->memory_mb || limits->cpus > 0 || limits->pids || limits->disk_mb)
         return err_set(err, ERR_UNSUPPORTED, "backend local cannot hold limits; use backend jail");
     if (spec->network_asked)
-        return err_set(err, ERR_UNSUPPORTED, "backend local has the host's network and cannot change it; use backend jail");
+        return err_set(err, ERR_UNSUPPORTED,
+                       "backend local has the host's network and cannot change it; use backend jail");
     if (strcmp(spec->template_name, "host") != 0)
         return err_set(err, ERR_UNSUPPORTED, "backend local has no templates but host; use backend jail");
     return 0;
@@ -148,8 +150,9 @@ static void local_args(const struct backend *backend, const struct spec *spec, s
     for (const char *const *map = backend->env->local_maps; map && *map; map++)
         arg(args, "--map", *map);
     for (size_t i = 0; i < spec->mount_count; i++)
-        arg(args, "--map", arena_printf(args->arena, "%s=%s%s", spec->mounts[i].target, spec->mounts[i].source,
-                                        spec->mounts[i].read_only ? ":ro" : ""));
+        arg(args, "--map",
+            arena_printf(args->arena, "%s=%s%s", spec->mounts[i].target, spec->mounts[i].source,
+                         spec->mounts[i].read_only ? ":ro" : ""));
     local_env(args, spec, workspace);
     args->list[args->count] = NULL;
 }

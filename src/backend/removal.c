@@ -15,7 +15,7 @@
 #include "base/fd.h"
 
 struct removal {
-    int top;                /* the tree's first directory: everything is moved up to here */
+    int top;                 /* the tree's first directory: everything is moved up to here */
     unsigned long long next; /* number of the next name in top */
     dev_t device;
 };

@@ -41,7 +41,7 @@ int verb_broken(struct box *box, struct err *err) {
 /* A sink said no: its code, and its sentence or ours. */
 static int verb_refused(int code, struct err *err) {
     if (err->code != -code)
-        err_set(err, (enum err_code)-code, "the receiver of the answer gave up");
+        err_set(err, (enum err_code) - code, "the receiver of the answer gave up");
     return code;
 }
 
@@ -118,8 +118,8 @@ static int feed_send(struct feed *feed, struct call *call, const struct verb *ve
 
 static int verb_loop(struct box *box, struct call *call, const struct verb *verb, struct feed *feed,
                      struct arena *arena, struct fields *ret_end, struct err *err) {
-    struct call_wait wait = {.fd = verb->watch, .events = POLLRDHUP,
-                             .deadline_ms = verb->timeout_ms ? clock_ms() + verb->timeout_ms : 0};
+    struct call_wait wait = {
+        .fd = verb->watch, .events = POLLRDHUP, .deadline_ms = verb->timeout_ms ? clock_ms() + verb->timeout_ms : 0};
     for (;;) {
         int r = feed_send(feed, call, verb, err);
         struct event event;

@@ -25,7 +25,7 @@ struct box {
     struct backend *backend;
     struct spec spec; /* deep copy in the box's arena */
     struct arena *arena;
-    char **labels;    /* "K=V", NULL-terminated */
+    char **labels; /* "K=V", NULL-terminated */
     uint64_t created_ms, idle_timeout_ms;
     atomic_uint refs;
     /* ---- */
@@ -43,30 +43,30 @@ int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
 /* ---- commands ---- */
 
 struct exec_request {
-    const char *command;      /* given to the box's shell; or */
-    const char *const *argv;  /* NULL-terminated, no shell */
-    const char *const *env;   /* "K=V", NULL-terminated, may be NULL */
-    const char *cwd;          /* NULL: the workspace */
-    const char *shell;        /* NULL: the box's */
+    const char *command;     /* given to the box's shell; or */
+    const char *const *argv; /* NULL-terminated, no shell */
+    const char *const *env;  /* "K=V", NULL-terminated, may be NULL */
+    const char *cwd;         /* NULL: the workspace */
+    const char *shell;       /* NULL: the box's */
     bool root;
     bool pty;
     unsigned cols, rows;
-    uint64_t timeout_ms;      /* 0: none (background only) */
-    const void *input;        /* stdin; NULL: /dev/null */
+    uint64_t timeout_ms; /* 0: none (background only) */
+    const void *input;   /* stdin; NULL: /dev/null */
     size_t input_len;
-    bool stdin_open;          /* instead of input: stdin stays open, box_input feeds and closes it while it runs */
+    bool stdin_open; /* instead of input: stdin stays open, box_input feeds and closes it while it runs */
 };
 
 struct exec_result {
-    bool exited;         /* exit_code counts; else killed by signal */
+    bool exited; /* exit_code counts; else killed by signal */
     int exit_code, signal;
     bool timed_out, oom_killed;
     uint64_t stdout_bytes, stderr_bytes, duration_ms;
 };
 
 struct exec_sink { /* called in order on the caller's thread; a negative return cancels the command and is returned */
-    int (*started)(void *user, uint64_t pid);                                      /* may be NULL */
-    int (*output)(void *user, int stream, const uint8_t *data, size_t len);        /* STREAM_STDOUT / STREAM_STDERR */
+    int (*started)(void *user, uint64_t pid);                               /* may be NULL */
+    int (*output)(void *user, int stream, const uint8_t *data, size_t len); /* STREAM_STDOUT / STREAM_STDERR */
     void *user;
 };
 
@@ -92,8 +92,8 @@ struct output_slice {
     bool running;
 };
 /* Appends at most out->max bytes; waits up to wait_ms for the first new one. */
-int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch,
-               struct buf *out, struct output_slice *ret_slice, struct err *err);
+int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch, struct buf *out,
+               struct output_slice *ret_slice, struct err *err);
 int box_signal(struct box *box, uint64_t pid, int signal, struct err *err);
 int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, struct err *err);
 
@@ -114,11 +114,11 @@ int exec_result_decode(const struct event *end, struct exec_result *ret_result, 
 /* ---- files ---- */
 
 struct file_stat {
-    const char *name, *path;   /* valid during the callback or until the arena goes; bytes, maybe not UTF-8 */
+    const char *name, *path; /* valid during the callback or until the arena goes; bytes, maybe not UTF-8 */
     enum file_type type;
     uint64_t size, mtime_ns, inode;
-    uint32_t mode, uid, gid;   /* mode: permission bits */
-    const char *target;        /* of a link, else NULL */
+    uint32_t mode, uid, gid; /* mode: permission bits */
+    const char *target;      /* of a link, else NULL */
 };
 
 /* The content: a descriptor at offset 0 when the box is on this machine (*ret_fd >= 0), else -1 and box_read_stream
@@ -129,15 +129,14 @@ int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t
 
 struct write_request {
     const char *path;
-    uint32_t mode;           /* 0: 0644, or the old file's */
+    uint32_t mode; /* 0: 0644, or the old file's */
     bool parents, append;
-    const char *if_match;    /* an ETag (file_etag), or NULL */
-    int64_t size;            /* of the content, -1 when unknown */
-    uint64_t max;            /* TOO_LARGE beyond */
+    const char *if_match; /* an ETag (file_etag), or NULL */
+    int64_t size;         /* of the content, -1 when unknown */
+    uint64_t max;         /* TOO_LARGE beyond */
 };
 int box_write(struct box *box, const struct write_request *request, box_reader read_fn, void *user, int watch,
               bool *ret_created, struct file_stat *ret_stat, struct err *err);
-
 
 /* The same in two steps for a door that moves the bytes itself (splice): *ret_fd is a regular file to fill from
  * offset 0 with pwrite or splice (the box may hold the same descriptor: never rely on its own offset), the handle's to
@@ -189,8 +188,8 @@ int box_edit(struct box *box, const char *path, const char *old, size_t old_len,
 int box_watch(struct box *box, const char *path, bool recursive, int watch, uint64_t idle_ms,
               int (*each)(void *user, enum watch_event event, const char *path, const char *to),
               int (*idle)(void *user), void *user, struct err *err);
-int box_tar_out(struct box *box, const char *path, int watch,
-                int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
+int box_tar_out(struct box *box, const char *path, int watch, int (*sink)(void *user, const uint8_t *data, size_t len),
+                void *user, struct err *err);
 int box_tar_in(struct box *box, const char *path, box_reader read_fn, void *user, int watch, uint64_t *ret_files,
                struct err *err);
 

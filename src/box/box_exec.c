@@ -121,8 +121,8 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
     if (!small)
         verb.read_fn = exec_read;
     struct call *call;
-    r = call_open(box->wire, OP_EXEC, &args, request->input, small ? request->input_len : 0,
-                  small && request->input, &call, err);
+    r = call_open(box->wire, OP_EXEC, &args, request->input, small ? request->input_len : 0, small && request->input,
+                  &call, err);
     if (r < 0)
         return r;
     autoarena arena;
@@ -237,8 +237,8 @@ static int output_data(void *user, int stream, const uint8_t *data, size_t len, 
     return take->out->failed ? err_set(err, ERR_PROTOCOL, "the runner sent more output than asked for") : 0;
 }
 
-int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch,
-               struct buf *out, struct output_slice *ret_slice, struct err *err) {
+int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch, struct buf *out,
+               struct output_slice *ret_slice, struct err *err) {
     static const struct verb_sink sink = {.stat = output_stat, .data = output_data};
     autobuf args;
     buf_init(&args, 256);
@@ -248,8 +248,12 @@ int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint6
     field_number(&args, FIELD_LENGTH, out->max - out->len);
     field_number(&args, FIELD_WAIT_MS, wait_ms);
     struct output_take take = {.out = out, .slice = {.next = offset}};
-    struct verb verb = {.op = OP_OUTPUT, .args = &args, .watch = watch, .timeout_ms = wait_ms + VERB_SHORT_MS,
-                        .sink = &sink, .user = &take};
+    struct verb verb = {.op = OP_OUTPUT,
+                        .args = &args,
+                        .watch = watch,
+                        .timeout_ms = wait_ms + VERB_SHORT_MS,
+                        .sink = &sink,
+                        .user = &take};
     autoarena arena;
     arena_init(&arena);
     struct fields end;

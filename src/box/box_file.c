@@ -22,8 +22,8 @@ enum { AGENT_ID = 1000 };
 bool file_field(struct file_stat *stat, const struct field *field) {
     switch (field->id) {
     case FIELD_TYPE:
-        stat->type = field->number >= FILE_REGULAR && field->number <= FILE_OTHER ? (enum file_type)field->number
-                                                                                  : FILE_OTHER;
+        stat->type =
+            field->number >= FILE_REGULAR && field->number <= FILE_OTHER ? (enum file_type)field->number : FILE_OTHER;
         return true;
     case FIELD_SIZE:
         stat->size = field->number;
@@ -57,8 +57,8 @@ static int file_decode(struct view view, struct file_stat *stat, struct err *err
 }
 
 void file_from_fields(const struct fields *end, struct file_stat *stat) {
-    static const enum field_id ids[] = {FIELD_TYPE, FIELD_SIZE, FIELD_MODE, FIELD_MTIME_NS, FIELD_UID, FIELD_GID,
-                                        FIELD_INODE};
+    static const enum field_id ids[] = {FIELD_TYPE, FIELD_SIZE, FIELD_MODE, FIELD_MTIME_NS,
+                                        FIELD_UID,  FIELD_GID,  FIELD_INODE};
     *stat = (struct file_stat){.type = FILE_OTHER};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         struct field field = {.id = (uint8_t)ids[i], .number = end->number[ids[i]]};
@@ -306,7 +306,11 @@ int box_edit(struct box *box, const char *path, const char *old, size_t old_len,
     field_number(&args, FIELD_LENGTH, old_len);
     field_number(&args, FIELD_FLAGS, all ? CALL_ALL : 0);
     struct edit_feed feed = {{old, new_text}, {old_len, new_len}};
-    struct verb verb = {.op = OP_EDIT, .args = &args, .watch = -1, .timeout_ms = VERB_SHORT_MS, .read_fn = edit_read,
+    struct verb verb = {.op = OP_EDIT,
+                        .args = &args,
+                        .watch = -1,
+                        .timeout_ms = VERB_SHORT_MS,
+                        .read_fn = edit_read,
                         .read_user = &feed};
     r = verb_run(box, &verb, &arena, &end, err);
     if (r < 0)

@@ -251,7 +251,7 @@ static int watch_loop(struct box *box, struct call *call, struct walk *walk, int
             return err_set(err, ERR_GONE, "what was watched is gone");
         if (r < 0) {
             if (err->code != -r)
-                err_set(err, (enum err_code)-r, "the receiver of the changes gave up");
+                err_set(err, (enum err_code) - r, "the receiver of the changes gave up");
             return r;
         }
     }
@@ -284,8 +284,8 @@ static int tar_data(void *user, int stream, const uint8_t *data, size_t len, str
     return walk->sink(walk->user, data, len);
 }
 
-int box_tar_out(struct box *box, const char *path, int watch,
-                int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
+int box_tar_out(struct box *box, const char *path, int watch, int (*sink)(void *user, const uint8_t *data, size_t len),
+                void *user, struct err *err) {
     static const struct verb_sink to_sink = {.data = tar_data};
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);

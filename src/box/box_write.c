@@ -221,7 +221,10 @@ static int write_sending(struct box *box, const struct write_request *request, s
     r = call_open(box->wire, OP_WRITE, &args, content->data, small ? content->len : 0, small, &call, err);
     if (r < 0)
         return r;
-    struct verb verb = {.op = OP_WRITE, .watch = watch, .read_fn = small ? NULL : content_next, .read_user = content,
+    struct verb verb = {.op = OP_WRITE,
+                        .watch = watch,
+                        .read_fn = small ? NULL : content_next,
+                        .read_user = content,
                         .input_max = request->max};
     autoarena arena;
     arena_init(&arena);

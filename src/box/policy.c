@@ -15,7 +15,8 @@
 
 enum { LIMIT_ENV_BYTES = 128 << 10, LIMIT_LABEL_BYTES = 1024, LIMIT_TEMPLATE_BYTES = 64 };
 
-static const char lower[] = "abcdefghijklmnopqrstuvwxyz", upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", digits[] = "0123456789";
+static const char lower[] = "abcdefghijklmnopqrstuvwxyz", upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+                  digits[] = "0123456789";
 
 static bool made_of(const char *text, size_t len, const char *extra, bool digit_first) {
     for (size_t i = 0; i < len; i++) {
@@ -66,8 +67,8 @@ static int check_env(const char *entry, const char *field, struct err *err) {
         return err_set(err, ERR_INVALID, "%s: '%.*s' is not a name (letters, digits and _, no digit first)", field,
                        (int)(key < 100 ? key : 100), entry);
     if (strlen(entry) > LIMIT_ENV_BYTES)
-        return err_set(err, ERR_INVALID, "%s: '%.*s' is longer than %d bytes", field, (int)(key < 100 ? key : 100), entry,
-                       LIMIT_ENV_BYTES);
+        return err_set(err, ERR_INVALID, "%s: '%.*s' is longer than %d bytes", field, (int)(key < 100 ? key : 100),
+                       entry, LIMIT_ENV_BYTES);
     return 0;
 }
 
@@ -150,7 +151,8 @@ static int check_source(const struct policy *policy, const char *source, char re
     if (policy->any_mount_source)
         return exists ? 0 : err_errno(err, number, "mounts: source '%.200s'", source);
     /* The same answer whether it exists or not: a client may not map the host by asking. */
-    return err_set(err, ERR_DENIED, "mounts: source '%.200s' is not allowed by the configuration (mount_sources)", source);
+    return err_set(err, ERR_DENIED, "mounts: source '%.200s' is not allowed by the configuration (mount_sources)",
+                   source);
 }
 
 static int spec_mounts(const struct policy *policy, const struct box_request *request, struct arena *arena,
@@ -221,14 +223,15 @@ static int spec_words(const struct box_request *request, struct arena *arena, st
         if (++labels > LIMIT_LABELS)
             return err_set(err, ERR_INVALID, "labels: more than %u", LIMIT_LABELS);
         if (!equals || !made_of(*label, (size_t)(equals - *label), "_./-", true) || strlen(*label) > LIMIT_LABEL_BYTES)
-            return err_set(err, ERR_INVALID, "labels: '%.60s' (names are letters, digits and _ . / -, together %d bytes)",
-                           *label, LIMIT_LABEL_BYTES);
+            return err_set(err, ERR_INVALID,
+                           "labels: '%.60s' (names are letters, digits and _ . / -, together %d bytes)", *label,
+                           LIMIT_LABEL_BYTES);
     }
     return 0;
 }
 
-int policy_spec(const struct policy *policy, const struct box_request *request, const char id[17],
-                struct arena *arena, struct spec *ret_spec, struct err *err) {
+int policy_spec(const struct policy *policy, const struct box_request *request, const char id[17], struct arena *arena,
+                struct spec *ret_spec, struct err *err) {
     struct spec spec = {.one_shot = request->one_shot};
     memcpy(spec.id, id, sizeof spec.id);
     const char *user = request->user ? request->user : "default";

@@ -15,26 +15,26 @@ struct policy {
 };
 
 struct box_request {
-    const char *user;     /* NULL: "default" */
-    const char *thread;   /* NULL: none */
-    size_t thread_len;    /* a thread may hold any bytes but NUL */
-    const char *backend;  /* NULL: the default */
+    const char *user;    /* NULL: "default" */
+    const char *thread;  /* NULL: none */
+    size_t thread_len;   /* a thread may hold any bytes but NUL */
+    const char *backend; /* NULL: the default */
     const char *template_name, *shell;
-    const char **env;     /* "K=V", NULL-terminated, may be NULL */
+    const char **env; /* "K=V", NULL-terminated, may be NULL */
     const struct mount *mounts;
     size_t mount_count;
     bool has_memory, has_cpus, has_pids, has_disk;
     struct limits limits;
-    const char *network;  /* NULL: "none" */
+    const char *network; /* NULL: "none" */
     bool has_idle_timeout;
     uint64_t idle_timeout_ms;
-    const char **labels;  /* "K=V" */
+    const char **labels; /* "K=V" */
     bool one_shot;
 };
 
 /* Fills *ret_spec with copies in arena. INVALID names the field; DENIED a mount source that is not allowed. */
-int policy_spec(const struct policy *policy, const struct box_request *request, const char id[17],
-                struct arena *arena, struct spec *ret_spec, struct err *err);
+int policy_spec(const struct policy *policy, const struct box_request *request, const char id[17], struct arena *arena,
+                struct spec *ret_spec, struct err *err);
 int policy_user(const char *user, struct err *err); /* the grammar of user names */
 /* First 16 hex digits of sha256("user:thread"). */
 void policy_id(const char *user, const char *thread, size_t thread_len, char ret_id[17]);

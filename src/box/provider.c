@@ -74,7 +74,9 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
 }
 
 static struct box *box_again(const struct box *box) {
-    struct record record = {.spec = box->spec, .labels = box->labels, .created_ms = box->created_ms,
+    struct record record = {.spec = box->spec,
+                            .labels = box->labels,
+                            .created_ms = box->created_ms,
                             .idle_timeout_ms = box->idle_timeout_ms};
     return box_make(box->ops, box->backend, &record);
 }

@@ -26,12 +26,12 @@ struct provider {
     bool backend_tried[BACKENDS_MAX];
     struct backend *backends[BACKENDS_MAX];
     struct err backend_errors[BACKENDS_MAX];
-    int boxes_fd;   /* STATE/boxes */
-    int reaper_fd;  /* lock file of the one daemon that evicts and cleans */
-    bool reaper;    /* and we are it */
-    int epoll_fd;   /* runners: pidfd and wire, by id */
-    int wake_fd;    /* ends the watcher */
-    bool threads;   /* started with the first box that lives longer than a command */
+    int boxes_fd;  /* STATE/boxes */
+    int reaper_fd; /* lock file of the one daemon that evicts and cleans */
+    bool reaper;   /* and we are it */
+    int epoll_fd;  /* runners: pidfd and wire, by id */
+    int wake_fd;   /* ends the watcher */
+    bool threads;  /* started with the first box that lives longer than a command */
     bool ending;
     pthread_t watcher, keeper;
     pthread_mutex_t lock;

@@ -13,7 +13,7 @@ enum { VERB_SHORT_MS = 60000 }; /* a verb that only looks or flips something tak
 struct verb_sink {
     int (*stat)(void *user, struct view fields, int *fd, struct err *err); /* takes *fd by setting it to -1 */
     int (*data)(void *user, int stream, const uint8_t *data, size_t len, struct err *err);
-    int (*item)(void *user, struct view fields, struct err *err);          /* one record */
+    int (*item)(void *user, struct view fields, struct err *err); /* one record */
 };
 
 /* How the call is made. All may be zero but op and watch. */
@@ -24,9 +24,9 @@ struct verb {
     uint64_t timeout_ms; /* 0: none */
     const struct verb_sink *sink;
     void *user;
-    box_reader read_fn;  /* input of the call; NULL: none */
+    box_reader read_fn; /* input of the call; NULL: none */
     void *read_user;
-    uint64_t input_max;  /* TOO_LARGE beyond; 0: no limit */
+    uint64_t input_max; /* TOO_LARGE beyond; 0: no limit */
 };
 
 /* The whole call. END's fields go to *ret_end, their texts to arena. */

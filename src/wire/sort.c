@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -203,7 +204,7 @@ static int sort_hello(struct sorter *sorter, const struct frame *frame, struct e
     struct field field;
     uint64_t version = 0, features = 0;
     int r;
-    strcpy(sorter->workspace, "/workspace");
+    snprintf(sorter->workspace, sizeof sorter->workspace, "/workspace");
     while ((r = field_next(&view, &field, err)) > 0) {
         if (field.id == FIELD_VERSION)
             version = field.number;
@@ -250,8 +251,8 @@ static int sort_flow(struct sorter *sorter, struct call *call, const struct fram
         return err_set(err, ERR_PROTOCOL, "a %s with unknown flags", frame_name(frame->type));
     /* An empty one would cost no credit: a flood of them would have no bound. */
     if (frame->len == 0 || frame->len > call->window)
-        return err_set(err, ERR_PROTOCOL, "a %s of %u bytes where %u were granted", frame_name(frame->type),
-                       frame->len, call->window);
+        return err_set(err, ERR_PROTOCOL, "a %s of %u bytes where %u were granted", frame_name(frame->type), frame->len,
+                       call->window);
     call->window -= frame->len;
     call->streamed = true;
     return call->closed ? 0 : record_put(call, data ? EVENT_DATA : EVENT_ITEM, frame->flags, frame, err);
@@ -306,8 +307,8 @@ static int sort_frame(struct sorter *sorter, const struct frame *frame, struct e
         return err_set(err, ERR_PROTOCOL, "the runner sent %s, which is not its to send", frame_name(frame->type));
     struct call *call = *sorter_slot(sorter, frame->call);
     if (!call)
-        return err_set(err, ERR_PROTOCOL, "the runner sent %s for call %u, which is not open",
-                       frame_name(frame->type), frame->call);
+        return err_set(err, ERR_PROTOCOL, "the runner sent %s for call %u, which is not open", frame_name(frame->type),
+                       frame->call);
     bool closed = call->closed;
     int r = handlers[frame->type](sorter, call, frame, err);
     if (!closed && r == 0)

@@ -16,22 +16,22 @@ struct call {
     struct wire *wire;
     uint32_t id;
     /* under the wire's lock */
-    struct waiter *waiter;   /* who follows for it; NULL: nobody waits */
+    struct waiter *waiter;    /* who follows for it; NULL: nobody waits */
     bool stat_seen, streamed; /* the grammar: STAT comes once, before DATA and ITEM */
     bool ended;               /* END or FAIL came */
     bool closed;              /* given up by its owner: late frames are legal and dropped */
     bool input_wanted, input_ready;
-    uint32_t window;          /* bytes of DATA and ITEM the runner may still send */
-    uint32_t credit;          /* bytes of input we may still send */
+    uint32_t window; /* bytes of DATA and ITEM the runner may still send */
+    uint32_t credit; /* bytes of input we may still send */
     struct buf in;
-    size_t tail;              /* offset of the last record of in, SIZE_MAX: none */
+    size_t tail; /* offset of the last record of in, SIZE_MAX: none */
     int stat_fd;
-    int fail_code;            /* FAIL came; the sentence is the record */
+    int fail_code; /* FAIL came; the sentence is the record */
     /* the owner's thread */
     struct buf out;
-    size_t taken;             /* offset in out of the next record */
+    size_t taken;              /* offset in out of the next record */
     uint32_t used, unreturned; /* length of the record handed out last; consumed bytes not yet given back */
-    unsigned since_look;      /* events since the caller's descriptor was looked at */
+    unsigned since_look;       /* events since the caller's descriptor was looked at */
     bool cancelled, eof_sent;
 };
 
@@ -41,24 +41,25 @@ struct sorter {
     struct call *buckets[CALL_BUCKETS];
     unsigned open, closed; /* calls with an owner, and given-up ones the runner has not ended yet */
     uint32_t last_id;
-    bool local;            /* descriptors may come */
-    bool greeted;          /* HELLO came: the fields below count */
+    bool local;   /* descriptors may come */
+    bool greeted; /* HELLO came: the fields below count */
     int root_fd;
     uint64_t features;
     char workspace[256];
     /* bytes read and not yet sorted: at most one frame */
     uint8_t *data;
     size_t len, cap;
-    int pass_fd;           /* came with the bytes, its frame is not whole yet */
+    int pass_fd; /* came with the bytes, its frame is not whole yet */
     /* A call got something, or ended: wake whoever waits for it. */
     void (*notify)(struct call *call);
 };
 
 void sorter_init(struct sorter *sorter, bool local, void (*notify)(struct call *call));
-void sorter_done(struct sorter *sorter); /* frees given-up calls too; there may be no open ones */
+void sorter_done(struct sorter *sorter);        /* frees given-up calls too; there may be no open ones */
 struct call *sorter_add(struct sorter *sorter); /* a new call; NULL when there are too many */
-void sorter_give_up(struct sorter *sorter, struct call *call); /* its owner goes: freed now or when the runner ends it */
-void sorter_forget(struct sorter *sorter, struct call *call);  /* its owner goes and the runner never heard of it */
+void sorter_give_up(struct sorter *sorter,
+                    struct call *call);                       /* its owner goes: freed now or when the runner ends it */
+void sorter_forget(struct sorter *sorter, struct call *call); /* its owner goes and the runner never heard of it */
 /* Where the next bytes may be read to. */
 uint8_t *sorter_room(struct sorter *sorter, size_t *ret_size);
 /* n bytes were put there, and pass_fd (or -1) came with them; it is the sorter's now. -ERR_PROTOCOL: the runner broke

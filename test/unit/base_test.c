@@ -40,7 +40,8 @@ static void test_buf(void) {
     buf_puts(&buf, "0123456789");
     ok(buf.len == 10 && !buf.failed, "a buffer takes its maximum");
     buf_byte(&buf, 'x');
-    ok(buf.failed && buf.len == 10 && memcmp(buf.data, "0123456789", 10) == 0, "one byte more fails and keeps the rest");
+    ok(buf.failed && buf.len == 10 && memcmp(buf.data, "0123456789", 10) == 0,
+       "one byte more fails and keeps the rest");
     buf_clear(&buf);
     buf_puts(&buf, "abc");
     buf_put(&buf, "12345678", 8);
@@ -73,13 +74,23 @@ static bool decodes(const char *text, const char *expected) {
     autobuf out;
     buf_init(&out, 64);
     bool good = text_unbase64(&out, text, strlen(text));
-    return expected ? good && out.len == strlen(expected) && (out.len == 0 || memcmp(out.data, expected, out.len) == 0) : !good;
+    return expected ? good && out.len == strlen(expected) && (out.len == 0 || memcmp(out.data, expected, out.len) == 0)
+                    : !good;
 }
 
 static void test_text(void) {
     static const char *const good[] = {"", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"};
-    static const char *const bad[] = {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
-                                      "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xc3", "\xe2\x82", "a\xff"};
+    static const char *const bad[] = {"\x80",
+                                      "\xc0\x80",
+                                      "\xc1\xbf",
+                                      "\xe0\x80\x80",
+                                      "\xed\xa0\x80",
+                                      "\xf0\x80\x80\x80",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xc3",
+                                      "\xe2\x82",
+                                      "a\xff"};
     bool all = true;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         all &= text_utf8(good[i], strlen(good[i]));
@@ -132,8 +143,9 @@ static void test_json(void) {
     json_key(&json, "e");
     json_str(&json, NULL);
     json_close(&json, '}');
-    const char *expected = "{\"a\":\"\\\"\\\\\\n\\u0001\\u007f\xc3\xa9\",\"b\":[-9223372036854775808,18446744073709551615,"
-                           "true,null,1.500],\"c\":\"x\xef\xbf\xbdy\",\"d\":\"/w==\",\"e\":null}";
+    const char *expected =
+        "{\"a\":\"\\\"\\\\\\n\\u0001\\u007f\xc3\xa9\",\"b\":[-9223372036854775808,18446744073709551615,"
+        "true,null,1.500],\"c\":\"x\xef\xbf\xbdy\",\"d\":\"/w==\",\"e\":null}";
     ok(strcmp(buf_cstr(&out), expected) == 0, "commas, escapes, base64 and repair");
     if (strcmp((char *)out.data, expected) != 0)
         printf("# %s\n# %s\n", (char *)out.data, expected);
@@ -175,7 +187,8 @@ static void test_path(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s/root/sock", base);
     must(bind(sock, (struct sockaddr *)&address, sizeof address) == 0, "bind");
-    ok(reads(root, "file", "file") && reads(root, "/file", "file") && reads(root, "//etc/../file", "file"), "plain paths");
+    ok(reads(root, "file", "file") && reads(root, "/file", "file") && reads(root, "//etc/../file", "file"),
+       "plain paths");
     ok(reads(root, "../../../../file", "file") && reads(root, "/../file", "file"), ".. stops at the root");
     ok(reads(root, "absolute", "inside"), "an absolute link is resolved inside");
     ok(try_open(root, "up") == -ERR_NOT_FOUND, "a link that climbs out ends inside");

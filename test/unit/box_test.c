@@ -189,8 +189,12 @@ static int fake_list(struct backend *backend, void (*each)(void *user, const cha
     return 0;
 }
 
-static const struct backend_ops backend_fake = {.name = "fake", .open = fake_open, .close = fake_close,
-                                                .start = fake_start, .discover = fake_discover, .stop = fake_stop,
+static const struct backend_ops backend_fake = {.name = "fake",
+                                                .open = fake_open,
+                                                .close = fake_close,
+                                                .start = fake_start,
+                                                .discover = fake_discover,
+                                                .stop = fake_stop,
                                                 .list = fake_list};
 const struct backend_ops *const backend_table[] = {&backend_fake, NULL};
 
@@ -381,12 +385,24 @@ static void test_idle(void) {
     provider_put(provider, again);
 }
 
+static void put_record(const char *id, const char *text) {
+    char dir[128], path[160];
+    fake_path(dir, sizeof dir, id);
+    mkdir(dir, 0700);
+    snprintf(path, sizeof path, "%s/box.json", dir);
+    FILE *file = fopen(path, "w");
+    must(file && fputs(text, file) >= 0 && fclose(file) == 0, "a record");
+}
+
 static void test_restart(void) {
     struct policy policy = {0};
     static struct backend_env env;
     env = (struct backend_env){.state_dir = state_dir, .runner_path = "/none", .pool_size = 1};
-    struct box_request request = {.user = "u", .thread = "\xff\xfe odd \"bytes\"", .thread_len = 14,
-                                  .env = (const char *[]){"A=\xff", NULL}, .labels = (const char *[]){"k=v", NULL}};
+    struct box_request request = {.user = "u",
+                                  .thread = "\xff\xfe odd \"bytes\"",
+                                  .thread_len = 14,
+                                  .env = (const char *[]){"A=\xff", NULL},
+                                  .labels = (const char *[]){"k=v", NULL}};
     struct box *box;
     bool created;
     must(provider_acquire(provider, &request, &box, &created, &err) == 0, "acquire");
@@ -398,7 +414,8 @@ static void test_restart(void) {
     fake.alive_elsewhere = true;
     unsigned starts = fake.starts, removals = fake.removals;
     must(provider_new(&env, &policy, "fake", &provider, &err) == 0, "provider_new");
-    ok(provider_get(provider, "u", id, &box, &err) == 0 && fake.starts == starts, "a restarted daemon adopts its boxes");
+    ok(provider_get(provider, "u", id, &box, &err) == 0 && fake.starts == starts,
+       "a restarted daemon adopts its boxes");
     ok(strcmp(box->thread, request.thread) == 0 && strcmp(box->spec.env[0], "A=\xff") == 0 && box->created_ms == made &&
            strcmp(box->labels[0], "k=v") == 0,
        "with all they were, whatever bytes");
@@ -415,21 +432,13 @@ static void test_restart(void) {
        "a box whose runner is gone is started on its files");
     provider_put(provider, box);
     /* Somebody else's record under the id of this pair: a clash. */
-    char clash[17], path[128];
+    char clash[17], text[200];
     policy_id("u", "clash", 5, clash);
-    fake_path(path, sizeof path, clash);
-    mkdir(path, 0700);
-    strcat(path, "/box.json");
-    FILE *file = fopen(path, "w");
-    fprintf(file, "{\"id\":\"%s\",\"backend\":\"fake\",\"user\":\"w\",\"thread\":\"x\",\"template\":\"host\"}", clash);
-    fclose(file);
+    snprintf(text, sizeof text,
+             "{\"id\":\"%s\",\"backend\":\"fake\",\"user\":\"w\",\"thread\":\"x\",\"template\":\"host\"}", clash);
+    put_record(clash, text);
     ok(!acquire("u", "clash", NULL) && err.code == ERR_EXISTS, "a clash of ids is an error");
-    snprintf(path, sizeof path, "%s/boxes/1111111111111111", state_dir);
-    mkdir(path, 0700);
-    strcat(path, "/box.json");
-    file = fopen(path, "w");
-    fputs("{\"id\":", file);
-    fclose(file);
+    put_record("1111111111111111", "{\"id\":");
     ok(provider_get(provider, NULL, "1111111111111111", &box, &err) == -ERR_NOT_FOUND, "a damaged record is no box");
 }
 

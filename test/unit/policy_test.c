@@ -132,7 +132,9 @@ static void test_limits(void) {
     refused((struct box_request){.has_cpus = true, .limits = {.cpus = 1025}}, "cpus", "1025 cpus");
     refused((struct box_request){.has_pids = true, .limits = {.pids = 7}}, "pids", "7 processes");
     refused((struct box_request){.has_disk = true, .limits = {.disk_mb = 0}}, "disk_mb", "no disk");
-    struct box_request edge = {.has_memory = true, .has_pids = true, .has_disk = true,
+    struct box_request edge = {.has_memory = true,
+                               .has_pids = true,
+                               .has_disk = true,
                                .limits = {.memory_mb = 16, .pids = 4194304, .disk_mb = 1}};
     ok(ask(&policy, &edge) == 0, "the edges are inside");
 }
@@ -157,7 +159,8 @@ static void test_mounts(void) {
     mkdir(inside, 0700);
     if (symlink(database, link) < 0)
         exit(1);
-    struct policy policy = {.mount_sources = (const char *[]){data, NULL}}, none = {0}, any = {.any_mount_source = true};
+    struct policy policy = {.mount_sources = (const char *[]){data, NULL}}, none = {0},
+                  any = {.any_mount_source = true};
     ok(mount_one(&policy, data, "/mnt/a") == 0, "the allowed directory itself");
     ok(mount_one(&policy, inside, "/mnt/a") == 0, "one inside it");
     ok(mount_one(&policy, database, "/mnt/a") == -ERR_DENIED, "one whose name only begins like it");
@@ -165,7 +168,8 @@ static void test_mounts(void) {
     char dots[128];
     snprintf(dots, sizeof dots, "%s/../database", data);
     ok(mount_one(&policy, dots, "/mnt/a") == -ERR_DENIED, "a way out with ..");
-    ok(mount_one(&policy, "/nonexistent", "/mnt/a") == -ERR_DENIED, "what does not exist answers as what is not allowed");
+    ok(mount_one(&policy, "/nonexistent", "/mnt/a") == -ERR_DENIED,
+       "what does not exist answers as what is not allowed");
     ok(mount_one(&none, data, "/mnt/a") == -ERR_DENIED, "nothing is allowed by default");
     ok(mount_one(&any, data, "/mnt/a") == 0, "anything, for the user's own command");
     ok(mount_one(&any, "/nonexistent", "/mnt/a") == -ERR_NOT_FOUND, "which hears what is missing");

@@ -48,7 +48,8 @@ static bool peer_read(struct peer *peer) {
     return frame_parse(peer->data, FRAME_HEAD_BYTES + len, &peer->frame, &err) == 1;
 }
 
-static void peer_send_fd(int fd, uint8_t type, uint32_t call, uint8_t flags, const void *payload, size_t len, int pass) {
+static void peer_send_fd(int fd, uint8_t type, uint32_t call, uint8_t flags, const void *payload, size_t len,
+                         int pass) {
     autobuf out;
     buf_init(&out, 2 * LIMIT_FRAME_PAYLOAD_BYTES);
     frame_put(&out, type, call, flags, payload, len);
@@ -245,8 +246,8 @@ static bool feed(struct wire *wire, uint64_t length) {
         if (good && (size_t)took < n)
             good = call_next(call, NULL, &event, &err) == 0 && event.kind == EVENT_INPUT;
     }
-    good = good && call_send_eof(call, &err) == 0 && call_next(call, NULL, &event, &err) == 0 &&
-           event.kind == EVENT_END;
+    good =
+        good && call_send_eof(call, &err) == 0 && call_next(call, NULL, &event, &err) == 0 && event.kind == EVENT_END;
     struct view view = view_of(event.data, event.len);
     struct field field;
     good = good && field_next(&view, &field, &err) == 1 && field.number == length;
