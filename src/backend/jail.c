@@ -51,7 +51,8 @@ static void reclaim(void *user, unsigned slot) {
     snprintf(cgroup.name, sizeof cgroup.name, "%u", slot);
     cgroup_kill(&backend->cgroups, &cgroup);
     cgroup_remove(&backend->cgroups, &cgroup);
-    net_detach(slot);
+    if (net_attached(slot))
+        net_detach(slot);
 }
 
 /* What a daemon that was killed left: slots whose first process is gone, their cgroups, interfaces and directories. */

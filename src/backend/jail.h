@@ -68,6 +68,7 @@ struct net_plan {
 };
 int net_attach(unsigned slot, pid_t pid, struct net_plan *ret_plan, struct err *err);
 void net_detach(unsigned slot);
+bool net_attached(unsigned slot);
 bool net_program(const char *name, char *path, size_t size); /* found in the usual directories */
 
 /* What is written down of a live box: state/boxes/ID/jail */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -31,8 +32,33 @@ static void link_name(unsigned slot, char name[IFNAMSIZ]);
 static uint32_t net_base(unsigned slot);
 static int add_veth(const char *name, pid_t pid, struct err *err);
 static int host_side(const char *name, uint32_t address, struct err *err);
-static int load_rules(struct err *err);
+static int net_lock(void);
+static int run_nft(const char *text, struct err *err);
 static void read_resolvers(char *out, size_t size);
+
+/* One table of ours for all boxes, the same whenever it is loaded. */
+static const char rules[] =
+    "table inet cubby {}\n"
+    "delete table inet cubby\n"
+    "table inet cubby {\n"
+    "  chain input {\n"
+    "    type filter hook input priority -10; policy accept;\n"
+    "    iifname \"cubby-*\" drop\n" /* the host's own services, on whatever address */
+    "  }\n"
+    "  chain forward {\n"
+    "    type filter hook forward priority -10; policy accept;\n"
+    "    iifname \"cubby-*\" oifname \"cubby-*\" drop\n"
+    "    iifname \"cubby-*\" ip daddr { 169.254.0.0/16, 10.207.0.0/16, 127.0.0.0/8, 224.0.0.0/4 } drop\n"
+    "    iifname \"cubby-*\" ip saddr != 10.207.0.0/16 drop\n"
+    "    iifname \"cubby-*\" meta nfproto ipv6 drop\n"
+    "    oifname \"cubby-*\" ct state established,related accept\n"
+    "    oifname \"cubby-*\" drop\n" /* nobody opens a connection into a box */
+    "  }\n"
+    "  chain nat {\n"
+    "    type nat hook postrouting priority 100;\n"
+    "    ip saddr 10.207.0.0/16 oifname != \"cubby-*\" masquerade\n"
+    "  }\n"
+    "}\n";
 
 bool net_program(const char *name, char *path, size_t size) {
     static const char *const dirs[] = {"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"};
@@ -51,11 +77,13 @@ int net_attach(unsigned slot, pid_t pid, struct net_plan *ret_plan, struct err *
     if (fd_read_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_forward", text, sizeof text) < 0 || text[0] != '1')
         return err_set(err, ERR_UNSUPPORTED, "network 'open' needs forwarding; sysctl -w net.ipv4.ip_forward=1");
     link_name(slot, name);
-    int r = load_rules(err);
+    autofd lock = net_lock();
+    int r = run_nft(rules, err);
     if (r == 0)
         r = add_veth(name, pid, err);
     if (r == 0)
         r = host_side(name, net_base(slot) + 1, err);
+    fd_close(&lock);
     if (r < 0) {
         net_detach(slot);
         return r;
@@ -140,14 +168,37 @@ static int add_veth(const char *name, pid_t pid, struct err *err) {
     return r < 0 ? err_errno(err, -r, "cannot make the interface '%s'", name) : 0;
 }
 
-/* Deleting one end deletes the pair; what is gone already is fine. */
+/* Deleting one end deletes the pair; what is gone already is fine. The rules go with the last one. */
 void net_detach(unsigned slot) {
     struct request request;
     char name[IFNAMSIZ];
     link_name(slot, name);
+    autofd lock = net_lock();
     begin(&request, RTM_DELLINK, 0);
     put_attr(&request, IFLA_IFNAME, name, strlen(name) + 1);
     transact(&request);
+    struct if_nameindex *links = if_nameindex();
+    bool last = links != NULL;
+    for (size_t i = 0; links && links[i].if_index; i++)
+        last &= strncmp(links[i].if_name, "cubby-", 6) != 0;
+    if_freenameindex(links);
+    struct err ignored;
+    if (last)
+        run_nft("table inet cubby {}\ndelete table inet cubby\n", &ignored);
+}
+
+bool net_attached(unsigned slot) {
+    char name[IFNAMSIZ];
+    link_name(slot, name);
+    return if_nametoindex(name) != 0;
+}
+
+/* Between processes: rules are loaded and removed, and interfaces counted, by one at a time. */
+static int net_lock(void) {
+    int fd = open("/run/cubby/net.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        flock(fd, LOCK_EX);
+    return fd;
 }
 
 static int host_side(const char *name, uint32_t address, struct err *err) {
@@ -168,26 +219,9 @@ static int host_side(const char *name, uint32_t address, struct err *err) {
     return 0;
 }
 
-/* ---- nftables: one table of ours for all boxes, the same whenever it is loaded ---- */
+/* ---- nftables ---- */
 
-static const char rules[] =
-    "table inet cubby {}\n"
-    "delete table inet cubby\n"
-    "table inet cubby {\n"
-    "  chain input { type filter hook input priority -10; policy accept;\n"
-    "    iifname \"cubby-*\" drop }\n" /* the host's own services, on whatever address */
-    "  chain forward { type filter hook forward priority -10; policy accept;\n"
-    "    iifname \"cubby-*\" oifname \"cubby-*\" drop\n"
-    "    iifname \"cubby-*\" ip daddr { 169.254.0.0/16, 10.207.0.0/16, 127.0.0.0/8, 224.0.0.0/4 } drop\n"
-    "    iifname \"cubby-*\" ip saddr != 10.207.0.0/16 drop\n"
-    "    iifname \"cubby-*\" meta nfproto ipv6 drop\n"
-    "    oifname \"cubby-*\" ct state established,related accept\n"
-    "    oifname \"cubby-*\" drop }\n" /* nobody opens a connection into a box */
-    "  chain nat { type nat hook postrouting priority 100;\n"
-    "    ip saddr 10.207.0.0/16 oifname != \"cubby-*\" masquerade }\n"
-    "}\n";
-
-static int load_rules(struct err *err) {
+static int run_nft(const char *text, struct err *err) {
     char path[64];
     int pair[2];
     net_program("nft", path, sizeof path);
@@ -202,7 +236,7 @@ static int load_rules(struct err *err) {
     posix_spawn_file_actions_destroy(&actions);
     close(pair[0]);
     if (r == 0)
-        fd_write_all(pair[1], rules, sizeof rules - 1); /* less than a pipe holds: never blocks, never SIGPIPE later */
+        fd_write_all(pair[1], text, strlen(text)); /* less than a pipe holds: never blocks, never SIGPIPE later */
     close(pair[1]);
     int status = 0;
     if (r != 0)
