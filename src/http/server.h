@@ -24,8 +24,9 @@ struct ws;
 #define ROUTE_QUICK 0x1u /* never waits for anything but the client: may run on a thread that nobody relieves */
 
 struct route {
-    const char *method;  /* "GET" */
-    const char *pattern; /* "/v1/boxes/{id}/processes/{pid}": {x} takes one whole segment; literal segments win over {x} */
+    const char *method; /* "GET" */
+    const char
+        *pattern; /* "/v1/boxes/{id}/processes/{pid}": {x} takes one whole segment; literal segments win over {x} */
     void (*handle)(struct http_request *request);
     unsigned flags;
     const char *name;    /* "box_exec": for metrics and the log */
@@ -34,16 +35,16 @@ struct route {
 };
 
 struct http_config {
-    const struct route *routes; /* ends with method NULL; checked for duplicates at start */
-    void *context;              /* http_context(request) */
-    unsigned head_timeout_ms;   /* 10000: from the first byte of a head to its end */
-    unsigned body_timeout_ms;   /* 30000: longest silence inside a body */
-    unsigned write_timeout_ms;  /* 60000: longest time a client may read nothing */
-    unsigned idle_timeout_ms;   /* 75000 */
-    unsigned max_connections;   /* 12000; beyond: 503 and close */
-    unsigned max_threads;       /* 4096; beyond: requests wait, then 503 */
+    const struct route *routes;     /* ends with method NULL; checked for duplicates at start */
+    void *context;                  /* http_context(request) */
+    unsigned head_timeout_ms;       /* 10000: from the first byte of a head to its end */
+    unsigned body_timeout_ms;       /* 30000: longest silence inside a body */
+    unsigned write_timeout_ms;      /* 60000: longest time a client may read nothing */
+    unsigned idle_timeout_ms;       /* 75000 */
+    unsigned max_connections;       /* 12000; beyond: 503 and close */
+    unsigned max_threads;           /* 4096; beyond: requests wait, then 503 */
     const char *tls_cert, *tls_key; /* PEM; NULL: plain */
-    bool check_host;            /* refuse foreign Host and Origin (403): only loopback names, the listen address, and
+    bool check_host; /* refuse foreign Host and Origin (403): only loopback names, the listen address, and
                                    allowed_hosts (NULL-terminated, may be NULL) */
     const char *const *allowed_hosts;
     /* Called before the handler, after routing. Negative: the request is answered with err. May be NULL. */
@@ -57,7 +58,7 @@ struct http_config {
 int http_server_new(const char *listen, const struct http_config *config, struct http_server **ret_server,
                     struct err *err);
 const char *http_server_address(const struct http_server *server); /* "127.0.0.1:7070", the first */
-int http_server_run(struct http_server *server);   /* serves until http_server_stop; returns when drained */
+int http_server_run(struct http_server *server); /* serves until http_server_stop; returns when drained */
 /* From any thread or a signal watcher: no new requests, finish what runs (at most drain_ms), close. */
 void http_server_stop(struct http_server *server, unsigned drain_ms);
 bool http_server_stopping(const struct http_server *server); /* long handlers (streams) should end */
@@ -72,7 +73,7 @@ void http_server_count(struct http_server *server, struct http_counts *ret_count
 
 void *http_context(const struct http_request *request);
 const struct route *http_route(const struct http_request *request); /* NULL: none matched */
-struct arena *http_arena(struct http_request *request); /* freed when the request ends */
+struct arena *http_arena(struct http_request *request);             /* freed when the request ends */
 const char *http_method(const struct http_request *request);
 const char *http_path(const struct http_request *request); /* decoded; for the log */
 /* A path parameter, percent-decoded (an encoded slash or NUL: 400 before the handler). NULL: not in the pattern. */
@@ -106,12 +107,13 @@ ssize_t http_body_splice(struct http_request *request, int fd, size_t len, struc
 
 /* ---- the answer ---- */
 
-void http_reply_header(struct http_request *request, const char *name, const char *value); /* before begin; CR/LF: asserted */
+void http_reply_header(struct http_request *request, const char *name,
+                       const char *value); /* before begin; CR/LF: asserted */
 int http_reply(struct http_request *request, int status, const char *type, const void *data, size_t len);
 int http_reply_error(struct http_request *request, const struct err *err); /* the error object of api.md */
 /* length -1: chunked (close-delimited for HTTP/1.0). HEAD sends no body whatever is written. */
 int http_reply_begin(struct http_request *request, int status, const char *type, int64_t length);
-int http_reply_write(struct http_request *request, const void *data, size_t len); /* -ERR_GONE / -ERR_TIMEOUT */
+int http_reply_write(struct http_request *request, const void *data, size_t len);         /* -ERR_GONE / -ERR_TIMEOUT */
 int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint64_t len); /* sendfile; after begin */
 /* Small file in one go: head and content of fd in one segment where it fits; used for whole answers 200/206. */
 int http_reply_end(struct http_request *request);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <openssl/sha.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -64,9 +65,8 @@ int ws_accept(struct http_request *request, size_t max_message, struct ws **ret_
 static void accept_key(const char *key, char out[32]) {
     uint8_t digest[SHA_DIGEST_LENGTH];
     char joined[KEY_BYTES + 37];
-    memcpy(joined, key, KEY_BYTES);
-    memcpy(joined + KEY_BYTES, "258EAFA5-E914-47DA-95CA-C5AB0DC85B11", 36); /* RFC 6455 1.3 */
-    SHA1((const uint8_t *)joined, KEY_BYTES + 36, digest);
+    int len = snprintf(joined, sizeof joined, "%.24s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key); /* RFC 6455 1.3 */
+    SHA1((const uint8_t *)joined, (size_t)len, digest);
     autobuf text = {0};
     buf_init(&text, 64);
     text_base64(&text, digest, sizeof digest);
