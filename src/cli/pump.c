@@ -39,7 +39,8 @@ int pump_run(struct pump *pump, struct exec_result *ret_result, struct err *err)
     int code = pump_begin(&state, err);
     struct call_wait wait = {.fd = state.epoll_fd, .events = POLLIN};
     while (code == 0) {
-        if (state.always_ready && state.input_open && state.begin == state.end)
+        /* Nothing will announce a regular file: feed it until its credit is used up, then EVENT_INPUT goes on. */
+        while (code == 0 && state.always_ready && state.input_open && state.begin == state.end)
             code = pump_input(&state, err);
         struct event event;
         if (code == 0)
