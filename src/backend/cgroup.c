@@ -22,6 +22,8 @@ const char *const cgroup_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 static bool is_type(const char *path, long type);
 static void remove_v2(const char *path);
 static void probe_v2(struct cgroup_host *host, const char *root);
+static void enable(struct cgroup_host *host, const char *parent);
+static bool has_word(const char *list, const char *word);
 static void own_v2(const char *root, char *out, size_t size);
 static int write_limit(const char *path, const char *text, const char *what, struct err *err);
 static uint64_t read_number(const char *path, const char *key, bool *ret_has);
@@ -61,24 +63,43 @@ static void probe_v2(struct cgroup_host *host, const char *root) {
         snprintf(parent, sizeof parent, "%s", root);
     else
         own_v2(root, parent, sizeof parent);
-    char path[600], text[64];
+    char path[600];
     snprintf(path, sizeof path, "%s/cubby", parent);
     if (mkdir(path, 0755) < 0 && !(errno == EEXIST && access(path, W_OK) == 0)) {
         snprintf(host->why_not, sizeof host->why_not, "'%.100s' cannot be made: %s", path, strerror(errno));
         return;
     }
     snprintf(host->v2, sizeof host->v2, "%s/cubby", parent);
-    char above[512];
-    snprintf(above, sizeof above, "%s/cgroup.subtree_control", parent);
-    snprintf(path, sizeof path, "%s/cgroup.subtree_control", host->v2);
-    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
-        snprintf(text, sizeof text, "+%s", cgroup_names[i]);
-        fd_write_file(AT_FDCWD, above, text); /* is on already, or cannot be: the next line tells */
-        host->v2_has[i] = fd_write_file(AT_FDCWD, path, text) == 0;
-    }
+    enable(host, parent);
     /* cgroup.kill came with 5.14; only non-root groups have it */
     snprintf(path, sizeof path, "%s/cgroup.kill", host->v2);
     host->kill = access(path, W_OK) == 0;
+}
+
+/* Controllers for boxes. Asking the kernel what is on is cheaper than turning it on again. */
+static void enable(struct cgroup_host *host, const char *parent) {
+    char above[512], own[512], have[512], on[512], text[32];
+    snprintf(above, sizeof above, "%s/cgroup.controllers", parent);
+    snprintf(own, sizeof own, "%s/cgroup.subtree_control", host->v2);
+    if (fd_read_file(AT_FDCWD, above, have, sizeof have) <= 0 || fd_read_file(AT_FDCWD, own, on, sizeof on) < 0)
+        return;
+    snprintf(above, sizeof above, "%s/cgroup.subtree_control", parent);
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        snprintf(text, sizeof text, "+%s", cgroup_names[i]);
+        host->v2_has[i] = has_word(on, cgroup_names[i]);
+        if (host->v2_has[i] || !has_word(have, cgroup_names[i]))
+            continue;
+        fd_write_file(AT_FDCWD, above, text); /* is on already, or cannot be: the next line tells */
+        host->v2_has[i] = fd_write_file(AT_FDCWD, own, text) == 0;
+    }
+}
+
+static bool has_word(const char *list, const char *word) {
+    size_t len = strlen(word);
+    for (const char *at = strstr(list, word); at; at = strstr(at + 1, word))
+        if ((at == list || at[-1] == ' ') && (at[len] == 0 || at[len] == ' ' || at[len] == '\n'))
+            return true;
+    return false;
 }
 
 static void own_v2(const char *root, char *out, size_t size) {

@@ -8,7 +8,7 @@
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
 
 struct cgroup_host {
-    char v2[512];                       /* our directory on v2; "" none */
+    char v2[448];                       /* our directory on v2; "" none */
     bool v2_has[CGROUP_CONTROLLERS];    /* boxes can be limited there */
     char v1[CGROUP_CONTROLLERS][64];    /* our directory on v1; "" none */
     bool kill;                          /* cgroup.kill */

@@ -1,6 +1,6 @@
-/* The last walls, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_early and confine_runner are
- * called once by PID 1, before and after it builds the box; confine by every child of the runner before it becomes a
- * command or a worker. Not to break: after confine nothing is gained back: bounding set first (it needs CAP_SETPCAP),
+/* The last walls, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_early, confine_bounding and
+ * confine_runner are called once a box by stage one; confine by every child of the runner before it becomes a command
+ * or a worker. Not to break: after confine nothing is gained back: bounding set first (it needs CAP_SETPCAP),
  * ids second, the filter last. */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +51,10 @@ int confine_early(struct enter *enter, struct err *err) {
     return INSTALL(seccomp_box, err);
 }
 
+int confine_bounding(struct enter *enter, struct err *err) {
+    return drop_bounding(enter->ranged ? root_cap_set() : 0, err);
+}
+
 int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
     int landlock = -1;
     int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -59,9 +63,7 @@ int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
         landlock = r = landlock_commands(err);
     if (r < 0)
         return r;
-    r = drop_bounding(ranged ? root_cap_set() : 0, err);
-    if (r == 0)
-        r = set_caps(ranged ? root_cap_set() | CAP_BIT(CAP_SETPCAP) : CAP_BIT(CAP_SETPCAP) | CAP_BIT(CAP_KILL), err);
+    r = set_caps(ranged ? root_cap_set() | CAP_BIT(CAP_SETPCAP) : CAP_BIT(CAP_SETPCAP) | CAP_BIT(CAP_KILL), err);
     if (r < 0)
         return r;
     if (ranged) { /* the loop's own file work has the agent's rights */
@@ -81,7 +83,7 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
     uid_t uid = who == CONFINE_ROOT ? 0 : config->agent_uid;
     gid_t gid = who == CONFINE_ROOT ? 0 : config->agent_gid;
     for (size_t i = 0; who == CONFINE_AGENT && config->can_root && i < sizeof root_caps; i++)
-        if (prctl(PR_CAPBSET_DROP, root_caps[i]) < 0) /* the others are gone since confine_runner */
+        if (prctl(PR_CAPBSET_DROP, root_caps[i]) < 0) /* the others are gone since confine_bounding */
             return err_errno(err, errno, "cannot drop capability %d", root_caps[i]);
     if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return err_errno(err, errno, "cannot take the user's ids");

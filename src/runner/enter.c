@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "base/fd.h"
 #include "runner/runner.h"
 
+static int make_network(struct enter *enter, struct err *err);
 static int read_slot(struct enter *enter, struct err *err);
 static int join_cgroups(struct enter *enter, struct err *err);
 static int make_namespaces(struct enter *enter, struct err *err);
@@ -33,6 +35,9 @@ static int outer_layers(struct enter *enter, struct err *err);
 static int outer_mounts(struct enter *enter, struct err *err);
 
 static const struct enter_step outer_steps[] = {
+    /* these need no slot: done while the daemon makes it */
+    {"filter system calls", confine_early},
+    {"make the network namespace", make_network},
     {"read the slot", read_slot},
     {"join the cgroups", join_cgroups},
     {"make the namespaces", make_namespaces},
@@ -43,6 +48,7 @@ static const struct enter_step outer_steps[] = {
     {"read the plan", read_plan},
     {"listen on the box's socket", listen_socket},
     {"open the mounts", outer_mounts},
+    {"set up the network", enter_network},
     {"wake PID 1", wake_inside},
     {NULL, NULL},
 };
@@ -57,6 +63,7 @@ _Noreturn void enter_main(int plan_fd) {
     enter->lower_fd = enter->upper_fd = enter->listen_fd = -1;
     enter->outer_uid = geteuid();
     enter->outer_gid = getegid();
+    enter->ranged = enter->outer_uid == 0;
     fcntl(plan_fd, F_SETFD, FD_CLOEXEC);
     fcntl(enter->errors_fd, F_SETFD, FD_CLOEXEC);
     enter->go_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
@@ -107,10 +114,7 @@ static int read_message(struct enter *enter, char *bytes, size_t max, struct vie
 static void take_slot(struct enter *enter, const struct plan_record *record) {
     switch ((enum plan_key)record->key) {
     case PLAN_VERSION_KEY: enter->version = record->number; break;
-    case PLAN_UID_BASE:
-        enter->ranged = true;
-        enter->uid_base = (uint32_t)record->number;
-        break;
+    case PLAN_UID_BASE: enter->uid_base = (uint32_t)record->number; break;
     case PLAN_CGROUP: enter->cgroup = record->text; break;
     case PLAN_OOM: enter->oom = record->text; break;
     case PLAN_TASKS:
@@ -138,8 +142,8 @@ static int read_slot(struct enter *enter, struct err *err) {
     if (view.bad || enter->version != PLAN_VERSION)
         return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
                        PLAN_VERSION, (unsigned long long)enter->version);
-    if (!enter->template_dir || !enter->layers_dir)
-        return err_set(err, ERR_PROTOCOL, "the slot has no layers");
+    if (!enter->template_dir || !enter->layers_dir || enter->ranged != (enter->uid_base != 0))
+        return err_set(err, ERR_PROTOCOL, "the slot has no layers or no ids");
     return 0;
 }
 
@@ -188,6 +192,17 @@ static int read_plan(struct enter *enter, struct err *err) {
 
 /* ---- steps ---- */
 
+/* As root the network namespace is the host's, not the box's: nobody inside can configure it, whatever capabilities he
+ * had in his user namespace. So low ports are opened to all of the box here. */
+static int make_network(struct enter *enter, struct err *err) {
+    if (!enter->ranged)
+        return 0; /* made with the others, by the clone */
+    if (unshare(CLONE_NEWNET) < 0)
+        return err_errno(err, errno, "unshare");
+    fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+    return enter_loopback(enter, err);
+}
+
 static int join_cgroups(struct enter *enter, struct err *err) {
     for (size_t i = 0; i < enter->task_count; i++) {
         int r = fd_write_file(AT_FDCWD, enter->tasks[i], "0"); /* "0" and not a pid: no wait for RCU */
@@ -207,8 +222,8 @@ static int join_cgroups(struct enter *enter, struct err *err) {
 static int make_namespaces(struct enter *enter, struct err *err) {
     /* CLONE_PARENT: PID 1 is the daemon's child, to be waited for, though this half ends. */
     struct clone_args args = {
-        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET |
-                 CLONE_FILES | CLONE_PARENT | CLONE_PIDFD,
+        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_FILES |
+                 CLONE_PARENT | CLONE_PIDFD | (enter->ranged ? 0 : CLONE_NEWNET),
         .pidfd = (uint64_t)(uintptr_t)&enter->pidfd,
     };
     if (enter->cgroup_fd >= 0) {

@@ -71,13 +71,15 @@ int enter_layers(struct enter *enter, struct err *err);
 int enter_mounts(struct enter *enter, struct err *err);
 /* enter_root.c: the inner half; never returns */
 _Noreturn void enter_inside(struct enter *enter);
-/* confine.c: by PID 1 itself: before it builds the box, and before the loop; *ret_landlock_fd is the commands' ruleset
- * or -1 */
+/* confine.c: early by the outer half, for all that come after it; bounding as soon as PID 1 is in its user namespace;
+ * runner before the loop; *ret_landlock_fd is the commands' ruleset or -1 */
 int confine_early(struct enter *enter, struct err *err);
+int confine_bounding(struct enter *enter, struct err *err);
 int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err);
 /* enter_net.c */
 int enter_loopback(struct enter *enter, struct err *err);
 int enter_network(struct enter *enter, struct err *err);
+int enter_resolv(struct enter *enter, struct err *err);
 
 /* The mount API, which musl does not wrap. Negative errno on failure. */
 int sys_open_tree(int dirfd, const char *path, unsigned flags);

@@ -1,5 +1,6 @@
-/* The box's network from inside: the loopback always, eth0 where the daemon has put one. Called by enter_root.c before
- * the runner gives up its capabilities. Not to break: no address but the one the daemon claimed. */
+/* The box's network: the loopback always, eth0 where the daemon has put one. Called by the outer half, which stands in
+ * the box's network namespace (an ordinary user's inner half sees to its own loopback). Not to break: no address but the
+ * one the daemon claimed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,17 +37,6 @@ static void put_address(struct sockaddr *out, uint32_t address) {
     memcpy(out, &in, sizeof in);
 }
 
-static int write_resolv(const char *text, struct err *err) {
-    autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    autofd dir = root < 0 ? -1 : path_open(root, "/etc", O_PATH | O_DIRECTORY, 0);
-    if (dir < 0)
-        return 0; /* a template without /etc resolves nothing anyway */
-    unlinkat(dir, "resolv.conf", 0);
-    autofd fd = openat(dir, "resolv.conf", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    int r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
-    return r < 0 ? err_errno(err, -r, "/etc/resolv.conf") : 0;
-}
-
 int enter_network(struct enter *enter, struct err *err) {
     if (enter->address == 0)
         return 0;
@@ -67,5 +57,19 @@ int enter_network(struct enter *enter, struct err *err) {
     put_address(&route.rt_gateway, address - 1);
     if (ioctl(fd, SIOCADDRT, &route) < 0)
         return err_errno(err, errno, "default route");
-    return enter->resolv ? write_resolv(enter->resolv, err) : 0;
+    return 0;
+}
+
+/* Inside, after the mounts. */
+int enter_resolv(struct enter *enter, struct err *err) {
+    if (!enter->resolv)
+        return 0;
+    autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd dir = root < 0 ? -1 : path_open(root, "/etc", O_PATH | O_DIRECTORY, 0);
+    if (dir < 0)
+        return 0; /* a template without /etc resolves nothing anyway */
+    unlinkat(dir, "resolv.conf", 0);
+    autofd fd = openat(dir, "resolv.conf", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    int r = fd < 0 ? -errno : fd_write_all(fd, enter->resolv, strlen(enter->resolv));
+    return r < 0 ? err_errno(err, -r, "/etc/resolv.conf") : 0;
 }

@@ -27,6 +27,7 @@
 #define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
 
 static int own_names(struct enter *enter, struct err *err);
+static int own_loopback(struct enter *enter, struct err *err);
 static int wait_outside(struct enter *enter, struct err *err);
 static int become_root(struct enter *enter, struct err *err);
 static int inner_layers(struct enter *enter, struct err *err);
@@ -43,9 +44,9 @@ static int start_runner(struct enter *enter, struct err *err);
 
 static const struct enter_step inner_steps[] = {
     /* these need no ids: done while the outer half writes the maps */
-    {"filter system calls", confine_early},
     {"set the host name", own_names},
-    {"bring up the loopback", enter_loopback},
+    {"drop capabilities", confine_bounding},
+    {"bring up the loopback", own_loopback},
     {"wait for the id maps", wait_outside},
     {"become the box's root", become_root},
     {"open the layers", inner_layers},
@@ -60,7 +61,7 @@ static const struct enter_step inner_steps[] = {
     /* from here on it is one box and not any */
     {"leave the host", leave_host_late},
     {"attach the mounts", attach_mounts},
-    {"set up the network", enter_network},
+    {"write resolv.conf", enter_resolv},
     {"start the runner", start_runner},
     {NULL, NULL},
 };
@@ -98,6 +99,10 @@ static int own_names(struct enter *enter, struct err *err) {
     if (unshare(CLONE_NEWCGROUP) < 0)
         return err_errno(err, errno, "unshare");
     return 0;
+}
+
+static int own_loopback(struct enter *enter, struct err *err) {
+    return enter->ranged ? 0 : enter_loopback(enter, err);
 }
 
 static int inner_layers(struct enter *enter, struct err *err) {
