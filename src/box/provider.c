@@ -73,7 +73,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     return box;
 }
 
-static struct box *box_again(const struct box *box) {
+struct box *box_again(const struct box *box) {
     struct record record = {.spec = box->spec,
                             .labels = box->labels,
                             .created_ms = box->created_ms,
@@ -85,8 +85,14 @@ void provider_put(struct provider *provider, struct box *box) {
     (void)provider;
     if (!box)
         return;
-    atomic_store(&box->last_used_ms, clock_wall_ms());
+    atomic_store(&box->last_used_ms, clock_wall_ms()); /* it was used until now */
     box_unref(box);
+}
+
+void provider_look_end(struct provider *provider, struct box *box) {
+    (void)provider;
+    if (box)
+        box_unref(box);
 }
 
 void box_unref(struct box *box) {
@@ -168,17 +174,16 @@ static int slot_start(struct provider *provider, struct slot *slot, bool fresh, 
         r = old->ops->stop(old->backend, old->id, true, err);
     if (r == 0)
         r = box->ops->start(box->backend, &box->spec, &wire, &pidfd, err);
-    if (r == 0) {
-        box->wire = wire;
-        box->pidfd = pidfd;
-        if (fresh && !box->spec.one_shot && (r = record_write(provider->boxes_fd, box, err)) < 0) {
-            struct err ignored;
-            wire_kill(wire, "the box could not be recorded");
-            box->ops->stop(box->backend, box->id, false, &ignored);
-        }
+    if (r == 0 && fresh && !box->spec.one_shot && (r = record_write(provider->boxes_fd, box, err)) < 0) {
+        struct err ignored;
+        wire_unref(wire);
+        fd_close(&pidfd);
+        box->ops->stop(box->backend, box->id, false, &ignored);
     }
     pthread_mutex_lock(&provider->lock);
     if (r == 0) {
+        box->wire = wire;
+        box->pidfd = pidfd;
         slot->box = box;
         slot->cleaned = false;
         slot_state_locked(provider, slot, BOX_READY);
@@ -335,6 +340,21 @@ int provider_get(struct provider *provider, const char *user, const char *id, st
     }
     pthread_mutex_unlock(&provider->lock);
     return starts ? slot_start(provider, slot, false, ret_box, err) : r;
+}
+
+int provider_look(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err) {
+    if (!text_id(id))
+        return no_box(id, err);
+    table_load(provider, id);
+    pthread_mutex_lock(&provider->lock);
+    struct slot *slot = slot_get_locked(provider, id);
+    bool found = owned(slot, user);
+    if (found) {
+        *ret_box = slot->box;
+        atomic_fetch_add(&slot->box->refs, 1);
+    }
+    pthread_mutex_unlock(&provider->lock);
+    return found ? 0 : no_box(id, err);
 }
 
 int provider_release(struct provider *provider, struct box *box, struct err *err) {

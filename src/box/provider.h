@@ -19,6 +19,10 @@ int provider_acquire(struct provider *provider, const struct box_request *reques
 /* NOT_FOUND for unknown, GONE for one whose runner died (with the reason). user NULL: any owner; else somebody else's
  * answers as unknown. Touches last_used. The caller gets a reference. */
 int provider_get(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
+/* To look at it only: in whatever state it is, dead or stopped too; nothing is started or touched. NOT_FOUND as above.
+ * The reference goes back with provider_look_end. */
+int provider_look(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
+void provider_look_end(struct provider *provider, struct box *box);
 void provider_put(struct provider *provider, struct box *box); /* gives a reference back; NULL is fine */
 int provider_release(struct provider *provider, struct box *box, struct err *err); /* to the warm shelf */
 int provider_destroy(struct provider *provider, const char *user, const char *id, struct err *err);

@@ -126,7 +126,8 @@ static struct slot *keeper_pick_locked(struct provider *provider) {
     return NULL;
 }
 
-/* Ends what is left of a box's processes; its files stay. Gives up the lock meanwhile. */
+/* Ends what is left of a box's processes; its files stay. Gives up the lock meanwhile. What stays in the slot is the
+ * same box without a runner; the old struct lives on for those who hold it. */
 static void keeper_stop_locked(struct provider *provider, struct slot *slot) {
     struct box *box = slot->box;
     struct err err;
@@ -138,15 +139,15 @@ static void keeper_stop_locked(struct provider *provider, struct slot *slot) {
     int r = box->ops->stop(box->backend, box->id, true, &err);
     if (r < 0)
         log_warn("box %s: %s", box->id, err.text);
+    struct box *rest = box_again(box);
+    atomic_store(&rest->last_used_ms, atomic_load(&box->last_used_ms));
+    rest->state = BOX_WARM;
+    memcpy(rest->died, box->died, sizeof rest->died);
     pthread_mutex_lock(&provider->lock);
     slot->cleaned = true;
-    if (!died) { /* nobody else has it: it had one reference and CLOSING keeps new ones away */
-        wire_unref(box->wire);
-        box->wire = NULL;
-        fd_close(&box->pidfd);
-    }
-    box->state = BOX_WARM;
+    slot->box = rest;
     pthread_cond_broadcast(&provider->changed);
+    box_unref(box);
 }
 
 static void *keeper_main(void *argument) {

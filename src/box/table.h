@@ -43,6 +43,7 @@ struct provider {
 
 /* provider.c */
 struct box *box_make(const struct backend_ops *ops, struct backend *backend, const struct record *record);
+struct box *box_again(const struct box *box); /* the same box without a runner */
 void box_unref(struct box *box);
 struct slot *slot_get_locked(struct provider *provider, const char *id);
 struct slot *slot_add_locked(struct provider *provider, struct box *box);

@@ -272,6 +272,10 @@ static void test_acquire(void) {
     buf_init(&out, 100);
     ok(run(a, "hello", &out) == 3 && strcmp(buf_cstr(&out), "hello") == 0, "a command runs in it");
     ok(provider_release(provider, a, &err) == 0 && a->state == BOX_WARM, "released it is warm");
+    ok(provider_look(provider, "u", a->id, &found, &err) == 0 && found == a && a->state == BOX_WARM,
+       "looked at it stays");
+    provider_look_end(provider, found);
+    ok(provider_look(provider, "v", a->id, &found, &err) == -ERR_NOT_FOUND, "a stranger cannot even look");
     ok(provider_get(provider, "u", a->id, &found, &err) == 0 && a->state == BOX_READY, "used again it is ready");
     provider_put(provider, found);
     unsigned before = fake.starts;
@@ -378,7 +382,9 @@ static void test_idle(void) {
     unsigned removals = fake.removals, starts = fake.starts;
     provider_put(provider, box);
     ok(soon(stopped) && fake.removals == removals, "an idle box is stopped and keeps its files");
-    ok(provider_get(provider, "u", id, &again, &err) == 0 && fake.starts == starts + 1, "and is started again by use");
+    ok(provider_look(provider, "u", id, &again, &err) == 0 && fake.starts == starts, "looking does not start it");
+    provider_look_end(provider, again);
+    ok(provider_get(provider, "u", id, &again, &err) == 0 && fake.starts == starts + 1, "use does");
     autobuf out;
     buf_init(&out, 100);
     ok(run(again, "z", &out) == 3, "and works");
