@@ -88,12 +88,16 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
     backend->root = geteuid() == 0;
     backend->state_dir = backend->boxes_dir = -1;
     backend->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    pthread_mutex_init(&backend->lock, NULL);
+    if (env->pool_size == 0 && backend->null_fd >= 0)
+        slot_early(backend);
     char path[4200];
     r = backend->null_fd < 0 ? err_errno(err, errno, "/dev/null") : open_dir(env->state_dir, &backend->state_dir, err);
     snprintf(path, sizeof path, "%s/boxes", env->state_dir);
     if (r == 0)
         r = open_dir(path, &backend->boxes_dir, err);
     if (r < 0) {
+        slot_early_drop(backend);
         fd_close(&backend->null_fd);
         fd_close(&backend->state_dir);
         free(backend);
@@ -110,6 +114,7 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
 
 static void jail_close(struct backend *backend) {
     pool_free(backend->pool);
+    slot_early_drop(backend);
     trash_free(backend->trash);
     fd_close(&backend->null_fd);
     fd_close(&backend->boxes_dir);

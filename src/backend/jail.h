@@ -13,6 +13,7 @@
 #define JAIL_START_TIMEOUT_MS 20000u
 
 struct pool;
+struct slot;
 
 struct backend {
     const struct backend_env *env;
@@ -21,6 +22,8 @@ struct backend {
     int null_fd, boxes_dir, state_dir;
     struct trash *trash;
     struct pool *pool;
+    struct slot *early; /* without a pool: a runner that starts while we do, for the first slot; NULL when taken */
+    pthread_mutex_t lock; /* of early */
 };
 
 /* A box's first half: claimed ids, cgroups, a process waiting in its namespaces. */
@@ -47,6 +50,8 @@ struct slot_want {
 };
 int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot, struct err *err); /* does not
                                                                                          wait for the process */
+void slot_early(struct backend *backend);      /* starts backend->early */
+void slot_early_drop(struct backend *backend); /* ends it if nobody took it */
 int slot_ready(struct backend *backend, struct slot *slot, struct err *err); /* waits for the pid */
 void slot_drop(struct backend *backend, struct slot *slot);                  /* ends it, leaves nothing */
 /* A message of wire/plan.h, whose first 4 bytes are left for its length. */

@@ -22,6 +22,7 @@
 
 static int make_cgroup(struct backend *backend, const struct limits *limits, struct slot *slot, struct err *err);
 static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
+static bool take_early(struct backend *backend, struct slot *slot);
 static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err);
 static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
 
@@ -37,7 +38,7 @@ int slot_make(struct backend *backend, const struct slot_want *want, struct slot
     }
     snprintf(slot.template_path, sizeof slot.template_path, "%s", want->template->path);
     if (r == 0)
-        r = spawn_runner(backend, &slot, err); /* first: it starts while the rest is made */
+        r = take_early(backend, &slot) ? 0 : spawn_runner(backend, &slot, err); /* it starts while the rest is made */
     if (r == 0)
         r = make_cgroup(backend, want->limits, &slot, err);
     if (r == 0)
@@ -50,6 +51,41 @@ int slot_make(struct backend *backend, const struct slot_want *want, struct slot
     }
     *ret_slot = slot;
     return 0;
+}
+
+void slot_early(struct backend *backend) {
+    struct slot *slot = calloc(1, sizeof *slot);
+    struct err ignored;
+    if (!slot)
+        abort();
+    slot->stage_fd = slot->errors_fd = -1;
+    if (spawn_runner(backend, slot, &ignored) == 0) {
+        backend->early = slot;
+        return;
+    }
+    slot_drop(backend, slot);
+    free(slot);
+}
+
+static bool take_early(struct backend *backend, struct slot *slot) {
+    pthread_mutex_lock(&backend->lock);
+    struct slot *early = backend->early;
+    backend->early = NULL;
+    pthread_mutex_unlock(&backend->lock);
+    if (!early)
+        return false;
+    slot->outer_pid = early->outer_pid;
+    slot->stage_fd = early->stage_fd;
+    slot->errors_fd = early->errors_fd;
+    free(early);
+    return true;
+}
+
+void slot_early_drop(struct backend *backend) {
+    if (backend->early)
+        slot_drop(backend, backend->early);
+    free(backend->early);
+    backend->early = NULL;
 }
 
 static int make_cgroup(struct backend *backend, const struct limits *limits, struct slot *slot, struct err *err) {
