@@ -67,7 +67,8 @@ static int local_check(const struct spec *spec, struct err *err) {
         return err_set(err, ERR_UNSUPPORTED,
                        "backend local has the host's network and cannot change it; use backend jail");
     if (strcmp(spec->template_name, "host") != 0)
-        return err_set(err, ERR_UNSUPPORTED, "backend local has no templates but host; use backend jail");
+        return err_set(err, ERR_NOT_FOUND, "template '%s': backend local has none but host; use backend jail",
+                       spec->template_name);
     return 0;
 }
 

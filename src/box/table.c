@@ -58,20 +58,21 @@ static bool fd_readable(int fd) {
     return fd >= 0 && poll(&look, 1, 0) > 0;
 }
 
-/* Why the runner ended, when it was our child. */
+/* Why the runner ended: its exit when it was our child, else what ended the wire. */
 static void death_text(struct box *box, char *text, size_t size) {
     siginfo_t info = {0};
-    const char *how = "its runner hung up";
+    struct err err;
     if (box->pidfd >= 0 && fd_readable(box->pidfd)) {
-        how = "its runner ended";
-        if (waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid) {
-            bool exited = info.si_code == CLD_EXITED;
-            snprintf(text, size, exited ? "its runner ended with status %d" : "its runner was killed by signal %d",
+        if (waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid)
+            snprintf(text, size,
+                     info.si_code == CLD_EXITED ? "its runner ended with status %d"
+                                                : "its runner was killed by signal %d",
                      info.si_status);
-            return;
-        }
+        else
+            snprintf(text, size, "its runner ended");
+    } else {
+        snprintf(text, size, "%.100s", wire_error(box->wire, &err) < 0 ? err.text : "its runner hung up");
     }
-    snprintf(text, size, "%s", how);
 }
 
 static void box_check_locked(struct provider *provider, struct box *box) {

@@ -227,7 +227,7 @@ static bool wire_wait_room(struct wire *wire, uint64_t deadline_ms) {
     return clock_ms() < deadline_ms;
 }
 
-static int wire_death(struct wire *wire, struct err *err) {
+int wire_error(struct wire *wire, struct err *err) {
     pthread_mutex_lock(&wire->lock);
     int r = wire->dead ? err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text) : 0;
     pthread_mutex_unlock(&wire->lock);
@@ -259,7 +259,7 @@ int wire_send(struct wire *wire, const void *data, size_t len, struct err *err) 
         pthread_mutex_unlock(&wire->lock);
     }
     pthread_mutex_unlock(&wire->send_lock);
-    return reason ? wire_death(wire, err) : 0;
+    return reason ? wire_error(wire, err) : 0;
 }
 
 /* ---- life ---- */

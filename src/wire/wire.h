@@ -28,6 +28,7 @@ struct wire *wire_ref(struct wire *wire);
 void wire_unref(struct wire *wire);                     /* NULL is fine; the last one closes */
 void wire_kill(struct wire *wire, const char *reason);  /* fails every call with GONE: reason; idempotent */
 bool wire_alive(struct wire *wire);                     /* also notices a hang-up nobody has read yet */
+int wire_error(struct wire *wire, struct err *err);     /* 0, or why it died as every call on it hears it */
 int wire_root(const struct wire *wire);                 /* the box's root (O_PATH), or -1; the wire's, do not close */
 uint64_t wire_features(const struct wire *wire);
 const char *wire_workspace(const struct wire *wire);    /* as HELLO said; "/workspace" in a jail */
