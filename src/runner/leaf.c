@@ -38,7 +38,7 @@ struct leaf_pool *leaf_pool_new(struct runner *runner) {
         free(pool);
         return NULL;
     }
-    leaf_give(pool, leaf);
+    leaf_give(pool, leaf, true);
     return pool;
 }
 
@@ -96,12 +96,12 @@ static void leaf_emptied(struct source *source, uint32_t events) {
     struct leaf_pool *pool = (struct leaf_pool *)leaf->process; /* whoever waits: see leaf_give */
     source_set(pool->runner, source, 0);
     leaf->process = NULL;
-    leaf_give(pool, leaf);
+    leaf_give(pool, leaf, true);
 }
 
-void leaf_give(struct leaf_pool *pool, struct leaf *leaf) {
+void leaf_give(struct leaf_pool *pool, struct leaf *leaf, bool empty) {
     source_set(pool->runner, &leaf->events, 0);
-    if (leaf_populated(leaf)) { /* something in it hangs in the kernel: when it goes, this leaf is free */
+    if (!empty && leaf_populated(leaf)) { /* something in it hangs in the kernel: when it goes, this leaf is free */
         leaf->process = (struct process *)pool;
         leaf->events.ready = leaf_emptied;
         source_set(pool->runner, &leaf->events, EPOLLPRI);

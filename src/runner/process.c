@@ -1,6 +1,6 @@
 /* Commands of a box from start to end. Called by op_exec and op_process (begin), by the loop (reaping, timers).
  *
- * 1. Every change of phase goes through one function below: process_started, main_ended, tree_empty, process_done.
+ * 1. Every change of phase goes through one function below: process_started, main_ended, tree_gone, process_done.
  * 2. A command's answer comes when its main process has ended, its tree is empty and its pipes are: END is last.
  * 3. Waiting for a tree to die is bounded (STUCK_MS): what hangs in the kernel does not hold the answer.
  * 4. Frees go through later_free: events of the same turn may still name a process. */
@@ -39,7 +39,7 @@ struct process_table {
 
 static void process_started(struct process *process);
 static void main_ended(struct process *process, int status);
-static void tree_empty(struct process *process);
+static void tree_gone(struct process *process, bool empty);
 static void leaf_changed(struct source *source, uint32_t events);
 static void timer_stuck(struct timer *timer);
 static uint64_t oom_count(const struct runner *runner);
@@ -144,8 +144,9 @@ void process_drop(struct process *process) {
     feeder_drop(&process->own);
     for (int i = 0; i < 2; i++)
         stream_free(&process->streams[i]);
+    process_stdio_free(process);
     if (process->leaf)
-        leaf_give(table->leaves, process->leaf);
+        leaf_give(table->leaves, process->leaf, false);
     free(process->command);
     free(process->program);
     free(process->cwd);
@@ -295,7 +296,7 @@ void process_kill(struct process *process) {
 static void timer_stuck(struct timer *timer) {
     struct process *process = timer_process(timer);
     if (process->phase == PHASE_ENDING) {
-        tree_empty(process);
+        tree_gone(process, false);
         return;
     }
     process->status = SIGKILL;
@@ -345,7 +346,7 @@ static void main_ended(struct process *process, int status) {
     timer_set(process->runner, &process->timer, 0);
     struct leaf *leaf = process->leaf;
     if (!leaf || !leaf_populated(leaf)) {
-        tree_empty(process);
+        tree_gone(process, true);
         return;
     }
     leaf_kill(leaf);
@@ -360,7 +361,7 @@ static void leaf_changed(struct source *source, uint32_t events) {
     struct leaf *leaf = (struct leaf *)source;
     (void)events;
     if (!leaf_populated(leaf))
-        tree_empty(leaf->process);
+        tree_gone(leaf->process, true);
 }
 
 /* cgroup.events speaks up to 10 ms late; the orphans themselves are reaped at once. */
@@ -370,18 +371,19 @@ void process_orphan(struct runner *runner) {
     for (struct process *p = runner->processes->first, *next; p; p = next) {
         next = p->next;
         if (p->phase == PHASE_ENDING && p->leaf && !leaf_populated(p->leaf))
-            tree_empty(p);
+            tree_gone(p, true);
     }
 }
 
-static void tree_empty(struct process *process) {
+static void tree_gone(struct process *process, bool empty) {
     struct runner *runner = process->runner;
     timer_set(runner, &process->timer, 0);
     process->phase = PHASE_DRAINING;
     process->oom = oom_count(runner) != process->oom_before;
     if (process->leaf)
-        leaf_give(runner->processes->leaves, process->leaf);
+        leaf_give(runner->processes->leaves, process->leaf, empty);
     process->leaf = NULL;
+    process_stdio_free(process);
     for (int i = 0; i < 2 && process->phase == PHASE_DRAINING; i++)
         stream_pump(&process->streams[i]);
     process_done(process);

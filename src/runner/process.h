@@ -23,7 +23,8 @@ struct leaf {
 struct leaf_pool;
 struct leaf_pool *leaf_pool_new(struct runner *runner);         /* NULL: no usable cgroup; keepers then */
 struct leaf *leaf_take(struct leaf_pool *pool, struct err *err); /* an empty one */
-void leaf_give(struct leaf_pool *pool, struct leaf *leaf);       /* back, once empty; waits for that by itself if not */
+/* Back, once empty; waits for that by itself unless it is known to be. */
+void leaf_give(struct leaf_pool *pool, struct leaf *leaf, bool empty);
 bool leaf_populated(struct leaf *leaf);
 void leaf_kill(struct leaf *leaf);
 void leaf_signal(struct leaf *leaf, int number);                /* to every process in it */
@@ -151,7 +152,8 @@ void process_done(struct process *process);                    /* ends it when i
 /* ---- stream.c: output, input, rings ---- */
 #define PROCESS_STDIN 0x1u /* process_stdio: the input is a pipe */
 int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned rows, struct err *err);
-void process_stdio_given(struct process *process); /* the child has its ends: close ours of them */
+void process_stdio_given(struct process *process); /* the child has its ends */
+void process_stdio_free(struct process *process);
 void stream_pump(struct stream *stream);                       /* something to read, or credit came back */
 bool stream_done(const struct stream *stream);                 /* closed, and all handed on */
 void stream_free(struct stream *stream);

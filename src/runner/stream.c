@@ -37,10 +37,8 @@ static void stream_ready(struct source *source, uint32_t events) {
 
 int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned rows, struct err *err) {
     int r = process->pty ? stdio_terminal(process, cols, rows, err) : stdio_pipes(process, how, err);
-    if (r < 0) {
-        process_stdio_given(process);
+    if (r < 0)
         return r;
-    }
     for (int i = 0; i < 2; i++) {
         process->streams[i].source.ready = stream_ready;
         buf_init(&process->streams[i].held, HELD_MAX_BYTES);
@@ -98,7 +96,15 @@ static int stdio_terminal(struct process *process, unsigned cols, unsigned rows,
     return 0;
 }
 
+/* Our copies of the pipes' far ends stay open until the command is over: its end is heard of once, as the death of a
+ * child, instead of first as two hang-ups. What is left in the pipes is read then. */
 void process_stdio_given(struct process *process) {
+    fd_close(&process->spawn.stdio[0]);
+    if (process->pty)
+        process_stdio_free(process);
+}
+
+void process_stdio_free(struct process *process) {
     for (int i = 0; i < 3; i++)
         fd_close(&process->spawn.stdio[i]);
 }
