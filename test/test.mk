@@ -10,8 +10,9 @@ TEST_LIBS := $(DAEMON_LIBS) $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a -ldl
 UNIT_PROGRAMS := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(wildcard test/unit/*_test.c))
 FUZZ_PROGRAMS := $(patsubst test/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_HARDEN := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-SUBMAKE = $(MAKE) --no-print-directory
+SUBMAKE = $(MAKE) -s --no-print-directory
 
+$(BUILD)/host/runner/confine.o: $(BUILD)/gen/seccomp_filter.h
 $(BUILD)/tested.a: $(TESTED_OBJECTS)
 	rm -f $@ && ar rcsTP $@ $^
 $(BUILD)/unit/%: test/unit/%.c $(BUILD)/tested.a
@@ -24,6 +25,9 @@ $(BUILD)/fuzz/%: test/fuzz/%.c $(BUILD)/tested.a
 $(BUILD)/test/tool: test/lib/tool.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -static -o $@ $<
+$(BUILD)/test/ptyrun: test/lib/ptyrun.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $< -lutil
 $(BUILD)/bench/bench: test/bench/bench.c test/bench/client.c test/bench/client.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $(filter %.c,$^)
@@ -31,21 +35,21 @@ $(BUILD)/bench/bench: test/bench/bench.c test/bench/client.c test/bench/client.h
 unit-programs: $(UNIT_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)
 test-asan:
-	@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
+	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
 test-fuzz:
-	@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= fuzz-programs
-test-build: all $(BUILD)/test/tool test-asan test-fuzz
+	+@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= WARN=-Wno-unknown-pragmas fuzz-programs
+test-build: all $(BUILD)/test/tool $(BUILD)/test/ptyrun test-asan test-fuzz
 
 test: setup-test ## run every test; the last line counts them
-	@$(SUBMAKE) -j2 test-build
+	+@$(SUBMAKE) -j2 test-build
 	@BACKENDS="$(BACKENDS)" test/lib/driver.sh $(BUILD) '$(T)'
 
 fuzz: setup-test ## fuzz for FUZZ_SECONDS (600) a program
-	@$(SUBMAKE) -j2 test-fuzz
+	+@$(SUBMAKE) -j2 test-fuzz
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) test/lib/driver.sh $(BUILD) fuzz/
 
 bench: setup-test ## measure, each figure beside its peer in the same run
-	@$(SUBMAKE) -j2 all $(BUILD)/bench/bench
+	+@$(SUBMAKE) -j2 all $(BUILD)/bench/bench
 	@test/bench/bench.sh $(BUILD) '$(BENCH)'
 
 .PHONY: test fuzz bench unit-programs fuzz-programs test-asan test-fuzz test-build setup-test

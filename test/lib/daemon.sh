@@ -5,7 +5,6 @@ BACKEND=${BACKEND:-jail} BUILD=$(realpath "${BUILD:-build}")
 TOOL=$BUILD/test/tool
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/cubby-test.XXXXXX")
 SOCKET=$WORK/socket STATE=$WORK/state
-DAEMON_PID=''
 
 write_config() {
     mkdir -p "$WORK/shared/sub" "$WORK/forbidden"

@@ -34,7 +34,7 @@ collect() {
         [ -e "$file" ] && job "$(basename "$(dirname "$file")")/$(basename "$file" .sh)" 240 "$file"
     done
     for file in "$BUILD"/fuzz/fuzz/fuzz_*; do
-        [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-6} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-6}"
+        [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-6} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-6}"
     done
     [ ! -x tools/lint ] || job lint 600 tools/lint
 }

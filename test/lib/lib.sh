@@ -2,7 +2,7 @@
 # files. A check names what is promised; the last line of a script is `finish`.
 
 LIB_COUNT=0 LIB_FAILED=0
-STATUS='' BODY='' BOX='' B=''
+STATUS='' BODY='' BOX='' B='' DAEMON_PID=''
 exec {LIB_NEVER}<> <(:) # a pipe nobody writes to: a pause without a process
 
 # ---- checks ----
@@ -111,6 +111,16 @@ api() {
     : > "$WORK/body" > "$WORK/head"
     STATUS=$(curl "${options[@]}" "http://localhost$path" 2> "$WORK/curl") || STATUS="curl-$? $(< "$WORK/curl")"
     BODY=$(tr -d '\0' < "$WORK/body")
+    [[ $STATUS != curl-* || -z $DAEMON_PID || -d /proc/$DAEMON_PID ]] || daemon_died "$method $path"
+}
+
+# The daemon is gone: nothing after this means anything.
+daemon_died() { # daemon_died REQUEST
+    fail 'the daemon survives' "it died at: $1
+$(grep -m1 -A25 -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log" || tail -5 "$WORK/daemon.log" | cut -c1-200)"
+    DAEMON_PID=
+    finish
+    exit 1
 }
 
 # upload PATH FILE|- [QUERY] [CURL OPTION...]: PUT of a file's bytes
@@ -157,7 +167,9 @@ want: /$4/"
 # run COMMAND [MORE JSON MEMBERS]: exec in the current box; STATUS and BODY, OUT, ERR, CODE of the answer
 run() {
     json_string "$1"
-    api POST "$B/exec" "{\"command\":$JSON_STRING,\"timeout_ms\":${RUN_TIMEOUT_MS:-30000}${2:+,$2}}"
+    local more=${2-}
+    [[ $more = *timeout_ms* ]] || more+=${more:+,}\"timeout_ms\":${RUN_TIMEOUT_MS:-30000}
+    api POST "$B/exec" "{\"command\":$JSON_STRING,$more}"
     OUT=$(j .stdout) ERR=$(j .stderr) CODE=$(j .exit_code)
 }
 

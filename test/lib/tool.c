@@ -114,7 +114,7 @@ static int do_raw(int argc, char **argv) {
         got += (size_t)n;
     answer[got] = 0;
     for (size_t i = 0; i + 12 < got; i++) /* bodies hold no status lines in these tests */
-        if (memcmp(answer + i, "HTTP/1.1 ", 9) == 0)
+        if (memcmp(answer + i, "HTTP/1.1 ", 9) == 0 && answer[i + 9] >= '1' && answer[i + 9] <= '5')
             printf("%.3s ", answer + i + 9);
     printf("%s\n", n < 0 ? "open" : "closed");
     return 0;
@@ -218,7 +218,11 @@ static void ws_parse(int fd) {
             ws_send(fd, 10, ws_raw + head, len);
         else if (opcode == 1)
             snprintf(ws_last_text, sizeof ws_last_text, "%.*s", (int)len, (const char *)ws_raw + head);
-        else if (opcode <= 2 && ws_seen_len + len < sizeof ws_seen) {
+        else if (opcode <= 2 && len < sizeof ws_seen / 2) {
+            if (ws_seen_len + len > sizeof ws_seen) { /* a flood: only its newest part can still be looked for */
+                memmove(ws_seen, ws_seen + sizeof ws_seen / 2, ws_seen_len - sizeof ws_seen / 2);
+                ws_seen_len -= sizeof ws_seen / 2;
+            }
             memcpy(ws_seen + ws_seen_len, ws_raw + head, len);
             ws_seen_len += len;
         }

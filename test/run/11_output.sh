@@ -9,7 +9,7 @@ is 'a gigabyte: exit code' "$CODE" 0
 is 'a gigabyte: the count is true' "$(j .stdout_bytes)" $((1073741824 + 11))
 is 'a gigabyte: cut' "$(j .stdout_truncated)" true
 is 'a gigabyte: head' "$(head -c 20 <<< "$OUT")" $'first\nxxxxxxxxxxxxxx'
-is 'a gigabyte: tail' "$(tail -c 10 <<< "$OUT")" $'xxxx\nlast'
+is 'a gigabyte: tail' "$(tail -c 9 <<< "$OUT")" xxxxlast
 between 'a gigabyte: at most a default limit came back' "$(j '.stdout|length')" 1000000 1060000
 between 'a gigabyte: growth of the daemon in KB' $(($(daemon_memory_kb VmHWM) - before)) 0 24000
 

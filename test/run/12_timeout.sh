@@ -17,7 +17,7 @@ ok 'the sleeper is gone' tag_gone
 run "sleep $TAG & sleep $TAG & (sleep $TAG) ; wait" '"timeout_ms":300'
 is 'children and grandchildren: timed out' "$(j .timed_out)" true
 ok 'children and grandchildren: gone' tag_gone
-run "setsid sleep $TAG" '"timeout_ms":300'
+run "setsid -w sleep $TAG" '"timeout_ms":300'
 is 'setsid: timed out' "$(j .timed_out)" true
 ok 'setsid: gone' tag_gone
 run "(setsid sh -c '(setsid sleep $TAG &) ; exec setsid sleep $TAG' &) ; sleep $TAG" '"timeout_ms":300'

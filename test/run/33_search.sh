@@ -47,7 +47,7 @@ between 'files_searched' "$(j .files_searched)" 3 10
 is 'complete' "$(j '[.truncated,.timed_out]|tostring')" '[false,false]'
 run 'seq 1 20 > numbers.txt; printf "caf\303\251 \303\211t\303\251\n" > utf8.txt; printf "bad \377 bytes\n" > latin.txt'
 greps '^10$' '"path":"numbers.txt","context":2' > /dev/null
-like 'context' "$(j '.matches|tostring')" '8\\?n?.*9.*10.*11.*12'
+is 'context' "$(j '.matches[0]|[.before,.text,.after]|tostring')" '[["8","9"],"10",["11","12"]]'
 is 'limit' "$(greps '.' '"path":"numbers.txt","limit":3' | tr '|' '\n' | wc -l) $(j .truncated)" '3 true'
 is 'letters beyond ASCII' "$(greps 'caf. ' '"path":"utf8.txt"')" $'/workspace/utf8.txt:1:caf\xc3\xa9 \xc3\x89t\xc3\xa9'
 greps 'bad' '"path":"latin.txt"' > /dev/null
