@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,7 +46,7 @@ _Noreturn void init_main(const struct runner_config *config) {
     end(&runner);
 }
 
-/* What commands inherit is set here once instead of in every child: default dispositions, no core files. */
+/* What commands inherit is set here once instead of in every child: dispositions, umask, no core files. */
 static void become_runner(const struct runner_config *config) {
     sigset_t all;
     sigfillset(&all);
@@ -54,6 +55,7 @@ static void become_runner(const struct runner_config *config) {
         signal(number, SIG_DFL);
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
+    umask(022);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     if (!config->jail)
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);

@@ -42,7 +42,7 @@ static int exec_launch(struct process *process, const struct fields *args, struc
                       size_of(args, FIELD_ROWS, DEFAULT_ROWS), err);
     if (r < 0)
         return r;
-    r = process_start(process, err);
+    r = process_launch(process, err);
     process_stdio_given(process);
     return r;
 }

@@ -203,7 +203,7 @@ static pid_t start_child(struct process *process, struct err *err) {
     return pid;
 }
 
-int process_start(struct process *process, struct err *err) {
+int process_launch(struct process *process, struct err *err) {
     struct runner *runner = process->runner;
     process->oom_before = oom_count(runner);
     process->started_ms = clock_ms();
@@ -212,9 +212,6 @@ int process_start(struct process *process, struct err *err) {
     if (pid < 0)
         return pid;
     process->child = pid;
-    for (int i = 0; i < 2; i++)
-        if (process->streams[i].source.fd >= 0)
-            source_set(runner, &process->streams[i].source, EPOLLIN);
     if (process->ready.fd >= 0) {
         source_set(runner, &process->ready, EPOLLIN);
     } else {
@@ -235,6 +232,9 @@ static void process_started(struct process *process) {
         fd_close(&process->ready.fd);
         process->pid = process->leaf ? process->child : process->slot->pid;
     }
+    for (int i = 0; i < 2; i++) /* not before: STAT goes first */
+        if (process->streams[i].source.fd >= 0)
+            source_set(runner, &process->streams[i].source, EPOLLIN);
     if (process->slot->stage || !process->call)
         return; /* answered at its end */
     autobuf fields;

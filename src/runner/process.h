@@ -142,7 +142,7 @@ int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_pro
 
 /* A free place in the table (ended ones make room), with its slot. */
 int process_new(struct runner *runner, struct process **ret_process, struct err *err);
-int process_start(struct process *process, struct err *err);   /* spawn is prepared, pipes are set */
+int process_launch(struct process *process, struct err *err);   /* spawn is prepared, pipes are set */
 void process_kill(struct process *process);                    /* the whole tree, at once */
 void process_timeout_ms(struct process *process, uint64_t timeout_ms);
 void process_detach(struct process *process);                  /* its call is over */
