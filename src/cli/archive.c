@@ -57,8 +57,8 @@ int archive_pack(const char *dir, struct archive *ret_archive, struct err *err) 
 }
 
 int archive_unpack(const char *dir, struct archive *ret_archive, struct err *err) {
-    const char *argv[] = {"tar",  "-x", "-f", "-", "-C", dir, "--no-same-owner", "--no-same-permissions",
-                          "--warning=no-timestamp", NULL};
+    const char *argv[] = {
+        "tar", "-x", "-f", "-", "-C", dir, "--no-same-owner", "--no-same-permissions", "--warning=no-timestamp", NULL};
     return archive_spawn(argv, STDIN_FILENO, ret_archive, err);
 }
 

@@ -25,7 +25,7 @@
 
 enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_LIST };
 
-struct text_list { /* an option that may be given many times */
+struct text_list {      /* an option that may be given many times */
     const char **items; /* NULL-terminated once there is one */
     size_t count;
 };
@@ -33,8 +33,8 @@ struct text_list { /* an option that may be given many times */
 /* One row an option. The field at `offset` of the command's values: bool, const char *, uint64_t, double or
  * struct text_list, as the kind says. */
 struct option_row {
-    const char *name;  /* "memory" for --memory */
-    char letter;       /* 'm' for -m; 0: none */
+    const char *name; /* "memory" for --memory */
+    char letter;      /* 'm' for -m; 0: none */
     enum option_kind kind;
     size_t offset;
     const char *value; /* what the value is called in the help; NULL for a flag */
@@ -49,7 +49,7 @@ struct command {
     const char *detail;  /* a paragraph of `cubby help NAME`; may be NULL */
     int (*run)(struct cli *cli, int argc, char **argv);
     const struct option_row *options; /* ends with name NULL; may be NULL */
-    unsigned words;      /* options end at the word after this many; UINT_MAX: anywhere */
+    unsigned words;                   /* options end at the word after this many; UINT_MAX: anywhere */
 };
 
 struct cli {
@@ -67,7 +67,7 @@ void command_list(FILE *out);
  * anything wrong is named, with the usage line, and exits 2. `values` must be zeroed or hold the defaults. */
 int option_parse(struct cli *cli, int argc, char **argv, void *values);
 /* "cubby NAME: message", the usage line, exit 2. */
-_Noreturn void option_fail(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+__attribute__((noreturn, format(printf, 2, 3))) void option_fail(const struct cli *cli, const char *format, ...);
 /* "cubby: message" on standard error; returns EXIT_OURS. */
 int cli_fail(const struct err *err);
 
@@ -79,17 +79,19 @@ struct box_options {
     double cpus;
     struct text_list mounts, env;
 };
-#define BOX_OPTION_ROWS(type, member)                                                                                  \
-    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail or local"},         \
-        {"template", 0, OPTION_TEXT, offsetof(type, member.template_name), "NAME", "its root: host, or one imported"}, \
-        {"memory", 'm', OPTION_NUMBER, offsetof(type, member.memory_mb), "MB", "limit of memory"},                     \
-        {"cpus", 0, OPTION_REAL, offsetof(type, member.cpus), "N", "limit of processor time, in whole processors"},    \
-        {"pids", 0, OPTION_NUMBER, offsetof(type, member.pids), "N", "limit of processes and threads"},                \
-        {"disk", 0, OPTION_NUMBER, offsetof(type, member.disk_mb), "MB", "limit of disk space"},                       \
-        {"net", 0, OPTION_TEXT, offsetof(type, member.net), "none|open", "network; none by default"},                  \
+#define BOX_OPTION_ROWS(type, member)                                                                                   \
+    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail or local"},          \
+        {"template", 0, OPTION_TEXT, offsetof(type, member.template_name), "NAME", "its root: host, or one imported"},  \
+        {"memory", 'm', OPTION_NUMBER, offsetof(type, member.memory_mb), "MB", "limit of memory"},                      \
+        {"cpus", 0, OPTION_REAL, offsetof(type, member.cpus), "N", "limit of processor time, in whole processors"},     \
+        {"pids", 0, OPTION_NUMBER, offsetof(type, member.pids), "N", "limit of processes and threads"},                 \
+        {"disk", 0, OPTION_NUMBER, offsetof(type, member.disk_mb), "MB", "limit of disk space"},                        \
+        {"net", 0, OPTION_TEXT, offsetof(type, member.net), "none|open", "network; none by default"},                   \
         {"mount", 0, OPTION_LIST, offsetof(type, member.mounts), "SRC:DST[:ro]", "a directory of the host in the box"}, \
-        {"env", 'e', OPTION_LIST, offsetof(type, member.env), "K=V", "an environment variable (K alone: from here)"},  \
-        {"shell", 0, OPTION_TEXT, offsetof(type, member.shell), "PATH", "the box's shell"}
+        {"env", 'e', OPTION_LIST, offsetof(type, member.env), "K=V", "an environment variable (K alone: from here)"},   \
+    {                                                                                                                   \
+        "shell", 0, OPTION_TEXT, offsetof(type, member.shell), "PATH", "the box's shell"                                \
+    }
 
 struct mount;
 /* "SRC:DST[:ro]" rows as mounts, sources made absolute. Exits 2 on a malformed one. */
@@ -111,7 +113,7 @@ struct table {
     size_t count, cap;
 };
 void table_init(struct table *table, struct arena *arena, const char *const *heads); /* NULL-terminated */
-void table_cell(struct table *table, const char *text);                             /* NULL is shown as "-" */
+void table_cell(struct table *table, const char *text);                              /* NULL is shown as "-" */
 void table_print(const struct table *table, FILE *out);
 const char *table_size(struct arena *arena, uint64_t bytes); /* "4.0K", "1.2G" */
 
@@ -127,8 +129,8 @@ const char *remote_url(void);
 int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
                 struct err *err);
 /* The same, parsed; json_decref it. */
-int remote_json(struct cli *cli, const char *method, const char *path, const struct buf *body,
-                struct json_t **ret_json, struct err *err);
+int remote_json(struct cli *cli, const char *method, const char *path, const struct buf *body, struct json_t **ret_json,
+                struct err *err);
 /* An answer's status and body as an error. Returns 0 for 2xx. */
 int remote_status(int status, const struct buf *body, struct err *err);
 /* "/v1/boxes/ID/REST" with the id checked (exits 2 when it is none) and, when path is not NULL, "?path=..." */

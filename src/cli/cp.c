@@ -33,7 +33,7 @@ struct cp {
     struct cp_values values;
     const char *id, *remote, *local;
     struct progress progress;
-    int fd; /* local file or tar's pipe */
+    int fd;     /* local file or tar's pipe */
     int number; /* errno of our side of the copy */
     int signal_fd, ended_by;
 };
@@ -228,12 +228,8 @@ static void cp_header(void *user, const char *name, const char *value) {
 
 static int cp_receive(struct cp *cp, const char *path, struct err *err) {
     struct http_client *client = NULL;
-    struct http_call call = {.method = "GET",
-                             .path = path,
-                             .write_body = cp_write,
-                             .header = cp_header,
-                             .tick = cp_tick,
-                             .user = cp};
+    struct http_call call = {
+        .method = "GET", .path = path, .write_body = cp_write, .header = cp_header, .tick = cp_tick, .user = cp};
     int status = 0, code = remote_client(cp->cli, &client, err);
     autobuf out;
     buf_init(&out, 1 << 20);

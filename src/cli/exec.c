@@ -30,7 +30,8 @@ const struct option_row exec_options[] = {
     {"user", 'u', OPTION_TEXT, offsetof(struct exec_values, user), "agent|root", "who runs it; agent by default"},
     {"workdir", 'w', OPTION_TEXT, offsetof(struct exec_values, workdir), "DIR", "where; the workspace by default"},
     {"timeout", 0, OPTION_REAL, offsetof(struct exec_values, timeout_s), "S", "end it after S seconds"},
-    {"background", 'd', OPTION_FLAG, offsetof(struct exec_values, background), NULL, "print its pid and leave it running"},
+    {"background", 'd', OPTION_FLAG, offsetof(struct exec_values, background), NULL,
+     "print its pid and leave it running"},
     {"json", 0, OPTION_FLAG, offsetof(struct exec_values, json), NULL, "with -d: the daemon's answer"},
     {.name = NULL},
 };
@@ -40,11 +41,11 @@ struct exec {
     const char *id;
     struct exec_values values;
     char **argv;
-    bool feed;          /* standard input is streamed into it */
-    bool fed;           /* the feeder thread was started */
+    bool feed; /* standard input is streamed into it */
+    bool fed;  /* the feeder thread was started */
     uint64_t pid;
     bool ended;
-    int number;         /* errno of our own output */
+    int number; /* errno of our own output */
     int status;
     struct event_reader reader;
 };

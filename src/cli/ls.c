@@ -30,8 +30,8 @@ int command_ls(struct cli *cli, int argc, char **argv) {
         option_fail(cli, argc ? "one directory at a time" : "which box?");
     if (!remote_split(cli, argv[0], &id, &path))
         id = argv[0];
-    const char *url = arena_printf(&cli->arena, "%s&limit=%u",
-                                   remote_path(cli, id, "/list", *path ? path : "."), LIMIT_LIST_LIMIT);
+    const char *url =
+        arena_printf(&cli->arena, "%s&limit=%u", remote_path(cli, id, "/list", *path ? path : "."), LIMIT_LIST_LIMIT);
     if (remote_json(cli, "GET", url, NULL, &json, &err) < 0)
         return cli_fail(&err);
     const json_t *entries = json_object_get(json, "entries");
@@ -128,7 +128,8 @@ static void ls_table(struct cli *cli, const json_t *entries) {
             shown[10] = ' ';
         table_cell(&table, ls_mode(cli, entry));
         table_cell(&table, ls_owner(cli, entry));
-        table_cell(&table, arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(entry, "size"))));
+        table_cell(&table,
+                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(entry, "size"))));
         table_cell(&table, shown);
         table_cell(&table, ls_name(cli, entry));
     }

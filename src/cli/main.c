@@ -17,8 +17,8 @@ const struct command command_table[] = {
      "it was not found, 126 when it cannot be executed, 124 on time-out, 125 when cubby itself failed.",
      command_run, run_options, 0},
     {"exec", "[OPTION…] ID [--] COMMAND [ARG…] | ID -c STRING", "run a command in a box of the daemon",
-     "The words are the command's arguments as they are; -c gives one string to the box's shell instead.",
-     command_exec, exec_options, 1},
+     "The words are the command's arguments as they are; -c gives one string to the box's shell instead.", command_exec,
+     exec_options, 1},
     {"create", "[OPTION…]", "make a box and print its id",
      "With --thread, the box that this user and thread already have is found again.", command_create, create_options,
      ANYWHERE},
@@ -32,8 +32,9 @@ const struct command command_table[] = {
      cp_options, ANYWHERE},
     {"cat", "ID:PATH…", "a file's bytes", NULL, command_cat, NULL, ANYWHERE},
     {"ls", "[-l] [--json] ID[:PATH]", "list a directory of a box", NULL, command_ls, ls_options, ANYWHERE},
-    {"template", "import NAME FILE|DIR | list [--json] | remove NAME", "roots for boxes, from a directory or a tar file",
-     "Templates lie in the daemon's state directory (--state).", command_template, template_options, ANYWHERE},
+    {"template", "import NAME FILE|DIR | list [--json] | remove NAME",
+     "roots for boxes, from a directory or a tar file", "Templates lie in the daemon's state directory (--state).",
+     command_template, template_options, ANYWHERE},
     {"doctor", "[--json]", "what this machine lacks for boxes, and the fix",
      "The exit status is 1 when something is missing without which no jail can be made.", command_doctor,
      doctor_options, ANYWHERE},
@@ -88,8 +89,9 @@ void command_list(FILE *out) {
     fprintf(out, "usage: cubby COMMAND …\n\n");
     for (const struct command *command = command_table; command->name; command++)
         fprintf(out, "  %-10s %s\n", command->name, command->summary);
-    fprintf(out, "\nThe daemon is CUBBY_URL (default %s), its token CUBBY_TOKEN.\n"
-                 "`cubby help COMMAND` tells all about one.\n",
+    fprintf(out,
+            "\nThe daemon is CUBBY_URL (default %s), its token CUBBY_TOKEN.\n"
+            "`cubby help COMMAND` tells all about one.\n",
             "http://127.0.0.1:7070");
 }
 

@@ -140,7 +140,8 @@ void command_help(const struct command *command, FILE *out) {
         char left[64], letter[8] = "    ";
         if (row->letter)
             snprintf(letter, sizeof letter, "-%c, ", row->letter);
-        snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, row->value ? " " : "", row->value ? row->value : "");
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, row->value ? " " : "",
+                 row->value ? row->value : "");
         fprintf(out, "  %-28s %s\n", left, row->help);
     }
 }

@@ -59,7 +59,8 @@ static const char *ps_time(struct cli *cli, const char *text) {
 }
 
 static void ps_table(struct cli *cli, const json_t *boxes, bool all) {
-    static const char *const heads[] = {"ID", "USER", "THREAD", "BACKEND", "STATE", "MEMORY", "PIDS", "CREATED (UTC)", NULL};
+    static const char *const heads[] = {"ID",     "USER", "THREAD",        "BACKEND", "STATE",
+                                        "MEMORY", "PIDS", "CREATED (UTC)", NULL};
     struct table table;
     size_t i;
     json_t *box;
@@ -75,8 +76,11 @@ static void ps_table(struct cli *cli, const json_t *boxes, bool all) {
         table_cell(&table, thread && strlen(thread) > 32 ? arena_printf(&cli->arena, "%.31s…", thread) : thread);
         table_cell(&table, ps_text(box, "backend"));
         table_cell(&table, state);
-        table_cell(&table, json_is_integer(memory) ? table_size(&cli->arena, (uint64_t)json_integer_value(memory)) : NULL);
-        table_cell(&table, json_is_integer(pids) ? arena_printf(&cli->arena, "%lld", (long long)json_integer_value(pids)) : NULL);
+        table_cell(&table,
+                   json_is_integer(memory) ? table_size(&cli->arena, (uint64_t)json_integer_value(memory)) : NULL);
+        table_cell(&table, json_is_integer(pids)
+                               ? arena_printf(&cli->arena, "%lld", (long long)json_integer_value(pids))
+                               : NULL);
         table_cell(&table, ps_time(cli, ps_text(box, "created_at")));
     }
     table_print(&table, stdout);

@@ -18,10 +18,10 @@ struct pump_state {
     struct pump *pump;
     int epoll_fd;
     uint64_t pid;
-    bool input_open;    /* end of input not yet seen */
-    bool watched;       /* standard input is in the epoll */
-    bool always_ready;  /* a regular file: cannot be in an epoll, never makes us wait */
-    size_t begin, end;  /* bytes of chunk the command has not taken yet */
+    bool input_open;   /* end of input not yet seen */
+    bool watched;      /* standard input is in the epoll */
+    bool always_ready; /* a regular file: cannot be in an epoll, never makes us wait */
+    size_t begin, end; /* bytes of chunk the command has not taken yet */
     uint8_t chunk[LIMIT_FRAME_PAYLOAD_BYTES];
 };
 

@@ -9,11 +9,11 @@
 
 struct pump {
     struct box *box;
-    struct call *call;   /* an open EXEC */
-    int signal_fd;       /* terminal_signals */
-    bool input;          /* standard input goes to the command */
-    bool terminal;       /* the command has a pty: window changes go to it */
-    int ended_by;        /* out: the signal that ended us, 0: none */
+    struct call *call; /* an open EXEC */
+    int signal_fd;     /* terminal_signals */
+    bool input;        /* standard input goes to the command */
+    bool terminal;     /* the command has a pty: window changes go to it */
+    int ended_by;      /* out: the signal that ended us, 0: none */
 };
 
 /* Until the command ended (0 and its result), a signal came (-ERR_GONE, ended_by), or something failed. */

@@ -25,7 +25,8 @@ int command_rm(struct cli *cli, int argc, char **argv) {
     struct rm_values values = {0};
     argc = option_parse(cli, argc, argv, &values);
     if (values.all == (argc > 0))
-        option_fail(cli, values.all ? "--all needs no ids" : "which box? (`cubby ps` shows them; --all means every one)");
+        option_fail(cli,
+                    values.all ? "--all needs no ids" : "which box? (`cubby ps` shows them; --all means every one)");
     if (values.user && !values.all)
         option_fail(cli, "--user goes with --all");
     if (values.all)

@@ -26,7 +26,8 @@ struct run_values {
 
 const struct option_row run_options[] = {
     BOX_OPTION_ROWS(struct run_values, box),
-    {"user", 'u', OPTION_TEXT, offsetof(struct run_values, user), "agent|root", "who runs the command; agent by default"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct run_values, user), "agent|root",
+     "who runs the command; agent by default"},
     {"workdir", 'w', OPTION_TEXT, offsetof(struct run_values, workdir), "DIR", "where; /workspace by default"},
     {"terminal", 't', OPTION_FLAG, offsetof(struct run_values, terminal), NULL, "give the command a terminal"},
     {"timeout", 0, OPTION_REAL, offsetof(struct run_values, timeout_s), "S", "end the command after S seconds"},
@@ -80,8 +81,7 @@ static void run_streams(struct run *run) {
     struct stat status;
     bool in = isatty(STDIN_FILENO);
     run->terminal = run->values.terminal || (in && isatty(STDOUT_FILENO));
-    bool null = fstat(STDIN_FILENO, &status) < 0 ||
-                (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
+    bool null = fstat(STDIN_FILENO, &status) < 0 || (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
     run->input = run->terminal || (!in && !null);
 }
 

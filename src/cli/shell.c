@@ -62,8 +62,7 @@ int command_shell(struct cli *cli, int argc, char **argv) {
     if (code < 0 && !shell.ended)
         cli_fail(&err);
     http_socket_close(shell.socket);
-    if (own && shell.id[0] &&
-        remote_call(cli, "DELETE", remote_path(cli, shell.id, "", NULL), NULL, NULL, &err) < 0)
+    if (own && shell.id[0] && remote_call(cli, "DELETE", remote_path(cli, shell.id, "", NULL), NULL, NULL, &err) < 0)
         cli_fail(&err);
     fd_close(&shell.signal_fd);
     return shell.status;

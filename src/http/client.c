@@ -70,8 +70,8 @@ static int client_address(struct http_client *client, const char *url, struct er
     for (const char *p = url; web && *p; p++)
         web = *p > 32 && *p < 127;
     if (!web || strlen(url) > 2000)
-        return err_set(err, ERR_INVALID, "'%.200s' is no address of a daemon: http://HOST:PORT, https://… or unix:/PATH",
-                       url);
+        return err_set(err, ERR_INVALID,
+                       "'%.200s' is no address of a daemon: http://HOST:PORT, https://… or unix:/PATH", url);
     client->base = strdup(url);
     for (size_t len = strlen(url); len && client->base[len - 1] == '/'; len--)
         client->base[len - 1] = 0;

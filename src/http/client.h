@@ -18,12 +18,12 @@ int http_client_new(const char *url, const char *token, struct http_client **ret
 void http_client_free(struct http_client *client);
 
 struct http_call {
-    const char *method, *path; /* path with its query, already encoded */
+    const char *method, *path;  /* path with its query, already encoded */
     const char *const *headers; /* "Name: value", NULL-terminated, may be NULL */
     const void *body;
     size_t body_len;
-    ssize_t (*read_body)(void *user, void *data, size_t len); /* streams instead of body; 0 end, negative abort */
-    int64_t read_length; /* -1 unknown */
+    ssize_t (*read_body)(void *user, void *data, size_t len);    /* streams instead of body; 0 end, negative abort */
+    int64_t read_length;                                         /* -1 unknown */
     int (*write_body)(void *user, const void *data, size_t len); /* streams the answer of a 2xx; negative aborts */
     void (*header)(void *user, const char *name, const char *value);
     int (*tick)(void *user); /* about once a second and on progress, also while nothing moves; negative aborts */

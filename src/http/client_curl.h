@@ -32,8 +32,8 @@ struct curl_api {
 struct http_client {
     struct curl_api api;
     CURL *easy;
-    char *base;        /* "http://host:port/prefix", no slash at the end */
-    char *unix_path;   /* NULL: TCP */
+    char *base;         /* "http://host:port/prefix", no slash at the end */
+    char *unix_path;    /* NULL: TCP */
     char *token_header; /* "Authorization: Bearer …"; NULL: none */
     char reason[CURL_ERROR_SIZE];
 };

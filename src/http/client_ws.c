@@ -17,7 +17,14 @@
 #define SOCKET_INPUT_BYTES (4u << 20) /* read ahead while a send waits */
 #define HANDSHAKE_TIMEOUT_MS 10000u
 
-enum opcode { OPCODE_MORE = 0, OPCODE_TEXT = 1, OPCODE_BINARY = 2, OPCODE_CLOSE = 8, OPCODE_PING = 9, OPCODE_PONG = 10 };
+enum opcode {
+    OPCODE_MORE = 0,
+    OPCODE_TEXT = 1,
+    OPCODE_BINARY = 2,
+    OPCODE_CLOSE = 8,
+    OPCODE_PING = 9,
+    OPCODE_PONG = 10
+};
 
 struct http_socket {
     struct http_client *client;

@@ -89,7 +89,7 @@ static void step(int master, pid_t child, const char *text, time_t deadline) {
     } else if (strncmp(text, "send:", 5) == 0) {
         type(master, value);
     } else if (strncmp(text, "signal:", 7) == 0) {
-        kill(child, atoi(value));
+        kill(child, (int)strtol(value, NULL, 10));
     } else if (strncmp(text, "resize:", 7) == 0) {
         struct winsize size = size_of(value);
         ioctl(master, TIOCSWINSZ, &size);

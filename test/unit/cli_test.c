@@ -32,7 +32,9 @@ static void test_shown(void) {
     shown_is("plain é 漢", strlen("plain é 漢"), "plain é 漢", "text is shown as it is");
     shown_is("\x1b]0;x\x07", 6, "\\x1b]0;x\\x07", "terminal sequences are escaped");
     shown_is("a\nb\tc\r\0d", 8, "a\\nb\\tc\\r\\x00d", "line breaks and NUL are escaped");
-    shown_is("\xc2\x9b" "31m", 5, "\\u009b31m", "8-bit controls are escaped");
+    shown_is("\xc2\x9b"
+             "31m",
+             5, "\\u009b31m", "8-bit controls are escaped");
     shown_is("\xe2\x80\xaetxt", 6, "\\u202etxt", "direction overrides are escaped");
     shown_is("\xff\xc3", 2, "\\xff\\xc3", "bytes that are not UTF-8 are escaped");
 }
@@ -71,7 +73,8 @@ static int note_event(void *user, const char *name, const char *data, size_t len
 }
 
 static void test_events(void) {
-    static const char stream[] = ": hello\n\nevent: started\ndata: {\"pid\":7}\n\nevent:stdout\r\ndata:a\r\ndata: b\r\n\r\n";
+    static const char stream[] =
+        ": hello\n\nevent: started\ndata: {\"pid\":7}\n\nevent:stdout\r\ndata:a\r\ndata: b\r\n\r\n";
     bool same = true;
     for (size_t piece = 1; piece < sizeof stream; piece++) {
         struct event_reader reader;
@@ -104,7 +107,8 @@ static void data_is(const char *json, bool taken, const char *expected, size_t l
 
 static void test_data(void) {
     data_is("{\"data\":\"plain é\",\"encoding\":\"utf-8\"}", true, "plain é", 8, "output: text");
-    data_is("{\"data\":\"a\\n\\\"\\\\\\u0000\\u001b\\/\",\"encoding\":\"utf-8\"}", true, "a\n\"\\\0\x1b/", 7, "output: escapes");
+    data_is("{\"data\":\"a\\n\\\"\\\\\\u0000\\u001b\\/\",\"encoding\":\"utf-8\"}", true, "a\n\"\\\0\x1b/", 7,
+            "output: escapes");
     data_is("{\"data\":\"/wA=\",\"encoding\":\"base64\"}", true, "\xff\0", 2, "output: base64");
     data_is("{\"data\":\"\",\"encoding\":\"utf-8\"}", true, "", 0, "output: nothing");
     data_is("{\"data\":\"\\u00e9\",\"encoding\":\"utf-8\"}", false, "", 0, "output: other escapes are the parser's");
@@ -189,7 +193,8 @@ static void test_archive(void) {
     ok(archive_clean(inside, &removed, &err) == 0, "what was unpacked is looked through");
     ok(is_there(inside, "fine", &status) && S_ISREG(status.st_mode), "files are there");
     ok(is_there(inside, "setuid", &status) && (status.st_mode & 06000) == 0, "without set-user-ID bits");
-    ok(!is_there(inside, "fifo", &status) && !is_there(inside, "memory", &status) && removed >= 1, "no FIFO, no device");
+    ok(!is_there(inside, "fifo", &status) && !is_there(inside, "memory", &status) && removed >= 1,
+       "no FIFO, no device");
     ok(!is_there(outside, "through", &status), "nothing went through a link of the archive");
     ok(!is_there(outside, "absolute", &status), "nothing went to an absolute name");
     ok(!is_there(base, "up", &status), "nothing went up");
