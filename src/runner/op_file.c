@@ -370,9 +370,17 @@ const struct op_def op_write = {
 
 /* ---- stat ---- */
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
+/* The last name of a path, slashes behind it left out; "/" for the root. */
+static void base_name(const char *path, char name[LIMIT_PATH_BYTES + 1]) {
+    size_t len = strlen(path), start;
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    for (start = len; start > 0 && path[start - 1] != '/';)
+        start--;
+    if (start == len)
+        start = 0;
+    memcpy(name, path + start, len - start);
+    name[len - start] = 0;
 }
 
 static int stat_begin(struct rcall *call, const struct fields *args, struct err *err) {
@@ -390,7 +398,8 @@ static int stat_begin(struct rcall *call, const struct fields *args, struct err 
         return err_errno(err, -fd, "'%s'", args->text[FIELD_PATH]);
     if (fstat(fd, &status) < 0)
         return err_errno(err, errno, "'%s'", args->text[FIELD_PATH]);
-    reply_file(call, fd, &status, base_name(args->text[FIELD_PATH]), -1);
+    base_name(args->text[FIELD_PATH], path);
+    reply_file(call, fd, &status, path, -1);
     return 0;
 }
 

@@ -117,13 +117,28 @@ static int removal_run(struct removal *removal, struct err *err) {
     }
 }
 
+/* A directory when it was read may be something else by now, put in its place: then that is removed. Descriptor, or
+ * -errno; -ENOENT when nothing is left of the name. */
+static int open_or_unlink(int dirfd, const char *name) {
+    for (int tries = 0; tries < RETRIES_MAX; tries++) {
+        int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0 || (errno != ENOTDIR && errno != ELOOP))
+            return fd >= 0 ? fd : -errno;
+        if (unlinkat(dirfd, name, 0) == 0)
+            return -ENOENT;
+        if (errno != EISDIR && errno != EPERM)
+            return -errno;
+    }
+    return -EBUSY;
+}
+
 /* 1: entered. 0: it is not there (any more). */
 static int level_push(struct removal *removal, int dirfd, const char *name, struct err *err) {
-    int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT && removal->depth > 0)
+    int fd = open_or_unlink(dirfd, name);
+    if (fd == -ENOENT && removal->depth > 0)
         return 0;
     if (fd < 0)
-        return err_errno(err, errno, "'%s' below '%s'", name, removal->shown);
+        return err_errno(err, -fd, "'%s' below '%s'", name, removal->shown);
     struct stat status;
     if (fstat(fd, &status) < 0) {
         close(fd);
@@ -156,8 +171,8 @@ static int level_up(struct removal *removal, struct err *err) {
     removal->depth--;
     const char *name = level->batch + level->at;
     if (unlinkat(level->fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
-        if ((errno == ENOTEMPTY || errno == EEXIST) && ++removal->retries < RETRIES_MAX)
-            return 0; /* somebody put something in, or the file system skipped an entry: once more */
+        if ((errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) && ++removal->retries < RETRIES_MAX)
+            return 0; /* somebody put something in or in its place, or an entry was skipped: once more */
         return err_errno(err, errno, "'%s' below '%s'", name, removal->shown);
     }
     ++*removal->count;
