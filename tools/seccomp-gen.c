@@ -26,8 +26,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NAMESPACES (CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWCGROUP)
-#define LAST_KNOWN 450 /* newest number this policy was written against ... */
+#define NAMESPACES                                                                                                     \
+    (CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWCGROUP)
+#define LAST_KNOWN 450    /* newest number this policy was written against ... */
 #define LAST_ANSWERED 520 /* ... and how far ahead ENOSYS is the answer */
 
 struct group {
@@ -91,17 +92,18 @@ static const struct group allowed[] = {
 static const struct {
     const char *name;
     int answer;
-} runner_only[] = {{"clone3", ENOSYS},    {"mount", EPERM},     {"umount2", EPERM},       {"pivot_root", EPERM},
-                   {"move_mount", EPERM}, {"open_tree", EPERM}, {"mount_setattr", EPERM}, {"sethostname", EPERM},
-                   {"unshare", EPERM}};
+} runner_only[] = {{"clone3", ENOSYS},       {"mount", EPERM},       {"umount2", EPERM},
+                   {"pivot_root", EPERM},    {"move_mount", EPERM},  {"open_tree", EPERM},
+                   {"mount_setattr", EPERM}, {"sethostname", EPERM}, {"unshare", EPERM}};
 
 /* Newer than libseccomp's list. The same numbers on every architecture. */
 static const struct {
     const char *name;
     int number;
-} allowed_new[] = {{"cachestat", 451},   {"fchmodat2", 452},     {"map_shadow_stack", 453}, {"futex_wake", 454},
-                   {"futex_wait", 455},  {"futex_requeue", 456}, {"mseal", 462},            {"setxattrat", 463},
-                   {"getxattrat", 464},  {"listxattrat", 465},   {"removexattrat", 466}};
+} allowed_new[] = {{"cachestat", 451},   {"fchmodat2", 452},    {"map_shadow_stack", 453},
+                   {"futex_wake", 454},  {"futex_wait", 455},   {"futex_requeue", 456},
+                   {"mseal", 462},       {"setxattrat", 463},   {"getxattrat", 464},
+                   {"listxattrat", 465}, {"removexattrat", 466}};
 
 /* Absent rather than forbidden, so that libraries use what came before. */
 static const char *const absent[] = {"io_uring_setup", "io_uring_enter", "io_uring_register"};
@@ -150,9 +152,11 @@ static void allow_by_argument(scmp_filter_ctx ctx) {
     static const int families[] = {AF_UNIX, AF_INET, AF_INET6};
     for (size_t i = 0; i < COUNT(families); i++)
         must(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, number_of("socket"), 1,
-                              SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i])), "socket");
+                              SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i])),
+             "socket");
     must(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, number_of("socket"), 2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
-                          SCMP_A2(SCMP_CMP_EQ, 0 /* NETLINK_ROUTE */)), "socket");
+                          SCMP_A2(SCMP_CMP_EQ, 0 /* NETLINK_ROUTE */)),
+         "socket");
     must(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, number_of("socketpair"), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX)),
          "socketpair");
     /* the native personality, and the question which it is */
@@ -164,9 +168,11 @@ static void allow_by_argument(scmp_filter_ctx ctx) {
     for (size_t i = 0; i < COUNT(types); i++) {
         if (number_of("mknod") >= 0)
             must(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, number_of("mknod"), 1,
-                                  SCMP_A1(SCMP_CMP_MASKED_EQ, S_IFMT, types[i])), "mknod");
+                                  SCMP_A1(SCMP_CMP_MASKED_EQ, S_IFMT, types[i])),
+                 "mknod");
         must(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, number_of("mknodat"), 1,
-                              SCMP_A2(SCMP_CMP_MASKED_EQ, S_IFMT, types[i])), "mknodat");
+                              SCMP_A2(SCMP_CMP_MASKED_EQ, S_IFMT, types[i])),
+             "mknodat");
     }
 }
 
@@ -190,8 +196,8 @@ static void print_one(struct sock_filter f) {
 static void print_prefix(void) {
     unsigned count = COUNT(forbidden_ioctls);
     print_one((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-    print_one((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number_of("ioctl"), 0,
-                                           (uint8_t)(count + 2)));
+    print_one(
+        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number_of("ioctl"), 0, (uint8_t)(count + 2)));
     print_one((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])));
     for (unsigned i = 0; i < count; i++)
         print_one((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, forbidden_ioctls[i],

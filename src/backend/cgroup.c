@@ -127,8 +127,9 @@ int cgroup_check(const struct cgroup_host *host, const struct limits *limits, st
                            "root or delegate the controller (systemd: Delegate=yes)",
                            cgroup_names[i], cgroup_names[i]);
     if (limits->disk_mb)
-        return err_set(err, ERR_UNSUPPORTED, "a disk limit is not available in a jail; put the state directory on a "
-                                             "file system of its own to bound all boxes together");
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a disk limit is not available in a jail; put the state directory on a "
+                       "file system of its own to bound all boxes together");
     return 0;
 }
 

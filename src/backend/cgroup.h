@@ -8,11 +8,11 @@
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
 
 struct cgroup_host {
-    char v2[448];                       /* our directory on v2; "" none */
-    bool v2_has[CGROUP_CONTROLLERS];    /* boxes can be limited there */
-    char v1[CGROUP_CONTROLLERS][64];    /* our directory on v1; "" none */
-    bool kill;                          /* cgroup.kill */
-    char why_not[160];                  /* when v2 is "" */
+    char v2[448];                    /* our directory on v2; "" none */
+    bool v2_has[CGROUP_CONTROLLERS]; /* boxes can be limited there */
+    char v1[CGROUP_CONTROLLERS][64]; /* our directory on v1; "" none */
+    bool kill;                       /* cgroup.kill */
+    char why_not[160];               /* when v2 is "" */
 };
 
 struct cgroup { /* of one box */
@@ -34,7 +34,7 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, co
 void cgroup_path(const struct cgroup_host *host, const struct cgroup *cgroup, const char *file, char *out, size_t size);
 void cgroup_v1_path(const struct cgroup_host *host, const struct cgroup *cgroup, enum cgroup_controller controller,
                     const char *file, char *out, size_t size);
-bool cgroup_kill(const struct cgroup_host *host, const struct cgroup *cgroup); /* false: could not */
+bool cgroup_kill(const struct cgroup_host *host, const struct cgroup *cgroup);   /* false: could not */
 void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup); /* when its processes are gone */
 void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage);
 

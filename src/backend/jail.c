@@ -64,17 +64,23 @@ static void clean_leftovers(struct backend *backend) {
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     struct err ignored;
+    bool boxes = false;
     while (dir && (entry = readdir(dir))) {
         unsigned slot;
         char path[64];
+        boxes |= text_id(entry->d_name);
         if (sscanf(entry->d_name, ".slot-%u", &slot) != 1)
             continue;
         snprintf(path, sizeof path, IDS_DIR "/%u", slot);
         if (access(path, F_OK) < 0)
             trash_put(backend->trash, backend->boxes_dir, entry->d_name, &ignored);
+        else
+            boxes = true; /* another daemon's, on this state directory too */
     }
     if (dir)
         closedir(dir);
+    if (dir && !boxes)
+        template_prune(backend->env, backend->trash);
 }
 
 static int jail_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
@@ -170,10 +176,8 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
         return r;
     bool kept = faccessat(backend->boxes_dir, spec->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     if (kept || !pool_take(backend->pool, &template, &slot)) {
-        struct slot_want want = {.template = &template,
-                                 .id = spec->id,
-                                 .kept = kept,
-                                 .limits = spec->one_shot ? &spec->limits : NULL};
+        struct slot_want want = {
+            .template = &template, .id = spec->id, .kept = kept, .limits = spec->one_shot ? &spec->limits : NULL};
         r = slot_make(backend, &want, &slot, err);
         if (r < 0)
             return r;
@@ -365,7 +369,7 @@ static int end_processes(struct backend *backend, const struct jail_record *reco
         waitpid(record->pid, NULL, WNOHANG); /* a zombie of ours, or somebody else's pid by now: then ECHILD */
     }
     if (record->ranged && !ids_owned(record->slot, record->pid, record->start))
-        return 0; /* cleaned before; the slot may be another box's by now */
+        return 0;                            /* cleaned before; the slot may be another box's by now */
     cgroup_kill(&backend->cgroups, &cgroup); /* and whatever is outside its pid namespace, which should be nothing */
     cgroup_remove(&backend->cgroups, &cgroup);
     if (record->net)

@@ -22,21 +22,21 @@ struct backend {
     int null_fd, boxes_dir, state_dir;
     struct trash *trash;
     struct pool *pool;
-    struct slot *early; /* without a pool: a runner that starts while we do, for the first slot; NULL when taken */
+    struct slot *early;   /* without a pool: a runner that starts while we do, for the first slot; NULL when taken */
     pthread_mutex_t lock; /* of early */
 };
 
 /* A box's first half: claimed ids, cgroups, a process waiting in its namespaces. */
 struct slot {
-    unsigned number;      /* machine-wide */
+    unsigned number; /* machine-wide */
     bool claimed;
     uint32_t uid_base;
     struct cgroup cgroup;
     bool has_cgroup;
-    char dir[32];         /* prepared box directory, a name in state/boxes/ until a box takes it */
-    pid_t outer_pid;      /* stage one, to be waited for */
-    pid_t pid;            /* PID 1 of the box, seen from here; 0: not told yet */
-    uint64_t start;       /* of that process */
+    char dir[32];    /* prepared box directory, a name in state/boxes/ until a box takes it */
+    pid_t outer_pid; /* stage one, to be waited for */
+    pid_t pid;       /* PID 1 of the box, seen from here; 0: not told yet */
+    uint64_t start;  /* of that process */
     int stage_fd, errors_fd;
     char template_path[4096];
 };
@@ -48,10 +48,11 @@ struct slot_want {
     bool kept;                   /* id has files already, which stay whatever happens */
     const struct limits *limits; /* which v1 controllers are needed; NULL: all there are */
 };
-int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot, struct err *err); /* does not
+int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot,
+              struct err *err);                                              /* does not
                                                                                          wait for the process */
-void slot_early(struct backend *backend);      /* starts backend->early */
-void slot_early_drop(struct backend *backend); /* ends it if nobody took it */
+void slot_early(struct backend *backend);                                    /* starts backend->early */
+void slot_early_drop(struct backend *backend);                               /* ends it if nobody took it */
 int slot_ready(struct backend *backend, struct slot *slot, struct err *err); /* waits for the pid */
 void slot_drop(struct backend *backend, struct slot *slot);                  /* ends it, leaves nothing */
 /* A message of wire/plan.h, whose first 4 bytes are left for its length. */

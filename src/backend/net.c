@@ -265,6 +265,7 @@ static void read_resolvers(char *out, size_t size) {
             used += (size_t)n;
     }
     if (used == 0)
-        snprintf(out, size, "# The host's resolver listens on its loopback, which a box cannot reach:\n"
-                            "# put a name server here, or mount a resolv.conf of your own.\n");
+        snprintf(out, size,
+                 "# The host's resolver listens on its loopback, which a box cannot reach:\n"
+                 "# put a name server here, or mount a resolv.conf of your own.\n");
 }

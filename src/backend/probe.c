@@ -30,7 +30,7 @@ struct probe_row {
     const char *name;
     const char *gives; /* what /v1/info calls it when it is there; NULL: nothing of its own */
     bool required;
-    bool root_only;    /* counts only when we are root: an ordinary user's box has no use for it */
+    bool root_only; /* counts only when we are root: an ordinary user's box has no use for it */
     bool (*run)(const struct probe_state *state, struct check *check);
 };
 
@@ -282,9 +282,9 @@ static bool check_cgroup_kill(const struct probe_state *state, struct check *che
 static bool check_controller(const struct probe_state *state, enum cgroup_controller which, struct check *check) {
     bool there = cgroup_can(&state->cgroups, which);
     DETAIL("controller %s: %s", cgroup_names[which],
-           !there                        ? "not usable"
+           !there                      ? "not usable"
            : *state->cgroups.v1[which] ? "cgroup v1"
-                                         : "cgroup v2");
+                                       : "cgroup v2");
     if (state->root)
         FIX("echo +%s > /sys/fs/cgroup/cgroup.subtree_control", cgroup_names[which]);
     else

@@ -21,22 +21,65 @@
 
 /* Patterns of names directly below /etc, or of paths below a directory of it. */
 static const char *const etc_allowed[] = {
-    "alternatives", "bash.bashrc", "bash_completion", "ca-certificates.conf", "debian_version", "fonts", "gai.conf",
-    "host.conf", "inputrc", "issue", "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias",
-    "locale.conf", "localtime", "login.defs", "lsb-release", "magic", "magic.mime", "mime.types", "networks",
-    "nsswitch.conf", "os-release", "perl", "profile", "protocols", "python3*", "redhat-release", "rpc", "services",
-    "shells", "skel", "terminfo", "timezone", "vim", "X11/fonts", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
-    "pki/ca-trust/extracted", "default/locale", "gnucobol", "maven", "fpc.cfg", "fpc-*.cfg", "ld-musl-*",
+    "alternatives",
+    "bash.bashrc",
+    "bash_completion",
+    "ca-certificates.conf",
+    "debian_version",
+    "fonts",
+    "gai.conf",
+    "host.conf",
+    "inputrc",
+    "issue",
+    "java-*",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "locale.alias",
+    "locale.conf",
+    "localtime",
+    "login.defs",
+    "lsb-release",
+    "magic",
+    "magic.mime",
+    "mime.types",
+    "networks",
+    "nsswitch.conf",
+    "os-release",
+    "perl",
+    "profile",
+    "protocols",
+    "python3*",
+    "redhat-release",
+    "rpc",
+    "services",
+    "shells",
+    "skel",
+    "terminfo",
+    "timezone",
+    "vim",
+    "X11/fonts",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "pki/tls/certs",
+    "pki/ca-trust/extracted",
+    "default/locale",
+    "gnucobol",
+    "maven",
+    "fpc.cfg",
+    "fpc-*.cfg",
+    "ld-musl-*",
 };
 static const char *const system_candidates[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
 
 static const struct {
     const char *path;
     unsigned mode, uid;
-} dirs[] = {{"proc", 0555, 0},     {"dev", 0755, 0},   {"tmp", 01777, 0}, {"var", 0755, 0},     {"var/tmp", 01777, 0},
-            {"var/lib", 0755, 0},  {"var/cache", 0755, 0}, {"var/log", 0755, 0}, {"run", 0755, 0}, {"run/lock", 01777, 0},
-            {"root", 0700, 0},     {"home", 0755, 0},  {"mnt", 0755, 0},  {"opt", 0755, 0},     {"srv", 0755, 0},
-            {"media", 0755, 0},    {"etc", 0755, 0},   {"sys", 0555, 0},  {"usr", 0755, 0},  {"workspace", 0755, 1000}};
+} dirs[] = {{"proc", 0555, 0},     {"dev", 0755, 0},       {"tmp", 01777, 0},      {"var", 0755, 0},
+            {"var/tmp", 01777, 0}, {"var/lib", 0755, 0},   {"var/cache", 0755, 0}, {"var/log", 0755, 0},
+            {"run", 0755, 0},      {"run/lock", 01777, 0}, {"root", 0700, 0},      {"home", 0755, 0},
+            {"mnt", 0755, 0},      {"opt", 0755, 0},       {"srv", 0755, 0},       {"media", 0755, 0},
+            {"etc", 0755, 0},      {"sys", 0555, 0},       {"usr", 0755, 0},       {"workspace", 0755, 1000}};
 
 static const struct {
     const char *path, *text;

@@ -249,7 +249,7 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
 void slot_drop(struct backend *backend, struct slot *slot) {
     if (slot->pid)
         kill(slot->pid, SIGKILL); /* our child and not waited for yet: the pid is its own */
-    fd_close(&slot->stage_fd); /* stage one ends, and PID 1 with it */
+    fd_close(&slot->stage_fd);    /* stage one ends, and PID 1 with it */
     fd_close(&slot->errors_fd);
     if (slot->has_cgroup)
         cgroup_kill(&backend->cgroups, &slot->cgroup);

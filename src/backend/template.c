@@ -104,6 +104,23 @@ int template_remove(const struct backend_env *env, const char *name, struct err 
     return 0;
 }
 
+void template_prune(const struct backend_env *env, struct trash *trash) {
+    struct template host;
+    struct err err;
+    autofd fd = templates_dir(env, &err);
+    if (fd < 0 || template_find(env, "host", &host, &err) < 0)
+        return;
+    DIR *dir = fdopendir(dup(fd));
+    struct dirent *entry;
+    const char *current = strrchr(host.path, '/') + 1;
+    while (dir && (entry = readdir(dir)))
+        if (strncmp(entry->d_name, ".old-", 5) == 0 ||
+            (strncmp(entry->d_name, ".host-", 6) == 0 && strcmp(entry->d_name, current) != 0))
+            trash_put(trash, fd, entry->d_name, &err);
+    if (dir)
+        closedir(dir);
+}
+
 static int templates_dir(const struct backend_env *env, struct err *err) {
     char path[4200];
     snprintf(path, sizeof path, "%s/templates", env->state_dir);
@@ -143,8 +160,8 @@ static int unpack(const char *path, const char *to, struct err *err) {
     }
     if (!S_ISREG(status.st_mode))
         return err_set(err, ERR_INVALID, "'%s' is neither a directory nor a tar file", path);
-    const char *const argv[] = {"tar", "--extract", "--preserve-permissions", "--numeric-owner", "--directory", to,
-                                "--file", path, NULL};
+    const char *const argv[] = {
+        "tar", "--extract", "--preserve-permissions", "--numeric-owner", "--directory", to, "--file", path, NULL};
     return run(argv, err);
 }
 

@@ -21,5 +21,7 @@ int template_list(const struct backend_env *env, void (*each)(void *user, const 
                   struct err *err);
 int template_remove(const struct backend_env *env, const char *name, struct err *err); /* boxes that use it keep it */
 bool template_name_ok(const char *name);
+struct trash;
+void template_prune(const struct backend_env *env, struct trash *trash); /* old versions; only when there is no box */
 
 #endif

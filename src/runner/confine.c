@@ -21,8 +21,8 @@
 
 /* What a root command of a box may do, all inside its user namespace. No SYS_CHROOT, MKNOD, NET_RAW, SYS_*. */
 static const unsigned char root_caps[] = {
-    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,          /* own any file of the box */
-    CAP_KILL,   CAP_SETGID,       CAP_SETUID, CAP_NET_BIND_SERVICE, /* become others, end others, low ports */
+    CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,           /* own any file of the box */
+    CAP_KILL,  CAP_SETGID,       CAP_SETUID, CAP_NET_BIND_SERVICE, /* become others, end others, low ports */
 };
 #define CAP_BIT(cap) (1ull << (cap))
 #define LAST_CAP 63
@@ -141,8 +141,8 @@ static int landlock_scope(int abi, struct err *err) {
 
 /* For commands: no device node can be made anywhere. Moving files between directories must be named to stay allowed. */
 static int landlock_commands(struct err *err) {
-    struct landlock_ruleset_attr rules = {
-        .handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | ACCESS_FS_REFER};
+    struct landlock_ruleset_attr rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR |
+                                                               LANDLOCK_ACCESS_FS_MAKE_BLOCK | ACCESS_FS_REFER};
     autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     autofd fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
     struct landlock_path_beneath_attr refer = {.allowed_access = ACCESS_FS_REFER, .parent_fd = root};

@@ -113,21 +113,34 @@ static int read_message(struct enter *enter, char *bytes, size_t max, struct vie
 
 static void take_slot(struct enter *enter, const struct plan_record *record) {
     switch ((enum plan_key)record->key) {
-    case PLAN_VERSION_KEY: enter->version = record->number; break;
-    case PLAN_UID_BASE: enter->uid_base = (uint32_t)record->number; break;
-    case PLAN_CGROUP: enter->cgroup = record->text; break;
-    case PLAN_OOM: enter->oom = record->text; break;
+    case PLAN_VERSION_KEY:
+        enter->version = record->number;
+        break;
+    case PLAN_UID_BASE:
+        enter->uid_base = (uint32_t)record->number;
+        break;
+    case PLAN_CGROUP:
+        enter->cgroup = record->text;
+        break;
+    case PLAN_OOM:
+        enter->oom = record->text;
+        break;
     case PLAN_TASKS:
         if (enter->task_count < ENTER_MAX_TASKS)
             enter->tasks[enter->task_count++] = record->text;
         break;
-    case PLAN_TEMPLATE: enter->template_dir = record->text; break;
-    case PLAN_LAYERS: enter->layers_dir = record->text; break;
+    case PLAN_TEMPLATE:
+        enter->template_dir = record->text;
+        break;
+    case PLAN_LAYERS:
+        enter->layers_dir = record->text;
+        break;
     case PLAN_SYSTEM:
         if (enter->system_count < ENTER_MAX_SYSTEM)
             enter->system[enter->system_count++].source = record->text;
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -151,10 +164,18 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
     struct enter_mount *mount = &enter->mounts[enter->mount_count];
     bool room = enter->mount_count < LIMIT_MOUNTS;
     switch ((enum plan_key)record->key) {
-    case PLAN_LISTEN: enter->listen_dir = record->text; break;
-    case PLAN_SHELL: enter->shell = record->text; break;
-    case PLAN_RESOLV: enter->resolv = record->text; break;
-    case PLAN_ADDRESS: enter->address = record->number; break;
+    case PLAN_LISTEN:
+        enter->listen_dir = record->text;
+        break;
+    case PLAN_SHELL:
+        enter->shell = record->text;
+        break;
+    case PLAN_RESOLV:
+        enter->resolv = record->text;
+        break;
+    case PLAN_ADDRESS:
+        enter->address = record->number;
+        break;
     case PLAN_ENV:
         if (enter->env_count < LIMIT_ENV_COUNT)
             enter->env[enter->env_count++] = record->text;
@@ -173,7 +194,8 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
             enter->mount_count++;
         }
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -222,8 +244,8 @@ static int join_cgroups(struct enter *enter, struct err *err) {
 static int make_namespaces(struct enter *enter, struct err *err) {
     /* CLONE_PARENT: PID 1 is the daemon's child, to be waited for, though this half ends. */
     struct clone_args args = {
-        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_FILES |
-                 CLONE_PARENT | CLONE_PIDFD | (enter->ranged ? 0 : CLONE_NEWNET),
+        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_FILES | CLONE_PARENT |
+                 CLONE_PIDFD | (enter->ranged ? 0 : CLONE_NEWNET),
         .pidfd = (uint64_t)(uintptr_t)&enter->pidfd,
     };
     if (enter->cgroup_fd >= 0) {

@@ -16,8 +16,8 @@
 #include "base/limits.h"
 #include "wire/plan.h"
 
-#define ENTER_RANGE 65536u    /* ids of a box */
-#define ENTER_AGENT_ID 1000u  /* `agent` inside */
+#define ENTER_RANGE 65536u   /* ids of a box */
+#define ENTER_AGENT_ID 1000u /* `agent` inside */
 #define ENTER_MAX_TASKS 8
 #define ENTER_MAX_SYSTEM 8
 

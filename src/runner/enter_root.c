@@ -127,7 +127,7 @@ static const struct {
     unsigned major, minor;
 } dev_nodes[] = {{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 static const char *const dev_links[][2] = {
-    {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
     {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
 };
 
@@ -167,8 +167,8 @@ static int make_dev(struct enter *enter, struct err *err) {
     /* shm is a plain directory of this tmpfs: one superblock less a box */
     if (mkdir("root/dev/pts", 0755) < 0 || mkdir("root/dev/shm", 01777) < 0)
         return err_errno(err, errno, "directories");
-    const char *options = enter->ranged ? "newinstance,ptmxmode=0666,mode=0620,gid=5"
-                                        : "newinstance,ptmxmode=0666,mode=0620";
+    const char *options =
+        enter->ranged ? "newinstance,ptmxmode=0666,mode=0620,gid=5" : "newinstance,ptmxmode=0666,mode=0620";
     if (mount("devpts", "root/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) < 0)
         return err_errno(err, errno, "devpts");
     return 0;
@@ -177,9 +177,9 @@ static int make_dev(struct enter *enter, struct err *err) {
 /* ---- /proc: own, with what speaks of the whole machine covered ---- */
 
 static const char *const proc_read_only[] = {"root/proc/sys", "root/proc/bus", "root/proc/fs", "root/proc/irq"};
-static const char *const proc_hidden_files[] = {"root/proc/kcore",        "root/proc/keys",          "root/proc/key-users",
-                                                "root/proc/timer_list",   "root/proc/latency_stats", "root/proc/sched_debug",
-                                                "root/proc/sysrq-trigger"};
+static const char *const proc_hidden_files[] = {
+    "root/proc/kcore",         "root/proc/keys",        "root/proc/key-users",    "root/proc/timer_list",
+    "root/proc/latency_stats", "root/proc/sched_debug", "root/proc/sysrq-trigger"};
 static const char *const proc_hidden_dirs[] = {"root/proc/acpi", "root/proc/asound", "root/proc/scsi"};
 
 /* A copy of `from` laid over `to`, read-only. A `to` that this kernel does not have needs no cover: looked for first,
@@ -374,8 +374,8 @@ static int start_runner(struct enter *enter, struct err *err) {
     int r = confine_runner(enter->ranged, &config.landlock_fd, err);
     if (r < 0)
         return r;
-    int keep[] = {config.wire_fd,   config.listen_fd, config.cgroup_fd,
-                  config.oom_fd,    config.root_fd,   config.landlock_fd};
+    int keep[] = {config.wire_fd, config.listen_fd, config.cgroup_fd,
+                  config.oom_fd,  config.root_fd,   config.landlock_fd};
     close_others(keep, sizeof keep / sizeof *keep);
     init_main(&config);
 }

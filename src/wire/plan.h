@@ -30,14 +30,14 @@ enum plan_key {
     PLAN_LAYERS,          /* text: directory of the box's own layers (upper, upper.work, upper.0, ...) */
     PLAN_SYSTEM,          /* text, repeated: host directory laid over the template at the same path (/usr) */
     /* PLAN */
-    PLAN_LISTEN,          /* text: directory that gets the socket for further wires; absent: none */
-    PLAN_ENV,             /* text, repeated: K=V */
-    PLAN_SHELL,           /* text */
-    PLAN_SOURCE,          /* text: begins a mount ... */
-    PLAN_TARGET,          /* text: ... goes on ... */
-    PLAN_READ_ONLY,       /* number: ... and ends it */
-    PLAN_ADDRESS,         /* number: IPv4 of eth0 inside, host byte order; its gateway is one below, the net a /30 */
-    PLAN_RESOLV,          /* text: resolv.conf of a box with a network */
+    PLAN_LISTEN,    /* text: directory that gets the socket for further wires; absent: none */
+    PLAN_ENV,       /* text, repeated: K=V */
+    PLAN_SHELL,     /* text */
+    PLAN_SOURCE,    /* text: begins a mount ... */
+    PLAN_TARGET,    /* text: ... goes on ... */
+    PLAN_READ_ONLY, /* number: ... and ends it */
+    PLAN_ADDRESS,   /* number: IPv4 of eth0 inside, host byte order; its gateway is one below, the net a /30 */
+    PLAN_RESOLV,    /* text: resolv.conf of a box with a network */
 };
 
 struct plan_record {

@@ -14,6 +14,7 @@
 
 #include "backend/backend.h"
 #include "backend/ids.h"
+#include "backend/template.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "box/box.h"
@@ -129,20 +130,21 @@ static void test_agent(struct jail *jail) {
        "own pid namespace");
     is(run(jail, "awk 'NR>2{print $1}' /proc/net/dev"), "lo:\n", "only the loopback");
     is(run(jail, "hostname; cat /etc/hostname"), "cubby\ncubby\n", "own host name");
-    is(run(jail, "ls -A /root 2>/dev/null; ls -A /home; ls -A /mnt /opt /run | grep -v : | tr -d '\\n'"),
-       "lock", "nothing of the host's homes");
+    is(run(jail, "ls -A /root 2>/dev/null; ls -A /home; ls -A /mnt /opt /run | grep -v : | tr -d '\\n'"), "lock",
+       "nothing of the host's homes");
     is(run(jail, "echo x > /workspace/f && stat -c '%u %g %a' /workspace /workspace/f /tmp / /usr | tr '\\n' ';'"),
        "1000 1000 755;1000 1000 644;0 0 1777;0 0 755;0 0 755;", "owners and modes");
-    is(run(jail, "ls /dev | tr '\\n' ' '"),
-       "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero ", "/dev");
-    is(run(jail, "echo x > /dev/null && echo x > /dev/shm/a && head -c 2 /dev/zero | od -An -tx1 | tr -d ' '"), "0000\n",
-       "devices work");
+    is(run(jail, "ls /dev | tr '\\n' ' '"), "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero ",
+       "/dev");
+    is(run(jail, "echo x > /dev/null && echo x > /dev/shm/a && head -c 2 /dev/zero | od -An -tx1 | tr -d ' '"),
+       "0000\n", "devices work");
     const char *mounts = run(jail, "cat /proc/self/mountinfo");
     lacks(mounts, state, "no host path in mountinfo");
     lacks(mounts, "/templates", "no template path in mountinfo");
     is(run(jail, "cat /proc/self/uid_map | awk '{print $1, ($2 >= 268435456), $3}'"), "0 1 65536\n", "uid map");
     is(run(jail, "cat /proc/keys; cat /proc/timer_list; ls /proc/scsi 2>/dev/null; echo x 2>/dev/null "
-                 "> /proc/sys/kernel/hostname || echo ro"), "ro\n", "/proc is masked");
+                 "> /proc/sys/kernel/hostname || echo ro"),
+       "ro\n", "/proc is masked");
     is(run(jail, "cat /proc/1/environ 2>&1 | tail -c 18; ls -l /proc/1/fd 2>&1 | tail -c 18"),
        "Permission denied\nPermission denied\n", "the runner cannot be looked into");
     is(run(jail, "kill -9 1 2>&1 | tail -c 24; kill -STOP 1 2>/dev/null; echo alive"),
@@ -179,8 +181,10 @@ static void test_forbidden(struct jail *jail, bool root) {
 static void test_root(struct jail *jail) {
     is(run_as(jail, true, "id -u; grep CapEff /proc/self/status | tr -d ' \\t'"), "0\nCapEff:00000000000004fb\n",
        "root inside has a few capabilities");
-    is(run_as(jail, true, "touch /usr/bin/new && echo '#!/bin/sh\necho new' > /usr/local/bin/tool && "
-                          "chmod 755 /usr/local/bin/tool && tool"), "new\n", "root may install into /usr");
+    is(run_as(jail, true,
+              "touch /usr/bin/new && echo '#!/bin/sh\necho new' > /usr/local/bin/tool && "
+              "chmod 755 /usr/local/bin/tool && tool"),
+       "new\n", "root may install into /usr");
     is(run_as(jail, true, "touch /root/x && chown 1000 /root/x && stat -c %u /root/x"), "1000\n", "root owns files");
     ok(access("/usr/bin/new", F_OK) < 0, "the host's /usr is untouched");
     test_forbidden(jail, true);
@@ -199,8 +203,10 @@ static void test_mounts(struct jail *jail) {
     jail->spec.mounts = mounts;
     jail->spec.mount_count = 2;
     ok(start(jail, "00000000000000c1"), "a jail with mounts");
-    is(run(jail, "stat -c '%u %g' /mnt/deep/er /mnt/deep/er/f | tr '\\n' ';'; echo x > /mnt/deep/er/new; ls /workspace/ro | "
-                 "tr '\\n' ' '"), "1000 1000;1000 1000;f new ", "the directory's owner is agent");
+    is(run(jail,
+           "stat -c '%u %g' /mnt/deep/er /mnt/deep/er/f | tr '\\n' ';'; echo x > /mnt/deep/er/new; ls /workspace/ro | "
+           "tr '\\n' ' '"),
+       "1000 1000;1000 1000;f new ", "the directory's owner is agent");
     is(run(jail, "echo x 2>/dev/null > /workspace/ro/y || echo read-only"), "read-only\n", "a read-only mount");
     struct stat status;
     snprintf(file, sizeof file, "%s/new", source);
@@ -251,6 +257,43 @@ static void test_keep(struct jail *jail) {
     ok(stop(jail, false), "stop is idempotent");
 }
 
+static void count_name(void *user, const char *name) {
+    *(unsigned *)user += strcmp(name, "tiny") == 0 || strcmp(name, "host") == 0;
+}
+
+static void test_template(struct jail *jail, const struct backend_env *env) {
+    char command[4000], path[600];
+    struct err err = {0};
+    snprintf(
+        command, sizeof command,
+        "d=%s/../tree; mkdir -p $d/bin $d/lib64 $d/lib/$(gcc -print-multiarch) && cp /bin/dash $d/bin/sh && cp /bin/cat "
+        "/bin/ls $d/bin && for f in $(ldd /bin/sh /bin/ls | grep -o '/[^ :]*lib[^ ]*' | sort -u); do "
+        "mkdir -p $d$(dirname $f) && cp -L $f $d$f; done && tar -C $d -czf $d.tar.gz . 2>/dev/null",
+        state);
+    ok(system(command) == 0, "a tree to import");
+    snprintf(path, sizeof path, "%s/../tree.tar.gz", state);
+    ok(template_import(env, "tiny", path, &err) == 0, "a tar file is imported");
+    ok(template_import(env, "tiny", path, &err) == -ERR_EXISTS, "but not twice");
+    ok(template_import(env, "../x", path, &err) == -ERR_INVALID, "a bad name is refused");
+    ok(template_import(env, "none", "/nonexistent.tar", &err) == -ERR_NOT_FOUND, "a missing file is said");
+    snprintf(path, sizeof path, "%s/../tree", state);
+    ok(template_import(env, "dir", path, &err) == 0, "a directory is imported");
+    unsigned seen = 0;
+    ok(template_list(env, count_name, &seen, &err) == 0 && seen == 2, "templates are listed");
+    jail->spec.template_name = "tiny";
+    ok(start(jail, "00000000000000a2"), "a jail of it");
+    is(run(jail, "cat /etc/passwd; ls /"),
+       "agent:x:1000:1000:agent:/workspace:/bin/sh\nbin\ndev\netc\nhome\nlib\nlib64\nmedia\nmnt\nopt\nproc\nroot\nrun\n"
+       "srv\nsys\ntmp\nusr\nvar\nworkspace\n",
+       "has only what was imported");
+    ok(template_remove(env, "tiny", &err) == 0, "a template in use can be removed");
+    is(run(jail, "echo alive"), "alive\n", "its box goes on");
+    ok(stop(jail, false), "stop");
+    ok(jail->ops->start(jail->backend, &jail->spec, &jail->wire, &jail->pidfd, &err) == -ERR_NOT_FOUND,
+       "a missing template is said");
+    jail->spec.template_name = NULL;
+}
+
 static void test_rubbish(struct jail *jail) {
     ok(start(jail, "00000000000000f1"), "a jail that leaves a deep tree");
     run(jail, "python3 - <<'E'\nimport os\nfor i in range(3000):\n os.mkdir('d'); os.chdir('d')\nE\n"
@@ -271,7 +314,8 @@ static void test_clean(void) {
         unsigned long long began = 0;
         snprintf(path, sizeof path, IDS_DIR "/%u", slots[i]);
         bool claimed = fd_read_file(AT_FDCWD, path, text, sizeof text) > 0;
-        left += claimed && (sscanf(text, "%d %llu", &pid, &began) != 2 || pid == getpid() || !process_alive(pid, began));
+        left +=
+            claimed && (sscanf(text, "%d %llu", &pid, &began) != 2 || pid == getpid() || !process_alive(pid, began));
         snprintf(path, sizeof path, "/sys/fs/cgroup/unified/cubby/%u", slots[i]);
         groups += !claimed && access(path, F_OK) == 0;
         snprintf(path, sizeof path, "/sys/fs/cgroup/cubby/%u", slots[i]);
@@ -306,8 +350,9 @@ static void spawn(const char *const argv[]) {
 static void bench(struct jail *jail, unsigned count) {
     static uint64_t times[6][10000];
     const char *const true_argv[] = {"/bin/true", NULL};
-    const char *const bwrap_argv[] = {"/usr/bin/bwrap", "--ro-bind", "/", "/", "--unshare-all", "--proc", "/proc", "--dev",
-                                      "/dev", "/bin/true", NULL};
+    const char *const bwrap_argv[] = {"/usr/bin/bwrap", "--ro-bind", "/",     "/",
+                                      "--unshare-all",  "--proc",    "/proc", "--dev",
+                                      "/dev",           "/bin/true", NULL};
     for (unsigned i = 0; i < count && i < 10000; i++) {
         uint64_t t0 = clock_us();
         if (!start(jail, "00000000000000b1"))
@@ -345,8 +390,8 @@ int main(int argc, char **argv) {
     *strrchr(self, '/') = 0;
     snprintf(runner, sizeof runner, "%s/cubby-runner", self);
     snprintf(state, sizeof state, "%s/state", top);
-    struct backend_env env = {.state_dir = state, .runner_path = runner,
-                              .pool_size = (unsigned)atoi(getenv("POOL") ? getenv("POOL") : "2")};
+    struct backend_env env = {
+        .state_dir = state, .runner_path = runner, .pool_size = (unsigned)atoi(getenv("POOL") ? getenv("POOL") : "2")};
     struct jail jail = {.ops = &backend_jail, .pidfd = -1, .spec = {.user = "default"}};
     struct err err = {0};
     int r = jail.ops->open(&env, &jail.backend, &err);
@@ -370,6 +415,7 @@ int main(int argc, char **argv) {
         test_limits(&jail);
         test_keep(&jail);
         test_rubbish(&jail);
+        test_template(&jail, &env);
     }
     jail.ops->close(jail.backend);
     test_clean();
