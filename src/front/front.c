@@ -38,13 +38,17 @@ void front_handle(struct http_request *request) {
     const struct endpoint *endpoint = http_route(request)->extra;
     const struct who *who = front_who(request);
     const char *id = endpoint->flags & ENDPOINT_NO_BOX ? NULL : http_param(request, "id");
+    bool look = endpoint->flags & ENDPOINT_LOOK;
     struct err err = {0};
     struct box *box = NULL;
-    int result = id ? provider_get(front->provider, who->user, id, &box, &err) : 0;
+    int result = 0;
+    if (id)
+        result = (look ? provider_look : provider_get)(front->provider, who->user, id, &box, &err);
     if (result >= 0)
         result = endpoint->run(request, box, &err);
-    provider_put(front->provider, box);
-    metrics_call(front->metrics, http_route(request), result < 0 ? -result : 0);
+    if (box)
+        (look ? provider_look_end : provider_put)(front->provider, box);
+    metrics_call(front->metrics, http_route(request), result < 0 ? -result : result);
     if (result >= 0)
         return;
     if (http_replied(request))

@@ -21,11 +21,13 @@ struct front { /* http_context */
 
 #define ENDPOINT_OPEN 0x1u   /* needs no token */
 #define ENDPOINT_WRITES 0x2u /* not for read-only tokens, though the method is GET */
+#define ENDPOINT_LOOK 0x8u   /* the box is only looked at: in any state, nothing is started or touched */
 #define ENDPOINT_NO_BOX 0x4u /* {id} is not looked up before run */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
 struct endpoint {
-    /* box: that of {id}, else NULL. Negative: err is the answer (or the begun one is cut off). */
+    /* box: that of {id}, else NULL. Negative: err is the answer (or the begun one is cut off). Positive: an ERR_ number
+     * that has been answered already. */
     int (*run)(struct http_request *request, struct box *box, struct err *err);
     unsigned flags;
     const struct body_field *query;

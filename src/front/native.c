@@ -43,7 +43,7 @@ const struct route native_routes[] = {
     {"DELETE", "/v1/boxes", front_handle, 0, "box_destroy_all", "Destroy all boxes of a user.",
      EXTRA(.run = native_destroy_all, .query = boxes_end_query, .status = 200, .answer = ended_answer)},
     {"GET", BOX, front_handle, 0, "box_get", "Look at a box.",
-     EXTRA(.run = native_box, .status = 200, .answer = box_answer)},
+     EXTRA(.run = native_box, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
     {"DELETE", BOX, front_handle, 0, "box_destroy", "Destroy a box; nothing remains.",
      EXTRA(.run = native_destroy, .flags = ENDPOINT_NO_BOX, .status = 204)},
     {"POST", BOX "/release", front_handle, 0, "box_release", "Put a box on the warm shelf; it stays its owner's.",

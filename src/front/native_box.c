@@ -17,7 +17,7 @@ int native_acquire(struct http_request *request, struct box *unused, struct err 
     struct acquire_args args = {0};
     struct box_request wanted;
     struct box *box;
-    bool created;
+    bool created = false;
     int failed = front_body(request, &args, err);
     if (!failed)
         failed = native_box_request(request, &args, &wanted, err);

@@ -241,6 +241,23 @@ static int native_events_exit(struct native_events *events, const struct exec_re
     return failed ? failed : http_reply_end(events->request);
 }
 
+/* What failed after the stream began (the box ended) is said in it, as an event `error`. */
+static int native_events_failed(struct native_events *events, int failed, const struct err *err) {
+    struct json json;
+    buf_clear(&events->out);
+    json_init(&json, &events->out);
+    json_open(&json, '{');
+    json_key(&json, "code");
+    json_str(&json, err_name(err->code));
+    json_key(&json, "message");
+    json_str(&json, err->text);
+    json_close(&json, '}');
+    if (!err->code || http_reply_event(events->request, "error", events->out.data, events->out.len) ||
+        http_reply_end(events->request))
+        return failed;
+    return -failed;
+}
+
 static int native_exec_stream(struct http_request *request, struct box *box, const struct exec_request *exec,
                               struct err *err) {
     struct native_events events = {.request = request};
@@ -251,6 +268,8 @@ static int native_exec_stream(struct http_request *request, struct box *box, con
     int failed = box_exec(box, exec, &sink, http_fd(request), &result, err);
     if (!failed)
         failed = native_events_exit(&events, &result);
+    else if (events.begun)
+        failed = native_events_failed(&events, failed, err);
     buf_done(&events.text);
     buf_done(&events.out);
     return failed;

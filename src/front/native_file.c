@@ -198,7 +198,8 @@ static int native_put_conflict(struct http_request *request, const struct err *e
     json_str(&json, err->text);
     json_close(&json, '}');
     json_close(&json, '}');
-    return http_reply(request, 412, "application/json", out.data, out.len);
+    int failed = http_reply(request, 412, "application/json", out.data, out.len);
+    return failed ? failed : err->code;
 }
 
 int native_put(struct http_request *request, struct box *box, struct err *err) {
@@ -206,7 +207,7 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
     struct put_args args = {0};
     struct file_stat stat = {0};
     struct native_upload upload = {.request = request, .left = front->max_upload_bytes};
-    bool created;
+    bool created = false;
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;

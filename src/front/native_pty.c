@@ -59,7 +59,7 @@ int native_pty(struct http_request *request, struct box *box, struct err *err) {
                  failed ? "the box ended" : "done");
     call_close(pty.call);
     buf_done(&pty.pending);
-    return pty.ws ? 0 : failed;
+    return pty.ws && failed < 0 ? -failed : failed;
 }
 
 /* The runner's word comes first: an unknown pid is a 404, not a socket that opens and closes. */
