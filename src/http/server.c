@@ -131,6 +131,9 @@ static int split_address(char *text, char **ret_host, char **ret_port, struct er
     char *colon = strrchr(text, ':');
     if (!colon || !colon[1])
         return err_set(err, ERR_INVALID, "'%s' is not HOST:PORT or unix:PATH", text);
+    uint64_t number;
+    if (!text_u64(colon + 1, 65535, &number)) /* getaddrinfo would take it modulo 65536 */
+        return err_set(err, ERR_INVALID, "port '%s' is not a number up to 65535", colon + 1);
     *colon = 0;
     *ret_port = colon + 1;
     *ret_host = text;

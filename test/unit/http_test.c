@@ -599,6 +599,8 @@ static void test_unix(void) {
     struct http_server *other;
     struct err err;
     check(http_server_new(text, &config, &other, &err) == -ERR_BUSY, "a second server does not take it over");
+    check(http_server_new("127.0.0.1:99999", &config, &other, &err) == -ERR_INVALID && strstr(err.text, "99999"),
+          "a port beyond 65535 is refused by name");
     lab_stop(&lab, 1000);
     check(stat(path, &status) < 0, "it is gone after stop");
     int stale = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
