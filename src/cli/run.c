@@ -48,7 +48,7 @@ struct run {
 static int run_open(struct run *run, struct err *err);
 static int run_exec(struct run *run, struct err *err);
 static void run_close(struct run *run);
-static void run_leave(struct run *run);
+static void run_leave(struct run *run, int status);
 static int run_status(const struct run *run, int code, bool started, const struct err *err);
 static void run_streams(struct run *run);
 
@@ -72,7 +72,7 @@ int command_run(struct cli *cli, int argc, char **argv) {
         code = run_exec(&run, &err);
     terminal_restore();
     int status = run_status(&run, code, started, &err);
-    run_leave(&run);
+    run_leave(&run, status);
     return status;
 }
 
@@ -163,8 +163,9 @@ static int run_exec(struct run *run, struct err *err) {
 }
 
 /* The box dies now; the kernel takes milliseconds to take its namespaces apart, and only then can its cgroup and files
- * go. Nobody needs to wait for that: a child of ours does, and holds the claim meanwhile. */
-static void run_leave(struct run *run) {
+ * go. Nobody needs to wait for that: a child of ours does, and holds the claim meanwhile. Returns only when there was
+ * nothing to wait for or no child to do it. */
+static void run_leave(struct run *run, int status) {
     if (run->box.pidfd >= 0)
         pidfd_send_signal(run->box.pidfd, SIGKILL, NULL, 0);
     pid_t child = run->box.wire ? fork() : -1;
@@ -177,6 +178,9 @@ static void run_leave(struct run *run) {
             dup2(null, fd);
         run_close(run);
         _exit(0);
+    } else {
+        fflush(NULL);
+        _exit(status); /* what is still allocated is the child's now */
     }
 }
 

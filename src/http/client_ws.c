@@ -348,9 +348,10 @@ static const char *socket_header(const char *head, const char *name, size_t *ret
 static int socket_read_head(struct http_socket *socket, char *ret_head, size_t size, struct err *err) {
     uint64_t deadline = clock_ms() + HANDSHAKE_TIMEOUT_MS;
     for (;;) {
-        const uint8_t *end = memmem(socket->input.data, socket->input.len, "\r\n\r\n", 4);
+        const struct buf *input = &socket->input;
+        const uint8_t *end = input->len ? memmem(input->data, input->len, "\r\n\r\n", 4) : NULL;
         if (end) {
-            size_t len = (size_t)(end - socket->input.data) + 4;
+            size_t len = (size_t)(end - input->data) + 4;
             if (len >= size)
                 return err_set(err, ERR_TOO_LARGE, "the daemon's answer has a huge head");
             memcpy(ret_head, socket->input.data, len);
