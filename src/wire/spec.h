@@ -24,17 +24,17 @@ struct limits { /* 0: not limited */
 
 struct spec {
     char id[17];
-    const char *user, *thread;   /* thread may be NULL */
-    const char *template_name;   /* "host", or one imported with `cubby template` */
-    const char *shell;           /* NULL: /bin/bash where there is one, else /bin/sh */
-    const char **env;            /* "K=V", NULL-terminated */
+    const char *user, *thread; /* thread may be NULL */
+    const char *template_name; /* "host", or one imported with `cubby template` */
+    const char *shell;         /* NULL: /bin/bash where there is one, else /bin/sh */
+    const char **env;          /* "K=V", NULL-terminated */
     size_t env_count;
     const struct mount *mounts;
     size_t mount_count;
     struct limits limits;
     enum network network;
-    bool network_asked;          /* the request named it; else it is the default */
-    bool one_shot;               /* `cubby run`: no adoption, files go with the box */
+    bool network_asked; /* the request named it; else it is the default */
+    bool one_shot;      /* `cubby run`: no adoption, files go with the box */
 };
 
 #define WORKSPACE_PATH "/workspace"

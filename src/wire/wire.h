@@ -25,15 +25,15 @@ struct call;
  * local: descriptors may be passed on it. */
 int wire_new(int fd, bool local, unsigned timeout_ms, struct wire **ret_wire, struct err *err);
 struct wire *wire_ref(struct wire *wire);
-void wire_unref(struct wire *wire);                     /* NULL is fine; the last one closes */
-void wire_kill(struct wire *wire, const char *reason);  /* fails every call with GONE: reason; idempotent */
-bool wire_alive(struct wire *wire);                     /* also notices a hang-up nobody has read yet */
-int wire_error(struct wire *wire, struct err *err);     /* 0, or why it died as every call on it hears it */
-int wire_root(const struct wire *wire);                 /* the box's root (O_PATH), or -1; the wire's, do not close */
+void wire_unref(struct wire *wire);                    /* NULL is fine; the last one closes */
+void wire_kill(struct wire *wire, const char *reason); /* fails every call with GONE: reason; idempotent */
+bool wire_alive(struct wire *wire);                    /* also notices a hang-up nobody has read yet */
+int wire_error(struct wire *wire, struct err *err);    /* 0, or why it died as every call on it hears it */
+int wire_root(const struct wire *wire);                /* the box's root (O_PATH), or -1; the wire's, do not close */
 uint64_t wire_features(const struct wire *wire);
-const char *wire_workspace(const struct wire *wire);    /* as HELLO said; "/workspace" in a jail */
-unsigned wire_calls(struct wire *wire);                 /* open now */
-int wire_fd(const struct wire *wire);                   /* only to watch it for a hang-up (EPOLLRDHUP) */
+const char *wire_workspace(const struct wire *wire); /* as HELLO said; "/workspace" in a jail */
+unsigned wire_calls(struct wire *wire);              /* open now */
+int wire_fd(const struct wire *wire);                /* only to watch it for a hang-up (EPOLLRDHUP) */
 /* Host ids of the box's agent, told by a backend right after wire_new: the daemon opens files below wire_root with
  * them as its fsuid and fsgid. (uid_t)-1, the default: ids are not changed. */
 void wire_set_ids(struct wire *wire, uid_t uid, gid_t gid);
@@ -49,12 +49,12 @@ struct call_wait {
 };
 
 enum event_kind {
-    EVENT_STAT,   /* data: fields; fd: descriptor or -1, now the caller's to close */
-    EVENT_DATA,   /* data: bytes; stream */
-    EVENT_ITEM,   /* data: records (item_next) */
-    EVENT_END,    /* data: fields; the last event */
-    EVENT_INPUT,  /* the runner granted input credit after call_send took less than asked */
-    EVENT_READY,  /* call_wait.fd has what was waited for; revents says what */
+    EVENT_STAT,  /* data: fields; fd: descriptor or -1, now the caller's to close */
+    EVENT_DATA,  /* data: bytes; stream */
+    EVENT_ITEM,  /* data: records (item_next) */
+    EVENT_END,   /* data: fields; the last event */
+    EVENT_INPUT, /* the runner granted input credit after call_send took less than asked */
+    EVENT_READY, /* call_wait.fd has what was waited for; revents says what */
 };
 
 struct event {
