@@ -25,10 +25,11 @@ const struct conf_option conf_options[] = {
     {ROW("local_maps", LIST, local_maps), .text = "backend local: VIRTUAL=REAL[:ro]"},
     {ROW("mount_sources", LIST, mount_sources), .text = "directories that boxes may mount (and all below them)"},
     {ROW("env", LIST, env), .text = "NAME=VALUE given to every box"},
-    {ROW("memory_mb", INT, memory_mb), .max = 1u << 24, .fallback = "0",
-     .text = "memory of a box unless its request says; 0: no limit"},
+    {ROW("memory_mb", INT, memory_mb), .max = 1u << 20, .fallback = "2048",
+     .text =
+         "MiB of memory of a box unless its request says; 0: no limit. The default holds where the machine can, and not with allow_local"},
     {ROW("cpus", REAL, cpus), .max = 1024, .fallback = "0", .text = "processors of a box; 0: no limit"},
-    {ROW("pids", INT, pids), .max = 1u << 22, .fallback = "0", .text = "processes of a box; 0: no limit"},
+    {ROW("pids", INT, pids), .max = 1u << 22, .fallback = "1024", .text = "processes of a box, in the same way"},
     {ROW("disk_mb", INT, disk_mb), .max = 1u << 30, .fallback = "0", .text = "files of a box; 0: no limit"},
     {ROW("idle_timeout_ms", INT, idle_timeout_ms), .max = 365ull * 86400000, .fallback = "1800000",
      .text = "processes of a box without a call end after that, files stay; 0: never"},
@@ -193,6 +194,7 @@ static int conf_argument(struct conf *conf, char **argv, int *at, bool set, bool
     if (!set)
         return 0;
     size_t row = (size_t)(option - conf_options);
+    conf->given |= 1ull << row;
     if (option->type == CONF_LIST && !cleared[row]) { /* the command line replaces the file's list */
         conf_clear_list(conf, option);
         cleared[row] = true;
@@ -243,6 +245,10 @@ int conf_load(struct conf *conf, int argc, char **argv, struct err *err) {
     if (!conf->tls_cert != !conf->tls_key)
         return err_set(err, ERR_INVALID, "tls_cert and tls_key go together: give both or none");
     return 0;
+}
+
+bool conf_given(const struct conf *conf, const char *name) {
+    return conf->given >> (conf_find(name) - conf_options) & 1;
 }
 
 void conf_done(struct conf *conf) {

@@ -26,6 +26,7 @@ enum conf_action { CONF_SERVE, CONF_HELP, CONF_VERSION, CONF_OPTIONS, CONF_ROUTE
 
 struct conf {
     struct arena arena;
+    uint64_t given; /* a bit a row of the table: set by the file or the command line, not by default */
     enum conf_action action;
     const char *config;
     const char *listen, *state, *runner, *backend, *auth, *log_level, *tls_cert, *tls_key;
@@ -41,6 +42,7 @@ struct conf {
 /* Defaults, then the file of --config, then the command line. INVALID names the option, and the line of the file. */
 int conf_load(struct conf *conf, int argc, char **argv, struct err *err);
 void conf_done(struct conf *conf);
+bool conf_given(const struct conf *conf, const char *name);
 void conf_print_options(FILE *file); /* a line an option: name, type, default, meaning */
 void conf_print_help(FILE *file);
 

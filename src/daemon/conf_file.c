@@ -150,6 +150,7 @@ static int conf_root(struct conf_reader *reader, struct err *err) {
         if (failed)
             return conf_at(reader, key, err);
         seen[option - conf_options] = true;
+        reader->conf->given |= 1ull << (option - conf_options);
         if (option->type == CONF_TOKENS)
             failed = conf_tokens(reader, value, err);
         else if ((failed = conf_value(reader, option, value, err)))

@@ -203,6 +203,24 @@ static void daemon_block_signals(sigset_t *set) {
 
 /* ---- serving ---- */
 
+/* Limits nobody asked for are given where the machine can hold them; those asked for stay, and fail where it cannot. */
+static void daemon_default_limits(const struct conf *conf, const struct backend_env *env, struct limits *limits) {
+    struct check checks[64];
+    size_t count = backend_checks(env, checks, sizeof checks / sizeof *checks);
+    for (size_t i = 0; i < count; i++) {
+        bool memory = !strcmp(checks[i].name, "memory limits"), pids = !strcmp(checks[i].name, "process limits");
+        if (!(memory || pids) || conf_given(conf, memory ? "memory_mb" : "pids"))
+            continue;
+        if (checks[i].ok && !conf->allow_local)
+            continue;
+        if (checks[i].ok) /* boxes of 'local' hold no limits and would all be refused */
+            log_warn("boxes have no %s unless asked for, because allow_local is on", checks[i].name);
+        else
+            log_warn("boxes have no %s here: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
+        *(memory ? &limits->memory_mb : &limits->pids) = 0;
+    }
+}
+
 static int daemon_provider(const struct conf *conf, const struct backend_env *env, struct provider **ret_provider,
                            struct policy *policy, struct err *err) {
     *policy = (struct policy){
@@ -214,6 +232,7 @@ static int daemon_provider(const struct conf *conf, const struct backend_env *en
         .env = (const char *const *)conf->env.items,
         .idle_timeout_ms = conf->idle_timeout_ms,
     };
+    daemon_default_limits(conf, env, &policy->default_limits);
     return provider_new(env, policy, conf->backend, ret_provider, err);
 }
 

@@ -26,10 +26,10 @@ static const struct body_field mount_fields[] = {
 };
 
 static const struct body_field limits_fields[] = {
-    {ROW("memory_mb", INT, limits_args, memory_mb), .max = 1u << 24, .text = "memory in MiB; 0: no limit"},
-    {ROW("cpus", REAL, limits_args, cpus), .max = 1024, .text = "processors, fractions allowed; 0: no limit"},
-    {ROW("pids", INT, limits_args, pids), .max = 1u << 22, .text = "processes and threads; 0: no limit"},
-    {ROW("disk_mb", INT, limits_args, disk_mb), .max = 1u << 30, .text = "files in MiB; 0: no limit"},
+    {ROW("memory_mb", INT, limits_args, memory_mb), .min = 16, .max = 1u << 20, .text = "memory in MiB"},
+    {ROW("cpus", REAL, limits_args, cpus), .max = 1024, .text = "processors, fractions allowed"},
+    {ROW("pids", INT, limits_args, pids), .min = 8, .max = 1u << 22, .text = "processes and threads"},
+    {ROW("disk_mb", INT, limits_args, disk_mb), .min = 1, .max = 1u << 30, .text = "files in MiB"},
     END,
 };
 
@@ -68,6 +68,13 @@ const struct body_field boxes_end_query[] = {
     END,
 };
 
+static const struct body_field limits_answer[] = {
+    SHOW("memory_mb", INT, "memory in MiB"),
+    SHOW("cpus", REAL, "processors"),
+    SHOW("pids", INT, "processes and threads"),
+    SHOW("disk_mb", INT, "files in MiB"),
+    END,
+};
 static const struct body_field usage_answer[] = {
     SHOW_NULL("memory_bytes", INT, "memory in use"),
     SHOW_NULL("cpu_ms", INT, "processor time so far"),
@@ -87,7 +94,7 @@ const struct body_field box_answer[] = {
     SHOW("idle_timeout_ms", INT, "0: never"),
     SHOW("created_at", TIME, "when it was made"),
     SHOW("last_used_at", TIME, "last call"),
-    {.name = "limits", .type = BODY_OBJECT, .fields = limits_fields, .text = "0: not limited"},
+    {.name = "limits", .type = BODY_OBJECT, .fields = limits_answer, .text = "0: not limited"},
     {.name = "usage", .type = BODY_OBJECT, .fields = usage_answer, .text = "null where it cannot be measured"},
     {.name = "labels", .type = BODY_MAP, .text = "as given"},
     END,
