@@ -131,6 +131,7 @@ int remote_call(struct cli *cli, const char *method, const char *path, const str
 /* The same, parsed; json_decref it. */
 int remote_json(struct cli *cli, const char *method, const char *path, const struct buf *body, struct json_t **ret_json,
                 struct err *err);
+int remote_code(const char *name); /* "NOT_FOUND" as ERR_NOT_FOUND; ERR_INTERNAL when unknown */
 /* An answer's status and body as an error. Returns 0 for 2xx. */
 int remote_status(int status, const struct buf *body, struct err *err);
 /* "/v1/boxes/ID/REST" with the id checked (exits 2 when it is none) and, when path is not NULL, "?path=..." */

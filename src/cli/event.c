@@ -130,8 +130,8 @@ bool event_data(const char *data, size_t len, struct buf *out) {
 }
 
 void event_error(const json_t *json, struct err *ret_error) {
-    char *text = json_dumps(json, JSON_COMPACT);
-    struct buf body = {.data = (uint8_t *)text, .len = text ? strlen(text) : 0};
-    remote_status(500, &body, ret_error);
-    free(text);
+    const json_t *error = json_object_get(json, "error") ? json_object_get(json, "error") : json;
+    const char *code = json_string_value(json_object_get(error, "code"));
+    const char *message = json_string_value(json_object_get(error, "message"));
+    err_set(ret_error, (enum err_code)remote_code(code ? code : ""), "%s", message ? message : "the daemon gave up");
 }

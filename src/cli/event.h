@@ -24,6 +24,6 @@ int event_feed(struct event_reader *reader, const char *data, size_t len); /* ne
 /* The bytes of {"data":"…","encoding":"…"}, by hand: a parser of whole documents is many times slower than a pipe. False
  * when the document is written in any other way: then parse it. */
 bool event_data(const char *data, size_t len, struct buf *out);
-void event_error(const struct json_t *json, struct err *ret_error); /* {"error":{…}} as an error */
+void event_error(const struct json_t *json, struct err *ret_error); /* {"code":…,"message":…} as an error */
 
 #endif

@@ -29,7 +29,7 @@ int remote_client(struct cli *cli, struct http_client **ret_client, struct err *
     return 0;
 }
 
-static int remote_code(const char *name) {
+int remote_code(const char *name) {
 #define X(code_name, number, status)                                                                                   \
     if (strcmp(name, #code_name) == 0)                                                                                 \
         return number;

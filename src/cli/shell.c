@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/event.h"
 #include "cli/terminal.h"
 
 struct shell_values {
@@ -151,6 +152,13 @@ static int shell_input(struct shell *shell, struct err *err) {
 static int shell_text(struct shell *shell, const uint8_t *data, size_t len) {
     json_t *json = json_loadb((const char *)data, len, 0, NULL);
     const json_t *exit = json_object_get(json, "exit");
+    if (json_object_get(json, "error")) {
+        struct err err;
+        event_error(json, &err);
+        terminal_restore();
+        shell->status = cli_fail(&err);
+        shell->ended = true;
+    }
     if (exit) {
         terminal_restore();
         shell->status = remote_exit(exit);
