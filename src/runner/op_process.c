@@ -177,21 +177,27 @@ static void input_free(struct input *input) {
     later_free(input->call->runner, input);
 }
 
-static void input_finished(struct feeder *feeder) {
-    struct input *input = (struct input *)feeder;
+static void input_answer(struct input *input, bool lost) {
     struct rcall *call = input->call;
+    uint64_t taken = input->feeder.taken;
+    struct err err;
     autobuf fields;
     buf_init(&fields, 64);
-    field_number(&fields, FIELD_SIZE, feeder->taken);
-    struct err err;
-    err_set(&err, ERR_GONE, "the process ended or closed its input after %llu bytes",
-            (unsigned long long)feeder->taken);
-    bool broken = feeder->broken;
+    field_number(&fields, FIELD_SIZE, taken);
+    err_set(&err, ERR_GONE, "the process ended or closed its input after %llu bytes", (unsigned long long)taken);
     input_free(input);
-    if (broken)
+    if (lost)
         reply_fail(call, &err);
     else
         reply_end(call, &fields);
+}
+
+/* A process that ends on what it was given has taken it: only bytes that nobody read are an error. */
+static void input_finished(struct feeder *feeder) {
+    struct input *input = (struct input *)feeder;
+    bool lost = feeder->broken && feeder->done < feeder->data.len;
+    if (lost || feeder->eof)
+        input_answer(input, lost);
 }
 
 static int input_begin(struct rcall *call, const struct fields *args, struct err *err) {
@@ -211,12 +217,20 @@ static int input_begin(struct rcall *call, const struct fields *args, struct err
 }
 
 static int input_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
-    return feeder_put(&((struct input *)call->state)->feeder, data, len, err);
+    struct input *input = call->state;
+    if (input->feeder.process)
+        return feeder_put(&input->feeder, data, len, err);
+    input_answer(input, true);
+    return 0;
 }
 
 static int input_finish(struct rcall *call, struct err *err) {
+    struct input *input = call->state;
     (void)err;
-    feeder_eof(&((struct input *)call->state)->feeder);
+    if (input->feeder.process)
+        feeder_eof(&input->feeder);
+    else
+        input_answer(input, false);
     return 0;
 }
 

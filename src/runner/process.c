@@ -24,7 +24,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 
-enum { STUCK_MS = 5000 };
+enum { STUCK_MS = 5000, SOON_MS = 2 };
 #define OOM_SCORE_OF_COMMANDS "500"
 
 struct process_table {
@@ -37,7 +37,7 @@ struct process_table {
     char oom_score[16]; /* the runner's own */
 };
 
-static void process_started(struct process *process);
+static void timer_soon(struct timer *timer);
 static void main_ended(struct process *process, int status);
 static void tree_gone(struct process *process, bool empty);
 static void leaf_changed(struct source *source, uint32_t events);
@@ -137,6 +137,7 @@ void process_drop(struct process *process) {
     table->count--;
     table->slot_used[process->slot - table->slots] = false;
     timer_set(runner, &process->timer, 0);
+    timer_set(runner, &process->soon, 0);
     if (process->ready.fd >= 0)
         source_set(runner, &process->ready, 0);
     fd_close(&process->ready.fd);
@@ -183,8 +184,8 @@ static pid_t start_child(struct process *process, struct err *err) {
     struct process_table *table = process->runner->processes;
     struct err ignored;
     process->leaf = table->leaves ? leaf_take(table->leaves, &ignored) : NULL;
-    int ready[2] = {-1, -1};
-    if ((process->background || !process->leaf) && pipe2(ready, O_CLOEXEC | O_NONBLOCK) < 0)
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC | O_NONBLOCK) < 0)
         return err_errno(err, errno, "cannot start a process in the box");
     process->spawn.slot = process->slot;
     process->spawn.ready_fd = ready[1];
@@ -212,26 +213,34 @@ int process_launch(struct process *process, struct err *err) {
     if (pid < 0)
         return pid;
     process->child = pid;
-    if (process->ready.fd >= 0) {
+    if (process->background || !process->leaf) {
         source_set(runner, &process->ready, EPOLLIN);
-    } else {
-        process->pid = pid;
-        process_started(process);
+        return 0;
     }
+    /* A short command is over before anybody could use its pid: one wake-up less. Output tells as well that it runs. */
+    for (int i = 0; i < 2; i++)
+        if (process->streams[i].source.fd >= 0)
+            source_set(runner, &process->streams[i].source, EPOLLIN);
+    process->soon.fire = timer_soon;
+    timer_set(runner, &process->soon, clock_ms() + SOON_MS);
     return 0;
 }
 
-/* It exec'ed, or could not: the child's end of `ready` is closed. Without `ready`: it was cloned. */
-static void process_started(struct process *process) {
+static void timer_soon(struct timer *timer) {
+    struct process *process = (struct process *)((char *)timer - offsetof(struct process, soon));
+    source_set(process->runner, &process->ready, EPOLLIN);
+}
+
+/* It exec'ed, or could not: the child's end of `ready` is closed, or it wrote, or it ended. */
+void process_started(struct process *process) {
     struct runner *runner = process->runner;
     if (process->phase != PHASE_STARTING)
         return;
     process->phase = PHASE_RUNNING;
-    if (process->ready.fd >= 0) {
-        source_set(runner, &process->ready, 0);
-        fd_close(&process->ready.fd);
-        process->pid = process->leaf ? process->child : process->slot->pid;
-    }
+    process->pid = process->leaf ? process->child : process->slot->pid;
+    timer_set(runner, &process->soon, 0);
+    source_set(runner, &process->ready, 0);
+    fd_close(&process->ready.fd);
     for (int i = 0; i < 2; i++) /* not before: STAT goes first */
         if (process->streams[i].source.fd >= 0)
             source_set(runner, &process->streams[i].source, EPOLLIN);
@@ -327,6 +336,7 @@ bool process_reap(struct runner *runner, pid_t pid, int status) {
         process = process->next;
     if (!process)
         return false;
+    process_started(process); /* before child is forgotten: it may be the pid */
     process->child = 0;
     if (!process->leaf && process->slot->done) {
         status = process->slot->status;
@@ -334,7 +344,6 @@ bool process_reap(struct runner *runner, pid_t pid, int status) {
         status = SIGKILL; /* the keeper itself was killed; what it kept is ours now */
         keeper_sweep(runner);
     }
-    process_started(process);
     main_ended(process, status);
     return true;
 }

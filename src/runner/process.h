@@ -1,7 +1,7 @@
 /* Commands of a box: the table of them, how one is started, watched and ended. Shared by process.c, spawn.c, leaf.c,
  * keeper.c and the ops on processes.
  *
- * A command's life: STARTING (spawned, not yet known to have exec'ed; only where `ready` is used) -> RUNNING -> ENDING
+ * A command's life: STARTING (spawned, not yet known to have exec'ed) -> RUNNING -> ENDING
  * (its main process is reaped, what it left behind is being killed) -> DRAINING (tree empty, pipes being emptied) ->
  * ENDED (answered; background ones stay in the table). States only go forward. */
 #ifndef CUBBY_RUNNER_PROCESS_H
@@ -123,6 +123,7 @@ struct process {
     struct feeder own;       /* the input of its EXEC call */
     struct stream streams[2];
     struct timer timer;      /* time-out, grace, bounded waits: one at a time */
+    struct timer soon;       /* when to look whether it exec'ed */
     struct watcher *watchers;
     uint64_t started_ms, started_wall_ms, duration_ms;
     uint64_t oom_before;
@@ -143,6 +144,7 @@ int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_pro
 /* A free place in the table (ended ones make room), with its slot. */
 int process_new(struct runner *runner, struct process **ret_process, struct err *err);
 int process_launch(struct process *process, struct err *err);   /* spawn is prepared, pipes are set */
+void process_started(struct process *process);                 /* it runs, or it could not */
 void process_kill(struct process *process);                    /* the whole tree, at once */
 void process_timeout_ms(struct process *process, uint64_t timeout_ms);
 void process_detach(struct process *process);                  /* its call is over */

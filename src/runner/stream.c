@@ -29,6 +29,7 @@ static void input_ready(struct source *source, uint32_t events);
 static void stream_ready(struct source *source, uint32_t events) {
     struct stream *stream = (struct stream *)source;
     (void)events;
+    process_started(stream->process);
     stream_pump(stream);
     process_done(stream->process);
 }
