@@ -38,7 +38,10 @@ int template_find(const struct backend_env *env, const char *name, struct templa
     if (!template_name_ok(name))
         return err_set(err, ERR_INVALID, "'%.80s' is no name of a template: [a-z0-9][a-z0-9._-]{0,63}", name);
     struct template found = {0};
-    snprintf(found.path, sizeof found.path, "%s/templates/%s", env->state_dir, name);
+    if (env->templates_dir)
+        snprintf(found.path, sizeof found.path, "%s/%s", env->templates_dir, name);
+    else
+        snprintf(found.path, sizeof found.path, "%s/templates/%s", env->state_dir, name);
     struct stat status;
     if (lstat(found.path, &status) < 0 || !S_ISDIR(status.st_mode))
         return err_set(err, ERR_NOT_FOUND, "no template '%s'; `cubby template import %s PATH` makes one", name, name);
