@@ -114,6 +114,8 @@ static int run_open(struct run *run, struct err *err) {
     if (!box->ops)
         option_fail(run->cli, "there is no backend '%s'", name);
     int code = run_spec(run, &box->spec, err);
+    if (code == -ERR_INVALID)
+        option_fail(run->cli, "%s", err->text);
     /* From here on a signal must not end us before the box is gone. */
     if (code == 0)
         code = run->signal_fd = terminal_signals(err);
