@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/trash.h"
+#include "backend/removal.h"
 #include "base/clock.h"
 #include "base/fd.h"
 
@@ -131,7 +131,7 @@ int skeleton_find(const struct backend_env *env, struct template *ret_template, 
     int r = root < 0 ? err_errno(err, errno, "'%s/%s'", templates, staged) : make_skeleton(root, err);
     if (r == 0 && renameat2(dir, staged, AT_FDCWD, found.path, RENAME_NOREPLACE) < 0 && errno != EEXIST)
         r = err_errno(err, errno, "'%s'", found.path);
-    trash_remove(dir, staged); /* where another process was faster, or something failed */
+    removal_tree(dir, staged); /* where another process was faster, or something failed */
     if (r == 0)
         *ret_template = found;
     return r;

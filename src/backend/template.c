@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backend/skeleton.h"
+#include "backend/removal.h"
 #include "backend/trash.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -69,7 +70,7 @@ int template_import(const struct backend_env *env, const char *name, const char 
         r = errno == EEXIST ? err_set(err, ERR_EXISTS, "there is a template '%s' already", name)
                             : err_errno(err, errno, "template '%s'", name);
     if (r < 0)
-        trash_remove(dir, staged);
+        removal_tree(dir, staged);
     return r;
 }
 

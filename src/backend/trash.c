@@ -1,5 +1,5 @@
-/* Removing files of boxes. Called by jail.c and template.c. Not to break: the trees are hostile (10,000 levels, a
- * million names, odd modes): nothing is resolved by path, no symbolic link is followed, memory stays constant.
+/* Removing files of boxes in the background. Called by jail.c and template.c; removal.c does the work. Not to break:
+ * whoever deletes a box waits for a rename, not for its files; the queue is bounded all the same.
  *
  * Rules: 1. `queued` and `stop` are read and written under `lock`. 2. The thread works without the lock. */
 #include "backend/trash.h"
@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/removal.h"
 #include "base/fd.h"
 
 #define QUEUE_MAX 256
@@ -96,70 +97,14 @@ static void *trash_main(void *arg) {
     return NULL;
 }
 
-void trash_remove(int dirfd, const char *name) {
-    char own[300];
-    snprintf(own, sizeof own, ".trash-%d-%.200s", getpid(), name);
-    if (mkdirat(dirfd, own, 0700) < 0 && errno != EEXIST)
-        return;
-    autofd dir = openat(dirfd, own, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir >= 0 && (renameat(dirfd, name, dir, name) == 0 || errno == ENOENT))
-        empty(dir);
-    unlinkat(dirfd, own, AT_REMOVEDIR);
-}
-
-/* Unlinks what it can in directory `name` of top; subdirectories that are not empty are moved up into top, where their
- * turn comes: so the depth is always one. */
-static void flatten(int top, const char *name, unsigned *moved) {
-    int fd = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    /* not as root: a directory its box made unreadable */
-    if (fd < 0 && errno == EACCES && fchmodat(top, name, 0700, 0) == 0) {
-        fd = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    }
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir) {
-        fd_close(&fd);
-        return;
-    }
-    struct stat status;
-    if (geteuid() != 0 && fstat(fd, &status) == 0 && (status.st_mode & 0700) != 0700)
-        fchmod(fd, 0700);
-    struct dirent *entry;
-    while ((entry = readdir(dir))) {
-        const char *each = entry->d_name;
-        if (strcmp(each, ".") == 0 || strcmp(each, "..") == 0)
-            continue;
-        if (unlinkat(fd, each, 0) == 0 || (errno != EISDIR && errno != EPERM))
-            continue;
-        if (unlinkat(fd, each, AT_REMOVEDIR) == 0)
-            continue;
-        char to[32];
-        snprintf(to, sizeof to, "d-%d-%u", getpid(), (*moved)++);
-        renameat(fd, each, top, to);
-    }
-    closedir(dir);
-}
-
-/* Passes over top until nothing is left, or nothing more can be removed. */
+/* One pass: what cannot be removed now (a mount the kernel still takes apart) is left for the next one. */
 static void empty(int top) {
-    static atomic_uint moved_all;
-    for (bool progress = true; progress;) {
-        progress = false;
-        int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-        struct dirent *entry;
-        while (dir && (entry = readdir(dir))) {
-            const char *each = entry->d_name;
-            if (strcmp(each, ".") == 0 || strcmp(each, "..") == 0)
-                continue;
-            if (unlinkat(top, each, 0) == 0 || unlinkat(top, each, AT_REMOVEDIR) == 0) {
-                progress = true;
-                continue;
-            }
-            unsigned moved = atomic_fetch_add(&moved_all, 1u << 20), before = moved;
-            flatten(top, each, &moved);
-            progress |= unlinkat(top, each, AT_REMOVEDIR) == 0 || moved != before;
-        }
-        if (dir)
-            closedir(dir);
-    }
+    int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            removal_tree(top, entry->d_name);
+    if (dir)
+        closedir(dir);
 }

@@ -11,8 +11,5 @@ struct trash *trash_new(const char *dir);
 void trash_free(struct trash *trash); /* waits until everything is removed */
 /* Takes `name` of dirfd. Absent is fine. Waits when too much is queued, so that a storm cannot fill the disk. */
 int trash_put(struct trash *trash, int dirfd, const char *name, struct err *err);
-/* Removes a tree here and now, however deep or wide: no recursion, no descriptor per level. dirfd needs room for the
- * subdirectories, which are moved up beside it one by one. */
-void trash_remove(int dirfd, const char *name);
 
 #endif
