@@ -281,10 +281,14 @@ static int file_copied(struct http_request *request, int fd, uint64_t offset, ui
         ssize_t n = pread(fd, data, len < size ? (size_t)len : size, (off_t)offset);
         if (n < 0 && errno == EINTR)
             continue;
-        struct iovec part = {data, n > 0 ? (size_t)n : 0};
-        result = n > 0 ? reply_send(request, &part, 1, 0) : -ERR_IO;
-        offset += part.iov_len;
-        len -= part.iov_len;
+        if (n <= 0) { /* shorter than it was when its length was promised */
+            result = -ERR_IO;
+            break;
+        }
+        struct iovec part = {data, (size_t)n};
+        result = reply_send(request, &part, 1, 0); /* takes part apart: n is what counts */
+        offset += (uint64_t)n;
+        len -= (uint64_t)n;
     }
     free(data);
     return result;

@@ -16,7 +16,7 @@ trap finish EXIT
 git clone -q "$top" "$work/cubby" 2>"$work/clone.log" || { not_ok "the project can be cloned" "$work/clone.log"; echo "1..$n"; exit 1; }
 cd "$work/cubby" || exit 1
 port=$((20000 + RANDOM % 20000))
-setsid make run RUN_ARGS="--listen 127.0.0.1:$port --state $work/state --end-boxes" >"$work/run.log" 2>&1 &
+setsid env -u BUILD -u MAKEFLAGS -u MAKELEVEL -u SANITIZE make run RUN_ARGS="--listen 127.0.0.1:$port --state $work/state --end-boxes" >"$work/run.log" 2>&1 &
 server=$!
 for _ in $(seq 1 600); do
     curl -fs --max-time 2 "http://127.0.0.1:$port/healthz" >/dev/null 2>&1 && break
