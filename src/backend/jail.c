@@ -365,8 +365,6 @@ static int end_processes(struct backend *backend, const struct jail_record *reco
             return err_set(err, ERR_BUSY, "the box's processes do not end; try again");
         siginfo_t info;
         waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED); /* ECHILD when an earlier daemon was its parent */
-    } else {
-        waitpid(record->pid, NULL, WNOHANG); /* a zombie of ours, or somebody else's pid by now: then ECHILD */
     }
     if (record->ranged && !ids_owned(record->slot, record->pid, record->start))
         return 0;                            /* cleaned before; the slot may be another box's by now */

@@ -45,8 +45,7 @@ static int install_filter(const struct sock_filter *filter, size_t count, struct
 
 int confine_early(struct enter *enter, struct err *err) {
     (void)enter;
-    /* Not dumpable: nobody inside reads its memory, its descriptors or its environment. */
-    if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return err_errno(err, errno, "prctl");
     return INSTALL(seccomp_box, err);
 }
@@ -56,6 +55,10 @@ int confine_bounding(struct enter *enter, struct err *err) {
 }
 
 int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
+    /* Not dumpable: nobody inside reads its memory, its descriptors or its environment. Not earlier: an ordinary user
+     * could not write the id maps of such a process. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        return err_errno(err, errno, "prctl");
     int landlock = -1;
     int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     int r = abi >= 6 ? landlock_scope(abi, err) : 0;

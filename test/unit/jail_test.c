@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,13 +22,27 @@
 #include "box/box.h"
 
 static unsigned tests, failures;
+static bool nested;                    /* as an ordinary user, within the other test */
 static unsigned slots[64], slot_count; /* that were ours */
 static char state[512], runner[PATH_MAX + 16];
+
+static bool shell(const char *command) {
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    pid_t pid;
+    int status = -1;
+    if (posix_spawn(&pid, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ) == 0)
+        waitpid(pid, &status, 0);
+    return status == 0;
+}
+
+static unsigned number(const char *text, unsigned otherwise) {
+    return text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
+}
 
 static void ok(bool good, const char *what) {
     tests++;
     failures += !good;
-    printf("%sok %u - %s\n", good ? "" : "not ", tests, what);
+    printf("%s%sok %u - %s\n", nested ? "# " : "", good ? "" : "not ", tests, what);
     fflush(stdout);
 }
 
@@ -270,7 +286,7 @@ static void test_template(struct jail *jail, const struct backend_env *env) {
         "/bin/ls $d/bin && for f in $(ldd /bin/sh /bin/ls | grep -o '/[^ :]*lib[^ ]*' | sort -u); do "
         "mkdir -p $d$(dirname $f) && cp -L $f $d$f; done && tar -C $d -czf $d.tar.gz . 2>/dev/null",
         state);
-    ok(system(command) == 0, "a tree to import");
+    ok(shell(command), "a tree to import");
     snprintf(path, sizeof path, "%s/../tree.tar.gz", state);
     ok(template_import(env, "tiny", path, &err) == 0, "a tar file is imported");
     ok(template_import(env, "tiny", path, &err) == -ERR_EXISTS, "but not twice");
@@ -328,6 +344,58 @@ static void test_clean(void) {
     ok(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no process is left");
 }
 
+/* Run by itself as an ordinary user: `jail_test ordinary DIR`. Ends with the number of failures. */
+static int ordinary(const char *dir) {
+    snprintf(state, sizeof state, "%s/ordinary", dir);
+    struct backend_env env = {.state_dir = state, .runner_path = runner};
+    struct jail jail = {.ops = &backend_jail, .pidfd = -1, .spec = {.user = "default"}};
+    struct err err = {0};
+    if (jail.ops->open(&env, &jail.backend, &err) < 0) {
+        printf("# %s\n", err.text);
+        return 100;
+    }
+    struct mount mounts[] = {{dir, "/mnt/dir", true}};
+    jail.spec.mounts = mounts;
+    jail.spec.mount_count = 1;
+    ok(start(&jail, "00000000000000a1"), "an ordinary user's jail starts");
+    is(run(&jail,
+           "id -u; cat /proc/self/uid_map | tr -s ' '; ls /mnt/dir; touch /mnt/dir/x 2>/dev/null || echo read-only"),
+       "1000\n 1000 4242 1\nordinary\nread-only\n", "one id, and a read-only mount");
+    is(run(&jail,
+           "rm -r /etc/ssl; mkdir /etc/ssl && ls -A /etc/ssl; grep -c 'Cap.*:.0*$' /proc/self/status; echo x > f; cat f"),
+       "5\nx\n", "files, no capabilities");
+    lacks(run(&jail, "cat /proc/self/mountinfo"), "/templates", "no host path of ours in mountinfo");
+    ok(strstr(run_as(&jail, true, "id"), "error:") != NULL, "no root");
+    ok(stop(&jail, false), "stop");
+    jail.spec.limits.memory_mb = 64;
+    bool can = jail.ops->start(jail.backend, &jail.spec, &jail.wire, &jail.pidfd, &err) == 0;
+    ok(can || err.code == ERR_UNSUPPORTED, "a limit is kept or refused");
+    if (can)
+        stop(&jail, false);
+    jail.spec.limits.memory_mb = 0;
+    jail.spec.network = NETWORK_OPEN;
+    ok(jail.ops->start(jail.backend, &jail.spec, &jail.wire, &jail.pidfd, &err) == -ERR_UNSUPPORTED, "no open network");
+    jail.ops->close(jail.backend);
+    return (int)failures;
+}
+
+static void test_ordinary(const char *top) {
+    char dir[64];
+    snprintf(dir, sizeof dir, "%s/o", top);
+    if (chmod(top, 0755) < 0 || mkdir(dir, 0755) < 0 || chown(dir, 4242, 4242) < 0)
+        return;
+    const char *const argv[] = {"/proc/self/exe", "ordinary", dir, NULL};
+    pid_t pid;
+    int status = 0;
+    fflush(stdout);
+    if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, (char *const *)(uintptr_t)argv, NULL) == 0)
+        waitpid(pid, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 101)
+        printf("# an ordinary user cannot reach the runner here: skipped\n");
+    else
+        ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "an ordinary user's jail");
+}
+
 /* ---- figures ---- */
 
 static int compare(const void *a, const void *b) {
@@ -371,27 +439,42 @@ static void bench(struct jail *jail, unsigned count) {
         for (unsigned k = 0; k < 6; k++)
             times[k][i] = all[k];
         if (getenv("GAP_MS"))
-            usleep((unsigned)atoi(getenv("GAP_MS")) * 1000);
+            usleep(number(getenv("GAP_MS"), 0) * 1000);
     }
     static const char *const names[] = {"start", "first exec", "second exec", "stop", "posix_spawn", "bwrap"};
     for (unsigned k = 0; k < 6; k++)
         figure(names[k], times[k], count);
 }
 
-int main(int argc, char **argv) {
-    char top[] = "/tmp/jail_test-XXXXXX", self[PATH_MAX];
+static void become_ordinary(void) {
+    if (setgroups(0, NULL) < 0 || setresgid(4242, 4242, 4242) < 0 || setresuid(4242, 4242, 4242) < 0 ||
+        prctl(PR_SET_DUMPABLE, 1) < 0 || access(runner, X_OK) < 0)
+        exit(101);
+}
+
+static void find_runner(void) {
+    char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (geteuid() != 0 || n < 0 || !mkdtemp(top)) {
+    self[n < 0 ? 0 : n] = 0;
+    for (int i = 0; i < 2 && strrchr(self, '/'); i++)
+        *strrchr(self, '/') = 0;
+    snprintf(runner, sizeof runner, "%s/cubby-runner", self);
+}
+
+int main(int argc, char **argv) {
+    char top[] = "/tmp/jail_test-XXXXXX";
+    find_runner();
+    if (argc == 3 && strcmp(argv[1], "ordinary") == 0) {
+        become_ordinary();
+        nested = true;
+        return ordinary(argv[2]);
+    }
+    if (geteuid() != 0 || !mkdtemp(top)) {
         printf("1..0 # SKIP needs root\n");
         return 0;
     }
-    self[n] = 0;
-    *strrchr(self, '/') = 0;
-    *strrchr(self, '/') = 0;
-    snprintf(runner, sizeof runner, "%s/cubby-runner", self);
     snprintf(state, sizeof state, "%s/state", top);
-    struct backend_env env = {
-        .state_dir = state, .runner_path = runner, .pool_size = (unsigned)atoi(getenv("POOL") ? getenv("POOL") : "2")};
+    struct backend_env env = {.state_dir = state, .runner_path = runner, .pool_size = number(getenv("POOL"), 2)};
     struct jail jail = {.ops = &backend_jail, .pidfd = -1, .spec = {.user = "default"}};
     struct err err = {0};
     int r = jail.ops->open(&env, &jail.backend, &err);
@@ -401,7 +484,7 @@ int main(int argc, char **argv) {
     }
     if (argc > 2) {
         jail.spec.one_shot = getenv("ONE_SHOT") != NULL;
-        bench(&jail, (unsigned)atoi(argv[2]));
+        bench(&jail, number(argv[2], 0));
         jail.ops->close(jail.backend);
         return 0;
     }
@@ -416,11 +499,12 @@ int main(int argc, char **argv) {
         test_keep(&jail);
         test_rubbish(&jail);
         test_template(&jail, &env);
+        test_ordinary(top);
     }
     jail.ops->close(jail.backend);
     test_clean();
     printf("1..%u\n", tests);
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", top);
-    return system(command) != 0 || failures != 0;
+    return !shell(command) || failures != 0;
 }
