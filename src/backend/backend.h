@@ -32,6 +32,7 @@ struct backend; /* state of one backend in this process */
 
 struct backend_ops {
     const char *name;
+    bool no_limits; /* its boxes hold no limits: defaults are not given to them, and what is asked for is refused */
     /* The machine cannot do it at all: -ERR_UNSUPPORTED with the reason and the fix. Cheap; probes are cached. */
     int (*open)(const struct backend_env *env, struct backend **ret_backend, struct err *err);
     void (*close)(struct backend *backend); /* boxes live on */

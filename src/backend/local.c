@@ -365,6 +365,7 @@ static void local_info(const struct backend_env *env, struct backend *backend, s
 
 const struct backend_ops backend_local = {
     .name = "local",
+    .no_limits = true,
     .open = local_open,
     .close = local_close,
     .start = local_start,

@@ -221,8 +221,11 @@ static int request_box(struct provider *provider, const struct box_request *requ
     struct record record = {.labels = (char **)(void *)request->labels, .created_ms = clock_wall_ms()};
     const char *name = request->backend ? request->backend : provider->default_backend;
     int r = table_backend(provider, name, &ops, &backend, err);
+    struct policy policy = provider->policy;
+    if (r == 0 && ops->no_limits)
+        policy.default_limits = (struct limits){0};
     if (r == 0)
-        r = policy_spec(&provider->policy, request, id, &arena, &record.spec, err);
+        r = policy_spec(&policy, request, id, &arena, &record.spec, err);
     if (r < 0)
         return r;
     record.idle_timeout_ms = request->has_idle_timeout ? request->idle_timeout_ms : provider->policy.idle_timeout_ms;

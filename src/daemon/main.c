@@ -211,12 +211,9 @@ static void daemon_default_limits(const struct conf *conf, const struct backend_
         bool memory = !strcmp(checks[i].name, "memory limits"), pids = !strcmp(checks[i].name, "process limits");
         if (!(memory || pids) || conf_given(conf, memory ? "memory_mb" : "pids"))
             continue;
-        if (checks[i].ok && !conf->allow_local)
+        if (checks[i].ok)
             continue;
-        if (checks[i].ok) /* boxes of 'local' hold no limits and would all be refused */
-            log_warn("boxes have no %s unless asked for, because allow_local is on", checks[i].name);
-        else
-            log_warn("boxes have no %s here: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
+        log_warn("boxes have no %s here: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
         *(memory ? &limits->memory_mb : &limits->pids) = 0;
     }
 }
