@@ -188,7 +188,7 @@ box_use() { BOX=$1 B=/v1/boxes/$1; }
 # A number that no other process of this machine has as an argument: to find again what a command left behind.
 tag_new() { TAG=$((1000000 + SRANDOM % 8000000)).$((SRANDOM % 900 + 100)); }
 # True while a process with the argument TAG lives, in whatever box, seen from the host.
-tag_alive() { grep -slzx "[${TAG:0:1}]${TAG:1}" /proc/[0-9]*/cmdline > /dev/null; }
+tag_alive() { grep -sqzx "[${TAG:0:1}]${TAG:1}" /proc/[0-9]*/cmdline; } # -q: a process that ends meanwhile is no failure
 tag_gone() { ! tag_alive; }
 
 daemon_memory_kb() { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$DAEMON_PID/status"; } # VmRSS, VmHWM

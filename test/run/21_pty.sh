@@ -51,7 +51,7 @@ pty "?command=echo%20up%3B%20sleep%20$TAG" << 'END'
 expect up
 drop
 END
-if tag_alive; then
+if eventually 5 tag_alive; then
     # A dropped terminal lives on, to be attached again.
     api GET "$B/processes"
     pid=$(j '.processes[]|select(.state=="running")|.pid' | head -1)

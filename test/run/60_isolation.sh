@@ -57,8 +57,8 @@ run "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -x '[${TAG:0:1}]${TAG:1}'"
 is 'nor its processes' "$OUT" ''
 run 'ps -e 2>/dev/null | wc -l || ls /proc | grep -c "^[0-9]"'
 between 'only a few processes' "$OUT" 1 10
-run 'ipcs -q 2>/dev/null | grep -c 0x || true; cat /proc/net/unix | wc -l'
-like 'nor its sockets' "$OUT" '1$'
+run 'awk "NR > 1 && \$8" /proc/net/unix; tail -n +2 /proc/sysvipc/msg /proc/sysvipc/shm /proc/sysvipc/sem | grep -v -e == -e "^$"'
+is 'nor named sockets, queues or shared memory' "$OUT" ''
 
 # limits
 box_new '"limits":{"memory_mb":64,"pids":40}'
