@@ -104,6 +104,7 @@ static void turn(struct runner *runner) {
     }
     timers_fire(runner);
     serve_flush(runner);
+    process_tidy(runner);
     for (size_t i = 0; i < runner->grave_count; i++)
         free(runner->graves[i]);
     runner->grave_count = 0;

@@ -20,16 +20,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
 
-enum { STUCK_MS = 5000, SOON_MS = 2 };
+enum { STUCK_MS = 5000, SOON_MS = 2, SPARE_PIPES = 3 };
 #define OOM_SCORE_OF_COMMANDS "500"
 
 struct process_table {
     struct process *first;
     struct leaf_pool *leaves;
+    struct process *tidy;                /* ended in this turn: buried after the answers went out */
+    int spare[SPARE_PIPES][2];           /* made ahead, for the next command */
+    int null_fd;
+    struct arena keep;                   /* see process_table_open */
     struct slot *slots; /* LIMIT_PROCESSES of them, shared with children */
     bool slot_used[LIMIT_PROCESSES];
     unsigned count;
@@ -57,6 +62,11 @@ void process_table_open(struct runner *runner) {
     if (table->slots == MAP_FAILED)
         abort();
     table->leaves = leaf_pool_new(runner);
+    memset(table->spare, -1, sizeof table->spare);
+    table->null_fd = path_open(runner->config->root_fd, "/dev/null", O_RDWR, 0);
+    /* One block of an arena's size is held for ever, so that malloc keeps the memory of the others, call after call. */
+    arena_init(&table->keep);
+    (void)arena_alloc(&table->keep, 1);
     /* Children inherit the score. A process that is not dumpable may not open its own: open it now, keep it. */
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     int uid = setfsuid(geteuid());
@@ -173,6 +183,39 @@ static bool ended_drop_oldest(struct runner *runner, unsigned keep) {
     return dropped;
 }
 
+/* ---- made ahead, buried later: what need not be done while somebody waits for an answer ---- */
+
+void process_tidy(struct runner *runner) {
+    struct process_table *table = runner->processes;
+    if (!table->tidy)
+        return;
+    for (struct process *next; table->tidy; table->tidy = next) {
+        next = table->tidy->tidy_next;
+        process_drop(table->tidy);
+    }
+    for (int i = 0; i < SPARE_PIPES; i++)
+        if (table->spare[i][0] < 0 && pipe2(table->spare[i], O_CLOEXEC) == 0)
+            fcntl(table->spare[i][0], F_SETFL, O_NONBLOCK);
+}
+
+int process_pipe(struct runner *runner, int pair[2]) {
+    struct process_table *table = runner->processes;
+    for (int i = 0; i < SPARE_PIPES; i++)
+        if (table->spare[i][0] >= 0) {
+            memcpy(pair, table->spare[i], sizeof table->spare[i]);
+            table->spare[i][0] = table->spare[i][1] = -1;
+            return 0;
+        }
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return -errno;
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+int process_null(const struct runner *runner) {
+    return runner->processes->null_fd;
+}
+
 /* ---- start ---- */
 
 static void ready_event(struct source *source, uint32_t events) {
@@ -184,9 +227,9 @@ static pid_t start_child(struct process *process, struct err *err) {
     struct process_table *table = process->runner->processes;
     struct err ignored;
     process->leaf = table->leaves ? leaf_take(table->leaves, &ignored) : NULL;
-    int ready[2];
-    if (pipe2(ready, O_CLOEXEC | O_NONBLOCK) < 0)
-        return err_errno(err, errno, "cannot start a process in the box");
+    int ready[2], r = process_pipe(process->runner, ready);
+    if (r < 0)
+        return err_errno(err, -r, "cannot start a process in the box");
     process->spawn.slot = process->slot;
     process->spawn.ready_fd = ready[1];
     if (table->oom_score_fd >= 0)
@@ -392,8 +435,9 @@ static void tree_gone(struct process *process, bool empty) {
     if (process->leaf)
         leaf_give(runner->processes->leaves, process->leaf, empty);
     process->leaf = NULL;
-    process_stdio_free(process);
-    for (int i = 0; i < 2 && process->phase == PHASE_DRAINING; i++)
+    if (process->background)
+        process_stdio_free(process);
+    for (int i = 0; i < 2; i++)
         stream_pump(&process->streams[i]);
     process_done(process);
 }
@@ -416,7 +460,8 @@ void process_done(struct process *process) {
         reply_end(call, &fields);
     }
     if (!process->background || process->slot->stage) {
-        process_drop(process);
+        process->tidy_next = process->runner->processes->tidy;
+        process->runner->processes->tidy = process;
         return;
     }
     watchers_tell(process);

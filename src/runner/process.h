@@ -45,7 +45,7 @@ struct spawn {
     char **argv, **env;
     const char *program;   /* argv[0] as asked for, searched in PATH when it has no slash */
     const char *cwd;       /* as asked for, for errors */
-    char cwd_path[LIMIT_PATH_BYTES + 1];
+    char *cwd_path;
     int cwd_root;
     bool shell;            /* program is the shell */
     bool root, pty;
@@ -79,6 +79,7 @@ struct stream {
     uint8_t id;           /* STREAM_STDOUT or STREAM_STDERR */
     struct mask *mask;
     struct buf held;      /* masked bytes that found no credit */
+    bool over;            /* read to its end; closed later, off the path of the answer */
     uint8_t *ring;        /* background: the last LIMIT_RING_BYTES, byte n at n % LIMIT_RING_BYTES */
     uint64_t total;
 };
@@ -128,6 +129,7 @@ struct process {
     uint64_t started_ms, started_wall_ms, duration_ms;
     uint64_t oom_before;
     int status;
+    struct process *tidy_next; /* in the list of those to bury */
 };
 #define PROCESS_COMMAND_BYTES 512u
 
@@ -137,6 +139,10 @@ bool process_reap(struct runner *runner, pid_t pid, int status); /* false: not a
 bool process_is_child(const struct runner *runner, pid_t pid);
 void process_orphan(struct runner *runner);                      /* somebody unknown was reaped */
 void process_end_all(struct runner *runner);                     /* local, at the end: blocks until the trees are gone */
+void process_tidy(struct runner *runner); /* after the answers went out: bury, and prepare for the next command */
+/* A pipe whose reading end does not block, made ahead where possible. 0 or -errno. */
+int process_pipe(struct runner *runner, int pair[2]);
+int process_null(const struct runner *runner); /* /dev/null, the table's; -errno when the box has none */
 struct process *process_first(struct runner *runner);
 struct process *process_find(struct runner *runner, uint64_t pid); /* the newest with it; NULL */
 int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err);

@@ -23,6 +23,7 @@ enum {
 static int stdio_pipes(struct process *process, unsigned how, struct err *err);
 static int stdio_terminal(struct process *process, unsigned cols, unsigned rows, struct err *err);
 static void stream_take(struct stream *stream, const uint8_t *data, size_t len);
+static void stream_shut(struct stream *stream);
 static bool stream_send_held(struct stream *stream);
 static void input_ready(struct source *source, uint32_t events);
 
@@ -30,6 +31,8 @@ static void stream_ready(struct source *source, uint32_t events) {
     struct stream *stream = (struct stream *)source;
     (void)events;
     process_started(stream->process);
+    if (stream->over) /* its process is not done yet: not to spin on a hang-up */
+        stream_shut(stream);
     stream_pump(stream);
     process_done(stream->process);
 }
@@ -53,14 +56,14 @@ int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned
 static int stdio_pipes(struct process *process, unsigned how, struct err *err) {
     int pair[2];
     for (int i = 0; i < 2; i++) {
-        if (pipe2(pair, O_CLOEXEC) < 0)
-            return err_errno(err, errno, "cannot make a pipe in the box");
-        fcntl(pair[0], F_SETFL, O_NONBLOCK);
+        int r = process_pipe(process->runner, pair);
+        if (r < 0)
+            return err_errno(err, -r, "cannot make a pipe in the box");
         process->streams[i].source.fd = pair[0];
         process->spawn.stdio[i + 1] = pair[1];
     }
     if (!(how & PROCESS_STDIN)) {
-        int fd = path_open(process->runner->config->root_fd, "/dev/null", O_RDONLY, 0);
+        int fd = process_null(process->runner);
         process->spawn.stdio[0] = fd;
         return fd < 0 ? err_errno(err, -fd, "/dev/null") : 0;
     }
@@ -100,14 +103,17 @@ static int stdio_terminal(struct process *process, unsigned cols, unsigned rows,
 /* Our copies of the pipes' far ends stay open until the command is over: its end is heard of once, as the death of a
  * child, instead of first as two hang-ups. What is left in the pipes is read then. */
 void process_stdio_given(struct process *process) {
-    fd_close(&process->spawn.stdio[0]);
+    if (process->input.fd >= 0)
+        fd_close(&process->spawn.stdio[0]);
+    process->spawn.stdio[0] = -1; /* else the table's /dev/null */
     if (process->pty)
         process_stdio_free(process);
 }
 
 void process_stdio_free(struct process *process) {
     for (int i = 0; i < 3; i++)
-        fd_close(&process->spawn.stdio[i]);
+        if (process->spawn.stdio[i] != process_null(process->runner))
+            fd_close(&process->spawn.stdio[i]);
 }
 
 /* ---- output ---- */
@@ -122,9 +128,15 @@ static size_t stream_room(struct stream *stream) {
     return process->call->credit_out < READ_BYTES ? process->call->credit_out : READ_BYTES;
 }
 
-static void stream_close(struct stream *stream) {
+static void stream_shut(struct stream *stream) {
     source_set(stream->process->runner, &stream->source, 0);
     fd_close(&stream->source.fd);
+}
+
+static void stream_close(struct stream *stream) {
+    stream->over = true;
+    if (stream->process->background || stream->process->phase != PHASE_DRAINING)
+        stream_shut(stream);
     if (stream->mask) {
         autobuf rest;
         buf_init(&rest, HELD_MAX_BYTES);
@@ -141,7 +153,7 @@ static void stream_close(struct stream *stream) {
 void stream_pump(struct stream *stream) {
     struct process *process = stream->process;
     static uint8_t scratch[READ_BYTES]; /* one loop, one thread */
-    if (stream->source.fd < 0) {
+    if (stream->over || stream->source.fd < 0) {
         stream_send_held(stream);
         return;
     }
@@ -219,7 +231,7 @@ static bool stream_send_held(struct stream *stream) {
 }
 
 bool stream_done(const struct stream *stream) {
-    return stream->source.fd < 0 && stream->held.len == 0;
+    return (stream->over || stream->source.fd < 0) && stream->held.len == 0;
 }
 
 void stream_free(struct stream *stream) {
