@@ -165,6 +165,26 @@ static int do_drip(int argc, char **argv) {
     return 0;
 }
 
+/* idle ADDRESS COUNT: so many connections, each after one answered request; prints "idle", holds them until standard
+ * input ends. */
+static int do_idle(int argc, char **argv) {
+    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    if (argc < 4)
+        return 2;
+    char answer[4096];
+    for (long long i = number(argv[3]); i > 0; i--) {
+        int fd = dial(argv[2]);
+        send_all(fd, request, sizeof request - 1);
+        if (recv(fd, answer, sizeof answer, 0) < 12 || memcmp(answer + 9, "200", 3) != 0)
+            die("no answer");
+    }
+    puts("idle");
+    fflush(stdout);
+    while (read(0, answer, sizeof answer) > 0)
+        ;
+    return 0;
+}
+
 /* ---- WebSocket by script ---- */
 
 static char ws_seen[1 << 20]; /* payloads received so far that no expect has consumed */
@@ -389,14 +409,14 @@ static int do_memory(int argc, char **argv) {
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"raw", do_raw},   {"hold", do_hold}, {"drip", do_drip}, {"ws", do_ws},        {"socket", do_socket},
-                {"deep", do_deep}, {"many", do_many}, {"swap", do_swap}, {"memory", do_memory}};
+} commands[] = {{"raw", do_raw},       {"hold", do_hold}, {"drip", do_drip}, {"idle", do_idle}, {"ws", do_ws},
+                {"socket", do_socket}, {"deep", do_deep}, {"many", do_many}, {"swap", do_swap}, {"memory", do_memory}};
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name))
             return commands[i].run(argc, argv);
-    fprintf(stderr, "usage: tool raw|hold|drip|ws|socket|deep|many|swap|memory ...\n");
+    fprintf(stderr, "usage: tool raw|hold|drip|idle|ws|socket|deep|many|swap|memory ...\n");
     return 2;
 }
