@@ -30,6 +30,7 @@ static int write_maps(struct enter *enter, struct err *err);
 static int tell_pid(struct enter *enter, struct err *err);
 static int wake_inside(struct enter *enter, struct err *err);
 static int read_plan(struct enter *enter, struct err *err);
+static int make_socket(struct enter *enter, struct err *err);
 static int listen_socket(struct enter *enter, struct err *err);
 static int outer_layers(struct enter *enter, struct err *err);
 static int outer_mounts(struct enter *enter, struct err *err);
@@ -37,6 +38,7 @@ static int outer_mounts(struct enter *enter, struct err *err);
 static const struct enter_step outer_steps[] = {
     /* these need no slot: done while the daemon makes it */
     {"filter system calls", confine_early},
+    {"make the box's socket", make_socket},
     {"make the network namespace", make_network},
     {"read the slot", read_slot},
     {"join the cgroups", join_cgroups},
@@ -305,22 +307,26 @@ static int wake_inside(struct enter *enter, struct err *err) {
     return r < 0 ? err_errno(err, -r, "eventfd") : 0;
 }
 
+/* Before the network namespace: a socket belongs to the one it was made in, and only there /proc/net/unix lists it. */
+static int make_socket(struct enter *enter, struct err *err) {
+    enter->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return enter->listen_fd < 0 ? err_errno(err, errno, "socket") : 0;
+}
+
 /* Named through the directory's descriptor, because sun_path holds only 108 bytes. */
 static int listen_socket(struct enter *enter, struct err *err) {
-    if (!enter->listen_dir)
+    if (!enter->listen_dir) {
+        fd_close(&enter->listen_fd);
         return 0;
+    }
     autofd dir = open(enter->listen_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return err_errno(err, errno, "'%s'", enter->listen_dir);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir);
-    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return err_errno(err, errno, "socket");
     unlinkat(dir, "sock", 0);
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 16) < 0)
+    if (bind(enter->listen_fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(enter->listen_fd, 16) < 0)
         return err_errno(err, errno, "'%s/sock'", enter->listen_dir);
-    enter->listen_fd = fd_take(&fd);
     return 0;
 }
 

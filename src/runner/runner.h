@@ -39,7 +39,8 @@ struct runner_config {
 
 /* init.c: becomes PID 1 / the runner: signals blocked first, then the loop. Never returns. */
 _Noreturn void init_main(const struct runner_config *config);
-/* enter.c: stage one of a jail. Reads the plan from a memfd, makes the jail, ends in init_main. */
+/* enter.c: stage one of a jail. Reads its orders (wire/plan.h) from a socket that then is the first wire, makes the jail,
+ * ends in init_main. */
 _Noreturn void enter_main(int plan_fd);
 /* confine.c: in the child, as its last act before exec (or before a worker's work): ids, capabilities, no_new_privs,
  * Landlock, seccomp. worker: seccomp and Landlock stay off, the rights on files are the agent's. */
