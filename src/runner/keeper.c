@@ -112,7 +112,7 @@ static size_t relations_read(struct relation **ret_list) {
     size_t count = 0, cap = 0;
     DIR *dir = opendir("/proc");
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        pid_t pid = atoi(entry->d_name);
+        pid_t pid = (int)strtol(entry->d_name, NULL, 10);
         if (pid <= 0)
             continue;
         if (count == cap) {
@@ -159,8 +159,7 @@ void keeper_sweep(struct runner *runner) {
     size_t count = relations_read(&list);
     pid_t self = getpid();
     for (size_t i = 0; i < count; i++)
-        if (list[i].parent == self && !process_is_child(runner, list[i].pid) &&
-            !worker_is_child(runner, list[i].pid))
+        if (list[i].parent == self && !process_is_child(runner, list[i].pid) && !worker_is_child(runner, list[i].pid))
             kill(list[i].pid, SIGKILL);
     free(list);
 }

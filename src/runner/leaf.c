@@ -24,6 +24,7 @@ struct leaf_pool {
 };
 
 static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err);
+static void leaf_free(struct leaf_pool *pool, struct leaf *leaf);
 
 struct leaf_pool *leaf_pool_new(struct runner *runner) {
     if (runner->config->cgroup_fd < 0)
@@ -34,6 +35,12 @@ struct leaf_pool *leaf_pool_new(struct runner *runner) {
     pool->runner = runner;
     struct err err;
     struct leaf *leaf = leaf_make(pool, &err);
+    /* What clone3 will ask for: the right to write into the list of the common ancestor and of the leaf. */
+    if (leaf && (faccessat(runner->config->cgroup_fd, "cgroup.procs", W_OK, AT_EACCESS) < 0 ||
+                 faccessat(leaf->dir_fd, "cgroup.procs", W_OK, AT_EACCESS) < 0)) {
+        leaf_free(pool, leaf);
+        leaf = NULL;
+    }
     if (!leaf) {
         free(pool);
         return NULL;
@@ -143,7 +150,7 @@ void leaf_signal(struct leaf *leaf, int number) {
         text[have] = 0;
         char *line = text;
         for (char *end; (end = strchr(line, '\n')); line = end + 1) {
-            pid_t pid = atoi(line);
+            pid_t pid = (int)strtol(line, NULL, 10);
             if (pid > 1)
                 kill(pid, number);
         }

@@ -21,7 +21,7 @@ static int usage(void) {
 
 static int print_ops(void) {
     for (const struct op_def *const *row = op_table; *row; row++)
-        printf("%u\t%s\t%s\n", (*row)->op, op_name((*row)->op), (*row)->work ? "worker" : "loop");
+        printf("%u\t%s\t%s\n", (unsigned)(*row)->op, op_name((*row)->op), (*row)->work ? "worker" : "loop");
     return 0;
 }
 
@@ -47,8 +47,8 @@ static bool option_set(struct options *options, const char *name, const char *va
         int *fd;
         const char **text;
     } table[] = {
-        {"--wire", &config->wire_fd, NULL},   {"--listen", &config->listen_fd, NULL},
-        {"--cgroup", &config->cgroup_fd, NULL}, {"--root", NULL, &options->root},
+        {"--wire", &config->wire_fd, NULL},        {"--listen", &config->listen_fd, NULL},
+        {"--cgroup", &config->cgroup_fd, NULL},    {"--root", NULL, &options->root},
         {"--workspace", NULL, &config->workspace}, {"--shell", NULL, &config->shell},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

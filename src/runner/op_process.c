@@ -106,8 +106,7 @@ static void output_answer(struct output *output) {
     buf_init(&fields, 128);
     field_number(&fields, FIELD_FIRST, first);
     field_number(&fields, FIELD_NEXT, from + output->data.len);
-    field_number(&fields, FIELD_STATE,
-                 stream->process->phase == PHASE_ENDED ? PROCESS_EXITED : PROCESS_RUNNING);
+    field_number(&fields, FIELD_STATE, stream->process->phase == PHASE_ENDED ? PROCESS_EXITED : PROCESS_RUNNING);
     watcher_drop(&output->watcher);
     timer_set(call->runner, &output->timer, 0);
     reply_stat(call, &fields, -1);
@@ -134,9 +133,12 @@ static int output_begin(struct rcall *call, const struct fields *args, struct er
     if (!process->background || stream < STREAM_STDOUT || stream > STREAM_STDERR)
         return err_set(err, ERR_INVALID, "process %d has no kept output of that stream", process->pid);
     struct output *output = state_new(sizeof *output);
-    *output = (struct output){.watcher.changed = output_changed, .timer.fire = output_timer, .call = call,
+    *output = (struct output){.watcher.changed = output_changed,
+                              .timer.fire = output_timer,
+                              .call = call,
                               .stream = &process->streams[stream - STREAM_STDOUT],
-                              .offset = args->number[FIELD_OFFSET], .length = LIMIT_RING_BYTES};
+                              .offset = args->number[FIELD_OFFSET],
+                              .length = LIMIT_RING_BYTES};
     if (args->has[FIELD_LENGTH] && args->number[FIELD_LENGTH] < LIMIT_RING_BYTES)
         output->length = args->number[FIELD_LENGTH];
     buf_init(&output->data, LIMIT_RING_BYTES);
@@ -344,7 +346,8 @@ static int attach_begin(struct rcall *call, const struct fields *args, struct er
     *attach = (struct attach){.watcher.changed = attach_changed, .call = call, .process = process};
     uint64_t offset = args->number[FIELD_OFFSET], total = process->streams[0].total;
     attach->offset[0] = offset < total ? offset : total;
-    attach->offset[1] = offset == 0 ? 0 : process->streams[1].total; /* an offset is one of the output; errors go on live */
+    attach->offset[1] =
+        offset == 0 ? 0 : process->streams[1].total; /* an offset is one of the output; errors go on live */
     call->state = attach;
     call->writable = attach_pump;
     watcher_add(process, &attach->watcher);

@@ -25,16 +25,22 @@
 #include "base/fd.h"
 #include "base/path.h"
 
-enum { STUCK_MS = 5000, SOON_MS = 2, SPARE_PIPES = 3 };
+enum {
+    STUCK_MS = 5000,
+    SOON_MS = 2,
+    SPARE_PIPES = 3,
+    KEPT_BYTES = 16 << 20, /* output of ended commands: the runner's memory is the box's */
+};
 #define OOM_SCORE_OF_COMMANDS "500"
 
 struct process_table {
     struct process *first;
     struct leaf_pool *leaves;
-    struct process *tidy;                /* ended in this turn: buried after the answers went out */
-    int spare[SPARE_PIPES][2];           /* made ahead, for the next command */
+    bool leaves_work;          /* false: keepers from now on */
+    struct process *tidy;      /* ended in this turn: buried after the answers went out */
+    int spare[SPARE_PIPES][2]; /* made ahead, for the next command */
     int null_fd;
-    struct arena keep;                   /* see process_table_open */
+    struct arena keep;  /* see process_table_open */
     struct slot *slots; /* LIMIT_PROCESSES of them, shared with children */
     bool slot_used[LIMIT_PROCESSES];
     unsigned count;
@@ -57,11 +63,12 @@ void process_table_open(struct runner *runner) {
     if (!table)
         abort();
     runner->processes = table;
-    table->slots = mmap(NULL, LIMIT_PROCESSES * sizeof *table->slots, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    table->slots =
+        mmap(NULL, LIMIT_PROCESSES * sizeof *table->slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (table->slots == MAP_FAILED)
         abort();
     table->leaves = leaf_pool_new(runner);
+    table->leaves_work = table->leaves != NULL;
     memset(table->spare, -1, sizeof table->spare);
     table->null_fd = path_open(runner->config->root_fd, "/dev/null", O_RDWR, 0);
     /* One block of an arena's size is held for ever, so that malloc keeps the memory of the others, call after call. */
@@ -76,12 +83,19 @@ void process_table_open(struct runner *runner) {
     ssize_t n = 0;
     if (table->oom_score_fd >= 0)
         n = pread(table->oom_score_fd, table->oom_score, sizeof table->oom_score - 1, 0);
-    if (n <= 0 || atoi(table->oom_score) >= atoi(OOM_SCORE_OF_COMMANDS))
+    if (n <= 0 || (int)strtol(table->oom_score, NULL, 10) >= (int)strtol(OOM_SCORE_OF_COMMANDS, NULL, 10))
         fd_close(&table->oom_score_fd);
 }
 
+void process_oom_score(struct runner *runner, bool raised) {
+    const struct process_table *table = runner->processes;
+    const char *text = raised ? OOM_SCORE_OF_COMMANDS : table->oom_score;
+    if (table->oom_score_fd >= 0)
+        (void)!pwrite(table->oom_score_fd, text, strlen(text), 0);
+}
+
 bool process_has_leaves(const struct runner *runner) {
-    return runner->processes->leaves != NULL;
+    return runner->processes->leaves_work;
 }
 
 struct process *process_first(struct runner *runner) {
@@ -164,15 +178,22 @@ void process_drop(struct process *process) {
     later_free(runner, process);
 }
 
-/* Ended ones nobody looks at any more, oldest first, until at most `keep` are left. True: at least one went. */
+/* Ended ones nobody looks at any more, oldest first, until at most `keep` are left and their output takes no more than
+ * its share of the box's memory. True: at least one went. */
 static bool ended_drop_oldest(struct runner *runner, unsigned keep) {
     unsigned ended = 0;
+    size_t kept_bytes = 0;
     bool dropped = false;
     for (struct process *p = runner->processes->first; p; p = p->next)
-        ended += p->phase == PHASE_ENDED;
-    for (struct process *p = runner->processes->first, *next; p && ended > keep; p = next) {
+        if (p->phase == PHASE_ENDED && p->background) {
+            ended++;
+            kept_bytes += stream_kept(&p->streams[0]) + stream_kept(&p->streams[1]);
+        }
+    for (struct process *p = runner->processes->first, *next; p && (ended > keep || kept_bytes > KEPT_BYTES);
+         p = next) {
         next = p->next;
-        if (p->phase == PHASE_ENDED && !p->watchers) {
+        if (p->phase == PHASE_ENDED && p->background && !p->watchers) {
+            kept_bytes -= stream_kept(&p->streams[0]) + stream_kept(&p->streams[1]);
             process_drop(p);
             ended--;
             dropped = true;
@@ -223,20 +244,30 @@ static void ready_event(struct source *source, uint32_t events) {
     process_started((struct process *)((char *)source - offsetof(struct process, ready)));
 }
 
-static pid_t start_child(struct process *process, struct err *err) {
+/* The command itself, or its keeper. A kernel or a policy that does not let us clone into a leaf makes it keepers. */
+static pid_t start_below(struct process *process) {
     struct process_table *table = process->runner->processes;
     struct err ignored;
-    process->leaf = table->leaves ? leaf_take(table->leaves, &ignored) : NULL;
+    process->leaf = table->leaves_work ? leaf_take(table->leaves, &ignored) : NULL;
+    process_oom_score(process->runner, true);
+    pid_t pid = spawn_start(&process->spawn, process->leaf);
+    if (pid < 0 && process->leaf && pid != -EAGAIN && pid != -ENOMEM) {
+        leaf_give(table->leaves, process->leaf, true);
+        process->leaf = NULL;
+        table->leaves_work = false;
+        pid = spawn_start(&process->spawn, NULL);
+    }
+    process_oom_score(process->runner, false);
+    return pid;
+}
+
+static pid_t start_child(struct process *process, struct err *err) {
     int ready[2], r = process_pipe(process->runner, ready);
     if (r < 0)
         return err_errno(err, -r, "cannot start a process in the box");
     process->spawn.slot = process->slot;
     process->spawn.ready_fd = ready[1];
-    if (table->oom_score_fd >= 0)
-        (void)!pwrite(table->oom_score_fd, OOM_SCORE_OF_COMMANDS, strlen(OOM_SCORE_OF_COMMANDS), 0);
-    pid_t pid = spawn_start(&process->spawn, process->leaf);
-    if (table->oom_score_fd >= 0)
-        (void)!pwrite(table->oom_score_fd, table->oom_score, strlen(table->oom_score), 0);
+    pid_t pid = start_below(process);
     fd_close(&ready[1]);
     if (pid < 0) {
         fd_close(&ready[0]);
@@ -418,7 +449,7 @@ static void leaf_changed(struct source *source, uint32_t events) {
 
 /* cgroup.events speaks up to 10 ms late; the orphans themselves are reaped at once. */
 void process_orphan(struct runner *runner) {
-    if (!runner->processes->leaves)
+    if (!runner->processes->leaves_work)
         keeper_sweep(runner);
     for (struct process *p = runner->processes->first, *next; p; p = next) {
         next = p->next;

@@ -21,36 +21,36 @@ struct leaf {
     bool killed;
 };
 struct leaf_pool;
-struct leaf_pool *leaf_pool_new(struct runner *runner);         /* NULL: no usable cgroup; keepers then */
+struct leaf_pool *leaf_pool_new(struct runner *runner);          /* NULL: no usable cgroup; keepers then */
 struct leaf *leaf_take(struct leaf_pool *pool, struct err *err); /* an empty one */
 /* Back, once empty; waits for that by itself unless it is known to be. */
 void leaf_give(struct leaf_pool *pool, struct leaf *leaf, bool empty);
 bool leaf_populated(struct leaf *leaf);
 void leaf_kill(struct leaf *leaf);
-void leaf_signal(struct leaf *leaf, int number);                /* to every process in it */
+void leaf_signal(struct leaf *leaf, int number); /* to every process in it */
 
 /* ---- spawn.c: from a request to a running child ---- */
 enum spawn_stage { SPAWN_OK, SPAWN_FORK, SPAWN_CWD, SPAWN_CONFINE, SPAWN_TERMINAL, SPAWN_EXEC };
 
-struct slot { /* in memory shared with the child: how it fared */
+struct slot {                   /* in memory shared with the child: how it fared */
     volatile int stage, number; /* enum spawn_stage that failed, and errno */
     volatile int pid;           /* keeper mode: the command's */
     volatile int status;        /* keeper mode: its wait status, once `done` */
     volatile int done;
-    char text[236];             /* SPAWN_CONFINE: the sentence */
+    char text[236]; /* SPAWN_CONFINE: the sentence */
 };
 
 struct spawn {
     const struct runner_config *config;
     char **argv, **env;
-    const char *program;   /* argv[0] as asked for, searched in PATH when it has no slash */
-    const char *cwd;       /* as asked for, for errors */
+    const char *program; /* argv[0] as asked for, searched in PATH when it has no slash */
+    const char *cwd;     /* as asked for, for errors */
     char *cwd_path;
     int cwd_root;
-    bool shell;            /* program is the shell */
+    bool shell; /* program is the shell */
     bool root, pty;
     int stdio[3];
-    int ready_fd;          /* closed by exec: tells that it worked; -1: not needed */
+    int ready_fd; /* closed by exec: tells that it worked; -1: not needed */
     struct slot *slot;
 };
 /* Fills argv, env, cwd from the call's arguments; memory is the arena's. */
@@ -59,13 +59,13 @@ int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const
                   struct arena *arena, struct err *err);
 /* leaf NULL: below a keeper. The child's pid (the keeper's then) or -errno. */
 pid_t spawn_start(struct spawn *spawn, struct leaf *leaf);
-_Noreturn void spawn_child(struct spawn *spawn); /* in the child; also called by the keeper's */
+_Noreturn void spawn_child(struct spawn *spawn);             /* in the child; also called by the keeper's */
 int spawn_error(const struct spawn *spawn, struct err *err); /* what slot says; names program or directory */
 
 /* ---- keeper.c: where there is no cgroup ---- */
 _Noreturn void keeper_main(struct spawn *spawn);
-#define KEEPER_TERM SIGTERM /* to the keeper: SIGTERM to the command's tree */
-#define KEEPER_KILL SIGUSR1 /* to the keeper: SIGKILL to the command's tree, until it is empty */
+#define KEEPER_TERM SIGTERM               /* to the keeper: SIGTERM to the command's tree */
+#define KEEPER_KILL SIGUSR1               /* to the keeper: SIGKILL to the command's tree, until it is empty */
 void keeper_sweep(struct runner *runner); /* kills children of ours that nobody knows */
 /* Every process below `root_pid`, itself not included: signalled, then counted. */
 size_t tree_signal(pid_t root_pid, int number);
@@ -76,22 +76,22 @@ enum process_phase { PHASE_STARTING, PHASE_RUNNING, PHASE_ENDING, PHASE_DRAINING
 struct stream {
     struct source source; /* our end of the pipe, or the terminal */
     struct process *process;
-    uint8_t id;           /* STREAM_STDOUT or STREAM_STDERR */
+    uint8_t id; /* STREAM_STDOUT or STREAM_STDERR */
     struct mask *mask;
-    struct buf held;      /* masked bytes that found no credit */
-    bool over;            /* read to its end; closed later, off the path of the answer */
-    uint8_t *ring;        /* background: the last LIMIT_RING_BYTES, byte n at n % LIMIT_RING_BYTES */
+    struct buf held; /* masked bytes that found no credit */
+    bool over;       /* read to its end; closed later, off the path of the answer */
+    uint8_t *ring;   /* background: the last LIMIT_RING_BYTES, byte n at n % LIMIT_RING_BYTES */
     uint64_t total;
 };
 
-struct feeder { /* a call whose input goes to a command; embedded in the op's state */
-    struct rcall *call;   /* NULL: gone; what it sent before is still written */
+struct feeder {              /* a call whose input goes to a command; embedded in the op's state */
+    struct rcall *call;      /* NULL: gone; what it sent before is still written */
     struct process *process; /* NULL: finished */
     struct buf data;
     size_t done;
-    uint64_t taken;       /* bytes written so far */
-    bool eof;             /* no more will come */
-    bool close;           /* then close the command's input */
+    uint64_t taken;                          /* bytes written so far */
+    bool eof;                                /* no more will come */
+    bool close;                              /* then close the command's input */
     void (*finished)(struct feeder *feeder); /* all written or nobody reads any more (broken); may be NULL */
     bool broken;
     struct feeder *next;
@@ -105,26 +105,26 @@ struct watcher { /* told when a background command has new output or ended */
 
 struct process {
     struct runner *runner;
-    struct process *next;    /* oldest first */
+    struct process *next; /* oldest first */
     enum process_phase phase;
-    pid_t pid;               /* of the command's main process, as seen in the box */
-    pid_t child;             /* what we reap: the same, or its keeper; 0: reaped */
+    pid_t pid;   /* of the command's main process, as seen in the box */
+    pid_t child; /* what we reap: the same, or its keeper; 0: reaped */
     struct leaf *leaf;
-    struct spawn spawn;      /* argv and env are gone after the start */
+    struct spawn spawn; /* argv and env are gone after the start */
     struct slot *slot;
-    char *command;           /* to show: at most PROCESS_COMMAND_BYTES */
-    char *program, *cwd;     /* for errors of the start */
+    char *command;       /* to show: at most PROCESS_COMMAND_BYTES */
+    char *program, *cwd; /* for errors of the start */
     bool background, pty;
     bool timed_out, killed, oom;
-    bool discard;            /* the call is gone: output is read and dropped */
-    struct rcall *call;      /* EXEC, until answered */
+    bool discard;       /* the call is gone: output is read and dropped */
+    struct rcall *call; /* EXEC, until answered */
     struct source ready;
     struct source input;
     struct feeder *feeders;
-    struct feeder own;       /* the input of its EXEC call */
+    struct feeder own; /* the input of its EXEC call */
     struct stream streams[2];
-    struct timer timer;      /* time-out, grace, bounded waits: one at a time */
-    struct timer soon;       /* when to look whether it exec'ed */
+    struct timer timer; /* time-out, grace, bounded waits: one at a time */
+    struct timer soon;  /* when to look whether it exec'ed */
     struct watcher *watchers;
     uint64_t started_ms, started_wall_ms, duration_ms;
     uint64_t oom_before;
@@ -137,8 +137,9 @@ void process_table_open(struct runner *runner);
 bool process_has_leaves(const struct runner *runner);
 bool process_reap(struct runner *runner, pid_t pid, int status); /* false: not a command of ours */
 bool process_is_child(const struct runner *runner, pid_t pid);
-void process_orphan(struct runner *runner);                      /* somebody unknown was reaped */
-void process_end_all(struct runner *runner);                     /* local, at the end: blocks until the trees are gone */
+void process_orphan(struct runner *runner);                 /* somebody unknown was reaped */
+void process_end_all(struct runner *runner);                /* local, at the end: blocks until the trees are gone */
+void process_oom_score(struct runner *runner, bool raised); /* ours for a moment, for children to inherit */
 void process_tidy(struct runner *runner); /* after the answers went out: bury, and prepare for the next command */
 /* A pipe whose reading end does not block, made ahead where possible. 0 or -errno. */
 int process_pipe(struct runner *runner, int pair[2]);
@@ -149,23 +150,24 @@ int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_pro
 
 /* A free place in the table (ended ones make room), with its slot. */
 int process_new(struct runner *runner, struct process **ret_process, struct err *err);
-int process_launch(struct process *process, struct err *err);   /* spawn is prepared, pipes are set */
-void process_started(struct process *process);                 /* it runs, or it could not */
-void process_kill(struct process *process);                    /* the whole tree, at once */
+int process_launch(struct process *process, struct err *err); /* spawn is prepared, pipes are set */
+void process_started(struct process *process);                /* it runs, or it could not */
+void process_kill(struct process *process);                   /* the whole tree, at once */
 void process_timeout_ms(struct process *process, uint64_t timeout_ms);
-void process_detach(struct process *process);                  /* its call is over */
-void process_drop(struct process *process);                    /* out of the table, freed */
+void process_detach(struct process *process);                            /* its call is over */
+void process_drop(struct process *process);                              /* out of the table, freed */
 void process_put_result(const struct process *process, struct buf *out); /* EXIT or SIGNALLED, ... */
-void process_done(struct process *process);                    /* ends it when its streams are done, else nothing */
+void process_done(struct process *process); /* ends it when its streams are done, else nothing */
 /* ---- stream.c: output, input, rings ---- */
 #define PROCESS_STDIN 0x1u /* process_stdio: the input is a pipe */
 int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned rows, struct err *err);
 void process_stdio_given(struct process *process); /* the child has its ends */
 void process_stdio_free(struct process *process);
-void stream_pump(struct stream *stream);                       /* something to read, or credit came back */
-bool stream_done(const struct stream *stream);                 /* closed, and all handed on */
+void stream_pump(struct stream *stream);       /* something to read, or credit came back */
+bool stream_done(const struct stream *stream); /* closed, and all handed on */
 void stream_free(struct stream *stream);
-uint64_t stream_first(const struct stream *stream);            /* oldest byte in the ring */
+size_t stream_kept(const struct stream *stream);    /* bytes in the ring */
+uint64_t stream_first(const struct stream *stream); /* oldest byte in the ring */
 size_t stream_copy(const struct stream *stream, uint64_t from, uint8_t *data, size_t len);
 void watchers_tell(struct process *process);
 void input_close(struct process *process); /* feeders hear of it */

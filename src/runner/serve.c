@@ -26,9 +26,9 @@ enum {
     BUCKETS = 64,
     FLUSH_MS = 2,
     FLUSH_BYTES = 32 << 10,
-    OUT_HIGH_BYTES = 256 << 10,     /* above it DATA and ITEM wait */
-    OUT_MAX_BYTES = 16 << 20,       /* answers to a daemon that reads nothing; above it the wire goes */
-    KEEP_BYTES = 64 << 10,          /* an empty buffer larger than this is given back */
+    OUT_HIGH_BYTES = 256 << 10,          /* above it DATA and ITEM wait */
+    OUT_MAX_BYTES = 16 << 20,            /* answers to a daemon that reads nothing; above it the wire goes */
+    KEEP_BYTES = 64 << 10,               /* an empty buffer larger than this is given back */
     OWED_BYTES = LIMIT_CREDIT_BYTES / 4, /* input credit is returned in lumps; a quarter of the window cannot stall */
 };
 
@@ -290,8 +290,11 @@ static int frame_call(struct rwire *wire, const struct frame *frame, struct err 
         if (!own)
             abort();
         call = &own->call;
-        *call = (struct rcall){.runner = wire->runner, .wire = wire, .id = frame->call,
-                               .credit_out = LIMIT_CREDIT_BYTES, .credit_in = LIMIT_CREDIT_BYTES};
+        *call = (struct rcall){.runner = wire->runner,
+                               .wire = wire,
+                               .id = frame->call,
+                               .credit_out = LIMIT_CREDIT_BYTES,
+                               .credit_in = LIMIT_CREDIT_BYTES};
         buf_init(&own->args, LIMIT_CALL_ARGS_BYTES);
         call->next = wire->calls[call->id % BUCKETS];
         wire->calls[call->id % BUCKETS] = call;
@@ -482,8 +485,8 @@ void reply_stat(struct rcall *call, const struct buf *fields, int pass_fd) {
             link = &(*link)->next;
         *link = pass;
     }
-    frame_put(&wire->out, FRAME_STAT, call->id, pass_fd >= 0 && wire->is_unix ? FLAG_FD : 0, fields ? fields->data : NULL,
-              fields ? fields->len : 0);
+    frame_put(&wire->out, FRAME_STAT, call->id, pass_fd >= 0 && wire->is_unix ? FLAG_FD : 0,
+              fields ? fields->data : NULL, fields ? fields->len : 0);
     wire_soon(wire);
 }
 

@@ -4,8 +4,8 @@
 
 #include "runner/runner.h"
 
-void serve_open(struct runner *runner);               /* the first wire and the listener */
-void serve_flush(struct runner *runner);              /* end of a turn: sends what is due, buries broken wires */
+void serve_open(struct runner *runner);                  /* the first wire and the listener */
+void serve_flush(struct runner *runner);                 /* end of a turn: sends what is due, buries broken wires */
 uint64_t serve_flush_at_ms(const struct runner *runner); /* when something small must go out; 0: nothing waits */
 /* One whole ITEM frame of records (at most a frame's payload). False, and nothing sent, without credit or room. */
 bool reply_items(struct rcall *call, const struct buf *records);

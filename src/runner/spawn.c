@@ -97,7 +97,7 @@ static void prepare_argv(struct spawn *spawn, const struct fields *args, struct 
     }
     const char *name = strrchr(spawn->program, '/');
     spawn->argv[0] = (char *)(uintptr_t)(name + 1);
-    spawn->argv[1] = (char *)(uintptr_t)"-c";
+    spawn->argv[1] = (char *)(uintptr_t) "-c";
     spawn->argv[2] = mapped(spawn, args->text[FIELD_COMMAND], arena);
 }
 

@@ -187,7 +187,7 @@ static void ring_put(struct stream *stream, const uint8_t *data, size_t len) {
         /* Reserved whole, filled by the kernel page by page as it is used. */
         void *memory = mmap(NULL, LIMIT_RING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED)
-            abort();
+            return; /* counted, and gone */
         stream->ring = memory;
     }
     uint64_t at = stream->total;
@@ -247,7 +247,13 @@ void stream_free(struct stream *stream) {
     stream->ring = NULL;
 }
 
+size_t stream_kept(const struct stream *stream) {
+    return (size_t)(stream->total - stream_first(stream));
+}
+
 uint64_t stream_first(const struct stream *stream) {
+    if (!stream->ring)
+        return stream->total;
     return stream->total > LIMIT_RING_BYTES ? stream->total - LIMIT_RING_BYTES : 0;
 }
 

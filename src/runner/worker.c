@@ -18,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/fd.h"
+#include "runner/process.h"
 #include "runner/runner.h"
 #include "runner/serve.h"
 #include "runner/work.h"
@@ -32,14 +33,14 @@ enum {
 struct work {
     struct source out, in; /* the worker's output and input pipes, our ends */
     struct runner *runner;
-    struct rcall *call;    /* NULL: answered or cancelled */
+    struct rcall *call; /* NULL: answered or cancelled */
     struct work *next;
-    pid_t pid;             /* 0: queued */
+    pid_t pid; /* 0: queued */
     int status;
     bool reaped, drained;
-    struct buf args;       /* while queued */
-    struct buf frames;     /* read from out, not yet relayed */
-    struct buf input;      /* not yet taken by the worker */
+    struct buf args;   /* while queued */
+    struct buf frames; /* read from out, not yet relayed */
+    struct buf input;  /* not yet taken by the worker */
     size_t input_done;
 };
 
@@ -165,7 +166,7 @@ static void close_others_but_dirs(int a, int b, int c) {
     int max = 0;
     DIR *dir = opendir("/proc/self/fd");
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        max = atoi(entry->d_name) > max ? atoi(entry->d_name) : max;
+        max = (int)strtol(entry->d_name, NULL, 10) > max ? (int)strtol(entry->d_name, NULL, 10) : max;
     if (dir)
         closedir(dir);
     struct stat status;
@@ -265,11 +266,15 @@ static int work_launch(struct work *work, const struct buf *payload, struct err 
     int out[2] = {-1, -1}, in[2] = {-1, -1};
     if (pipe2(out, O_CLOEXEC) < 0 || pipe2(in, O_CLOEXEC) < 0)
         goto failed;
+    process_oom_score(runner, true);
     pid_t pid = fork();
-    if (pid < 0)
-        goto failed;
+    int number = errno;
     if (pid == 0)
         worker_main(runner->config, work->call->def, payload, out[1], in[0]);
+    process_oom_score(runner, false);
+    errno = number;
+    if (pid < 0)
+        goto failed;
     close(out[1]);
     close(in[0]);
     fcntl(out[0], F_SETFL, O_NONBLOCK);

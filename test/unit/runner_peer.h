@@ -1,16 +1,18 @@
 /* The daemon's side of a wire for tests of the runner: starts one over a socketpair, sends calls, collects answers.
- * Included by runner_test.c only. */
+ * Included by runner_test.c and runner_process_test.c. */
 #ifndef CUBBY_TEST_RUNNER_PEER_H
 #define CUBBY_TEST_RUNNER_PEER_H
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +20,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "wire/frame.h"
+
+extern char **environ;
 
 static unsigned test_number, test_failures;
 static const char *runner_path_arg;
@@ -29,9 +33,10 @@ struct peer { /* one runner and our wire to it */
     pid_t pid;
     struct buf in, out;
     uint32_t next_call;
+    size_t last_bytes; /* of the frame peer_frame gave last: taken out by the next */
 };
 
-struct answer { /* one call, collected to its end */
+struct answer {            /* one call, collected to its end */
     struct buf streams[3]; /* DATA by stream */
     struct buf items;
     struct fields stat, end;
@@ -68,8 +73,9 @@ static void peer_open(struct peer *peer, int listen_fd) {
         snprintf(cgroup, sizeof cgroup, "%d", cgroup_fd);
         snprintf(listener, sizeof listener, "%d", listen_fd);
         fcntl(pair[1], F_SETFD, 0);
-        const char *argv[24] = {"cubby-runner", "serve", "--wire", wire, "--workspace", workspace, "--shell", "/bin/sh",
-                                "--env", "PATH=/usr/bin:/bin", "--env", "GREETING=hello"};
+        const char *argv[24] = {"cubby-runner", "serve",         "--wire",  wire,    "--workspace",
+                                workspace,      "--shell",       "/bin/sh", "--env", "PATH=/usr/bin:/bin",
+                                "--env",        "GREETING=hello"};
         int n = 12;
         if (cgroup_fd >= 0) {
             fcntl(cgroup_fd, F_SETFD, 0);
@@ -93,11 +99,10 @@ static void peer_flush(struct peer *peer) {
 }
 
 /* The next frame; false when the wire is closed. The last one is consumed first. */
-static size_t last_frame_bytes;
 static bool peer_frame(struct peer *peer, struct frame *frame) {
     struct err err;
-    buf_consume(&peer->in, last_frame_bytes);
-    last_frame_bytes = 0;
+    buf_consume(&peer->in, peer->last_bytes);
+    peer->last_bytes = 0;
     int r;
     while ((r = frame_parse(peer->in.data, peer->in.len, frame, &err)) == 0) {
         uint8_t *at = buf_reserve(&peer->in, 65536 + 12);
@@ -108,7 +113,7 @@ static bool peer_frame(struct peer *peer, struct frame *frame) {
     }
     if (r < 0)
         return false;
-    last_frame_bytes = FRAME_HEAD_BYTES + frame->len;
+    peer->last_bytes = FRAME_HEAD_BYTES + frame->len;
     return true;
 }
 
@@ -127,7 +132,6 @@ static void peer_close(struct peer *peer) {
         waitpid(peer->pid, NULL, 0);
     buf_done(&peer->in);
     buf_done(&peer->out);
-    last_frame_bytes = 0;
 }
 
 static void peer_new(struct peer *peer) {
@@ -241,7 +245,8 @@ static bool stream_is(const struct answer *answer, int stream, const char *text)
 }
 
 static bool exit_is(const struct answer *answer, uint64_t code) {
-    return !answer->failed && !answer->wire_gone && answer->end.has[FIELD_EXIT] && answer->end.number[FIELD_EXIT] == code;
+    return !answer->failed && !answer->wire_gone && answer->end.has[FIELD_EXIT] &&
+           answer->end.number[FIELD_EXIT] == code;
 }
 
 static bool fail_is(const struct answer *answer, int code, const char *part) {
@@ -251,6 +256,78 @@ static bool fail_is(const struct answer *answer, int code, const char *part) {
 
 static bool process_gone(pid_t pid) {
     return kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+static uint64_t background(struct peer *peer, const char *command, unsigned flags) {
+    struct answer a;
+    exec_run(peer, command, CALL_BACKGROUND | flags, &a);
+    uint64_t pid = a.failed ? 0 : a.end.number[FIELD_PID];
+    answer_done(&a);
+    return pid;
+}
+
+static void output_of(struct peer *peer, uint64_t pid, uint64_t stream, uint64_t offset, uint64_t wait_ms,
+                      struct answer *answer) {
+    struct buf args = args_of(OP_OUTPUT);
+    field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_STREAM, stream);
+    field_number(&args, FIELD_OFFSET, offset);
+    field_number(&args, FIELD_WAIT_MS, wait_ms);
+    call_run(peer, &args, answer);
+}
+
+/* ---- the frame of a test program ---- */
+
+static void peer_cleanup(const char *group) {
+    char command[512];
+    snprintf(command, sizeof command, "rm -rf %s; [ -z '%s' ] || rmdir %s/leaf* %s 2>/dev/null", workspace, group,
+             group, group);
+    char *shell[] = {(char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c", command, NULL};
+    pid_t cleaner;
+    if (posix_spawn(&cleaner, "/bin/sh", NULL, NULL, shell, environ) == 0)
+        waitpid(cleaner, NULL, 0);
+}
+
+/* A cgroup v2 directory of our own; false where there is none to be had. */
+static bool peer_cgroup(char *group, size_t size) {
+    bool pure = access("/sys/fs/cgroup/cgroup.procs", F_OK) == 0;
+    snprintf(group, size, "/sys/fs/cgroup%s/runner-test-%d", pure ? "" : "/unified", getpid());
+    if (mkdir(group, 0755) == 0 && (cgroup_fd = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0)
+        return true;
+    check(true, "leaves # SKIP no cgroup v2 to make directories in: %s", strerror(errno));
+    group[0] = 0;
+    return false;
+}
+
+/* Runs `each` on a fresh runner with keepers, then with leaves where there are cgroups; then `once`. */
+static int peer_main(int argc, char **argv, void (*each)(struct peer *peer), void (*once)(void)) {
+    static char beside[4096]; /* the runner of the same build */
+    ssize_t n = readlink("/proc/self/exe", beside, sizeof beside - 32);
+    for (int i = 0; i < 2 && n > 0; i++)
+        while (n > 0 && beside[--n] != '/')
+            ;
+    snprintf(beside + (n > 0 ? n : 0), 32, "/cubby-runner");
+    runner_path_arg = argc > 1 ? argv[1] : beside;
+    signal(SIGPIPE, SIG_IGN);
+    alarm(110);
+    snprintf(workspace, sizeof workspace, "/tmp/runner-test-XXXXXX");
+    if (!mkdtemp(workspace))
+        return 1;
+    char group[64] = "";
+    for (int i = 0; i < 2; i++) {
+        struct peer peer;
+        if (i == 1 && !peer_cgroup(group, sizeof group))
+            break;
+        printf("# %s\n", i ? "leaves" : "keepers");
+        peer_new(&peer);
+        each(&peer);
+        peer_close(&peer);
+    }
+    if (once)
+        once();
+    peer_cleanup(group);
+    printf("1..%u\n", test_number);
+    return test_failures ? 1 : 0;
 }
 
 #endif

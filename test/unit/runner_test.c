@@ -17,8 +17,6 @@
 #include "base/clock.h"
 #include "runner_peer.h"
 
-extern char **environ;
-
 /* ---- tests ---- */
 
 static void test_exec(struct peer *peer) {
@@ -187,12 +185,13 @@ static void test_output_credit(struct peer *peer) {
 
 static void test_grandchildren(struct peer *peer) {
     struct answer a;
-    exec_run(peer, "sleep 1000 & setsid sleep 1000 & (setsid sh -c 'trap \"\" TERM HUP; echo $$ ; sleep 1000' &) ; "
-                   "while ! [ -s x ]; do sleep 0.01; echo > x; done; echo main",
+    exec_run(peer,
+             "sleep 1000 & setsid sleep 1000 & (setsid sh -c 'trap \"\" TERM HUP; echo $$ ; sleep 1000' &) ; "
+             "while ! [ -s x ]; do sleep 0.01; echo > x; done; echo main",
              0, &a);
-    check(exit_is(&a, 0) && a.end.number[FIELD_DURATION_MS] < 900, "exec: ends with its main process, not its children");
-    a.streams[1].len = a.streams[1].len ? a.streams[1].len : 0;
-    pid_t left = atoi(buf_cstr(&a.streams[1]));
+    check(exit_is(&a, 0) && a.end.number[FIELD_DURATION_MS] < 900,
+          "exec: ends with its main process, not its children");
+    pid_t left = (int)strtol(buf_cstr(&a.streams[1]), NULL, 10);
     check(left <= 0 || process_gone(left), "exec: what it left behind is killed with it");
     answer_done(&a);
     uint64_t begin_ms = clock_ms();
@@ -205,7 +204,7 @@ static void test_grandchildren(struct peer *peer) {
     check(!a.failed && a.end.number[FIELD_TIMED_OUT] == 1 && took_ms >= 300 && took_ms < 2500,
           "time-out: partial output and timed_out (%llu ms)", (unsigned long long)took_ms);
     const char *number = text ? strpbrk(text, "0123456789") : NULL;
-    check(number && process_gone(atoi(number)), "time-out: a grandchild that ignores SIGTERM is gone");
+    check(number && process_gone((int)strtol(number, NULL, 10)), "time-out: a grandchild that ignores SIGTERM is gone");
     answer_done(&a);
     args = args_of(OP_EXEC);
     field_text(&args, FIELD_COMMAND, "trap '' TERM; while :; do sleep 0.05; done");
@@ -225,7 +224,7 @@ static void test_cancel(struct peer *peer) {
     peer_flush(peer);
     while (a.streams[1].len == 0 && answer_step(peer, id, &a, true))
         ;
-    pid_t child = atoi(buf_cstr(&a.streams[1]));
+    pid_t child = (int)strtol(buf_cstr(&a.streams[1]), NULL, 10);
     frame_put(&peer->out, FRAME_CANCEL, id, 0, NULL, 0);
     peer_flush(peer);
     answer_wait(peer, id, &a);
@@ -246,207 +245,6 @@ static void test_cancel(struct peer *peer) {
     answer_done(&a);
 }
 
-static uint64_t background(struct peer *peer, const char *command, unsigned flags) {
-    struct answer a;
-    exec_run(peer, command, CALL_BACKGROUND | flags, &a);
-    uint64_t pid = a.failed ? 0 : a.end.number[FIELD_PID];
-    answer_done(&a);
-    return pid;
-}
-
-static void output_of(struct peer *peer, uint64_t pid, uint64_t stream, uint64_t offset, uint64_t wait_ms,
-                      struct answer *answer) {
-    struct buf args = args_of(OP_OUTPUT);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_STREAM, stream);
-    field_number(&args, FIELD_OFFSET, offset);
-    field_number(&args, FIELD_WAIT_MS, wait_ms);
-    call_run(peer, &args, answer);
-}
-
-static void wait_exit(struct peer *peer, uint64_t pid) {
-    struct answer a;
-    uint64_t offset = 0, state = 0;
-    do {
-        output_of(peer, pid, STREAM_STDOUT, offset, 60000, &a);
-        state = a.failed || a.wire_gone ? PROCESS_EXITED : a.stat.number[FIELD_STATE];
-        offset = a.stat.number[FIELD_NEXT];
-        answer_done(&a);
-    } while (state != PROCESS_EXITED);
-}
-
-static void input_to(struct peer *peer, uint64_t pid, const char *text, unsigned flags, struct answer *answer) {
-    answer_init(answer);
-    struct buf args = args_of(OP_INPUT);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_FLAGS, flags);
-    uint32_t id = call_put(peer, &args);
-    if (*text)
-        frame_put(&peer->out, FRAME_DATA, id, 0, text, strlen(text));
-    frame_put(&peer->out, FRAME_EOF, id, 0, NULL, 0);
-    peer_flush(peer);
-    answer_wait(peer, id, answer);
-}
-
-static void test_background(struct peer *peer) {
-    struct answer a;
-    uint64_t pid = background(peer, "echo one; read line; echo got $line; echo bad >&2; exit 5", CALL_STDIN);
-    check(pid > 1, "background: answered with a pid");
-    output_of(peer, pid, STREAM_STDOUT, 0, 60000, &a);
-    check(stream_is(&a, 1, "one\n") && a.stat.number[FIELD_STATE] == PROCESS_RUNNING && a.stat.number[FIELD_NEXT] == 4,
-          "background: output from the ring");
-    answer_done(&a);
-    input_to(peer, pid, "words\n", 0, &a);
-    check(!a.failed && a.end.number[FIELD_SIZE] == 6, "background: input is taken");
-    answer_done(&a);
-    wait_exit(peer, pid);
-    output_of(peer, pid, STREAM_STDOUT, 4, 0, &a);
-    check(stream_is(&a, 1, "got words\n") && a.stat.number[FIELD_STATE] == PROCESS_EXITED, "background: output from an offset");
-    answer_done(&a);
-    output_of(peer, pid, STREAM_STDERR, 0, 0, &a);
-    check(stream_is(&a, 2, "bad\n"), "background: stderr apart");
-    answer_done(&a);
-    struct buf args = args_of(OP_PS);
-    field_number(&args, FIELD_PID, pid);
-    call_run(peer, &args, &a);
-    struct view view = view_of(a.items.data, a.items.len), record;
-    struct fields fields = {0};
-    struct err err;
-    if (item_next(&view, &record, &err) > 0)
-        fields_parse(record, &a.arena, &fields, &err);
-    check(fields.number[FIELD_STATE] == PROCESS_EXITED && fields.number[FIELD_EXIT] == 5 &&
-              fields.number[FIELD_BYTES_OUT] == 14 && fields.has[FIELD_COMMAND],
-          "background: PS tells how it ended");
-    answer_done(&a);
-    input_to(peer, pid, "x", 0, &a);
-    check(fail_is(&a, ERR_GONE, "ended"), "background: input to an ended one is GONE");
-    answer_done(&a);
-    output_of(peer, 999999, STREAM_STDOUT, 0, 0, &a);
-    check(fail_is(&a, ERR_NOT_FOUND, "999999"), "background: unknown pid");
-    answer_done(&a);
-    args = args_of(OP_EXEC);
-    field_text(&args, FIELD_ARGV, "nosuchcommand");
-    field_number(&args, FIELD_FLAGS, CALL_BACKGROUND);
-    call_run(peer, &args, &a);
-    check(fail_is(&a, ERR_NOT_FOUND, "nosuchcommand"), "background: an unknown command fails at the start");
-    answer_done(&a);
-}
-
-static void test_ring(struct peer *peer) {
-    struct answer a;
-    uint64_t pid = background(peer, "i=0; while [ $i -lt 3 ]; do head -c 1048576 /dev/zero; i=$((i+1)); done; printf tail", 0);
-    wait_exit(peer, pid);
-    output_of(peer, pid, STREAM_STDOUT, 0, 0, &a);
-    bool tail = a.streams[1].len == LIMIT_RING_BYTES && !memcmp(a.streams[1].data + LIMIT_RING_BYTES - 4, "tail", 4);
-    check(tail && a.stat.number[FIELD_FIRST] == 3145732 - LIMIT_RING_BYTES && a.stat.number[FIELD_NEXT] == 3145732,
-          "ring: the last MiB, true offsets");
-    answer_done(&a);
-    for (int i = 0; i < 80; i++)
-        wait_exit(peer, background(peer, "echo x", 0));
-    struct buf args = args_of(OP_PS);
-    call_run(peer, &args, &a);
-    struct view view = view_of(a.items.data, a.items.len), record;
-    struct err err;
-    unsigned count = 0;
-    while (item_next(&view, &record, &err) > 0)
-        count++;
-    check(count == LIMIT_PROCESSES_ENDED, "ring: %u ended processes are kept (%u)", LIMIT_PROCESSES_ENDED, count);
-    answer_done(&a);
-}
-
-static void test_signal(struct peer *peer) {
-    struct answer a;
-    uint64_t pid = background(peer, "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.01; done", 0);
-    output_of(peer, pid, STREAM_STDOUT, 0, 60000, &a);
-    answer_done(&a);
-    struct buf args = args_of(OP_SIGNAL);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_SIGNAL, SIGINT);
-    call_run(peer, &args, &a);
-    bool sent = !a.failed;
-    answer_done(&a);
-    wait_exit(peer, pid);
-    output_of(peer, pid, STREAM_STDOUT, 6, 0, &a);
-    check(sent && stream_is(&a, 1, "caught\n"), "signal: the command can catch it");
-    answer_done(&a);
-    args = args_of(OP_SIGNAL);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_SIGNAL, SIGKILL);
-    call_run(peer, &args, &a);
-    check(fail_is(&a, ERR_GONE, "ended"), "signal: to an ended one is GONE");
-    answer_done(&a);
-}
-
-static bool has_text(const struct answer *answer, int stream, const char *text) {
-    const struct buf *buf = &answer->streams[stream];
-    return buf->len && memmem(buf->data, buf->len, text, strlen(text));
-}
-
-static void test_pty(struct peer *peer) {
-    struct answer a;
-    answer_init(&a);
-    struct buf args = args_of(OP_EXEC);
-    field_text(&args, FIELD_COMMAND, "stty size; tty; read x; stty size; echo got:$x; exit 7");
-    field_number(&args, FIELD_FLAGS, CALL_BACKGROUND | CALL_PTY);
-    field_number(&args, FIELD_COLS, 101);
-    field_number(&args, FIELD_ROWS, 33);
-    call_run(peer, &args, &a);
-    uint64_t pid = a.end.number[FIELD_PID];
-    answer_done(&a);
-    args = args_of(OP_ATTACH);
-    field_number(&args, FIELD_PID, pid);
-    answer_init(&a);
-    uint32_t id = call_put(peer, &args);
-    peer_flush(peer);
-    while (!has_text(&a, 1, "/dev/pts/") && answer_step(peer, id, &a, true))
-        ;
-    check(has_text(&a, 1, "33 101\r\n"), "pty: its size, through an attach");
-    struct answer b;
-    args = args_of(OP_RESIZE);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_COLS, 77);
-    field_number(&args, FIELD_ROWS, 11);
-    call_run(peer, &args, &b);
-    check(!b.failed, "pty: resize");
-    answer_done(&b);
-    frame_put(&peer->out, FRAME_DATA, id, 0, "typed\n", 6);
-    peer_flush(peer);
-    answer_wait(peer, id, &a);
-    check(exit_is(&a, 7) && has_text(&a, 1, "11 77\r\n") && has_text(&a, 1, "got:typed\r\n"),
-          "pty: input, new size, END with the exit code");
-    answer_done(&a);
-    args = args_of(OP_ATTACH);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_OFFSET, 8);
-    call_run(peer, &args, &a);
-    check(exit_is(&a, 7) && !has_text(&a, 1, "33 101") && has_text(&a, 1, "got:typed"), "pty: attach again from an offset");
-    answer_done(&a);
-}
-
-static void test_attach_cancel(struct peer *peer) {
-    struct answer a;
-    uint64_t pid = background(peer, "cat", CALL_PTY);
-    struct buf args = args_of(OP_ATTACH);
-    field_number(&args, FIELD_PID, pid);
-    answer_init(&a);
-    uint32_t id = call_put(peer, &args);
-    frame_put(&peer->out, FRAME_DATA, id, 0, "echo\n", 5);
-    peer_flush(peer);
-    while (!has_text(&a, 1, "echo") && answer_step(peer, id, &a, true))
-        ;
-    frame_put(&peer->out, FRAME_CANCEL, id, 0, NULL, 0);
-    peer_flush(peer);
-    answer_wait(peer, id, &a);
-    check(!a.wire_gone && kill((pid_t)pid, 0) == 0, "attach: CANCEL detaches, the process lives on");
-    answer_done(&a);
-    args = args_of(OP_SIGNAL);
-    field_number(&args, FIELD_PID, pid);
-    field_number(&args, FIELD_SIGNAL, SIGHUP);
-    call_run(peer, &args, &a);
-    answer_done(&a);
-    wait_exit(peer, pid);
-}
-
 static void test_concurrent(struct peer *peer) {
     enum { COUNT = 400 };
     for (int i = 0; i < COUNT; i++) {
@@ -462,7 +260,8 @@ static void test_concurrent(struct peer *peer) {
         refused += frame.type == FRAME_FAIL;
         answered = ended + refused;
     }
-    check(answered == COUNT && ended >= LIMIT_PROCESSES, "400 commands at once: %u ran, %u were refused", ended, refused);
+    check(answered == COUNT && ended >= LIMIT_PROCESSES, "400 commands at once: %u ran, %u were refused", ended,
+          refused);
 }
 
 /* Bytes no daemon may send: the wire goes, nothing hangs. */
@@ -493,7 +292,8 @@ static void test_malformed(void) {
         while (peer_frame(&peer, &frame))
             ;
         int status = 0;
-        check(waitpid(peer.pid, &status, 0) == peer.pid && WIFEXITED(status), "malformed: %s ends the wire", rows[i].name);
+        check(waitpid(peer.pid, &status, 0) == peer.pid && WIFEXITED(status), "malformed: %s ends the wire",
+              rows[i].name);
         peer.pid = 0;
         peer_close(&peer);
     }
@@ -534,8 +334,8 @@ static void test_harmless(struct peer *peer) {
 static void test_one_send(struct peer *peer) {
     struct buf args = args_of(OP_EXEC);
     field_text(&args, FIELD_ARGV, "/bin/true");
-    buf_consume(&peer->in, last_frame_bytes);
-    last_frame_bytes = 0;
+    buf_consume(&peer->in, peer->last_bytes);
+    peer->last_bytes = 0;
     uint32_t id = call_put(peer, &args);
     peer_flush(peer);
     uint8_t bytes[4096];
@@ -583,7 +383,6 @@ static void test_wires(void) {
     pid_t sleeper = (pid_t)a.stat.number[FIELD_PID];
     answer_done(&a);
     close(first.fd);
-    last_frame_bytes = 0;
     second = (struct peer){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), .next_call = 1};
     buf_init(&second.in, 1 << 20);
     buf_init(&second.out, 1 << 20);
@@ -619,7 +418,7 @@ static int by_value(const void *a, const void *b) {
 
 static double spawn_us(void) {
     uint64_t begin_us = clock_us();
-    char *argv[] = {(char *)(uintptr_t)"/bin/true", NULL};
+    char *argv[] = {(char *)(uintptr_t) "/bin/true", NULL};
     pid_t pid;
     posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ);
     waitpid(pid, NULL, 0);
@@ -638,83 +437,37 @@ static double exec_us(struct peer *peer) {
     return (double)(clock_us() - begin_us);
 }
 
-static void bench(void) {
+static void bench(struct peer *peer) {
     enum { ROUNDS = 2000 };
     static double spawned[ROUNDS], executed[ROUNDS];
-    struct peer peer;
-    peer_new(&peer);
     for (int i = 0; i < ROUNDS; i++) { /* in turns: a machine's moods meet both alike */
         spawned[i] = spawn_us();
-        executed[i] = exec_us(&peer);
+        executed[i] = exec_us(peer);
     }
     qsort(spawned, ROUNDS, sizeof *spawned, by_value);
     qsort(executed, ROUNDS, sizeof *executed, by_value);
     printf("exec of /bin/true, %s: p50 %.0f us, p90 %.0f us; posix_spawn p50 %.0f us, p90 %.0f us; ratio %.2f\n",
            cgroup_fd >= 0 ? "leaf" : "keeper", executed[ROUNDS / 2], executed[ROUNDS * 9 / 10], spawned[ROUNDS / 2],
            spawned[ROUNDS * 9 / 10], executed[ROUNDS / 2] / spawned[ROUNDS / 2]);
-    peer_close(&peer);
 }
 
-static void all(const char *mode) {
-    struct peer peer;
-    printf("# %s\n", mode);
-    peer_new(&peer);
-    test_exec(&peer);
-    test_argv(&peer);
-    test_long_args(&peer);
-    test_stdin(&peer);
-    test_stdin_credit(&peer);
-    test_output_credit(&peer);
-    test_grandchildren(&peer);
-    test_cancel(&peer);
-    test_background(&peer);
-    test_ring(&peer);
-    test_signal(&peer);
-    test_pty(&peer);
-    test_attach_cancel(&peer);
-    test_concurrent(&peer);
-    test_harmless(&peer);
-    test_one_send(&peer);
-    peer_close(&peer);
+static void all(struct peer *peer) {
+    test_exec(peer);
+    test_argv(peer);
+    test_long_args(peer);
+    test_stdin(peer);
+    test_stdin_credit(peer);
+    test_output_credit(peer);
+    test_grandchildren(peer);
+    test_cancel(peer);
+    test_concurrent(peer);
+    test_harmless(peer);
+    test_one_send(peer);
     test_wires();
 }
 
 int main(int argc, char **argv) {
-    static char beside[4096]; /* the runner of the same build */
-    ssize_t n = readlink("/proc/self/exe", beside, sizeof beside - 32);
-    for (int i = 0; i < 2 && n > 0; i++)
-        while (n > 0 && beside[--n] != '/')
-            ;
-    strcpy(beside + (n > 0 ? n : 0), "/cubby-runner");
-    runner_path_arg = argc > 1 ? argv[1] : beside;
-    signal(SIGPIPE, SIG_IGN);
-    alarm(120);
-    strcpy(workspace, "/tmp/runner-test-XXXXXX");
-    if (!mkdtemp(workspace))
-        return 1;
-    bool measure = argc > 2 && strcmp(argv[2], "bench") == 0;
-    char group[128] = "";
-    for (int i = 0; i < 2; i++) { /* keepers first; then leaves, where a cgroup of ours can be had */
-        if (i == 1) {
-            const char *base = access("/sys/fs/cgroup/cgroup.procs", F_OK) == 0 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/unified";
-            snprintf(group, sizeof group, "%s/runner-test-%d", base, getpid());
-            if (mkdir(group, 0755) < 0 || (cgroup_fd = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
-                check(true, "leaves # SKIP no cgroup v2 to make directories in: %s", strerror(errno));
-                break;
-            }
-        }
-        if (measure)
-            bench();
-        else
-            all(i ? "leaves" : "keepers");
-    }
-    if (!measure)
-        test_malformed();
-    char command[512];
-    snprintf(command, sizeof command, "rm -rf %s; for d in %s/leaf*; do rmdir $d 2>/dev/null; done; rmdir %s 2>/dev/null",
-             workspace, *group ? group : "/nonexistent", *group ? group : "/nonexistent");
-    (void)!system(command);
-    if (!measure)
-        printf("1..%u\n", test_number);
-    return test_failures ? 1 : 0;
+    if (argc > 2 && strcmp(argv[2], "bench") == 0)
+        return peer_main(argc, argv, bench, NULL);
+    return peer_main(argc, argv, all, test_malformed);
 }
