@@ -74,6 +74,7 @@ clean_up() {
         kill -TERM "$DAEMON_PID" 2> /dev/null && eventually 5 test ! -d "/proc/$DAEMON_PID"
         kill -KILL "$DAEMON_PID" 2> /dev/null
     }
+    umount "$WORK/shared/small" 2> /dev/null
     if [ -n "${KEEP-}" ]; then diag "kept $WORK"; else rm -rf "$WORK"; fi
 }
 trap clean_up EXIT

@@ -19,6 +19,7 @@ body="{\"command\":\"(exec -a x$TAG sleep $TAG)& yes\",\"timeout_ms\":60000}"
 request="POST $B/exec HTTP/1.1\\r\\nHost: localhost\\r\\nAccept: text/event-stream\\r\\nContent-Length: ${#body}\\r\\n\\r\\n"
 before=$(daemon_memory_kb VmHWM)
 coproc HOLD { "$TOOL" hold "$SOCKET" 100000 "$request$body" 2>&1; }
+holder=$HOLD_PID # bash forgets it when the process ends
 read -r -t 20 line <&"${HOLD[0]}"
 is 'the stream began' "$line" holding
 run 'echo still here'
@@ -27,5 +28,5 @@ run 'sleep 1' # the time in which an unbounded queue would grow
 between 'growth of the daemon in KB' $(($(daemon_memory_kb VmHWM) - before)) 0 16000
 ok 'the command waits' tag_alive
 eval "exec ${HOLD[1]}>&-"
-wait "$HOLD_PID"
+wait "$holder"
 ok 'the client hangs up: the command ends' eventually 10 tag_gone

@@ -6,6 +6,7 @@ run 'truncate -s 10G sparse && stat -c %s sparse'
 is 'a sparse file of ten gigabytes' "$OUT" 10737418240
 before=$(daemon_memory_kb VmHWM)
 coproc HOLD { "$TOOL" hold "$SOCKET" 1000000 "GET $B/files?path=sparse HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n" 2>&1; }
+holder=$HOLD_PID # bash forgets it when the process ends
 read -r -t 20 line <&"${HOLD[0]}"
 is 'a client takes a megabyte and stops reading' "$line" holding
 run 'echo still here'
@@ -14,7 +15,7 @@ is 'ten gigabytes arrive' \
     "$(curl -s --max-time 100 --unix-socket "$SOCKET" "http://localhost$B/files?path=sparse" -o /dev/null -w '%{size_download}')" 10737418240
 between 'growth of the daemon in KB' $(($(daemon_memory_kb VmHWM) - before)) 0 8000
 eval "exec ${HOLD[1]}>&-"
-wait "$HOLD_PID"
+wait "$holder"
 get sparse -H 'Range: bytes=10737418238-10737418239'
 is 'a range at its far end' "$STATUS $(stat -c %s "$WORK/body")" '206 2'
 api GET "$B/hash?path=sparse" '' --max-time 1
@@ -42,17 +43,27 @@ api GET "$B/list?path=/workspace"
 is 'not even under another name' "$(j '.entries|length')" 0
 rm "$WORK/large"
 
-# A full disk: the write fails whole, the old file stays. /dev/shm of a jail is small and its own.
-if [ "$BACKEND" = jail ]; then
-    size=$(run 'df -k --output=avail /dev/shm | tail -1' && echo $((OUT)))
-    if [ "$size" -gt 0 ] && [ "$size" -lt 400000 ]; then
-        put /dev/shm/f old
-        truncate -s $((size + 1024))k "$WORK/large"
-        upload /dev/shm/f "$WORK/large"
-        like 'a full disk is an error' "$STATUS" '^(5|4)'
-        get /dev/shm/f
-        is 'and the old file stays' "$BODY" old
-        run 'ls -A /dev/shm'
-        is 'and nothing else' "$OUT" f
-    else skip 'a full disk is an error' "no small file system in the box ($size KB)"; fi
-else skip 'a full disk is an error' 'local: would fill the disk of the machine'; fi
+# A full disk: the write fails whole, the old file stays.
+mkdir -p "$WORK/shared/small"
+if mount -t tmpfs -o size=4m,mode=755 small "$WORK/shared/small" 2> /dev/null; then
+    box_new "\"mounts\":[{\"source\":\"$WORK/shared/small\",\"target\":\"/mnt/small\"}]"
+    put /mnt/small/f old
+    is 'a file on a small disk' "$STATUS" 201
+    truncate -s 9M "$WORK/large"
+    upload /mnt/small/f "$WORK/large"
+    is_error 'a full disk is an error' 500 IO
+    upload /mnt/small/f "$WORK/large" '' -H 'Transfer-Encoding: chunked'
+    is_error 'a full disk is an error, chunked' 500 IO
+    get /mnt/small/f
+    is 'and the old file stays' "$BODY" old
+    run 'ls -A /mnt/small'
+    is 'and nothing else' "$OUT" f
+    run 'head -c 9000000 /dev/zero > /mnt/small/full; echo $?'
+    isnt 'commands are told, too' "$OUT" 0
+    api POST "$B/edit" '{"path":"/mnt/small/f","old":"old","new":"'"$(head -c 200000 /dev/zero | tr '\0' x)"'"}'
+    isnt 'an edit on it fails' "$STATUS" 200
+    get /mnt/small/f
+    is 'whole' "$BODY" old
+    api DELETE "$B"
+    umount "$WORK/shared/small"
+else skip 'a full disk is an error' 'no right to mount a small one here'; fi

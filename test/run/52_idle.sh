@@ -6,7 +6,7 @@ ulimit -n $((idle + 1000)) 2> /dev/null || { skip 'ten thousand idle connections
 run 'true'
 before=$(daemon_memory_kb RssAnon)
 coproc HOLD { "$TOOL" idle "$SOCKET" "$idle" 2>&1; }
-pid=$HOLD_PID
+holder=$HOLD_PID # bash forgets it when the process ends
 read -r -t 60 line <&"${HOLD[0]}"
 is 'ten thousand connections' "$line" idle
 between 'memory of the daemon for them, in KB' $(($(daemon_memory_kb RssAnon) - before)) 0 $((idle * 2))
@@ -20,6 +20,6 @@ run 'echo fine'
 is 'and runs commands' "$OUT" fine
 between 'threads do not stay' "$(ls "/proc/$DAEMON_PID/task" | wc -l)" 1 200
 eval "exec ${HOLD[1]}>&-"
-wait "$pid"
+wait "$holder"
 closed() { [ "$(ls "/proc/$DAEMON_PID/fd" | wc -l)" -lt 500 ]; }
 ok 'they are closed when the client goes' eventually 20 closed

@@ -62,7 +62,7 @@ json_string 'head -c 100000000 /dev/zero > big; echo made'
 run 'head -c 100000000 /dev/zero > big; echo made'
 is 'a large file' "$OUT" made
 coproc HOLD { "$TOOL" hold "$SOCKET" 1000 "GET $second/archive?path=/workspace HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n" 2>&1; }
-pid=$HOLD_PID
+holder=$HOLD_PID # bash forgets it when the process ends
 read -r -t 10 line <&"${HOLD[0]}"
 is 'an archive is under way' "$line" holding
 now_ms
@@ -72,7 +72,7 @@ now_ms
 is 'the box is deleted all the same' "$STATUS" 204
 between 'at once' $((NOW - start)) 0 5000
 eval "exec ${HOLD[1]}>&-"
-wait "$pid"
+wait "$holder"
 wait "$writer"
 like 'the writer gets an error, not a success' "$(< "$WORK/raw")" '^(4|5)[0-9][0-9] |^closed'
 api GET "$second"
