@@ -75,8 +75,8 @@ void process_table_open(struct runner *runner) {
     arena_init(&table->keep);
     (void)arena_alloc(&table->keep, 1);
     /* Children inherit the score. A process that is not dumpable may not open its own: open it now, keep it. */
+    int uid = setfsuid(geteuid()); /* first: it makes us not dumpable */
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    int uid = setfsuid(geteuid());
     table->oom_score_fd = path_open(runner->config->root_fd, "/proc/self/oom_score_adj", O_RDWR, 0);
     setfsuid((uid_t)uid);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
