@@ -4,7 +4,7 @@
 BACKEND=${BACKEND:-jail} BUILD=$(realpath "${BUILD:-build}")
 TOOL=$BUILD/test/tool
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/cubby-test.XXXXXX")
-SOCKET=$WORK/socket STATE=$WORK/state
+SOCKET=$WORK/socket STATE=$WORK/state CONFIG=$WORK/config.yaml
 
 write_config() {
     mkdir -p "$WORK/shared/sub" "$WORK/forbidden"
@@ -15,12 +15,31 @@ mount_sources:
 END
 }
 
-start_daemon() { # start_daemon PROGRAM
+start_daemon() { # start_daemon PROGRAM, or words that end in it
     SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
-        "$1" --listen "unix:$SOCKET" --state "$STATE" --config "$WORK/config.yaml" --backend "$BACKEND" \
+        "$@" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend "$BACKEND" \
         < /dev/null >> "$WORK/daemon.log" 2>&1 &
     DAEMON_PID=$!
     eventually 20 daemon_answers && [ -d "/proc/$DAEMON_PID" ]
+}
+
+# A second daemon beside the first, with a state of its own, until second_end.
+second_start() { # second_start CONFIG PROGRAM...
+    local config=$1
+    shift
+    FIRST=("$DAEMON_PID" "$SOCKET" "$STATE" "$CONFIG" "$BOX")
+    SOCKET=$WORK/second STATE=$WORK/state-second CONFIG=$config
+    start_daemon "$@"
+}
+second_end() { # its exit status
+    local status
+    kill -TERM "$DAEMON_PID" 2> /dev/null
+    wait "$DAEMON_PID"
+    status=$?
+    rm -rf "$STATE"
+    DAEMON_PID=${FIRST[0]} SOCKET=${FIRST[1]} STATE=${FIRST[2]} CONFIG=${FIRST[3]}
+    box_use "${FIRST[4]}"
+    return "$status"
 }
 
 daemon_answers() {

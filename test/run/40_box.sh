@@ -74,6 +74,21 @@ run 'echo "$GREETING"'
 is 'env of the box' "$OUT" 'hi there'
 run 'echo "$GREETING"' '"env":{"GREETING":"other"}'
 is 'env of a call wins' "$OUT" other
+box_new '"shell":"/bin/sh"'
+run 'echo $0'
+like 'shell of the box' "$OUT" '^(/bin/)?sh$'
+box_new '"shell":"/no/such/shell"'
+run 'true'
+like 'no such shell is said' "$STATUS $BODY" '^4.*/no/such/shell'
+box_new '"user":"idle","thread":"x","idle_timeout_ms":300'
+run 'echo kept > f'
+tag_new
+api POST "$B/processes" "{\"command\":\"sleep $TAG\"}"
+ok 'a process of a box that idles' eventually 5 tag_alive
+ok 'ends after the idle time' eventually 20 tag_gone
+box_new '"user":"idle","thread":"x"'
+run 'cat f'
+is 'and the files are kept for the next acquire' "$OUT" kept
 box_new "\"mounts\":[{\"source\":\"$WORK/shared\",\"target\":\"/mnt/shared\"},{\"source\":\"$WORK/shared\",\"target\":\"/mnt/ro\",\"read_only\":true}]"
 if [ "$STATUS" = 201 ]; then
     echo host > "$WORK/shared/h"

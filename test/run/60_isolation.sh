@@ -60,6 +60,23 @@ between 'only a few processes' "$OUT" 1 10
 run 'awk "NR > 1 && \$8" /proc/net/unix; tail -n +2 /proc/sysvipc/msg /proc/sysvipc/shm /proc/sysvipc/sem | grep -v -e == -e "^$"'
 is 'nor named sockets, queues or shared memory' "$OUT" ''
 
+# A network of its own: in a network namespace, so that the machine's own settings stay as they are.
+if second_start "$CONFIG" unshare -n sh -c 'ip link set lo up; sysctl -qw net.ipv4.ip_forward=1; exec "$@"' sh "$program"; then
+    devices() { nsenter -t "$DAEMON_PID" -n ip -o link | wc -l; }
+    before=$(devices)
+    if box_new '"network":"open"'; then
+        run 'cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d " " | grep -vc "^lo$"; ip -4 route 2> /dev/null | grep -c default'
+        is 'open: a device and a route beside the loopback' "$OUT" $'1\n1'
+        nsenter -t "$DAEMON_PID" -n ip -o -4 addr | sed -n 's/.* inet \([0-9.]*\).*/\1/p' > "$WORK/addresses"
+        run 'ip -o -4 addr | sed -n "s/.* inet \([0-9.]*\).*/\1/p" | grep -v "^127"'
+        not_ok "open: not an address of the host's" grep -qx "$OUT" "$WORK/addresses"
+        api DELETE "$B"
+        fewer() { [ "$(devices)" -le "$before" ]; }
+        ok 'open: its device goes with the box' eventually 5 fewer
+    else like 'open: what is missing is said' "$STATUS $(j .error.code) $(j .error.message)" '^501 UNSUPPORTED .+'; fi
+else fail 'a daemon in a network namespace' "$(tail -5 "$WORK/daemon.log")"; fi
+second_end
+
 # limits
 box_new '"limits":{"memory_mb":64,"pids":40}'
 if [ "$STATUS" = 201 ]; then
