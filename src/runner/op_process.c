@@ -297,6 +297,7 @@ struct attach {
 
 static void attach_free(struct attach *attach) {
     watcher_drop(&attach->watcher);
+    stream_resume(attach->process);
     feeder_drop(&attach->feeder);
     later_free(attach->call->runner, attach);
 }
@@ -322,6 +323,7 @@ static void attach_pump(struct rcall *call) {
     struct attach *attach = call->state;
     bool all = attach_stream(attach, 0);
     all = attach_stream(attach, 1) && all;
+    stream_resume(attach->process);
     if (!all || attach->process->phase != PHASE_ENDED)
         return;
     autobuf fields;
@@ -348,6 +350,7 @@ static int attach_begin(struct rcall *call, const struct fields *args, struct er
     attach->offset[0] = offset < total ? offset : total;
     attach->offset[1] =
         offset == 0 ? 0 : process->streams[1].total; /* an offset is one of the output; errors go on live */
+    attach->watcher.offset = process->pty ? &attach->offset[0] : NULL;
     call->state = attach;
     call->writable = attach_pump;
     watcher_add(process, &attach->watcher);

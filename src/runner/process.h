@@ -99,6 +99,7 @@ struct feeder {              /* a call whose input goes to a command; embedded i
 
 struct watcher { /* told when a background command has new output or ended */
     void (*changed)(struct watcher *watcher);
+    const uint64_t *offset; /* next byte of a terminal it has not sent; NULL: the ring may go on without it */
     struct process *process;
     struct watcher *next;
 };
@@ -164,6 +165,7 @@ int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned
 void process_stdio_given(struct process *process); /* the child has its ends */
 void process_stdio_free(struct process *process);
 void stream_pump(struct stream *stream);       /* something to read, or credit came back */
+void stream_resume(struct process *process);   /* a terminal's reader caught up, or left */
 bool stream_done(const struct stream *stream); /* closed, and all handed on */
 void stream_free(struct stream *stream);
 size_t stream_kept(const struct stream *stream);    /* bytes in the ring */

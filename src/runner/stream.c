@@ -17,6 +17,7 @@
 
 enum {
     READ_BYTES = 64 << 10,
+    HEADROOM_BYTES = 128 << 10,
     HELD_MAX_BYTES = 8 << 20, /* one read, masked: virtual paths may be longer than real ones */
 };
 
@@ -118,9 +119,25 @@ void process_stdio_free(struct process *process) {
 
 /* ---- output ---- */
 
+/* A terminal waits for whoever is attached to it, as a real one does; nobody attached: the ring goes on. Room is left
+ * for what the kernel still holds when the command ends. */
+static size_t terminal_room(const struct stream *stream) {
+    const struct process *process = stream->process;
+    uint64_t room = READ_BYTES;
+    for (const struct watcher *w = process->watchers; w && process->phase <= PHASE_RUNNING; w = w->next) {
+        uint64_t behind = w->offset ? stream->total - *w->offset : 0;
+        uint64_t free = behind < LIMIT_RING_BYTES - HEADROOM_BYTES ? LIMIT_RING_BYTES - HEADROOM_BYTES - behind : 0;
+        if (w->offset && *w->offset >= stream_first(stream) && free < room)
+            room = free;
+    }
+    return (size_t)room;
+}
+
 /* How much may be read now; 0: nobody would take it. */
 static size_t stream_room(struct stream *stream) {
     struct process *process = stream->process;
+    if (process->background && process->pty)
+        return terminal_room(stream);
     if (process->background || process->discard || !process->call)
         return READ_BYTES;
     if (!stream_send_held(stream) || !reply_room(process->call))
@@ -180,6 +197,12 @@ void stream_pump(struct stream *stream) {
         stream_take(stream, masked.data, masked.len);
     } while (process->phase == PHASE_DRAINING);
     source_set(process->runner, &stream->source, EPOLLIN);
+}
+
+void stream_resume(struct process *process) {
+    struct stream *stream = &process->streams[0];
+    if (process->pty && process->phase == PHASE_RUNNING && stream->source.fd >= 0 && stream->source.events == 0)
+        source_set(process->runner, &stream->source, EPOLLIN);
 }
 
 static void ring_put(struct stream *stream, const uint8_t *data, size_t len) {

@@ -266,6 +266,31 @@ static void test_worker_queue(struct peer *peer) {
           ended, failed);
 }
 
+/* Far more than the ring and the window: whoever is attached gets all of it, the terminal waits. */
+static void test_pty_flood(struct peer *peer) {
+    struct answer a;
+    answer_init(&a);
+    uint64_t pid = background(peer, "read x; head -c 5000000 /dev/zero | tr '\\0' z; echo over", CALL_PTY);
+    struct buf args = args_of(OP_ATTACH);
+    field_number(&args, FIELD_PID, pid);
+    uint32_t id = call_put(peer, &args);
+    frame_put(&peer->out, FRAME_DATA, id, 0, "go\n", 3);
+    peer_flush(peer);
+    while (a.streams[1].len < LIMIT_CREDIT_BYTES && answer_step(peer, id, &a, false))
+        ;
+    struct answer b;
+    exec_run(peer, "echo meanwhile", 0, &b);
+    check(stream_is(&b, 1, "meanwhile\n"), "pty: a reader that does not read stops nobody else");
+    answer_done(&b);
+    credit_put(peer, id, 64 << 20);
+    peer_flush(peer);
+    while (answer_step(peer, id, &a, false))
+        ;
+    check(exit_is(&a, 0) && a.streams[1].len == 4 + 5000000 + 6, "pty: a flood arrives whole (%zu bytes)",
+          a.streams[1].len);
+    answer_done(&a);
+}
+
 static void test_attach_cancel(struct peer *peer) {
     struct answer a;
     uint64_t pid = background(peer, "cat", CALL_PTY);
@@ -296,6 +321,7 @@ static void all(struct peer *peer) {
     test_signal(peer);
     test_pty(peer);
     test_pty_foreground(peer);
+    test_pty_flood(peer);
     test_attach_cancel(peer);
     if (cgroup_fd < 0)
         test_keeper_killed(peer);
