@@ -1,7 +1,7 @@
 /* The last walls, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_early, confine_bounding and
  * confine_runner are called once a box by stage one; confine by every child of the runner before it becomes a command
- * or a worker. Not to break: after confine nothing is gained back: bounding set first (it needs CAP_SETPCAP),
- * ids second, the filter last. */
+ * or a worker. Not to break: after confine nothing is gained back: ids first, the filter last; and it sets no errno on
+ * its way, because a command's child shares the runner's memory until it execs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "runner/enter.h"
+#include "runner/raw.h"
 #include "runner/runner.h"
 #include "seccomp_filter.h"
 
@@ -25,6 +26,7 @@ static const unsigned char root_caps[] = {
     CAP_KILL,  CAP_SETGID,       CAP_SETUID, CAP_NET_BIND_SERVICE, /* become others, end others, low ports */
 };
 #define CAP_BIT(cap) (1ull << (cap))
+#define ALL_CAPS UINT64_MAX
 #define LAST_CAP 63
 
 /* Of newer kernels than the headers this may be built with. */
@@ -36,8 +38,8 @@ struct landlock_ruleset_scoped {
 #define ACCESS_FS_REFER (1u << 13)
 
 static uint64_t root_cap_set(void);
-static int drop_bounding(uint64_t keep, struct err *err);
-static int set_caps(uint64_t set, struct err *err);
+static int drop_bounding(struct err *err);
+static int set_caps(uint64_t set, uint64_t inheritable, struct err *err);
 static int landlock_scope(int abi, struct err *err);
 static int landlock_commands(struct err *err);
 static int install_filter(const struct sock_filter *filter, size_t count, struct err *err);
@@ -51,7 +53,10 @@ int confine_early(struct enter *enter, struct err *err) {
 }
 
 int confine_bounding(struct enter *enter, struct err *err) {
-    return drop_bounding(enter->ranged ? root_cap_set() : 0, err);
+    /* Root commands have theirs through the inheritable set, which counts for uid 0 as the bounding set does. So the
+     * bounding set is emptied once, here. Inheritable first: it cannot grow beyond the bounding set. */
+    int r = enter->ranged ? set_caps(ALL_CAPS, root_cap_set(), err) : 0;
+    return r < 0 ? r : drop_bounding(err);
 }
 
 int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
@@ -66,7 +71,7 @@ int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
         landlock = r = landlock_commands(err);
     if (r < 0)
         return r;
-    r = set_caps(ranged ? root_cap_set() | CAP_BIT(CAP_SETPCAP) : CAP_BIT(CAP_SETPCAP) | CAP_BIT(CAP_KILL), err);
+    r = ranged ? set_caps(root_cap_set(), root_cap_set(), err) : set_caps(CAP_BIT(CAP_KILL), 0, err);
     if (r < 0)
         return r;
     if (ranged) { /* the loop's own file work has the agent's rights */
@@ -85,16 +90,17 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
     uint64_t caps = who == CONFINE_ROOT ? root_cap_set() : 0;
     uid_t uid = who == CONFINE_ROOT ? 0 : config->agent_uid;
     gid_t gid = who == CONFINE_ROOT ? 0 : config->agent_gid;
-    for (size_t i = 0; who == CONFINE_AGENT && config->can_root && i < sizeof root_caps; i++)
-        if (prctl(PR_CAPBSET_DROP, root_caps[i]) < 0) /* the others are gone since confine_bounding */
-            return err_errno(err, errno, "cannot drop capability %d", root_caps[i]);
-    if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
-        return err_errno(err, errno, "cannot take the user's ids");
-    int r = set_caps(caps, err);
+    long number = raw(SYS_setresgid, gid, gid, gid);
+    if (number == 0)
+        number = raw(SYS_setresuid, uid, uid, uid);
+    if (number < 0)
+        return err_errno(err, (int)-number, "cannot take the user's ids");
+    int r = set_caps(caps, caps, err);
     if (r < 0 || who == CONFINE_WORKER)
         return r;
-    if (config->landlock_fd >= 0 && syscall(SYS_landlock_restrict_self, config->landlock_fd, 0) < 0)
-        return err_errno(err, errno, "cannot apply Landlock");
+    number = config->landlock_fd < 0 ? 0 : raw(SYS_landlock_restrict_self, config->landlock_fd, 0);
+    if (number < 0)
+        return err_errno(err, (int)-number, "cannot apply Landlock");
     return INSTALL(seccomp_command, err);
 }
 
@@ -107,9 +113,9 @@ static uint64_t root_cap_set(void) {
     return set;
 }
 
-static int drop_bounding(uint64_t keep, struct err *err) {
+static int drop_bounding(struct err *err) {
     for (int cap = 0; cap <= LAST_CAP; cap++) {
-        int have = keep & CAP_BIT(cap) ? 0 : prctl(PR_CAPBSET_READ, cap);
+        int have = prctl(PR_CAPBSET_READ, cap);
         if (have < 0)
             break; /* beyond the kernel's last one */
         if (have && prctl(PR_CAPBSET_DROP, cap) < 0)
@@ -118,15 +124,19 @@ static int drop_bounding(uint64_t keep, struct err *err) {
     return 0;
 }
 
-static int set_caps(uint64_t set, struct err *err) {
+/* set: effective and permitted; ALL_CAPS: what there is. */
+static int set_caps(uint64_t set, uint64_t inheritable, struct err *err) {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {
         {.effective = (uint32_t)set, .permitted = (uint32_t)set},
         {.effective = (uint32_t)(set >> 32), .permitted = (uint32_t)(set >> 32)},
     };
-    if (syscall(SYS_capset, &head, data) < 0)
-        return err_errno(err, errno, "cannot set capabilities");
-    return 0;
+    long number = set == ALL_CAPS ? raw(SYS_capget, &head, data) : 0;
+    data[0].inheritable = (uint32_t)inheritable;
+    data[1].inheritable = (uint32_t)(inheritable >> 32);
+    if (number == 0)
+        number = raw(SYS_capset, &head, data);
+    return number < 0 ? err_errno(err, (int)-number, "cannot set capabilities") : 0;
 }
 
 /* ---- Landlock ---- */
@@ -158,7 +168,6 @@ static int landlock_commands(struct err *err) {
 
 static int install_filter(const struct sock_filter *filter, size_t count, struct err *err) {
     struct sock_fprog program = {.len = (unsigned short)count, .filter = (struct sock_filter *)(uintptr_t)filter};
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
-        return err_errno(err, errno, "cannot install the system call filter");
-    return 0;
+    long number = raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+    return number < 0 ? err_errno(err, (int)-number, "cannot install the system call filter") : 0;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "runner/ops.h"
 #include "runner/process.h"
 
@@ -25,10 +24,10 @@ static unsigned size_of(const struct fields *args, enum field_id id, unsigned fa
     return value == 0 ? fallback : value > LIMIT_COLS ? LIMIT_COLS : (unsigned)value;
 }
 
-static int exec_launch(struct process *process, const struct fields *args, struct arena *arena, struct err *err) {
+static int exec_launch(struct process *process, const struct fields *args, struct err *err) {
     uint64_t flags = args->number[FIELD_FLAGS];
     struct spawn *spawn = &process->spawn;
-    int r = spawn_prepare(spawn, process->runner->config, args, arena, err);
+    int r = spawn_prepare(spawn, process->runner->config, args, &process->start, err);
     if (r < 0)
         return r;
     process->program = copy_of(spawn->program);
@@ -52,12 +51,10 @@ static int exec_begin(struct rcall *call, const struct fields *args, struct err 
     int r = process_new(call->runner, &process, err);
     if (r < 0)
         return r;
-    autoarena arena;
-    arena_init(&arena);
     process->call = call;
     call->state = process;
     call->writable = exec_writable;
-    r = exec_launch(process, args, &arena, err);
+    r = exec_launch(process, args, err);
     if (r < 0) {
         process->call = NULL;
         process_drop(process);

@@ -42,6 +42,7 @@ struct process_table {
     int null_fd;
     struct arena keep;  /* see process_table_open */
     struct slot *slots; /* LIMIT_PROCESSES of them, shared with children */
+    uint8_t *stacks;    /* SPAWN_STACK_BYTES a slot, for children until they exec */
     bool slot_used[LIMIT_PROCESSES];
     unsigned count;
     int oom_score_fd;
@@ -65,7 +66,9 @@ void process_table_open(struct runner *runner) {
     runner->processes = table;
     table->slots =
         mmap(NULL, LIMIT_PROCESSES * sizeof *table->slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (table->slots == MAP_FAILED)
+    table->stacks = mmap(NULL, (size_t)LIMIT_PROCESSES * SPAWN_STACK_BYTES, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (table->slots == MAP_FAILED || table->stacks == MAP_FAILED)
         abort();
     table->leaves = leaf_pool_new(runner);
     table->leaves_work = table->leaves != NULL;
@@ -138,6 +141,7 @@ int process_new(struct runner *runner, struct process **ret_process, struct err 
         at++;
     table->slot_used[at] = true;
     process->slot = &table->slots[at];
+    arena_init(&process->start);
     memset(process->slot, 0, sizeof *process->slot);
     process->ready.fd = process->input.fd = -1;
     for (int i = 0; i < 2; i++)
@@ -172,6 +176,7 @@ void process_drop(struct process *process) {
     process_stdio_free(process);
     if (process->leaf)
         leaf_give(table->leaves, process->leaf, false);
+    arena_done(&process->start);
     free(process->command);
     free(process->program);
     free(process->cwd);
@@ -249,14 +254,17 @@ static pid_t start_below(struct process *process) {
     struct process_table *table = process->runner->processes;
     struct err ignored;
     process->leaf = table->leaves_work ? leaf_take(table->leaves, &ignored) : NULL;
-    process_oom_score(process->runner, true);
-    pid_t pid = spawn_start(&process->spawn, process->leaf);
-    if (pid < 0 && process->leaf && pid != -EAGAIN && pid != -ENOMEM) {
+    process->spawn.stack = table->stacks + (size_t)(process->slot - table->slots) * SPAWN_STACK_BYTES;
+    pid_t pid = process->leaf ? spawn_start(&process->spawn, process->leaf) : -ENOSYS;
+    if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM)
+        return pid; /* its score is raised once it has memory of its own: process_started */
+    if (process->leaf) {
         leaf_give(table->leaves, process->leaf, true);
         process->leaf = NULL;
         table->leaves_work = false;
-        pid = spawn_start(&process->spawn, NULL);
     }
+    process_oom_score(process->runner, true);
+    pid = spawn_start(&process->spawn, NULL);
     process_oom_score(process->runner, false);
     return pid;
 }
@@ -305,13 +313,24 @@ static void timer_soon(struct timer *timer) {
     source_set(process->runner, &process->ready, EPOLLIN);
 }
 
+static void raise_score(pid_t pid, const void *runner) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", pid);
+    autofd fd = path_open(((const struct runner *)runner)->config->root_fd, path, O_WRONLY, 0);
+    if (fd >= 0)
+        (void)!write(fd, OOM_SCORE_OF_COMMANDS, strlen(OOM_SCORE_OF_COMMANDS));
+}
+
 /* It exec'ed, or could not: the child's end of `ready` is closed, or it wrote, or it ended. */
 void process_started(struct process *process) {
     struct runner *runner = process->runner;
     if (process->phase != PHASE_STARTING)
         return;
     process->phase = PHASE_RUNNING;
+    arena_done(&process->start);
     process->pid = process->leaf ? process->child : process->slot->pid;
+    if (process->leaf && runner->processes->oom_score_fd >= 0 && !process->reaped)
+        leaf_each(process->leaf, raise_score, runner);
     timer_set(runner, &process->soon, 0);
     source_set(runner, &process->ready, 0);
     fd_close(&process->ready.fd);
@@ -410,6 +429,7 @@ bool process_reap(struct runner *runner, pid_t pid, int status) {
         process = process->next;
     if (!process)
         return false;
+    process->reaped = true;
     process_started(process); /* before child is forgotten: it may be the pid */
     process->child = 0;
     if (!process->leaf && process->slot->done) {

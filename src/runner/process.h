@@ -9,6 +9,7 @@
 
 #include <sys/ioctl.h>
 
+#include "base/arena.h"
 #include "runner/runner.h"
 
 /* ---- leaf.c: a cgroup for one command's tree ---- */
@@ -27,6 +28,7 @@ struct leaf *leaf_take(struct leaf_pool *pool, struct err *err); /* an empty one
 void leaf_give(struct leaf_pool *pool, struct leaf *leaf, bool empty);
 bool leaf_populated(struct leaf *leaf);
 void leaf_kill(struct leaf *leaf);
+void leaf_each(struct leaf *leaf, void (*each)(pid_t pid, const void *argument), const void *argument);
 void leaf_signal(struct leaf *leaf, int number); /* to every process in it */
 
 /* ---- spawn.c: from a request to a running child ---- */
@@ -52,9 +54,10 @@ struct spawn {
     int stdio[3];
     int ready_fd; /* closed by exec: tells that it worked; -1: not needed */
     struct slot *slot;
+    void *stack; /* SPAWN_STACK_BYTES, the child's until it execs */
 };
+#define SPAWN_STACK_BYTES (64u << 10)
 /* Fills argv, env, cwd from the call's arguments; memory is the arena's. */
-struct arena;
 int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const struct fields *args,
                   struct arena *arena, struct err *err);
 /* leaf NULL: below a keeper. The child's pid (the keeper's then) or -errno. */
@@ -112,11 +115,13 @@ struct process {
     pid_t child; /* what we reap: the same, or its keeper; 0: reaped */
     struct leaf *leaf;
     struct spawn spawn; /* argv and env are gone after the start */
+    struct arena start; /* what spawn points to: the child reads it until it execs */
     struct slot *slot;
     char *command;       /* to show: at most PROCESS_COMMAND_BYTES */
     char *program, *cwd; /* for errors of the start */
     bool background, pty;
     bool timed_out, killed, oom;
+    bool reaped;
     bool discard;       /* the call is gone: output is read and dropped */
     struct rcall *call; /* EXEC, until answered */
     struct source ready;

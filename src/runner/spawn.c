@@ -1,8 +1,16 @@
 /* From the arguments of EXEC to a running child. Called by op_exec (prepare) and process.c (start).
- * Not to break: between clone and exec the child runs on a copy of the runner's memory with all signals blocked; it
- * opens its directory with the agent's rights, and everything of the runner's is closed by exec. */
+ *
+ * Between clone and exec the child shares the runner's memory (CLONE_VM: no page tables to copy, no faults afterwards),
+ * on a stack of its own, with all signals blocked, while the runner goes on. No CLONE_VFORK: a command that stops the
+ * child must not stop PID 1 with it. Not to break:
+ * 1. The child makes raw system calls only: errno, malloc and stdio are the runner's.
+ * 2. What it reads is its own copy of struct spawn, and the arena behind it, which lives until exec is known to have
+ *    happened or failed.
+ * 3. It opens its directory with the agent's rights, and everything of the runner's is closed by exec.
+ * Below a keeper the child is an ordinary fork. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +23,7 @@
 #include "base/arena.h"
 #include "base/path.h"
 #include "runner/process.h"
+#include "runner/raw.h"
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -72,7 +81,7 @@ static int prepare_env(struct spawn *spawn, const struct fields *args, struct ar
         size_t at = 0;
         while (at < count && !same_key(row, spawn->env[at]))
             at++;
-        spawn->env[at] = (char *)(uintptr_t)row;
+        spawn->env[at] = i < base ? (char *)(uintptr_t)row : arena_strdup(arena, row);
         count += at == count;
     }
     return 0;
@@ -80,7 +89,7 @@ static int prepare_env(struct spawn *spawn, const struct fields *args, struct ar
 
 static char *mapped(const struct spawn *spawn, const char *text, struct arena *arena) {
     if (!spawn->config->maps)
-        return (char *)(uintptr_t)text;
+        return arena_strdup(arena, text);
     char *real = maps_command(spawn->config, text);
     char *copy = arena_strdup(arena, real);
     free(real);
@@ -101,18 +110,26 @@ static void prepare_argv(struct spawn *spawn, const struct fields *args, struct 
     spawn->argv[2] = mapped(spawn, args->text[FIELD_COMMAND], arena);
 }
 
+static void child_run(void *spawn) {
+    spawn_child(spawn);
+}
+
 pid_t spawn_start(struct spawn *spawn, struct leaf *leaf) {
-    struct clone_args how = {.exit_signal = SIGCHLD};
-    if (leaf) {
-        how.flags = CLONE_INTO_CGROUP;
-        how.cgroup = (uint64_t)leaf->dir_fd;
+    if (!leaf) {
+        pid_t pid = fork();
+        if (pid == 0)
+            keeper_main(spawn);
+        return pid < 0 ? -errno : pid;
     }
-    pid_t pid = leaf ? (pid_t)syscall(SYS_clone3, &how, sizeof how) : fork();
-    if (pid == 0 && leaf)
-        spawn_child(spawn);
-    if (pid == 0)
-        keeper_main(spawn);
-    return pid < 0 ? -errno : pid;
+    struct clone_args how = {.flags = CLONE_INTO_CGROUP | CLONE_VM,
+                             .exit_signal = SIGCHLD,
+                             .cgroup = (uint64_t)leaf->dir_fd,
+                             .stack = (uint64_t)(uintptr_t)spawn->stack,
+                             .stack_size = SPAWN_STACK_BYTES};
+    struct spawn *copy =
+        spawn->stack; /* at the far end: the runner forgets its descriptors while the child takes them */
+    *copy = *spawn;
+    return (pid_t)raw_clone3(&how, sizeof how, child_run, copy);
 }
 
 int spawn_error(const struct spawn *spawn, struct err *err) {
@@ -142,78 +159,80 @@ int spawn_error(const struct spawn *spawn, struct err *err) {
 
 /* ---- in the child ---- */
 
-static _Noreturn void child_fail(struct slot *slot, enum spawn_stage stage, int number) {
-    slot->number = number;
+static _Noreturn void child_fail(struct slot *slot, enum spawn_stage stage, long number) {
+    slot->number = (int)-number;
     slot->stage = stage;
-    _exit(127);
+    for (;;)
+        raw(SYS_exit_group, 127);
 }
 
 /* Opened here and with the command's ids, so that it reaches no directory the command could not. */
 static void child_directory(struct spawn *spawn) {
     const struct runner_config *config = spawn->config;
     if (config->jail) { /* confine sets all ids for good */
-        setfsgid(spawn->root ? 0 : config->agent_gid);
-        setfsuid(spawn->root ? 0 : config->agent_uid);
+        raw(SYS_setfsgid, spawn->root ? 0 : config->agent_gid);
+        raw(SYS_setfsuid, spawn->root ? 0 : config->agent_uid);
     }
-    int fd = path_open(spawn->cwd_root, spawn->cwd_path, O_PATH | O_DIRECTORY, 0);
-    if (fd < 0)
-        child_fail(spawn->slot, SPAWN_CWD, -fd);
-    if (fchdir(fd) < 0)
-        child_fail(spawn->slot, SPAWN_CWD, errno);
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    long fd;
+    do /* as path_open does, which would set errno */
+        fd = raw(SYS_openat2, spawn->cwd_root, spawn->cwd_path, &how, sizeof how);
+    while (fd == -EAGAIN || fd == -EINTR);
+    long number = fd < 0 ? fd : raw(SYS_fchdir, fd);
+    if (number < 0)
+        child_fail(spawn->slot, SPAWN_CWD, number);
     char path[LIMIT_PATH_BYTES + 64];
-    long n = syscall(SYS_getcwd, path, sizeof path);
-    if (n < 0 || path[0] != '/') /* deleted, or outside our root */
-        child_fail(spawn->slot, SPAWN_CWD, n < 0 ? errno : ENOENT);
+    number = raw(SYS_getcwd, path, sizeof path);
+    if (number < 0 || path[0] != '/') /* deleted, or outside our root */
+        child_fail(spawn->slot, SPAWN_CWD, number < 0 ? number : -ENOENT);
 }
 
-static void child_exec(struct spawn *spawn) {
+static long child_exec(struct spawn *spawn) {
     const char *program = spawn->shell ? spawn->program : spawn->argv[0];
-    if (strchr(program, '/')) {
-        execve(program, spawn->argv, spawn->env);
-        return;
-    }
+    if (strchr(program, '/'))
+        return raw(SYS_execve, program, spawn->argv, spawn->env);
     const char *search = DEFAULT_PATH;
     for (char **row = spawn->env; *row; row++)
         if (strncmp(*row, "PATH=", 5) == 0)
             search = *row + 5;
     char path[LIMIT_PATH_BYTES + 1];
-    int number = ENOENT;
+    long number = -ENOENT;
     while (true) {
         size_t len = strcspn(search, ":");
         int n = snprintf(path, sizeof path, "%.*s%s%s", (int)len, search, len ? "/" : "", program);
         if (len < sizeof path && n > 0 && (size_t)n < sizeof path) {
-            execve(path, spawn->argv, spawn->env);
-            if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
-                return;
-            if (errno == EACCES)
-                number = EACCES;
+            long result = raw(SYS_execve, path, spawn->argv, spawn->env);
+            if (result != -ENOENT && result != -ENOTDIR && result != -EACCES)
+                return result;
+            if (result == -EACCES)
+                number = -EACCES;
         }
         if (!search[len])
             break;
         search += len + 1;
     }
-    errno = number;
+    return number;
 }
 
 _Noreturn void spawn_child(struct spawn *spawn) {
     struct slot *slot = spawn->slot;
-    setsid();
+    long number;
+    raw(SYS_setsid);
     for (int i = 0; i < 3; i++)
-        if (dup2(spawn->stdio[i], i) < 0)
-            child_fail(slot, SPAWN_TERMINAL, errno);
-    if (spawn->pty && ioctl(0, TIOCSCTTY, 0) < 0)
-        child_fail(slot, SPAWN_TERMINAL, errno);
+        if ((number = raw(SYS_dup3, spawn->stdio[i], i, 0)) < 0)
+            child_fail(slot, SPAWN_TERMINAL, number);
+    if (spawn->pty && (number = raw(SYS_ioctl, 0, TIOCSCTTY, 0)) < 0)
+        child_fail(slot, SPAWN_TERMINAL, number);
     child_directory(spawn);
     /* All of ours is close-on-exec already; this holds even where somebody forgets. */
-    syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
+    raw(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
     struct err err;
     if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, &err) < 0) {
         snprintf(slot->text, sizeof slot->text, "%.200s", err.text);
-        child_fail(slot, SPAWN_CONFINE, EPERM);
+        child_fail(slot, SPAWN_CONFINE, -EPERM);
     }
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    child_exec(spawn);
-    child_fail(slot, SPAWN_EXEC, errno);
+    uint64_t none = 0;
+    raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
+    child_fail(slot, SPAWN_EXEC, child_exec(spawn));
 }

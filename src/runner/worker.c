@@ -163,14 +163,14 @@ static void close_others(int a, int b, int c) {
 
 /* Where paths are mapped, the mapped directories' descriptors are needed: all that is not a directory goes. */
 static void close_others_but_dirs(int a, int b, int c) {
-    int max = 0;
+    int max = 1023;
     DIR *dir = opendir("/proc/self/fd");
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         max = (int)strtol(entry->d_name, NULL, 10) > max ? (int)strtol(entry->d_name, NULL, 10) : max;
     if (dir)
         closedir(dir);
     struct stat status;
-    for (int fd = 3; fd <= (dir ? max : 1023); fd++)
+    for (int fd = 3; fd <= max; fd++)
         if (fd != a && fd != b && fd != c && fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode))
             close(fd);
 }
