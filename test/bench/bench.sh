@@ -39,7 +39,9 @@ free_port() {
 start_daemon() { # start_daemon [COMMAND PREFIX...]
     PORT=$(free_port)
     printf 'mount_sources:\n  - %s\n' "$WORK/tree" > "$WORK/config.yaml"
-    "$@" "$BUILD/cubbyd" --listen "127.0.0.1:$PORT" --state "$WORK/state" --config "$WORK/config.yaml" > "$WORK/daemon.log" 2>&1 < /dev/null &
+    # Without a line a request, as nginx here.
+    "$@" "$BUILD/cubbyd" --listen "127.0.0.1:$PORT" --state "$WORK/state" --config "$WORK/config.yaml" --log-level warn \
+        > "$WORK/daemon.log" 2>&1 < /dev/null &
     DAEMON_PID=$!
     wait_for "$PORT" /healthz || { tail -20 "$WORK/daemon.log" >&2; echo 'bench: the daemon does not answer' >&2; exit 1; }
 }
