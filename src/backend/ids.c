@@ -73,13 +73,23 @@ int ids_assign(unsigned slot, pid_t pid, uint64_t start, struct err *err) {
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
 }
 
-bool ids_owned(unsigned slot, pid_t pid, uint64_t start) {
-    char path[64], text[64];
+bool ids_inherit(unsigned slot, pid_t pid, uint64_t start) {
+    char name[16], text[64];
     int claimed = 0;
     unsigned long long began = 0;
-    snprintf(path, sizeof path, IDS_DIR "/%u", slot);
-    return fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 && sscanf(text, "%d %llu", &claimed, &began) == 2 &&
-           claimed == pid && began == start;
+    struct err ignored;
+    autofd dir = ids_dir(&ignored);
+    if (dir < 0 || flock(dir, LOCK_EX) < 0) /* nobody takes over a stale claim meanwhile */
+        return false;
+    snprintf(name, sizeof name, "%u", slot);
+    bool owned = fd_read_file(dir, name, text, sizeof text) > 0 && sscanf(text, "%d %llu", &claimed, &began) == 2 &&
+                 claimed == pid && began == start;
+    if (owned) {
+        autofd fd = openat(dir, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+        owned = fd >= 0 && ids_write(fd, getpid(), process_start(getpid())) == 0;
+    }
+    flock(dir, LOCK_UN);
+    return owned;
 }
 
 void ids_reclaim(void (*each)(void *user, unsigned slot), void *user) {

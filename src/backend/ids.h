@@ -21,7 +21,9 @@ bool process_alive(pid_t pid, uint64_t start);
 /* Claims a free slot for the calling process. Claims of processes that are gone are taken over. */
 int ids_claim(unsigned *ret_slot, struct err *err);
 int ids_assign(unsigned slot, pid_t pid, uint64_t start, struct err *err); /* hands the claim to the box's PID 1 */
-bool ids_owned(unsigned slot, pid_t pid, uint64_t start);                  /* the claim is still that process's */
+/* The claim of a PID 1 that is gone becomes the calling process's, so that nobody takes it over while the rest of the box
+ * is removed. false: it is no longer that PID 1's. */
+bool ids_inherit(unsigned slot, pid_t pid, uint64_t start);
 void ids_release(unsigned slot);
 /* Calls each for every claim whose process is gone, and releases it. */
 void ids_reclaim(void (*each)(void *user, unsigned slot), void *user);

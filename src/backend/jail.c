@@ -25,6 +25,7 @@
 
 #include "backend/ids.h"
 #include "backend/probe.h"
+#include "backend/reaper.h"
 #include "base/fd.h"
 #include "base/text.h"
 #include "wire/plan.h"
@@ -113,6 +114,7 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
     snprintf(path, sizeof path, "%s/trash", env->state_dir);
     backend->trash = trash_new(path);
     clean_leftovers(backend);
+    backend->reaper = backend->root && env->pool_size ? reaper_new(backend) : NULL;
     backend->pool = pool_new(backend);
     *ret_backend = backend;
     return 0;
@@ -120,6 +122,7 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
 
 static void jail_close(struct backend *backend) {
     pool_free(backend->pool);
+    reaper_free(backend->reaper);
     slot_early_drop(backend);
     trash_free(backend->trash);
     fd_close(&backend->null_fd);
@@ -351,29 +354,48 @@ static int jail_list(struct backend *backend, void (*each)(void *user, const cha
 
 /* ---- stop ---- */
 
-/* Kills and waits. A process in uninterruptible sleep keeps it waiting: BUSY, and the caller may come again. */
-static int end_processes(struct backend *backend, const struct jail_record *record, struct err *err) {
-    struct cgroup cgroup = record_cgroup(record);
-    autofd pidfd = live_pidfd(record);
-    if (pidfd >= 0) {
-        syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0); /* PID 1: the kernel ends the rest with it */
-        struct pollfd polls = {.fd = pidfd, .events = POLLIN};
-        int n;
-        while ((n = poll(&polls, 1, 10000)) < 0 && errno == EINTR)
-            ;
-        if (n == 0)
-            return err_set(err, ERR_BUSY, "the box's processes do not end; try again");
-        siginfo_t info;
-        waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED); /* ECHILD when an earlier daemon was its parent */
-    }
-    if (record->ranged && !ids_owned(record->slot, record->pid, record->start))
-        return 0;                            /* cleaned before; the slot may be another box's by now */
-    cgroup_kill(&backend->cgroups, &cgroup); /* and whatever is outside its pid namespace, which should be nothing */
-    cgroup_remove(&backend->cgroups, &cgroup);
-    if (record->net)
-        net_detach(record->slot);
-    if (record->ranged)
-        ids_release(record->slot);
+/* Kills and waits. A process in uninterruptible sleep keeps it waiting: BUSY, and the caller may come again. The mount
+ * namespace is held meanwhile: otherwise PID 1 would take all mounts apart, and write their files to the disk, before
+ * it counts as gone. */
+static int end_processes(const struct jail_record *record, bool hold_mounts, int *ret_mounts_fd, struct err *err) {
+    autofd pidfd = live_pidfd(record), mounts = -1;
+    if (pidfd < 0)
+        return 0;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/mnt",
+             record->pid); /* of that very process, as long as it is not waited for */
+    if (hold_mounts)
+        mounts = open(path, O_RDONLY | O_CLOEXEC);
+    syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0); /* PID 1: the kernel ends the rest with it */
+    struct pollfd polls = {.fd = pidfd, .events = POLLIN};
+    int n;
+    while ((n = poll(&polls, 1, 10000)) < 0 && errno == EINTR)
+        ;
+    if (n == 0)
+        return err_set(err, ERR_BUSY, "the box's processes do not end; try again");
+    siginfo_t info;
+    waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED); /* ECHILD when an earlier daemon was its parent */
+    *ret_mounts_fd = fd_take(&mounts);
+    return 0;
+}
+
+/* Nothing of a box whose files stay is left for later: its next start lays a new overlay over them. */
+static int end_box(struct backend *backend, const struct jail_record *record, bool keep_files, struct err *err) {
+    bool later = backend->reaper && record->ranged && !keep_files;
+    struct remains remains = {.mounts_fd = -1,
+                              .cgroup = record_cgroup(record),
+                              .slot = record->slot,
+                              .net = record->net,
+                              .claimed = record->ranged};
+    int r = end_processes(record, later, &remains.mounts_fd, err);
+    if (r < 0)
+        return r;
+    if (record->ranged && !ids_inherit(record->slot, record->pid, record->start))
+        fd_close(&remains.mounts_fd); /* cleaned before; the slot may be another box's by now */
+    else if (later)
+        reaper_put(backend->reaper, &remains);
+    else
+        reaper_bury(backend, &remains);
     return 0;
 }
 
@@ -382,7 +404,7 @@ static int jail_stop(struct backend *backend, const char *id, bool keep_files, s
         return err_set(err, ERR_INVALID, "'%.40s' is no id of a box", id);
     struct jail_record record;
     if (read_record(backend, id, &record) == 0) {
-        int r = end_processes(backend, &record, err);
+        int r = end_box(backend, &record, keep_files, err);
         if (r < 0)
             return r;
     }

@@ -13,6 +13,7 @@
 #define JAIL_START_TIMEOUT_MS 20000u
 
 struct pool;
+struct reaper;
 struct slot;
 
 struct backend {
@@ -22,6 +23,7 @@ struct backend {
     int null_fd, boxes_dir, state_dir;
     struct trash *trash;
     struct pool *pool;
+    struct reaper *reaper; /* NULL without a pool: a short run ends its box itself */
     struct slot *early;   /* without a pool: a runner that starts while we do, for the first slot; NULL when taken */
     pthread_mutex_t lock; /* of early */
 };

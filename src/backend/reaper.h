@@ -1,0 +1,21 @@
+/* What remains of ended boxes: mounts, cgroups, interfaces, claims. Taken apart in the background by one thread. */
+#ifndef CUBBY_BACKEND_REAPER_H
+#define CUBBY_BACKEND_REAPER_H
+
+#include "backend/jail.h"
+
+/* One box whose processes are gone. */
+struct remains {
+    int mounts_fd; /* its mount namespace, held so that no exiting process had to take it apart; -1: none */
+    struct cgroup cgroup;
+    unsigned slot;
+    bool net, claimed;
+};
+
+struct reaper *reaper_new(struct backend *backend);
+void reaper_free(struct reaper *reaper); /* waits until all is gone */
+/* Takes the descriptor. Waits when too much is queued: a storm of deletions cannot pile up mounts. */
+void reaper_put(struct reaper *reaper, const struct remains *remains);
+void reaper_bury(struct backend *backend, struct remains *remains); /* at once, in the caller's thread */
+
+#endif
