@@ -66,12 +66,9 @@ int path_open_file(int root, const char *path, int flags, mode_t mode, int *ret_
         return err_errno(err, errno, "'%s'", path);
     if (!S_ISREG(status.st_mode))
         return err_set(err, ERR_INVALID, "'%s' is %s, not a regular file", path, path_type(status.st_mode));
-    struct statfs system;
-    if (fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
+    struct statfs system; /* what procfs makes up when it is read has no size; some of it blocks */
+    if (status.st_size == 0 && fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
         return err_set(err, ERR_INVALID, "'%s' is on procfs; read it with a command", path);
-    int now = fcntl(fd, F_GETFL);
-    if (now >= 0)
-        fcntl(fd, F_SETFL, now & ~O_NONBLOCK);
     *ret_fd = fd_take(&fd);
     return 0;
 }

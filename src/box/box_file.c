@@ -86,12 +86,16 @@ static int read_open_below(const struct wire *wire, const char *path, int *ret_f
     gid_t gid = wire_gid(wire);
     if (uid == (uid_t)-1)
         return path_open_file(wire_root(wire), path, O_RDONLY, 0, ret_fd, err);
+    autofd fd = -1;
     int old_gid = setfsgid(gid), old_uid = setfsuid(uid);
-    bool ours = setfsuid((uid_t)-1) == (int)uid;
-    int r = ours ? path_open_file(wire_root(wire), path, O_RDONLY, 0, ret_fd, err)
-                 : err_set(err, ERR_INTERNAL, "the daemon cannot take the box user's rights");
-    setfsuid((uid_t)old_uid);
-    setfsgid((gid_t)old_gid);
+    int r = path_open_file(wire_root(wire), path, O_RDONLY, 0, &fd, err);
+    /* Going back tells what it was: where the rights were not the box user's, nothing of this open counts. */
+    bool ours = setfsuid((uid_t)old_uid) == (int)uid;
+    ours = setfsgid((gid_t)old_gid) == (int)gid && ours;
+    if (!ours)
+        return err_set(err, ERR_INTERNAL, "the daemon cannot take the box user's rights");
+    if (r == 0)
+        *ret_fd = fd_take(&fd);
     return r;
 }
 
