@@ -186,41 +186,51 @@ int cgroup_make(const struct cgroup_host *host, const char *name, const bool v1[
     return 0;
 }
 
-int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, const struct limits *limits,
-                 struct err *err) {
+/* Memory has a second limit where swap is accounted: no way around the first one through swap. Where there is no such
+ * accounting there is nothing to write. */
+static void limit_swap(const struct cgroup_host *host, const struct cgroup *cgroup, const char *v2, const char *v1) {
+    char path[600];
+    bool on_v2 = *host->v2 && host->v2_has[CGROUP_MEMORY];
+    if (on_v2)
+        cgroup_path(host, cgroup, "memory.swap.max", path, sizeof path);
+    else
+        cgroup_v1_path(host, cgroup, CGROUP_MEMORY, "memory.memsw.limit_in_bytes", path, sizeof path);
+    fd_write_file(AT_FDCWD, path, on_v2 ? v2 : v1);
+}
+
+int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, const struct limits *was,
+                 const struct limits *limits, struct err *err) {
     char text[64], path[600];
     const struct {
-        bool wanted;
+        double was, now; /* 0: none */
         enum cgroup_controller controller;
-        const char *v2, *v1;
-    } rows[] = {{limits->memory_mb != 0, CGROUP_MEMORY, "memory.max", "memory.limit_in_bytes"},
-                {limits->pids != 0, CGROUP_PIDS, "pids.max", "pids.max"},
-                {limits->cpus != 0, CGROUP_CPU, "cpu.max", "cpu.cfs_quota_us"}};
-    const unsigned long long numbers[] = {(unsigned long long)limits->memory_mb << 20, limits->pids,
-                                          (unsigned long long)(limits->cpus * PERIOD_US)};
+        const char *v2, *v1, *v1_none;
+        unsigned long long number;
+    } rows[] = {{(double)was->memory_mb, (double)limits->memory_mb, CGROUP_MEMORY, "memory.max",
+                 "memory.limit_in_bytes", "-1", (unsigned long long)limits->memory_mb << 20},
+                {(double)was->pids, (double)limits->pids, CGROUP_PIDS, "pids.max", "pids.max", "max", limits->pids},
+                {was->cpus, limits->cpus, CGROUP_CPU, "cpu.max", "cpu.cfs_quota_us", "-1",
+                 (unsigned long long)(limits->cpus * PERIOD_US)}};
+    bool memory = was->memory_mb != limits->memory_mb;
+    if (memory && was->memory_mb) /* first: memory cannot be given more than both may have */
+        limit_swap(host, cgroup, "max", "-1");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!rows[i].wanted)
+        if (!(rows[i].was < rows[i].now) && !(rows[i].was > rows[i].now))
             continue;
         bool on_v2 = *host->v2 && host->v2_has[rows[i].controller];
         if (on_v2)
             cgroup_path(host, cgroup, rows[i].v2, path, sizeof path);
         else
             cgroup_v1_path(host, cgroup, rows[i].controller, rows[i].v1, path, sizeof path);
-        snprintf(text, sizeof text, "%llu", numbers[i]);
-        int r = write_limit(path, text, cgroup_names[rows[i].controller], err);
+        snprintf(text, sizeof text, "%llu", rows[i].number);
+        const char *none = on_v2 ? "max" : rows[i].v1_none;
+        int r = write_limit(path, rows[i].now > 0 ? text : none, cgroup_names[rows[i].controller], err);
         if (r < 0)
             return r;
     }
-    if (limits->memory_mb == 0)
-        return 0;
-    /* no way around the limit through swap; where there is no swap accounting there is nothing to write */
-    if (*host->v2 && host->v2_has[CGROUP_MEMORY]) {
-        cgroup_path(host, cgroup, "memory.swap.max", path, sizeof path);
-        fd_write_file(AT_FDCWD, path, "0");
-    } else {
-        cgroup_v1_path(host, cgroup, CGROUP_MEMORY, "memory.memsw.limit_in_bytes", path, sizeof path);
-        snprintf(text, sizeof text, "%llu", numbers[0]);
-        fd_write_file(AT_FDCWD, path, text);
+    if (memory && limits->memory_mb) {
+        snprintf(text, sizeof text, "%llu", rows[0].number);
+        limit_swap(host, cgroup, "0", text);
     }
     return 0;
 }

@@ -29,8 +29,9 @@ int cgroup_check(const struct cgroup_host *host, const struct limits *limits, st
 /* Makes the box's directories: v2, and on v1 those controllers in `v1`. owner: host id that may make leaves. */
 int cgroup_make(const struct cgroup_host *host, const char *name, const bool v1[CGROUP_CONTROLLERS], uid_t owner,
                 struct cgroup *ret_cgroup, struct err *err);
-int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, const struct limits *limits,
-                 struct err *err);
+/* was: what is written there already. */
+int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, const struct limits *was,
+                 const struct limits *limits, struct err *err);
 void cgroup_path(const struct cgroup_host *host, const struct cgroup *cgroup, const char *file, char *out, size_t size);
 void cgroup_v1_path(const struct cgroup_host *host, const struct cgroup *cgroup, enum cgroup_controller controller,
                     const char *file, char *out, size_t size);

@@ -31,9 +31,7 @@
 #include "wire/plan.h"
 
 static int take_files(struct backend *backend, struct slot *slot, const char *id, struct err *err);
-static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec, const struct net_plan *net,
-                     struct err *err);
-static int write_record(struct backend *backend, const struct slot *slot, const struct spec *spec, struct err *err);
+static int send_plan(struct slot *slot, const struct spec *spec, const struct net_plan *net, struct err *err);
 static int read_record(struct backend *backend, const char *id, struct jail_record *ret_record);
 static int own_pidfd(pid_t pid);
 
@@ -138,18 +136,18 @@ static int start_steps(struct backend *backend, struct slot *slot, const struct 
     struct net_plan net = {0};
     int r = take_files(backend, slot, spec->id, err);
     if (r == 0)
-        r = cgroup_limit(&backend->cgroups, &slot->cgroup, &spec->limits, err);
+        r = cgroup_limit(&backend->cgroups, &slot->cgroup, &slot->limits, &spec->limits, err);
     if (r == 0 && spec->network == NETWORK_OPEN) {
         r = slot_ready(backend, slot, err);
         if (r == 0)
             r = net_attach(slot->number, slot->pid, &net, err);
     }
     if (r == 0)
-        r = send_plan(backend, slot, spec, &net, err);
+        r = send_plan(slot, spec, &net, err);
     if (r == 0)
         r = slot_ready(backend, slot, err);
-    if (r == 0)
-        r = write_record(backend, slot, spec, err);
+    if (r == 0 && (!slot->recorded || spec->network == NETWORK_OPEN))
+        r = slot_record(backend, slot, spec->id, spec->network == NETWORK_OPEN, err);
     if (r < 0)
         return r;
     struct wire *wire;
@@ -178,9 +176,9 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
     if (r < 0)
         return r;
     bool kept = faccessat(backend->boxes_dir, spec->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-    if (kept || !pool_take(backend->pool, &template, &slot)) {
+    if (kept || !pool_take(backend->pool, &template, &spec->limits, &slot)) {
         struct slot_want want = {
-            .template = &template, .id = spec->id, .kept = kept, .limits = spec->one_shot ? &spec->limits : NULL};
+            .template = &template, .id = spec->id, .kept = kept, .limits = &spec->limits, .one_shot = spec->one_shot};
         r = slot_make(backend, &want, &slot, err);
         if (r < 0)
             return r;
@@ -198,7 +196,10 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
         return r;
     }
     *ret_pidfd = own_pidfd(slot.pid);
-    waitpid(slot.outer_pid, NULL, 0); /* it ended while we waited for HELLO */
+    if (backend->reaper && waitpid(slot.outer_pid, NULL, WNOHANG) == 0) /* it is just ending */
+        reaper_put(backend->reaper, &(struct remains){.mounts_fd = -1, .outer_pid = slot.outer_pid});
+    else
+        waitpid(slot.outer_pid, NULL, 0);
     fd_close(&slot.errors_fd);
     return 0;
 }
@@ -228,15 +229,10 @@ static void put_env(struct buf *out, const struct spec *spec) {
         plan_text(out, PLAN_ENV, spec->env[i]);
 }
 
-static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec, const struct net_plan *net,
-                     struct err *err) {
+static int send_plan(struct slot *slot, const struct spec *spec, const struct net_plan *net, struct err *err) {
     autobuf out;
-    char path[4200];
     buf_init(&out, PLAN_MAX_BYTES);
     buf_u32(&out, 0);
-    snprintf(path, sizeof path, "%s/boxes/%s", backend->env->state_dir, spec->id);
-    if (!spec->one_shot)
-        plan_text(&out, PLAN_LISTEN, path);
     put_env(&out, spec);
     if (spec->shell)
         plan_text(&out, PLAN_SHELL, spec->shell);
@@ -253,17 +249,6 @@ static int send_plan(struct backend *backend, struct slot *slot, const struct sp
 }
 
 /* ---- the record ---- */
-
-static int write_record(struct backend *backend, const struct slot *slot, const struct spec *spec, struct err *err) {
-    char path[64], text[256];
-    snprintf(path, sizeof path, "%s/jail", spec->id);
-    int len = snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s\n", slot->pid, (unsigned long long)slot->start,
-                       slot->number, backend->root, spec->network == NETWORK_OPEN, slot->cgroup.v1[CGROUP_MEMORY],
-                       slot->cgroup.v1[CGROUP_PIDS], slot->cgroup.v1[CGROUP_CPU], slot->cgroup.name);
-    autofd fd = openat(backend->boxes_dir, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int r = fd < 0 ? -errno : fd_write_all(fd, text, (size_t)len);
-    return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
-}
 
 static int read_record(struct backend *backend, const char *id, struct jail_record *ret_record) {
     char path[64], text[256];

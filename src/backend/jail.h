@@ -24,8 +24,8 @@ struct backend {
     struct trash *trash;
     struct pool *pool;
     struct reaper *reaper; /* NULL without a pool: a short run ends its box itself */
-    struct slot *early;   /* without a pool: a runner that starts while we do, for the first slot; NULL when taken */
-    pthread_mutex_t lock; /* of early */
+    struct slot *early;    /* without a pool: a runner that starts while we do, for the first slot; NULL when taken */
+    pthread_mutex_t lock;  /* of early */
 };
 
 /* A box's first half: claimed ids, cgroups, a process waiting in its namespaces. */
@@ -35,10 +35,12 @@ struct slot {
     uint32_t uid_base;
     struct cgroup cgroup;
     bool has_cgroup;
-    char dir[32];    /* prepared box directory, a name in state/boxes/ until a box takes it */
-    pid_t outer_pid; /* stage one, to be waited for */
-    pid_t pid;       /* PID 1 of the box, seen from here; 0: not told yet */
-    uint64_t start;  /* of that process */
+    struct limits limits; /* written to it */
+    bool recorded;        /* its directory has a record, of a box without a network */
+    char dir[32];         /* prepared box directory, a name in state/boxes/ until a box takes it */
+    pid_t outer_pid;      /* stage one, to be waited for */
+    pid_t pid;            /* PID 1 of the box, seen from here; 0: not told yet */
+    uint64_t start;       /* of that process */
     int stage_fd, errors_fd;
     char template_path[4096];
 };
@@ -48,15 +50,16 @@ struct slot_want {
     const struct template *template;
     const char *id;              /* whose files; NULL: new ones, taken over later by some box */
     bool kept;                   /* id has files already, which stay whatever happens */
-    const struct limits *limits; /* which v1 controllers are needed; NULL: all there are */
+    const struct limits *limits; /* of the box, or what a pool's next box will probably have */
+    bool one_shot;               /* only the v1 controllers that limits need; no socket to find the box by */
 };
 int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot,
-              struct err *err);                                              /* does not
-                                                                                         wait for the process */
+              struct err *err);                                              /* does not wait for the process */
 void slot_early(struct backend *backend);                                    /* starts backend->early */
 void slot_early_drop(struct backend *backend);                               /* ends it if nobody took it */
 int slot_ready(struct backend *backend, struct slot *slot, struct err *err); /* waits for the pid */
-void slot_drop(struct backend *backend, struct slot *slot);                  /* ends it, leaves nothing */
+int slot_record(struct backend *backend, const struct slot *slot, const char *name, bool net, struct err *err);
+void slot_drop(struct backend *backend, struct slot *slot); /* ends it, leaves nothing */
 /* A message of wire/plan.h, whose first 4 bytes are left for its length. */
 int slot_send(struct slot *slot, struct buf *message, struct err *err);
 /* What a failed step wrote; err is set from it, or to `otherwise` when it wrote nothing. */
@@ -66,8 +69,9 @@ int slot_files(int boxes_dir, const char *name, struct err *err); /* the directo
 /* pool.c: halves kept ready by one thread. NULL when env->pool_size is 0. */
 struct pool *pool_new(struct backend *backend);
 void pool_free(struct pool *pool);
-/* false: none ready now for that template. Says nothing of kept files: a pool's slots have new ones. */
-bool pool_take(struct pool *pool, const struct template *template, struct slot *ret_slot);
+/* false: none ready now for that template. Says nothing of kept files: a pool's slots have new ones. The limits are not
+ * those of the slot, but what the next ones are made with. */
+bool pool_take(struct pool *pool, const struct template *template, const struct limits *limits, struct slot *ret_slot);
 
 /* net.c: a veth pair and NAT for one slot */
 struct net_plan {

@@ -1,6 +1,6 @@
 /* Halves of boxes kept ready by one thread, so that a start needs only what is special to its box. Called by jail.c.
  *
- * Rules: 1. `ready`, `count`, `stop` under `lock`. 2. The thread makes slots without the lock. 3. A failure makes it wait
+ * Rules: 1. `ready`, `count`, `limits`, `stop` under `lock`. 2. The thread makes slots without the lock. 3. A failure makes it wait
  * for the next take: a machine at its limit is not hammered. */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ struct pool {
     pthread_cond_t wanted;
     struct slot ready[POOL_MAX];
     unsigned count, size;
+    struct limits limits; /* of the last box asked for: the next will probably have the same */
     bool stop, failed;
 };
 
@@ -51,7 +52,7 @@ void pool_free(struct pool *pool) {
     free(pool);
 }
 
-bool pool_take(struct pool *pool, const struct template *template, struct slot *ret_slot) {
+bool pool_take(struct pool *pool, const struct template *template, const struct limits *limits, struct slot *ret_slot) {
     bool taken = false;
     struct slot stale = {0};
     if (!pool)
@@ -69,6 +70,7 @@ bool pool_take(struct pool *pool, const struct template *template, struct slot *
             memmove(pool->ready, pool->ready + 1, pool->count * sizeof *pool->ready);
         }
     }
+    pool->limits = *limits;
     pool->failed = false;
     pthread_cond_signal(&pool->wanted);
     pthread_mutex_unlock(&pool->lock);
@@ -77,16 +79,19 @@ bool pool_take(struct pool *pool, const struct template *template, struct slot *
     return taken;
 }
 
-static int make_one(struct backend *backend, struct slot *ret_slot) {
+static int make_one(struct backend *backend, const struct limits *limits, struct slot *ret_slot) {
     struct template template;
     struct err err;
     int r = template_find(backend->env, "host", &template, &err);
-    struct slot_want want = {.template = &template};
+    struct slot_want want = {.template = &template, .limits = limits};
     if (r == 0)
         r = slot_make(backend, &want, ret_slot, &err);
     if (r < 0)
         return r;
     r = slot_ready(backend, ret_slot, &err);
+    if (r == 0)
+        r = slot_record(backend, ret_slot, ret_slot->dir, false, &err);
+    ret_slot->recorded = r == 0;
     if (r < 0)
         slot_drop(backend, ret_slot);
     return r;
@@ -100,9 +105,10 @@ static void *pool_main(void *arg) {
             pthread_cond_wait(&pool->wanted, &pool->lock);
         if (pool->stop)
             break;
+        struct limits limits = pool->limits;
         pthread_mutex_unlock(&pool->lock);
         struct slot slot;
-        int r = make_one(pool->backend, &slot);
+        int r = make_one(pool->backend, &limits, &slot);
         pthread_mutex_lock(&pool->lock);
         if (r == 0)
             pool->ready[pool->count++] = slot;

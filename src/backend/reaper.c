@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "backend/ids.h"
 #include "base/fd.h"
@@ -68,6 +69,10 @@ void reaper_put(struct reaper *reaper, const struct remains *remains) {
 }
 
 void reaper_bury(struct backend *backend, struct remains *remains) {
+    if (remains->outer_pid) {
+        waitpid(remains->outer_pid, NULL, 0);
+        return;
+    }
     fd_close(&remains->mounts_fd);
     cgroup_kill(&backend->cgroups, &remains->cgroup); /* what is outside its pid namespace, which should be nothing */
     cgroup_remove(&backend->cgroups, &remains->cgroup);

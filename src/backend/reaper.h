@@ -4,12 +4,13 @@
 
 #include "backend/jail.h"
 
-/* One box whose processes are gone. */
+/* One box whose processes are gone, or only the outer half of one that has just begun. */
 struct remains {
     int mounts_fd; /* its mount namespace, held so that no exiting process had to take it apart; -1: none */
     struct cgroup cgroup;
     unsigned slot;
     bool net, claimed;
+    pid_t outer_pid; /* to be waited for, and nothing else; 0: all the above */
 };
 
 struct reaper *reaper_new(struct backend *backend);

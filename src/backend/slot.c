@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "wire/plan.h"
 
-static int make_cgroup(struct backend *backend, const struct limits *limits, struct slot *slot, struct err *err);
+static int make_cgroup(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
 static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
 static bool take_early(struct backend *backend, struct slot *slot);
 static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err);
@@ -40,7 +40,7 @@ int slot_make(struct backend *backend, const struct slot_want *want, struct slot
     if (r == 0)
         r = take_early(backend, &slot) ? 0 : spawn_runner(backend, &slot, err); /* it starts while the rest is made */
     if (r == 0)
-        r = make_cgroup(backend, want->limits, &slot, err);
+        r = make_cgroup(backend, want, &slot, err);
     if (r == 0)
         r = make_files(backend, want, &slot, err);
     if (r == 0)
@@ -88,9 +88,10 @@ void slot_early_drop(struct backend *backend) {
     backend->early = NULL;
 }
 
-static int make_cgroup(struct backend *backend, const struct limits *limits, struct slot *slot, struct err *err) {
+static int make_cgroup(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
+    const struct limits *limits = want->limits;
     bool v1[CGROUP_CONTROLLERS] = {true, true, true};
-    if (limits) {
+    if (want->one_shot) {
         v1[CGROUP_MEMORY] = limits->memory_mb != 0;
         v1[CGROUP_PIDS] = limits->pids != 0;
         v1[CGROUP_CPU] = limits->cpus != 0;
@@ -100,7 +101,8 @@ static int make_cgroup(struct backend *backend, const struct limits *limits, str
     uid_t owner = backend->root ? slot->uid_base + JAIL_AGENT_ID : geteuid();
     int r = cgroup_make(&backend->cgroups, name, v1, owner, &slot->cgroup, err);
     slot->has_cgroup = r == 0;
-    return r;
+    slot->limits = *limits;
+    return r == 0 ? cgroup_limit(&backend->cgroups, &slot->cgroup, &(struct limits){0}, limits, err) : r;
 }
 
 static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
@@ -202,6 +204,9 @@ static int send_slot(struct backend *backend, const struct slot_want *want, stru
     plan_text(&out, PLAN_TEMPLATE, want->template->path);
     snprintf(path, sizeof path, "%s/boxes/%s/fs", backend->env->state_dir, want->id ? want->id : slot->dir);
     plan_text(&out, PLAN_LAYERS, path);
+    snprintf(path, sizeof path, "%s/boxes/%s", backend->env->state_dir, want->id ? want->id : slot->dir);
+    if (!want->one_shot)
+        plan_text(&out, PLAN_LISTEN, path);
     for (size_t i = 0; i < TEMPLATE_SYSTEM_MAX && want->template->system[i]; i++)
         plan_text(&out, PLAN_SYSTEM, want->template->system[i]);
     return slot_send(slot, &out, err);
@@ -233,6 +238,17 @@ int slot_ready(struct backend *backend, struct slot *slot, struct err *err) {
     slot->pid = (pid_t)pid;
     slot->start = process_start(slot->pid);
     return backend->root ? ids_assign(slot->number, slot->pid, slot->start, err) : 0;
+}
+
+int slot_record(struct backend *backend, const struct slot *slot, const char *name, bool net, struct err *err) {
+    char path[64], text[256];
+    snprintf(path, sizeof path, "%s/jail", name);
+    int len = snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s\n", slot->pid, (unsigned long long)slot->start,
+                       slot->number, backend->root, net, slot->cgroup.v1[CGROUP_MEMORY], slot->cgroup.v1[CGROUP_PIDS],
+                       slot->cgroup.v1[CGROUP_CPU], slot->cgroup.name);
+    autofd fd = openat(backend->boxes_dir, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r = fd < 0 ? -errno : fd_write_all(fd, text, (size_t)len);
+    return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
 }
 
 int slot_error(struct slot *slot, const char *otherwise, struct err *err) {

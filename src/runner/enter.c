@@ -29,7 +29,7 @@ static int make_namespaces(struct enter *enter, struct err *err);
 static int write_maps(struct enter *enter, struct err *err);
 static int tell_pid(struct enter *enter, struct err *err);
 static int wake_inside(struct enter *enter, struct err *err);
-static int read_plan(struct enter *enter, struct err *err);
+static int wait_inside(struct enter *enter, struct err *err);
 static int make_socket(struct enter *enter, struct err *err);
 static int listen_socket(struct enter *enter, struct err *err);
 static int outer_layers(struct enter *enter, struct err *err);
@@ -45,10 +45,11 @@ static const struct enter_step outer_steps[] = {
     {"make the namespaces", make_namespaces},
     {"write the id maps", write_maps},
     {"open the layers", outer_layers},
+    {"listen on the box's socket", listen_socket},
     {"wake PID 1", wake_inside},
     {"tell the pid", tell_pid},
-    {"read the plan", read_plan},
-    {"listen on the box's socket", listen_socket},
+    {"wait for the plan", wait_inside},
+    /* only boxes with mounts or a network wait for these */
     {"open the mounts", outer_mounts},
     {"set up the network", enter_network},
     {"wake PID 1", wake_inside},
@@ -69,8 +70,9 @@ _Noreturn void enter_main(int plan_fd) {
     fcntl(plan_fd, F_SETFD, FD_CLOEXEC);
     fcntl(enter->errors_fd, F_SETFD, FD_CLOEXEC);
     enter->go_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    enter->ask_fd = eventfd(0, EFD_CLOEXEC);
     enter->outer_pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    if (enter->go_fd < 0 || enter->outer_pidfd < 0 || enter_run(enter, outer_steps) < 0) {
+    if (enter->go_fd < 0 || enter->ask_fd < 0 || enter->outer_pidfd < 0 || enter_run(enter, outer_steps) < 0) {
         if (enter->pidfd >= 0)
             syscall(SYS_pidfd_send_signal, enter->pidfd, SIGKILL, NULL, 0);
         _exit(125);
@@ -137,6 +139,9 @@ static void take_slot(struct enter *enter, const struct plan_record *record) {
     case PLAN_LAYERS:
         enter->layers_dir = record->text;
         break;
+    case PLAN_LISTEN:
+        enter->listen_dir = record->text;
+        break;
     case PLAN_SYSTEM:
         if (enter->system_count < ENTER_MAX_SYSTEM)
             enter->system[enter->system_count++].source = record->text;
@@ -166,9 +171,6 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
     struct enter_mount *mount = &enter->mounts[enter->mount_count];
     bool room = enter->mount_count < LIMIT_MOUNTS;
     switch ((enum plan_key)record->key) {
-    case PLAN_LISTEN:
-        enter->listen_dir = record->text;
-        break;
     case PLAN_SHELL:
         enter->shell = record->text;
         break;
@@ -201,7 +203,7 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
     }
 }
 
-static int read_plan(struct enter *enter, struct err *err) {
+int enter_plan(struct enter *enter, struct err *err) {
     struct view view;
     int r = read_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, &view, err);
     if (r < 0)
@@ -305,6 +307,14 @@ static int wake_inside(struct enter *enter, struct err *err) {
     uint64_t one = 1;
     int r = fd_write_all(enter->go_fd, &one, sizeof one);
     return r < 0 ? err_errno(err, -r, "eventfd") : 0;
+}
+
+/* Waits until PID 1 has read the plan, or has ended: then there is nothing left to do here. */
+static int wait_inside(struct enter *enter, struct err *err) {
+    struct pollfd polls[2] = {{.fd = enter->ask_fd, .events = POLLIN}, {.fd = enter->pidfd, .events = POLLIN}};
+    while (poll(polls, 2, -1) < 0 && errno == EINTR)
+        ;
+    return polls[0].revents & POLLIN ? 0 : err_set(err, ERR_GONE, "PID 1 is gone");
 }
 
 /* Before the network namespace: a socket belongs to the one it was made in, and only there /proc/net/unix lists it. */

@@ -1,8 +1,8 @@
 /* Stage one of a jail: what its outer half (host, still privileged) and its inner half (becoming PID 1) share.
  *
  * Rules:
- * 1. One `struct enter` in memory shared by both; the outer half writes it, the inner half reads what it was told of
- *    through `go_fd`, never before.
+ * 1. One `struct enter` in memory shared by both. The outer half writes it, the inner half reads what it was told of
+ *    through `go_fd`, never before; from the plan on the other way round, through `ask_fd`.
  * 2. Both share one table of descriptors (CLONE_FILES): what the outer half opens, the inner half uses by number.
  * 3. The inner half touches no host path after `leave host`. */
 #ifndef CUBBY_RUNNER_ENTER_H
@@ -28,7 +28,7 @@ struct enter_mount {
 };
 
 struct enter {
-    int stage_fd, errors_fd, go_fd, outer_pidfd;
+    int stage_fd, errors_fd, go_fd, ask_fd, outer_pidfd;
     /* SLOT */
     bool ranged; /* a range of ids, made by root; else one id of an ordinary user */
     uint32_t uid_base;
@@ -43,12 +43,12 @@ struct enter {
     int userns_fd;
     uid_t outer_uid;
     gid_t outer_gid;
-    const char *template_dir, *layers_dir;
+    const char *template_dir, *layers_dir, *listen_dir;
     struct enter_mount system[ENTER_MAX_SYSTEM];
     size_t system_count;
     int lower_fd, upper_fd;
     /* PLAN */
-    const char *listen_dir, *shell, *resolv;
+    const char *shell, *resolv;
     uint64_t address;
     struct enter_mount mounts[LIMIT_MOUNTS];
     size_t mount_count;
@@ -65,6 +65,8 @@ struct enter_step {
 };
 /* Runs to the first failure, which it reports through errors_fd and returns. Ends at a row without a name. */
 int enter_run(struct enter *enter, const struct enter_step *steps);
+/* The second message; by the inner half, because most boxes need nothing more of the outer one. */
+int enter_plan(struct enter *enter, struct err *err);
 
 /* enter_tree.c: layers and mounts as detached trees, by whoever may (outer half, or inner for an ordinary user) */
 int enter_layers(struct enter *enter, struct err *err);

@@ -29,6 +29,7 @@
 static int own_names(struct enter *enter, struct err *err);
 static int own_loopback(struct enter *enter, struct err *err);
 static int wait_outside(struct enter *enter, struct err *err);
+static int read_plan(struct enter *enter, struct err *err);
 static int become_root(struct enter *enter, struct err *err);
 static int inner_layers(struct enter *enter, struct err *err);
 static int make_stage(struct enter *enter, struct err *err);
@@ -57,7 +58,7 @@ static const struct enter_step inner_steps[] = {
     {"make /dev", make_dev},
     {"make /proc", make_proc},
     {"leave the host", leave_host_early},
-    {"wait for the plan", wait_outside},
+    {"read the plan", read_plan},
     /* from here on it is one box and not any */
     {"leave the host", leave_host_late},
     {"attach the mounts", attach_mounts},
@@ -80,6 +81,21 @@ static int wait_outside(struct enter *enter, struct err *err) {
     if (!(polls[0].revents & POLLIN) || read(enter->go_fd, &count, sizeof count) != sizeof count)
         return err_set(err, ERR_GONE, "the outer half is gone");
     return 0;
+}
+
+/* Straight from the daemon. The outer half is asked and waited for only where something is left for it. */
+static int read_plan(struct enter *enter, struct err *err) {
+    struct pollfd polls[2] = {{.fd = enter->stage_fd, .events = POLLIN}, {.fd = enter->outer_pidfd, .events = POLLIN}};
+    while (poll(polls, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (!polls[0].revents)
+        return err_set(err, ERR_GONE, "the outer half is gone");
+    int r = enter_plan(enter, err);
+    uint64_t one = 1;
+    if (r == 0 && (r = fd_write_all(enter->ask_fd, &one, sizeof one)) < 0)
+        r = err_errno(err, -r, "eventfd");
+    bool outside = enter->ranged && (enter->mount_count > 0 || enter->address != 0);
+    return r == 0 && outside ? wait_outside(enter, err) : r;
 }
 
 static int become_root(struct enter *enter, struct err *err) {
@@ -374,6 +390,8 @@ static int start_runner(struct enter *enter, struct err *err) {
     int r = confine_runner(enter->ranged, &config.landlock_fd, err);
     if (r < 0)
         return r;
+    if (unshare(CLONE_FILES) < 0) /* the outer half may still be looking at its own */
+        return err_errno(err, errno, "unshare");
     int keep[] = {config.wire_fd, config.listen_fd, config.cgroup_fd,
                   config.oom_fd,  config.root_fd,   config.landlock_fd};
     close_others(keep, sizeof keep / sizeof *keep);

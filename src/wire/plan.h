@@ -14,7 +14,7 @@
 
 #include "base/buf.h"
 
-#define PLAN_VERSION 1
+#define PLAN_VERSION 2
 #define PLAN_MAX_BYTES (1u << 20)
 #define PLAN_STAGE_FD 3  /* where the runner finds the socket ... */
 #define PLAN_ERRORS_FD 4 /* ... and the pipe that takes {u8 code, sentence} when a step fails */
@@ -29,8 +29,8 @@ enum plan_key {
     PLAN_TEMPLATE,        /* text: the lowest layer */
     PLAN_LAYERS,          /* text: directory of the box's own layers (upper, upper.work, upper.0, ...) */
     PLAN_SYSTEM,          /* text, repeated: host directory laid over the template at the same path (/usr) */
+    PLAN_LISTEN,          /* text: directory that gets the socket for further wires; absent: none */
     /* PLAN */
-    PLAN_LISTEN,    /* text: directory that gets the socket for further wires; absent: none */
     PLAN_ENV,       /* text, repeated: K=V */
     PLAN_SHELL,     /* text */
     PLAN_SOURCE,    /* text: begins a mount ... */
