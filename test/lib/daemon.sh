@@ -76,9 +76,14 @@ stop_daemon() {
     if eventually 10 no_leftovers; then pass 'deleted boxes leave nothing behind'; else
         fail 'deleted boxes leave nothing behind' "$(leftovers)"
     fi
+    local runners
+    runners=$(pgrep -P "$DAEMON_PID" -f '^cubby-runner')
     kill -TERM "$DAEMON_PID" 2> /dev/null
     wait "$DAEMON_PID"
     is 'the daemon ends in order' $? 0
+    if eventually 10 all_ended $runners; then pass 'and no runner outlives it'; else
+        fail 'and no runner outlives it' "$(ps -o pid,etimes,args -p "$(echo $runners | tr ' ' ,)")"
+    fi
     if grep -q -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log"; then
         fail 'the sanitizers are silent' "$(grep -m1 -A25 -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log")"
     else pass 'the sanitizers are silent'; fi
@@ -86,8 +91,17 @@ stop_daemon() {
     : > "$WORK/daemon.log"
 }
 
+all_ended() { # all_ended PID...: none of these is a runner any more
+    local pid
+    for pid in "$@"; do
+        ! grep -qaz '^cubby-runner$' "/proc/$pid/cmdline" 2> /dev/null || return 1
+    done
+}
+
 clean_up() {
     trap - EXIT TERM INT
+    # Boxes outlive a daemon that died: another one finds and ends them.
+    [ -z "${DAEMON_DIED-}" ] || start_daemon "$BUILD/cubbyd" > /dev/null 2>&1
     [ -z "$DAEMON_PID" ] || {
         delete_boxes > /dev/null 2>&1
         kill -TERM "$DAEMON_PID" 2> /dev/null && eventually 5 test ! -d "/proc/$DAEMON_PID"

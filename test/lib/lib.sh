@@ -118,7 +118,7 @@ api() {
 daemon_died() { # daemon_died REQUEST
     fail 'the daemon survives' "it died at: $1
 $(grep -m1 -A25 -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log" || tail -5 "$WORK/daemon.log" | cut -c1-200)"
-    DAEMON_PID=
+    DAEMON_PID='' DAEMON_DIED=1
     finish
     exit 1
 }

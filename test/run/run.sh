@@ -19,13 +19,13 @@ run_file() { # run_file FILE
     program_for "$1"
     if ! start_daemon "$program"; then
         fail "$BACKEND: a daemon for $1" "$(tail -20 "$WORK/daemon.log")"
-        DAEMON_PID=
+        DAEMON_PID='' DAEMON_DIED=1
         return
     fi
     if box_new; then . "$1"; else fail "$BACKEND: a box for $1" "$STATUS $BODY"; fi
     if [ -d "/proc/$DAEMON_PID" ]; then stop_daemon; else
-        fail 'the daemon survives' "$(tail -40 "$WORK/daemon.log")"
-        DAEMON_PID=
+        fail 'the daemon survives' "$(tail -5 "$WORK/daemon.log")"
+        DAEMON_PID='' DAEMON_DIED=1
     fi
     rm -rf "$STATE"
 }
