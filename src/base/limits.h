@@ -13,7 +13,7 @@
 /* commands */
 #define LIMIT_ARGV_COUNT 4096u
 #define LIMIT_ENV_COUNT 1024u
-#define LIMIT_EXEC_TIMEOUT_MS 86400000u       /* a day */
+#define LIMIT_EXEC_TIMEOUT_MS 86400000u /* a day */
 #define DEFAULT_EXEC_TIMEOUT_MS 300000u
 #define DEFAULT_OUTPUT_LIMIT_BYTES (1u << 20)
 #define LIMIT_OUTPUT_LIMIT_BYTES (64u << 20)
@@ -44,8 +44,8 @@
 /* requests */
 #define LIMIT_JSON_BYTES (32u << 20) /* a JSON body; stdin_base64 of 16 MiB fits */
 #define LIMIT_JSON_DEPTH 32u
-#define LIMIT_JSON_VALUES 65536u              /* of one JSON body; a parsed value costs some 100 bytes */
-#define LIMIT_HEAD_BYTES 32768u /* request line and headers */
+#define LIMIT_JSON_VALUES 65536u /* of one JSON body; a parsed value costs some 100 bytes */
+#define LIMIT_HEAD_BYTES 32768u  /* request line and headers */
 #define LIMIT_HEADERS 100u
 #define LIMIT_URI_BYTES 16384u
 #define LIMIT_USER_BYTES 128u

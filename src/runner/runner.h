@@ -21,20 +21,20 @@
 
 /* What enter (jail) or main (local) hands to init_main. All descriptors are close-on-exec. */
 struct runner_config {
-    int wire_fd;             /* first wire, connected; -1: none */
-    int listen_fd;           /* further wires; -1: none */
-    int root_fd;             /* O_PATH of the box's root; file ops resolve below it */
-    int cgroup_fd;           /* directory of the box's cgroup v2, where it may make leaves; -1: none (keeper mode) */
-    int oom_fd;              /* file that tells oom kills of the box (memory.events or memory.oom_control); -1: none */
-    bool jail;               /* PID 1 of its own namespaces; else `local` */
-    bool can_root;           /* uid 0 is mapped: user "root" can be asked for */
-    uid_t agent_uid;         /* ids as seen by the runner */
+    int wire_fd;     /* first wire, connected; -1: none */
+    int listen_fd;   /* further wires; -1: none */
+    int root_fd;     /* O_PATH of the box's root; file ops resolve below it */
+    int cgroup_fd;   /* directory of the box's cgroup v2, where it may make leaves; -1: none (keeper mode) */
+    int oom_fd;      /* file that tells oom kills of the box (memory.events or memory.oom_control); -1: none */
+    bool jail;       /* PID 1 of its own namespaces; else `local` */
+    bool can_root;   /* uid 0 is mapped: user "root" can be asked for */
+    uid_t agent_uid; /* ids as seen by the runner */
     gid_t agent_gid;
-    const char *workspace;   /* "/workspace" */
-    const char *shell;       /* absolute path */
-    const char *const *env;  /* base environment of commands, NULL-terminated */
-    struct maps *maps;       /* local: from maps_new; NULL in a jail */
-    int landlock_fd;         /* ruleset for commands; -1: none */
+    const char *workspace;  /* "/workspace" */
+    const char *shell;      /* absolute path */
+    const char *const *env; /* base environment of commands, NULL-terminated */
+    struct maps *maps;      /* local: from maps_new; NULL in a jail */
+    int landlock_fd;        /* ruleset for commands; -1: none */
 };
 
 /* init.c: becomes PID 1 / the runner: signals blocked first, then the loop. Never returns. */
@@ -74,7 +74,7 @@ struct runner {
     void **graves; /* later_free */
     size_t grave_count, grave_cap;
     struct source children, listener; /* SIGCHLD; further wires */
-    bool ending;   /* local: no wire and no listener is left, or SIGTERM came */
+    bool ending;                      /* local: no wire and no listener is left, or SIGTERM came */
 };
 
 /* ---- calls (serve.c) ---- */
@@ -84,23 +84,23 @@ struct rcall {
     struct rwire *wire;
     uint32_t id;
     const struct op_def *def;
-    uint32_t credit_out;      /* bytes of DATA and ITEM payload we may still send */
-    uint32_t credit_in;       /* bytes of DATA the daemon may still send: more ends the wire */
-    bool input_eof;           /* EOF came */
-    void *state;              /* the op's */
+    uint32_t credit_out;                  /* bytes of DATA and ITEM payload we may still send */
+    uint32_t credit_in;                   /* bytes of DATA the daemon may still send: more ends the wire */
+    bool input_eof;                       /* EOF came */
+    void *state;                          /* the op's */
     void (*writable)(struct rcall *call); /* called when credit or socket room came back; NULL: none wanted */
-    bool gone;                /* in cancel: the wire is gone, nothing can be answered */
-    bool later;               /* set by cancel: the op answers itself, soon (never when gone) */
+    bool gone;                            /* in cancel: the wire is gone, nothing can be answered */
+    bool later;                           /* set by cancel: the op answers itself, soon (never when gone) */
     struct rcall *next;
 };
 
 /* Answers. After reply_end or reply_fail the rcall is freed: do not touch it again. */
-bool reply_room(struct rcall *call);                                    /* socket buffer not full: may send DATA/ITEM */
+bool reply_room(struct rcall *call); /* socket buffer not full: may send DATA/ITEM */
 void reply_stat(struct rcall *call, const struct buf *fields, int pass_fd); /* pass_fd -1: none; not closed here */
 size_t reply_data(struct rcall *call, uint8_t stream, const void *data, size_t len); /* sent now, within credit */
-void reply_end(struct rcall *call, const struct buf *fields);           /* fields may be NULL */
+void reply_end(struct rcall *call, const struct buf *fields);                        /* fields may be NULL */
 void reply_fail(struct rcall *call, const struct err *err);
-void reply_credit(struct rcall *call, uint32_t bytes);                  /* input consumed: let more come */
+void reply_credit(struct rcall *call, uint32_t bytes); /* input consumed: let more come */
 
 /* ---- the table of ops (ops.c, one row each, in op_*.c) ---- */
 
@@ -110,8 +110,9 @@ struct op_def {
     /* Exactly one of begin and work.
      * begin: on the loop. Must end in reply_end / reply_fail now or later; a negative return is answered with FAIL. */
     int (*begin)(struct rcall *call, const struct fields *args, struct err *err);
-    int (*input)(struct rcall *call, const uint8_t *data, size_t len, struct err *err); /* each DATA; NULL: none taken */
-    int (*finish)(struct rcall *call, struct err *err);                                  /* EOF */
+    int (*input)(struct rcall *call, const uint8_t *data, size_t len,
+                 struct err *err);                      /* each DATA; NULL: none taken */
+    int (*finish)(struct rcall *call, struct err *err); /* EOF */
     void (*cancel)(struct rcall *call); /* CANCEL, or the wire is gone: release state. Then serve answers FAIL itself
                                            unless the op has called reply_* */
     /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from worker_read. */
@@ -125,15 +126,15 @@ struct worker {
     const struct runner_config *config;
     int root_fd;
     int out_fd, in_fd;
-    struct buf out;       /* frame being filled */
-    size_t item_frame;    /* begin of the open ITEM frame, SIZE_MAX: none */
-    size_t item_start;    /* begin of the record being filled */
-    bool ended;           /* worker_end was called */
+    struct buf out;    /* frame being filled */
+    size_t item_frame; /* begin of the open ITEM frame, SIZE_MAX: none */
+    size_t item_start; /* begin of the record being filled */
+    bool ended;        /* worker_end was called */
 };
-struct buf *worker_item(struct worker *worker);      /* begin one record: put fields into it */
+struct buf *worker_item(struct worker *worker);              /* begin one record: put fields into it */
 int worker_item_end(struct worker *worker, struct err *err); /* flushes when the frame is nearly full */
-int worker_flush(struct worker *worker, struct err *err);      /* sends what is in the open frame now */
-int worker_flush(struct worker *worker, struct err *err); /* records so far go out now: for slow producers */
+int worker_flush(struct worker *worker, struct err *err);    /* sends what is in the open frame now */
+int worker_flush(struct worker *worker, struct err *err);    /* records so far go out now: for slow producers */
 int worker_stat(struct worker *worker, const struct buf *fields, struct err *err);
 int worker_data(struct worker *worker, const void *data, size_t len, struct err *err);
 ssize_t worker_read(struct worker *worker, void *data, size_t len, struct err *err); /* input; 0 at its end */
@@ -153,9 +154,9 @@ void maps_free(struct maps *maps); /* NULL is fine */
 /* `local` only (config->maps; a copy otherwise): virtual paths in a command line made real, real paths in output made virtual. */
 char *maps_command(const struct runner_config *config, const char *command); /* malloc */
 struct mask; /* a stream being masked: holds back the bytes that might begin a real path */
-struct mask *mask_new(const struct runner_config *config);                    /* NULL when there are no maps */
+struct mask *mask_new(const struct runner_config *config); /* NULL when there are no maps */
 void mask_put(struct mask *mask, const uint8_t *data, size_t len, struct buf *out);
-void mask_flush(struct mask *mask, struct buf *out);                          /* at the end of the stream */
+void mask_flush(struct mask *mask, struct buf *out); /* at the end of the stream */
 void mask_free(struct mask *mask);
 void runner_put_file(struct buf *out, int dirfd, const char *name, const struct stat *status); /* {file} fields */
 
