@@ -10,17 +10,19 @@
 #define PROTO_VERSION 1
 #define FRAME_HEAD_BYTES 12
 
+/* One row a line, whatever its length. */
+/* clang-format off */
 /* name, number, who sends it: D daemon, R runner, B both */
 #define FRAME_LIST(X)                                                                                                  \
-    X(HELLO, 1, B)   /* VERSION, then what each side can do; call id 0; first frame both ways */                       \
-    X(CALL, 2, D)    /* opens a call: OP and its arguments; FLAG_MORE: continued in the next CALL of the same id */    \
-    X(STAT, 3, R)    /* what is known before the stream; may carry a descriptor (FLAG_FD) */                           \
-    X(DATA, 4, B)    /* bytes of a stream (flags: which), or input of the call; costs credit */                        \
-    X(ITEM, 5, R)    /* records; costs credit */                                                                       \
-    X(END, 6, R)     /* the call is done; its results */                                                               \
-    X(FAIL, 7, R)    /* the call failed: CODE and MESSAGE */                                                           \
-    X(CREDIT, 8, B)  /* u32: the peer may send that many more bytes of DATA and ITEM payload on this call */           \
-    X(EOF, 9, D)     /* the input of the call is complete */                                                           \
+    X(HELLO, 1, B)  /* VERSION, then what each side can do; call id 0; first frame both ways */                        \
+    X(CALL, 2, D)   /* opens a call: OP and its arguments; FLAG_MORE: continued in the next CALL of the same id */     \
+    X(STAT, 3, R)   /* what is known before the stream; may carry a descriptor (FLAG_FD) */                            \
+    X(DATA, 4, B)   /* bytes of a stream (flags: which), or input of the call; costs credit */                         \
+    X(ITEM, 5, R)   /* records; costs credit */                                                                        \
+    X(END, 6, R)    /* the call is done; its results */                                                                \
+    X(FAIL, 7, R)   /* the call failed: CODE and MESSAGE */                                                            \
+    X(CREDIT, 8, B) /* u32: the peer may send that many more bytes of DATA and ITEM payload on this call */            \
+    X(EOF, 9, D)    /* the input of the call is complete */                                                            \
     X(CANCEL, 10, D) /* end the call and what it started; answered by END or FAIL */
 
 enum frame_type {
@@ -30,40 +32,39 @@ enum frame_type {
 };
 
 /* frame flags */
-#define FLAG_MORE 0x01 /* CALL: more arguments follow */
-#define FLAG_FD 0x80   /* STAT, HELLO: one descriptor came with this frame (SCM_RIGHTS) */
-#define STREAM_INPUT 0 /* DATA: low two bits of flags */
+#define FLAG_MORE 0x01   /* CALL: more arguments follow */
+#define FLAG_FD 0x80     /* STAT, HELLO: one descriptor came with this frame (SCM_RIGHTS) */
+#define STREAM_INPUT 0   /* DATA: low two bits of flags */
 #define STREAM_STDOUT 1
 #define STREAM_STDERR 2
 
-/* name, number, long: may take long; the runner does it in a worker process with the agent's rights */
+/* name, number. The rows say: arguments -> answer */
 #define OP_LIST(X)                                                                                                     \
     X(PING, 1)                                                                                                         \
-    X(EXEC, 2) /* COMMAND or ARGV+; ENV* CWD USER TIMEOUT_MS SHELL COLS ROWS FLAGS(STDIN, BACKGROUND, PTY, MERGE)   \
+    X(EXEC, 2)    /* COMMAND or ARGV+; ENV* CWD USER TIMEOUT_MS SHELL COLS ROWS FLAGS(STDIN, BACKGROUND, PTY)          \
                      -> STAT{PID} DATA* END{EXIT or SIGNALLED, TIMED_OUT, OOM, BYTES_OUT, BYTES_ERR, DURATION_MS};     \
-                     BACKGROUND -> END{PID, STARTED_MS} */  \
-    X(PS, 3)   /* PID? -> ITEM{PID, COMMAND, STATE, EXIT|SIGNALLED, BYTES_OUT, BYTES_ERR, STARTED_MS}* END */          \
-    X(OUTPUT, 4) /* PID STREAM OFFSET LENGTH WAIT_MS -> STAT{FIRST, NEXT, STATE} DATA* END */                          \
-    X(INPUT, 5)  /* PID FLAGS(CLOSE); input is its stdin -> END{SIZE} */                                               \
-    X(SIGNAL, 6) /* PID SIGNAL, to its process group -> END */                                                         \
-    X(RESIZE, 7) /* PID COLS ROWS -> END */                                                                            \
-    X(ATTACH, 8) /* PID OFFSET; input goes to it -> STAT{FIRST} DATA* END as EXEC; CANCEL detaches, it lives on */     \
-    X(READ, 9)   /* PATH OFFSET LENGTH FLAGS(WANT_FD) -> STAT{file}(fd) DATA* END */                                   \
-    X(WRITE,                                                                                                           \
-      10) /* PATH MODE SIZE IF_MATCH FLAGS(APPEND, PARENTS, WANT_FD) -> STAT(fd)?; input -> END{file, CREATED} */      \
+                     BACKGROUND -> END{PID, STARTED_MS} */                                                             \
+    X(PS, 3)      /* PID? -> ITEM{PID, COMMAND, STATE, EXIT|SIGNALLED, BYTES_OUT, BYTES_ERR, STARTED_MS}* END */       \
+    X(OUTPUT, 4)  /* PID STREAM OFFSET LENGTH WAIT_MS -> STAT{FIRST, NEXT, STATE} DATA* END */                         \
+    X(INPUT, 5)   /* PID FLAGS(CLOSE); input is its stdin -> END{SIZE} */                                              \
+    X(SIGNAL, 6)  /* PID SIGNAL, to its process group -> END */                                                        \
+    X(RESIZE, 7)  /* PID COLS ROWS -> END */                                                                           \
+    X(ATTACH, 8)  /* PID OFFSET; input goes to it -> STAT{FIRST} DATA* END as EXEC; CANCEL detaches, it lives on */    \
+    X(READ, 9)    /* PATH OFFSET LENGTH FLAGS(WANT_FD) -> STAT{file}(fd) DATA* END */                                  \
+    X(WRITE, 10)  /* PATH MODE SIZE IF_MATCH FLAGS(APPEND, PARENTS, WANT_FD) -> STAT(fd)?; input -> END{file, CREATED} */ \
     X(STAT, 11)   /* PATH FLAGS(FOLLOW) -> END{file} */                                                                \
     X(LIST, 12)   /* PATH DEPTH LIMIT -> ITEM{file}* END{TRUNCATED} */                                                 \
     X(MKDIR, 13)  /* PATH MODE FLAGS(PARENTS) -> END{CREATED} */                                                       \
     X(REMOVE, 14) /* PATH FLAGS(RECURSIVE) -> END{FILES} */                                                            \
     X(MOVE, 15)   /* PATH TO FLAGS(OVERWRITE) -> END */                                                                \
     X(GLOB, 16)   /* PATTERN PATH LIMIT FLAGS(DIRS) -> ITEM{PATH}* END{TRUNCATED} */                                   \
-    X(GREP, 17) /* PATTERN PATH GLOB LIMIT CONTEXT TIMEOUT_MS FLAGS(LITERAL, IGNORE_CASE)                            \
-                     -> ITEM{PATH, LINE, TEXT, CONTEXT_OF?}* END{TRUNCATED, TIMED_OUT, FILES} */ \
-    X(HASH, 18) /* PATH -> END{SHA256, SIZE} */                                                                        \
-    X(WATCH, 19)   /* PATH FLAGS(RECURSIVE) -> STAT ITEM{EVENT, PATH, TO?}* until CANCEL */                            \
+    X(GREP, 17)   /* PATTERN PATH GLOB LIMIT CONTEXT TIMEOUT_MS FLAGS(LITERAL, IGNORE_CASE)                            \
+                     -> ITEM{PATH, LINE, TEXT, BEFORE?, AFTER?}* END{TRUNCATED, TIMED_OUT, FILES} */                    \
+    X(HASH, 18)   /* PATH -> END{SHA256, SIZE} */                                                                      \
+    X(WATCH, 19)  /* PATH FLAGS(RECURSIVE) -> STAT ITEM{EVENT, PATH, TO?}* until CANCEL */                             \
     X(TAR_OUT, 20) /* PATH -> DATA* END{FILES} */                                                                      \
-    X(TAR_IN, 21)  /* PATH; input -> END{FILES, SIZE} */                                                               \
-    X(EDIT, 22)    /* PATH LENGTH(of old) FLAGS(ALL); input = old then new -> END{file, FILES(replacements)} */
+    X(TAR_IN, 21) /* PATH; input -> END{FILES, SIZE} */                                                                \
+    X(EDIT, 22)   /* PATH LENGTH(of old) FLAGS(ALL); input = old then new -> END{file, FILES(replacements)} */
 
 enum op {
 #define X(name, number) OP_##name = (number),
@@ -74,25 +75,24 @@ enum op {
 /* {file}: TYPE SIZE MODE MTIME_NS UID GID INODE, NAME and PATH where the client did not give them, TARGET of a link */
 /* name, number, kind: S text (no NUL inside, at most LIMIT_PATH_BYTES unless said), N number, B bytes; L: repeated */
 #define FIELD_LIST(X)                                                                                                  \
-    X(OP, 1, N)                                                                                                        \
-    X(PATH, 2, S) X(TO, 3, S) X(PATTERN, 4, S) X(COMMAND, 5, S) X(ARGV, 6, L) X(ENV, 7, L) X(CWD, 8, S) X(USER, 9, S)  \
-        X(TIMEOUT_MS, 10, N) X(FLAGS, 11, N) X(MODE, 12, N) X(LIMIT, 13, N) X(DEPTH, 14, N) X(GLOB, 15, S)             \
-            X(CONTEXT, 16, N) X(OFFSET, 17, N) X(LENGTH, 18, N) X(PID, 19, N) X(SIGNAL, 20, N) X(COLS, 21, N)          \
-                X(ROWS, 22, N) X(STREAM, 23, N) X(WAIT_MS, 24, N) X(SHELL, 25, S) X(IF_MATCH, 26, S) X(SIZE, 27, N)    \
-                    X(NAME, 32, S) X(TYPE, 33, N) X(MTIME_NS, 34, N) X(UID, 35, N) X(GID, 36, N) X(INODE, 37, N)       \
-                        X(TARGET, 38, S) X(LINE, 39, N) X(TEXT, 40, B) X(EXIT, 41, N) X(SIGNALLED, 42, N)              \
-                            X(TIMED_OUT, 43, N) X(OOM, 44, N) X(BYTES_OUT, 45, N) X(BYTES_ERR, 46, N)                  \
-                                X(DURATION_MS, 47, N) X(TRUNCATED, 48, N) X(FILES, 49, N) X(SHA256, 50, B)             \
-                                    X(EVENT, 51, N) X(STARTED_MS, 52, N) X(STATE, 53, N) X(CODE, 54, N)                \
-                                        X(MESSAGE, 55, S) X(VERSION, 56, N) X(FIRST, 57, N) X(NEXT, 58, N)             \
-                                            X(CREATED, 59, N) X(FEATURES, 60, N) X(BEFORE, 61, B) X(AFTER, 62, B)      \
-                                                X(WORKSPACE, 63, S)
+    X(OP, 1, N) X(PATH, 2, S) X(TO, 3, S) X(PATTERN, 4, S) X(COMMAND, 5, S) X(ARGV, 6, L) X(ENV, 7, L) X(CWD, 8, S)    \
+    X(USER, 9, S) X(TIMEOUT_MS, 10, N) X(FLAGS, 11, N) X(MODE, 12, N) X(LIMIT, 13, N) X(DEPTH, 14, N) X(GLOB, 15, S)   \
+    X(CONTEXT, 16, N) X(OFFSET, 17, N) X(LENGTH, 18, N) X(PID, 19, N) X(SIGNAL, 20, N) X(COLS, 21, N) X(ROWS, 22, N)   \
+    X(STREAM, 23, N) X(WAIT_MS, 24, N) X(SHELL, 25, S) X(IF_MATCH, 26, S) X(SIZE, 27, N)                               \
+    X(NAME, 32, S) X(TYPE, 33, N) X(MTIME_NS, 34, N) X(UID, 35, N) X(GID, 36, N) X(INODE, 37, N) X(TARGET, 38, S)      \
+    X(LINE, 39, N) X(TEXT, 40, B) X(EXIT, 41, N) X(SIGNALLED, 42, N) X(TIMED_OUT, 43, N) X(OOM, 44, N)                 \
+    X(BYTES_OUT, 45, N) X(BYTES_ERR, 46, N) X(DURATION_MS, 47, N) X(TRUNCATED, 48, N) X(FILES, 49, N)                  \
+    X(SHA256, 50, B) X(EVENT, 51, N) X(STARTED_MS, 52, N) X(STATE, 53, N) X(CODE, 54, N) X(MESSAGE, 55, S)             \
+    X(VERSION, 56, N) X(FIRST, 57, N) X(NEXT, 58, N) X(CREATED, 59, N) X(FEATURES, 60, N) X(BEFORE, 61, B)             \
+    X(AFTER, 62, B) X(WORKSPACE, 63, S)
 
 enum field_id {
 #define X(name, number, kind) FIELD_##name = (number),
     FIELD_LIST(X)
 #undef X
 };
+
+/* clang-format on */
 
 /* bits of FIELD_FLAGS */
 #define CALL_STDIN 0x0001u /* EXEC: the call's input is the command's stdin (else /dev/null) */
