@@ -299,10 +299,8 @@ int process_launch(struct process *process, struct err *err) {
         source_set(runner, &process->ready, EPOLLIN);
         return 0;
     }
-    /* A short command is over before anybody could use its pid: one wake-up less. Output tells as well that it runs. */
-    for (int i = 0; i < 2; i++)
-        if (process->streams[i].source.fd >= 0)
-            source_set(runner, &process->streams[i].source, EPOLLIN);
+    /* A short command is over before anybody could use its pid or its output: nothing is watched but its end, until
+     * SOON_MS have passed. What it prints meanwhile waits in its pipes. */
     process->soon.fire = timer_soon;
     timer_set(runner, &process->soon, clock_ms() + SOON_MS);
     return 0;
@@ -335,7 +333,7 @@ void process_started(struct process *process) {
     source_set(runner, &process->ready, 0);
     fd_close(&process->ready.fd);
     for (int i = 0; i < 2; i++) /* not before: STAT goes first */
-        if (process->streams[i].source.fd >= 0)
+        if (process->streams[i].source.fd >= 0 && !process->reaped)
             source_set(runner, &process->streams[i].source, EPOLLIN);
     if (process->slot->stage || !process->call)
         return; /* answered at its end */

@@ -51,11 +51,12 @@ int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const
         return err_set(err, ERR_INVALID, "shell '%s' is not an absolute path", spawn->program);
     if (!*spawn->program)
         return err_set(err, ERR_INVALID, "argv[0] is empty");
-    spawn->cwd_path = arena_alloc(arena, LIMIT_PATH_BYTES + 1);
+    char cwd_path[LIMIT_PATH_BYTES + 1];
     spawn->cwd = args->has[FIELD_CWD] ? args->text[FIELD_CWD] : config->workspace;
-    int r = runner_path(config, spawn->cwd, false, &spawn->cwd_root, spawn->cwd_path, err);
+    int r = runner_path(config, spawn->cwd, false, &spawn->cwd_root, cwd_path, err);
     if (r < 0)
         return r;
+    spawn->cwd_path = arena_strdup(arena, cwd_path);
     r = prepare_env(spawn, args, arena, err);
     if (r >= 0)
         prepare_argv(spawn, args, arena);
