@@ -18,11 +18,7 @@ cd "$work/cubby" || exit 1
 port=$((20000 + RANDOM % 20000))
 setsid env -u BUILD -u MAKEFLAGS -u MAKELEVEL -u SANITIZE make run RUN_ARGS="--listen 127.0.0.1:$port --state $work/state --end-boxes" >"$work/run.log" 2>&1 &
 server=$!
-for _ in $(seq 1 600); do
-    curl -fs --max-time 2 "http://127.0.0.1:$port/healthz" >/dev/null 2>&1 && break
-    kill -0 "$server" 2>/dev/null || break
-    read -rt 0.5 <> <(:) || true
-done
+timeout 400 tail -n +1 -f --pid="$server" "$work/run.log" 2>/dev/null | grep -q -m1 ' ready on '
 if curl -fs "http://127.0.0.1:$port/healthz" >/dev/null; then
     ok "make run in a clean clone builds and starts the daemon"
 else
