@@ -16,7 +16,8 @@ trap finish EXIT
 git clone -q "$top" "$work/cubby" 2>"$work/clone.log" || { not_ok "the project can be cloned" "$work/clone.log"; echo "1..$n"; exit 1; }
 cd "$work/cubby" || exit 1
 port=$((20000 + RANDOM % 20000))
-setsid env -u BUILD -u MAKEFLAGS -u MAKELEVEL -u SANITIZE make run RUN_ARGS="--listen 127.0.0.1:$port --state $work/state --end-boxes" >"$work/run.log" 2>&1 &
+: >"$work/run.log"
+setsid env -u BUILD -u MAKEFLAGS -u MAKELEVEL -u SANITIZE make run RUN_ARGS="--listen 127.0.0.1:$port --state $work/state --end-boxes" >>"$work/run.log" 2>&1 &
 server=$!
 timeout 400 tail -n +1 -f --pid="$server" "$work/run.log" 2>/dev/null | grep -q -m1 ' ready on '
 if curl -fs "http://127.0.0.1:$port/healthz" >/dev/null; then
