@@ -143,3 +143,15 @@ void json_bytes(struct json *json, const void *data, size_t len, bool utf8) {
     text_base64(json->out, data, len);
     buf_byte(json->out, '"');
 }
+
+void json_failure(struct json *json, const char *code, const char *message) {
+    json_open(json, '{');
+    json_key(json, "error");
+    json_open(json, '{');
+    json_key(json, "code");
+    json_str(json, code);
+    json_key(json, "message");
+    json_str(json, message);
+    json_close(json, '}');
+    json_close(json, '}');
+}

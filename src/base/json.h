@@ -33,4 +33,7 @@ void json_time(struct json *json, uint64_t wall_ms); /* RFC 3339 string; 0 write
  * "encoding" (text_utf8) and writes that key itself. */
 void json_bytes(struct json *json, const void *data, size_t len, bool utf8);
 
+/* The error object of the API, whole: {"error":{"code":…,"message":…}} */
+void json_failure(struct json *json, const char *code, const char *message);
+
 #endif

@@ -189,15 +189,7 @@ static int native_put_conflict(struct http_request *request, const struct err *e
     struct json json;
     buf_init(&out, 8192);
     json_init(&json, &out);
-    json_open(&json, '{');
-    json_key(&json, "error");
-    json_open(&json, '{');
-    json_key(&json, "code");
-    json_str(&json, err_name(err->code));
-    json_key(&json, "message");
-    json_str(&json, err->text);
-    json_close(&json, '}');
-    json_close(&json, '}');
+    json_failure(&json, err_name(err->code), err->text);
     int failed = http_reply(request, 412, "application/json", out.data, out.len);
     return failed ? failed : err->code;
 }

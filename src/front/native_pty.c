@@ -169,15 +169,7 @@ static int native_pty_failed(struct native_pty *pty, int failed, struct err *err
     struct err ignored = {0};
     buf_init(&out, 8192);
     json_init(&json, &out);
-    json_open(&json, '{');
-    json_key(&json, "error");
-    json_open(&json, '{');
-    json_key(&json, "code");
-    json_str(&json, err_name(err->code));
-    json_key(&json, "message");
-    json_str(&json, err->text);
-    json_close(&json, '}');
-    json_close(&json, '}');
+    json_failure(&json, err_name(err->code), err->text);
     ws_send(pty->ws, WS_TEXT, out.data, out.len, &ignored);
     return failed;
 }

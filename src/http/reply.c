@@ -358,15 +358,7 @@ int reply_refusal(struct http_request *request, int status, const char *code, co
     buf_init(&body, ERROR_BYTES);
     struct json json;
     json_init(&json, &body);
-    json_open(&json, '{');
-    json_key(&json, "error");
-    json_open(&json, '{');
-    json_key(&json, "code");
-    json_str(&json, code);
-    json_key(&json, "message");
-    json_str(&json, text);
-    json_close(&json, '}');
-    json_close(&json, '}');
+    json_failure(&json, code, text);
     buf_byte(&body, '\n');
     if (status == 401)
         http_reply_header(request, "WWW-Authenticate", "Bearer");

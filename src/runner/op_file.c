@@ -172,13 +172,16 @@ static int read_check(const struct fields *args, const struct stat *status, uint
     return 0;
 }
 
-static int read_begin(struct rcall *call, const struct fields *args, struct err *err) {
+int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
+    int r = op_path(config, args, FIELD_PATH, false, &root, path, err);
+    return r < 0 ? r : path_open_file(root, path, O_RDONLY, 0, ret_fd, err);
+}
+
+static int read_begin(struct rcall *call, const struct fields *args, struct err *err) {
     autofd fd = -1;
-    int r = op_path(call->runner->config, args, FIELD_PATH, false, &root, path, err);
-    if (r == 0)
-        r = path_open_file(root, path, O_RDONLY, 0, &fd, err);
+    int r = op_open_file(call->runner->config, args, &fd, err);
     if (r < 0)
         return r;
     struct stat status;
@@ -234,12 +237,8 @@ static int read_pump(struct worker *worker, int fd, uint64_t offset, uint64_t le
 }
 
 static int read_work(struct worker *worker, const struct fields *args, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
     autofd fd = -1;
-    int r = op_path(worker->config, args, FIELD_PATH, false, &root, path, err);
-    if (r == 0)
-        r = path_open_file(root, path, O_RDONLY, 0, &fd, err);
+    int r = op_open_file(worker->config, args, &fd, err);
     if (r < 0)
         return r;
     struct stat status;

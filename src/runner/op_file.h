@@ -9,6 +9,9 @@
 int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, bool for_write,
             int *ret_root, char *out, struct err *err);
 
+/* The file in field PATH, for reading: a regular file, or the error that says why not. */
+int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);
+
 /* A directory to walk: opened for reading, below the root. A NULL path field means the workspace. */
 int op_open_dir(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);
 

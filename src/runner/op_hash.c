@@ -12,12 +12,8 @@
 
 static int hash_work(struct worker *worker, const struct fields *args, struct err *err) {
     static uint8_t data[256 << 10];
-    char path[LIMIT_PATH_BYTES + 1];
-    int root;
     autofd fd = -1;
-    int r = op_path(worker->config, args, FIELD_PATH, false, &root, path, err);
-    if (r == 0)
-        r = path_open_file(root, path, O_RDONLY, 0, &fd, err);
+    int r = op_open_file(worker->config, args, &fd, err);
     if (r < 0)
         return r;
     struct sha256_ctx context;
