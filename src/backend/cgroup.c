@@ -20,7 +20,7 @@
 const char *const cgroup_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 
 static bool is_type(const char *path, long type);
-static void remove_v2(const char *path);
+static void remove_v2(const struct cgroup_host *host, const struct cgroup *cgroup);
 static void probe_v2(struct cgroup_host *host, const char *root);
 static void enable(struct cgroup_host *host, const char *parent);
 static bool has_word(const char *list, const char *word);
@@ -166,7 +166,7 @@ int cgroup_make(const struct cgroup_host *host, const char *name, const bool v1[
         int r = mkdir(path, 0755);
         if (r < 0 && errno == EEXIST) { /* left by a box that was cut short; one that was killed cannot be born into */
             cgroup_kill(host, &cgroup);
-            remove_v2(path);
+            remove_v2(host, &cgroup);
             r = mkdir(path, 0755);
         }
         int number = errno;
@@ -248,8 +248,11 @@ bool cgroup_kill(const struct cgroup_host *host, const struct cgroup *cgroup) {
     return fd_write_file(AT_FDCWD, path, "1") == 0;
 }
 
-/* The leaves of commands first. Their processes are gone, or just going: a few tries. */
-static void remove_v2(const char *path) {
+/* The leaves of commands first. Their processes are gone, or just going: a few tries. Whoever is left after that was
+ * outside the box's pid namespace, which should be nobody, and is killed. */
+static void remove_v2(const struct cgroup_host *host, const struct cgroup *cgroup) {
+    char path[600];
+    cgroup_path(host, cgroup, "", path, sizeof path);
     for (int tries = 0; tries < 100 && rmdir(path) < 0 && errno != ENOENT; tries++) {
         DIR *dir = opendir(path);
         struct dirent *entry;
@@ -258,6 +261,8 @@ static void remove_v2(const char *path) {
                 unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
         if (dir)
             closedir(dir);
+        if (tries == 1)
+            cgroup_kill(host, cgroup);
         if (tries > 2)
             usleep(1000);
     }
@@ -265,10 +270,8 @@ static void remove_v2(const char *path) {
 
 void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup) {
     char path[600];
-    if (*host->v2) {
-        cgroup_path(host, cgroup, "", path, sizeof path);
-        remove_v2(path);
-    }
+    if (*host->v2)
+        remove_v2(host, cgroup);
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
         if (!cgroup->v1[i] || !*host->v1[i])
             continue;

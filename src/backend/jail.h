@@ -51,7 +51,7 @@ struct slot_want {
     const char *id;              /* whose files; NULL: new ones, taken over later by some box */
     bool kept;                   /* id has files already, which stay whatever happens */
     const struct limits *limits; /* of the box, or what a pool's next box will probably have */
-    bool one_shot;               /* only the v1 controllers that limits need; no socket to find the box by */
+    bool one_shot;               /* on v1 only the controllers that limits need; no socket to find the box by */
 };
 int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot,
               struct err *err);                                              /* does not wait for the process */

@@ -52,13 +52,19 @@ void pool_free(struct pool *pool) {
     free(pool);
 }
 
+/* A slot without the v1 group for a share of the processor cannot get one later. */
+static bool fits(const struct pool *pool, const struct slot *slot, const struct limits *limits) {
+    return !(limits->cpus > 0) || slot->cgroup.v1[CGROUP_CPU] || !*pool->backend->cgroups.v1[CGROUP_CPU];
+}
+
 bool pool_take(struct pool *pool, const struct template *template, const struct limits *limits, struct slot *ret_slot) {
     bool taken = false;
     struct slot stale = {0};
     if (!pool)
         return false;
     pthread_mutex_lock(&pool->lock);
-    if (pool->count > 0) { /* the oldest: it has had the longest time to get ready */
+    if (pool->count > 0 &&
+        fits(pool, &pool->ready[0], limits)) { /* the oldest: it has had the longest time to get ready */
         taken = strcmp(pool->ready[0].template_path, template->path) == 0;
         bool host = strstr(template->path, "/templates/.host-") != NULL;
         if (taken)

@@ -73,11 +73,10 @@ void reaper_bury(struct backend *backend, struct remains *remains) {
         waitpid(remains->outer_pid, NULL, 0);
         return;
     }
-    fd_close(&remains->mounts_fd);
-    cgroup_kill(&backend->cgroups, &remains->cgroup); /* what is outside its pid namespace, which should be nothing */
     cgroup_remove(&backend->cgroups, &remains->cgroup);
     if (remains->net)
         net_detach(remains->slot);
+    fd_close(&remains->mounts_fd); /* late: whoever lets go of the box's root last, takes its overlay apart */
     if (remains->claimed)
         ids_release(remains->slot);
 }

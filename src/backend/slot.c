@@ -90,12 +90,10 @@ void slot_early_drop(struct backend *backend) {
 
 static int make_cgroup(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
     const struct limits *limits = want->limits;
-    bool v1[CGROUP_CONTROLLERS] = {true, true, true};
-    if (want->one_shot) {
-        v1[CGROUP_MEMORY] = limits->memory_mb != 0;
-        v1[CGROUP_PIDS] = limits->pids != 0;
-        v1[CGROUP_CPU] = limits->cpus != 0;
-    }
+    bool usage = !want->one_shot; /* can be asked for; that of the processor v2 counts */
+    bool v1[CGROUP_CONTROLLERS] = {[CGROUP_MEMORY] = usage || limits->memory_mb != 0,
+                                   [CGROUP_PIDS] = usage || limits->pids != 0,
+                                   [CGROUP_CPU] = limits->cpus > 0};
     char name[32];
     snprintf(name, sizeof name, "%u", slot->number);
     uid_t owner = backend->root ? slot->uid_base + JAIL_AGENT_ID : geteuid();

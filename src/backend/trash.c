@@ -33,6 +33,7 @@ struct trash {
 
 static void *trash_main(void *arg);
 static void empty(int dir);
+static bool remove_plain(int top, const char *name);
 
 struct trash *trash_new(const char *dir) {
     struct trash *trash = calloc(1, sizeof *trash);
@@ -103,8 +104,29 @@ static void empty(int top) {
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     while (dir && (entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && !remove_plain(top, entry->d_name))
             removal_tree(top, entry->d_name);
     if (dir)
         closedir(dir);
+}
+
+/* A jail that wrote nothing holds just these: no need to read its directories. false: there is more. */
+static bool remove_plain(int top, const char *name) {
+    static const struct {
+        const char *path;
+        int flags;
+    } entries[] = {{"jail", 0},
+                   {"sock", 0},
+                   {"fs/upper.work/work", AT_REMOVEDIR},
+                   {"fs/upper.0.work/work", AT_REMOVEDIR},
+                   {"fs/upper.work", AT_REMOVEDIR},
+                   {"fs/upper.0.work", AT_REMOVEDIR},
+                   {"fs/upper.0", AT_REMOVEDIR},
+                   {"fs/upper", AT_REMOVEDIR},
+                   {"fs", AT_REMOVEDIR}};
+    autofd dir = openat(top, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    for (size_t i = 0; dir >= 0 && i < sizeof entries / sizeof *entries; i++)
+        if (unlinkat(dir, entries[i].path, entries[i].flags) < 0 && errno != ENOENT)
+            return false;
+    return dir >= 0 && unlinkat(top, name, AT_REMOVEDIR) == 0;
 }
