@@ -29,6 +29,10 @@ HARDEN := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanit
 LINK_HARDEN := -fsanitize=address,undefined
 endif
 
+# One short line a step; V=1 shows the commands.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
+
 room = $(wildcard src/$(1)/*.c)
 BASE := $(call room,base)
 WIRE := $(call room,wire)
@@ -48,31 +52,37 @@ CLI_LIBS := $(LIBDIR)/libjansson.a -ldl -lm
 all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner ## build the three programs
 
 $(BUILD)/cubbyd: $(call host_objects,$(DAEMON)) $(LLHTTP_OBJECTS)
-	$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ $(DAEMON_LIBS)
+	$(call say,link,$@)
+	$(Q)$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ $(DAEMON_LIBS)
 $(BUILD)/cubby: $(call host_objects,$(CLI))
-	$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ $(CLI_LIBS)
+	$(call say,link,$@)
+	$(Q)$(CC) $(CFLAGS_HOST) $(LINK_HARDEN) -o $@ $^ $(CLI_LIBS)
 $(BUILD)/cubby-runner: $(call runner_objects,$(RUNNER))
-	$(MUSL_CC) $(LDFLAGS_RUNNER) -o $@.debug $^ $(RUNNER_LIBS)
-	strip -o $@ $@.debug
+	$(call say,link,$@)
+	$(Q)$(MUSL_CC) $(LDFLAGS_RUNNER) -o $@.debug $^ $(RUNNER_LIBS)
+	$(Q)strip -o $@ $@.debug
 
 $(BUILD)/host/%.o: src/%.c | $(BUILD)/gen/.made
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_HOST) -c -o $@ $<
+	$(call say,cc,$<)
+	$(Q)$(CC) $(CFLAGS_HOST) -c -o $@ $<
 $(BUILD)/runner/%.o: src/%.c | $(BUILD)/musl/.made $(BUILD)/gen/.made
 	@mkdir -p $(@D)
-	$(MUSL_CC) $(CFLAGS_RUNNER) -c -o $@ $<
+	$(call say,musl,$<)
+	$(Q)$(MUSL_CC) $(CFLAGS_RUNNER) -c -o $@ $<
 # llhttp comes as C sources in a Debian package (node-llhttp); its header lies beside Node's.
 $(BUILD)/llhttp/%.o: /usr/share/llhttp/%.c
 	@mkdir -p $(@D)
-	$(CC) $(HARDEN) -w -I/usr/share/include/llhttp -c -o $@ $<
+	$(call say,cc,$<)
+	$(Q)$(CC) $(HARDEN) -w -I/usr/share/include/llhttp -c -o $@ $<
 
 # musl has no kernel headers of its own, and must not see glibc's: link in just what the runner uses.
 $(BUILD)/musl/.made:
 	@mkdir -p $(@D)
-	ln -sfn /usr/include/linux $(@D)/linux
-	ln -sfn /usr/include/asm-generic $(@D)/asm-generic
-	ln -sfn /usr/include/$(MULTIARCH)/asm $(@D)/asm
-	ln -sf /usr/include/pcre2.h $(@D)/pcre2.h
+	@ln -sfn /usr/include/linux $(@D)/linux
+	@ln -sfn /usr/include/asm-generic $(@D)/asm-generic
+	@ln -sfn /usr/include/$(MULTIARCH)/asm $(@D)/asm
+	@ln -sf /usr/include/pcre2.h $(@D)/pcre2.h
 	@mkdir -p $(@D)/nettle && ln -sf $$(find /usr/include -path '*nettle/*.h') $(@D)/nettle/
 	@touch $@
 $(BUILD)/gen/.made:
