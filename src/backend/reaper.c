@@ -2,36 +2,49 @@
  * later daemon to the rest when this one is killed in between.
  *
  * The mount namespace is the expensive part: an overlay that goes writes the whole file system below it to the disk.
+ * So its last descriptor must be held by a thread of this file. In the daemon's table it could be copied to a runner
+ * that is just being spawned, and that one would take the mounts apart before it starts. Hence these threads have tables
+ * of their own, and get the descriptors through a socket.
  *
- * Rules: 1. `queue`, `count`, `stop` under `lock`. 2. The thread works without the lock. */
+ * Rules: 1. `queue`, `count`, `stop` and the traffic of `door` under `lock`. 2. The threads work without it. */
 #include "backend/reaper.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "backend/ids.h"
 #include "base/fd.h"
 
 #define QUEUE_MAX 64
+#define THREADS 2 /* one waits for the disk while the other works */
 
 struct reaper {
     struct backend *backend;
-    pthread_t thread;
-    bool threaded, stop;
+    pthread_t threads[THREADS];
+    unsigned thread_count;
+    bool stop;
     pthread_mutex_t lock;
     pthread_cond_t more, less;
     struct remains queue[QUEUE_MAX]; /* a ring */
     unsigned first, count;
+    int door[2]; /* [1] is the threads' */
 };
 
 static void *reaper_main(void *arg);
+static void give_mounts(struct reaper *reaper, struct remains *remains);
+static void take_mounts(struct reaper *reaper, struct remains *remains);
 
 struct reaper *reaper_new(struct backend *backend) {
     struct reaper *reaper = calloc(1, sizeof *reaper);
     if (!reaper)
         abort();
     reaper->backend = backend;
+    if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, reaper->door) < 0)
+        reaper->door[0] = reaper->door[1] = -1;
     pthread_mutex_init(&reaper->lock, NULL);
     pthread_cond_init(&reaper->more, NULL);
     pthread_cond_init(&reaper->less, NULL);
@@ -43,29 +56,46 @@ void reaper_free(struct reaper *reaper) {
         return;
     pthread_mutex_lock(&reaper->lock);
     reaper->stop = true;
-    pthread_cond_signal(&reaper->more);
+    pthread_cond_broadcast(&reaper->more);
     pthread_mutex_unlock(&reaper->lock);
-    if (reaper->threaded)
-        pthread_join(reaper->thread, NULL);
+    for (unsigned i = 0; i < reaper->thread_count; i++)
+        pthread_join(reaper->threads[i], NULL);
+    fd_close(&reaper->door[0]);
+    fd_close(&reaper->door[1]);
     free(reaper);
 }
 
-void reaper_put(struct reaper *reaper, const struct remains *remains) {
+void reaper_put(struct reaper *reaper, const struct remains *given) {
+    struct remains remains = *given;
     pthread_mutex_lock(&reaper->lock);
-    if (!reaper->threaded)
-        reaper->threaded = pthread_create(&reaper->thread, NULL, reaper_main, reaper) == 0;
-    while (reaper->threaded && reaper->count == QUEUE_MAX)
+    while (reaper->thread_count < THREADS &&
+           pthread_create(&reaper->threads[reaper->thread_count], NULL, reaper_main, reaper) == 0)
+        reaper->thread_count++;
+    while (reaper->thread_count > 0 && reaper->count == QUEUE_MAX)
         pthread_cond_wait(&reaper->less, &reaper->lock);
-    bool queued = reaper->threaded;
+    bool queued = reaper->thread_count > 0;
     if (queued) {
-        reaper->queue[(reaper->first + reaper->count++) % QUEUE_MAX] = *remains;
+        give_mounts(reaper, &remains);
+        reaper->queue[(reaper->first + reaper->count++) % QUEUE_MAX] = remains;
         pthread_cond_signal(&reaper->more);
     }
     pthread_mutex_unlock(&reaper->lock);
-    if (!queued) {
-        struct remains own = *remains;
-        reaper_bury(reaper->backend, &own);
-    }
+    if (!queued)
+        reaper_bury(reaper->backend, &remains);
+}
+
+/* Failing that, the namespace goes here and now: slow, but gone. */
+static void give_mounts(struct reaper *reaper, struct remains *remains) {
+    if (remains->mounts_fd < 0)
+        return;
+    remains->mounts_sent = fd_send(reaper->door[0], "", 1, remains->mounts_fd, MSG_DONTWAIT) == 1;
+    fd_close(&remains->mounts_fd);
+}
+
+static void take_mounts(struct reaper *reaper, struct remains *remains) {
+    char byte;
+    if (remains->mounts_sent)
+        fd_recv(reaper->door[1], &byte, 1, &remains->mounts_fd, MSG_DONTWAIT);
 }
 
 void reaper_bury(struct backend *backend, struct remains *remains) {
@@ -83,6 +113,11 @@ void reaper_bury(struct backend *backend, struct remains *remains) {
 
 static void *reaper_main(void *arg) {
     struct reaper *reaper = arg;
+    if (reaper->door[1] > 2 && unshare(CLONE_FILES) == 0) { /* and nobody's connection is kept open by the copies */
+        if (reaper->door[1] > 3)
+            close_range(3, (unsigned)reaper->door[1] - 1, 0);
+        close_range((unsigned)reaper->door[1] + 1, ~0u, 0);
+    }
     pthread_mutex_lock(&reaper->lock);
     for (;;) {
         while (reaper->count == 0 && !reaper->stop)
@@ -92,6 +127,7 @@ static void *reaper_main(void *arg) {
         struct remains remains = reaper->queue[reaper->first];
         reaper->first = (reaper->first + 1) % QUEUE_MAX;
         reaper->count--;
+        take_mounts(reaper, &remains);
         pthread_cond_signal(&reaper->less);
         pthread_mutex_unlock(&reaper->lock);
         reaper_bury(reaper->backend, &remains);

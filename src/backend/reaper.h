@@ -1,4 +1,4 @@
-/* What remains of ended boxes: mounts, cgroups, interfaces, claims. Taken apart in the background by one thread. */
+/* What remains of ended boxes: mounts, cgroups, interfaces, claims. Taken apart in the background by two threads. */
 #ifndef CUBBY_BACKEND_REAPER_H
 #define CUBBY_BACKEND_REAPER_H
 
@@ -6,7 +6,8 @@
 
 /* One box whose processes are gone, or only the outer half of one that has just begun. */
 struct remains {
-    int mounts_fd; /* its mount namespace, held so that no exiting process had to take it apart; -1: none */
+    int mounts_fd;    /* its mount namespace, held so that no exiting process had to take it apart; -1: none */
+    bool mounts_sent; /* set by the reaper: it is on its way to a thread */
     struct cgroup cgroup;
     unsigned slot;
     bool net, claimed;
