@@ -54,6 +54,9 @@ extern const struct backend_ops backend_local, backend_jail;
 /* NULL-terminated: every backend of this build, in the order shown. */
 extern const struct backend_ops *const backend_table[];
 const struct backend_ops *backend_find(const char *name); /* NULL when unknown */
+/* For list(): the ids in a directory of boxes whose own directory holds `mark`. */
+int backend_list_boxes(int boxes_dir, const char *mark, void (*each)(void *user, const char *id), void *user,
+                       struct err *err);
 
 /* The host's own checks, shared by `cubby doctor` and /v1/info: one row a thing. */
 struct check {

@@ -320,21 +320,7 @@ static int jail_discover(struct backend *backend, const char *id, struct wire **
 }
 
 static int jail_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
-    int fd = openat(backend->boxes_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir)
-        return err_errno(err, errno, "'%s/boxes'", backend->env->state_dir);
-    struct dirent *entry;
-    while ((entry = readdir(dir))) {
-        char path[32];
-        if (!text_id(entry->d_name))
-            continue;
-        snprintf(path, sizeof path, "%.16s/fs", entry->d_name);
-        if (faccessat(backend->boxes_dir, path, F_OK, 0) == 0)
-            each(user, entry->d_name);
-    }
-    closedir(dir);
-    return 0;
+    return backend_list_boxes(backend->boxes_dir, "fs", each, user, err);
 }
 
 /* ---- stop ---- */

@@ -312,20 +312,7 @@ static int local_stop(struct backend *backend, const char *id, bool keep_files, 
 }
 
 static int local_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
-    DIR *dir = fdopendir(openat(backend->boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!dir)
-        return err_errno(err, errno, "'%s/boxes'", backend->env->state_dir);
-    struct dirent *entry;
-    while ((entry = readdir(dir))) {
-        char path[32];
-        if (!text_id(entry->d_name))
-            continue;
-        snprintf(path, sizeof path, "%.16s/local", entry->d_name);
-        if (faccessat(backend->boxes_fd, path, F_OK, 0) == 0)
-            each(user, entry->d_name);
-    }
-    closedir(dir);
-    return 0;
+    return backend_list_boxes(backend->boxes_fd, "local", each, user, err);
 }
 
 /* The host counts nothing for it: its processes are among the host's own. */

@@ -261,6 +261,10 @@ static int make_namespaces(struct enter *enter, struct err *err) {
         enter_inside(enter);
     if (pid < 0 && (errno == ENOSPC || errno == EUSERS))
         return err_set(err, ERR_LIMIT, "no more namespaces; raise user.max_user_namespaces and its siblings");
+    if (pid < 0 && errno == EPERM)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the kernel refuses user namespaces here: not from a chroot, and not where "
+                       "kernel.unprivileged_userns_clone is 0 or a security module restricts them");
     if (pid < 0)
         return err_errno(err, errno, "clone3");
     enter->pid = (pid_t)pid;
