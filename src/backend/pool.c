@@ -1,13 +1,17 @@
 /* Halves of boxes kept ready by one thread, so that a start needs only what is special to its box. Called by jail.c.
  *
- * Rules: 1. `ready`, `count`, `limits`, `stop` under `lock`. 2. The thread makes slots without the lock. 3. A failure makes it wait
- * for the next take: a machine at its limit is not hammered. */
+ * Rules: 1. `ready`, `count`, `limits`, `stop` and the times under `lock`. 2. The thread makes slots without the lock.
+ * 3. A failure makes it wait for the next take: a machine at its limit is not hammered. 4. Whoever is just being served
+ * goes first: refilling waits for a lull, or until the pool is nearly empty; once begun it goes on until it is full. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/jail.h"
+#include "base/clock.h"
 
 #define POOL_MAX 64
+#define POOL_LULL_MS 20
 
 struct pool {
     struct backend *backend;
@@ -18,7 +22,8 @@ struct pool {
     struct slot ready[POOL_MAX];
     unsigned count, size;
     struct limits limits; /* of the last box asked for: the next will probably have the same */
-    bool stop, failed;
+    uint64_t taken_ms;    /* when the last one was */
+    bool stop, failed, filling;
 };
 
 static void *pool_main(void *arg);
@@ -33,7 +38,11 @@ struct pool *pool_new(struct backend *backend) {
     pool->backend = backend;
     pool->size = size < POOL_MAX ? size : POOL_MAX;
     pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->wanted, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&pool->wanted, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pool->threaded = pthread_create(&pool->thread, NULL, pool_main, pool) == 0;
     return pool;
 }
@@ -77,6 +86,7 @@ bool pool_take(struct pool *pool, const struct template *template, const struct 
         }
     }
     pool->limits = *limits;
+    pool->taken_ms = clock_ms();
     pool->failed = false;
     pthread_cond_signal(&pool->wanted);
     pthread_mutex_unlock(&pool->lock);
@@ -103,12 +113,28 @@ static int make_one(struct backend *backend, const struct limits *limits, struct
     return r;
 }
 
+/* Until there is something to make, and it is the time for it. */
+static void pool_wait_locked(struct pool *pool) {
+    while (!pool->stop) {
+        if (pool->count >= pool->size || pool->failed) {
+            pool->filling = false;
+            pthread_cond_wait(&pool->wanted, &pool->lock);
+            continue;
+        }
+        uint64_t at_ms = pool->taken_ms + POOL_LULL_MS;
+        if (pool->filling || pool->count <= pool->size / 4 || clock_ms() >= at_ms)
+            break;
+        struct timespec at = {.tv_sec = (time_t)(at_ms / 1000), .tv_nsec = (long)(at_ms % 1000) * 1000000};
+        pthread_cond_timedwait(&pool->wanted, &pool->lock, &at);
+    }
+    pool->filling = true;
+}
+
 static void *pool_main(void *arg) {
     struct pool *pool = arg;
     pthread_mutex_lock(&pool->lock);
     for (;;) {
-        while (!pool->stop && (pool->count >= pool->size || pool->failed))
-            pthread_cond_wait(&pool->wanted, &pool->lock);
+        pool_wait_locked(pool);
         if (pool->stop)
             break;
         struct limits limits = pool->limits;
