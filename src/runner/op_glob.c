@@ -31,7 +31,8 @@ static bool glob_keep(struct walk *walk, const char *name, size_t len, uint8_t t
 }
 
 /* 1: go on. 0: the limit is reached. */
-static int glob_entry(struct search *search, const struct walk_entry *entry, struct err *err) {
+static int glob_entry(void *user, const struct walk_entry *entry, struct err *err) {
+    struct search *search = user;
     struct walk *walk = &search->walk;
     if (entry->type == DT_UNKNOWN)
         return 1;
@@ -44,17 +45,6 @@ static int glob_entry(struct search *search, const struct walk_entry *entry, str
     search->sent++;
     int r = worker_item_end(search->worker, err);
     return r < 0 ? r : 1;
-}
-
-static int glob_run(struct search *search, struct err *err) {
-    while (walk_next(&search->walk) > 0) {
-        for (size_t i = 0; i < search->walk.count; i++) {
-            int r = glob_entry(search, &search->walk.entries[i], err);
-            if (r <= 0)
-                return r;
-        }
-    }
-    return 0;
 }
 
 static int glob_prepare(struct search *search, const struct fields *args, struct err *err) {
@@ -92,7 +82,7 @@ static int glob_work(struct worker *worker, const struct fields *args, struct er
     search.walk.keep = glob_keep;
     search.walk.user = &search;
     shown_init(&search.shown, at.has[FIELD_PATH] ? at.text[FIELD_PATH] : worker->config->workspace);
-    r = glob_run(&search, err);
+    r = walk_each(&search.walk, glob_entry, &search, err);
     bool truncated = search.truncated || search.walk.too_long;
     walk_done(&search.walk);
     glob_done(&search.glob);

@@ -24,7 +24,8 @@ struct list {
 };
 
 /* 1: go on. 0: the limit is reached. */
-static int list_entry(struct list *list, const struct walk_entry *entry, struct err *err) {
+static int list_entry(void *user, const struct walk_entry *entry, struct err *err) {
+    struct list *list = user;
     struct walk *walk = &list->walk;
     const char *name = walk_name(walk, entry);
     struct stat status;
@@ -44,17 +45,6 @@ static int list_entry(struct list *list, const struct walk_entry *entry, struct 
     return r < 0 ? r : 1;
 }
 
-static int list_run(struct list *list, struct err *err) {
-    while (walk_next(&list->walk) > 0) {
-        for (size_t i = 0; i < list->walk.count; i++) {
-            int r = list_entry(list, &list->walk.entries[i], err);
-            if (r <= 0)
-                return r;
-        }
-    }
-    return 0;
-}
-
 static int list_work(struct worker *worker, const struct fields *args, struct err *err) {
     static struct list list;
     uint64_t depth = args->has[FIELD_DEPTH] ? args->number[FIELD_DEPTH] : 1;
@@ -71,7 +61,7 @@ static int list_work(struct worker *worker, const struct fields *args, struct er
     walk_init(&list.walk, fd);
     list.walk.max_depth = (unsigned)depth;
     shown_init(&list.shown, args->has[FIELD_PATH] ? args->text[FIELD_PATH] : worker->config->workspace);
-    r = list_run(&list, err);
+    r = walk_each(&list.walk, list_entry, &list, err);
     bool truncated = list.truncated || list.walk.too_long;
     walk_done(&list.walk);
     if (r < 0)

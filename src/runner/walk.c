@@ -53,6 +53,17 @@ void walk_init(struct walk *walk, int start_fd) {
         abort();
 }
 
+int walk_each(struct walk *walk, int (*each)(void *user, const struct walk_entry *entry, struct err *err), void *user,
+              struct err *err) {
+    while (walk_next(walk) > 0)
+        for (size_t i = 0; i < walk->count; i++) {
+            int r = each(user, &walk->entries[i], err);
+            if (r <= 0)
+                return r;
+        }
+    return 0;
+}
+
 void walk_done(struct walk *walk) {
     fd_close(&walk->dirfd);
     while (walk->level) {

@@ -50,6 +50,10 @@ struct walk {
 void walk_init(struct walk *walk, int start_fd);
 /* 1: the next directory is in the fields above; 0: the end. */
 int walk_next(struct walk *walk);
+/* Every entry of every directory, until each() returns 0 (enough) or a negative code, which is returned. */
+struct err;
+int walk_each(struct walk *walk, int (*each)(void *user, const struct walk_entry *entry, struct err *err), void *user,
+              struct err *err);
 void walk_done(struct walk *walk);
 
 static inline const char *walk_name(const struct walk *walk, const struct walk_entry *entry) {
