@@ -9,12 +9,6 @@ CUBBY=$BUILD/asan/cubby
 [ -x "$CUBBY" ] || CUBBY=$BUILD/cubby
 export ASAN_OPTIONS=detect_leaks=0 CUBBY_URL=unix:$SOCKET
 
-c() { # c ARGUMENTS...: OUT, ERR, CODE
-    OUT=$("$CUBBY" "$@" 2> "$WORK/err" < "${INPUT:-/dev/null}")
-    CODE=$?
-    ERR=$(< "$WORK/err")
-}
-
 # without a daemon
 c run -- echo hello
 is 'run: output' "$CODE $OUT" '0 hello'

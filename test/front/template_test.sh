@@ -8,11 +8,6 @@ write_config
 CUBBY=$BUILD/cubby
 export CUBBY_URL=unix:$SOCKET
 
-c() { # c ARGUMENTS...: OUT, ERR, CODE
-    OUT=$("$CUBBY" "$@" 2> "$WORK/err" < /dev/null)
-    CODE=$?
-    ERR=$(< "$WORK/err")
-}
 t() { c template --state "$STATE" "$@"; }
 
 mkdir -p "$WORK/root/bin" "$WORK/root/etc"

@@ -15,6 +15,13 @@ mount_sources:
 END
 }
 
+# The command line under test, CUBBY. INPUT: a file as its standard input.
+c() { # c ARGUMENTS...: OUT, ERR, CODE
+    OUT=$("$CUBBY" "$@" 2> "$WORK/err" < "${INPUT:-/dev/null}")
+    CODE=$?
+    ERR=$(< "$WORK/err")
+}
+
 start_daemon() { # start_daemon PROGRAM, or words that end in it
     SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
         "$@" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend "$BACKEND" \
