@@ -10,6 +10,7 @@ TEST_LIBS := $(DAEMON_LIBS) $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a -ldl
 UNIT_PROGRAMS := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(wildcard test/unit/*_test.c))
 FUZZ_PROGRAMS := $(patsubst test/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_HARDEN := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+ATTACKS := $(patsubst test/hostile/%.c,$(BUILD)/test/%,$(wildcard test/hostile/*.c))
 SUBMAKE = $(MAKE) -s --no-print-directory
 
 $(BUILD)/host/runner/confine.o: $(BUILD)/gen/seccomp_filter.h
@@ -25,6 +26,10 @@ $(BUILD)/fuzz/%: test/fuzz/%.c $(BUILD)/tested.a
 $(BUILD)/test/tool: test/lib/tool.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -static -o $@ $<
+# What hostile cases do in boxes, in C: test/hostile/attack_NAME.c, static as well.
+$(BUILD)/test/attack_%: test/hostile/attack_%.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -pthread -static -o $@ $<
 $(BUILD)/test/ptyrun: test/lib/ptyrun.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $< -lutil
@@ -38,7 +43,7 @@ test-asan:
 	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
 test-fuzz:
 	+@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= WARN=-Wno-unknown-pragmas fuzz-programs
-test-build: all $(BUILD)/test/tool $(BUILD)/test/ptyrun test-asan test-fuzz
+test-build: all $(BUILD)/test/tool $(BUILD)/test/ptyrun $(ATTACKS) test-asan test-fuzz
 
 test: setup-test ## run every test; the last line counts them
 	+@$(SUBMAKE) -j2 test-build

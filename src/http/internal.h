@@ -92,6 +92,7 @@ void route_allow(const struct route_node *node, struct buf *out); /* "GET, HEAD,
 
 int tls_context_new(const char *cert, const char *key, struct ssl_ctx_st **ret_context, struct err *err);
 void tls_context_free(struct ssl_ctx_st *context);
+void tls_thread_end(void); /* last of a thread that may have used TLS */
 struct ssl_st *tls_new(struct ssl_ctx_st *context, int fd);
 void tls_free(struct ssl_st *tls, bool say_goodbye);
 /* Bytes, 0 at the end, -EAGAIN with *ret_events the poll event to wait for, or -EIO. */

@@ -51,6 +51,10 @@ void tls_context_free(struct ssl_ctx_st *context) {
     SSL_CTX_free(context);
 }
 
+void tls_thread_end(void) {
+    OPENSSL_thread_stop();
+}
+
 struct ssl_st *tls_new(struct ssl_ctx_st *context, int fd) {
     SSL *tls = SSL_new(context);
     if (tls && SSL_set_fd(tls, fd) != 1) {

@@ -97,6 +97,7 @@ static void *worker_main(void *argument) {
     buf_done(&worker->out);
     buf_done(&worker->extra);
     free(worker);
+    tls_thread_end(); /* before the last count: after it the process may end, and nobody would free what OpenSSL keeps */
     pthread_mutex_lock(&server->lock);
     server->threads--;
     pthread_cond_broadcast(&server->changed);

@@ -27,6 +27,9 @@ collect() {
             job "run/$backend/$name" 240 env BACKEND="$backend" test/run/run.sh "$file"
         done
     done
+    for file in test/hostile/[0-9]*.sh; do
+        [ -e "$file" ] && job "hostile/$(basename "$file" .sh)" 240 test/hostile/run.sh "$file"
+    done
     for file in "$BUILD"/asan/unit/*_test; do
         [ -x "$file" ] && job "unit/$(basename "$file")" 120 "$file"
     done
@@ -89,5 +92,14 @@ for index in "${!JOB_NAMES[@]}"; do
     [ "$running" -lt "$PARALLEL" ] || { wait -n; running=$((running - 1)); }
 done
 wait
+# Again at the end, where whoever sees only the last lines finds it.
+for sum in "$LOGS"/*.sum; do
+    read -r _ failed _ _ why < "$sum"
+    [ "$failed" = 0 ] || {
+        printf 'FAILED %s: %s\n' "$(basename "$sum" .sum)" "${why:-$failed checks}"
+        grep -h -A4 '^not ok ' "${sum%.sum}.log" | head -12
+        [ -z "$why" ] || grep -h -E 'ERROR: |SUMMARY: |runtime error: ' "${sum%.sum}.log" | head -4
+    }
+done
 cat "$LOGS"/*.sum 2> /dev/null | awk '{ p += $1; f += $2; s += $3 }
     END { printf "%d passed, %d failed, %d skipped\n", p, f, s; exit(f > 0 || p == 0) }'
