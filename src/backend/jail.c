@@ -229,6 +229,17 @@ static void put_env(struct buf *out, const struct spec *spec) {
         plan_text(out, PLAN_ENV, spec->env[i]);
 }
 
+static void put_limits(struct buf *out, const struct limits *limits) {
+    const struct {
+        enum plan_key key;
+        uint64_t value;
+    } rows[] = {
+        {PLAN_MEMORY, limits->memory_mb << 20}, {PLAN_PIDS, limits->pids}, {PLAN_OPEN_FILES, limits->open_files}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].value)
+            plan_number(out, rows[i].key, rows[i].value);
+}
+
 static int send_plan(struct slot *slot, const struct spec *spec, const struct net_plan *net, struct err *err) {
     autobuf out;
     buf_init(&out, PLAN_MAX_BYTES);
@@ -236,6 +247,7 @@ static int send_plan(struct slot *slot, const struct spec *spec, const struct ne
     put_env(&out, spec);
     if (spec->shell)
         plan_text(&out, PLAN_SHELL, spec->shell);
+    put_limits(&out, &spec->limits);
     for (size_t i = 0; i < spec->mount_count; i++) {
         plan_text(&out, PLAN_SOURCE, spec->mounts[i].source);
         plan_text(&out, PLAN_TARGET, spec->mounts[i].target);

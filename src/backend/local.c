@@ -61,7 +61,7 @@ static void local_close(struct backend *backend) {
 
 static int local_check(const struct spec *spec, struct err *err) {
     const struct limits *limits = &spec->limits;
-    if (limits->memory_mb || limits->cpus > 0 || limits->pids || limits->disk_mb)
+    if (limits->memory_mb || limits->cpus > 0 || limits->pids || limits->disk_mb || limits->open_files)
         return err_set(err, ERR_UNSUPPORTED, "backend local cannot hold limits; use backend jail");
     if (spec->network_asked)
         return err_set(err, ERR_UNSUPPORTED,

@@ -17,11 +17,15 @@
 #define DEFAULT_EXEC_TIMEOUT_MS 300000u
 #define DEFAULT_OUTPUT_LIMIT_BYTES (1u << 20)
 #define LIMIT_OUTPUT_LIMIT_BYTES (64u << 20)
-#define LIMIT_STDIN_BYTES (16u << 20) /* stdin carried in a JSON body */
-#define LIMIT_RING_BYTES (1u << 20)   /* kept output of a background process, a stream */
-#define LIMIT_PROCESSES 256u          /* commands of one box the runner keeps, running and ended */
-#define LIMIT_PROCESSES_ENDED 64u     /* ended ones kept for a later look; the oldest goes first */
-#define KILL_GRACE_MS 2000u           /* between SIGTERM and SIGKILL on time-out or cancel */
+#define DEFAULT_OUTPUT_BYTES (16u << 20) /* largest output_limit_bytes of a box, unless it or the configuration says */
+#define DEFAULT_OPEN_FILES 4096u         /* descriptors of one process; what most programs never reach */
+#define LIMIT_OPEN_FILES_LEAST 16u       /* below it no shell starts */
+#define LIMIT_OPEN_FILES (1u << 20)      /* the kernel's own default for fs.nr_open */
+#define LIMIT_STDIN_BYTES (16u << 20)    /* stdin carried in a JSON body */
+#define LIMIT_RING_BYTES (1u << 20)      /* kept output of a background process, a stream */
+#define LIMIT_PROCESSES 256u             /* commands of one box the runner keeps, running and ended */
+#define LIMIT_PROCESSES_ENDED 64u        /* ended ones kept for a later look; the oldest goes first */
+#define KILL_GRACE_MS 2000u              /* between SIGTERM and SIGKILL on time-out or cancel */
 
 /* files */
 #define LIMIT_PATH_BYTES 4095u

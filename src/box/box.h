@@ -61,6 +61,8 @@ struct exec_result {
     bool exited; /* exit_code counts; else killed by signal */
     int exit_code, signal;
     bool timed_out, oom_killed;
+    bool stuck;                  /* part of its tree hangs in the kernel and goes with the box */
+    uint64_t memory_limit_bytes; /* of the box; 0: none */
     uint64_t stdout_bytes, stderr_bytes, duration_ms;
 };
 
@@ -71,6 +73,10 @@ struct exec_sink { /* called in order on the caller's thread; a negative return 
 };
 
 /* Foreground: returns when the command and all it left behind ended. */
+/* How much of a stream may be kept in this box: what was asked for (INVALID above limits.output_bytes), else `fallback`
+ * or the limit, whichever is less. */
+int box_output_limit(const struct box *box, bool asked, uint64_t wanted, uint64_t fallback, size_t *ret_limit,
+                     struct err *err);
 int box_exec(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
              struct exec_result *ret_result, struct err *err);
 
@@ -109,7 +115,7 @@ int box_exec_open(struct box *box, const struct exec_request *request, bool stre
                   struct err *err);
 /* A terminal: the raw call, for the one caller that pumps both ways (PTY WebSocket, `cubby run -t`). */
 int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct call **ret_call, struct err *err);
-int exec_result_decode(const struct event *end, struct exec_result *ret_result, struct err *err);
+int exec_result_decode(const struct box *box, const struct event *end, struct exec_result *ret_result, struct err *err);
 
 /* ---- files ---- */
 

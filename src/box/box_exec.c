@@ -49,26 +49,29 @@ int box_exec_open(struct box *box, const struct exec_request *request, bool stre
     return r < 0 ? r : call_open(box->wire, OP_EXEC, &args, NULL, 0, false, ret_call, err);
 }
 
-static struct exec_result exec_result_of(const struct fields *end) {
+static struct exec_result exec_result_of(const struct box *box, const struct fields *end) {
     return (struct exec_result){
         .exited = end->has[FIELD_EXIT],
         .exit_code = (int)(end->number[FIELD_EXIT] & 0xff),
         .signal = (int)(end->number[FIELD_SIGNALLED] & 0x7f),
         .timed_out = end->number[FIELD_TIMED_OUT],
         .oom_killed = end->number[FIELD_OOM],
+        .stuck = end->number[FIELD_STUCK],
+        .memory_limit_bytes = box->spec.limits.memory_mb << 20,
         .stdout_bytes = end->number[FIELD_BYTES_OUT],
         .stderr_bytes = end->number[FIELD_BYTES_ERR],
         .duration_ms = end->number[FIELD_DURATION_MS],
     };
 }
 
-int exec_result_decode(const struct event *end, struct exec_result *ret_result, struct err *err) {
+int exec_result_decode(const struct box *box, const struct event *end, struct exec_result *ret_result,
+                       struct err *err) {
     autoarena arena;
     arena_init(&arena);
     struct fields fields;
     int r = fields_parse(view_of(end->data, end->len), &arena, &fields, err);
     if (r == 0)
-        *ret_result = exec_result_of(&fields);
+        *ret_result = exec_result_of(box, &fields);
     return r;
 }
 
@@ -104,6 +107,16 @@ static int exec_data(void *user, int stream, const uint8_t *data, size_t len, st
     return run->sink->output(run->sink->user, stream == STREAM_STDERR ? STREAM_STDERR : STREAM_STDOUT, data, len);
 }
 
+int box_output_limit(const struct box *box, bool asked, uint64_t wanted, uint64_t fallback, size_t *ret_limit,
+                     struct err *err) {
+    uint64_t most = box->spec.limits.output_bytes ? box->spec.limits.output_bytes : LIMIT_OUTPUT_LIMIT_BYTES;
+    if (asked && wanted > most)
+        return err_set(err, ERR_INVALID, "output_limit_bytes: this box keeps at most %llu bytes (limits.output_bytes)",
+                       (unsigned long long)most);
+    *ret_limit = (size_t)(asked ? wanted : fallback < most ? fallback : most);
+    return 0;
+}
+
 int box_exec(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
              struct exec_result *ret_result, struct err *err) {
     static const struct verb_sink to_sink = {.stat = exec_stat, .data = exec_data};
@@ -130,7 +143,7 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
     struct fields end;
     r = verb_finish(box, call, &verb, &arena, &end, err);
     if (r == 0)
-        *ret_result = exec_result_of(&end);
+        *ret_result = exec_result_of(box, &end);
     return r;
 }
 
@@ -162,6 +175,7 @@ int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret
 /* ---- processes ---- */
 
 struct process_walk {
+    const struct box *box;
     void (*each)(void *user, const struct process *process);
     void *user;
     struct arena arena;
@@ -181,7 +195,7 @@ static int process_item(void *user, struct view view, struct err *err) {
         .started_ms = fields.number[FIELD_STARTED_MS],
         .running = fields.number[FIELD_STATE] == PROCESS_RUNNING,
         .command = fields.text[FIELD_COMMAND] ? fields.text[FIELD_COMMAND] : "",
-        .result = exec_result_of(&fields),
+        .result = exec_result_of(walk->box, &fields),
     };
     walk->each(walk->user, &process);
     arena_done(&walk->arena);
@@ -195,7 +209,7 @@ int box_processes(struct box *box, uint64_t pid, void (*each)(void *user, const 
     buf_init(&args, 64);
     if (pid)
         field_number(&args, FIELD_PID, pid);
-    struct process_walk walk = {.each = each, .user = user};
+    struct process_walk walk = {.box = box, .each = each, .user = user};
     struct verb verb = {
         .op = OP_PS, .args = &args, .watch = -1, .timeout_ms = VERB_SHORT_MS, .sink = &sink, .user = &walk};
     autoarena arena;

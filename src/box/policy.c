@@ -189,15 +189,27 @@ static int spec_limits(const struct policy *policy, const struct box_request *re
                        struct err *err) {
     const struct limits *asked = &request->limits;
     struct limits limits = policy->default_limits;
+    const struct {
+        const char *field;
+        bool has;
+        uint64_t *to, value, min, max;
+    } rows[] = {
+        {"memory_mb", request->has_memory, &limits.memory_mb, asked->memory_mb, 16, 1u << 20},
+        {"pids", request->has_pids, &limits.pids, asked->pids, 8, 1u << 22},
+        {"disk_mb", request->has_disk, &limits.disk_mb, asked->disk_mb, 1, 1ull << 40},
+        {"open_files", request->has_open_files, &limits.open_files, asked->open_files, LIMIT_OPEN_FILES_LEAST,
+         LIMIT_OPEN_FILES},
+        {"output_bytes", request->has_output, &limits.output_bytes, asked->output_bytes, 1, LIMIT_OUTPUT_LIMIT_BYTES},
+    };
     int r = 0;
-    if (request->has_memory)
-        limits.memory_mb = asked->memory_mb, r = check_range("memory_mb", (double)asked->memory_mb, 16, 1048576, err);
-    if (r == 0 && request->has_cpus)
+    if (request->has_cpus)
         limits.cpus = asked->cpus, r = check_range("cpus", asked->cpus, 0.01, 1024, err);
-    if (r == 0 && request->has_pids)
-        limits.pids = asked->pids, r = check_range("pids", (double)asked->pids, 8, 4194304, err);
-    if (r == 0 && request->has_disk)
-        limits.disk_mb = asked->disk_mb, r = check_range("disk_mb", (double)asked->disk_mb, 1, 1099511627776.0, err);
+    for (size_t i = 0; r == 0 && i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i].has)
+            continue;
+        *rows[i].to = rows[i].value;
+        r = check_range(rows[i].field, (double)rows[i].value, (double)rows[i].min, (double)rows[i].max, err);
+    }
     spec->limits = limits;
     return r;
 }

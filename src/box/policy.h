@@ -23,7 +23,7 @@ struct box_request {
     const char **env; /* "K=V", NULL-terminated, may be NULL */
     const struct mount *mounts;
     size_t mount_count;
-    bool has_memory, has_cpus, has_pids, has_disk;
+    bool has_memory, has_cpus, has_pids, has_disk, has_open_files, has_output;
     struct limits limits;
     const char *network; /* NULL: "none" */
     bool has_idle_timeout;

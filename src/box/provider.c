@@ -223,7 +223,7 @@ static int request_box(struct provider *provider, const struct box_request *requ
     int r = table_backend(provider, name, &ops, &backend, err);
     struct policy policy = provider->policy;
     if (r == 0 && ops->no_limits)
-        policy.default_limits = (struct limits){0};
+        policy.default_limits = (struct limits){.output_bytes = policy.default_limits.output_bytes};
     if (r == 0)
         r = policy_spec(&policy, request, id, &arena, &record.spec, err);
     if (r < 0)

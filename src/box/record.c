@@ -75,6 +75,8 @@ static void put_record(struct json *json, const struct box *box) {
     put_number(json, "milli_cpus", (uint64_t)(spec->limits.cpus * 1000 + 0.5));
     put_number(json, "pids", spec->limits.pids);
     put_number(json, "disk_mb", spec->limits.disk_mb);
+    put_number(json, "open_files", spec->limits.open_files);
+    put_number(json, "output_bytes", spec->limits.output_bytes);
     put_number(json, "idle_timeout_ms", box->idle_timeout_ms);
     put_number(json, "created_ms", box->created_ms);
     json_close(json, '}');
@@ -173,7 +175,9 @@ static bool get_record(const json_t *root, const char *id, struct arena *arena, 
     spec->limits = (struct limits){.memory_mb = get_number(root, "memory_mb"),
                                    .cpus = (double)get_number(root, "milli_cpus") / 1000,
                                    .pids = get_number(root, "pids"),
-                                   .disk_mb = get_number(root, "disk_mb")};
+                                   .disk_mb = get_number(root, "disk_mb"),
+                                   .open_files = get_number(root, "open_files"),
+                                   .output_bytes = get_number(root, "output_bytes")};
     record->idle_timeout_ms = get_number(root, "idle_timeout_ms");
     record->created_ms = get_number(root, "created_ms");
     return get_mounts(root, arena, spec) && stored && strcmp(stored, id) == 0 && record->backend && spec->user &&

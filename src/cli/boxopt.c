@@ -69,7 +69,11 @@ static void box_options_limits(const struct box_options *options, struct json *j
     const struct {
         const char *key;
         uint64_t value;
-    } numbers[] = {{"memory_mb", options->memory_mb}, {"pids", options->pids}, {"disk_mb", options->disk_mb}};
+    } numbers[] = {{"memory_mb", options->memory_mb},
+                   {"pids", options->pids},
+                   {"disk_mb", options->disk_mb},
+                   {"open_files", options->open_files},
+                   {"output_bytes", options->output_bytes}};
     json_key(json, "limits");
     json_open(json, '{');
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #define EXIT_USAGE 2
 #define EXIT_TIMED_OUT 124 /* as timeout(1) */
@@ -75,22 +76,24 @@ int cli_fail(const struct err *err);
 
 struct box_options {
     const char *backend, *template_name, *net, *shell;
-    uint64_t memory_mb, pids, disk_mb;
+    uint64_t memory_mb, pids, disk_mb, open_files, output_bytes;
     double cpus;
     struct text_list mounts, env;
 };
-#define BOX_OPTION_ROWS(type, member)                                                                                   \
-    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail or local"},          \
-        {"template", 0, OPTION_TEXT, offsetof(type, member.template_name), "NAME", "its root: host, or one imported"},  \
-        {"memory", 'm', OPTION_NUMBER, offsetof(type, member.memory_mb), "MB", "limit of memory"},                      \
-        {"cpus", 0, OPTION_REAL, offsetof(type, member.cpus), "N", "limit of processor time, in whole processors"},     \
-        {"pids", 0, OPTION_NUMBER, offsetof(type, member.pids), "N", "limit of processes and threads"},                 \
-        {"disk", 0, OPTION_NUMBER, offsetof(type, member.disk_mb), "MB", "limit of disk space"},                        \
-        {"net", 0, OPTION_TEXT, offsetof(type, member.net), "none|open", "network; none by default"},                   \
-        {"mount", 0, OPTION_LIST, offsetof(type, member.mounts), "SRC:DST[:ro]", "a directory of the host in the box"}, \
-        {"env", 'e', OPTION_LIST, offsetof(type, member.env), "K=V", "an environment variable (K alone: from here)"},   \
-    {                                                                                                                   \
-        "shell", 0, OPTION_TEXT, offsetof(type, member.shell), "PATH", "the box's shell"                                \
+#define BOX_OPTION_ROWS(type, member)                                                                                    \
+    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail or local"},           \
+        {"template", 0, OPTION_TEXT, offsetof(type, member.template_name), "NAME", "its root: host, or one imported"},   \
+        {"memory", 'm', OPTION_NUMBER, offsetof(type, member.memory_mb), "MB", "limit of memory"},                       \
+        {"cpus", 0, OPTION_REAL, offsetof(type, member.cpus), "N", "limit of processor time, in whole processors"},      \
+        {"pids", 0, OPTION_NUMBER, offsetof(type, member.pids), "N", "limit of processes and threads"},                  \
+        {"disk", 0, OPTION_NUMBER, offsetof(type, member.disk_mb), "MB", "limit of disk space"},                         \
+        {"open-files", 0, OPTION_NUMBER, offsetof(type, member.open_files), "N", "limit of descriptors of a process"},   \
+        {"output", 0, OPTION_NUMBER, offsetof(type, member.output_bytes), "BYTES", "limit of kept output of a command"}, \
+        {"net", 0, OPTION_TEXT, offsetof(type, member.net), "none|open", "network; none by default"},                    \
+        {"mount", 0, OPTION_LIST, offsetof(type, member.mounts), "SRC:DST[:ro]", "a directory of the host in the box"},  \
+        {"env", 'e', OPTION_LIST, offsetof(type, member.env), "K=V", "an environment variable (K alone: from here)"},    \
+    {                                                                                                                    \
+        "shell", 0, OPTION_TEXT, offsetof(type, member.shell), "PATH", "the box's shell"                                 \
     }
 
 struct mount;
@@ -102,9 +105,6 @@ const char **box_options_env(struct cli *cli, const struct text_list *list);
 void box_options_json(struct cli *cli, const struct box_options *options, struct json *json);
 
 /* ---- text for people (table.c) ---- */
-
-/* Control characters, direction overrides and bytes that are not UTF-8 as \n, \x1b, \u202e: safe on any terminal. */
-void text_shown(struct buf *out, const char *text, size_t len);
 
 struct table {
     struct arena *arena;

@@ -161,7 +161,7 @@ static int pump_event(struct pump_state *state, const struct event *event, struc
     case EVENT_READY:
         return pump_ready(state, err);
     case EVENT_END: {
-        int code = exec_result_decode(event, ret_result, err);
+        int code = exec_result_decode(state->pump->box, event, ret_result, err);
         return code < 0 ? code : 1;
     }
     case EVENT_ITEM:

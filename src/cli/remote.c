@@ -164,7 +164,8 @@ int remote_exit(const json_t *exit) {
     const json_t *exit_code = json_object_get(exit, "exit_code");
     const char *signal_name = json_string_value(json_object_get(exit, "signal"));
     if (json_is_true(json_object_get(exit, "oom_killed")))
-        fprintf(stderr, "cubby: a process of the box was killed: out of memory\n");
+        fprintf(stderr, "cubby: a process of the box was killed: out of memory (limit %lld MiB)\n",
+                (long long)json_integer_value(json_object_get(exit, "memory_limit_bytes")) >> 20);
     if (json_is_true(json_object_get(exit, "timed_out"))) {
         fprintf(stderr, "cubby: the command was ended: time-out\n");
         return EXIT_TIMED_OUT;

@@ -98,7 +98,14 @@ static int run_spec(struct run *run, struct spec *ret_spec, struct err *err) {
         .has_cpus = options->cpus > 0,
         .has_pids = options->pids,
         .has_disk = options->disk_mb,
-        .limits = {options->memory_mb, options->cpus, options->pids, options->disk_mb},
+        .has_open_files = options->open_files,
+        .has_output = options->output_bytes,
+        .limits = {.memory_mb = options->memory_mb,
+                   .cpus = options->cpus,
+                   .pids = options->pids,
+                   .disk_mb = options->disk_mb,
+                   .open_files = options->open_files,
+                   .output_bytes = options->output_bytes},
         .network = options->net,
         .one_shot = true,
     };
@@ -214,7 +221,8 @@ static int run_status(const struct run *run, int code, bool started, const struc
     }
     const struct exec_result *result = &run->result;
     if (result->oom_killed)
-        fprintf(stderr, "cubby: a process of the box was killed: out of memory (--memory)\n");
+        fprintf(stderr, "cubby: a process of the box was killed: out of memory (--memory %llu)\n",
+                (unsigned long long)(result->memory_limit_bytes >> 20));
     if (result->timed_out) {
         fprintf(stderr, "cubby: the command was ended after %g s (--timeout)\n", run->values.timeout_s);
         return EXIT_TIMED_OUT;

@@ -34,7 +34,7 @@ struct conf {
     struct conf_list local_maps, mount_sources, allowed_hosts, env;
     struct conf_token *tokens;
     size_t token_count;
-    uint64_t memory_mb, pids, disk_mb, idle_timeout_ms, pool_size, max_upload_bytes, drain_ms, max_connections,
+    uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, pool_size, max_upload_bytes, drain_ms, max_connections,
         max_threads;
     double cpus;
 };

@@ -225,7 +225,9 @@ static int daemon_provider(const struct conf *conf, const struct backend_env *en
         .default_limits = {.memory_mb = conf->memory_mb,
                            .cpus = conf->cpus,
                            .pids = conf->pids,
-                           .disk_mb = conf->disk_mb},
+                           .disk_mb = conf->disk_mb,
+                           .open_files = conf->open_files,
+                           .output_bytes = conf->output_bytes},
         .env = (const char *const *)conf->env.items,
         .idle_timeout_ms = conf->idle_timeout_ms,
     };

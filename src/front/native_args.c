@@ -30,6 +30,10 @@ static const struct body_field limits_fields[] = {
     {ROW("cpus", REAL, limits_args, cpus), .max = 1024, .text = "processors, fractions allowed"},
     {ROW("pids", INT, limits_args, pids), .min = 8, .max = 1u << 22, .text = "processes and threads"},
     {ROW("disk_mb", INT, limits_args, disk_mb), .min = 1, .max = 1u << 30, .text = "files in MiB"},
+    {ROW("open_files", INT, limits_args, open_files), .min = LIMIT_OPEN_FILES_LEAST, .max = LIMIT_OPEN_FILES,
+     .text = "descriptors of one process; never more than the daemon's own hard limit"},
+    {ROW("output_bytes", INT, limits_args, output_bytes), .min = 1, .max = LIMIT_OUTPUT_LIMIT_BYTES,
+     .text = "largest output_limit_bytes of its commands"},
     END,
 };
 
@@ -73,6 +77,8 @@ static const struct body_field limits_answer[] = {
     SHOW("cpus", REAL, "processors"),
     SHOW("pids", INT, "processes and threads"),
     SHOW("disk_mb", INT, "files in MiB"),
+    SHOW("open_files", INT, "descriptors of one process"),
+    SHOW("output_bytes", INT, "largest output_limit_bytes of its commands"),
     END,
 };
 static const struct body_field usage_answer[] = {
@@ -129,7 +135,8 @@ const struct body_field exec_fields[] = {
     {ROW("timeout_ms", INT, exec_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_EXEC_TIMEOUT_MS, .text = "after that the command is killed"},
     {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
-     .fallback = DEFAULT_OUTPUT_LIMIT_BYTES, .text = "kept of each stream; more loses its middle"},
+     .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
+     .text = "kept of each stream, at most limits.output_bytes; more loses its middle"},
     END,
 };
 const struct body_field spawn_fields[] = {
@@ -146,6 +153,8 @@ const struct body_field spawn_fields[] = {
         SHOW_NULL("signal", TEXT, "e.g. SIGKILL; null when it exited"),                                                \
         SHOW("timed_out", BOOL, "killed at timeout_ms"),                                                               \
         SHOW("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),                              \
+        SHOW_NULL("memory_limit_bytes", INT, "the box's limit of memory; null without one"),                           \
+        SHOW("stuck", BOOL, "a process of it hangs in the kernel, could not be killed and goes with the box"),         \
         SHOW("stdout_bytes", INT, "bytes produced, kept or not"),                                                      \
         SHOW("stderr_bytes", INT, "bytes produced, kept or not")
 

@@ -7,7 +7,7 @@
 /* ---- boxes ---- */
 
 struct limits_args {
-    struct body_number memory_mb, pids, disk_mb;
+    struct body_number memory_mb, pids, disk_mb, open_files, output_bytes;
     struct body_real cpus;
 };
 struct mount_args {

@@ -61,10 +61,14 @@ static int native_box_request(struct http_request *request, const struct acquire
         .has_cpus = args->limits.cpus.has,
         .has_pids = args->limits.pids.has,
         .has_disk = args->limits.disk_mb.has,
+        .has_open_files = args->limits.open_files.has,
+        .has_output = args->limits.output_bytes.has,
         .limits = {.memory_mb = args->limits.memory_mb.value,
                    .cpus = args->limits.cpus.value,
                    .pids = args->limits.pids.value,
-                   .disk_mb = args->limits.disk_mb.value},
+                   .disk_mb = args->limits.disk_mb.value,
+                   .open_files = args->limits.open_files.value,
+                   .output_bytes = args->limits.output_bytes.value},
         .network = args->network.data,
         .has_idle_timeout = args->idle_timeout_ms.has,
         .idle_timeout_ms = args->idle_timeout_ms.value,
@@ -113,6 +117,10 @@ static void native_limits_json(struct json *json, const struct limits *limits) {
     json_uint(json, limits->pids);
     json_key(json, "disk_mb");
     json_uint(json, limits->disk_mb);
+    json_key(json, "open_files");
+    json_uint(json, limits->open_files);
+    json_key(json, "output_bytes");
+    json_uint(json, limits->output_bytes);
     json_close(json, '}');
 }
 

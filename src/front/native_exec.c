@@ -32,7 +32,10 @@ int native_exec(struct http_request *request, struct box *box, struct err *err) 
         return failed;
     if (native_wants_events(request))
         return native_exec_stream(request, box, &exec, err);
-    return native_exec_whole(request, box, &exec, (size_t)args.output_limit_bytes.value, err);
+    size_t limit;
+    failed = box_output_limit(box, args.output_limit_bytes.has, args.output_limit_bytes.value,
+                              DEFAULT_OUTPUT_LIMIT_BYTES, &limit, err);
+    return failed ? failed : native_exec_whole(request, box, &exec, limit, err);
 }
 
 static int native_exec_input(struct http_request *request, const struct exec_args *args, struct exec_request *exec,
@@ -95,6 +98,13 @@ void native_result_json(struct json *json, const struct exec_result *result) {
     json_bool(json, result->timed_out);
     json_key(json, "oom_killed");
     json_bool(json, result->oom_killed);
+    json_key(json, "memory_limit_bytes");
+    if (result->memory_limit_bytes)
+        json_uint(json, result->memory_limit_bytes);
+    else
+        json_nil(json);
+    json_key(json, "stuck");
+    json_bool(json, result->stuck);
     json_key(json, "stdout_bytes");
     json_uint(json, result->stdout_bytes);
     json_key(json, "stderr_bytes");

@@ -144,7 +144,7 @@ static int native_pty_client(struct native_pty *pty, struct err *err) {
 
 static int native_pty_exit(struct native_pty *pty, const struct event *event, struct err *err) {
     struct exec_result result = {0};
-    int failed = exec_result_decode(event, &result, err);
+    int failed = exec_result_decode(pty->box, event, &result, err);
     if (failed)
         return failed;
     autobuf out;

@@ -180,6 +180,15 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
     case PLAN_ADDRESS:
         enter->address = record->number;
         break;
+    case PLAN_MEMORY:
+        enter->memory_bytes = record->number;
+        break;
+    case PLAN_PIDS:
+        enter->pids = record->number;
+        break;
+    case PLAN_OPEN_FILES:
+        enter->open_files = record->number;
+        break;
     case PLAN_ENV:
         if (enter->env_count < LIMIT_ENV_COUNT)
             enter->env[enter->env_count++] = record->text;

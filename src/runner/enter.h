@@ -50,6 +50,7 @@ struct enter {
     /* PLAN */
     const char *shell, *resolv;
     uint64_t address;
+    uint64_t memory_bytes, pids, open_files; /* 0: not limited */
     struct enter_mount mounts[LIMIT_MOUNTS];
     size_t mount_count;
     const char *env[LIMIT_ENV_COUNT + 1];

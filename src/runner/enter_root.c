@@ -365,6 +365,12 @@ static void close_others(int *keep, size_t count) {
     syscall(SYS_close_range, next, ~0u, 0);
 }
 
+/* A command may have fewer than the daemon, never more. */
+static uint64_t open_files(const struct enter *enter) {
+    struct rlimit own;
+    return getrlimit(RLIMIT_NOFILE, &own) == 0 && own.rlim_max < enter->open_files ? own.rlim_max : enter->open_files;
+}
+
 static int start_runner(struct enter *enter, struct err *err) {
     struct runner_config config = {
         .wire_fd = enter->stage_fd,
@@ -378,6 +384,8 @@ static int start_runner(struct enter *enter, struct err *err) {
         .workspace = "/workspace",
         .shell = enter->shell,
         .env = enter->env,
+        .pids = enter->pids,
+        .open_files = open_files(enter),
     };
     if (!config.shell)
         config.shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";

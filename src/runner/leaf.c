@@ -141,15 +141,15 @@ void leaf_kill(struct leaf *leaf) {
     (void)!write(leaf->kill_fd, "1", 1);
 }
 
-static void signal_one(pid_t pid, const void *number) {
-    kill(pid, *(const int *)number);
+static void signal_one(pid_t pid, void *number) {
+    kill(pid, *(int *)number);
 }
 
 void leaf_signal(struct leaf *leaf, int number) {
     leaf_each(leaf, signal_one, &number);
 }
 
-void leaf_each(struct leaf *leaf, void (*each)(pid_t pid, const void *argument), const void *argument) {
+void leaf_each(struct leaf *leaf, void (*each)(pid_t pid, void *argument), void *argument) {
     char text[4096];
     autofd fd = openat(leaf->dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
     size_t have = 0;

@@ -29,6 +29,7 @@ enum {
     STUCK_MS = 5000,
     SOON_MS = 2,
     SPARE_PIPES = 3,
+    RAISE_PASSES = 16,
     KEPT_BYTES = 16 << 20, /* output of ended commands: the runner's memory is the box's */
 };
 #define OOM_SCORE_OF_COMMANDS "500"
@@ -126,6 +127,17 @@ int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_pro
         return err_set(err, ERR_NOT_FOUND, "no process %llu", (unsigned long long)pid);
     *ret_process = process;
     return 0;
+}
+
+int process_fork_error(const struct runner_config *config, int number, const char *what, struct err *err) {
+    if (number == EAGAIN && config->pids)
+        return err_set(err, ERR_LIMIT,
+                       "the box cannot %s: its limit of %llu processes and threads is reached (limits.pids)", what,
+                       (unsigned long long)config->pids);
+    if (number == EAGAIN || number == ENOMEM)
+        return err_set(err, ERR_LIMIT, "the box cannot %s: it has no more %s", what,
+                       number == EAGAIN ? "processes" : "memory (limits.memory_mb)");
+    return err_errno(err, number, "the box cannot %s", what);
 }
 
 int process_new(struct runner *runner, struct process **ret_process, struct err *err) {
@@ -279,8 +291,7 @@ static pid_t start_child(struct process *process, struct err *err) {
     fd_close(&ready[1]);
     if (pid < 0) {
         fd_close(&ready[0]);
-        return err_errno(err, -pid, "cannot start a process in the box%s",
-                         pid == -EAGAIN ? " (its limit of processes is reached)" : "");
+        return process_fork_error(process->runner->config, -pid, "start the command", err);
     }
     process->ready = (struct source){.fd = ready[0], .ready = ready_event};
     return pid;
@@ -311,12 +322,34 @@ static void timer_soon(struct timer *timer) {
     source_set(process->runner, &process->ready, EPOLLIN);
 }
 
-static void raise_score(pid_t pid, const void *runner) {
+struct raise {
+    const struct runner *runner;
+    uint64_t sum, count; /* who was there, roughly */
+};
+
+static void raise_score(pid_t pid, void *argument) {
+    struct raise *raise = argument;
     char path[64];
+    raise->sum += (uint64_t)pid;
+    raise->count++;
     snprintf(path, sizeof path, "/proc/%d/oom_score_adj", pid);
-    autofd fd = path_open(((const struct runner *)runner)->config->root_fd, path, O_WRONLY, 0);
+    autofd fd = path_open(raise->runner->config->root_fd, path, O_WRONLY, 0);
     if (fd >= 0)
         (void)!write(fd, OOM_SCORE_OF_COMMANDS, strlen(OOM_SCORE_OF_COMMANDS));
+}
+
+/* Again until nobody new was seen: what forks away from a parent that was not raised yet would stay as dear to the
+ * kernel as the runner is. */
+static void raise_scores(struct process *process) {
+    struct raise before = {0}, now;
+    for (int pass = 0; pass < RAISE_PASSES; pass++, before = now) {
+        now = (struct raise){.runner = process->runner};
+        leaf_each(process->leaf, raise_score, &now);
+        if (now.count <= 1 && pass > 0)
+            break;
+        if (now.sum == before.sum && now.count == before.count)
+            break;
+    }
 }
 
 /* It exec'ed, or could not: the child's end of `ready` is closed, or it wrote, or it ended. */
@@ -328,7 +361,7 @@ void process_started(struct process *process) {
     arena_done(&process->start);
     process->pid = process->leaf ? process->child : process->slot->pid;
     if (process->leaf && runner->processes->oom_score_fd >= 0 && !process->reaped)
-        leaf_each(process->leaf, raise_score, runner);
+        raise_scores(process);
     timer_set(runner, &process->soon, 0);
     source_set(runner, &process->ready, 0);
     fd_close(&process->ready.fd);
@@ -395,6 +428,7 @@ void process_kill(struct process *process) {
 /* Killed, and still there: it hangs in the kernel. The answer does not wait for it. */
 static void timer_stuck(struct timer *timer) {
     struct process *process = timer_process(timer);
+    process->stuck = true;
     if (process->phase == PHASE_ENDING) {
         tree_gone(process, false);
         return;
@@ -526,6 +560,8 @@ void process_put_result(const struct process *process, struct buf *out) {
         field_number(out, FIELD_TIMED_OUT, 1);
     if (process->oom)
         field_number(out, FIELD_OOM, 1);
+    if (process->stuck)
+        field_number(out, FIELD_STUCK, 1);
     field_number(out, FIELD_BYTES_OUT, process->streams[0].total);
     field_number(out, FIELD_BYTES_ERR, process->streams[1].total);
     field_number(out, FIELD_DURATION_MS, process->duration_ms);

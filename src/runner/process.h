@@ -28,11 +28,11 @@ struct leaf *leaf_take(struct leaf_pool *pool, struct err *err); /* an empty one
 void leaf_give(struct leaf_pool *pool, struct leaf *leaf, bool empty);
 bool leaf_populated(struct leaf *leaf);
 void leaf_kill(struct leaf *leaf);
-void leaf_each(struct leaf *leaf, void (*each)(pid_t pid, const void *argument), const void *argument);
+void leaf_each(struct leaf *leaf, void (*each)(pid_t pid, void *argument), void *argument);
 void leaf_signal(struct leaf *leaf, int number); /* to every process in it */
 
 /* ---- spawn.c: from a request to a running child ---- */
-enum spawn_stage { SPAWN_OK, SPAWN_FORK, SPAWN_CWD, SPAWN_CONFINE, SPAWN_TERMINAL, SPAWN_EXEC };
+enum spawn_stage { SPAWN_OK, SPAWN_FORK, SPAWN_CWD, SPAWN_CONFINE, SPAWN_TERMINAL, SPAWN_LIMIT, SPAWN_EXEC };
 
 struct slot {                   /* in memory shared with the child: how it fared */
     volatile int stage, number; /* enum spawn_stage that failed, and errno */
@@ -120,7 +120,7 @@ struct process {
     char *command;       /* to show: at most PROCESS_COMMAND_BYTES */
     char *program, *cwd; /* for errors of the start */
     bool background, pty;
-    bool timed_out, killed, oom;
+    bool timed_out, killed, oom, stuck;
     bool reaped;
     bool discard;       /* the call is gone: output is read and dropped */
     struct rcall *call; /* EXEC, until answered */
@@ -152,6 +152,8 @@ int process_pipe(struct runner *runner, int pair[2]);
 int process_null(const struct runner *runner); /* /dev/null, the table's; -errno when the box has none */
 struct process *process_first(struct runner *runner);
 struct process *process_find(struct runner *runner, uint64_t pid); /* the newest with it; NULL */
+/* The sentence for a process that could not be made, to do `what`: LIMIT, naming the box's limit, when that is why. */
+int process_fork_error(const struct runner_config *config, int number, const char *what, struct err *err);
 int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err);
 
 /* A free place in the table (ended ones make room), with its slot. */

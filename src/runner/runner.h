@@ -35,6 +35,8 @@ struct runner_config {
     const char *const *env; /* base environment of commands, NULL-terminated */
     struct maps *maps;      /* local: from maps_new; NULL in a jail */
     int landlock_fd;        /* ruleset for commands; -1: none */
+    uint64_t pids;          /* the box's limit of processes, for sentences; 0: none */
+    uint64_t open_files;    /* RLIMIT_NOFILE of commands; 0: ours */
 };
 
 /* init.c: becomes PID 1 / the runner: signals blocked first, then the loop. Never returns. */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -145,6 +146,8 @@ int spawn_error(const struct spawn *spawn, struct err *err) {
         return err_set(err, ERR_INTERNAL, "cannot confine the command: %.200s", slot->text);
     case SPAWN_TERMINAL:
         return err_errno(err, number, "cannot give the command its terminal");
+    case SPAWN_LIMIT:
+        return err_errno(err, number, "cannot limit the command's open files");
     case SPAWN_EXEC:
         if (number == ENOENT && spawn->shell)
             return err_set(err, ERR_NOT_FOUND, "the box has no shell '%s'", spawn->program);
@@ -154,7 +157,7 @@ int spawn_error(const struct spawn *spawn, struct err *err) {
             return err_set(err, ERR_TOO_LARGE, "the arguments and variables of '%s' are too long", spawn->program);
         return err_errno(err, number, "cannot execute '%s'", spawn->program);
     default:
-        return err_errno(err, number, "cannot start a process in the box");
+        return process_fork_error(spawn->config, number, "start the command", err);
     }
 }
 
@@ -232,6 +235,11 @@ _Noreturn void spawn_child(struct spawn *spawn) {
     if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, &err) < 0) {
         snprintf(slot->text, sizeof slot->text, "%.200s", err.text);
         child_fail(slot, SPAWN_CONFINE, -EPERM);
+    }
+    if (spawn->config->open_files) { /* last: what we still hold may lie above it */
+        uint64_t files[2] = {spawn->config->open_files, spawn->config->open_files};
+        if ((number = raw(SYS_prlimit64, 0, RLIMIT_NOFILE, files, NULL)) < 0)
+            child_fail(slot, SPAWN_LIMIT, number);
     }
     uint64_t none = 0;
     raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);

@@ -288,7 +288,7 @@ static int work_launch(struct work *work, const struct buf *payload, struct err 
     work_feed(work);
     return 0;
 failed:
-    err_errno(err, errno, "cannot start a worker in the box");
+    process_fork_error(runner->config, errno, "work on files", err);
     for (int i = 0; i < 2; i++) {
         fd_close(&out[i]);
         fd_close(&in[i]);

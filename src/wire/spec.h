@@ -20,6 +20,8 @@ struct limits { /* 0: not limited */
     double cpus;
     uint64_t pids;
     uint64_t disk_mb;
+    uint64_t open_files;   /* descriptors of one process */
+    uint64_t output_bytes; /* most that is kept of one stream of a command: the largest output_limit_bytes */
 };
 
 struct spec {
