@@ -3,9 +3,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 static enum log_level log_max = LOG_LEVEL_INFO;
 
@@ -24,8 +26,12 @@ void log_line(enum log_level level, const char *format, ...) {
     va_end(args);
     int n = snprintf(line, sizeof line, "%s %s ", clock_text(clock_wall_ms(), time), names[level]);
     /* A path or a user name may hold escape sequences: a log viewer must never run them. */
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
-        n += *p < 32 || *p == 127 ? snprintf(line + n, 5, "\\x%02x", *p) : snprintf(line + n, 2, "%c", *p);
+    for (size_t at = 0, used, len = strlen(text); at < len; at += used) {
+        char one[8];
+        size_t shown = text_show(text + at, len - at, one, &used);
+        memcpy(line + n, one, shown);
+        n += (int)shown;
+    }
     line[n++] = '\n';
     ssize_t ignored = write(STDERR_FILENO, line, (size_t)n);
     (void)ignored;

@@ -1,6 +1,7 @@
 /* Checks and encodings of text. Called by doors, verbs and the runner. Not to break: nothing here reads past len. */
 #include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -139,4 +140,49 @@ void text_hex(char *out, const uint8_t *data, size_t len) {
 
 bool text_id(const char *text) {
     return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
+}
+
+/* ---- showing ---- */
+
+/* Bytes of the well-formed UTF-8 character at text, and the character; 0 when there is none. */
+static size_t text_character(const uint8_t *text, size_t len, uint32_t *ret_character) {
+    size_t need = text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
+    if (need > len || !text_utf8(text, need))
+        return 0;
+    uint32_t character = need == 1 ? text[0] : text[0] & (0x7fu >> need);
+    for (size_t i = 1; i < need; i++)
+        character = character << 6 | (text[i] & 0x3fu);
+    *ret_character = character;
+    return need;
+}
+
+/* Controls (also the 8-bit ones), and what turns the direction of text around or hides in it. */
+static bool text_harmful(uint32_t c) {
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
+           (c >= 0xe0000 && c <= 0xe007f);
+}
+
+size_t text_show(const char *text, size_t len, char out[8], size_t *ret_used) {
+    const uint8_t *p = (const uint8_t *)text;
+    uint32_t character = 0;
+    size_t used = text_character(p, len, &character);
+    *ret_used = used ? used : 1;
+    if (used && !text_harmful(character)) {
+        memcpy(out, p, used);
+        return used;
+    }
+    if (character == '\n' || character == '\t' || character == '\r') {
+        out[0] = '\\';
+        out[1] = character == '\n' ? 'n' : character == '\t' ? 't' : 'r';
+        return 2;
+    }
+    return (size_t)(used > 1 ? snprintf(out, 8, "\\u%04x", character) : snprintf(out, 8, "\\x%02x", p[0]));
+}
+
+void text_shown(struct buf *out, const char *text, size_t len) {
+    for (size_t i = 0, used; i < len; i += used) {
+        char one[8];
+        buf_put(out, one, text_show(text + i, len - i, one, &used));
+    }
 }

@@ -1,4 +1,4 @@
-/* Text: UTF-8 check, base64, hex, strict numbers. */
+/* Text: UTF-8 check, base64, hex, strict numbers, escapes for showing. */
 #ifndef CUBBY_BASE_TEXT_H
 #define CUBBY_BASE_TEXT_H
 
@@ -16,5 +16,10 @@ bool text_unbase64(struct buf *out, const char *text,
                    size_t len);                            /* strict RFC 4648 with padding; false: bad or too long */
 void text_hex(char *out, const uint8_t *data, size_t len); /* 2*len characters and a NUL */
 bool text_id(const char *text);                            /* 16 lower-case hex digits: a box id */
+/* Control characters, direction overrides and bytes that are not UTF-8 as \n, \x1b, \u202e: safe on any terminal and in
+ * any log viewer. At most four times as long. */
+void text_shown(struct buf *out, const char *text, size_t len);
+/* The character at text as it is shown: bytes written to out; *ret_used: bytes taken. */
+size_t text_show(const char *text, size_t len, char out[8], size_t *ret_used);
 
 #endif

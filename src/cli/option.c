@@ -147,11 +147,15 @@ void command_help(const struct command *command, FILE *out) {
 }
 
 void option_fail(const struct cli *cli, const char *format, ...) {
+    char text[2048];
     va_list list;
     va_start(list, format);
-    fprintf(stderr, "cubby %s: ", cli->command->name);
-    vfprintf(stderr, format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
+    autobuf shown;
+    buf_init(&shown, sizeof text * 4 + 1);
+    text_shown(&shown, text, strlen(text)); /* a word may come from a box, by completion or a script */
+    fprintf(stderr, "cubby %s: %s", cli->command->name, buf_cstr(&shown));
     fprintf(stderr, "\nusage: cubby %s %s\n", cli->command->name, cli->command->usage);
     exit(EXIT_USAGE);
 }
