@@ -30,6 +30,9 @@ $(BUILD)/test/tool: test/lib/tool.c
 $(BUILD)/test/attack_%: test/hostile/attack_%.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -pthread -static -o $@ $<
+$(BUILD)/test/race: test/lib/race.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -pthread -o $@ $<
 $(BUILD)/test/ptyrun: test/lib/ptyrun.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $< -lutil
@@ -43,14 +46,14 @@ test-asan:
 	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
 test-fuzz:
 	+@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= WARN=-Wno-unknown-pragmas fuzz-programs
-test-build: all $(BUILD)/test/tool $(BUILD)/test/ptyrun $(ATTACKS) test-asan test-fuzz
+test-build: all $(BUILD)/test/tool $(BUILD)/test/ptyrun $(BUILD)/test/race $(ATTACKS) test-asan test-fuzz
 
 test: setup-test ## run every test; the last line counts them
 	+@$(SUBMAKE) -j2 test-build
 	@BACKENDS="$(BACKENDS)" test/lib/driver.sh $(BUILD) '$(T)'
 
-fuzz: setup-test ## fuzz for FUZZ_SECONDS (600) a program
-	+@$(SUBMAKE) -j2 test-fuzz
+fuzz: setup-test ## fuzz for FUZZ_SECONDS (600) a program; the long form of the tests that have one
+	+@$(SUBMAKE) -j2 test-build
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) test/lib/driver.sh $(BUILD) fuzz/
 
 bench: setup-test ## measure, each figure beside its peer in the same run

@@ -16,6 +16,12 @@
 #include "base/fd.h"
 #include "base/limits.h"
 
+enum {
+    OPEN_TRIES = 8,
+    WALK_DIRS = 256, /* descriptors held on the way; a deeper path stays EAGAIN */
+    WALK_LINKS = 40, /* as the kernel's own limit */
+};
+
 int path_check(const void *path, size_t len, struct err *err) {
     if (len == 0)
         return err_set(err, ERR_INVALID, "the path is empty");
@@ -35,10 +41,120 @@ int path_open(int root, const char *path, int flags, mode_t mode) {
         .flags = all, .mode = creates ? mode : 0, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     int fd;
     int tries = 0;
-    do /* EAGAIN: a rename or mount raced with a ".." step; the kernel asks to try again */
+    do
         fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
-    while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < 64)));
+    while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < OPEN_TRIES)));
+    /* EAGAIN: a rename came between two steps, and one was "..". A rename anywhere on the machine: a box that renames
+     * all day would stop the calls of the others. */
+    if (fd < 0 && errno == EAGAIN)
+        return path_walk(root, path, (int)all, mode);
     return fd < 0 ? -errno : fd;
+}
+
+/* ---- the same without the kernel's scope: one name at a time, ".." is the directory we came from ---- */
+
+struct path_walk {
+    int dirs[WALK_DIRS]; /* dirs[0] is the root and not ours */
+    size_t depth;
+    unsigned links;
+    char rest[2 * LIMIT_PATH_BYTES + 2]; /* what is still to be walked */
+};
+
+static void walk_up(struct path_walk *walk, size_t to) {
+    while (walk->depth > to)
+        fd_close(&walk->dirs[walk->depth--]);
+}
+
+/* The text of a link stands for its name from now on. `after`: what follows the name. */
+static int walk_link(struct path_walk *walk, int link_fd, const char *name, const char *after) {
+    char text[2 * LIMIT_PATH_BYTES + 2];
+    struct statfs system;
+    if (++walk->links > WALK_LINKS)
+        return -ELOOP;
+    if (fstatfs(link_fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
+        return -ELOOP; /* it may be a magic one */
+    ssize_t len = readlinkat(link_fd, name, text, LIMIT_PATH_BYTES + 1);
+    if (len <= 0)
+        return len < 0 ? -errno : -ENOENT;
+    size_t more = strlen(after);
+    if ((size_t)len + more > LIMIT_PATH_BYTES)
+        return -ENAMETOOLONG;
+    memcpy(text + len, after, more + 1);
+    memcpy(walk->rest, text, (size_t)len + more + 1);
+    if (text[0] == '/')
+        walk_up(walk, 0);
+    return 0;
+}
+
+/* A name on the way: a directory to enter or a link to follow. */
+static int walk_enter(struct path_walk *walk, const char *name, const char *after) {
+    char kept[LIMIT_PATH_BYTES + 1];
+    autofd fd = openat(walk->dirs[walk->depth], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return -errno;
+    snprintf(kept, sizeof kept, "%s", after);
+    if (S_ISLNK(status.st_mode))
+        return walk_link(walk, fd, "", kept);
+    if (!S_ISDIR(status.st_mode))
+        return -ENOTDIR;
+    if (walk->depth + 1 == WALK_DIRS)
+        return -EAGAIN;
+    walk->dirs[++walk->depth] = fd_take(&fd);
+    memmove(walk->rest, kept, strlen(kept) + 1);
+    return 0;
+}
+
+/* The last name. Descriptor, or -errno; *ret_link: it was a link and the walk goes on. */
+static int walk_last(struct path_walk *walk, const char *name, int flags, mode_t mode, bool *ret_link) {
+    int dir = walk->dirs[walk->depth];
+    autofd fd = openat(dir, name, flags | O_NOFOLLOW, mode);
+    int number = fd < 0 ? errno : 0;
+    struct stat status;
+    bool link = fd >= 0 && (flags & O_PATH) && fstat(fd, &status) == 0 && S_ISLNK(status.st_mode);
+    if ((link || number == ELOOP || number == ENOTDIR) && !(flags & O_NOFOLLOW)) {
+        autofd at = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        *ret_link = at >= 0 && fstat(at, &status) == 0 && S_ISLNK(status.st_mode);
+        if (*ret_link)
+            return walk_link(walk, at, "", "");
+    }
+    return number ? -number : fd_take(&fd);
+}
+
+int path_walk(int root, const char *path, int flags, mode_t mode) {
+    struct path_walk walk = {.dirs = {root}};
+    char name[LIMIT_NAME_BYTES + 1];
+    if (strlen(path) > LIMIT_PATH_BYTES)
+        return -ENAMETOOLONG;
+    snprintf(walk.rest, sizeof walk.rest, "%s", path);
+    int r = *path ? 0 : -ENOENT;
+    bool link = true; /* there is more to walk */
+    while (r >= 0 && link) {
+        char *at = walk.rest + strspn(walk.rest, "/");
+        size_t len = strcspn(at, "/");
+        const char *after = at + len;
+        link = *after || !len;
+        if (len > LIMIT_NAME_BYTES) {
+            r = -ENAMETOOLONG;
+            break;
+        }
+        memcpy(name, at, len);
+        name[len] = 0;
+        if (!strcmp(name, "..") || !strcmp(name, ".") || !len) {
+            walk_up(&walk, !strcmp(name, "..") && walk.depth ? walk.depth - 1 : walk.depth);
+            memmove(walk.rest, after, strlen(after) + 1);
+            if (!walk.rest[strspn(walk.rest, "/")]) {
+                r = openat(walk.dirs[walk.depth], ".", flags, mode);
+                r = r < 0 ? -errno : r;
+                break;
+            }
+            link = true;
+        } else {
+            r = *after ? walk_enter(&walk, name, after) : walk_last(&walk, name, flags, mode, &link);
+        }
+    }
+    walk_up(&walk, 0);
+    return r;
 }
 
 static const char *path_type(mode_t mode) {

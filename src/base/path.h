@@ -15,6 +15,8 @@
 int path_check(const void *path, size_t len, struct err *err);
 /* open below root; flags get O_CLOEXEC | O_NOCTTY | O_NONBLOCK. Descriptor or -errno. */
 int path_open(int root, const char *path, int flags, mode_t mode);
+/* What path_open falls back to when renames never let the kernel finish: the same result, slower. flags as they are. */
+int path_walk(int root, const char *path, int flags, mode_t mode);
 /* The same for content: a regular file, not one that procfs makes up. A FIFO, socket, device or directory is INVALID at
  * once. O_NONBLOCK stays on: it means nothing to a regular file. Errors name `path` as the client gave it. */
 int path_open_file(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct err *err);

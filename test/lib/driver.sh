@@ -39,6 +39,8 @@ collect() {
     for file in "$BUILD"/fuzz/fuzz/fuzz_*; do
         [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-6} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-6}"
     done
+    # Hostile cases that are races or floods: long, where there is time for it (make fuzz).
+    [ -z "${FUZZ_SECONDS-}" ] || job fuzz/swap_race 900 env RACE_SWAPS=1000000 RACE_SECONDS=90 test/hostile/run.sh test/hostile/36_swap_race.sh
     [ ! -x tools/lint ] || job lint 600 tools/lint
 }
 

@@ -170,6 +170,72 @@ static void make_file(int dir, const char *name, const char *text) {
     must(fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0, name);
 }
 
+/* path_walk must end where the kernel's own resolution ends, with the same errno where there is nothing. */
+static void test_path_walk(int root) {
+    static const char *const paths[] = {"file",
+                                        "/file",
+                                        "//etc/../file",
+                                        "../../file",
+                                        "/..",
+                                        ".",
+                                        "/",
+                                        "etc/",
+                                        "etc/.",
+                                        "etc/..",
+                                        "file/",
+                                        "file/x",
+                                        "absolute",
+                                        "absolute/",
+                                        "up",
+                                        "loop",
+                                        "loop/x",
+                                        "magic",
+                                        "fifo",
+                                        "sock",
+                                        "none",
+                                        "none/x",
+                                        "etc/none",
+                                        "dir",
+                                        "dir/",
+                                        "dir/passwd",
+                                        "dir/../file",
+                                        "dir/../../file",
+                                        "chain",
+                                        "chain/passwd",
+                                        "dangling",
+                                        "dangling/",
+                                        ""};
+    static const int flags[] = {O_RDONLY | O_NONBLOCK,
+                                O_PATH,
+                                O_PATH | O_NOFOLLOW,
+                                O_RDONLY | O_DIRECTORY,
+                                O_PATH | O_DIRECTORY | O_NOFOLLOW,
+                                O_WRONLY | O_NONBLOCK | O_APPEND};
+    must(symlinkat("etc", root, "dir") == 0 && symlinkat("../dir/.", root, "chain") == 0 &&
+             symlinkat("etc/nothing", root, "dangling") == 0,
+         "symlink");
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        bool same = true;
+        for (size_t k = 0; k < sizeof flags / sizeof *flags; k++) {
+            autofd a = path_open(root, paths[i], flags[k], 0), b = path_walk(root, paths[i], flags[k] | O_CLOEXEC, 0);
+            struct stat one = {0}, two = {0};
+            bool fits =
+                a < 0 ? a == b : b >= 0 && fstat(a, &one) == 0 && fstat(b, &two) == 0 && one.st_ino == two.st_ino;
+            if (!fits)
+                printf("# '%s' flags %o: %d and %d\n", paths[i], (unsigned)flags[k], a, b);
+            same &= fits;
+        }
+        ok(same, paths[i]);
+    }
+    autofd made = path_walk(root, "dangling", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    ok(made >= 0 && faccessat(root, "etc/nothing", F_OK, 0) == 0, "a walk makes a file where a link points");
+    autofd slash = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    ok(path_walk(slash, "/proc/self/root/etc/passwd", O_RDONLY | O_CLOEXEC, 0) == -ELOOP &&
+           path_walk(slash, "/proc/self/fd/0", O_RDONLY | O_CLOEXEC, 0) == -ELOOP,
+       "a walk takes no magic link");
+    unlinkat(root, "etc/nothing", 0);
+}
+
 static void test_path(void) {
     char base[] = "/tmp/base-test-XXXXXX";
     must(mkdtemp(base) != NULL, "mkdtemp");
@@ -219,6 +285,7 @@ static void test_path(void) {
     ok(all, "a path without a last name has no parent");
     autofd parent = -1;
     ok(path_open_parent(root, "etc/new/", &parent, name, &err) == 0 && strcmp(name, "new") == 0, "parent and name");
+    test_path_walk(root);
     char out[16];
     ok(path_join(out, sizeof out, "/w", "x") && strcmp(out, "/w/x") == 0 && path_join(out, sizeof out, "/w", "/x") &&
            strcmp(out, "/x") == 0 && !path_join(out, sizeof out, "/workspace", "too-long"),
