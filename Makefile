@@ -40,13 +40,13 @@ RUNNER := $(call room,runner) $(BASE) src/wire/frame.c
 ENGINE := $(BASE) $(WIRE) $(call room,backend) $(call room,box)
 HTTP_CLIENT := $(wildcard src/http/client*.c)
 DAEMON := $(ENGINE) $(filter-out $(HTTP_CLIENT),$(call room,http)) $(call room,front) $(call room,daemon)
-CLI := $(ENGINE) $(HTTP_CLIENT) $(call room,cli)
+CLI := $(filter-out $(wildcard src/box/audit*.c),$(ENGINE)) $(HTTP_CLIENT) $(call room,cli)
 LLHTTP := api.c http.c llhttp.c
 
 host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
 runner_objects = $(patsubst src/%.c,$(BUILD)/runner/%.o,$(1))
 LLHTTP_OBJECTS := $(LLHTTP:%.c=$(BUILD)/llhttp/%.o)
-DAEMON_LIBS := -ljansson -lssl -lcrypto -lwslay -lyaml -lm
+DAEMON_LIBS := -ljansson -lsqlite3 -lssl -lcrypto -lwslay -lyaml -lm
 CLI_LIBS := $(LIBDIR)/libjansson.a -ldl -lm
 
 all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner ## build the three programs

@@ -1,0 +1,33 @@
+/* Values of secrets out of a text before it is recorded: the audit log tells what was done, never with which secret. */
+#ifndef CUBBY_BOX_REDACT_H
+#define CUBBY_BOX_REDACT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+
+struct buf;
+
+/* Shorter values are too common in any text ("1", "yes") to be replaced; a secret has more. */
+#define REDACT_MIN_BYTES 4
+
+struct redact_value {
+    const char *name, *value;
+    size_t name_len, len;
+};
+
+struct redact { /* zeroed: no secrets; texts added must outlive it */
+    struct arena *arena;
+    struct redact_value *values;
+    size_t count, cap;
+    unsigned char first[32]; /* a bit a byte: some value begins with it */
+};
+
+void redact_add(struct redact *redact, const char *name, size_t name_len, const char *value, size_t len);
+void redact_env(struct redact *redact, const char *const *env); /* "K=V", NULL-terminated; NULL is fine */
+/* text into out up to out->max: each value becomes [NAME], the longest first. A value that begins before the cut and
+ * ends behind it is replaced like any other. True when text did not fit. */
+bool redact_text(const struct redact *redact, struct buf *out, const char *text, size_t len);
+
+#endif
