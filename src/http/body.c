@@ -136,20 +136,29 @@ static int body_continue(struct http_request *request, struct err *err) {
     return result < 0 ? body_fail(request, (enum err_code) - result, "the client went away before its body", err) : 0;
 }
 
-/* Bytes from the socket, waiting within the body limit: > 0, or an error. */
+static int body_late(struct http_request *request, struct err *err) {
+    return body_fail(request, ERR_TIMEOUT, "the client stopped in the middle of its body, or sends it too slowly", err);
+}
+
+void http_body_live(struct http_request *request) {
+    request->pace_in.rate = 0;
+}
+
+/* Bytes from the socket, waiting within the patience: > 0, or an error. */
 static ssize_t body_recv(struct http_request *request, void *data, size_t len, struct err *err) {
     for (;;) {
         short events;
         ssize_t n = conn_recv(request->conn, data, len, &events);
         if (n > 0) {
             request->bytes_in += (uint64_t)n;
+            pace_moved(&request->pace_in, (uint64_t)n);
             return n;
         }
         if (n != -EAGAIN)
             return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
-        int ready = conn_wait(request->worker, request->conn, events, request->server->config.body_timeout_ms);
+        int ready = conn_wait_paced(request->worker, request->conn, events, &request->pace_in);
         if (ready == 0)
-            return body_fail(request, ERR_TIMEOUT, "the client stopped in the middle of its body", err);
+            return body_late(request, err);
         if (ready < 0)
             return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
     }
@@ -221,6 +230,9 @@ static int body_all_length(struct http_request *request, char **ret_data, size_t
         ssize_t n = http_body_read(request, data + at, len - at, err);
         if (n <= 0)
             return n < 0 ? (int)n : body_fail(request, ERR_GONE, "the body ended early", err);
+        int held = http_hold(request, (size_t)n * HTTP_BODY_COST, err);
+        if (held < 0)
+            return held;
         at += (size_t)n;
     }
     *ret_data = data;
@@ -241,6 +253,9 @@ int http_body_all(struct http_request *request, size_t max, char **ret_data, siz
         data.len += (size_t)n;
         if (data.len > max)
             return body_too_large(max, err);
+        int held = http_hold(request, (size_t)n * HTTP_BODY_COST, err);
+        if (held < 0)
+            return held;
     }
     *ret_data = arena_copy(&request->arena, data.data, data.len);
     *ret_len = data.len;
@@ -307,15 +322,16 @@ static ssize_t body_pipe(struct http_request *request, const int ends[2], int fd
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
-            int ready = conn_wait(request->worker, request->conn, POLLIN, request->server->config.body_timeout_ms);
+            int ready = conn_wait_paced(request->worker, request->conn, POLLIN, &request->pace_in);
             if (ready > 0)
                 continue;
-            return body_fail(request, ready == 0 ? ERR_TIMEOUT : ERR_GONE,
-                             "the client stopped in the middle of its body", err);
+            return ready == 0 ? body_late(request, err)
+                              : body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
         }
         if (n <= 0)
             return body_fail(request, ERR_GONE, "the client went away in the middle of its body", err);
         request->bytes_in += (uint64_t)n;
+        pace_moved(&request->pace_in, (uint64_t)n);
         request->body_left -= (uint64_t)n;
         int result = pipe_empty(request, ends[0], fd, (size_t)n, err);
         if (result < 0)

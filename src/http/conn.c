@@ -8,6 +8,7 @@
  * Not to break: rules 1 and 2 of internal.h. Each list has one time limit, so its order is the order of deadlines; a
  * connection in HEAD keeps its place while a worker reads more of it, so trickling bytes buy no time. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -252,6 +253,22 @@ static struct conn *conn_of(struct conn_link *link) {
     return (struct conn *)((char *)link - offsetof(struct conn, link));
 }
 
+bool conn_evict_locked(struct http_server *server) {
+    static const enum conn_list order[] = {LIST_LINGER, LIST_HEAD, LIST_IDLE};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        struct conn_link *head = &server->lists[order[i]];
+        struct conn_link *at = head->next;
+        while (at != head && conn_of(at)->expired) /* on its way out already */
+            at = at->next;
+        if (at == head)
+            continue;
+        conn_of(at)->expired = true;
+        shutdown(conn_of(at)->fd, SHUT_RD);
+        return true;
+    }
+    return false;
+}
+
 /* Late ones are only marked and shut down for reading: their owner gets an event (or finds the mark when it parks). */
 void conn_expire(struct http_server *server, uint64_t now_ms) {
     pthread_mutex_lock(&server->lock);
@@ -332,7 +349,7 @@ static int conn_send_parts(struct worker *worker, struct conn *conn, struct iove
         short events;
         ssize_t n = conn_send_some(conn, parts, count, flags, &events);
         if (n == -EAGAIN) {
-            int ready = conn_wait(worker, conn, events, worker->server->config.write_timeout_ms);
+            int ready = conn_wait_paced(worker, conn, events, &worker->request.pace_out);
             if (ready <= 0)
                 return ready == 0 ? -ERR_TIMEOUT : -ERR_GONE;
             continue;
@@ -378,4 +395,48 @@ int conn_wait(struct worker *worker, struct conn *conn, short events, unsigned t
         if (n < 0 && errno != EINTR)
             return -1;
     }
+}
+
+/* ---- patience ---- */
+
+void pace_init(struct pace *pace, unsigned full_ms, unsigned rate) {
+    *pace = (struct pace){.left_us = full_ms * 1000ull, .full_us = full_ms * 1000ull, .rate = rate};
+}
+
+void pace_moved(struct pace *pace, uint64_t bytes) {
+    if (!bytes)
+        return;
+    uint64_t room = pace->full_us - pace->left_us;
+    uint64_t more = pace->rate && bytes < pace->full_us ? bytes * 1000000 / pace->rate : room;
+    pace->left_us += more < room ? more : room;
+}
+
+/* Bytes the client's side has not taken yet. */
+static int conn_queued(const struct conn *conn) {
+    int queued = 0;
+    return ioctl(conn->fd, SIOCOUTQ, &queued) < 0 ? 0 : queued;
+}
+
+int conn_wait_paced(struct worker *worker, struct conn *conn, short events, struct pace *pace) {
+    enum { LOOK_MS = 1000 }; /* a socket calls itself writable only when a third of a large queue has gone */
+    bool out = events & POLLOUT;
+    worker_relieve(worker);
+    for (int queued = out ? conn_queued(conn) : 0; pace->left_us;) {
+        struct pollfd ready = {.fd = conn->fd, .events = events};
+        uint64_t most_ms = pace->left_us / 1000 + 1, start_us = clock_us();
+        int n = poll(&ready, 1, out && most_ms > LOOK_MS ? LOOK_MS : (int)most_ms);
+        int number = errno;
+        uint64_t waited_us = clock_us() - start_us;
+        pace->left_us -= waited_us < pace->left_us ? waited_us : pace->left_us;
+        if (out) {
+            int now = conn_queued(conn);
+            pace_moved(pace, now < queued ? (uint64_t)(queued - now) : 0);
+            queued = now;
+        }
+        if (n > 0)
+            return ready.revents & (events | POLLHUP) ? 1 : -1;
+        if (n < 0 && number != EINTR)
+            return -1;
+    }
+    return 0;
 }

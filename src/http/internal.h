@@ -39,6 +39,8 @@ enum {
     HTTP_KEEP_THREADS = 3, /* waiting threads that never idle out */
     HTTP_THREAD_IDLE_MS = 5000,
     HTTP_STACK_BYTES = 256 << 10,
+    HTTP_FREE_BYTES = 64 << 10, /* memory of a request that is not counted: nearly all need no more */
+    HTTP_BODY_COST = 6,         /* a body in memory costs that much of it: itself, the parser's copies, the handler's */
 };
 
 /* ---- head.c ---- */
@@ -70,6 +72,11 @@ ssize_t chunk_take(struct chunk *chunk, const char *in, size_t len, const char *
 bool chunk_done(const struct chunk *chunk);
 bool body_done(const struct http_request *request);
 bool body_drain(struct http_request *request); /* reads and drops what is left; false: close instead */
+
+/* ---- peer.c ---- */
+
+/* Whose socket is at the other end of a TCP connection on this machine. (uid_t)-1: nobody can tell. */
+uid_t peer_uid(int fd);
 
 /* ---- route.c ---- */
 
@@ -115,7 +122,8 @@ struct conn {
     uint8_t list;
     bool expired; /* its time is over; its socket was shut down for reading */
     bool unix_socket, loopback;
-    bool reset; /* close with RST */
+    bool uid_known; /* uid is what was found, -1 included */
+    bool reset;     /* close with RST */
     int fd;
     uid_t uid;
     struct head_scan scan;
@@ -128,14 +136,28 @@ struct conn {
 
 /* Takes the descriptor and parks it. False: closed at once (stopping). */
 bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls);
+/* Ends the parked connection that has kept us waiting longest, heads in pieces first. False: all are active. */
+bool conn_evict_locked(struct http_server *server);
 void conn_event(struct worker *worker, struct conn *conn);
 void conn_expire(struct http_server *server, uint64_t now_ms);                   /* from the ticker */
 void conn_shutdown_all(struct http_server *server, bool active_too);             /* at stop */
 ssize_t conn_recv(struct conn *conn, void *data, size_t len, short *ret_events); /* never blocks; as tls_recv */
-/* Sends everything, waiting within the write limit. 0, -ERR_GONE or -ERR_TIMEOUT. */
+/* Sends everything, waiting within the request's patience. 0, -ERR_GONE or -ERR_TIMEOUT. */
 int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int count, int flags);
 /* Waits for events on the socket; relieves first. 1, 0 at time-out, -1 broken. */
 int conn_wait(struct worker *worker, struct conn *conn, short events, unsigned timeout_ms);
+
+/* Patience with a slow client: waiting for it uses left_us up, and every byte that moves gives 1/rate seconds back, up to
+ * full_us. So silence ends after full_us, and drops below the rate end soon after; time we take ourselves costs nothing.
+ * rate 0, for streams that have a pace of their own: any byte gives all back. */
+struct pace {
+    uint64_t left_us, full_us;
+    unsigned rate; /* bytes a second */
+};
+void pace_init(struct pace *pace, unsigned full_ms, unsigned rate);
+void pace_moved(struct pace *pace, uint64_t bytes);
+/* As conn_wait, within the patience. For POLLOUT what drains from the send queue meanwhile counts as moved. */
+int conn_wait_paced(struct worker *worker, struct conn *conn, short events, struct pace *pace);
 int conn_arm(struct http_server *server, void *source, int fd, int operation);
 
 /* ---- the request ---- */
@@ -173,6 +195,8 @@ struct http_request {
     bool ended, aborted, chunked, close, no_body;
     int64_t reply_left; /* -1: chunked or until close */
     uint64_t bytes_in, bytes_out, start_us;
+    struct pace pace_in, pace_out;
+    uint64_t held_bytes, charged_bytes; /* memory the handler asked for, and what of it is charged to the server */
 
     size_t header_count, query_count;
     char id[HTTP_ID_BYTES + 1];
@@ -185,6 +209,7 @@ void request_serve(struct worker *worker, struct conn *conn, size_t head_start, 
 /* Answers one that could not even be parsed (status from head_scan, or 408). The connection closes. */
 void request_refuse(struct worker *worker, struct conn *conn, int status);
 const char *request_sentence(int status);
+void request_release(struct http_request *request); /* what it was charged for memory goes back */
 bool request_host_ok(const struct http_server *server, const char *host, size_t len);
 /* True when a comma-separated list holds the token, whatever its case. */
 bool request_has_token(const char *list, const char *token);
@@ -242,6 +267,7 @@ struct http_server {
     atomic_bool stopping, quit;
     atomic_uint_fast64_t starved_since_ms; /* all threads are taken since; 0: not so */
     atomic_int waiting;                    /* threads in epoll_wait or on their way there */
+    atomic_uint_fast64_t held_bytes;       /* memory charged by all requests */
 
     pthread_mutex_t lock;   /* everything below */
     pthread_cond_t changed; /* a thread came back, a connection or thread is gone */

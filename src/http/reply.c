@@ -244,6 +244,7 @@ void http_reply_abort(struct http_request *request) {
 }
 
 void reply_upgraded(struct http_request *request) {
+    request->pace_out.rate = 0;
     request->ended = true;
     request->close = true;
 }
@@ -306,7 +307,7 @@ static int file_sent(struct http_request *request, int fd, uint64_t offset, uint
             len -= (uint64_t)n;
             request->bytes_out += (uint64_t)n;
         } else if (n < 0 && errno == EAGAIN) {
-            int ready = conn_wait(request->worker, conn, POLLOUT, request->server->config.write_timeout_ms);
+            int ready = conn_wait_paced(request->worker, conn, POLLOUT, &request->pace_out);
             result = ready > 0 ? 0 : ready == 0 ? -ERR_TIMEOUT : -ERR_GONE;
         } else if (n == 0) {
             result = -ERR_IO; /* the file became shorter */
@@ -372,6 +373,7 @@ int http_reply_error(struct http_request *request, const struct err *err) {
 }
 
 int http_reply_events(struct http_request *request) {
+    request->pace_out.rate = 0;
     http_reply_header(request, "Cache-Control", "no-cache");
     http_reply_header(request, "X-Accel-Buffering", "no"); /* proxies must not hold events back */
     int result = http_reply_begin(request, 200, "text/event-stream", -1);

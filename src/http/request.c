@@ -64,6 +64,8 @@ static void request_reset(struct worker *worker, struct conn *conn) {
     request->method = request->path = "-";
     request->start_us = clock_us();
     arena_init(&request->arena);
+    pace_init(&request->pace_in, worker->server->config.body_timeout_ms, worker->server->config.min_rate_bytes);
+    pace_init(&request->pace_out, worker->server->config.write_timeout_ms, worker->server->config.min_rate_bytes);
     reply_reset(worker);
     uint64_t number = atomic_fetch_add(&worker->server->requests, 1);
     static const char digits[] = "0123456789abcdef";
@@ -110,6 +112,11 @@ static void request_run(struct http_request *request, char *head, size_t len) {
     if (status) {
         request->close = true; /* who framed this wrongly may mean anything by the next byte */
         reply_refusal(request, status, err_name(err.code), err.text);
+        return;
+    }
+    const char *coding = http_header(request, "content-encoding");
+    if (coding && strcasecmp(coding, "identity") != 0) { /* nothing is unpacked here, so nothing can swell */
+        reply_refusal(request, 415, "INVALID", "Content-Encoding is not supported: send the body as it is");
         return;
     }
     if (request_check_host(request, &err) < 0) {
@@ -174,6 +181,30 @@ static void request_finish(struct http_request *request) {
         request->server->config.finished(request, request->status, request->bytes_in, request->bytes_out,
                                          clock_us() - request->start_us);
     arena_done(&request->arena);
+    request_release(request);
+}
+
+/* ---- memory ---- */
+
+int http_hold(struct http_request *request, size_t bytes, struct err *err) {
+    struct http_server *server = request->server;
+    request->held_bytes += bytes;
+    if (request->held_bytes <= HTTP_FREE_BYTES + request->charged_bytes || !server->config.max_held_bytes)
+        return 0;
+    uint64_t more = (request->held_bytes - request->charged_bytes + HTTP_FREE_BYTES - 1) & ~(HTTP_FREE_BYTES - 1ull);
+    if (atomic_fetch_add(&server->held_bytes, more) + more > server->config.max_held_bytes) {
+        atomic_fetch_sub(&server->held_bytes, more);
+        return err_set(err, ERR_BUSY, "the requests being served hold %llu MiB, which is the limit; try again later",
+                       (unsigned long long)server->config.max_held_bytes >> 20);
+    }
+    request->charged_bytes += more;
+    return 0;
+}
+
+void request_release(struct http_request *request) {
+    if (request->charged_bytes)
+        atomic_fetch_sub(&request->server->held_bytes, request->charged_bytes);
+    request->charged_bytes = 0;
 }
 
 /* ---- hosts ---- */
@@ -299,7 +330,15 @@ int http_fd(const struct http_request *request) {
 }
 
 void http_peer(const struct http_request *request, struct http_peer *ret_peer) {
-    *ret_peer = (struct http_peer){request->conn->unix_socket, request->conn->loopback, request->conn->uid};
+    *ret_peer = (struct http_peer){request->conn->unix_socket, request->conn->loopback};
+}
+
+uid_t http_peer_uid(struct http_request *request) {
+    struct conn *conn = request->conn;
+    if (!conn->uid_known && conn->loopback)
+        conn->uid = peer_uid(conn->fd);
+    conn->uid_known = true;
+    return conn->uid;
 }
 
 bool http_blocks(struct http_request *request) {

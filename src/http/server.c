@@ -96,7 +96,7 @@ static int server_prepare(struct http_server *server, struct err *err) {
 
 /* ---- listening ---- */
 
-static int listen_unix(struct listener *listener, const char *path, struct err *err) {
+static int listen_unix(const struct http_config *config, struct listener *listener, const char *path, struct err *err) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!*path || strlen(path) >= sizeof address.sun_path)
         return err_set(err, ERR_INVALID, "a socket path has 1 to %zu bytes", sizeof address.sun_path - 1);
@@ -116,6 +116,10 @@ static int listen_unix(struct listener *listener, const char *path, struct err *
     fchmod(fd, 0600); /* before bind: the file never exists with other rights */
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, BACKLOG) < 0)
         return err_errno(err, errno, "listen on '%s'", path);
+    if (config->socket_group && config->socket_group != (gid_t)-1 && chown(path, (uid_t)-1, config->socket_group) < 0)
+        return err_errno(err, errno, "the group of '%s'", path);
+    if (config->socket_mode && chmod(path, config->socket_mode) < 0)
+        return err_errno(err, errno, "the mode of '%s'", path);
     if (lstat(path, &status) == 0) {
         listener->device = status.st_dev;
         listener->inode = status.st_ino;
@@ -192,8 +196,8 @@ static int server_listen(struct http_server *server, const char *listen_text, st
         }
         struct listener *listener = &server->listeners[server->listener_count];
         *listener = (struct listener){.kind = SOURCE_LISTENER, .fd = -1};
-        result =
-            strncmp(piece, "unix:", 5) == 0 ? listen_unix(listener, piece + 5, err) : listen_tcp(listener, piece, err);
+        result = strncmp(piece, "unix:", 5) == 0 ? listen_unix(&server->config, listener, piece + 5, err)
+                                                 : listen_tcp(listener, piece, err);
         server->listener_count += result == 0;
     }
     free(copy);

@@ -41,8 +41,12 @@ struct http_config {
     unsigned body_timeout_ms;       /* 30000: longest silence inside a body */
     unsigned write_timeout_ms;      /* 60000: longest time a client may read nothing */
     unsigned idle_timeout_ms;       /* 75000 */
-    unsigned max_connections;       /* 12000; beyond: 503 and close */
+    unsigned min_rate_bytes;        /* a second: bodies and answers may not move slower for long; 0: no matter */
+    unsigned max_connections;       /* 12000; beyond: the one parked longest goes, or 503 */
     unsigned max_threads;           /* 4096; beyond: requests wait, then 503 */
+    uint64_t max_held_bytes;        /* http_hold of all requests together; 0: no limit */
+    unsigned socket_mode;           /* of unix sockets; 0: 0600 */
+    gid_t socket_group;             /* (gid_t)-1 or 0: not changed */
     const char *tls_cert, *tls_key; /* PEM; NULL: plain */
     bool check_host; /* refuse foreign Host and Origin (403): only loopback names, the listen address, and
                                    allowed_hosts (NULL-terminated, may be NULL) */
@@ -87,9 +91,14 @@ const char *http_request_id(const struct http_request *request);
 int http_fd(const struct http_request *request); /* the client's socket: watch it for POLLRDHUP */
 struct http_peer {
     bool unix_socket, loopback;
-    uid_t uid; /* unix socket: SO_PEERCRED; else (uid_t)-1 */
 };
 void http_peer(const struct http_request *request, struct http_peer *ret_peer);
+/* Who made the other end of the connection: unix sockets by SO_PEERCRED, loopback by asking the kernel whose socket it
+ * is (once a connection). (uid_t)-1: not local, or nobody can tell. */
+uid_t http_peer_uid(struct http_request *request);
+/* The handler is about to keep that many bytes more in memory until its request ends. BUSY: all requests together hold
+ * what the server may; give up. The first HTTP_FREE_BYTES of a request are free. */
+int http_hold(struct http_request *request, size_t bytes, struct err *err);
 /* What a ROUTE_QUICK handler calls before it waits for something after all. False: all threads are busy, answer BUSY. */
 bool http_blocks(struct http_request *request);
 void *http_user_data(const struct http_request *request); /* set by admit, e.g. who asks */
@@ -98,6 +107,8 @@ void http_set_user_data(struct http_request *request, void *data);
 /* ---- the body ---- */
 
 int64_t http_body_length(const struct http_request *request); /* -1: chunked; 0: none */
+/* The body comes at its sender's pace (somebody types it): only silence ends it, not slowness. */
+void http_body_live(struct http_request *request);
 /* The next bytes; 0 at the end; -ERR_TIMEOUT, -ERR_INVALID (bad chunk), -ERR_GONE. Sends 100-continue when wanted. */
 ssize_t http_body_read(struct http_request *request, void *data, size_t len, struct err *err);
 /* All of it with a NUL behind, in the request's arena; TOO_LARGE above max (before reading where the length tells). */

@@ -216,7 +216,7 @@ static void worker_accept(struct worker *worker, struct listener *listener) {
         if (fd < 0)
             break;
         pthread_mutex_lock(&server->lock);
-        bool full = server->connections >= server->config.max_connections;
+        bool full = server->connections >= server->config.max_connections && !conn_evict_locked(server);
         pthread_mutex_unlock(&server->lock);
         if (full) {
             if (!server->tls || listener->unix_socket)

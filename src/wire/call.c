@@ -41,6 +41,7 @@ static int call_dead_locked(const struct wire *wire, struct err *err) {
 static struct call *call_new(struct wire *wire, size_t input_len, struct err *err) {
     struct call *call = NULL;
     pthread_mutex_lock(&wire->lock);
+    wire_quiet_locked(wire);
     if (wire->dead)
         call_dead_locked(wire, err);
     else if (!(call = sorter_add(&wire->sorter)))

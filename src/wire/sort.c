@@ -284,8 +284,12 @@ static int sort_credit(struct sorter *sorter, struct call *call, const struct fr
     (void)sorter;
     struct view view = view_of(frame->payload, frame->len);
     uint32_t more = view_u32(&view);
-    if (view.bad || view.len || frame->flags || more > INT32_MAX - call->credit)
+    if (view.bad || view.len || frame->flags)
         return err_set(err, ERR_PROTOCOL, "a malformed CREDIT");
+    /* It gives back what was sent. Nothing, or more than that, would be a flood without a bound. */
+    if (!more || more > LIMIT_CREDIT_BYTES - call->credit)
+        return err_set(err, ERR_PROTOCOL, "a CREDIT of %u bytes where %u were sent", more,
+                       LIMIT_CREDIT_BYTES - call->credit);
     call->credit += more;
     if (call->input_wanted && call->credit) {
         call->input_wanted = false;

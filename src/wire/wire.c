@@ -208,6 +208,15 @@ void wire_leave_locked(struct wire *wire) {
     }
 }
 
+void wire_quiet_locked(struct wire *wire) {
+    char byte;
+    if (wire->dead || wire->leading || wire->sorter.open || wire->sorter.closed)
+        return;
+    ssize_t n = recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n > 0 || wire->sorter.len)
+        wire_die_locked(wire, ERR_PROTOCOL, "the runner spoke without being asked");
+}
+
 /* ---- sending ---- */
 
 /* The socket is full: waits for room, reading meanwhile when nobody else does (rule 6). False: no room in time. */

@@ -157,7 +157,7 @@ static void handle_flood(struct http_request *request) {
 static void handle_peer(struct http_request *request) {
     struct http_peer peer;
     http_peer(request, &peer);
-    char *text = arena_printf(http_arena(request), "%d %d %d", peer.unix_socket, peer.loopback, (int)peer.uid);
+    char *text = arena_printf(http_arena(request), "%d %d %d", peer.unix_socket, peer.loopback, (int)http_peer_uid(request));
     http_reply(request, 200, "text/plain", text, strlen(text));
 }
 

@@ -376,6 +376,8 @@ static const struct hostile hostile_rows[] = {
     {"END with a field cut off", FRAME_END, 0, 0, BYTES("\2\377\0\0\0a"), 0},
     {"FAIL with a number of 3 bytes", FRAME_FAIL, 0, 0, BYTES("\66\3\0\0\0abc"), 0},
     {"CREDIT of 3 bytes", FRAME_CREDIT, 0, 0, BYTES("\1\0\0"), 0},
+    {"CREDIT of nothing", FRAME_CREDIT, 0, 0, BYTES("\0\0\0\0"), 0},
+    {"CREDIT of more than was sent", FRAME_CREDIT, 0, 0, BYTES("\1\0\0\0"), 0},
     {"CREDIT beyond counting", FRAME_CREDIT, 0, 0, BYTES("\377\377\377\377"), 0},
     {"a second HELLO", FRAME_HELLO, 0, 0, BYTES(""), 0},
     {"CALL", FRAME_CALL, 0, 0, BYTES(""), 0},
@@ -579,7 +581,6 @@ static void test_cancel(void) {
     int before = open_descriptors();
     peer_send_fd(peer, FRAME_STAT, 1, FLAG_FD, NULL, 0, file);
     peer_send(peer, FRAME_DATA, 1, 1, "late", 4);
-    peer_send(peer, FRAME_CREDIT, 1, 0, "\1\0\0\0", 4);
     must(call_open(wire, OP_PING, NULL, NULL, 0, false, &call, &err) == 0, "open");
     peer_send(peer, FRAME_END, 1, 0, NULL, 0);
     peer_send(peer, FRAME_END, 2, 0, NULL, 0);
