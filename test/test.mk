@@ -1,5 +1,5 @@
 # Tests, fuzzers, bench; included by the Makefile.
-#   make test [T=pattern] [BACKENDS="jail local"]    make fuzz [FUZZ_SECONDS=600]    make bench [BENCH=name]
+#   make test [T=pattern] [BACKENDS="jail local"]    make test-vm [T=pattern]    make fuzz [FUZZ_SECONDS=600]    make bench [BENCH=name]
 # Three builds: $(BUILD) itself, $(BUILD)/asan (gcc, ASan + UBSan) and $(BUILD)/fuzz (clang, libFuzzer).
 
 # Every object but the programs' main.c files, in an archive: a test program links what it names and nothing else.
@@ -52,6 +52,12 @@ test: setup-test ## run every test; the last line counts them
 	+@$(SUBMAKE) -j2 test-build
 	@BACKENDS="$(BACKENDS)" test/lib/driver.sh $(BUILD) '$(T)'
 
+# On a kernel that has cgroup v2 alone, in a machine of its own.
+test-vm: ## run the tests of boxes in a virtual machine with cgroup v2
+	@tools/setup vm
+	+@$(SUBMAKE) -j2 all $(BUILD)/test/tool $(BUILD)/test/ptyrun $(ATTACKS) $(BUILD)/unit/jail_test
+	@test/vm/run.sh $(BUILD) '$(T)'
+
 fuzz: setup-test ## fuzz for FUZZ_SECONDS (600) a program; the long form of the tests that have one
 	+@$(SUBMAKE) -j2 test-build
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) test/lib/driver.sh $(BUILD) fuzz/
@@ -60,4 +66,4 @@ bench: setup-test ## measure, each figure beside its peer in the same run
 	+@$(SUBMAKE) -j2 all $(BUILD)/bench/bench
 	@test/bench/bench.sh $(BUILD) '$(BENCH)'
 
-.PHONY: test fuzz bench unit-programs fuzz-programs test-asan test-fuzz test-build setup-test
+.PHONY: test test-vm fuzz bench unit-programs fuzz-programs test-asan test-fuzz test-build setup-test

@@ -43,6 +43,7 @@ make_tree() { # what is tested
     cp -r test/lib test/run test/hostile test/vm "$tree/test/"
     cp -r man README.md "$tree/"
     cp "$BUILD/cubbyd" "$BUILD/cubby" "$BUILD/cubby-runner" "$tree/build/"
+    cp "$BUILD/cubby-runner" "$tree/build/asan/"
     cp "$BUILD"/test/* "$tree/build/test/"
     cp "$BUILD"/unit/jail_test "$tree/build/asan/unit/" # the driver looks there; these are the ordinary build
     cat > "$tree/settings" << END
