@@ -18,13 +18,21 @@ struct backend_env {
     const char
         *templates_dir; /* imported templates; NULL: STATE/templates (the skeleton of `host` always lies there) */
     bool allow_local;
-    const char *const *local_maps; /* local: "VIRTUAL=REAL[:ro]", NULL-terminated, may be NULL */
-    unsigned pool_size;            /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
-    bool one_shot;                 /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
+    const char *const *open_networks; /* jail: private networks that boxes with a network may reach; may be NULL */
+    const char *const *local_maps;    /* local: "VIRTUAL=REAL[:ro]", NULL-terminated, may be NULL */
+    unsigned pool_size;               /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
+    const char *disk_quota;           /* jail: a method of quota.h; NULL: the first that works here */
+    struct limits limits;             /* what a box has unless it asks for more or less: the first parts are made so */
+    bool one_shot; /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
 };
+
+/* Of a box's directory until the box has been recorded: what is found with it, and without a record, was never told to
+ * anybody. Who records the box takes the sticky bit off. */
+#define BACKEND_UNFINISHED_MODE 01700
 
 struct usage {
     uint64_t memory_bytes, cpu_ms, pids, disk_bytes;
+    uint64_t oom_kills; /* processes of the box that were killed for memory so far */
     bool has_memory, has_cpu, has_pids, has_disk;
 };
 
@@ -39,12 +47,16 @@ struct backend_ops {
     /* A new box. On failure nothing is left behind. ret_pidfd: of the runner seen from here, or -1. */
     int (*start)(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
                  struct err *err);
-    /* A box that outlived its daemon. NOT_FOUND when its runner is gone. */
+    /* A box that outlived its daemon. NOT_FOUND: none runs, and nothing of one is left. GONE or another: its runner ended
+     * or does not answer, and stop is to be asked. */
     int (*discover)(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd, struct err *err);
     /* Ends it; keep_files: processes and mounts go, files stay for the next start of the same id. Idempotent. */
     int (*stop)(struct backend *backend, const char *id, bool keep_files, struct err *err);
     /* Ids of this backend that have anything on this machine. */
     int (*list)(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err);
+    /* What dead daemons left, of this state directory and of the machine; each thing is named. May be NULL. Others may be
+     * serving meanwhile; theirs stays. */
+    void (*clean)(struct backend *backend, void (*each)(void *user, const char *what), void *user);
     int (*usage)(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err);
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
@@ -66,6 +78,7 @@ struct check {
     char detail[160]; /* what was found */
     char fix[200];    /* how to get it; empty when ok */
 };
+bool net_network_ok(const char *text); /* an entry of open_networks: IPv4 "A.B.C.D[/BITS]" */
 size_t backend_checks(const struct backend_env *env, struct check *checks, size_t max);
 
 #endif

@@ -16,10 +16,12 @@
 #include "base/fd.h"
 
 #define PERIOD_US 100000
+#define V1_SHARES 1024l /* of one program that nobody has reniced */
 
 const char *const cgroup_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 
 static bool is_type(const char *path, long type);
+static void weigh_v1(const struct cgroup_host *host);
 static void remove_v2(const struct cgroup_host *host, const struct cgroup *cgroup);
 static void probe_v2(struct cgroup_host *host, const char *root);
 static void enable(struct cgroup_host *host, const char *parent);
@@ -48,8 +50,21 @@ void cgroup_probe(struct cgroup_host *ret_host) {
             if (mkdir(path, 0755) == 0 || (errno == EEXIST && access(path, W_OK) == 0))
                 memcpy(host.v1[i], path, sizeof path);
         }
+        weigh_v1(&host);
     }
     *ret_host = host;
+}
+
+/* All boxes together weigh as much as one busy program a processor. By default they would weigh as much as one program
+ * of the host, and a single busy one would take half the machine from them. (On v2 programs of the host are in groups
+ * themselves, and the default is a fair share among them.) */
+static void weigh_v1(const struct cgroup_host *host) {
+    char path[96], text[32];
+    if (!*host->v1[CGROUP_CPU])
+        return;
+    snprintf(path, sizeof path, "%s/cpu.shares", host->v1[CGROUP_CPU]);
+    snprintf(text, sizeof text, "%ld", V1_SHARES * sysconf(_SC_NPROCESSORS_ONLN));
+    fd_write_file(AT_FDCWD, path, text); /* a share and not a limit: worse without, and nothing promised */
 }
 
 static bool is_type(const char *path, long type) {
@@ -126,10 +141,6 @@ int cgroup_check(const struct cgroup_host *host, const struct limits *limits, st
                            "a %s limit needs the cgroup controller '%s', which cubby cannot use here; run cubby as "
                            "root or delegate the controller (systemd: Delegate=yes)",
                            cgroup_names[i], cgroup_names[i]);
-    if (limits->disk_mb)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "a disk limit is not available in a jail; put the state directory on a "
-                       "file system of its own to bound all boxes together");
     return 0;
 }
 
@@ -186,16 +197,33 @@ int cgroup_make(const struct cgroup_host *host, const char *name, const bool v1[
     return 0;
 }
 
-/* Memory has a second limit where swap is accounted: no way around the first one through swap. Where there is no such
- * accounting there is nothing to write. */
-static void limit_swap(const struct cgroup_host *host, const struct cgroup *cgroup, const char *v2, const char *v1) {
-    char path[600];
+/* What goes with the limit of memory. Where the kernel has no such file there is nothing to go around the limit with. */
+static int limit_beside_memory(const struct cgroup_host *host, const struct cgroup *cgroup, uint64_t bytes,
+                               struct err *err) {
+    const struct {
+        bool v2;
+        const char *file, *none;
+        uint64_t number;
+    } rows[] = {
+        {true, "memory.swap.max", "max", 0},                       /* v2 counts swap apart ... */
+        {false, "memory.memsw.limit_in_bytes", "-1", bytes},       /* ... v1 together with memory */
+        {false, "memory.kmem.tcp.limit_in_bytes", "-1", bytes / 4} /* v1 counts sockets apart, and only when limited */
+    };
     bool on_v2 = *host->v2 && host->v2_has[CGROUP_MEMORY];
-    if (on_v2)
-        cgroup_path(host, cgroup, "memory.swap.max", path, sizeof path);
-    else
-        cgroup_v1_path(host, cgroup, CGROUP_MEMORY, "memory.memsw.limit_in_bytes", path, sizeof path);
-    fd_write_file(AT_FDCWD, path, on_v2 ? v2 : v1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[600], text[32];
+        if (rows[i].v2 != on_v2)
+            continue;
+        if (on_v2)
+            cgroup_path(host, cgroup, rows[i].file, path, sizeof path);
+        else
+            cgroup_v1_path(host, cgroup, CGROUP_MEMORY, rows[i].file, path, sizeof path);
+        snprintf(text, sizeof text, "%llu", (unsigned long long)rows[i].number);
+        int r = fd_write_file(AT_FDCWD, path, bytes ? text : rows[i].none);
+        if (r < 0 && r != -ENOENT)
+            return err_errno(err, -r, "cannot set the memory limit ('%s')", path);
+    }
+    return 0;
 }
 
 int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, const struct limits *was,
@@ -212,9 +240,10 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, co
                 {was->cpus, limits->cpus, CGROUP_CPU, "cpu.max", "cpu.cfs_quota_us", "-1",
                  (unsigned long long)(limits->cpus * PERIOD_US)}};
     bool memory = was->memory_mb != limits->memory_mb;
+    int r = 0;
     if (memory && was->memory_mb) /* first: memory cannot be given more than both may have */
-        limit_swap(host, cgroup, "max", "-1");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        r = limit_beside_memory(host, cgroup, 0, err);
+    for (size_t i = 0; r == 0 && i < sizeof rows / sizeof *rows; i++) {
         if (!(rows[i].was < rows[i].now) && !(rows[i].was > rows[i].now))
             continue;
         bool on_v2 = *host->v2 && host->v2_has[rows[i].controller];
@@ -224,15 +253,11 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, co
             cgroup_v1_path(host, cgroup, rows[i].controller, rows[i].v1, path, sizeof path);
         snprintf(text, sizeof text, "%llu", rows[i].number);
         const char *none = on_v2 ? "max" : rows[i].v1_none;
-        int r = write_limit(path, rows[i].now > 0 ? text : none, cgroup_names[rows[i].controller], err);
-        if (r < 0)
-            return r;
+        r = write_limit(path, rows[i].now > 0 ? text : none, cgroup_names[rows[i].controller], err);
     }
-    if (memory && limits->memory_mb) {
-        snprintf(text, sizeof text, "%llu", rows[0].number);
-        limit_swap(host, cgroup, "0", text);
-    }
-    return 0;
+    if (r == 0 && memory && limits->memory_mb)
+        r = limit_beside_memory(host, cgroup, limits->memory_mb << 20, err);
+    return r;
 }
 
 static int write_limit(const char *path, const char *text, const char *what, struct err *err) {
@@ -281,10 +306,58 @@ void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup) 
     }
 }
 
+/* ---- what is left ---- */
+
+static void each_in(const char *path, void (*each)(void *user, const char *name), void *user) {
+    DIR *dir = *path ? opendir(path) : NULL;
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+            each(user, entry->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+void cgroup_each(const struct cgroup_host *host, void (*each)(void *user, const char *name), void *user) {
+    each_in(host->v2, each, user);
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        each_in(host->v1[i], each, user);
+}
+
+struct sweep {
+    const char *path;
+    bool stays;
+};
+
+static void sweep_leaf(void *user, const char *name) {
+    const struct sweep *sweep = user;
+    char path[900];
+    snprintf(path, sizeof path, "%s/%s", sweep->path, name);
+    rmdir(path); /* the kernel refuses where there are processes */
+}
+
+static void sweep_dir(struct sweep *sweep) {
+    each_in(sweep->path, sweep_leaf, sweep);
+    sweep->stays |= rmdir(sweep->path) < 0 && errno != ENOENT;
+}
+
+bool cgroup_sweep(const struct cgroup_host *host, const char *name) {
+    char path[600];
+    struct sweep sweep = {.path = path};
+    for (int i = -1; i < CGROUP_CONTROLLERS; i++) {
+        const char *top = i < 0 ? host->v2 : host->v1[i];
+        snprintf(path, sizeof path, "%s/%s", top, name);
+        if (*top)
+            sweep_dir(&sweep);
+    }
+    return !sweep.stays;
+}
+
 /* ---- usage ---- */
 
 void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage) {
     char path[600];
+    bool has_kills = false;
     if (*host->v2) { /* cpu.stat is there without any controller */
         cgroup_path(host, cgroup, "cpu.stat", path, sizeof path);
         usage->cpu_ms = read_number(path, "usage_usec ", &usage->has_cpu) / 1000;
@@ -292,9 +365,13 @@ void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, s
     if (*host->v2 && host->v2_has[CGROUP_MEMORY]) {
         cgroup_path(host, cgroup, "memory.current", path, sizeof path);
         usage->memory_bytes = read_number(path, "", &usage->has_memory);
+        cgroup_path(host, cgroup, "memory.events", path, sizeof path);
+        usage->oom_kills = read_number(path, "oom_kill ", &has_kills);
     } else if (cgroup->v1[CGROUP_MEMORY]) {
         cgroup_v1_path(host, cgroup, CGROUP_MEMORY, "memory.usage_in_bytes", path, sizeof path);
         usage->memory_bytes = read_number(path, "", &usage->has_memory);
+        cgroup_v1_path(host, cgroup, CGROUP_MEMORY, "memory.oom_control", path, sizeof path);
+        usage->oom_kills = read_number(path, "oom_kill ", &has_kills);
     }
     if (*host->v2 && host->v2_has[CGROUP_PIDS]) {
         cgroup_path(host, cgroup, "pids.current", path, sizeof path);

@@ -37,6 +37,9 @@ void cgroup_v1_path(const struct cgroup_host *host, const struct cgroup *cgroup,
                     const char *file, char *out, size_t size);
 bool cgroup_kill(const struct cgroup_host *host, const struct cgroup *cgroup);   /* false: could not */
 void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup); /* when its processes are gone */
+/* Names of all boxes' groups, on whatever hierarchy; some may come twice. */
+void cgroup_each(const struct cgroup_host *host, void (*each)(void *user, const char *name), void *user);
+bool cgroup_sweep(const struct cgroup_host *host, const char *name); /* if it is without processes; false: it stays */
 void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage);
 
 #endif

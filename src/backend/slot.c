@@ -30,7 +30,7 @@ int slot_make(struct backend *backend, const struct slot_want *want, struct slot
     struct slot slot = {.stage_fd = -1, .errors_fd = -1};
     int r = 0;
     if (backend->root) {
-        r = ids_claim(&slot.number, err);
+        r = ids_claim(backend->env->state_dir, &slot.number, err);
         slot.claimed = r == 0;
         slot.uid_base = IDS_FIRST + slot.number * IDS_PER_BOX;
     } else if (getrandom(&slot.number, sizeof slot.number, 0) < 0) {
@@ -93,7 +93,7 @@ static int make_cgroup(struct backend *backend, const struct slot_want *want, st
     bool usage = !want->one_shot; /* can be asked for; that of the processor v2 counts */
     bool v1[CGROUP_CONTROLLERS] = {[CGROUP_MEMORY] = usage || limits->memory_mb != 0,
                                    [CGROUP_PIDS] = usage || limits->pids != 0,
-                                   [CGROUP_CPU] = limits->cpus > 0};
+                                   [CGROUP_CPU] = usage || limits->cpus > 0}; /* a share of its own */
     char name[32];
     snprintf(name, sizeof name, "%u", slot->number);
     uid_t owner = backend->root ? slot->uid_base + JAIL_AGENT_ID : geteuid();
@@ -104,31 +104,21 @@ static int make_cgroup(struct backend *backend, const struct slot_want *want, st
 }
 
 static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
-    if (want->kept)
-        return slot_files(backend->boxes_dir, want->id, err);
+    char name[sizeof slot->dir];
     if (want->id)
-        snprintf(slot->dir, sizeof slot->dir, "%s", want->id);
+        snprintf(name, sizeof name, "%s", want->id);
     else
-        snprintf(slot->dir, sizeof slot->dir, ".slot-%u", slot->number);
-    return slot_files(backend->boxes_dir, slot->dir, err);
-}
-
-/* Mode 0755 for the upper directories: they become the modes of / and /usr. */
-int slot_files(int boxes_dir, const char *name, struct err *err) {
-    static const char *const names[] = {"upper", "upper.work", "upper.0", "upper.0.work"};
-    char path[64];
-    if (mkdirat(boxes_dir, name, 0700) < 0 && errno != EEXIST)
+        snprintf(name, sizeof name, ".slot-%u", slot->number);
+    if (!want->kept)
+        memcpy(slot->dir, name, sizeof name); /* goes if the start fails */
+    if (mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE) < 0 && errno != EEXIST)
         return err_errno(err, errno, "'boxes/%s'", name);
-    snprintf(path, sizeof path, "%s/fs", name);
-    if (mkdirat(boxes_dir, path, 0755) < 0)
-        return errno == EEXIST ? 0 : err_errno(err, errno, "'boxes/%s'", path);
-    autofd fs = openat(boxes_dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fs < 0 || fchmod(fs, 0755) < 0)
-        return err_errno(err, errno, "'boxes/%s'", path);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (mkdirat(fs, names[i], 0755) < 0 || fchmodat(fs, names[i], 0755, 0) < 0)
-            return err_errno(err, errno, "'boxes/%s/%s'", path, names[i]);
-    return 0;
+    autofd dir = openat(backend->boxes_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return err_errno(err, errno, "'boxes/%s'", name);
+    uint64_t disk_mb = want->limits->disk_mb;
+    return want->kept ? quota_again(&backend->quota, dir, disk_mb, &slot->form, err)
+                      : quota_make(&backend->quota, dir, disk_mb, want->one_shot, &slot->form, err);
 }
 
 /* Descriptors above the two numbers that they are copied to, so that no copy covers another. */
@@ -200,8 +190,14 @@ static int send_slot(struct backend *backend, const struct slot_want *want, stru
             plan_text(&out, PLAN_TASKS, path);
         }
     plan_text(&out, PLAN_TEMPLATE, want->template->path);
+    struct quota_size size = quota_size(want->limits->disk_mb);
     snprintf(path, sizeof path, "%s/boxes/%s/fs", backend->env->state_dir, want->id ? want->id : slot->dir);
-    plan_text(&out, PLAN_LAYERS, path);
+    if (slot->form == QUOTA_MEMORY) {
+        plan_number(&out, PLAN_TMPFS_BYTES, size.bytes);
+        plan_number(&out, PLAN_TMPFS_INODES, size.inodes);
+    } else {
+        plan_text(&out, slot->form == QUOTA_IMAGE ? PLAN_DISK : PLAN_LAYERS, path);
+    }
     snprintf(path, sizeof path, "%s/boxes/%s", backend->env->state_dir, want->id ? want->id : slot->dir);
     if (!want->one_shot)
         plan_text(&out, PLAN_LISTEN, path);
@@ -239,13 +235,17 @@ int slot_ready(struct backend *backend, struct slot *slot, struct err *err) {
 }
 
 int slot_record(struct backend *backend, const struct slot *slot, const char *name, bool net, struct err *err) {
-    char path[64], text[256];
+    char path[64], path_new[64], text[256];
     snprintf(path, sizeof path, "%s/jail", name);
-    int len = snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s\n", slot->pid, (unsigned long long)slot->start,
-                       slot->number, backend->root, net, slot->cgroup.v1[CGROUP_MEMORY], slot->cgroup.v1[CGROUP_PIDS],
-                       slot->cgroup.v1[CGROUP_CPU], slot->cgroup.name);
-    autofd fd = openat(backend->boxes_dir, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    snprintf(path_new, sizeof path_new, "%s/jail.new", name);
+    int len =
+        snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s %d\n", slot->pid, (unsigned long long)slot->start,
+                 slot->number, backend->root, net, slot->cgroup.v1[CGROUP_MEMORY], slot->cgroup.v1[CGROUP_PIDS],
+                 slot->cgroup.v1[CGROUP_CPU], slot->cgroup.name, slot->limits.disk_mb != 0);
+    autofd fd = openat(backend->boxes_dir, path_new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 ? -errno : fd_write_all(fd, text, (size_t)len);
+    if (r == 0 && renameat(backend->boxes_dir, path_new, backend->boxes_dir, path) < 0) /* whole, or the one before */
+        r = -errno;
     return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
 }
 

@@ -1,18 +1,17 @@
-/* The provider's own life: opening backends, adopting boxes that outlived a daemon, noticing deaths, idle time-outs.
- * Called by provider.c and by its own two threads. The rules are at the head of provider.c. Not to break: only the
- * holder of the reaper's lock ends or cleans what it did not start itself. */
+/* The provider's own life: opening backends, noticing deaths, idle time-outs, records reaching the disk. Called by
+ * provider.c and by its own two threads. The rules are at the head of provider.c. Not to break: of several daemons only
+ * the reaper evicts idle boxes and cleans what dead daemons left. */
 #include "box/table.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,10 +19,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/text.h"
 
-/* A directory without a record may be a box another process is just starting; older ones are leftovers. */
-enum { LEFTOVER_AGE_S = 60, KEEPER_TURN_MS = 1000 };
+enum { KEEPER_TURN_MS = 1000, SYNC_AGE_MS = 1000, THREAD_STACK_BYTES = 256 << 10 };
 
 /* ---- backends ---- */
 
@@ -47,42 +44,68 @@ int table_backend(struct provider *provider, const char *name, const struct back
     return 0;
 }
 
+/* ---- events ---- */
+
+void provider_event(const struct provider *provider, const char *verb, const char *id, const char *user,
+                    const char *detail) {
+    const struct policy *policy = &provider->policy;
+    if (policy->event)
+        policy->event(policy->event_user, &(struct box_event){.verb = verb, .id = id, .user = user, .detail = detail});
+}
+
 /* ---- deaths ---- */
 
 static uint64_t id_number(const char *id) {
     return strtoull(id, NULL, 16);
 }
 
-static bool fd_readable(int fd) {
+bool table_readable(int fd) {
     struct pollfd look = {.fd = fd, .events = POLLIN};
     return fd >= 0 && poll(&look, 1, 0) > 0;
 }
 
-/* Why the runner ended: its exit when it was our child, else what ended the wire. */
-static void death_text(struct box *box, char *text, size_t size) {
-    siginfo_t info = {0};
-    struct err err;
-    if (box->pidfd >= 0 && fd_readable(box->pidfd)) {
-        if (waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid)
-            snprintf(text, size,
-                     info.si_code == CLD_EXITED ? "its runner ended with status %d"
-                                                : "its runner was killed by signal %d",
-                     info.si_status);
-        else
-            snprintf(text, size, "its runner ended");
-    } else {
-        snprintf(text, size, "%.100s", wire_error(box->wire, &err) < 0 ? err.text : "its runner hung up");
-    }
+/* PID 1 was killed, and the kernel killed something of the box for memory. */
+static bool death_by_memory(struct box *box) {
+    struct usage usage = {0};
+    struct err ignored;
+    return box->spec.limits.memory_mb && box_usage(box, &usage, &ignored) == 0 && usage.oom_kills > 0;
 }
 
-static void box_check_locked(struct provider *provider, struct box *box) {
+/* Why the runner ended: its exit when it was our child, else what ended the wire. Its socket is closed a moment before
+ * it counts as ended. */
+static void death_text(struct box *box, char *text, size_t size) {
+    siginfo_t info = {0};
+    struct err err = {0};
+    bool ended = table_readable(box->pidfd), hung_up = wire_error(box->wire, &err) == -ERR_GONE;
+    bool known = ended && waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid;
+    if ((known ? info.si_status == SIGKILL : ended || hung_up) && death_by_memory(box))
+        snprintf(text, size, "its runner was killed: out of memory (limit %llu MiB)",
+                 (unsigned long long)box->spec.limits.memory_mb);
+    else if (known)
+        snprintf(text, size,
+                 info.si_code == CLD_EXITED ? "its runner ended with status %d" : "its runner was killed by signal %d",
+                 info.si_status);
+    else if (ended)
+        snprintf(text, size, "its runner ended");
+    else
+        snprintf(text, size, "%.100s", err.code ? err.text : "its runner hung up");
+}
+
+void place_dead_locked(struct provider *provider, struct place *place) {
+    struct box *box = place->box;
+    if (!box->died[0])
+        death_text(box, box->died, sizeof box->died);
+    wire_kill(box->wire, box->died);
+    provider_event(provider, "box_died", box->id, box->user, box->died);
+    pthread_cond_signal(&provider->work);
+}
+
+static void place_check_locked(struct provider *provider, struct place *place) {
+    struct box *box = place->box;
     if (!box->wire || box->died[0] || box->state == BOX_STARTING || box->state == BOX_CLOSING)
         return;
-    if (!fd_readable(box->pidfd) && wire_alive(box->wire))
-        return;
-    death_text(box, box->died, sizeof box->died);
-    wire_kill(box->wire, box->died);
-    pthread_cond_signal(&provider->work);
+    if (table_readable(box->pidfd) || !wire_alive(box->wire))
+        place_dead_locked(provider, place);
 }
 
 static void *watcher_main(void *argument) {
@@ -95,9 +118,9 @@ static void *watcher_main(void *argument) {
         for (int i = 0; i < count && !ending; i++) {
             char id[17];
             snprintf(id, sizeof id, "%016llx", (unsigned long long)events[i].data.u64);
-            struct slot *slot = slot_get_locked(provider, id);
-            if (slot)
-                box_check_locked(provider, slot->box);
+            struct place *place = place_get_locked(provider, id);
+            if (place)
+                place_check_locked(provider, place);
         }
         pthread_mutex_unlock(&provider->lock);
         if (ending)
@@ -105,200 +128,178 @@ static void *watcher_main(void *argument) {
     }
 }
 
-/* ---- housekeeping ---- */
-
-static bool box_idle_locked(const struct provider *provider, struct box *box, uint64_t now_ms) {
-    return provider->reaper && box->idle_timeout_ms && box->wire && !box->died[0] &&
-           (box->state == BOX_READY || box->state == BOX_WARM) && atomic_load(&box->refs) == 1 &&
-           now_ms >= atomic_load(&box->last_used_ms) + box->idle_timeout_ms;
-}
-
-static bool box_dirty_locked(const struct slot *slot) {
-    const struct box *box = slot->box;
-    return box->died[0] && !slot->cleaned && box->state != BOX_STARTING && box->state != BOX_CLOSING;
-}
-
-static struct slot *keeper_pick_locked(struct provider *provider) {
-    uint64_t now_ms = clock_wall_ms();
-    for (size_t i = 0; i < SLOT_BUCKETS; i++)
-        for (struct slot *slot = provider->buckets[i]; slot; slot = slot->next)
-            if (box_dirty_locked(slot) || box_idle_locked(provider, slot->box, now_ms))
-                return slot;
-    return NULL;
-}
-
-/* Ends what is left of a box's processes; its files stay. Gives up the lock meanwhile. What stays in the slot is the
- * same box without a runner; the old struct lives on for those who hold it. */
-static void keeper_stop_locked(struct provider *provider, struct slot *slot) {
-    struct box *box = slot->box;
-    struct err err;
-    bool died = box->died[0];
-    box->state = BOX_CLOSING;
-    pthread_mutex_unlock(&provider->lock);
-    if (!died)
-        wire_kill(box->wire, "the box was idle for its time-out");
-    int r = box->ops->stop(box->backend, box->id, true, &err);
-    if (r < 0)
-        log_warn("box %s: %s", box->id, err.text);
-    struct box *rest = box_again(box);
-    atomic_store(&rest->last_used_ms, atomic_load(&box->last_used_ms));
-    rest->state = BOX_WARM;
-    memcpy(rest->died, box->died, sizeof rest->died);
-    pthread_mutex_lock(&provider->lock);
-    slot->cleaned = true;
-    slot->box = rest;
-    pthread_cond_broadcast(&provider->changed);
-    box_unref(box);
-}
-
-static void *keeper_main(void *argument) {
-    struct provider *provider = argument;
-    pthread_mutex_lock(&provider->lock);
-    while (!provider->ending) {
-        if (!provider->reaper && !provider->env->one_shot) /* the daemon that was it may have ended */
-            provider->reaper = flock(provider->reaper_fd, LOCK_EX | LOCK_NB) == 0;
-        struct slot *slot = keeper_pick_locked(provider);
-        if (slot) {
-            keeper_stop_locked(provider, slot);
-            continue;
-        }
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += KEEPER_TURN_MS / 1000;
-        pthread_cond_timedwait(&provider->work, &provider->lock, &until);
-    }
-    pthread_mutex_unlock(&provider->lock);
-    return NULL;
-}
-
-static void threads_start_locked(struct provider *provider) {
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 256 << 10);
-    provider->threads = true;
-    if (pthread_create(&provider->watcher, &attributes, watcher_main, provider) != 0 ||
-        pthread_create(&provider->keeper, &attributes, keeper_main, provider) != 0)
-        abort();
-    pthread_attr_destroy(&attributes);
-}
-
 void table_watch_locked(struct provider *provider, struct box *box) {
     if (box->spec.one_shot)
         return;
-    if (!provider->threads)
-        threads_start_locked(provider);
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = id_number(box->id)};
     if (box->pidfd >= 0)
         epoll_ctl(provider->epoll_fd, EPOLL_CTL_ADD, box->pidfd, &event);
     event.events = EPOLLRDHUP | EPOLLONESHOT;
     epoll_ctl(provider->epoll_fd, EPOLL_CTL_ADD, wire_fd(box->wire), &event);
-    box_check_locked(provider, box); /* it may have died before it was watched */
+    struct place *place = place_get_locked(provider, box->id);
+    if (place && place->box == box)
+        place_check_locked(provider, place); /* it may have died before it was watched */
 }
 
-/* ---- boxes that were there before ---- */
+/* ---- housekeeping ---- */
 
-/* The runner of a box that came from disk, when it is still there. */
-static void box_adopt(struct provider *provider, struct box *box) {
+static bool place_idle_locked(const struct provider *provider, const struct place *place, uint64_t now_ms) {
+    struct box *box = place->box;
+    return provider->reaper && box->idle_timeout_ms && box->wire && !box->died[0] &&
+           (box->state == BOX_READY || box->state == BOX_WARM) && atomic_load(&box->refs) == 1 &&
+           now_ms >= atomic_load(&box->last_used_ms) + box->idle_timeout_ms;
+}
+
+static bool place_dirty_locked(const struct place *place) {
+    const struct box *box = place->box;
+    return box->died[0] && box->wire && box->state != BOX_STARTING && box->state != BOX_CLOSING;
+}
+
+static struct place *keeper_pick_locked(struct provider *provider) {
+    uint64_t now_ms = clock_wall_ms(), tick_ms = clock_ms();
+    for (size_t i = 0; i < PLACE_BUCKETS; i++)
+        for (struct place *place = provider->buckets[i]; place; place = place->next)
+            if (tick_ms >= place->later_ms && (place_dirty_locked(place) || place_idle_locked(provider, place, now_ms)))
+                return place;
+    return NULL;
+}
+
+/* What its runner left is ended; its files stay. */
+static void keeper_settle_locked(struct provider *provider, struct place *place) {
     struct err err;
-    struct wire *wire;
-    int pidfd = -1;
-    if (box->ops->discover(box->backend, box->id, &wire, &pidfd, &err) == 0) {
-        box->wire = wire;
-        box->pidfd = pidfd;
-        return;
-    }
-    if (provider->reaper && box->ops->stop(box->backend, box->id, true, &err) < 0)
-        log_warn("box %s: %s", box->id, err.text);
-}
-
-void table_load(struct provider *provider, const char *id) {
-    pthread_mutex_lock(&provider->lock);
-    bool known = slot_get_locked(provider, id);
+    place->box->state = BOX_CLOSING;
     pthread_mutex_unlock(&provider->lock);
-    autoarena arena;
-    arena_init(&arena);
-    struct record record;
-    struct err err;
-    if (known)
-        return;
-    int r = record_read(provider->boxes_fd, id, &arena, &record, &err);
-    if (r == -ERR_INVALID)
+    int r = place_open(provider, place, PLACE_SETTLE, NULL, NULL, &err);
+    if (r < 0 && r != -ERR_NOT_FOUND) /* not found: another daemon deleted it, which is why its runner ended */
         log_warn("%s", err.text);
-    const struct backend_ops *ops = NULL;
-    struct backend *backend = NULL;
-    if (r < 0 || table_backend(provider, record.backend, &ops, &backend, &err) < 0)
-        return;
-    struct box *box = box_make(ops, backend, &record);
     pthread_mutex_lock(&provider->lock);
-    if (slot_get_locked(provider, id)) { /* somebody was faster */
-        pthread_mutex_unlock(&provider->lock);
-        box_unref(box);
-        return;
+}
+
+/* Under the box's lock between daemons. true: it is stopped. */
+static bool idle_stop(struct provider *provider, struct box *box, struct err *err) {
+    uint64_t touched_ms = provider->crowded ? record_touched_ms(provider->boxes_fd, box->id) : 0;
+    if (touched_ms > atomic_load(&box->last_used_ms)) {
+        atomic_store(&box->last_used_ms, touched_ms); /* another daemon uses it */
+        if (clock_wall_ms() < touched_ms + box->idle_timeout_ms)
+            return false;
     }
-    slot_add_locked(provider, box);
-    pthread_mutex_unlock(&provider->lock);
-    box_adopt(provider, box);
-    pthread_mutex_lock(&provider->lock);
-    box->state = box->wire ? BOX_READY : BOX_WARM;
-    pthread_cond_broadcast(&provider->changed);
-    if (box->wire)
-        table_watch_locked(provider, box);
-    pthread_mutex_unlock(&provider->lock);
+    wire_kill(box->wire, "the box was idle for its time-out");
+    if (box->ops->stop(box->backend, box->id, true, err) == 0)
+        return true;
+    log_warn("box %s: %s", box->id, err->text);
+    return false;
 }
 
-static void load_all(struct provider *provider) {
-    DIR *dir = fdopendir(openat(provider->boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!dir)
-        return;
-    struct dirent *entry;
-    while ((entry = readdir(dir)))
-        if (text_id(entry->d_name))
-            table_load(provider, entry->d_name);
-    closedir(dir);
-}
-
-struct leftovers {
-    struct provider *provider;
-    char (*ids)[17];
-    size_t count;
-};
-
-static void leftover_note(void *user, const char *id) {
-    struct leftovers *list = user;
-    struct stat status;
-    bool known = slot_get_locked(list->provider, id);
-    char record[32];
-    snprintf(record, sizeof record, "%.16s/box.json", id);
-    if (known || !text_id(id) || faccessat(list->provider->boxes_fd, record, F_OK, 0) == 0)
-        return;
-    if (fstatat(list->provider->boxes_fd, id, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-        status.st_mtime + LEFTOVER_AGE_S > (time_t)(clock_wall_ms() / 1000))
-        return;
-    list->ids = realloc(list->ids, (list->count + 1) * sizeof *list->ids);
-    if (!list->ids)
-        abort();
-    memcpy(list->ids[list->count++], id, 17);
-}
-
-/* What has no record was never acknowledged to anybody. A runner that still answers belongs to a `cubby run`. */
-static void clean_leftovers(struct provider *provider, const char *name) {
-    const struct backend_ops *ops = NULL;
-    struct backend *backend = NULL;
-    struct leftovers list = {.provider = provider};
+/* What stays in the place is the same box without a runner; the old struct lives on for those who hold it. */
+static void keeper_idle_locked(struct provider *provider, struct place *place) {
+    struct box *box = place->box;
     struct err err;
-    if (table_backend(provider, name, &ops, &backend, &err) < 0 || ops->list(backend, leftover_note, &list, &err) < 0)
+    box->state = BOX_CLOSING;
+    pthread_mutex_unlock(&provider->lock);
+    bool stopped = false;
+    if (statelock_box(&provider->statelock, box->id, 0, &err) == 0) { /* else another daemon is busy with it */
+        stopped = idle_stop(provider, box, &err);
+        statelock_box_end(&provider->statelock, box->id);
+    }
+    struct box *rest = stopped ? box_again(box) : NULL;
+    if (rest)
+        atomic_store(&rest->last_used_ms, atomic_load(&box->last_used_ms));
+    pthread_mutex_lock(&provider->lock);
+    if (rest) {
+        provider_event(provider, "box_stopped", box->id, box->user, "it was idle for its time-out");
+        place->box = rest;
+        box_unref(box);
+    } else {
+        place->later_ms = clock_ms() + KEEPER_TURN_MS;
+    }
+    place->box->state = BOX_WARM;
+    pthread_cond_broadcast(&provider->changed);
+}
+
+/* Records of boxes that lived a while reach the disk; for the others it would be work for nothing. Gives up the lock. */
+static void keeper_sync_locked(struct provider *provider) {
+    uint64_t now_ms = clock_wall_ms();
+    for (size_t i = 0; i < PLACE_BUCKETS && !provider->ending; i++) {
+        struct place *place = provider->buckets[i];
+        while (place && !(place->unsynced && now_ms >= place->box->created_ms + SYNC_AGE_MS))
+            place = place->next;
+        if (!place)
+            continue;
+        char id[17];
+        struct err err;
+        memcpy(id, place->id, sizeof id);
+        place->unsynced = false;
+        pthread_mutex_unlock(&provider->lock);
+        if (record_sync(provider->boxes_fd, id, &err) < 0)
+            log_warn("%s", err.text);
+        pthread_mutex_lock(&provider->lock);
+        i--; /* that bucket again */
+    }
+}
+
+/* What was used since the last turn, for the daemon that evicts. */
+static void keeper_touch_locked(struct provider *provider) {
+    uint64_t since_ms = clock_wall_ms() - 2 * KEEPER_TURN_MS;
+    for (size_t i = 0; i < PLACE_BUCKETS; i++)
+        for (struct place *place = provider->buckets[i]; place; place = place->next)
+            if (place->box->wire &&
+                (atomic_load(&place->box->refs) > 1 || atomic_load(&place->box->last_used_ms) > since_ms))
+                record_touch(provider->boxes_fd, place->id);
+}
+
+/* Once a turn. */
+static void keeper_others_locked(struct provider *provider) {
+    bool was_reaper = provider->reaper;
+    if (provider->env->one_shot)
         return;
-    for (size_t i = 0; i < list.count; i++) {
-        struct wire *wire;
-        int pidfd = -1;
-        if (ops->discover(backend, list.ids[i], &wire, &pidfd, &err) == 0) {
-            wire_unref(wire);
-            fd_close(&pidfd);
-        } else if (ops->stop(backend, list.ids[i], false, &err) < 0) {
-            log_warn("leftover box %s: %s", list.ids[i], err.text);
+    if (!was_reaper) /* the daemon that was it may have ended */
+        provider->reaper = statelock_reaper(&provider->statelock);
+    provider->crowded = statelock_crowded(&provider->statelock);
+    if (provider->crowded && !provider->reaper)
+        keeper_touch_locked(provider);
+    bool took_over = provider->reaper && !was_reaper;
+    if (!took_over && !(provider->crowded && provider->reaper))
+        return;
+    pthread_mutex_unlock(&provider->lock);
+    if (took_over)
+        adoption_clean(provider);
+    adoption_refresh(provider); /* whom the reaper does not know he cannot evict */
+    pthread_mutex_lock(&provider->lock);
+}
+
+static void *keeper_main(void *argument) {
+    struct provider *provider = argument;
+    uint64_t turn_ms = 0;
+    pthread_mutex_lock(&provider->lock);
+    while (!provider->ending) {
+        if (clock_ms() >= turn_ms) {
+            turn_ms = clock_ms() + KEEPER_TURN_MS;
+            keeper_others_locked(provider);
+            keeper_sync_locked(provider);
+        }
+        struct place *place = provider->ending ? NULL : keeper_pick_locked(provider);
+        if (place && place_dirty_locked(place)) {
+            keeper_settle_locked(provider, place);
+        } else if (place) {
+            keeper_idle_locked(provider, place);
+        } else if (!provider->ending) {
+            struct timespec until = {.tv_sec = (time_t)(turn_ms / 1000), .tv_nsec = (long)(turn_ms % 1000) * 1000000};
+            pthread_cond_timedwait(&provider->work, &provider->lock, &until);
         }
     }
-    free(list.ids);
+    pthread_mutex_unlock(&provider->lock);
+    return NULL;
+}
+
+pthread_t table_thread(void *(*main)(void *), void *argument) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+    if (pthread_create(&thread, &attributes, main, argument) != 0)
+        abort();
+    pthread_attr_destroy(&attributes);
+    return thread;
 }
 
 /* ---- opening and closing ---- */
@@ -308,11 +309,14 @@ static int open_state(struct provider *provider, struct err *err) {
     if (state < 0 || (mkdirat(state, "boxes", 0700) < 0 && errno != EEXIST))
         return err_errno(err, errno, "state directory '%s'", provider->env->state_dir);
     provider->boxes_fd = openat(state, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    provider->reaper_fd = openat(state, "reaper.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (provider->boxes_fd < 0 || provider->reaper_fd < 0)
+    if (provider->boxes_fd < 0)
         return err_errno(err, errno, "state directory '%s'", provider->env->state_dir);
-    provider->reaper = !provider->env->one_shot && flock(provider->reaper_fd, LOCK_EX | LOCK_NB) == 0;
-    return 0;
+    int r = statelock_open(&provider->statelock, state, err);
+    if (r == 0)
+        r = statelock_serve(&provider->statelock, err);
+    provider->reaper = r == 0 && !provider->env->one_shot && statelock_reaper(&provider->statelock);
+    provider->crowded = r == 0 && statelock_crowded(&provider->statelock);
+    return r;
 }
 
 static void open_locks(struct provider *provider) {
@@ -321,7 +325,7 @@ static void open_locks(struct provider *provider) {
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&provider->lock, NULL);
     pthread_mutex_init(&provider->backend_lock, NULL);
-    pthread_cond_init(&provider->changed, NULL);
+    pthread_cond_init(&provider->changed, &monotonic);
     pthread_cond_init(&provider->work, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
@@ -334,7 +338,7 @@ int provider_new(const struct backend_env *env, const struct policy *policy, con
     provider->env = env;
     provider->policy = *policy;
     provider->default_backend = default_backend;
-    provider->boxes_fd = provider->reaper_fd = -1;
+    provider->boxes_fd = provider->statelock.fd = -1;
     provider->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     provider->wake_fd = eventfd(0, EFD_CLOEXEC);
     open_locks(provider);
@@ -351,10 +355,15 @@ int provider_new(const struct backend_env *env, const struct policy *policy, con
     }
     struct epoll_event event = {.events = EPOLLIN};
     epoll_ctl(provider->epoll_fd, EPOLL_CTL_ADD, provider->wake_fd, &event);
-    if (!env->one_shot)
-        load_all(provider);
-    for (size_t i = 0; backend_table[i] && provider->reaper; i++)
-        clean_leftovers(provider, backend_table[i]->name);
+    if (!env->one_shot) {
+        if (provider->reaper)
+            adoption_clean(provider); /* first: it ends runners that no record leads to */
+        adoption_begin(provider);
+        provider->watcher = table_thread(watcher_main, provider);
+        provider->keeper = table_thread(keeper_main, provider);
+        provider->threads = true;
+        adoption_wait(provider);
+    }
     *ret_provider = provider;
     return 0;
 }
@@ -370,30 +379,46 @@ static void threads_end(struct provider *provider) {
         pthread_join(provider->watcher, NULL);
         pthread_join(provider->keeper, NULL);
     }
+    adoption_end(provider);
+}
+
+/* As idleness would end it: the next daemon starts it again when it is asked for. */
+static void end_box(struct provider *provider, struct box *box) {
+    struct err err;
+    int r = statelock_box(&provider->statelock, box->id, KEEPER_TURN_MS, &err);
+    if (r == 0) {
+        wire_kill(box->wire, "the daemon ends");
+        r = box->ops->stop(box->backend, box->id, !box->spec.one_shot, &err);
+        statelock_box_end(&provider->statelock, box->id);
+    }
+    if (r < 0)
+        log_warn("box %s: %s", box->id, err.text);
+    else if (!box->spec.one_shot)
+        provider_event(provider, "box_stopped", box->id, box->user, "the daemon ends");
 }
 
 void provider_free(struct provider *provider, bool end_boxes) {
     threads_end(provider);
-    for (size_t i = 0; i < SLOT_BUCKETS; i++) {
+    if (end_boxes && statelock_crowded(&provider->statelock)) {
+        log_info("another daemon serves this state directory: the boxes are left to it");
+        end_boxes = false;
+    }
+    for (size_t i = 0; i < PLACE_BUCKETS; i++) {
         while (provider->buckets[i]) {
-            struct slot *slot = provider->buckets[i];
-            struct box *box = slot->box;
-            struct err err;
-            provider->buckets[i] = slot->next;
-            if (end_boxes && box->wire) {
-                wire_kill(box->wire, "the daemon ends");
-                if (box->ops->stop(box->backend, box->id, !box->spec.one_shot, &err) < 0)
-                    log_warn("box %s: %s", box->id, err.text);
-            }
-            box_unref(box);
-            free(slot);
+            struct place *place = provider->buckets[i];
+            provider->buckets[i] = place->next;
+            if (end_boxes && place->box->wire)
+                end_box(provider, place->box);
+            box_unref(place->box);
+            free(place);
         }
     }
     for (size_t i = 0; backend_table[i]; i++)
         if (provider->backends[i])
             backend_table[i]->close(provider->backends[i]);
+    tally_done(&provider->tally);
     fd_close(&provider->boxes_fd);
-    fd_close(&provider->reaper_fd);
+    statelock_done(&provider->statelock);
     fd_close(&provider->epoll_fd);
     fd_close(&provider->wake_fd);
     pthread_mutex_destroy(&provider->lock);
