@@ -1,6 +1,7 @@
 /* Network `open`: a veth pair and NAT for one box. Called by jail.c as root. Not to break: from inside a box neither the
- * host's own services, nor other boxes, nor link-local addresses (cloud metadata) can be reached; all of it goes with
- * the box. */
+ * host's own services, nor other boxes, nor link-local addresses (cloud metadata) can be reached, nor private networks
+ * but those the configuration names; a box has one address and cannot speak with another; all of it goes with the box. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_link.h>
@@ -10,6 +11,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,46 +21,74 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/ids.h"
 #include "backend/jail.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/text.h"
 
 extern char **environ;
 
-#define NET_FIRST 0x0acf0000u /* 10.207.0.0/16: 16384 nets of 4 addresses */
-#define NET_COUNT 16384u
+/* A net of 4 addresses for every slot there can be. */
+#define NET_ALL "10.204.0.0/14"
+#define NET_FIRST 0x0acc0000u
+_Static_assert(IDS_SLOTS * 4ull <= 1u << 18, "no two slots share a net");
+
+struct resolvers {
+    struct in_addr addresses[8];
+    size_t count;
+};
 
 static void link_name(unsigned slot, char name[IFNAMSIZ]);
 static uint32_t net_base(unsigned slot);
 static int add_veth(const char *name, pid_t pid, struct err *err);
 static int host_side(const char *name, uint32_t address, struct err *err);
 static int net_lock(void);
-static int run_nft(const char *text, struct err *err);
-static void read_resolvers(char *out, size_t size);
+static int run_nft(const struct buf *text, struct err *err);
+static void put_box(struct buf *out, unsigned slot, const char *const *networks, const struct resolvers *resolvers);
+static void read_resolvers(struct resolvers *ret_resolvers);
+static void write_resolv(const struct resolvers *resolvers, char *out, size_t size);
 
-/* One table of ours for all boxes, the same whenever it is loaded. */
-static const char rules[] =
-    "table inet cubby {}\n"
-    "delete table inet cubby\n"
-    "table inet cubby {\n"
-    "  chain input {\n"
-    "    type filter hook input priority -10; policy accept;\n"
-    "    iifname \"cubby-*\" drop\n" /* the host's own services, on whatever address */
-    "  }\n"
-    "  chain forward {\n"
-    "    type filter hook forward priority -10; policy accept;\n"
-    "    iifname \"cubby-*\" oifname \"cubby-*\" drop\n"
-    "    iifname \"cubby-*\" ip daddr { 169.254.0.0/16, 10.207.0.0/16, 127.0.0.0/8, 224.0.0.0/4 } drop\n"
-    "    iifname \"cubby-*\" ip saddr != 10.207.0.0/16 drop\n"
-    "    iifname \"cubby-*\" meta nfproto ipv6 drop\n"
-    "    oifname \"cubby-*\" ct state established,related accept\n"
-    "    oifname \"cubby-*\" drop\n" /* nobody opens a connection into a box */
-    "  }\n"
-    "  chain nat {\n"
-    "    type nat hook postrouting priority 100;\n"
-    "    ip saddr 10.207.0.0/16 oifname != \"cubby-*\" masquerade\n"
-    "  }\n"
-    "}\n";
+/* One table of ours for all boxes of all daemons, loaded anew with every box in one transaction: a chain of its own for
+ * each box, found by the name of its interface. What has no chain, or goes where it may not, is refused and not dropped:
+ * a program inside fails at once instead of hanging. Nothing reaches the host itself, on whatever address. */
+static const char rules[] = "add table inet cubby\n"
+                            "add map inet cubby boxes { type ifname : verdict; }\n"
+                            "add chain inet cubby refuse\n"
+                            "add chain inet cubby input { type filter hook input priority -10; policy accept; }\n"
+                            "add chain inet cubby forward { type filter hook forward priority -10; policy accept; }\n"
+                            "add chain inet cubby nat { type nat hook postrouting priority 100; }\n"
+                            "flush chain inet cubby refuse\n"
+                            "flush chain inet cubby input\n"
+                            "flush chain inet cubby forward\n"
+                            "flush chain inet cubby nat\n"
+                            "table inet cubby {\n"
+                            "  chain refuse {\n"
+                            "    meta l4proto tcp reject with tcp reset\n"
+                            "    reject with icmpx admin-prohibited\n"
+                            "  }\n"
+                            "  chain input {\n"
+                            "    iifname \"cubby-*\" goto refuse\n"
+                            "  }\n"
+                            "  chain forward {\n"
+                            "    iifname \"cubby-*\" oifname \"cubby-*\" goto refuse\n"
+                            "    iifname \"cubby-*\" meta nfproto ipv6 goto refuse\n"
+                            "    iifname vmap @boxes\n"
+                            "    iifname \"cubby-*\" goto refuse\n"
+                            "    oifname \"cubby-*\" ct state established,related accept\n"
+                            "    oifname \"cubby-*\" drop\n" /* nobody opens a connection into a box */
+                            "  }\n"
+                            "  chain nat {\n"
+                            "    ip saddr " NET_ALL " oifname != \"cubby-*\" masquerade\n"
+                            "  }\n"
+                            "}\n";
+
+/* Never, whatever the configuration allows: the machine itself, its neighbours on the wire (cloud metadata), groups. */
+#define NEVER "0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 224.0.0.0/3"
+/* Not on the internet: somebody's own network. Only what `open_networks` names of it. */
+#define PRIVATE                                                                                                        \
+    "10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.0.0.0/24, 192.0.2.0/24, 192.168.0.0/16, 198.18.0.0/15, "            \
+    "198.51.100.0/24, 203.0.113.0/24"
 
 bool net_program(const char *name, char *path, size_t size) {
     static const char *const dirs[] = {"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"};
@@ -70,15 +100,33 @@ bool net_program(const char *name, char *path, size_t size) {
     return false;
 }
 
-int net_attach(unsigned slot, pid_t pid, struct net_plan *ret_plan, struct err *err) {
+bool net_network_ok(const char *text) {
+    struct in_addr address;
+    char copy[20], *bits = NULL;
+    uint64_t count = 32;
+    if (strlen(text) >= sizeof copy)
+        return false;
+    strcpy(copy, text);
+    if ((bits = strchr(copy, '/')))
+        *bits++ = 0;
+    return inet_pton(AF_INET, copy, &address) == 1 && (!bits || text_u64(bits, 32, &count));
+}
+
+int net_attach(unsigned slot, pid_t pid, const char *const *networks, struct net_plan *ret_plan, struct err *err) {
     char path[64], name[IFNAMSIZ], text[8];
     if (!net_program("nft", path, sizeof path))
         return err_set(err, ERR_UNSUPPORTED, "network 'open' needs the program nft; install the package 'nftables'");
     if (fd_read_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_forward", text, sizeof text) < 0 || text[0] != '1')
         return err_set(err, ERR_UNSUPPORTED, "network 'open' needs forwarding; sysctl -w net.ipv4.ip_forward=1");
     link_name(slot, name);
+    struct resolvers resolvers;
+    read_resolvers(&resolvers);
+    autobuf text_rules;
+    buf_init(&text_rules, 32768); /* less than a pipe holds */
+    put_box(&text_rules, slot, networks, &resolvers);
     autofd lock = net_lock();
-    int r = run_nft(rules, err);
+    int r =
+        text_rules.failed ? err_set(err, ERR_TOO_LARGE, "open_networks: too many networks") : run_nft(&text_rules, err);
     if (r == 0)
         r = add_veth(name, pid, err);
     if (r == 0)
@@ -89,18 +137,43 @@ int net_attach(unsigned slot, pid_t pid, struct net_plan *ret_plan, struct err *
         return r;
     }
     ret_plan->address = net_base(slot) + 2;
-    read_resolvers(ret_plan->resolv, sizeof ret_plan->resolv);
+    write_resolv(&resolvers, ret_plan->resolv, sizeof ret_plan->resolv);
     return 0;
+}
+
+static void put_text(struct buf *out, const char *format, ...) {
+    char line[512];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    buf_put(out, line, (size_t)n);
+}
+
+/* The table, and the chain of one box. Its resolvers first: they may stand in a private network. */
+static void put_box(struct buf *out, unsigned slot, const char *const *networks, const struct resolvers *resolvers) {
+    struct in_addr own = {.s_addr = htonl(net_base(slot) + 2)};
+    char text[INET_ADDRSTRLEN];
+    buf_put(out, rules, sizeof rules - 1);
+    put_text(out, "add chain inet cubby box-%u\nflush chain inet cubby box-%u\n", slot, slot);
+    put_text(out, "table inet cubby {\n  chain box-%u {\n    ip saddr != %s drop\n", slot,
+             inet_ntop(AF_INET, &own, text, sizeof text));
+    for (size_t i = 0; i < resolvers->count; i++)
+        put_text(out, "    ip daddr %s meta l4proto { tcp, udp } th dport 53 accept\n",
+                 inet_ntop(AF_INET, &resolvers->addresses[i], text, sizeof text));
+    put_text(out, "    ip daddr { " NEVER " } goto refuse\n");
+    for (; networks && *networks; networks++)
+        put_text(out, "    ip daddr %s accept\n", *networks);
+    put_text(out, "    ip daddr { " PRIVATE " } goto refuse\n    accept\n  }\n}\n");
+    put_text(out, "add element inet cubby boxes { \"cubby-%u\" : goto box-%u }\n", slot, slot);
 }
 
 static void link_name(unsigned slot, char name[IFNAMSIZ]) {
     snprintf(name, IFNAMSIZ, "cubby-%u", slot);
 }
 
-/* Slots 16384 apart would share a net: the second one's address cannot be set while the first one lives, which is an
- * error and not a mix-up. */
 static uint32_t net_base(unsigned slot) {
-    return NET_FIRST + slot % NET_COUNT * 4;
+    return NET_FIRST + slot * 4;
 }
 
 /* ---- rtnetlink ---- */
@@ -168,7 +241,7 @@ static int add_veth(const char *name, pid_t pid, struct err *err) {
     return r < 0 ? err_errno(err, -r, "cannot make the interface '%s'", name) : 0;
 }
 
-/* Deleting one end deletes the pair; what is gone already is fine. The rules go with the last one. */
+/* Deleting one end deletes the pair; what is gone already is fine. The table goes with the last one. */
 void net_detach(unsigned slot) {
     struct request request;
     char name[IFNAMSIZ];
@@ -183,8 +256,17 @@ void net_detach(unsigned slot) {
         last &= strncmp(links[i].if_name, "cubby-", 6) != 0;
     if_freenameindex(links);
     struct err ignored;
-    if (last)
-        run_nft("table inet cubby {}\ndelete table inet cubby\n", &ignored);
+    autobuf text;
+    buf_init(&text, 1024);
+    if (last) /* added first: to delete what is not there would be an error */
+        put_text(&text, "add table inet cubby\ndelete table inet cubby\n");
+    else
+        put_text(&text,
+                 "add table inet cubby\nadd map inet cubby boxes { type ifname : verdict; }\n"
+                 "add chain inet cubby box-%u\nadd element inet cubby boxes { \"cubby-%u\" : goto box-%u }\n"
+                 "delete element inet cubby boxes { \"cubby-%u\" }\ndelete chain inet cubby box-%u\n",
+                 slot, slot, slot, slot, slot);
+    run_nft(&text, &ignored);
 }
 
 bool net_attached(unsigned slot) {
@@ -221,7 +303,7 @@ static int host_side(const char *name, uint32_t address, struct err *err) {
 
 /* ---- nftables ---- */
 
-static int run_nft(const char *text, struct err *err) {
+static int run_nft(const struct buf *text, struct err *err) {
     char path[64];
     int pair[2];
     net_program("nft", path, sizeof path);
@@ -236,7 +318,7 @@ static int run_nft(const char *text, struct err *err) {
     posix_spawn_file_actions_destroy(&actions);
     close(pair[0]);
     if (r == 0)
-        fd_write_all(pair[1], text, strlen(text)); /* less than a pipe holds: never blocks, never SIGPIPE later */
+        fd_write_all(pair[1], text->data, text->len); /* less than a pipe holds: never blocks, never SIGPIPE later */
     close(pair[1]);
     int status = 0;
     if (r != 0)
@@ -249,21 +331,28 @@ static int run_nft(const char *text, struct err *err) {
 }
 
 /* The host's resolvers, as far as a box can reach them. */
-static void read_resolvers(char *out, size_t size) {
+static void read_resolvers(struct resolvers *ret_resolvers) {
+    struct resolvers found = {.count = 0};
     char text[8192];
-    size_t used = 0;
-    out[0] = 0;
     if (fd_read_file(AT_FDCWD, "/etc/resolv.conf", text, sizeof text) < 0)
         text[0] = 0;
     char *rest = text, *line;
-    while ((line = strsep(&rest, "\n"))) {
-        char address[64];
-        if (sscanf(line, "nameserver %63s", address) != 1 || strncmp(address, "127.", 4) == 0 || strchr(address, ':'))
-            continue;
-        int n = snprintf(out + used, size - used, "nameserver %s\n", address);
-        if (n > 0 && (size_t)n < size - used)
-            used += (size_t)n;
+    while ((line = strsep(&rest, "\n")) && found.count < sizeof found.addresses / sizeof *found.addresses) {
+        char word[64];
+        struct in_addr *address = &found.addresses[found.count];
+        if (sscanf(line, "nameserver %63s", word) == 1 && inet_pton(AF_INET, word, address) == 1 &&
+            ntohl(address->s_addr) >> 24 != 127)
+            found.count++;
     }
+    *ret_resolvers = found;
+}
+
+static void write_resolv(const struct resolvers *resolvers, char *out, size_t size) {
+    char text[INET_ADDRSTRLEN];
+    size_t used = 0;
+    for (size_t i = 0; i < resolvers->count; i++)
+        used += (size_t)snprintf(out + used, size - used, "nameserver %s\n",
+                                 inet_ntop(AF_INET, &resolvers->addresses[i], text, sizeof text));
     if (used == 0)
         snprintf(out, size,
                  "# The host's resolver listens on its loopback, which a box cannot reach:\n"

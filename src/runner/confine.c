@@ -59,7 +59,7 @@ int confine_bounding(struct enter *enter, struct err *err) {
     return r < 0 ? r : drop_bounding(err);
 }
 
-int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
+int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err *err) {
     /* Not dumpable: nobody inside reads its memory, its descriptors or its environment. Not earlier: an ordinary user
      * could not write the id maps of such a process. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
@@ -70,6 +70,8 @@ int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err) {
     if (r == 0 && abi >= 2)
         landlock = r = landlock_commands(err);
     if (r < 0)
+        return r;
+    if (no_set_id && (r = INSTALL(seccomp_set_id, err)) < 0)
         return r;
     r = ranged ? set_caps(root_cap_set(), root_cap_set(), err) : set_caps(CAP_BIT(CAP_KILL), 0, err);
     if (r < 0)
@@ -101,7 +103,7 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
     number = config->landlock_fd < 0 ? 0 : raw(SYS_landlock_restrict_self, config->landlock_fd, 0);
     if (number < 0)
         return err_errno(err, (int)-number, "cannot apply Landlock");
-    return INSTALL(seccomp_command, err);
+    return config->no_set_id ? INSTALL(seccomp_command_set_id, err) : INSTALL(seccomp_command, err);
 }
 
 /* ---- capabilities ---- */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -37,10 +39,12 @@ static int outer_mounts(struct enter *enter, struct err *err);
 
 static const struct enter_step outer_steps[] = {
     /* these need no slot: done while the daemon makes it */
+    {"make the box's devices", enter_dev_make},
     {"filter system calls", confine_early},
     {"make the box's socket", make_socket},
     {"make the network namespace", make_network},
     {"read the slot", read_slot},
+    {"give the box its devices", enter_dev_own},
     {"join the cgroups", join_cgroups},
     {"make the namespaces", make_namespaces},
     {"write the id maps", write_maps},
@@ -62,8 +66,8 @@ _Noreturn void enter_main(int plan_fd) {
         _exit(125);
     enter->stage_fd = plan_fd;
     enter->errors_fd = PLAN_ERRORS_FD;
-    enter->pidfd = enter->userns_fd = enter->cgroup_fd = enter->oom_fd = -1;
-    enter->lower_fd = enter->upper_fd = enter->listen_fd = -1;
+    enter->pidfd = enter->userns_fd = enter->cgroup_fd = enter->oom_fd = enter->sysctl_fd = -1;
+    enter->lower_fd = enter->upper_fd = enter->dev_fd = enter->listen_fd = -1;
     enter->outer_uid = geteuid();
     enter->outer_gid = getegid();
     enter->ranged = enter->outer_uid == 0;
@@ -139,6 +143,15 @@ static void take_slot(struct enter *enter, const struct plan_record *record) {
     case PLAN_LAYERS:
         enter->layers_dir = record->text;
         break;
+    case PLAN_DISK:
+        enter->disk = record->text;
+        break;
+    case PLAN_TMPFS_BYTES:
+        enter->tmpfs_bytes = record->number;
+        break;
+    case PLAN_TMPFS_INODES:
+        enter->tmpfs_inodes = record->number;
+        break;
     case PLAN_LISTEN:
         enter->listen_dir = record->text;
         break;
@@ -162,7 +175,8 @@ static int read_slot(struct enter *enter, struct err *err) {
     if (view.bad || enter->version != PLAN_VERSION)
         return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
                        PLAN_VERSION, (unsigned long long)enter->version);
-    if (!enter->template_dir || !enter->layers_dir || enter->ranged != (enter->uid_base != 0))
+    bool layers = enter->layers_dir || (enter->disk && enter->ranged) || enter->tmpfs_bytes;
+    if (!enter->template_dir || !layers || enter->ranged != (enter->uid_base != 0))
         return err_set(err, ERR_PROTOCOL, "the slot has no layers or no ids");
     return 0;
 }
@@ -254,6 +268,17 @@ static int join_cgroups(struct enter *enter, struct err *err) {
     return 0;
 }
 
+/* A user namespace counts what its processes hold (inotify, pending signals and timers, message queues, locked memory)
+ * to the user who made it. That is the box's own, so that one box uses up its own share and not that of the host's root
+ * and of all other boxes. Capabilities stay. */
+static int take_owner(struct enter *enter, uid_t uid, struct err *err) {
+    if (!enter->ranged)
+        return 0;
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0 || setresuid((uid_t)-1, uid, (uid_t)-1) < 0)
+        return err_errno(err, errno, "setresuid");
+    return 0;
+}
+
 static int make_namespaces(struct enter *enter, struct err *err) {
     /* CLONE_PARENT: PID 1 is the daemon's child, to be waited for, though this half ends. */
     struct clone_args args = {
@@ -265,9 +290,17 @@ static int make_namespaces(struct enter *enter, struct err *err) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)enter->cgroup_fd;
     }
+    int r = take_owner(enter, enter->uid_base, err);
+    if (r < 0)
+        return r;
     long pid = syscall(SYS_clone3, &args, sizeof args);
     if (pid == 0)
         enter_inside(enter);
+    int number = errno;
+    r = take_owner(enter, 0, err);
+    if (r < 0)
+        return r;
+    errno = number;
     if (pid < 0 && (errno == ENOSPC || errno == EUSERS))
         return err_set(err, ERR_LIMIT, "no more namespaces; raise user.max_user_namespaces and its siblings");
     if (pid < 0 && errno == EPERM)

@@ -43,14 +43,18 @@ struct enter {
     int userns_fd;
     uid_t outer_uid;
     gid_t outer_gid;
-    const char *template_dir, *layers_dir, *listen_dir;
+    const char *template_dir, *listen_dir;
+    const char *layers_dir, *disk; /* one of them, or a tmpfs */
+    uint64_t tmpfs_bytes, tmpfs_inodes;
     struct enter_mount system[ENTER_MAX_SYSTEM];
     size_t system_count;
     int lower_fd, upper_fd;
+    int dev_fd; /* -1: the inner half makes /dev */
     /* PLAN */
     const char *shell, *resolv;
     uint64_t address;
     uint64_t memory_bytes, pids, open_files; /* 0: not limited */
+    int sysctl_fd;                           /* /proc/sys/kernel of the box, writable; -1: none */
     struct enter_mount mounts[LIMIT_MOUNTS];
     size_t mount_count;
     const char *env[LIMIT_ENV_COUNT + 1];
@@ -72,13 +76,23 @@ int enter_plan(struct enter *enter, struct err *err);
 /* enter_tree.c: layers and mounts as detached trees, by whoever may (outer half, or inner for an ordinary user) */
 int enter_layers(struct enter *enter, struct err *err);
 int enter_mounts(struct enter *enter, struct err *err);
+/* enter_disk.c: a bounded file system for the box's own layers. disk: a detached mount of the image, returned;
+ * tmpfs: mounted on target, by the inner half */
+int enter_disk(struct enter *enter, struct err *err);
+int enter_tmpfs(struct enter *enter, const char *target, struct err *err);
+/* enter_dev.c: the box's /dev: made and given to the box by the outer half, attached by the inner one */
+int enter_dev_make(struct enter *enter, struct err *err);
+int enter_dev_own(struct enter *enter, struct err *err);
+int enter_dev_attach(struct enter *enter, const char *target, struct err *err);
 /* enter_root.c: the inner half; never returns */
 _Noreturn void enter_inside(struct enter *enter);
 /* confine.c: early by the outer half, for all that come after it; bounding as soon as PID 1 is in its user namespace;
  * runner before the loop; *ret_landlock_fd is the commands' ruleset or -1 */
 int confine_early(struct enter *enter, struct err *err);
 int confine_bounding(struct enter *enter, struct err *err);
-int confine_runner(bool ranged, int *ret_landlock_fd, struct err *err);
+int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err *err);
+/* enter_bounds.c: memory that no process holds and no oom kill frees */
+int enter_bounds(struct enter *enter, struct err *err);
 /* enter_net.c */
 int enter_loopback(struct enter *enter, struct err *err);
 int enter_network(struct enter *enter, struct err *err);

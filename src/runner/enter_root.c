@@ -5,16 +5,17 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -61,6 +62,7 @@ static const struct enter_step inner_steps[] = {
     {"read the plan", read_plan},
     /* from here on it is one box and not any */
     {"leave the host", leave_host_late},
+    {"bound what outlives processes", enter_bounds},
     {"attach the mounts", attach_mounts},
     {"write resolv.conf", enter_resolv},
     {"start the runner", start_runner},
@@ -136,67 +138,70 @@ static int make_stage(struct enter *enter, struct err *err) {
     return 0;
 }
 
-/* ---- /dev: on a file system of our own, before anything of a template is trusted ---- */
-
-static const struct {
-    const char *name;
-    unsigned major, minor;
-} dev_nodes[] = {{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
-static const char *const dev_links[][2] = {
-    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
-    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
-};
-
-static int make_node(const char *name, unsigned major, unsigned minor, struct err *err) {
-    char path[32], to[32];
-    snprintf(path, sizeof path, "/dev/%s", name);
-    snprintf(to, sizeof to, "root/dev/%s", name);
-    autofd node = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    struct stat status;
-    if (node < 0 || fstat(node, &status) < 0)
-        return err_errno(err, errno, "'%s'", path);
-    if (!S_ISCHR(status.st_mode) || status.st_rdev != makedev(major, minor))
-        return err_set(err, ERR_UNSUPPORTED, "the host's '%s' is not that device", path);
-    autofd tree = sys_open_tree(node, "", OPEN_TREE_CLONE);
-    if (tree < 0)
-        return err_errno(err, -tree, "'%s'", path);
-    if (mknod(to, S_IFREG | 0666, 0) < 0)
-        return err_errno(err, errno, "'%s'", to);
-    int r = sys_move_mount(tree, AT_FDCWD, to);
-    return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
+/* Where something is to be mounted before anything of a template is trusted: a directory of the root itself, reached by
+ * no link. Nobody but us is in this namespace yet, so it stays what it was found to be. */
+static int check_target(const char *path, struct err *err) {
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+    autofd fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    if (fd < 0)
+        return err_set(err, ERR_INVALID, "'%s' of the template is not a directory: %s", path + strlen("root"),
+                       strerror(errno));
+    return 0;
 }
 
 static int make_dev(struct enter *enter, struct err *err) {
-    if (mount("tmpfs", "root/dev", "tmpfs", MS_NOSUID, "mode=0755") < 0)
-        return err_errno(err, errno, "tmpfs");
-    for (size_t i = 0; i < sizeof dev_nodes / sizeof *dev_nodes; i++) {
-        int r = make_node(dev_nodes[i].name, dev_nodes[i].major, dev_nodes[i].minor, err);
-        if (r < 0)
-            return r;
-    }
-    for (size_t i = 0; i < sizeof dev_links / sizeof *dev_links; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "root/dev/%s", dev_links[i][0]);
-        if (symlink(dev_links[i][1], path) < 0)
-            return err_errno(err, errno, "'%s'", path);
-    }
-    /* shm is a plain directory of this tmpfs: one superblock less a box */
-    if (mkdir("root/dev/pts", 0755) < 0 || mkdir("root/dev/shm", 01777) < 0)
-        return err_errno(err, errno, "directories");
-    const char *options =
-        enter->ranged ? "newinstance,ptmxmode=0666,mode=0620,gid=5" : "newinstance,ptmxmode=0666,mode=0620";
+    int r = check_target("root/dev", err);
+    if (r == 0)
+        r = enter_dev_attach(enter, "root/dev", err);
+    if (r < 0)
+        return r;
+    /* max: terminals are counted machine-wide (kernel.pty.max), and one box shall not have them all */
+    const char *options = enter->ranged ? "newinstance,ptmxmode=0666,mode=0620,max=64,gid=5"
+                                        : "newinstance,ptmxmode=0666,mode=0620,max=64";
     if (mount("devpts", "root/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) < 0)
         return err_errno(err, errno, "devpts");
+    /* apart from /dev, so that it can be given its size when the plan is known: enter_bounds */
+    if (mount("tmpfs", "root/dev/shm", "tmpfs", MOUNT_FLAGS, "mode=1777") < 0)
+        return err_errno(err, errno, "tmpfs");
     return 0;
 }
 
 /* ---- /proc: own, with what speaks of the whole machine covered ---- */
 
-static const char *const proc_read_only[] = {"root/proc/sys", "root/proc/bus", "root/proc/fs", "root/proc/irq"};
-static const char *const proc_hidden_files[] = {
-    "root/proc/kcore",         "root/proc/keys",        "root/proc/key-users",    "root/proc/timer_list",
-    "root/proc/latency_stats", "root/proc/sched_debug", "root/proc/sysrq-trigger"};
-static const char *const proc_hidden_dirs[] = {"root/proc/acpi", "root/proc/asound", "root/proc/scsi"};
+static const struct {
+    const char *path, *cover; /* cover: what is laid over it; NULL: itself, read-only */
+} proc_covers[] = {
+    /* switches of the kernel */
+    {"root/proc/sys", NULL},
+    {"root/proc/sysrq-trigger", "nothing"},
+    /* the machine's memory, keys, timers, symbols */
+    {"root/proc/kcore", "nothing"},
+    {"root/proc/keys", "nothing"},
+    {"root/proc/key-users", "nothing"},
+    {"root/proc/timer_list", "nothing"},
+    {"root/proc/latency_stats", "nothing"},
+    {"root/proc/sched_debug", "nothing"},
+    {"root/proc/kallsyms", "nothing"},
+    {"root/proc/modules", "nothing"},
+    {"root/proc/config.gz", "nothing"},
+    /* how it was started, its disks and what happens on them and on its lines; swap files are host paths */
+    {"root/proc/cmdline", "nothing"},
+    {"root/proc/swaps", "nothing"},
+    {"root/proc/partitions", "nothing"},
+    {"root/proc/diskstats", "nothing"},
+    {"root/proc/mdstat", "nothing"},
+    {"root/proc/interrupts", "nothing"},
+    {"root/proc/softirqs", "nothing"},
+    {"root/proc/fs", "empty"},
+    {"root/proc/bus", "empty"},
+    {"root/proc/irq", "empty"},
+    {"root/proc/driver", "empty"},
+    {"root/proc/acpi", "empty"},
+    {"root/proc/asound", "empty"},
+    {"root/proc/scsi", "empty"},
+    /* which machine it is, and since when */
+    {"root/proc/sys/kernel/random/boot_id", "boot_id"},
+};
 
 /* A copy of `from` laid over `to`, read-only. A `to` that this kernel does not have needs no cover: looked for first,
  * because a copy that is thrown away waits for RCU. */
@@ -205,23 +210,33 @@ static int cover(const char *from, const char *to, struct err *err) {
     if (target < 0)
         return 0;
     autofd tree = sys_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE);
-    int r = tree < 0 ? tree : sys_mount_setattr(tree, MOUNT_ATTR_RDONLY, -1);
+    int r = tree < 0 ? tree : sys_mount_setattr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1);
     if (r >= 0)
         r = sys_move_mount(tree, target, "");
     return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
 }
 
+/* The files that are laid over others: an empty one, and a boot id of the box's own. */
+static int make_cover_files(struct err *err) {
+    char uuid[64];
+    ssize_t n = fd_read_file(AT_FDCWD, "root/proc/sys/kernel/random/uuid", uuid, sizeof uuid);
+    autofd nothing = open("nothing", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    autofd boot = open("boot_id", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    if (n < 0 || nothing < 0 || boot < 0 || fd_write_all(boot, uuid, (size_t)n) < 0)
+        return err_errno(err, n < 0 ? (int)-n : errno, "files to cover others");
+    return 0;
+}
+
 static int make_proc(struct enter *enter, struct err *err) {
-    (void)enter;
+    int r = check_target("root/proc", err);
+    if (r < 0)
+        return r;
     if (mount("proc", "root/proc", "proc", MOUNT_FLAGS | MS_NOEXEC, NULL) < 0)
         return err_errno(err, errno, "proc (inside a container, /proc must not be masked there)");
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < sizeof proc_read_only / sizeof *proc_read_only; i++)
-        r = cover(proc_read_only[i], proc_read_only[i], err);
-    for (size_t i = 0; r == 0 && i < sizeof proc_hidden_files / sizeof *proc_hidden_files; i++)
-        r = cover("root/dev/null", proc_hidden_files[i], err);
-    for (size_t i = 0; r == 0 && i < sizeof proc_hidden_dirs / sizeof *proc_hidden_dirs; i++)
-        r = cover("empty", proc_hidden_dirs[i], err);
+    enter->sysctl_fd = open("root/proc/sys/kernel", O_PATH | O_DIRECTORY | O_CLOEXEC); /* before it is covered */
+    r = make_cover_files(err);
+    for (size_t i = 0; r == 0 && i < sizeof proc_covers / sizeof *proc_covers; i++)
+        r = cover(proc_covers[i].cover ? proc_covers[i].cover : proc_covers[i].path, proc_covers[i].path, err);
     return r;
 }
 
@@ -256,7 +271,9 @@ static int attach(int *tree_fd, const char *to, struct err *err) {
 
 static int attach_layers(struct enter *enter, struct err *err) {
     int r = attach(&enter->lower_fd, "lower", err);
-    return r < 0 ? r : attach(&enter->upper_fd, "upper", err);
+    if (r < 0)
+        return r;
+    return enter->tmpfs_bytes ? enter_tmpfs(enter, "upper", err) : attach(&enter->upper_fd, "upper", err);
 }
 
 /* userxattr: trusted.* is not for a user namespace, and without either a removed directory could not be made again.
@@ -284,7 +301,9 @@ static int mount_system(struct enter *enter, struct err *err) {
         snprintf(target, sizeof target, "root%s", enter->system[i].source);
         if (mkdir(name, 0755) < 0)
             return err_errno(err, errno, "'%s'", name);
-        int r = attach(&enter->system[i].tree_fd, name, err);
+        int r = check_target(target, err);
+        if (r == 0)
+            r = attach(&enter->system[i].tree_fd, name, err);
         if (r == 0)
             r = overlay(name, upper, target, err);
         if (r < 0)
@@ -395,7 +414,9 @@ static int start_runner(struct enter *enter, struct err *err) {
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     umask(022);
-    int r = confine_runner(enter->ranged, &config.landlock_fd, err);
+    for (size_t i = 0; i < enter->mount_count; i++)
+        config.no_set_id |= !enter->mounts[i].read_only;
+    int r = confine_runner(enter->ranged, config.no_set_id, &config.landlock_fd, err);
     if (r < 0)
         return r;
     if (unshare(CLONE_FILES) < 0) /* the outer half may still be looking at its own */

@@ -20,12 +20,16 @@
 #endif
 
 static int layer_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err);
+static int disk_tree(struct enter *enter, struct err *err);
+static int layer_attributes(struct enter *enter, int tree, uint64_t flags, const char *path, struct err *err);
 static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err);
 static int owner_namespace(struct enter *enter, const struct stat *owner, struct err *err);
 
 int enter_layers(struct enter *enter, struct err *err) {
     int r = layer_tree(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err);
-    if (r == 0)
+    if (r == 0 && enter->disk)
+        r = disk_tree(enter, err);
+    else if (r == 0 && enter->layers_dir)
         r = layer_tree(enter, enter->layers_dir, 0, &enter->upper_fd, err);
     for (size_t i = 0; r == 0 && i < enter->system_count; i++)
         r = layer_tree(enter, enter->system[i].source, MOUNT_ATTR_RDONLY, &enter->system[i].tree_fd, err);
@@ -43,16 +47,28 @@ static int layer_tree(struct enter *enter, const char *path, uint64_t flags, int
     autofd tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE);
     if (tree < 0)
         return err_errno(err, -tree, "'%s'", path);
+    int r = layer_attributes(enter, tree, flags, path, err);
+    if (r == 0)
+        *ret_fd = fd_take(&tree);
+    return r;
+}
+
+static int disk_tree(struct enter *enter, struct err *err) {
+    autofd tree = enter_disk(enter, err);
+    int r = tree < 0 ? tree : layer_attributes(enter, tree, 0, enter->disk, err);
+    if (r == 0)
+        enter->upper_fd = fd_take(&tree);
+    return r;
+}
+
+static int layer_attributes(struct enter *enter, int tree, uint64_t flags, const char *path, struct err *err) {
     uint64_t idmap = enter->ranged ? MOUNT_ATTR_IDMAP : 0;
     int r = sys_mount_setattr(tree, flags | idmap | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, enter->userns_fd);
     if (r == -EINVAL && idmap)
         return err_set(err, ERR_UNSUPPORTED,
                        "the file system of '%s' cannot be idmapped; move the state directory to ext4, xfs or btrfs",
                        path);
-    if (r < 0)
-        return err_errno(err, -r, "'%s'", path);
-    *ret_fd = fd_take(&tree);
-    return 0;
+    return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
 }
 
 static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err) {

@@ -27,6 +27,7 @@ struct runner_config {
     int cgroup_fd;   /* directory of the box's cgroup v2, where it may make leaves; -1: none (keeper mode) */
     int oom_fd;      /* file that tells oom kills of the box (memory.events or memory.oom_control); -1: none */
     bool jail;       /* PID 1 of its own namespaces; else `local` */
+    bool no_set_id;  /* a writable mount: nobody in the box may give files the bits set-user-ID and set-group-ID */
     bool can_root;   /* uid 0 is mapped: user "root" can be asked for */
     uid_t agent_uid; /* ids as seen by the runner */
     gid_t agent_gid;
@@ -44,6 +45,8 @@ _Noreturn void init_main(const struct runner_config *config);
 /* enter.c: stage one of a jail. Reads its orders (wire/plan.h) from a socket that then is the first wire, makes the jail,
  * ends in init_main. */
 _Noreturn void enter_main(int plan_fd);
+/* Tries what jails need of the kernel; directory (may be NULL) is where boxes will lie. Returns the exit status. */
+int trial_main(const char *directory);
 /* confine.c: in the child, as its last act before exec (or before a worker's work): ids, capabilities, no_new_privs,
  * Landlock, seccomp. worker: seccomp and Landlock stay off, the rights on files are the agent's. */
 enum confine_for { CONFINE_AGENT, CONFINE_ROOT, CONFINE_WORKER };
@@ -119,6 +122,7 @@ struct op_def {
                                            unless the op has called reply_* */
     /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from worker_read. */
     int (*work)(struct worker *worker, const struct fields *args, struct err *err);
+    bool cleans; /* work: instead of being killed its input ends early, which it must take for a failure, and tidy up */
 };
 extern const struct op_def *const op_table[]; /* ends with NULL */
 const struct op_def *op_find(unsigned op);

@@ -27,7 +27,10 @@ enum plan_key {
     PLAN_TASKS,           /* text, repeated: `tasks` file of the box on a v1 controller */
     PLAN_OOM,             /* text: file that counts oom kills */
     PLAN_TEMPLATE,        /* text: the lowest layer */
-    PLAN_LAYERS,          /* text: directory of the box's own layers (upper, upper.work, upper.0, ...) */
+    PLAN_LAYERS,          /* text: directory of the box's own layers (upper, upper.work, upper.0, ...), or ... */
+    PLAN_DISK,            /* text: ... an ext4 image that holds them, or ... */
+    PLAN_TMPFS_BYTES,     /* number: ... the size of a tmpfs that will ... */
+    PLAN_TMPFS_INODES,    /* number: ... and how many files it takes */
     PLAN_SYSTEM,          /* text, repeated: host directory laid over the template at the same path (/usr) */
     PLAN_LISTEN,          /* text: directory that gets the socket for further wires; absent: none */
     /* PLAN */
