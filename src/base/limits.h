@@ -32,9 +32,12 @@
 #define LIMIT_NAME_BYTES 255u
 #define LIMIT_UPLOAD_BYTES (500ull << 20) /* default; configurable */
 #define LIMIT_EDIT_BYTES (16u << 20)      /* largest file the edit verb takes */
+#define LIMIT_UNPACK_ENTRIES 1000000u     /* files and directories an archive may make; default, configurable */
+#define LIMIT_UNPACK_SKIPPED 100u         /* entries left out that are told by name */
 #define DEFAULT_LIST_LIMIT 1000u
 #define LIMIT_LIST_LIMIT 1000000u
 #define LIMIT_LIST_DEPTH 64u
+#define DEFAULT_WALK_TIMEOUT_MS 30000u /* of list and glob; then what was found so far is the answer */
 #define DEFAULT_GLOB_LIMIT 1000u
 #define LIMIT_GLOB_LIMIT 1000000u
 #define LIMIT_PATTERN_BYTES 4096u
@@ -44,6 +47,10 @@
 #define LIMIT_GREP_CONTEXT 20u
 #define DEFAULT_GREP_TIMEOUT_MS 30000u
 #define LIMIT_WATCHES 8192u /* inotify watches of one watch call */
+
+/* audit log */
+#define LIMIT_AUDIT_ROWS 1000u /* of one answer */
+#define DEFAULT_AUDIT_ROWS 100u
 
 /* requests */
 #define LIMIT_JSON_BYTES (32u << 20) /* a JSON body; stdin_base64 of 16 MiB fits */

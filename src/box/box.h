@@ -28,6 +28,7 @@ struct box {
     char **labels; /* "K=V", NULL-terminated */
     uint64_t created_ms, idle_timeout_ms;
     atomic_uint refs;
+    atomic_uint calls; /* requests on it now, counted by the door that admits them */
     /* ---- */
     _Atomic uint64_t last_used_ms;
     enum box_state state;
@@ -163,8 +164,18 @@ int box_list(struct box *box, const char *path, unsigned depth, uint64_t limit, 
 int box_mkdir(struct box *box, const char *path, uint32_t mode, bool parents, struct err *err);
 int box_remove(struct box *box, const char *path, bool recursive, int watch, struct err *err);
 int box_move(struct box *box, const char *from, const char *to, bool overwrite, struct err *err);
-int box_glob(struct box *box, const char *pattern, const char *path, bool dirs, uint64_t limit, int watch,
-             int (*each)(void *user, const char *path, size_t len), void *user, bool *ret_truncated, struct err *err);
+
+struct glob_request {
+    const char *pattern, *path; /* path may be NULL: the workspace */
+    bool dirs;                  /* directories are results too */
+    uint64_t limit, timeout_ms; /* 0: the default */
+};
+struct glob_result {
+    bool truncated, timed_out;
+};
+int box_glob(struct box *box, const struct glob_request *request, int watch,
+             int (*each)(void *user, const char *path, size_t len), void *user, struct glob_result *ret_result,
+             struct err *err);
 
 struct grep_request {
     const char *pattern, *path, *glob; /* glob may be NULL */
@@ -196,7 +207,19 @@ int box_watch(struct box *box, const char *path, bool recursive, int watch, uint
               int (*idle)(void *user), void *user, struct err *err);
 int box_tar_out(struct box *box, const char *path, int watch, int (*sink)(void *user, const uint8_t *data, size_t len),
                 void *user, struct err *err);
-int box_tar_in(struct box *box, const char *path, box_reader read_fn, void *user, int watch, uint64_t *ret_files,
-               struct err *err);
+struct unpack_request {
+    const char *path;
+    uint64_t max_entries; /* files and directories; TOO_LARGE beyond */
+    int (*skipped)(void *user, const char *name,
+                   const char *why); /* each entry that was left out; bytes, maybe not UTF-8 */
+    void *user;
+};
+struct unpack_result {
+    uint64_t files;
+    bool truncated; /* more was left out than was told */
+};
+/* Whole or not at all. */
+int box_tar_in(struct box *box, const struct unpack_request *request, box_reader read_fn, void *user, int watch,
+               struct unpack_result *ret_result, struct err *err);
 
 #endif

@@ -30,6 +30,7 @@ struct walk {
     int (*match)(void *user, const struct grep_match *match);
     int (*change)(void *user, enum watch_event event, const char *path, const char *to);
     int (*sink)(void *user, const uint8_t *data, size_t len);
+    int (*skipped)(void *user, const char *name, const char *why);
 };
 
 static int walk_count(struct walk *walk, struct err *err) {
@@ -110,24 +111,28 @@ static int glob_item(void *user, struct view view, struct err *err) {
     return r < 0 ? r : err_set(err, ERR_PROTOCOL, "the runner sent a record without a path");
 }
 
-int box_glob(struct box *box, const char *pattern, const char *path, bool dirs, uint64_t limit, int watch,
-             int (*each)(void *user, const char *path, size_t len), void *user, bool *ret_truncated, struct err *err) {
+int box_glob(struct box *box, const struct glob_request *request, int watch,
+             int (*each)(void *user, const char *path, size_t len), void *user, struct glob_result *ret_result,
+             struct err *err) {
     static const struct verb_sink sink = {.item = glob_item};
-    limit = limit ? limit : DEFAULT_GLOB_LIMIT;
+    const char *pattern = request->pattern;
+    uint64_t limit = request->limit ? request->limit : DEFAULT_GLOB_LIMIT;
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
     if (!*pattern || strlen(pattern) > LIMIT_PATTERN_BYTES)
         return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
     field_text(&args, FIELD_PATTERN, pattern);
-    int r = path ? verb_path(&args, FIELD_PATH, path, err) : 0;
+    int r = request->path ? verb_path(&args, FIELD_PATH, request->path, err) : 0;
     field_number(&args, FIELD_LIMIT, limit);
-    field_number(&args, FIELD_FLAGS, dirs ? CALL_DIRS : 0);
+    if (request->timeout_ms)
+        field_number(&args, FIELD_TIMEOUT_MS, request->timeout_ms);
+    field_number(&args, FIELD_FLAGS, request->dirs ? CALL_DIRS : 0);
     struct walk walk = {.user = user, .left = limit, .path = each};
     struct fields end;
     if (r == 0)
         r = walk_run(box, OP_GLOB, &args, watch, &sink, &walk, &end, err);
     if (r == 0)
-        *ret_truncated = end.number[FIELD_TRUNCATED];
+        *ret_result = (struct glob_result){end.number[FIELD_TRUNCATED], end.number[FIELD_TIMED_OUT]};
     return r;
 }
 
@@ -295,18 +300,48 @@ int box_tar_out(struct box *box, const char *path, int watch, int (*sink)(void *
     return r < 0 ? r : walk_run(box, OP_TAR_OUT, &args, watch, &to_sink, &walk, &end, err);
 }
 
-int box_tar_in(struct box *box, const char *path, box_reader read_fn, void *user, int watch, uint64_t *ret_files,
-               struct err *err) {
+static int unpack_item(void *user, struct view view, struct err *err) {
+    struct walk *walk = user;
+    struct field field;
+    char why[256] = "";
+    bool named = false;
+    int r = walk_count(walk, err), next = 0;
+    while (r == 0 && (next = field_next(&view, &field, err)) > 0) {
+        if (field.id == FIELD_PATH)
+            r = text_take(walk->texts.path, sizeof walk->texts.path, &field, err);
+        else if (field.id == FIELD_MESSAGE)
+            r = text_take(why, sizeof why, &field, err);
+        named |= field.id == FIELD_PATH;
+    }
+    r = r < 0 ? r : next;
+    if (r == 0 && !named)
+        r = err_set(err, ERR_PROTOCOL, "the runner left out something without a name");
+    return r < 0 ? r : walk->skipped(walk->user, walk->texts.path, why);
+}
+
+int box_tar_in(struct box *box, const struct unpack_request *request, box_reader read_fn, void *user, int watch,
+               struct unpack_result *ret_result, struct err *err) {
+    static const struct verb_sink sink = {.item = unpack_item};
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
     autoarena arena;
     arena_init(&arena);
     struct fields end;
-    int r = verb_path(&args, FIELD_PATH, path, err);
-    struct verb verb = {.op = OP_TAR_IN, .args = &args, .watch = watch, .read_fn = read_fn, .read_user = user};
+    struct walk walk = {.user = request->user, .left = LIMIT_UNPACK_SKIPPED, .skipped = request->skipped};
+    int r = verb_path(&args, FIELD_PATH, request->path, err);
+    field_number(&args, FIELD_LIMIT, request->max_entries);
+    struct verb verb = {.op = OP_TAR_IN,
+                        .args = &args,
+                        .watch = watch,
+                        .sink = &sink,
+                        .user = &walk,
+                        .read_fn = read_fn,
+                        .read_user = user};
     if (r == 0)
         r = verb_run(box, &verb, &arena, &end, err);
+    if (r == -ERR_PROTOCOL)
+        return verb_broken(box, err);
     if (r == 0)
-        *ret_files = end.number[FIELD_FILES];
+        *ret_result = (struct unpack_result){end.number[FIELD_FILES], end.number[FIELD_TRUNCATED]};
     return r;
 }

@@ -22,20 +22,23 @@ struct conf_list {
     size_t count;
 };
 
-enum conf_action { CONF_SERVE, CONF_HELP, CONF_VERSION, CONF_OPTIONS, CONF_ROUTES, CONF_OPENAPI, CONF_CHECK };
+enum conf_action { CONF_SERVE, CONF_HELP, CONF_VERSION, CONF_OPTIONS, CONF_ROUTES, CONF_OPENAPI, CONF_CHECK, CONF_CLEANUP };
 
 struct conf {
     struct arena arena;
     uint64_t given; /* a bit a row of the table: set by the file or the command line, not by default */
     enum conf_action action;
     const char *config;
-    const char *listen, *state, *runner, *backend, *auth, *log_level, *tls_cert, *tls_key;
-    bool allow_local, end_boxes;
-    struct conf_list local_maps, mount_sources, allowed_hosts, env;
+    const char *listen, *state, *runner, *backend, *auth, *log_level, *tls_cert, *tls_key, *disk_quota, *socket_mode,
+        *socket_group;
+    bool allow_local, end_boxes, audit, audit_detail;
+    struct conf_list local_maps, mount_sources, allowed_hosts, env, peer_uids;
     struct conf_token *tokens;
     size_t token_count;
-    uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, pool_size, max_upload_bytes, drain_ms, max_connections,
-        max_threads;
+    uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, pool_size, max_upload_bytes,
+        max_unpack_entries, drain_ms, max_connections, max_threads, max_boxes, max_boxes_per_user, box_rate_per_user,
+        max_requests_per_user, max_calls_per_box, body_memory_mb, min_rate_bytes;
+    uint64_t audit_days, audit_max_mb;
     double cpus;
 };
 

@@ -3,6 +3,7 @@
  * and never ends boxes on SIGTERM unless told to. */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "box/cleanup.h"
 #include "daemon/conf.h"
 #include "front/native.h"
 
@@ -24,6 +26,7 @@ enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };
     262144 /* 10,000 boxes with a wire, a root and a pidfd each, and as many connections; root may ask */
 
 static int daemon_serve(const struct conf *conf, struct err *err);
+static int daemon_cleanup(const struct conf *conf, struct err *err);
 
 static void daemon_print_routes(void) {
     for (const struct route *route = native_routes; route->method; route++)
@@ -65,6 +68,9 @@ int main(int argc, char **argv) {
         break;
     case CONF_CHECK:
         printf("the configuration is fine\n");
+        break;
+    case CONF_CLEANUP:
+        failed = daemon_cleanup(&conf, &err);
         break;
     case CONF_SERVE:
         failed = daemon_serve(&conf, &err);
@@ -134,19 +140,53 @@ static bool daemon_loopback(const char *address, size_t len) {
     return false;
 }
 
+/* What a request without a token may be. Where root would hand the host itself to whoever asks (local boxes, mounts), it
+ * matters who asks. */
+static enum auth_mode daemon_auth_mode(const struct conf *conf, bool wide) {
+    bool root = geteuid() == 0, host_at_stake = conf->allow_local || conf->mount_sources.count;
+    if (!strcmp(conf->auth, "peer"))
+        return AUTH_PEER;
+    if (wide || !strcmp(conf->auth, "required"))
+        return AUTH_REQUIRED;
+    if (root && !host_at_stake && strncmp(conf->listen, "unix:", 5) != 0)
+        log_warn("every local user is an admin on %s; --auth peer tells them apart, --auth required demands tokens",
+                 conf->listen);
+    return root && host_at_stake ? AUTH_PEER : AUTH_OPEN;
+}
+
 static int daemon_auth(const struct conf *conf, struct auth **ret_auth, struct err *err) {
-    bool required = !strcmp(conf->auth, "required");
+    bool wide = false;
     for (const char *p = conf->listen; *p; p += strcspn(p, ","), p += *p == ',')
         if (!daemon_loopback(p, strcspn(p, ",")))
-            required = true;
-    if (required && !conf->token_count)
+            wide = true;
+    enum auth_mode mode = daemon_auth_mode(conf, wide);
+    if ((wide || mode == AUTH_REQUIRED) && !conf->token_count)
         return err_set(err, ERR_DENIED,
                        "listening on %s demands tokens, and there are none: put tokens: into a file and give --config "
                        "FILE, or listen on 127.0.0.1",
                        conf->listen);
-    *ret_auth = auth_new(required);
+    *ret_auth = auth_new(mode);
     for (size_t i = 0; i < conf->token_count; i++)
         auth_add(*ret_auth, conf->tokens[i].sha256, conf->tokens[i].user, conf->tokens[i].scope);
+    int failed = 0;
+    for (size_t i = 0; i < conf->peer_uids.count && !failed; i++)
+        failed = auth_add_peer(*ret_auth, conf->peer_uids.items[i], err);
+    return failed;
+}
+
+static int daemon_socket(const struct conf *conf, struct http_config *config, struct err *err) {
+    char *end;
+    unsigned long mode = strtoul(conf->socket_mode, &end, 8);
+    if (*end || end == conf->socket_mode || mode > 0777)
+        return err_set(err, ERR_INVALID, "socket_mode must be octal, as 0660, not '%s'", conf->socket_mode);
+    config->socket_mode = (unsigned)mode;
+    config->socket_group = (gid_t)-1;
+    if (!conf->socket_group)
+        return 0;
+    const struct group *group = getgrnam(conf->socket_group);
+    if (!group)
+        return err_set(err, ERR_NOT_FOUND, "socket_group: this machine has no group '%s'", conf->socket_group);
+    config->socket_group = group->gr_gid;
     return 0;
 }
 
@@ -218,8 +258,24 @@ static void daemon_default_limits(const struct conf *conf, const struct backend_
     }
 }
 
-static int daemon_provider(const struct conf *conf, const struct backend_env *env, struct provider **ret_provider,
-                           struct policy *policy, struct err *err) {
+static int daemon_audit(const struct conf *conf, const char *state, struct front *front, struct err *err) {
+    const struct audit_options options = {
+        .directory = state, .days = conf->audit_days, .max_bytes = conf->audit_max_mb << 20};
+    front->audit_detail = conf->audit_detail;
+    front->secret_env = (const char *const *)conf->env.items;
+    int failed = conf->audit ? audit_open(&options, &front->audit, err) : 0;
+    if (!failed)
+        audit_event(front->audit, "daemon_started", NULL, NULL, "cubbyd " CUBBY_VERSION);
+    return failed;
+}
+
+/* What happened to a box by itself. */
+static void daemon_event(void *user, const struct box_event *event) {
+    audit_event(user, event->verb, event->id, event->user, event->detail);
+}
+
+static int daemon_provider(const struct conf *conf, struct backend_env *env, struct audit *audit,
+                           struct provider **ret_provider, struct policy *policy, struct err *err) {
     *policy = (struct policy){
         .mount_sources = (const char *const *)conf->mount_sources.items,
         .default_limits = {.memory_mb = conf->memory_mb,
@@ -230,13 +286,18 @@ static int daemon_provider(const struct conf *conf, const struct backend_env *en
                            .output_bytes = conf->output_bytes},
         .env = (const char *const *)conf->env.items,
         .idle_timeout_ms = conf->idle_timeout_ms,
+        .event = daemon_event,
+        .event_user = audit,
+        .max_boxes = (unsigned)conf->max_boxes,
+        .max_boxes_per_user = (unsigned)conf->max_boxes_per_user,
     };
     daemon_default_limits(conf, env, &policy->default_limits);
+    env->limits = policy->default_limits;
     return provider_new(env, policy, conf->backend, ret_provider, err);
 }
 
 static int daemon_http(const struct conf *conf, struct front *front, struct err *err) {
-    const struct http_config config = {
+    struct http_config config = {
         .routes = front->routes,
         .context = front,
         .head_timeout_ms = 10000,
@@ -245,6 +306,8 @@ static int daemon_http(const struct conf *conf, struct front *front, struct err 
         .idle_timeout_ms = 75000,
         .max_connections = (unsigned)conf->max_connections,
         .max_threads = (unsigned)conf->max_threads,
+        .max_held_bytes = conf->body_memory_mb << 20,
+        .min_rate_bytes = (unsigned)conf->min_rate_bytes,
         .tls_cert = conf->tls_cert,
         .tls_key = conf->tls_key,
         .check_host = true,
@@ -252,7 +315,8 @@ static int daemon_http(const struct conf *conf, struct front *front, struct err 
         .admit = front_admit,
         .finished = front_finished,
     };
-    return http_server_new(conf->listen, &config, &front->server, err);
+    int failed = daemon_socket(conf, &config, err);
+    return failed ? failed : http_server_new(conf->listen, &config, &front->server, err);
 }
 
 static void daemon_ready(const struct conf *conf, const struct front *front) {
@@ -297,6 +361,10 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
         .routes = native_routes,
         .default_backend = conf->backend,
         .max_upload_bytes = conf->max_upload_bytes,
+        .max_unpack_entries = conf->max_unpack_entries,
+        .max_calls_per_box = (unsigned)conf->max_calls_per_box,
+        .tenant_limits = {.max_requests = (unsigned)conf->max_requests_per_user,
+                          .boxes_per_minute = (unsigned)conf->box_rate_per_user},
         .started_ms = clock_wall_ms(),
     };
     daemon_log_level(conf->log_level);
@@ -307,21 +375,53 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
         failed = daemon_runner(conf, runner, err);
     if (!failed)
         failed = daemon_state(conf->state, state, err);
-    const struct backend_env env = {
+    struct backend_env env = {
         .state_dir = state,
         .runner_path = runner,
         .allow_local = conf->allow_local,
         .local_maps = (const char *const *)conf->local_maps.items,
         .pool_size = (unsigned)conf->pool_size,
+        .disk_quota = conf->disk_quota,
     };
     if (!failed)
-        failed = daemon_provider(conf, &env, &front.provider, &policy, err);
+        failed = daemon_audit(conf, state, &front, err);
+    if (!failed)
+        failed = daemon_provider(conf, &env, front.audit, &front.provider, &policy, err);
     if (!failed) {
         front.metrics = metrics_new(native_routes);
         failed = daemon_run(conf, &front, &signals, err);
         provider_free(front.provider, conf->end_boxes);
         metrics_free(front.metrics);
+        audit_event(front.audit, "daemon_stopped", NULL, NULL, NULL);
     }
+    audit_close(front.audit);
     auth_free(front.auth);
     return failed;
+}
+
+/* ---- instead of serving ---- */
+
+static void daemon_removed(void *user, const char *what) {
+    ++*(unsigned *)user;
+    printf("removed %s\n", what);
+}
+
+static int daemon_cleanup(const struct conf *conf, struct err *err) {
+    char state[PATH_MAX], runner[PATH_MAX];
+    unsigned removed = 0, left = 0;
+    daemon_log_level(conf->log_level);
+    daemon_limits();
+    signal(SIGPIPE, SIG_IGN);
+    if (!realpath(conf->state, state)) /* not made here: a name mistyped would look cleaned up */
+        return err_errno(err, errno, "state directory %s", conf->state);
+    int failed = daemon_runner(conf, runner, err);
+    const struct backend_env env = {.state_dir = state, .runner_path = runner, .allow_local = true};
+    if (!failed)
+        failed = cleanup_run(&env, daemon_removed, &removed, &left, err);
+    if (failed)
+        return failed;
+    if (left)
+        return err_set(err, ERR_BUSY, "%u things could not be removed from %s; see above", left, state);
+    printf("%s is clean; %u things removed\n", state, removed);
+    return 0;
 }

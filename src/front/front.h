@@ -2,6 +2,7 @@
 #ifndef CUBBY_FRONT_FRONT_H
 #define CUBBY_FRONT_FRONT_H
 
+#include "box/audit.h"
 #include "box/provider.h"
 #include "front/auth.h"
 #include "front/body.h"
@@ -12,16 +13,22 @@ struct front { /* http_context */
     struct provider *provider;
     struct auth *auth;
     struct metrics *metrics;
-    struct http_server *server; /* set before the first request */
+    struct audit *audit;           /* NULL: nothing is recorded */
+    bool audit_detail;             /* commands and paths too */
+    const char *const *secret_env; /* given to every box; NULL-terminated, may be NULL */
+    struct http_server *server;    /* set before the first request */
     const struct route *routes;
     const char *default_backend;
-    uint64_t max_upload_bytes;
+    uint64_t max_upload_bytes, max_unpack_entries;
+    unsigned max_calls_per_box;
+    struct tenant_limits tenant_limits;
     uint64_t started_ms;
 };
 
 #define ENDPOINT_OPEN 0x1u   /* needs no token */
 #define ENDPOINT_WRITES 0x2u /* not for read-only tokens, though the method is GET */
 #define ENDPOINT_LOOK 0x8u   /* the box is only looked at: in any state, nothing is started or touched */
+#define ENDPOINT_QUIET 0x10u /* about the daemon, not about a box: not in the audit log unless refused */
 #define ENDPOINT_NO_BOX 0x4u /* {id} is not looked up before run */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */

@@ -26,15 +26,21 @@ static const struct body_field info_answer[] = {
 
 const struct route native_routes[] = {
     {"GET", "/healthz", front_handle, ROUTE_QUICK, "health", "Answers when the daemon serves; needs no token.",
-     EXTRA(.run = native_health, .flags = ENDPOINT_OPEN, .status = 200, .answer = health_answer)},
+     EXTRA(.run = native_health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200, .answer = health_answer)},
     {"GET", "/v1/info", front_handle, 0, "info", "Version, and backends with what each can and cannot do here.",
-     EXTRA(.run = native_info, .status = 200, .answer = info_answer)},
+     EXTRA(.run = native_info, .flags = ENDPOINT_QUIET, .status = 200, .answer = info_answer)},
     {"GET", "/metrics", front_handle, ROUTE_QUICK, "metrics", "Counters in the Prometheus text form.",
-     EXTRA(.run = native_metrics, .status = 200, .answer_media = "text/plain")},
+     EXTRA(.run = native_metrics, .flags = ENDPOINT_QUIET, .status = 200, .answer_media = "text/plain")},
     {"GET", "/openapi.json", front_handle, ROUTE_QUICK, "openapi", "This API as OpenAPI 3.1.",
-     EXTRA(.run = native_openapi, .flags = ENDPOINT_OPEN, .status = 200)},
+     EXTRA(.run = native_openapi, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200)},
     {"GET", "/", front_handle, ROUTE_QUICK, "root", "Where to go from here.",
-     EXTRA(.run = native_root, .flags = ENDPOINT_OPEN, .status = 200, .answer_media = "text/plain")},
+     EXTRA(.run = native_root, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200, .answer_media = "text/plain")},
+    {"GET", "/v1/audit", front_handle, 0, "audit",
+     "Who did what to which box, when, and how it went; also to deleted ones.",
+     EXTRA(.run = native_audit, .flags = ENDPOINT_QUIET, .query = audit_query_fields, .status = 200,
+           .answer = audit_answer)},
+    {"GET", "/v1/audit/verify", front_handle, 0, "audit_verify", "Whether the audit log is whole and unchanged.",
+     EXTRA(.run = native_audit_verify, .flags = ENDPOINT_QUIET, .status = 200, .answer = verify_answer)},
 
     {"POST", "/v1/boxes", front_handle, 0, "box_acquire", "Make a box, or find the one of this user and thread.",
      EXTRA(.run = native_acquire, .body = acquire_fields, .status = 201, .other_status = 200, .answer = box_answer)},
@@ -99,7 +105,10 @@ const struct route native_routes[] = {
      EXTRA(.run = native_watch, .query = watch_query, .status = 200, .answer_media = "text/event-stream")},
     {"GET", BOX "/archive", front_handle, 0, "archive_get", "A tree as a tar.",
      EXTRA(.run = native_archive, .query = workspace_query, .status = 200, .answer_media = "application/x-tar")},
-    {"PUT", BOX "/archive", front_handle, 0, "archive_put", "Unpack a tar below a directory.",
+    {"PUT", BOX "/archive", front_handle, 0, "archive_put",
+     "Unpack a tar below a directory, whole or not at all: into the directories that are there, over the files that "
+     "are. A name that is absolute, holds '..' or goes through a link, an archive without its end mark, and more than "
+     "max_unpack_entries refuse the archive.",
      EXTRA(.run = native_unpack, .query = workspace_query, .body_media = "application/x-tar", .status = 200,
            .answer = unpack_answer)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
@@ -145,7 +154,7 @@ int native_metrics(struct http_request *request, struct box *unused, struct err 
         return err_set(err, ERR_DENIED, "the metrics are for tokens that are not bound to a user");
     autobuf out;
     buf_init(&out, 4u << 20);
-    metrics_write(front->metrics, front->provider, front->server, &out);
+    metrics_write(front->metrics, front->provider, front->server, front->audit, &out);
     return http_reply(request, 200, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }
 

@@ -6,7 +6,10 @@
 
 #define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
 #define PATH_ROW(args, member, label, meaning)                                                                         \
-    { ROW(label, TEXT, args, member), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATH_BYTES, .text = (meaning) }
+    {                                                                                                                  \
+        ROW(label, TEXT, args, member), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,         \
+                                        .text = (meaning)                                                              \
+    }
 #define END                                                                                                            \
     { .name = NULL }
 #define SHOW(label, kind, meaning)                                                                                     \
@@ -17,9 +20,9 @@
 /* ---- boxes ---- */
 
 static const struct body_field mount_fields[] = {
-    {ROW("source", TEXT, mount_args, source), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ROW("source", TEXT, mount_args, source), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "a directory of the host that the configuration allows"},
-    {ROW("target", TEXT, mount_args, target), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ROW("target", TEXT, mount_args, target), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "absolute path in the box"},
     {ROW("read_only", BOOL, mount_args, read_only), .text = "the box may not write to it"},
     END,
@@ -40,18 +43,20 @@ static const struct body_field limits_fields[] = {
 const struct body_field acquire_fields[] = {
     {ROW("user", TEXT, acquire_args, user), .min = 1, .max = LIMIT_USER_BYTES,
      .text = "owner: letters, digits and _.@-; default: the token's user, else 'default'"},
-    {ROW("thread", TEXT, acquire_args, thread), .max = LIMIT_THREAD_BYTES,
+    {ROW("thread", TEXT, acquire_args, thread), .flags = BODY_TOLD, .max = LIMIT_THREAD_BYTES,
      .text = "the same user and thread get the same box again; without one each call makes a new box"},
-    {ROW("backend", TEXT, acquire_args, backend), .min = 1, .max = 32, .text = "how the box is made, e.g. jail"},
-    {ROW("template", TEXT, acquire_args, template_name), .min = 1, .max = LIMIT_NAME_BYTES,
+    {ROW("backend", TEXT, acquire_args, backend), .flags = BODY_TOLD, .min = 1, .max = 32,
+     .text = "how the box is made, e.g. jail"},
+    {ROW("template", TEXT, acquire_args, template_name), .flags = BODY_TOLD, .min = 1, .max = LIMIT_NAME_BYTES,
      .text = "what the box's root looks like; default 'host'"},
     {ROW("shell", TEXT, acquire_args, shell), .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "shell for commands; default /bin/bash where there is one, else /bin/sh"},
-    {ROW("env", MAP, acquire_args, env), .max = LIMIT_ENV_COUNT, .text = "environment of every command"},
-    {ROW("mounts", OBJECTS, acquire_args, mounts), .max = LIMIT_MOUNTS, .fields = mount_fields,
+    {ROW("env", MAP, acquire_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT,
+     .text = "environment of every command"},
+    {ROW("mounts", OBJECTS, acquire_args, mounts), .flags = BODY_TOLD, .max = LIMIT_MOUNTS, .fields = mount_fields,
      .item_size = sizeof(struct mount_args), .text = "directories of the host to see in the box"},
     {ROW("limits", OBJECT, acquire_args, limits), .fields = limits_fields, .text = "what the box may use at most"},
-    {ROW("network", TEXT, acquire_args, network), .min = 1, .max = 32, .choices = "none|open",
+    {ROW("network", TEXT, acquire_args, network), .flags = BODY_TOLD, .min = 1, .max = 32, .choices = "none|open",
      .text = "none: loopback only (default); open: an own network with a way out"},
     {ROW("idle_timeout_ms", INT, acquire_args, idle_timeout_ms), .max = 365ull * 86400000,
      .text = "processes end after so long without a call, files stay; 0: never"},
@@ -67,7 +72,7 @@ const struct body_field boxes_query[] = {
     END,
 };
 const struct body_field boxes_end_query[] = {
-    {ROW("user", TEXT, boxes_args, user), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_USER_BYTES,
+    {ROW("user", TEXT, boxes_args, user), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_USER_BYTES,
      .text = "whose boxes to destroy"},
     END,
 };
@@ -114,18 +119,21 @@ const struct body_field ended_answer[] = {SHOW("ended", INT, "boxes destroyed"),
 /* ---- commands ---- */
 
 #define EXEC_ROWS                                                                                                      \
-    {ROW("command", TEXT, exec_args, command), .max = LIMIT_CALL_ARGS_BYTES / 2,                                       \
+    {ROW("command", TEXT, exec_args, command), .flags = BODY_TOLD, .max = LIMIT_CALL_ARGS_BYTES / 2,                   \
      .text = "given to the box's shell; or argv"},                                                                     \
-        {ROW("argv", TEXTS, exec_args, argv), .min = 1, .max = LIMIT_ARGV_COUNT,                                       \
+        {ROW("argv", TEXTS, exec_args, argv), .flags = BODY_TOLD, .min = 1, .max = LIMIT_ARGV_COUNT,                   \
          .text = "program and arguments, no shell"},                                                                   \
-        {ROW("cwd", TEXT, exec_args, cwd), .min = 1, .max = LIMIT_PATH_BYTES, .text = "default: the workspace"},       \
-        {ROW("env", MAP, exec_args, env), .max = LIMIT_ENV_COUNT, .text = "added to the box's environment"},           \
+        {ROW("cwd", TEXT, exec_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,                      \
+         .text = "default: the workspace"},                                                                            \
+        {ROW("env", MAP, exec_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT,                                \
+         .text = "added to the box's environment"},                                                                    \
         {ROW("stdin", TEXT, exec_args, stdin_text), .flags = BODY_NUL, .max = LIMIT_STDIN_BYTES,                       \
          .text = "standard input as text"},                                                                            \
         {ROW("stdin_base64", TEXT, exec_args, stdin_base64), .max = LIMIT_STDIN_BYTES / 3 * 4 + 4,                     \
          .text = "standard input as base64, instead of stdin"},                                                        \
     {                                                                                                                  \
-        ROW("user", TEXT, exec_args, user), .choices = "agent|root", .text = "who runs it inside; default agent"       \
+        ROW("user", TEXT, exec_args, user), .flags = BODY_TOLD, .choices = "agent|root",                               \
+                                            .text = "who runs it inside; default agent"                                \
     }
 
 const struct body_field exec_fields[] = {
@@ -187,7 +195,8 @@ const struct body_field processes_answer[] = {
 };
 
 const struct body_field output_query[] = {
-    {ROW("stream", TEXT, output_args, stream), .choices = "stdout|stderr", .text = "default stdout"},
+    {ROW("stream", TEXT, output_args, stream), .flags = BODY_TOLD, .choices = "stdout|stderr",
+     .text = "default stdout"},
     {ROW("offset", INT, output_args, offset), .max = INT64_MAX, .text = "first byte wanted; default 0"},
     {ROW("wait_ms", INT, output_args, wait_ms), .max = 300000, .text = "wait so long for the first new byte"},
     {ROW("limit", INT, output_args, limit), .min = 1, .max = LIMIT_RING_BYTES, .fallback = LIMIT_RING_BYTES,
@@ -199,16 +208,19 @@ const struct body_field stdin_query[] = {
     END,
 };
 const struct body_field signal_fields[] = {
-    {ROW("signal", NAME, signal_args, signal), .flags = BODY_REQUIRED, .min = 1, .max = 16,
+    {ROW("signal", NAME, signal_args, signal), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = 16,
      .text = "SIGTERM, TERM or a number; its process group gets it"},
     END,
 };
 const struct body_field pty_query[] = {
     {ROW("cols", INT, pty_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "columns"},
     {ROW("rows", INT, pty_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "lines"},
-    {ROW("command", TEXT, pty_args, command), .max = LIMIT_URI_BYTES, .text = "default: the box's shell, interactive"},
-    {ROW("cwd", TEXT, pty_args, cwd), .min = 1, .max = LIMIT_PATH_BYTES, .text = "default: the workspace"},
-    {ROW("user", TEXT, pty_args, user), .choices = "agent|root", .text = "who runs it inside; default agent"},
+    {ROW("command", TEXT, pty_args, command), .flags = BODY_TOLD, .max = LIMIT_URI_BYTES,
+     .text = "default: the box's shell, interactive"},
+    {ROW("cwd", TEXT, pty_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "default: the workspace"},
+    {ROW("user", TEXT, pty_args, user), .flags = BODY_TOLD, .choices = "agent|root",
+     .text = "who runs it inside; default agent"},
     {ROW("pid", INT, pty_args, pid), .min = 1, .max = INT32_MAX, .text = "attach to this terminal again"},
     {ROW("offset", INT, pty_args, offset), .max = INT64_MAX, .text = "with pid: first output byte wanted"},
     END,
@@ -218,7 +230,10 @@ const struct body_field pty_query[] = {
 
 #define PATH_TEXT "absolute, or relative to the workspace"
 #define PATH_FREE(args)                                                                                                \
-    { ROW("path", TEXT, args, path), .min = 1, .max = LIMIT_PATH_BYTES, .text = PATH_TEXT "; default: the workspace" }
+    {                                                                                                                  \
+        ROW("path", TEXT, args, path), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,                          \
+                                       .text = PATH_TEXT "; default: the workspace"                                    \
+    }
 
 const struct body_field path_query[] = {PATH_ROW(path_args, path, "path", PATH_TEXT), END};
 const struct body_field workspace_query[] = {PATH_FREE(path_args), END};
@@ -259,12 +274,14 @@ const struct body_field move_fields[] = {
     END,
 };
 const struct body_field glob_fields[] = {
-    {ROW("pattern", TEXT, glob_args, pattern), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    {ROW("pattern", TEXT, glob_args, pattern), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "* ? [] {} and **, which crosses directories"},
     PATH_FREE(glob_args),
     {ROW("include_dirs", BOOL, glob_args, include_dirs), .text = "directories too"},
     {ROW("limit", INT, glob_args, limit), .min = 1, .max = LIMIT_GLOB_LIMIT, .fallback = DEFAULT_GLOB_LIMIT,
      .text = "paths"},
+    {ROW("timeout_ms", INT, glob_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
+     .fallback = DEFAULT_WALK_TIMEOUT_MS, .text = "then what was found so far is the answer"},
     END,
 };
 const struct body_field grep_fields[] = {
@@ -315,6 +332,7 @@ const struct body_field glob_answer[] = {
     {.name = "paths", .type = BODY_TEXTS, .text = "what matched"},
     ENCODING_ROW("every path"),
     SHOW("truncated", BOOL, "there were more"),
+    SHOW("timed_out", BOOL, "the search stopped early"),
     END,
 };
 static const struct body_field match_answer[] = {
@@ -339,4 +357,78 @@ const struct body_field edit_answer[] = {
     SHOW("size", INT, "bytes of the file now"),
     END,
 };
-const struct body_field unpack_answer[] = {SHOW("files", INT, "entries unpacked"), END};
+static const struct body_field skipped_answer[] = {
+    SHOW("name", TEXT, "as the archive has it"),
+    ENCODING_ROW("name"),
+    SHOW("reason", TEXT, "what was left out of it, and why"),
+    END,
+};
+const struct body_field unpack_answer[] = {
+    SHOW("files", INT, "entries unpacked"),
+    {.name = "skipped",
+     .type = BODY_OBJECTS,
+     .fields = skipped_answer,
+     .text = "devices, FIFOs, set-user-ID bits, all but the last of several entries of one name; at most 100"},
+    SHOW("truncated", BOOL, "more was left out than is listed"),
+    END,
+};
+
+/* ---- the audit log ---- */
+
+const struct body_field audit_query_fields[] = {
+    {ROW("box", TEXT, audit_args, box), .min = 1, .max = 16, .text = "only about this box, which may be gone"},
+    {ROW("user", TEXT, audit_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only about this user's boxes"},
+    {ROW("verb", TEXT, audit_args, verb), .min = 1, .max = 64, .text = "only this, e.g. exec or box_died"},
+    {ROW("outcome", TEXT, audit_args, outcome), .min = 1, .max = 16,
+     .text = "ok, failed (all but ok), or an error's code"},
+    {ROW("since", TEXT, audit_args, since), .min = 1, .max = 40, .text = "begun at this time or later, RFC 3339"},
+    {ROW("until", TEXT, audit_args, until), .min = 1, .max = 40, .text = "begun before this time"},
+    {ROW("after", INT, audit_args, after), .max = INT64_MAX, .text = "only rows behind this id: next of the last page"},
+    {ROW("limit", INT, audit_args, limit), .min = 1, .max = LIMIT_AUDIT_ROWS, .fallback = DEFAULT_AUDIT_ROWS,
+     .text = "rows"},
+    {ROW("tail", BOOL, audit_args, tail), .text = "the newest rows instead of the oldest"},
+    {ROW("wait_ms", INT, audit_args, wait_ms), .max = 300000, .text = "wait so long for the first row"},
+    END,
+};
+static const struct body_field event_answer[] = {
+    SHOW("id", INT, "1, 2, 3 ..."),
+    SHOW("at", TIME, "when it began"),
+    SHOW("verb", TEXT,
+         "operationId of the request, or an event: box_adopted, box_died, box_stopped, daemon_started ..."),
+    SHOW_NULL("box", TEXT, "its id"),
+    SHOW_NULL("user", TEXT, "whose box; without a box whose request"),
+    SHOW_NULL("actor", TEXT, "user of the token; null when it is bound to none"),
+    SHOW_NULL("scope", TEXT, "of who asked; null when nobody did, or nobody known"),
+    SHOW_NULL("token", TEXT, "which token: first 12 digits of its SHA-256"),
+    SHOW_NULL("peer", TEXT, "uid:N of a local client, address of others"),
+    SHOW_NULL("request_id", TEXT, "X-Request-Id of the answer"),
+    SHOW_NULL("status", INT, "HTTP status; null when it was no request"),
+    SHOW("outcome", TEXT, "ok, or the error's code"),
+    SHOW_NULL("exit_code", INT, "of a command that was waited for"),
+    SHOW_NULL("signal", TEXT, "that ended it"),
+    SHOW_NULL("timed_out", BOOL, "killed at timeout_ms"),
+    SHOW_NULL("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),
+    SHOW("bytes_in", INT, "of the request"),
+    SHOW("bytes_out", INT, "of the answer"),
+    SHOW("duration_ms", REAL, "from its head to the end of its answer"),
+    SHOW_NULL("detail", TEXT, "command or path, cut at 1024 bytes; values of environment variables stand as [NAME]"),
+    ENCODING_ROW("detail"),
+    SHOW("hash", TEXT, "SHA-256 over the hash of the row before and this row"),
+    END,
+};
+const struct body_field audit_answer[] = {
+    {.name = "events", .type = BODY_OBJECTS, .fields = event_answer, .text = "in the order they were written"},
+    SHOW("next", INT, "after of the next page"),
+    SHOW("truncated", BOOL, "there are more already"),
+    END,
+};
+const struct body_field verify_answer[] = {
+    SHOW("intact", BOOL, "every row follows from the one before, and the file is whole"),
+    SHOW("rows", INT, "rows there are"),
+    SHOW("first", INT, "id of the oldest"),
+    SHOW("last", INT, "id of the newest"),
+    SHOW("hash", TEXT, "of the newest: noted elsewhere, it vouches for all before it"),
+    SHOW_NULL("broken_at", INT, "the first row that does not follow"),
+    SHOW_NULL("damage", TEXT, "of the file"),
+    END,
+};

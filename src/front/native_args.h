@@ -83,7 +83,7 @@ struct move_args {
 struct glob_args {
     struct body_text pattern, path;
     bool include_dirs;
-    struct body_number limit;
+    struct body_number limit, timeout_ms;
 };
 struct grep_args {
     struct body_text pattern, path, glob;
@@ -98,5 +98,14 @@ extern const struct body_field path_query[], workspace_query[], put_query[], rem
     watch_query[], mkdir_fields[], move_fields[], glob_fields[], grep_fields[], edit_fields[];
 extern const struct body_field stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[], edit_answer[],
     unpack_answer[];
+
+/* ---- the audit log ---- */
+
+struct audit_args {
+    struct body_text box, user, verb, outcome, since, until;
+    struct body_number after, limit, wait_ms;
+    bool tail;
+};
+extern const struct body_field audit_query_fields[], audit_answer[], verify_answer[];
 
 #endif

@@ -160,6 +160,16 @@ static ssize_t native_put_read(void *user, void *data, size_t size, struct err *
     return n;
 }
 
+/* What says beforehand that it is too large need not come. */
+static int native_upload_fits(struct http_request *request, struct err *err) {
+    int64_t length = http_body_length(request);
+    uint64_t max = front_of(request)->max_upload_bytes;
+    if (length <= 0 || (uint64_t)length <= max)
+        return 0;
+    return err_set(err, ERR_TOO_LARGE, "%lld bytes are more than an upload may have (%llu); see max_upload_bytes",
+                   (long long)length, (unsigned long long)max);
+}
+
 /* Straight from the socket into the new file. 1: this box or request cannot, nothing was read. */
 static int native_put_large(struct http_request *request, struct box *box, const struct write_request *write,
                             bool *ret_created, struct file_stat *ret_stat, struct err *err) {
@@ -203,10 +213,10 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
+    failed = native_upload_fits(request, err);
+    if (failed)
+        return failed;
     int64_t length = http_body_length(request);
-    if (length > 0 && (uint64_t)length > front->max_upload_bytes)
-        return err_set(err, ERR_TOO_LARGE, "%lld bytes are more than an upload may have (%llu); see max_upload_bytes",
-                       (long long)length, (unsigned long long)front->max_upload_bytes);
     const char *path = native_path(request, box, &args.path, false, err);
     if (!path)
         return -err->code;
@@ -319,22 +329,48 @@ int native_archive(struct http_request *request, struct box *box, struct err *er
     return failed ? failed : http_reply_end(request);
 }
 
+static int native_unpack_skipped(void *user, const char *name, const char *why) {
+    struct answer *answer = user;
+    struct json *json = &answer->json;
+    bool utf8 = text_utf8(name, strlen(name));
+    json_open(json, '{');
+    json_key(json, "name");
+    json_bytes(json, name, strlen(name), utf8);
+    json_key(json, "encoding");
+    json_str(json, utf8 ? "utf-8" : "base64");
+    json_key(json, "reason");
+    json_str(json, why);
+    json_close(json, '}');
+    return answer_spill(answer);
+}
+
 int native_unpack(struct http_request *request, struct box *box, struct err *err) {
-    struct native_upload upload = {.request = request, .left = front_of(request)->max_upload_bytes};
+    const struct front *front = front_of(request);
+    struct native_upload upload = {.request = request, .left = front->max_upload_bytes};
     struct path_args args = {0};
-    uint64_t files = 0;
+    struct unpack_result result = {0};
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
-    failed = path ? box_tar_in(box, path, native_put_read, &upload, http_fd(request), &files, err) : -err->code;
+    failed = native_upload_fits(request, err);
     if (failed)
         return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
+    json_key(&answer.json, "skipped");
+    json_open(&answer.json, '[');
+    const struct unpack_request unpack = {
+        .path = path, .max_entries = front->max_unpack_entries, .skipped = native_unpack_skipped, .user = &answer};
+    failed = box_tar_in(box, &unpack, native_put_read, &upload, http_fd(request), &result, err);
+    json_close(&answer.json, ']');
+    json_key(&answer.json, "truncated");
+    json_bool(&answer.json, result.truncated);
     json_key(&answer.json, "files");
-    json_uint(&answer.json, files);
+    json_uint(&answer.json, result.files);
     json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_end(&answer, failed, err);
 }

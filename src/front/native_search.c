@@ -29,8 +29,8 @@ static int native_glob_each(void *user, const char *path, size_t len) {
     return 0;
 }
 
-static int native_glob_answer(struct http_request *request, const struct native_glob *glob, bool truncated,
-                              struct err *err) {
+static int native_glob_answer(struct http_request *request, const struct native_glob *glob,
+                              const struct glob_result *result, struct err *err) {
     autoanswer answer;
     answer_init(&answer, request, 200);
     struct json *json = &answer.json;
@@ -48,7 +48,9 @@ static int native_glob_answer(struct http_request *request, const struct native_
     json_key(json, "encoding");
     json_str(json, glob->utf8 ? "utf-8" : "base64");
     json_key(json, "truncated");
-    json_bool(json, truncated);
+    json_bool(json, result->truncated);
+    json_key(json, "timed_out");
+    json_bool(json, result->timed_out);
     json_close(json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -56,7 +58,7 @@ static int native_glob_answer(struct http_request *request, const struct native_
 int native_glob(struct http_request *request, struct box *box, struct err *err) {
     struct glob_args args = {0};
     struct native_glob glob = {.utf8 = true};
-    bool truncated = false;
+    struct glob_result result = {0};
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
@@ -64,10 +66,15 @@ int native_glob(struct http_request *request, struct box *box, struct err *err) 
     if (!path)
         return -err->code;
     buf_init(&glob.kept, GLOB_KEPT_BYTES);
-    failed = box_glob(box, args.pattern.data, path, args.include_dirs, args.limit.value, http_fd(request),
-                      native_glob_each, &glob, &truncated, err);
+    const struct glob_request search = {.pattern = args.pattern.data,
+                                        .path = path,
+                                        .dirs = args.include_dirs,
+                                        .limit = args.limit.value,
+                                        .timeout_ms = args.timeout_ms.value};
+    failed = box_glob(box, &search, http_fd(request), native_glob_each, &glob, &result, err);
+    result.truncated |= glob.kept.failed;
     if (!failed || glob.kept.failed)
-        failed = native_glob_answer(request, &glob, truncated || glob.kept.failed, err);
+        failed = native_glob_answer(request, &glob, &result, err);
     buf_done(&glob.kept);
     return failed;
 }

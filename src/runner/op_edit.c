@@ -1,12 +1,11 @@
 /* Edit: replace a string in a file, atomically, in a worker. Called through the table of ops.
- * Not to break: two edits of one file never lose one of them. Both hold a lock on the file they read, and after getting
- * it they look whether that file is still the one the name leads to. */
+ * Not to break: no change of the file is lost, be it another edit's, a write's or a program's that renames a new file
+ * into place. The new version takes the place of the one that was read or of none; then the edit begins again. No lock is
+ * involved: whoever holds one on the file in the box stops nobody. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,7 +16,7 @@
 #include "runner/ops.h"
 #include "runner/replace.h"
 
-enum { LOCK_WAIT_MS = 10000 };
+enum { AGAIN_MS = 10000 }; /* how long a file that changes all the time is tried */
 
 struct edit {
     const char *shown;
@@ -29,35 +28,43 @@ struct edit {
 };
 
 static int edit_read_input(struct edit *edit, struct worker *worker, const struct fields *args, struct err *err);
-static int edit_lock(struct edit *edit, int root, const char *path, struct replace *replace, int *ret_fd,
-                     struct err *err);
-static int edit_read_file(struct edit *edit, int fd, struct err *err);
+static int edit_read_file(struct edit *edit, const struct replace *replace, struct stat *ret_read, struct err *err);
 static int edit_count(struct edit *edit, struct err *err);
 static int edit_write(const struct edit *edit, int fd, struct err *err);
+
+/* 1: the file changed meanwhile. */
+static int edit_once(struct edit *edit, struct replace *replace, int root, const char *path, struct stat *ret_status,
+                     struct err *err) {
+    struct stat read;
+    int r = replace_find(replace, root, path, edit->shown, NULL, err);
+    if (r == 0)
+        r = edit_read_file(edit, replace, &read, err);
+    if (r == 0)
+        r = edit_count(edit, err);
+    if (r == 0)
+        r = replace_open(replace, edit->shown, err);
+    if (r == 0)
+        r = edit_write(edit, replace->fd, err);
+    if (r == 0)
+        r = replace_exchange(replace, edit->shown, 0, &read, ret_status, err);
+    replace_done(replace);
+    return r;
+}
 
 static int edit_run(struct edit *edit, struct worker *worker, const struct fields *args, struct stat *ret_status,
                     struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
-    autofd fd = -1; /* holds the lock until the new file is in place */
     struct replace replace = {.dirfd = -1, .fd = -1};
     int r = op_path(worker->config, args, FIELD_PATH, true, &root, path, err);
     if (r == 0)
         r = edit_read_input(edit, worker, args, err);
+    uint64_t until_ms = clock_ms() + AGAIN_MS;
     if (r == 0)
-        r = edit_lock(edit, root, path, &replace, &fd, err);
-    if (r == 0)
-        r = edit_read_file(edit, fd, err);
-    if (r == 0)
-        r = edit_count(edit, err);
-    if (r == 0)
-        r = replace_open(&replace, edit->shown, err);
-    if (r == 0)
-        r = edit_write(edit, replace.fd, err);
-    if (r == 0)
-        r = replace_commit(&replace, edit->shown, 0, NULL, ret_status, err);
-    replace_done(&replace);
-    return r;
+        do
+            r = edit_once(edit, &replace, root, path, ret_status, err);
+        while (r == 1 && clock_ms() < until_ms);
+    return r == 1 ? err_set(err, ERR_BUSY, "'%s' changes all the time", edit->shown) : r;
 }
 
 static int edit_work(struct worker *worker, const struct fields *args, struct err *err) {
@@ -99,44 +106,16 @@ static int edit_read_input(struct edit *edit, struct worker *worker, const struc
     return 0;
 }
 
-/* Somebody in the box may hold the lock for ever: bounded, and not by a signal, which workers may have blocked. */
-static int lock_wait(int fd, const char *shown, struct err *err) {
-    uint64_t until_ms = clock_ms() + LOCK_WAIT_MS;
-    for (long pause_ns = 100000; flock(fd, LOCK_EX | LOCK_NB) < 0;) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return err_errno(err, errno, "locking '%s'", shown);
-        if (clock_ms() > until_ms)
-            return err_set(err, ERR_BUSY, "'%s' is locked by another process", shown);
-        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
-        pause_ns = pause_ns < 5000000 ? pause_ns * 2 : pause_ns;
-    }
-    return 0;
-}
-
-static int edit_lock(struct edit *edit, int root, const char *path, struct replace *replace, int *ret_fd,
-                     struct err *err) {
-    uint64_t until_ms = clock_ms() + LOCK_WAIT_MS;
-    do {
-        autofd fd = -1;
-        int r = path_open_file(root, path, O_RDONLY, 0, &fd, err);
-        if (r == 0)
-            r = lock_wait(fd, edit->shown, err);
-        if (r == 0)
-            r = replace_find(replace, root, path, edit->shown, NULL, err);
-        if (r < 0)
-            return r;
-        struct stat status;
-        if (fstat(fd, &status) == 0 && replace->existed && status.st_ino == replace->old.st_ino &&
-            status.st_dev == replace->old.st_dev) {
-            *ret_fd = fd_take(&fd);
-            return 0;
-        }
-        replace_done(replace); /* another edit was first: the name leads to its file now */
-    } while (clock_ms() < until_ms);
-    return err_set(err, ERR_BUSY, "'%s' changes all the time", edit->shown);
-}
-
-static int edit_read_file(struct edit *edit, int fd, struct err *err) {
+static int edit_read_file(struct edit *edit, const struct replace *replace, struct stat *ret_read, struct err *err) {
+    edit->file.len = 0;
+    autofd fd = openat(replace->dirfd, replace->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return err_set(err, ERR_NOT_FOUND, "no file '%s'", edit->shown);
+    if (fd < 0 || fstat(fd, ret_read) < 0)
+        return err_errno(err, errno, "'%s'", edit->shown);
+    if (!S_ISREG(ret_read->st_mode))
+        return err_set(err, ERR_INVALID, "'%s' is %s, not a regular file", edit->shown,
+                       file_kind_text(ret_read->st_mode));
     for (;;) {
         uint8_t *at = buf_reserve(&edit->file, 65536);
         if (!at || edit->file.len > LIMIT_EDIT_BYTES)
@@ -155,6 +134,7 @@ static int edit_read_file(struct edit *edit, int fd, struct err *err) {
 static int edit_count(struct edit *edit, struct err *err) {
     const uint8_t *at = edit->file.data, *end = at + edit->file.len;
     const uint8_t *old = edit->input.data;
+    edit->count = 0;
     while (edit->file.len && (at = memmem(at, (size_t)(end - at), old, edit->old_len))) {
         edit->count++;
         at += edit->old_len;

@@ -52,6 +52,19 @@ int op_path(const struct runner_config *config, const struct fields *args, enum 
     return runner_path(config, args->text[id], for_write, ret_root, out, err);
 }
 
+/* The mode a call asks for. Bits that let a file run with its owner's rights are for commands in the box to set, where
+ * the box's own walls judge: through here they could reach a mounted directory of the host. */
+static int op_mode(const struct fields *args, mode_t otherwise, mode_t *ret_mode, struct err *err) {
+    uint64_t mode = args->number[FIELD_MODE];
+    if (mode > 07777)
+        return err_set(err, ERR_INVALID, "mode %llo is out of range", (unsigned long long)mode);
+    if (mode & (S_ISUID | S_ISGID))
+        return err_set(err, ERR_INVALID, "mode %04llo: set-user-ID and set-group-ID are not given to files this way",
+                       (unsigned long long)mode);
+    *ret_mode = mode ? (mode_t)mode : otherwise;
+    return 0;
+}
+
 int op_open_dir(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
@@ -297,10 +310,9 @@ static int write_open(struct writing *writing, const struct runner_config *confi
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     uint64_t flags = args->number[FIELD_FLAGS];
-    if (args->number[FIELD_MODE] > 07777)
-        return err_set(err, ERR_INVALID, "mode %llo is out of range", (unsigned long long)args->number[FIELD_MODE]);
-    writing->mode = (mode_t)args->number[FIELD_MODE] & 0777;
-    int r = op_path(config, args, FIELD_PATH, true, &root, path, err);
+    int r = op_mode(args, 0, &writing->mode, err);
+    if (r == 0)
+        r = op_path(config, args, FIELD_PATH, true, &root, path, err);
     if (r == 0 && (flags & CALL_PARENTS))
         r = replace_mkdirs(root, path, writing->shown, 0755, true, err);
     if (r < 0)
@@ -424,11 +436,11 @@ static int mkdir_begin(struct rcall *call, const struct fields *args, struct err
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     int r = op_path(call->runner->config, args, FIELD_PATH, true, &root, path, err);
+    mode_t mode;
+    if (r == 0)
+        r = op_mode(args, 0755, &mode, err);
     if (r < 0)
         return r;
-    if (args->number[FIELD_MODE] > 07777)
-        return err_set(err, ERR_INVALID, "mode %llo is out of range", (unsigned long long)args->number[FIELD_MODE]);
-    mode_t mode = args->number[FIELD_MODE] ? (mode_t)args->number[FIELD_MODE] & 0777 : 0755;
     const char *shown = args->text[FIELD_PATH];
     r = args->number[FIELD_FLAGS] & CALL_PARENTS ? replace_mkdirs(root, path, shown, mode, false, err)
                                                  : mkdir_last(root, path, shown, mode, err);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "runner/op_file.h"
@@ -64,6 +65,8 @@ static int glob_work(struct worker *worker, const struct fields *args, struct er
     static struct search search;
     static struct fields at;
     search.worker = worker;
+    uint64_t timeout_ms = args->has[FIELD_TIMEOUT_MS] ? args->number[FIELD_TIMEOUT_MS] : DEFAULT_WALK_TIMEOUT_MS;
+    uint64_t deadline_ms = clock_ms() + (timeout_ms < LIMIT_EXEC_TIMEOUT_MS ? timeout_ms : LIMIT_EXEC_TIMEOUT_MS);
     int r = glob_prepare(&search, args, err);
     if (r < 0)
         return r;
@@ -81,9 +84,12 @@ static int glob_work(struct worker *worker, const struct fields *args, struct er
     search.walk.glob = &search.glob;
     search.walk.keep = glob_keep;
     search.walk.user = &search;
+    search.walk.keep_max = (size_t)search.limit + 1;
+    search.walk.deadline_ms = deadline_ms;
     shown_init(&search.shown, at.has[FIELD_PATH] ? at.text[FIELD_PATH] : worker->config->workspace);
     r = walk_each(&search.walk, glob_entry, &search, err);
-    bool truncated = search.truncated || search.walk.too_long;
+    bool timed_out = search.walk.timed_out;
+    bool truncated = search.truncated || search.walk.too_long || search.walk.dropped || timed_out;
     walk_done(&search.walk);
     glob_done(&search.glob);
     if (r < 0)
@@ -91,6 +97,7 @@ static int glob_work(struct worker *worker, const struct fields *args, struct er
     autobuf out;
     buf_init(&out, 64);
     field_number(&out, FIELD_TRUNCATED, truncated);
+    field_number(&out, FIELD_TIMED_OUT, timed_out);
     worker_end(worker, &out);
     return 0;
 }

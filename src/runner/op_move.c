@@ -25,9 +25,6 @@ struct move {
     bool overwrite;
 };
 
-static int copy_tree(int from_dirfd, const char *from, int to_dirfd, const char *to, const char *shown,
-                     struct err *err);
-
 static int move_open(struct move *move, const struct runner_config *config, const struct fields *args,
                      struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
@@ -202,8 +199,7 @@ static int copy_below(struct walk *walk, int target, const char *shown, struct e
     return 0;
 }
 
-static int copy_tree(int from_dirfd, const char *from, int to_dirfd, const char *to, const char *shown,
-                     struct err *err) {
+int copy_tree(int from_dirfd, const char *from, int to_dirfd, const char *to, const char *shown, struct err *err) {
     int r = copy_entry(from_dirfd, from, to_dirfd, to);
     if (r < 0)
         return err_errno(err, -r, "copying '%s'", shown);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/path.h"
@@ -60,9 +61,11 @@ static int list_work(struct worker *worker, const struct fields *args, struct er
         return r;
     walk_init(&list.walk, fd);
     list.walk.max_depth = (unsigned)depth;
+    list.walk.keep_max = (size_t)list.limit + 1;
+    list.walk.deadline_ms = clock_ms() + DEFAULT_WALK_TIMEOUT_MS;
     shown_init(&list.shown, args->has[FIELD_PATH] ? args->text[FIELD_PATH] : worker->config->workspace);
     r = walk_each(&list.walk, list_entry, &list, err);
-    bool truncated = list.truncated || list.walk.too_long;
+    bool truncated = list.truncated || list.walk.too_long || list.walk.dropped || list.walk.timed_out;
     walk_done(&list.walk);
     if (r < 0)
         return r;

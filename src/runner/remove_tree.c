@@ -196,10 +196,16 @@ static int remove_entry(struct removal *removal, struct level *level, const stru
     return err_errno(err, errno, "'%s' below '%s'", dent->name, removal->shown);
 }
 
-static int level_fill(struct removal *removal, struct level *level, struct err *err) {
-    level->batch = malloc(BATCH_BYTES);
+/* A level keeps no more than its names: a tree may be as deep as its maker had patience. */
+static void level_keep(struct level *level, const char *names) {
+    level->batch = malloc(level->batch_len + 1);
     if (!level->batch)
         abort();
+    memcpy(level->batch, names, level->batch_len);
+}
+
+static int level_fill(struct removal *removal, struct level *level, struct err *err) {
+    char names[BATCH_BYTES];
     level->batch_len = level->at = 0;
     level->read_all = false;
     if (lseek(level->fd, 0, SEEK_SET) < 0)
@@ -210,6 +216,7 @@ static int level_fill(struct removal *removal, struct level *level, struct err *
             return err_errno(err, errno, "a directory below '%s'", removal->shown);
         if (n == 0) {
             level->read_all = true;
+            level_keep(level, names);
             return 0;
         }
         for (long at = 0; at < n;) {
@@ -221,10 +228,12 @@ static int level_fill(struct removal *removal, struct level *level, struct err *
             size_t size = strlen(dent->name) + 1;
             if (r < 0)
                 return r;
-            if (r == 0 && level->batch_len + size > BATCH_BYTES)
+            if (r == 0 && level->batch_len + size > BATCH_BYTES) {
+                level_keep(level, names);
                 return 0;
+            }
             if (r == 0) {
-                memcpy(level->batch + level->batch_len, dent->name, size);
+                memcpy(names + level->batch_len, dent->name, size);
                 level->batch_len += size;
             }
         }

@@ -15,7 +15,10 @@
 #include "base/limits.h"
 #include "base/path.h"
 
-enum { LINKS_MAX = 40 }; /* as the kernel's own limit */
+enum {
+    LINKS_MAX = 40, /* as the kernel's own limit */
+    PUT_BACK_TRIES = 100,
+};
 
 static int follow_last(int root, const char *path, char *target, struct replace *replace, struct err *err);
 static int check_old(struct replace *replace, const char *shown, const char *if_match, struct err *err);
@@ -105,23 +108,88 @@ int replace_open(struct replace *replace, const char *shown, struct err *err) {
     return err_errno(err, errno, "a new file for '%s'", shown);
 }
 
+/* Owner and mode before anybody can see it. The owner where the rights allow it, before the mode: chown clears bits.
+ * What is new content never runs with somebody's rights: the bits for that are not taken over. */
+static int replace_dress(struct replace *replace, const char *shown, mode_t mode, struct err *err) {
+    if (replace->existed && fchown(replace->fd, replace->old.st_uid, replace->old.st_gid) < 0)
+        (void)!fchown(replace->fd, (uid_t)-1, replace->old.st_gid);
+    mode_t final = mode ? mode : replace->existed ? replace->old.st_mode : 0644;
+    return fchmod(replace->fd, final & 01777) < 0 ? err_errno(err, errno, "mode of '%s'", shown) : 0;
+}
+
+static int replace_status(struct replace *replace, const char *shown, struct stat *ret_status, struct err *err) {
+    return fstat(replace->fd, ret_status) < 0 ? err_errno(err, errno, "'%s'", shown) : 0;
+}
+
 int replace_commit(struct replace *replace, const char *shown, mode_t mode, const char *if_match,
                    struct stat *ret_status, struct err *err) {
     int r = check_old(replace, shown, if_match, err); /* once more: the content may have taken long to come */
+    if (r == 0 && if_match && strcmp(if_match, "*") != 0) {
+        r = replace_exchange(replace, shown, mode, &replace->old, ret_status, err);
+        return r == 1 ? err_set(err, ERR_EXISTS, "'%s' has changed meanwhile", shown) : r;
+    }
+    if (r == 0)
+        r = replace_dress(replace, shown, mode, err);
     if (r < 0)
         return r;
-    /* The owner where the rights allow it, before the mode: chown clears bits. */
-    if (replace->existed && fchown(replace->fd, replace->old.st_uid, replace->old.st_gid) < 0)
-        (void)!fchown(replace->fd, (uid_t)-1, replace->old.st_gid);
-    mode_t final = mode ? mode & 0777 : replace->existed ? replace->old.st_mode & 07777 : 0644;
-    if (fchmod(replace->fd, final) < 0)
-        return err_errno(err, errno, "mode of '%s'", shown);
     if (renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0)
         return err_errno(err, errno, "'%s'", shown);
     replace->temp[0] = 0;
-    if (fstat(replace->fd, ret_status) < 0)
+    return replace_status(replace, shown, ret_status, err);
+}
+
+/* ---- one version for another ---- */
+
+static bool same_version(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* The names change places; *ret_taken is what the target's name led to. 0 or -errno. */
+static int swap_names(const struct replace *replace, struct stat *ret_taken) {
+    if (syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_EXCHANGE) < 0)
+        return -errno;
+    return fstatat(replace->dirfd, replace->temp, ret_taken, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* Somebody was between our look and our exchange, and his file lies under the hidden name. It goes back. What comes out
+ * then and is not what was put in last is newer still and goes back in its turn. */
+static void put_back(const struct replace *replace, struct stat taken) {
+    struct stat last, next;
+    if (fstat(replace->fd, &last) < 0)
+        return;
+    for (int tries = 0; tries < PUT_BACK_TRIES && swap_names(replace, &next) == 0; tries++) {
+        if (next.st_ino == last.st_ino && next.st_dev == last.st_dev)
+            return;
+        last = taken;
+        taken = next;
+    }
+}
+
+int replace_exchange(struct replace *replace, const char *shown, mode_t mode, const struct stat *read,
+                     struct stat *ret_status, struct err *err) {
+    struct stat now;
+    if (fstatat(replace->dirfd, replace->name, &now, AT_SYMLINK_NOFOLLOW) < 0)
         return err_errno(err, errno, "'%s'", shown);
-    return 0;
+    if (!same_version(&now, read))
+        return 1;
+    int r = replace_dress(replace, shown, mode, err);
+    if (r < 0)
+        return r;
+    r = swap_names(replace, &now);
+    if (r == -EINVAL || r == -ENOSYS) { /* a file system that cannot: what is left is to have looked just now */
+        r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0 ? -errno : 0;
+        now = *read;
+        if (r == 0)
+            replace->temp[0] = 0;
+    }
+    if (r < 0)
+        return err_errno(err, -r, "'%s'", shown);
+    if (!same_version(&now, read)) {
+        put_back(replace, now);
+        return 1;
+    }
+    return replace_status(replace, shown, ret_status, err); /* replace_done removes the old version */
 }
 
 void replace_done(struct replace *replace) {

@@ -28,9 +28,14 @@ int replace_resolve(struct replace *replace, int root, const char *path, const c
 int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,
                  struct err *err);
 int replace_open(struct replace *replace, const char *shown, struct err *err); /* makes the hidden file */
-/* mode 0: the old file's, 0644 for a new one. *ret_status is the new file. */
+/* mode 0: the old file's, 0644 for a new one; never with set-user-ID or set-group-ID. *ret_status is the new file.
+ * With an ETag in if_match it replaces that version or nothing. */
 int replace_commit(struct replace *replace, const char *shown, mode_t mode, const char *if_match,
                    struct stat *ret_status, struct err *err);
+/* The same, but only in place of the very file `read` is the stat of, unchanged since. 1: the name leads to another one
+ * by now, or it was changed: nothing is replaced, look again. */
+int replace_exchange(struct replace *replace, const char *shown, mode_t mode, const struct stat *read,
+                     struct stat *ret_status, struct err *err);
 void replace_done(struct replace *replace); /* closes; removes the hidden file unless committed. Safe twice */
 
 /* Makes every missing directory of path (not its last component when `parent` is set). Returns 1 when the last one was

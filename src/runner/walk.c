@@ -14,11 +14,15 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 #pragma GCC optimize("O2")
 
-enum { DENTS_BYTES = 256 << 10 };
+enum {
+    DENTS_BYTES = 256 << 10,
+    CUT_ENTRIES = 4096, /* beside what is wanted */
+};
 
 struct dent { /* what getdents64 writes */
     uint64_t inode;
@@ -126,6 +130,8 @@ int walk_next(struct walk *walk) {
             return 0;
     }
     for (;;) {
+        if (walk->timed_out)
+            return 0;
         int r = walk_enter(walk);
         if (r == 0)
             break;
@@ -181,11 +187,53 @@ static void walk_dent(struct walk *walk, const struct dent *dent) {
         walk_add(walk, name, len, keep ? type : DT_UNKNOWN, descend);
 }
 
+/* A directory of a million names costs no more memory than the entries that are wanted of it. Where more match than are
+ * wanted the caller stops in this directory, so those that are only to be descended into go as well. */
+static void walk_cut(struct walk *walk) {
+    size_t wanted = 0, kept = 0, bytes = 0;
+    for (size_t i = 0; i < walk->count; i++)
+        wanted += walk->entries[i].type != DT_UNKNOWN;
+    if (wanted > walk->keep_max) {
+        walk_sort(walk);
+        walk->dropped = true;
+        for (size_t i = 0; kept < walk->keep_max; i++)
+            if (walk->entries[i].type != DT_UNKNOWN)
+                walk->entries[kept++] = walk->entries[i];
+        walk->count = kept;
+        for (size_t i = 0; i < kept; i++)
+            bytes += walk->entries[i].len + 1u;
+        char *names = malloc(bytes);
+        if (!names)
+            abort();
+        walk->names_cap = bytes;
+        walk->names_len = 0;
+        for (size_t i = 0; i < kept; i++) {
+            struct walk_entry *entry = &walk->entries[i];
+            memcpy(names + walk->names_len, walk_name(walk, entry), entry->len + 1u);
+            entry->name = (uint32_t)walk->names_len;
+            walk->names_len += entry->len + 1u;
+        }
+        free(walk->names);
+        walk->names = names;
+    }
+    walk->cut_at = 2 * walk->count + CUT_ENTRIES;
+}
+
+static bool walk_late(struct walk *walk) {
+    walk->timed_out |= walk->deadline_ms && clock_ms() >= walk->deadline_ms;
+    return walk->timed_out;
+}
+
 /* All entries of the current directory. An entry that is only to be descended into has type DT_UNKNOWN. */
 static int walk_read(struct walk *walk) {
     walk->count = 0;
     walk->names_len = 0;
+    walk->cut_at = CUT_ENTRIES;
     for (;;) {
+        if (walk->keep_max && walk->count >= walk->cut_at)
+            walk_cut(walk);
+        if (walk_late(walk))
+            return 0;
         long n = syscall(SYS_getdents64, walk->dirfd, walk->buffer, (size_t)DENTS_BYTES);
         if (n < 0)
             return -errno;

@@ -28,6 +28,8 @@ struct walk {
     bool (*keep)(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend);
     const struct glob *glob; /* when set, states of directories are kept and dead ones not visited */
     void *user;
+    size_t keep_max;      /* 0: all. Of one directory only so many entries are wanted, the first by name */
+    uint64_t deadline_ms; /* 0: none. Then the walk ends */
     /* the current directory */
     int dirfd;
     unsigned depth;                  /* 1: the start */
@@ -39,9 +41,11 @@ struct walk {
     /* what could not be seen */
     uint64_t unreadable; /* directories that could not be opened or read */
     bool too_long;       /* a path longer than LIMIT_PATH_BYTES was left out */
+    bool dropped;        /* there was more than keep_max */
+    bool timed_out;      /* the deadline came */
     /* private */
     char *names;
-    size_t names_len, names_cap, entries_cap;
+    size_t names_len, names_cap, entries_cap, cut_at;
     struct walk_level *level;
     bool started, skip_virtual;
     char *buffer;

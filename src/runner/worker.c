@@ -395,8 +395,14 @@ int worker_finish(struct rcall *call, struct err *err) {
 void worker_cancel(struct rcall *call) {
     struct work *work = call->state;
     work->call = NULL;
-    if (work->pid > 0 && !work->reaped)
-        kill(work->pid, SIGKILL);
+    if (work->pid > 0 && !work->reaped) {
+        if (call->def->cleans && work->in.fd >= 0) {
+            source_set(work->runner, &work->in, 0);
+            fd_close(&work->in.fd);
+        } else if (!call->def->cleans) {
+            kill(work->pid, SIGKILL);
+        }
+    }
     work_settle(work);
 }
 

@@ -57,13 +57,13 @@ enum frame_type {
     X(MKDIR, 13)  /* PATH MODE FLAGS(PARENTS) -> END{CREATED} */                                                       \
     X(REMOVE, 14) /* PATH FLAGS(RECURSIVE) -> END{FILES} */                                                            \
     X(MOVE, 15)   /* PATH TO FLAGS(OVERWRITE) -> END */                                                                \
-    X(GLOB, 16)   /* PATTERN PATH LIMIT FLAGS(DIRS) -> ITEM{PATH}* END{TRUNCATED} */                                   \
+    X(GLOB, 16)   /* PATTERN PATH LIMIT TIMEOUT_MS FLAGS(DIRS) -> ITEM{PATH}* END{TRUNCATED, TIMED_OUT} */             \
     X(GREP, 17)   /* PATTERN PATH GLOB LIMIT CONTEXT TIMEOUT_MS FLAGS(LITERAL, IGNORE_CASE)                            \
                      -> ITEM{PATH, LINE, TEXT, BEFORE?, AFTER?}* END{TRUNCATED, TIMED_OUT, FILES} */                    \
     X(HASH, 18)   /* PATH -> END{SHA256, SIZE} */                                                                      \
     X(WATCH, 19)  /* PATH FLAGS(RECURSIVE) -> STAT ITEM{EVENT, PATH, TO?}* until CANCEL */                             \
     X(TAR_OUT, 20) /* PATH -> DATA* END{FILES} */                                                                      \
-    X(TAR_IN, 21) /* PATH; input -> END{FILES, SIZE} */                                                                \
+    X(TAR_IN, 21) /* PATH LIMIT; input -> ITEM{PATH, MESSAGE}* (left out) END{FILES, SIZE, TRUNCATED} */               \
     X(EDIT, 22)   /* PATH LENGTH(of old) FLAGS(ALL); input = old then new -> END{file, FILES(replacements)} */
 
 enum op {
