@@ -36,6 +36,7 @@ struct pool *pool_new(struct backend *backend) {
     if (!pool)
         abort();
     pool->backend = backend;
+    pool->limits = backend->env->limits;
     pool->size = size < POOL_MAX ? size : POOL_MAX;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_condattr_t monotonic;
@@ -61,9 +62,18 @@ void pool_free(struct pool *pool) {
     free(pool);
 }
 
-/* A slot without the v1 group for a share of the processor cannot get one later. */
+/* Files keep the size they were made with, and a slot without the v1 group for a share of the processor cannot get one
+ * later. */
 static bool fits(const struct pool *pool, const struct slot *slot, const struct limits *limits) {
-    return !(limits->cpus > 0) || slot->cgroup.v1[CGROUP_CPU] || !*pool->backend->cgroups.v1[CGROUP_CPU];
+    return slot->limits.disk_mb == limits->disk_mb &&
+           (!(limits->cpus > 0) || slot->cgroup.v1[CGROUP_CPU] || !*pool->backend->cgroups.v1[CGROUP_CPU]);
+}
+
+static struct slot take_locked(struct pool *pool, unsigned at) {
+    struct slot slot = pool->ready[at];
+    pool->count--;
+    memmove(pool->ready + at, pool->ready + at + 1, (pool->count - at) * sizeof *pool->ready);
+    return slot;
 }
 
 bool pool_take(struct pool *pool, const struct template *template, const struct limits *limits, struct slot *ret_slot) {
@@ -72,18 +82,16 @@ bool pool_take(struct pool *pool, const struct template *template, const struct 
     if (!pool)
         return false;
     pthread_mutex_lock(&pool->lock);
-    if (pool->count > 0 &&
-        fits(pool, &pool->ready[0], limits)) { /* the oldest: it has had the longest time to get ready */
-        taken = strcmp(pool->ready[0].template_path, template->path) == 0;
-        bool host = strstr(template->path, "/templates/.host-") != NULL;
-        if (taken)
-            *ret_slot = pool->ready[0];
-        else if (host)
-            stale = pool->ready[0]; /* made from an older state of the host */
-        if (taken || host) {
-            pool->count--;
-            memmove(pool->ready, pool->ready + 1, pool->count * sizeof *pool->ready);
-        }
+    bool host = strstr(template->path, "/templates/.host-") != NULL;
+    unsigned at = 0; /* the oldest first: it has had the longest time to get ready */
+    while (at < pool->count && !fits(pool, &pool->ready[at], limits))
+        at++;
+    if (at < pool->count && strcmp(pool->ready[at].template_path, template->path) == 0) {
+        taken = true;
+        *ret_slot = take_locked(pool, at);
+    } else if (host && pool->count > 0 && (at < pool->count || pool->count == pool->size)) {
+        /* made from an older state of the host; or none of a full pool is what is asked for now */
+        stale = take_locked(pool, at < pool->count ? at : 0);
     }
     pool->limits = *limits;
     pool->taken_ms = clock_ms();

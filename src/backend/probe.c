@@ -46,6 +46,7 @@ static bool check_pids_limit(const struct probe_state *state, struct check *chec
 static bool check_cpu_limit(const struct probe_state *state, struct check *check);
 static bool check_landlock(const struct probe_state *state, struct check *check);
 static bool check_seccomp(const struct probe_state *state, struct check *check);
+static bool check_disk_limit(const struct probe_state *state, struct check *check);
 static bool check_network(const struct probe_state *state, struct check *check);
 static bool check_forwarding(const struct probe_state *state, struct check *check);
 static bool check_runner(const struct probe_state *state, struct check *check);
@@ -69,6 +70,7 @@ static const struct probe_row rows[] = {
     {"memory limits", "limits.memory_mb", false, false, check_memory_limit},
     {"process limits", "limits.pids", false, false, check_pids_limit},
     {"cpu limits", "limits.cpus", false, false, check_cpu_limit},
+    {"disk limits", "limits.disk_mb", false, false, check_disk_limit},
     {"open network", "network open", false, false, check_network},
     {"forwarding", NULL, false, true, check_forwarding},
     {"memory", NULL, false, false, check_memory},
@@ -144,6 +146,10 @@ void probe_info(const struct backend_env *env, bool available, struct json *json
         json_close(json, '}');
     }
     json_close(json, ']');
+    struct err err;
+    const struct quota_method *method = quota_probe(env, &err);
+    json_key(json, "disk_quota");
+    json_str(json, method ? method->name : NULL);
 }
 
 /* ---- rows ---- */
@@ -302,6 +308,21 @@ static bool check_pids_limit(const struct probe_state *state, struct check *chec
 
 static bool check_cpu_limit(const struct probe_state *state, struct check *check) {
     return check_controller(state, CGROUP_CPU, check);
+}
+
+/* Where no method works, the row speaks of `loop`: it asks the least of a machine. */
+static bool check_disk_limit(const struct probe_state *state, struct check *check) {
+    struct err err;
+    const struct quota_method *method = quota_probe(state->env, &err);
+    if (method) {
+        DETAIL("method %s", method->name);
+        return true;
+    }
+    quota_loop.probe(state->env, &err);
+    size_t what = strcspn(err.text, ";");
+    DETAIL("none; loop: %.*s", (int)what, err.text);
+    FIX("%s, or disk_quota: tmpfs", err.text[what] ? err.text + what + 2 : "run cubbyd as root");
+    return false;
 }
 
 static bool check_network(const struct probe_state *state, struct check *check) {

@@ -1,0 +1,62 @@
+/* A bound on a box's own files that the kernel enforces: bytes and number of files. How differs between machines, so
+ * there is a small table of methods; the configuration names one (`disk_quota`) or takes the first that works.
+ *
+ * A box's files are state/boxes/ID/fs, in one of three forms, which stage one of the runner is told:
+ * a directory of layers (no quota, project, btrfs), an image that holds them (loop), or nothing on a disk (tmpfs). */
+#ifndef CUBBY_BACKEND_QUOTA_H
+#define CUBBY_BACKEND_QUOTA_H
+
+#include <pthread.h>
+
+#include "backend/backend.h"
+
+enum quota_form { QUOTA_DIRECTORY, QUOTA_IMAGE, QUOTA_MEMORY };
+
+struct quota_size {
+    uint64_t mb; /* as asked for */
+    uint64_t bytes, inodes;
+};
+
+struct quota_method {
+    const char *name;
+    enum quota_form form;
+    /* What it needs is here: 0; else UNSUPPORTED, with what is missing and the fix. */
+    int (*probe)(const struct backend_env *env, struct err *err);
+    /* `fs` in a box's directory, which is new. */
+    int (*make)(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err);
+    /* `fs` that was made before: fit to be used again, and bounded. NOT_FOUND: it is none of this method's. */
+    int (*again)(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err);
+    /* What the files take now; NULL: what statfs says of the box's root. */
+    int (*used)(int box_dir, uint64_t *ret_bytes);
+    /* `fs` goes, with all that is in it. false: it is to be emptied and removed as any directory. NULL: always that. */
+    bool (*remove)(int box_dir);
+};
+
+/* NULL-terminated, in the order of preference. */
+extern const struct quota_method *const quota_methods[];
+extern const struct quota_method quota_project, quota_btrfs, quota_loop, quota_tmpfs;
+
+struct quota { /* of one backend in this process */
+    const struct backend_env *env;
+    pthread_mutex_t lock;
+    const struct quota_method *method; /* for new files, when one was found */
+};
+
+void quota_init(struct quota *quota, const struct backend_env *env);
+void quota_done(struct quota *quota);
+struct quota_size quota_size(uint64_t disk_mb);
+/* The method for new files, or UNSUPPORTED with what every method lacks here. one_shot: the files end with the box. */
+int quota_find(struct quota *quota, bool one_shot, const struct quota_method **ret_method, struct err *err);
+/* The same for `cubby doctor`, without state. */
+const struct quota_method *quota_probe(const struct backend_env *env, struct err *err);
+/* The files of a new box, or of one that has some: made or looked after, with that bound (0: none). */
+int quota_make(struct quota *quota, int box_dir, uint64_t disk_mb, bool one_shot, enum quota_form *ret_form,
+               struct err *err);
+int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err);
+/* Bytes of a live box's files; root: its root directory. */
+int quota_used(int box_dir, int root, uint64_t *ret_bytes);
+bool quota_remove(int box_dir); /* as the method's */
+/* The directories that layers are, below `fs`. */
+int quota_layers(int fs, struct err *err);
+
+#endif
