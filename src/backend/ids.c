@@ -1,5 +1,5 @@
-/* Claims of slots: one small file each in /run/cubby/ids, holding "PID START" of whom it belongs to. Called by
- * jail_slot.c. Not to break: a claim is taken over only under the directory's lock and only when its process is gone,
+/* Claims of slots: one small file each in /run/cubby/ids, holding "PID START OWNER START STATE": whom it belongs to, who
+ * made it, and for which state directory. Called by slot.c, jail.c and reaper.c. Not to break: a claim is taken over only under the directory's lock and only when its process is gone,
  * so that no two live boxes share host ids. */
 #include "backend/ids.h"
 
@@ -18,27 +18,44 @@
 #include "base/fd.h"
 #include "base/text.h"
 
-static int ids_dir(struct err *err);
-static int ids_try(int dir, const char *name);
-static bool ids_stale(int dir, const char *name);
-static int ids_write(int fd, pid_t pid, uint64_t start);
+/* Fixed widths, so that a shorter number leaves nothing of a longer one behind: of one process, and the head of all. */
+#define PROCESS_FORMAT "%-10d %-20llu "
+enum { PROCESS_BYTES = 32, CLAIM_BYTES = 2 * PROCESS_BYTES + 4096 + 2, UNWRITTEN_MS = 10000 };
 
-uint64_t process_start(pid_t pid) {
+static int ids_dir(struct err *err);
+static int ids_try(int dir, const char *name, const char *state_dir);
+static bool ids_read(int dir, const char *name, struct claim *ret_claim);
+static int ids_write(int fd, unsigned processes, const char *state_dir, pid_t pid, uint64_t start);
+
+/* state: as in /proc/PID/stat. */
+static uint64_t process_look(pid_t pid, char *ret_state) {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
         return 0;
     char *at = strrchr(text, ')'); /* the name before it may hold anything */
+    *ret_state = at && at[1] ? at[2] : 0;
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
     return at ? strtoull(at, NULL, 10) : 0;
+}
+
+uint64_t process_start(pid_t pid) {
+    char state;
+    return process_look(pid, &state);
 }
 
 bool process_alive(pid_t pid, uint64_t start) {
     return pid > 0 && start != 0 && process_start(pid) == start;
 }
 
-int ids_claim(unsigned *ret_slot, struct err *err) {
+bool claim_dead(const struct claim *claim) {
+    char state = 0; /* one that nobody waits for is gone, too: there are machines whose init does not */
+    return claim->pid <= 0 || claim->start == 0 || process_look(claim->pid, &state) != claim->start || state == 'Z' ||
+           state == 'X';
+}
+
+int ids_claim(const char *state_dir, unsigned *ret_slot, struct err *err) {
     static atomic_uint next; /* where to go on looking; only a hint */
     autofd dir = ids_dir(err);
     if (dir < 0)
@@ -52,7 +69,7 @@ int ids_claim(unsigned *ret_slot, struct err *err) {
         unsigned slot = (first + i) % IDS_SLOTS;
         char name[16];
         snprintf(name, sizeof name, "%u", slot);
-        int r = ids_try(dir, name);
+        int r = ids_try(dir, name, state_dir);
         if (r == -EEXIST)
             continue;
         if (r < 0)
@@ -69,45 +86,62 @@ int ids_assign(unsigned slot, pid_t pid, uint64_t start, struct err *err) {
     char path[64];
     snprintf(path, sizeof path, IDS_DIR "/%u", slot);
     autofd fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    int r = fd < 0 ? -errno : ids_write(fd, pid, start);
+    int r = fd < 0 ? -errno : ids_write(fd, 1, NULL, pid, start);
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
 }
 
 bool ids_inherit(unsigned slot, pid_t pid, uint64_t start) {
-    char name[16], text[64];
-    int claimed = 0;
-    unsigned long long began = 0;
+    char name[16];
+    struct claim claim;
     struct err ignored;
     autofd dir = ids_dir(&ignored);
     if (dir < 0 || flock(dir, LOCK_EX) < 0) /* nobody takes over a stale claim meanwhile */
         return false;
     snprintf(name, sizeof name, "%u", slot);
-    bool owned = fd_read_file(dir, name, text, sizeof text) > 0 && sscanf(text, "%d %llu", &claimed, &began) == 2 &&
-                 claimed == pid && began == start;
+    bool owned = ids_read(dir, name, &claim) && claim.pid == pid && claim.start == start;
     if (owned) {
         autofd fd = openat(dir, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-        owned = fd >= 0 && ids_write(fd, getpid(), process_start(getpid())) == 0;
+        owned = fd >= 0 && ids_write(fd, 2, NULL, getpid(), process_start(getpid())) == 0;
     }
     flock(dir, LOCK_UN);
     return owned;
 }
 
-void ids_reclaim(void (*each)(void *user, unsigned slot), void *user) {
+void ids_each(bool (*gone)(void *user, const struct claim *claim), void *user) {
     autofd fd = open(IDS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || flock(fd, LOCK_EX) < 0) /* nobody takes over a stale claim meanwhile */
+    if (fd < 0 || flock(fd, LOCK_EX) < 0)
         return;
-    DIR *dir = fdopendir(dup(fd));
+    DIR *dir = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 3));
     struct dirent *entry;
+    struct claim *claim = malloc(sizeof *claim);
+    if (!claim)
+        abort();
     while (dir && (entry = readdir(dir))) {
         uint64_t slot;
-        if (!text_u64(entry->d_name, IDS_SLOTS - 1, &slot) || !ids_stale(fd, entry->d_name))
-            continue;
-        each(user, (unsigned)slot);
-        unlinkat(fd, entry->d_name, 0);
+        if (text_u64(entry->d_name, IDS_SLOTS - 1, &slot) && ids_read(fd, entry->d_name, claim) && gone(user, claim))
+            unlinkat(fd, entry->d_name, 0);
     }
+    free(claim);
     if (dir)
         closedir(dir);
     flock(fd, LOCK_UN);
+}
+
+bool ids_claimed(unsigned slot, const char *state_dir) {
+    struct claim claim;
+    struct err ignored;
+    char name[16];
+    autofd dir = ids_dir(&ignored);
+    snprintf(name, sizeof name, "%u", slot);
+    return dir >= 0 && ids_read(dir, name, &claim) && strcmp(claim.state, state_dir) == 0;
+}
+
+bool ids_take(unsigned slot, const char *state_dir) {
+    char name[16];
+    struct err ignored;
+    autofd dir = ids_dir(&ignored);
+    snprintf(name, sizeof name, "%u", slot);
+    return dir >= 0 && ids_try(dir, name, state_dir) == 0;
 }
 
 void ids_release(unsigned slot) {
@@ -126,45 +160,56 @@ static int ids_dir(struct err *err) {
     return fd < 0 ? err_errno(err, errno, "'" IDS_DIR "'") : fd;
 }
 
+static bool ids_stale(int dir, const char *name) {
+    struct claim claim;
+    return ids_read(dir, name, &claim) && claim_dead(&claim);
+}
+
 /* 0, -EEXIST when somebody living has it, or another -errno. */
-static int ids_try(int dir, const char *name) {
+static int ids_try(int dir, const char *name, const char *state_dir) {
+    uint64_t start = process_start(getpid());
     autofd fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0)
-        return ids_write(fd, getpid(), process_start(getpid()));
-    if (errno != EEXIST || !ids_stale(dir, name))
+        return ids_write(fd, 2, state_dir, getpid(), start);
+    if (errno != EEXIST)
         return -errno;
+    if (!ids_stale(dir, name))
+        return -EEXIST;
     if (flock(dir, LOCK_EX) < 0)
         return -errno;
     int r = -EEXIST; /* looked at again under the lock: another process may have taken it meanwhile */
     if (ids_stale(dir, name)) {
-        fd = openat(dir, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-        r = fd < 0 ? -errno : ids_write(fd, getpid(), process_start(getpid()));
+        fd = openat(dir, name, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+        r = fd < 0 ? -errno : ids_write(fd, 2, state_dir, getpid(), start);
     }
     flock(dir, LOCK_UN);
     return r;
 }
 
-static bool ids_stale(int dir, const char *name) {
-    char text[64];
-    bool stale = false;
-    if (fd_read_file(dir, name, text, sizeof text) >= 0) {
-        int pid = 0;
-        unsigned long long start = 0;
-        int got = sscanf(text, "%d %llu", &pid, &start);
-        /* an empty one is just being written, unless it is old */
-        struct stat status;
-        if (got == 2)
-            stale = !process_alive(pid, start);
-        else if (fstatat(dir, name, &status, AT_SYMLINK_NOFOLLOW) == 0)
-            stale = (uint64_t)status.st_mtime * 1000 + 10000 < clock_wall_ms();
-    }
-    errno = EEXIST;
-    return stale;
+/* false: none, or one that is just being written. Without the rest it is an older daemon's. */
+static bool ids_read(int dir, const char *name, struct claim *ret_claim) {
+    char text[CLAIM_BYTES];
+    struct stat status;
+    unsigned long long start = 0, owner_start = 0;
+    *ret_claim = (struct claim){.slot = (unsigned)strtoul(name, NULL, 10)};
+    if (fd_read_file(dir, name, text, sizeof text) < 0)
+        return false;
+    int got = sscanf(text, "%d %llu %d %llu %4095[^\n]", &ret_claim->pid, &start, &ret_claim->owner, &owner_start,
+                     ret_claim->state);
+    ret_claim->start = start;
+    ret_claim->owner_start = owner_start;
+    return got >= 2 || (fstatat(dir, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                        (uint64_t)status.st_mtime * 1000 + UNWRITTEN_MS < clock_wall_ms());
 }
 
-static int ids_write(int fd, pid_t pid, uint64_t start) {
-    char text[64]; /* one fixed width, so that a shorter one leaves nothing of a longer one behind */
-    int len = snprintf(text, sizeof text, "%-10d %-20llu\n", pid, (unsigned long long)start);
-    ssize_t n = pwrite(fd, text, (size_t)len, 0);
-    return n == len ? 0 : n < 0 ? -errno : -EIO;
+/* processes: the first only, or the owner too. state_dir NULL: it stays. */
+static int ids_write(int fd, unsigned processes, const char *state_dir, pid_t pid, uint64_t start) {
+    char text[CLAIM_BYTES];
+    size_t len = 0;
+    for (unsigned i = 0; i < processes; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, PROCESS_FORMAT, pid, (unsigned long long)start);
+    if (state_dir)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%.4095s\n", state_dir);
+    ssize_t n = pwrite(fd, text, len, 0);
+    return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
 }

@@ -18,14 +18,26 @@
 uint64_t process_start(pid_t pid);
 bool process_alive(pid_t pid, uint64_t start);
 
+struct claim {
+    unsigned slot;
+    pid_t pid; /* whose it is: the box's PID 1, or who makes or removes the box */
+    uint64_t start;
+    pid_t owner; /* who made the box; it may be gone, and the box adopted by another */
+    uint64_t owner_start;
+    char state[4096]; /* directory of the box */
+};
+bool claim_dead(const struct claim *claim); /* its process is gone */
+
 /* Claims a free slot for the calling process. Claims of processes that are gone are taken over. */
-int ids_claim(unsigned *ret_slot, struct err *err);
+int ids_claim(const char *state_dir, unsigned *ret_slot, struct err *err);
 int ids_assign(unsigned slot, pid_t pid, uint64_t start, struct err *err); /* hands the claim to the box's PID 1 */
 /* The claim of a PID 1 that is gone becomes the calling process's, so that nobody takes it over while the rest of the box
  * is removed. false: it is no longer that PID 1's. */
 bool ids_inherit(unsigned slot, pid_t pid, uint64_t start);
 void ids_release(unsigned slot);
-/* Calls each for every claim whose process is gone, and releases it. */
-void ids_reclaim(void (*each)(void *user, unsigned slot), void *user);
+/* Every claim, with nobody taking over a stale one meanwhile. `gone` tells which ones are to be released. */
+void ids_each(bool (*gone)(void *user, const struct claim *claim), void *user);
+bool ids_claimed(unsigned slot, const char *state_dir); /* for that state directory */
+bool ids_take(unsigned slot, const char *state_dir);    /* claims this very one, if nobody has it */
 
 #endif

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "backend/ids.h"
+#include "backend/leftover.h"
 #include "backend/probe.h"
 #include "backend/reaper.h"
 #include "base/fd.h"
@@ -32,7 +33,6 @@
 
 static int take_files(struct backend *backend, struct slot *slot, const char *id, struct err *err);
 static int send_plan(struct slot *slot, const struct spec *spec, const struct net_plan *net, struct err *err);
-static int read_record(struct backend *backend, const char *id, struct jail_record *ret_record);
 static int own_pidfd(pid_t pid);
 
 /* ---- open, close ---- */
@@ -42,44 +42,6 @@ static int open_dir(const char *path, int *ret_fd, struct err *err) {
         return err_errno(err, errno, "'%s'", path);
     *ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return *ret_fd < 0 ? err_errno(err, errno, "'%s'", path) : 0;
-}
-
-static void reclaim(void *user, unsigned slot) {
-    struct backend *backend = user;
-    struct cgroup cgroup = {.v1 = {true, true, true}};
-    snprintf(cgroup.name, sizeof cgroup.name, "%u", slot);
-    cgroup_kill(&backend->cgroups, &cgroup);
-    cgroup_remove(&backend->cgroups, &cgroup);
-    if (net_attached(slot))
-        net_detach(slot);
-}
-
-/* What a daemon that was killed left: slots whose first process is gone, their cgroups, interfaces and directories. */
-static void clean_leftovers(struct backend *backend) {
-    if (!backend->root || backend->env->pool_size == 0)
-        return; /* looking at every claim is a daemon's work, not that of one short run */
-    ids_reclaim(reclaim, backend);
-    int fd = openat(backend->boxes_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
-    struct err ignored;
-    bool boxes = false;
-    while (dir && (entry = readdir(dir))) {
-        unsigned slot;
-        char path[64];
-        boxes |= text_id(entry->d_name);
-        if (sscanf(entry->d_name, ".slot-%u", &slot) != 1)
-            continue;
-        snprintf(path, sizeof path, IDS_DIR "/%u", slot);
-        if (access(path, F_OK) < 0)
-            trash_put(backend->trash, backend->boxes_dir, entry->d_name, &ignored);
-        else
-            boxes = true; /* another daemon's, on this state directory too */
-    }
-    if (dir)
-        closedir(dir);
-    if (dir && !boxes)
-        template_prune(backend->env, backend->trash);
 }
 
 static int jail_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
@@ -94,10 +56,13 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
     backend->state_dir = backend->boxes_dir = -1;
     backend->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     pthread_mutex_init(&backend->lock, NULL);
-    if (env->pool_size == 0 && backend->null_fd >= 0)
+    backend->image.fd = -1;
+    r = backend->null_fd < 0 ? err_errno(err, errno, "/dev/null") : image_open(&backend->image, env->runner_path, err);
+    if (r == 0 && env->one_shot)
         slot_early(backend);
     char path[4200];
-    r = backend->null_fd < 0 ? err_errno(err, errno, "/dev/null") : open_dir(env->state_dir, &backend->state_dir, err);
+    if (r == 0)
+        r = open_dir(env->state_dir, &backend->state_dir, err);
     snprintf(path, sizeof path, "%s/boxes", env->state_dir);
     if (r == 0)
         r = open_dir(path, &backend->boxes_dir, err);
@@ -105,13 +70,14 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
         slot_early_drop(backend);
         fd_close(&backend->null_fd);
         fd_close(&backend->state_dir);
+        image_close(&backend->image);
         free(backend);
         return r;
     }
     cgroup_probe(&backend->cgroups);
+    quota_init(&backend->quota, env);
     snprintf(path, sizeof path, "%s/trash", env->state_dir);
     backend->trash = trash_new(path);
-    clean_leftovers(backend);
     backend->reaper = backend->root && env->pool_size ? reaper_new(backend) : NULL;
     backend->pool = pool_new(backend);
     *ret_backend = backend;
@@ -123,6 +89,8 @@ static void jail_close(struct backend *backend) {
     reaper_free(backend->reaper);
     slot_early_drop(backend);
     trash_free(backend->trash);
+    quota_done(&backend->quota);
+    image_close(&backend->image);
     fd_close(&backend->null_fd);
     fd_close(&backend->boxes_dir);
     fd_close(&backend->state_dir);
@@ -140,7 +108,7 @@ static int start_steps(struct backend *backend, struct slot *slot, const struct 
     if (r == 0 && spec->network == NETWORK_OPEN) {
         r = slot_ready(backend, slot, err);
         if (r == 0)
-            r = net_attach(slot->number, slot->pid, &net, err);
+            r = net_attach(slot->number, slot->pid, backend->env->open_networks, &net, err);
     }
     if (r == 0)
         r = send_plan(slot, spec, &net, err);
@@ -168,7 +136,10 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
                       struct err *err) {
     struct template template;
     struct slot slot;
+    const struct quota_method *method;
     int r = cgroup_check(&backend->cgroups, &spec->limits, err);
+    if (r == 0 && spec->limits.disk_mb)
+        r = quota_find(&backend->quota, spec->one_shot, &method, err);
     if (r == 0 && spec->network == NETWORK_OPEN && !backend->root)
         r = err_set(err, ERR_UNSUPPORTED, "network 'open' needs cubby to run as root on the host");
     if (r == 0)
@@ -262,7 +233,7 @@ static int send_plan(struct slot *slot, const struct spec *spec, const struct ne
 
 /* ---- the record ---- */
 
-static int read_record(struct backend *backend, const char *id, struct jail_record *ret_record) {
+int jail_record_read(struct backend *backend, const char *id, struct jail_record *ret_record) {
     char path[64], text[256];
     snprintf(path, sizeof path, "%s/jail", id);
     ssize_t n = fd_read_file(backend->boxes_dir, path, text, sizeof text);
@@ -270,13 +241,14 @@ static int read_record(struct backend *backend, const char *id, struct jail_reco
         return (int)n;
     struct jail_record record = {0};
     unsigned long long start;
-    int ranged, net, v1[CGROUP_CONTROLLERS];
-    if (sscanf(text, "%d %llu %u %d %d %d %d %d %31s", &record.pid, &start, &record.slot, &ranged, &net, &v1[0], &v1[1],
-               &v1[2], record.cgroup) != 9)
+    int ranged, net, disk = 0, v1[CGROUP_CONTROLLERS];
+    if (sscanf(text, "%d %llu %u %d %d %d %d %d %31s %d", &record.pid, &start, &record.slot, &ranged, &net, &v1[0],
+               &v1[1], &v1[2], record.cgroup, &disk) < 9) /* the last is newer */
         return -EBADMSG;
     record.start = start;
     record.ranged = ranged;
     record.net = net;
+    record.disk = disk;
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         record.v1[i] = v1[i];
     *ret_record = record;
@@ -307,19 +279,20 @@ static int live_pidfd(const struct jail_record *record) {
 static int jail_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
                          struct err *err) {
     struct jail_record record;
-    if (!text_id(id) || read_record(backend, id, &record) < 0)
-        return err_set(err, ERR_NOT_FOUND, "no jail '%s'", id);
+    int r = text_id(id) ? jail_record_read(backend, id, &record) : -ENOENT;
+    if (r < 0)
+        return err_set(err, r == -ENOENT ? ERR_NOT_FOUND : ERR_GONE, "no jail '%s'", id);
     autofd pidfd = live_pidfd(&record);
     if (pidfd < 0)
-        return err_set(err, ERR_NOT_FOUND, "the runner of jail '%s' is gone", id);
+        return err_set(err, ERR_GONE, "the runner of jail '%s' is gone", id);
     autofd dir = openat(backend->boxes_dir, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir);
     if (dir < 0 || fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
-        return err_set(err, ERR_NOT_FOUND, "the runner of jail '%s' does not answer: %s", id, strerror(errno));
+        return err_set(err, ERR_GONE, "the runner of jail '%s' does not answer: %s", id, strerror(errno));
     struct wire *wire;
-    int r = wire_new(fd_take(&fd), true, JAIL_START_TIMEOUT_MS, &wire, err);
+    r = wire_new(fd_take(&fd), true, JAIL_START_TIMEOUT_MS, &wire, err);
     if (r < 0)
         return r;
     if (record.ranged) {
@@ -386,7 +359,7 @@ static int jail_stop(struct backend *backend, const char *id, bool keep_files, s
     if (!text_id(id))
         return err_set(err, ERR_INVALID, "'%.40s' is no id of a box", id);
     struct jail_record record;
-    if (read_record(backend, id, &record) == 0) {
+    if (jail_record_read(backend, id, &record) == 0) {
         int r = end_box(backend, &record, keep_files, err);
         if (r < 0)
             return r;
@@ -401,13 +374,25 @@ static int jail_stop(struct backend *backend, const char *id, bool keep_files, s
     return 0;
 }
 
+/* Where the files of a box are bounded, they are also counted. Those that are not would have to be walked through. */
+static void disk_usage(struct backend *backend, const char *id, const struct jail_record *record, struct usage *usage) {
+    char path[64];
+    autofd pidfd = record->disk ? live_pidfd(record) : -1;
+    snprintf(path, sizeof path, "/proc/%d/root", record->pid);
+    autofd root = pidfd < 0 ? -1 : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd dir = root < 0 ? -1 : openat(backend->boxes_dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir >= 0)
+        usage->has_disk = quota_used(dir, root, &usage->disk_bytes) == 0;
+}
+
 static int jail_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
     struct jail_record record;
-    if (!text_id(id) || read_record(backend, id, &record) < 0)
+    if (!text_id(id) || jail_record_read(backend, id, &record) < 0)
         return err_set(err, ERR_NOT_FOUND, "no jail '%s'", id);
     struct cgroup cgroup = record_cgroup(&record);
     struct usage usage = {0};
     cgroup_usage(&backend->cgroups, &cgroup, &usage);
+    disk_usage(backend, id, &record, &usage);
     *ret_usage = usage;
     return 0;
 }
@@ -424,6 +409,7 @@ const struct backend_ops backend_jail = {
     .discover = jail_discover,
     .stop = jail_stop,
     .list = jail_list,
+    .clean = leftover_clean,
     .usage = jail_usage,
     .info = jail_info,
 };

@@ -6,6 +6,8 @@
 
 #include "backend/backend.h"
 #include "backend/cgroup.h"
+#include "backend/image.h"
+#include "backend/quota.h"
 #include "backend/template.h"
 #include "backend/trash.h"
 
@@ -20,11 +22,13 @@ struct backend {
     const struct backend_env *env;
     bool root; /* we are: id ranges, idmapped layers, limits */
     struct cgroup_host cgroups;
+    struct quota quota;
+    struct image image; /* what boxes are started from */
     int null_fd, boxes_dir, state_dir;
     struct trash *trash;
     struct pool *pool;
     struct reaper *reaper; /* NULL without a pool: a short run ends its box itself */
-    struct slot *early;    /* without a pool: a runner that starts while we do, for the first slot; NULL when taken */
+    struct slot *early;    /* of a short run: a runner that starts while we do, for the first slot; NULL when taken */
     pthread_mutex_t lock;  /* of early */
 };
 
@@ -36,6 +40,7 @@ struct slot {
     struct cgroup cgroup;
     bool has_cgroup;
     struct limits limits; /* written to it */
+    enum quota_form form; /* of its files, which hold limits.disk_mb */
     bool recorded;        /* its directory has a record, of a box without a network */
     char dir[32];         /* prepared box directory, a name in state/boxes/ until a box takes it */
     pid_t outer_pid;      /* stage one, to be waited for */
@@ -78,7 +83,8 @@ struct net_plan {
     uint32_t address; /* of the box */
     char resolv[1024];
 };
-int net_attach(unsigned slot, pid_t pid, struct net_plan *ret_plan, struct err *err);
+/* networks: private ones that boxes may reach, "A.B.C.D[/BITS]", NULL-terminated, may be NULL */
+int net_attach(unsigned slot, pid_t pid, const char *const *networks, struct net_plan *ret_plan, struct err *err);
 void net_detach(unsigned slot);
 bool net_attached(unsigned slot);
 bool net_program(const char *name, char *path, size_t size); /* found in the usual directories */
@@ -89,8 +95,10 @@ struct jail_record {
     uint64_t start;
     unsigned slot;
     bool ranged, net;
+    bool disk; /* its files are bounded, and so counted */
     char cgroup[32];
     bool v1[CGROUP_CONTROLLERS];
 };
+int jail_record_read(struct backend *backend, const char *id, struct jail_record *ret_record); /* 0 or -errno */
 
 #endif

@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
-#include "backend/removal.h"
+#include "backend/ids.h"
+#include "backend/trash.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -31,6 +32,7 @@ enum { LOCAL_HELLO_MS = 10000, LOCAL_TERM_MS = 5000, CHILD_WIRE_FD = 3, CHILD_LI
 struct backend {
     const struct backend_env *env;
     int boxes_fd; /* STATE/boxes */
+    struct trash *trash;
 };
 
 static int local_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
@@ -47,12 +49,15 @@ static int local_open(const struct backend_env *env, struct backend **ret_backen
     struct backend *backend = calloc(1, sizeof *backend);
     if (!backend)
         abort();
-    *backend = (struct backend){.env = env, .boxes_fd = fd_take(&boxes)};
+    char path[4200];
+    snprintf(path, sizeof path, "%s/trash", env->state_dir);
+    *backend = (struct backend){.env = env, .boxes_fd = fd_take(&boxes), .trash = trash_new(path)};
     *ret_backend = backend;
     return 0;
 }
 
 static void local_close(struct backend *backend) {
+    trash_free(backend->trash);
     close(backend->boxes_fd);
     free(backend);
 }
@@ -158,22 +163,10 @@ static void local_args(const struct backend *backend, const struct spec *spec, s
     args->list[args->count] = NULL;
 }
 
-/* Field 22 of /proc/PID/stat: with it a pid cannot be mistaken for a later process of the same number. 0: not there. */
-static unsigned long long process_start(pid_t pid) {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
-        return 0;
-    char *at = strrchr(text, ')'); /* the name before it may hold anything */
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at + 1, NULL, 10) : 0;
-}
-
 /* The runner's pid, written so that it is whole or absent. */
 static int local_note(int box_fd, pid_t pid, struct err *err) {
     char text[64];
-    snprintf(text, sizeof text, "%d %llu\n", (int)pid, pid ? process_start(pid) : 0ull);
+    snprintf(text, sizeof text, "%d %llu\n", (int)pid, pid ? (unsigned long long)process_start(pid) : 0ull);
     autofd fd = openat(box_fd, "local.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
     if (r == 0 && renameat(box_fd, "local.new", box_fd, "local") < 0)
@@ -181,16 +174,16 @@ static int local_note(int box_fd, pid_t pid, struct err *err) {
     return r < 0 ? err_errno(err, -r, "noting the runner's pid") : 0;
 }
 
-/* A pidfd of the runner that is noted, -1 when it is gone. */
+/* A pidfd of the runner that is noted: -ERR_NOT_FOUND when none is, -ERR_GONE when it has ended. */
 static int local_runner(int box_fd) {
     char text[64];
     int pid;
     unsigned long long start;
     if (fd_read_file(box_fd, "local", text, sizeof text) <= 0 || sscanf(text, "%d %llu", &pid, &start) != 2 || pid <= 0)
-        return -1;
+        return -ERR_NOT_FOUND;
     autofd fd = pidfd_open(pid, 0);
     if (fd < 0 || process_start(pid) != start)
-        return -1;
+        return -ERR_GONE;
     return fd_take(&fd);
 }
 
@@ -270,13 +263,14 @@ static int local_start(struct backend *backend, const struct spec *spec, struct 
     int r = local_check(spec, err);
     if (r < 0)
         return r;
-    bool fresh = mkdirat(backend->boxes_fd, spec->id, 0700) == 0;
+    bool fresh = mkdirat(backend->boxes_fd, spec->id, BACKEND_UNFINISHED_MODE) == 0;
     autofd box = openat(backend->boxes_fd, spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (box < 0 || (mkdirat(box, "workspace", 0755) < 0 && errno != EEXIST))
         return err_errno(err, errno, "the box's directory");
     r = local_launch(backend, spec, box, ret_wire, ret_pidfd, err);
+    struct err ignored;
     if (r < 0 && fresh)
-        removal_tree(backend->boxes_fd, spec->id);
+        trash_put(backend->trash, backend->boxes_fd, spec->id, &ignored);
     return r;
 }
 
@@ -285,14 +279,14 @@ static int local_start(struct backend *backend, const struct spec *spec, struct 
 static int local_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
                           struct err *err) {
     autofd box = openat(backend->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    autofd pidfd = box < 0 ? -1 : local_runner(box);
+    autofd pidfd = box < 0 ? -ERR_NOT_FOUND : local_runner(box);
+    if (pidfd < 0)
+        return err_set(err, (enum err_code) - pidfd, "the runner of box %s is gone", id);
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = socket_address(box);
-    if (pidfd < 0 || fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
-        return err_set(err, ERR_NOT_FOUND, "the runner of box %s is gone", id);
-    int r = wire_new(fd_take(&fd), true, LOCAL_HELLO_MS, ret_wire, err);
-    if (r < 0)
-        return err_set(err, ERR_NOT_FOUND, "the runner of box %s does not answer", id);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        wire_new(fd_take(&fd), true, LOCAL_HELLO_MS, ret_wire, err) < 0)
+        return err_set(err, ERR_GONE, "the runner of box %s does not answer", id);
     *ret_pidfd = fd_take(&pidfd);
     return 0;
 }
@@ -305,10 +299,12 @@ static int local_stop(struct backend *backend, const char *id, bool keep_files, 
     if (pidfd >= 0)
         local_end(pidfd);
     unlinkat(box, "sock", 0);
-    if (keep_files)
-        return local_note(box, 0, err);
-    int r = removal_tree(backend->boxes_fd, id);
-    return r < 0 ? err_errno(err, -r, "removing the files of box %s", id) : 0;
+    return keep_files ? local_note(box, 0, err) : trash_put(backend->trash, backend->boxes_fd, id, err);
+}
+
+static void local_clean(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
+    if (trash_wake(backend->trash))
+        each(user, "files in trash/");
 }
 
 static int local_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
@@ -359,6 +355,7 @@ const struct backend_ops backend_local = {
     .discover = local_discover,
     .stop = local_stop,
     .list = local_list,
+    .clean = local_clean,
     .usage = local_usage,
     .info = local_info,
 };

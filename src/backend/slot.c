@@ -111,7 +111,13 @@ static int make_files(struct backend *backend, const struct slot_want *want, str
         snprintf(name, sizeof name, ".slot-%u", slot->number);
     if (!want->kept)
         memcpy(slot->dir, name, sizeof name); /* goes if the start fails */
-    if (mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE) < 0 && errno != EEXIST)
+    int r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
+    if (r < 0 && errno == EEXIST && !want->id) { /* of a slot of this number that a dead daemon left: not ours to use */
+        r = trash_put(backend->trash, backend->boxes_dir, name, err);
+        if (r == 0)
+            r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
+    }
+    if (r < 0 && !(errno == EEXIST && want->id))
         return err_errno(err, errno, "'boxes/%s'", name);
     autofd dir = openat(backend->boxes_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
@@ -155,7 +161,7 @@ static int spawn_runner(struct backend *backend, struct slot *slot, struct err *
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
     char *argv[] = {"cubby-runner", "enter", "3", NULL}, *envp[] = {NULL};
-    int r = posix_spawn(&slot->outer_pid, backend->env->runner_path, &actions, &attr, argv, envp);
+    int r = posix_spawn(&slot->outer_pid, backend->image.path, &actions, &attr, argv, envp);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
     if (r != 0) {

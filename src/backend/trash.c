@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/quota.h"
 #include "backend/removal.h"
 #include "base/fd.h"
 
@@ -63,6 +64,30 @@ void trash_free(struct trash *trash) {
     free(trash);
 }
 
+static void thread_start_locked(struct trash *trash) {
+    if (!trash->threaded)
+        trash->threaded = pthread_create(&trash->thread, NULL, trash_main, trash) == 0;
+}
+
+bool trash_wake(struct trash *trash) {
+    int fd = trash->dir < 0 ? -1 : openat(trash->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    bool some = false;
+    while (dir && !some && (entry = readdir(dir)))
+        some = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (dir)
+        closedir(dir);
+    pthread_mutex_lock(&trash->lock);
+    if (some) {
+        thread_start_locked(trash);
+        trash->queued++;
+        pthread_cond_signal(&trash->more);
+    }
+    pthread_mutex_unlock(&trash->lock);
+    return some;
+}
+
 int trash_put(struct trash *trash, int dirfd, const char *name, struct err *err) {
     static atomic_uint count;
     char to[64];
@@ -70,8 +95,7 @@ int trash_put(struct trash *trash, int dirfd, const char *name, struct err *err)
     if (renameat(dirfd, name, trash->dir, to) < 0)
         return errno == ENOENT ? 0 : err_errno(err, errno, "cannot remove the files of '%s'", name);
     pthread_mutex_lock(&trash->lock);
-    if (!trash->threaded)
-        trash->threaded = pthread_create(&trash->thread, NULL, trash_main, trash) == 0;
+    thread_start_locked(trash);
     while (trash->threaded && trash->queued >= QUEUE_MAX)
         pthread_cond_wait(&trash->less, &trash->lock);
     trash->queued++;
@@ -117,6 +141,8 @@ static bool remove_plain(int top, const char *name) {
         int flags;
     } entries[] = {{"jail", 0},
                    {"sock", 0},
+                   {"box.json", 0},
+                   {"died", 0},
                    {"fs/upper.work/work", AT_REMOVEDIR},
                    {"fs/upper.0.work/work", AT_REMOVEDIR},
                    {"fs/upper.work", AT_REMOVEDIR},
@@ -124,7 +150,9 @@ static bool remove_plain(int top, const char *name) {
                    {"fs/upper.0", AT_REMOVEDIR},
                    {"fs/upper", AT_REMOVEDIR},
                    {"fs", AT_REMOVEDIR}};
-    autofd dir = openat(top, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    autofd dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir >= 0 && unlinkat(dir, "fs", 0) < 0) /* an image: all its files at once */
+        quota_remove(dir);
     for (size_t i = 0; dir >= 0 && i < sizeof entries / sizeof *entries; i++)
         if (unlinkat(dir, entries[i].path, entries[i].flags) < 0 && errno != ENOENT)
             return false;

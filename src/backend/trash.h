@@ -2,6 +2,8 @@
 #ifndef CUBBY_BACKEND_TRASH_H
 #define CUBBY_BACKEND_TRASH_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct trash;
@@ -9,6 +11,8 @@ struct trash;
 /* dir: made when missing. What an earlier process left in it is removed too. */
 struct trash *trash_new(const char *dir);
 void trash_free(struct trash *trash); /* waits until everything is removed */
+/* What an earlier process left there begins to go now. false: there is nothing. */
+bool trash_wake(struct trash *trash);
 /* Takes `name` of dirfd. Absent is fine. Waits when too much is queued, so that a storm cannot fill the disk. */
 int trash_put(struct trash *trash, int dirfd, const char *name, struct err *err);
 

@@ -8,12 +8,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
+
+enum { RECORD_PATH_BYTES = 40 };
+
+static void put_path(char path[RECORD_PATH_BYTES], const char *id, const char *name) {
+    snprintf(path, RECORD_PATH_BYTES, "%.16s/%.20s", id, name);
+}
 
 /* ---- writing ---- */
 
@@ -90,19 +97,79 @@ int record_write(int boxes_fd, const struct box *box, struct err *err) {
     put_record(&json, box);
     if (text.failed)
         return err_set(err, ERR_TOO_LARGE, "the box's record is too large");
-    char from[40], to[40];
-    snprintf(from, sizeof from, "%s/box.json.new", box->id);
-    snprintf(to, sizeof to, "%s/box.json", box->id);
+    char from[RECORD_PATH_BYTES], to[RECORD_PATH_BYTES];
+    put_path(from, box->id, "box.json.new");
+    put_path(to, box->id, "box.json");
     autofd fd = openat(boxes_fd, from, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
     if (r == 0 && renameat(boxes_fd, from, boxes_fd, to) < 0)
         r = -errno;
+    if (r == 0 && fchmodat(boxes_fd, box->id, 0700, 0) < 0) /* finished: see the head of record.h */
+        r = -errno;
     return r < 0 ? err_errno(err, -r, "the box's record") : 0;
 }
 
-void record_remove(int boxes_fd, const char *id) {
-    char path[40];
-    snprintf(path, sizeof path, "%s/box.json", id);
+int record_sync(int boxes_fd, const char *id, struct err *err) {
+    char path[RECORD_PATH_BYTES];
+    put_path(path, id, "box.json");
+    autofd file = openat(boxes_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    autofd dir = openat(boxes_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0 || dir < 0)
+        return errno == ENOENT ? 0 : err_errno(err, errno, "the record of box %s", id);
+    if (fsync(file) < 0 || fsync(dir) < 0 || fsync(boxes_fd) < 0)
+        return err_errno(err, errno, "the record of box %s", id);
+    return 0;
+}
+
+bool record_exists(int boxes_fd, const char *id) {
+    char path[RECORD_PATH_BYTES];
+    put_path(path, id, "box.json");
+    return faccessat(boxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
+bool record_unfinished(int boxes_fd, const char *id) {
+    struct stat status;
+    return !record_exists(boxes_fd, id) && fstatat(boxes_fd, id, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX);
+}
+
+void record_touch(int boxes_fd, const char *id) {
+    char path[RECORD_PATH_BYTES];
+    put_path(path, id, "box.json");
+    utimensat(boxes_fd, path, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+uint64_t record_touched_ms(int boxes_fd, const char *id) {
+    char path[RECORD_PATH_BYTES];
+    struct stat status;
+    put_path(path, id, "box.json");
+    if (fstatat(boxes_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0 || status.st_mtime < 0)
+        return 0;
+    return (uint64_t)status.st_mtime * 1000 + (uint64_t)status.st_mtim.tv_nsec / 1000000;
+}
+
+void record_died(int boxes_fd, const char *id, const char *why) {
+    char path[RECORD_PATH_BYTES];
+    put_path(path, id, "died");
+    autofd fd = openat(boxes_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) /* cut short, it is a shorter reason */
+        fd_write_all(fd, why, strlen(why));
+}
+
+void record_died_read(int boxes_fd, const char *id, char *why, size_t size) {
+    char path[RECORD_PATH_BYTES];
+    struct stat status;
+    put_path(path, id, "died");
+    why[0] = 0;
+    if (fstatat(boxes_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(status.st_mode))
+        return;
+    if (fd_read_file(boxes_fd, path, why, size) <= 0)
+        snprintf(why, size, "its runner ended");
+}
+
+void record_died_clear(int boxes_fd, const char *id) {
+    char path[RECORD_PATH_BYTES];
+    put_path(path, id, "died");
     unlinkat(boxes_fd, path, 0);
 }
 
@@ -121,81 +188,123 @@ static const char *get_text(const json_t *value, struct arena *arena) {
     return arena_copy(arena, bytes.data, bytes.len);
 }
 
-static const char *get_member(const json_t *root, const char *key, struct arena *arena) {
-    return get_text(json_object_get(root, key), arena);
+/* A member of a wrong type is no member that is missing: a limit that cannot be read must not become none. */
+struct reading {
+    struct arena *arena;
+    bool bad;
+};
+
+static const char *get_member(struct reading *reading, const json_t *root, const char *key) {
+    const json_t *value = json_object_get(root, key);
+    const char *text = get_text(value, reading->arena);
+    reading->bad |= value && !json_is_null(value) && !text;
+    return text;
 }
 
-static uint64_t get_number(const json_t *root, const char *key) {
-    json_int_t value = json_integer_value(json_object_get(root, key));
-    return value < 0 ? 0 : (uint64_t)value;
+static uint64_t get_number(struct reading *reading, const json_t *root, const char *key) {
+    const json_t *value = json_object_get(root, key);
+    json_int_t number = json_integer_value(value);
+    reading->bad |= value && (!json_is_integer(value) || number < 0 || number > (json_int_t)1 << 53);
+    return reading->bad ? 0 : (uint64_t)number;
 }
 
-static const char **get_list(const json_t *root, const char *key, struct arena *arena, size_t *ret_count) {
+static bool get_bool(struct reading *reading, const json_t *root, const char *key) {
+    const json_t *value = json_object_get(root, key);
+    reading->bad |= value && !json_is_boolean(value);
+    return json_is_true(value);
+}
+
+static const json_t *get_array(struct reading *reading, const json_t *root, const char *key, size_t *ret_size) {
     const json_t *list = json_object_get(root, key);
-    size_t size = json_array_size(list), count = 0;
-    const char **texts = arena_alloc(arena, (size + 1) * sizeof *texts);
-    for (size_t i = 0; i < size; i++)
-        if ((texts[count] = get_text(json_array_get(list, i), arena)))
-            count++;
-    *ret_count = count;
+    reading->bad |= list && !json_is_array(list);
+    *ret_size = json_array_size(list);
+    return list;
+}
+
+static const char **get_list(struct reading *reading, const json_t *root, const char *key, size_t *ret_count) {
+    size_t size;
+    const json_t *list = get_array(reading, root, key, &size);
+    const char **texts = arena_alloc(reading->arena, (size + 1) * sizeof *texts);
+    for (size_t i = 0; i < size; i++) {
+        texts[i] = get_text(json_array_get(list, i), reading->arena);
+        reading->bad |= !texts[i];
+    }
+    *ret_count = size;
     return texts;
 }
 
-static bool get_mounts(const json_t *root, struct arena *arena, struct spec *spec) {
-    const json_t *list = json_object_get(root, "mounts");
-    size_t size = json_array_size(list);
-    struct mount *mounts = arena_alloc(arena, (size + 1) * sizeof *mounts);
+static void get_mounts(struct reading *reading, const json_t *root, struct spec *spec) {
+    size_t size;
+    const json_t *list = get_array(reading, root, "mounts", &size);
+    struct mount *mounts = arena_alloc(reading->arena, (size + 1) * sizeof *mounts);
     for (size_t i = 0; i < size; i++) {
         const json_t *row = json_array_get(list, i);
-        mounts[i] = (struct mount){.source = get_member(row, "source", arena),
-                                   .target = get_member(row, "target", arena),
-                                   .read_only = json_is_true(json_object_get(row, "read_only"))};
-        if (!mounts[i].source || !mounts[i].target)
-            return false;
+        mounts[i] = (struct mount){.source = get_member(reading, row, "source"),
+                                   .target = get_member(reading, row, "target"),
+                                   .read_only = get_bool(reading, row, "read_only")};
+        reading->bad |= !mounts[i].source || !mounts[i].target;
     }
     spec->mounts = mounts;
     spec->mount_count = size;
-    return true;
 }
 
 static bool get_record(const json_t *root, const char *id, struct arena *arena, struct record *record) {
+    struct reading reading = {.arena = arena, .bad = !json_is_object(root)};
     struct spec *spec = &record->spec;
-    const char *stored = get_member(root, "id", arena), *network = get_member(root, "network", arena);
+    const char *stored = get_member(&reading, root, "id"), *network = get_member(&reading, root, "network");
     size_t labels;
     memcpy(spec->id, id, sizeof spec->id);
-    record->backend = get_member(root, "backend", arena);
-    spec->user = get_member(root, "user", arena);
-    spec->thread = get_member(root, "thread", arena);
-    spec->template_name = get_member(root, "template", arena);
-    spec->shell = get_member(root, "shell", arena);
+    record->backend = get_member(&reading, root, "backend");
+    spec->user = get_member(&reading, root, "user");
+    spec->thread = get_member(&reading, root, "thread");
+    spec->template_name = get_member(&reading, root, "template");
+    spec->shell = get_member(&reading, root, "shell");
     spec->network = network && strcmp(network, "open") == 0 ? NETWORK_OPEN : NETWORK_NONE;
-    spec->network_asked = json_is_true(json_object_get(root, "network_asked"));
-    spec->env = get_list(root, "env", arena, &spec->env_count);
-    record->labels = (char **)(void *)get_list(root, "labels", arena, &labels);
-    spec->limits = (struct limits){.memory_mb = get_number(root, "memory_mb"),
-                                   .cpus = (double)get_number(root, "milli_cpus") / 1000,
-                                   .pids = get_number(root, "pids"),
-                                   .disk_mb = get_number(root, "disk_mb"),
-                                   .open_files = get_number(root, "open_files"),
-                                   .output_bytes = get_number(root, "output_bytes")};
-    record->idle_timeout_ms = get_number(root, "idle_timeout_ms");
-    record->created_ms = get_number(root, "created_ms");
-    return get_mounts(root, arena, spec) && stored && strcmp(stored, id) == 0 && record->backend && spec->user &&
-           spec->template_name;
+    spec->network_asked = get_bool(&reading, root, "network_asked");
+    spec->env = get_list(&reading, root, "env", &spec->env_count);
+    record->labels = (char **)(void *)get_list(&reading, root, "labels", &labels);
+    spec->limits = (struct limits){.memory_mb = get_number(&reading, root, "memory_mb"),
+                                   .cpus = (double)get_number(&reading, root, "milli_cpus") / 1000,
+                                   .pids = get_number(&reading, root, "pids"),
+                                   .disk_mb = get_number(&reading, root, "disk_mb"),
+                                   .open_files = get_number(&reading, root, "open_files"),
+                                   .output_bytes = get_number(&reading, root, "output_bytes")};
+    record->idle_timeout_ms = get_number(&reading, root, "idle_timeout_ms");
+    record->created_ms = get_number(&reading, root, "created_ms");
+    get_mounts(&reading, root, spec);
+    return !reading.bad && stored && strcmp(stored, id) == 0 && record->backend && spec->user && spec->template_name;
+}
+
+/* Nothing that is not a small regular file is even parsed. */
+static json_t *load_record(int fd, struct err *err, const char *id) {
+    struct stat status;
+    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size > (off_t)LIMIT_JSON_BYTES) {
+        err_set(err, ERR_INVALID, "the record of box %s is no file of a record's size", id);
+        return NULL;
+    }
+    json_error_t where;
+    json_t *root = json_loadfd(fd, JSON_REJECT_DUPLICATES, &where);
+    if (!root)
+        err_set(err, ERR_INVALID, "the record of box %s is damaged: line %d: %s", id, where.line, where.text);
+    return root;
 }
 
 int record_read(int boxes_fd, const char *id, struct arena *arena, struct record *ret_record, struct err *err) {
-    char path[40];
-    snprintf(path, sizeof path, "%.16s/box.json", id);
+    char path[RECORD_PATH_BYTES];
+    put_path(path, id, "box.json");
     autofd fd = openat(boxes_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
+    if (fd < 0 && errno == ENOENT)
         return err_set(err, ERR_NOT_FOUND, "no box %s", id);
-    json_t *root = json_loadfd(fd, JSON_REJECT_DUPLICATES, NULL);
+    if (fd < 0)
+        return err_set(err, ERR_INVALID, "the record of box %s cannot be read: %s", id, strerror(errno));
+    json_t *root = load_record(fd, err, id);
+    if (!root)
+        return -ERR_INVALID;
     struct record record = {0};
-    bool good = root && get_record(root, id, arena, &record);
+    bool good = get_record(root, id, arena, &record);
     json_decref(root);
     if (!good)
-        return err_set(err, ERR_INVALID, "the record of box %s is damaged", id);
+        return err_set(err, ERR_INVALID, "the record of box %s is damaged: a member is missing or of a wrong type", id);
     *ret_record = record;
     return 0;
 }

@@ -1,4 +1,8 @@
-/* What is kept of a box on disk, so that it outlives the daemon: STATE/boxes/ID/box.json. Private to box/. */
+/* What is kept of a box on disk, so that it outlives the daemon: STATE/boxes/ID/box.json, and beside it `died`, why its
+ * runner ended by itself. Private to box/.
+ *
+ * A box's directory is made with the sticky bit, which goes when the record is written. So a directory without a record
+ * is known to be unfinished, and may be removed; any other without a record lost it, and its files stay. */
 #ifndef CUBBY_BOX_RECORD_H
 #define CUBBY_BOX_RECORD_H
 
@@ -12,10 +16,19 @@ struct record {
     uint64_t created_ms, idle_timeout_ms;
 };
 
-/* Whole or not at all (renamed into place). */
+/* Whole or not at all (renamed into place); surely on the disk after record_sync, which may take long. */
 int record_write(int boxes_fd, const struct box *box, struct err *err);
+int record_sync(int boxes_fd, const char *id, struct err *err);
 /* NOT_FOUND when there is none; INVALID when it is not one. Strings are arena's. */
 int record_read(int boxes_fd, const char *id, struct arena *arena, struct record *ret_record, struct err *err);
-void record_remove(int boxes_fd, const char *id);
+bool record_exists(int boxes_fd, const char *id);
+bool record_unfinished(int boxes_fd, const char *id); /* a directory whose box was never recorded */
+
+void record_touch(int boxes_fd, const char *id); /* for other daemons: it is used */
+uint64_t record_touched_ms(int boxes_fd, const char *id);
+
+void record_died(int boxes_fd, const char *id, const char *why);
+void record_died_read(int boxes_fd, const char *id, char *why, size_t size); /* "" when it did not */
+void record_died_clear(int boxes_fd, const char *id);
 
 #endif

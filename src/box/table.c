@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-enum { KEEPER_TURN_MS = 1000, SYNC_AGE_MS = 1000, THREAD_STACK_BYTES = 256 << 10 };
+enum { KEEPER_TURN_MS = 1000, SYNC_AGE_MS = 1000, CLEAN_EVERY_MS = 60000, THREAD_STACK_BYTES = 256 << 10 };
 
 /* ---- backends ---- */
 
@@ -247,9 +247,9 @@ static void keeper_touch_locked(struct provider *provider) {
                 record_touch(provider->boxes_fd, place->id);
 }
 
-/* Once a turn. */
+/* Once a turn: whether others serve here too, and whether we are the one to clean up after those that died. */
 static void keeper_others_locked(struct provider *provider) {
-    bool was_reaper = provider->reaper;
+    bool was_reaper = provider->reaper, was_crowded = provider->crowded;
     if (provider->env->one_shot)
         return;
     if (!was_reaper) /* the daemon that was it may have ended */
@@ -257,14 +257,18 @@ static void keeper_others_locked(struct provider *provider) {
     provider->crowded = statelock_crowded(&provider->statelock);
     if (provider->crowded && !provider->reaper)
         keeper_touch_locked(provider);
-    bool took_over = provider->reaper && !was_reaper;
-    if (!took_over && !(provider->crowded && provider->reaper))
+    if (!provider->reaper)
         return;
+    bool clean = !was_reaper || (was_crowded && !provider->crowded) || clock_ms() >= provider->clean_ms;
+    bool crowded = provider->crowded;
     pthread_mutex_unlock(&provider->lock);
-    if (took_over)
-        adoption_clean(provider);
-    adoption_refresh(provider); /* whom the reaper does not know he cannot evict */
+    if (clean)
+        adoption_clean(provider, !was_reaper);
+    if (crowded || !was_reaper)
+        adoption_refresh(provider); /* whom the reaper does not know he cannot evict */
     pthread_mutex_lock(&provider->lock);
+    if (clean)
+        provider->clean_ms = clock_ms() + CLEAN_EVERY_MS;
 }
 
 static void *keeper_main(void *argument) {
@@ -356,8 +360,9 @@ int provider_new(const struct backend_env *env, const struct policy *policy, con
     struct epoll_event event = {.events = EPOLLIN};
     epoll_ctl(provider->epoll_fd, EPOLL_CTL_ADD, provider->wake_fd, &event);
     if (!env->one_shot) {
+        provider->clean_ms = clock_ms() + CLEAN_EVERY_MS;
         if (provider->reaper)
-            adoption_clean(provider); /* first: it ends runners that no record leads to */
+            adoption_clean(provider, true); /* first: it ends runners that no record leads to */
         adoption_begin(provider);
         provider->watcher = table_thread(watcher_main, provider);
         provider->keeper = table_thread(keeper_main, provider);

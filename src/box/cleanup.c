@@ -1,0 +1,98 @@
+/* The clean-up. Called by the daemon's main instead of serving. Not to break: it works only while it is alone on the state
+ * directory; it needs no record to be right, because what is on the disk goes whatever its record says. */
+#include "box/cleanup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/removal.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "box/statelock.h"
+
+struct cleanup {
+    const struct backend_env *env;
+    void (*each)(void *user, const char *what);
+    void *user;
+    unsigned left;
+    const struct backend_ops *ops; /* the one being cleaned, and its state */
+    struct backend *backend;
+};
+
+static void end_box(void *user, const char *id) {
+    struct cleanup *cleanup = user;
+    struct err err;
+    char text[64];
+    if (cleanup->ops->stop(cleanup->backend, id, false, &err) < 0) {
+        log_warn("box %s: %s", id, err.text);
+        cleanup->left++;
+        return;
+    }
+    snprintf(text, sizeof text, "box %s", id);
+    cleanup->each(cleanup->user, text);
+}
+
+static void clean_backend(struct cleanup *cleanup, const struct backend_ops *ops) {
+    struct err err;
+    cleanup->ops = ops;
+    if (ops->open(cleanup->env, &cleanup->backend, &err) < 0) { /* then what it may have left is looked for below */
+        log_warn("backend %s: %s", ops->name, err.text);
+        return;
+    }
+    if (ops->list(cleanup->backend, end_box, cleanup, &err) < 0)
+        log_warn("backend %s: %s", ops->name, err.text);
+    if (ops->clean)
+        ops->clean(cleanup->backend, cleanup->each, cleanup->user);
+    ops->close(cleanup->backend); /* waits for the files */
+}
+
+/* What is in a directory of the state after all that. */
+static void clean_directory(struct cleanup *cleanup, int state, const char *name) {
+    int fd = openat(state, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        char text[320];
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        snprintf(text, sizeof text, "%s/%s", name, entry->d_name);
+        int r = removal_tree(dirfd(dir), entry->d_name);
+        if (r == 0) {
+            cleanup->each(cleanup->user, text);
+            continue;
+        }
+        log_warn("%s cannot be removed: %s", text, strerror(-r));
+        cleanup->left++;
+    }
+    if (dir)
+        closedir(dir);
+}
+
+int cleanup_run(const struct backend_env *env, void (*each)(void *user, const char *what), void *user,
+                unsigned *ret_left, struct err *err) {
+    struct cleanup cleanup = {.env = env, .each = each, .user = user};
+    struct statelock lock = {.fd = -1};
+    autofd state = open(env->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (state < 0)
+        return err_errno(err, errno, "state directory '%s'", env->state_dir);
+    if (faccessat(state, "live", F_OK, 0) == 0) /* they lock their boxes in another way, and clean up themselves */
+        return err_set(err, ERR_INVALID, "'%s' holds the boxes of `cubby run`, not a daemon's", env->state_dir);
+    int r = statelock_open(&lock, state, err);
+    if (r == 0)
+        r = statelock_alone(&lock, err);
+    for (size_t i = 0; r == 0 && backend_table[i]; i++)
+        clean_backend(&cleanup, backend_table[i]);
+    if (r == 0) {
+        clean_directory(&cleanup, state, "boxes");
+        clean_directory(&cleanup, state, "trash");
+        *ret_left = cleanup.left;
+    }
+    statelock_done(&lock);
+    return r;
+}

@@ -1,0 +1,74 @@
+/* Locks of several daemons on one state directory. Called by the provider and by the clean-up. Not to break: locks belong
+ * to the open file (OFD), so a lock never survives its process, and two openings in one process exclude each other too. */
+#include "box/statelock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+/* Bytes of the file. Nothing is written there; a lock may lie beyond the end. */
+enum { AT_SERVE = 0, AT_REAPER = 1, AT_BOXES = 16 };
+
+static bool take(const struct statelock *lock, short type, off_t at) {
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+    return fcntl(lock->fd, F_OFD_SETLK, &range) == 0;
+}
+
+int statelock_open(struct statelock *lock, int state_fd, struct err *err) {
+    lock->fd = openat(state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return lock->fd < 0 ? err_errno(err, errno, "the lock of the state directory") : 0;
+}
+
+void statelock_done(struct statelock *lock) {
+    fd_close(&lock->fd);
+}
+
+int statelock_serve(struct statelock *lock, struct err *err) {
+    return take(lock, F_RDLCK, AT_SERVE)
+               ? 0
+               : err_set(err, ERR_BUSY, "the state directory is just being cleaned up (cubbyd --cleanup); try again");
+}
+
+int statelock_alone(struct statelock *lock, struct err *err) {
+    return take(lock, F_WRLCK, AT_SERVE)
+               ? 0
+               : err_set(err, ERR_BUSY, "a daemon serves this state directory; stop it first");
+}
+
+bool statelock_crowded(struct statelock *lock) {
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = AT_SERVE, .l_len = 1};
+    return fcntl(lock->fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+}
+
+bool statelock_reaper(struct statelock *lock) {
+    return take(lock, F_WRLCK, AT_REAPER);
+}
+
+/* Ids are 64 bits, positions 63: two boxes that share one wait for each other, nothing worse. */
+static off_t box_at(const char *id) {
+    return (off_t)(strtoull(id, NULL, 16) >> 2) + AT_BOXES;
+}
+
+int statelock_box(struct statelock *lock, const char *id, unsigned wait_ms, struct err *err) {
+    uint64_t until_ms = clock_ms() + wait_ms;
+    struct timespec pause = {.tv_nsec = 1000000};
+    while (!take(lock, F_WRLCK, box_at(id))) { /* asked again and again: the kernel's own waiting has no time-out */
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return err_errno(err, errno, "the lock of box %s", id);
+        if (clock_ms() >= until_ms)
+            return err_set(err, ERR_BUSY, "another daemon is busy with box %s; try again", id);
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 20000000)
+            pause.tv_nsec *= 2;
+    }
+    return 0;
+}
+
+void statelock_box_end(struct statelock *lock, const char *id) {
+    take(lock, F_UNLCK, box_at(id));
+}

@@ -1,0 +1,26 @@
+/* Locks between processes on one state directory: ranges of the file STATE/lock. A process that dies lets go of all of
+ * them. Private to box/; threads of one process are kept apart by the provider's table, not by these. */
+#ifndef CUBBY_BOX_STATELOCK_H
+#define CUBBY_BOX_STATELOCK_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+struct statelock {
+    int fd;
+};
+
+/* -1 as fd: done. */
+int statelock_open(struct statelock *lock, int state_fd, struct err *err);
+void statelock_done(struct statelock *lock);
+
+int statelock_serve(struct statelock *lock, struct err *err); /* together with others; BUSY while one is alone */
+int statelock_alone(struct statelock *lock, struct err *err); /* BUSY while anybody serves */
+bool statelock_crowded(struct statelock *lock);               /* others serve too */
+bool statelock_reaper(struct statelock *lock);                /* true: we are it now, until we end */
+/* One box: whoever makes, starts, ends or removes it. Waits; BUSY after wait_ms. */
+int statelock_box(struct statelock *lock, const char *id, unsigned wait_ms, struct err *err);
+void statelock_box_end(struct statelock *lock, const char *id);
+
+#endif
