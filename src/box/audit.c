@@ -128,8 +128,8 @@ static void audit_room_locked(struct audit *audit) {
             return;
 }
 
-static void audit_put_locked(struct audit *audit, const struct audit_row *row) {
-    if (audit_full_locked(audit))
+static void audit_put_locked(struct audit *audit, const struct audit_row *row, bool wait) {
+    if (wait && audit_full_locked(audit))
         audit_room_locked(audit);
     if (audit_full_locked(audit)) {
         audit->lost++;
@@ -148,7 +148,7 @@ void audit_put(struct audit *audit, const struct audit_row *row) {
     if (!audit)
         return;
     pthread_mutex_lock(&audit->lock);
-    audit_put_locked(audit, row);
+    audit_put_locked(audit, row, true);
     pthread_mutex_unlock(&audit->lock);
 }
 
@@ -160,7 +160,7 @@ void audit_put_stranger(struct audit *audit, const struct audit_row *row) {
     if (audit->stranger_second != second)
         audit->stranger_second = second, audit->stranger_count = 0;
     if (audit->stranger_count++ < STRANGERS_PER_S) {
-        audit_put_locked(audit, row);
+        audit_put_locked(audit, row, true);
     } else {
         audit->strangers++;
         if (!audit->queue.len)
@@ -171,12 +171,16 @@ void audit_put_stranger(struct audit *audit, const struct audit_row *row) {
 
 void audit_event(struct audit *audit, const char *verb, const char *box, const char *user, const char *detail) {
     struct audit_row row = {0};
+    if (!audit)
+        return;
     audit_set(&row, AUDIT_VERB, verb);
     audit_set(&row, AUDIT_BOX, box);
     audit_set(&row, AUDIT_USER, user);
     audit_set(&row, AUDIT_OUTCOME, "ok");
     audit_set(&row, AUDIT_DETAIL, detail);
-    audit_put(audit, &row);
+    pthread_mutex_lock(&audit->lock);
+    audit_put_locked(audit, &row, false); /* the table of boxes may be locked */
+    pthread_mutex_unlock(&audit->lock);
 }
 
 /* ---- waiting ---- */

@@ -27,7 +27,7 @@ void audit_put(struct audit *audit, const struct audit_row *row);
 /* The same for a request nobody vouches for: at most a few a second, the rest is counted in one row, so that a stranger
  * cannot fill the disk. */
 void audit_put_stranger(struct audit *audit, const struct audit_row *row);
-/* An event that is no request; user, box and detail may be NULL. */
+/* An event that is no request; user, box and detail may be NULL. Never waits. */
 void audit_event(struct audit *audit, const char *verb, const char *box, const char *user, const char *detail);
 
 /* Everything put so far is written when it returns, or timeout_ms are over. */

@@ -47,7 +47,7 @@ static const struct redact_value *redact_at(const struct redact *redact, const c
 
 /* How many bytes from text on are covered by values that stand there or begin inside one another. */
 static size_t redact_covered(const struct redact *redact, const char *text, size_t len, size_t covered) {
-    for (size_t at = 1; at < covered; at++) {
+    for (size_t at = 1; at < covered && at < REDACT_SCAN_BYTES; at++) {
         const struct redact_value *value = redact_at(redact, text + at, len - at);
         if (value && at + value->len > covered)
             covered = at + value->len;
@@ -59,7 +59,7 @@ bool redact_text(const struct redact *redact, struct buf *out, const char *text,
     for (size_t at = 0; at < len;) {
         const struct redact_value *value = redact_at(redact, text + at, len - at);
         size_t need = value ? value->name_len + 2 : 1;
-        if (out->max - out->len < need)
+        if (out->max - out->len < need || at >= REDACT_SCAN_BYTES)
             return true;
         if (value) {
             buf_byte(out, '[');

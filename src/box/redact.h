@@ -11,6 +11,8 @@ struct buf;
 
 /* Shorter values are too common in any text ("1", "yes") to be replaced; a secret has more. */
 #define REDACT_MIN_BYTES 4
+/* Looked at of a text: many secrets times a long text is much work, and only the beginning is kept. */
+#define REDACT_SCAN_BYTES 16384
 
 struct redact_value {
     const char *name, *value;

@@ -35,6 +35,10 @@ const struct command command_table[] = {
     {"template", "import NAME FILE|DIR | list [--json] | remove NAME",
      "roots for boxes, from a directory or a tar file", "Templates lie in the daemon's state directory (--state).",
      command_template, template_options, ANYWHERE},
+    {"audit", "[OPTION…] | --verify", "who did what to which box, when, and how it went",
+     "The newest rows of the daemon's audit log, also of boxes that are gone; --since shows all from a time on, --follow\n"
+     "goes on. A user's token sees that user's rows. With --verify the exit status is 1 when a row was changed.",
+     command_audit, audit_options, ANYWHERE},
     {"doctor", "[--json]", "what this machine lacks for boxes, and the fix",
      "The exit status is 1 when something is missing without which no jail can be made.", command_doctor,
      doctor_options, ANYWHERE},

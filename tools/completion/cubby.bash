@@ -40,6 +40,8 @@ _cubby() {
     --backend) COMPREPLY=($(compgen -W "jail local" -- "$cur")); return ;;
     --net) COMPREPLY=($(compgen -W "none open" -- "$cur")); return ;;
     --mount | --workdir | -w) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    --box | -b) COMPREPLY=($(compgen -W "$(_cubby_boxes)" -- "$cur")); return ;;
+    --outcome) COMPREPLY=($(compgen -W "ok failed INVALID UNAUTHORIZED DENIED NOT_FOUND EXISTS GONE TOO_LARGE LIMIT INTERNAL IO UNSUPPORTED PROTOCOL BUSY TIMEOUT" -- "$cur")); return ;;
     --template) COMPREPLY=($(compgen -W "host $(cubby template list 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")); return ;;
     esac
     if [[ $cur == -* ]]; then

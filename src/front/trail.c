@@ -1,0 +1,257 @@
+/* The audit row of a request. Called by front.c around every handler, and by the handlers that know a result or a box.
+ * Not to break: nothing gets into a detail but through redact, and only from rows marked as told. */
+#include "front/trail.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "box/redact.h"
+#include "front/front.h"
+
+struct trail *trail_of(const struct http_request *request) {
+    return http_user_data(request);
+}
+
+/* "10.0.0.7:4711". Asked at the beginning: a client that has reset its connection has no address any more. */
+static void trail_address(int fd, char *text, size_t size) {
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    char host[INET6_ADDRSTRLEN] = "?";
+    if (getpeername(fd, (struct sockaddr *)&address, &len) < 0)
+        return;
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&address;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
+    if (address.ss_family == AF_INET && inet_ntop(AF_INET, &in->sin_addr, host, sizeof host))
+        snprintf(text, size, "%s:%u", host, ntohs(in->sin_port));
+    else if (address.ss_family == AF_INET6 && inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host))
+        snprintf(text, size, "[%s]:%u", host, ntohs(in6->sin6_port));
+}
+
+static void trail_peer(struct http_request *request, struct trail *trail) {
+    struct http_peer peer;
+    http_peer(request, &peer);
+    uid_t uid = peer.unix_socket || peer.loopback ? http_peer_uid(request) : (uid_t)-1;
+    if (!peer.unix_socket)
+        trail_address(http_fd(request), trail->peer, sizeof trail->peer);
+    size_t used = strlen(trail->peer);
+    if (uid != (uid_t)-1)
+        snprintf(trail->peer + used, sizeof trail->peer - used, "%suid:%u", used ? " " : "", uid);
+}
+
+void trail_begin(struct http_request *request) {
+    struct trail *trail = arena_alloc(http_arena(request), sizeof *trail);
+    http_set_user_data(request, trail);
+    trail->at_ms = clock_wall_ms();
+    if (front_of(request)->audit)
+        trail_peer(request, trail);
+}
+
+void trail_box(struct http_request *request, const struct box *box) {
+    struct trail *trail = trail_of(request);
+    trail->now = box;
+    if (!box)
+        return;
+    memcpy(trail->box, box->id, sizeof trail->box);
+    trail->user = arena_strdup(http_arena(request), box->user);
+}
+
+void trail_code(struct http_request *request, int code) {
+    trail_of(request)->code = code;
+}
+
+void trail_result(struct http_request *request, const struct exec_result *result) {
+    struct trail *trail = trail_of(request);
+    trail->has_result = true;
+    trail->result = *result;
+}
+
+/* ---- the detail ---- */
+
+struct trail_text {
+    struct redact secrets;
+    struct buf out;
+    bool cut;
+};
+
+static void trail_secrets(struct http_request *request, const struct body_field *fields, const void *args,
+                          struct redact *secrets) {
+    const struct trail *trail = trail_of(request);
+    const char *header = http_header(request, "authorization");
+    for (const struct body_field *field = fields; field->name; field++)
+        if (field->flags & BODY_SECRET && field->type == BODY_MAP)
+            redact_env(secrets, *(const char *const *const *)((const char *)args + field->offset));
+    if (trail->now)
+        redact_env(secrets, (const char *const *)trail->now->spec.env);
+    redact_env(secrets, front_of(request)->secret_env);
+    if (header && !strncasecmp(header, "Bearer ", 7))
+        redact_add(secrets, "token", 5, header + 7, strlen(header + 7));
+}
+
+static void trail_say(struct trail_text *text, const char *name, const char *data, size_t len) {
+    static const struct redact nothing;
+    text->cut = text->cut || (text->out.len && redact_text(&nothing, &text->out, " ", 1));
+    if (name)
+        text->cut = text->cut || redact_text(&nothing, &text->out, name, strlen(name)) ||
+                    redact_text(&nothing, &text->out, "=", 1);
+    text->cut = text->cut || redact_text(&text->secrets, &text->out, data, len);
+}
+
+/* Arguments as one text, so that a secret across two of them (with the blank between) is still one. */
+static void trail_say_list(struct trail_text *text, const char *name, const char *const *list) {
+    autobuf joined;
+    buf_init(&joined, LIMIT_CALL_ARGS_BYTES);
+    for (const char *const *item = list; *item && !joined.failed; item++) {
+        if (item != list)
+            buf_byte(&joined, ' ');
+        buf_puts(&joined, *item);
+    }
+    if (joined.failed) /* it will be refused; a cut list might end in half a secret */
+        text->cut = true;
+    else
+        trail_say(text, name, (const char *)joined.data, joined.len);
+}
+
+static void trail_say_field(struct trail_text *text, const struct body_field *field, const char *name,
+                            const void *args) {
+    const void *value = (const char *)args + field->offset;
+    const struct body_text *one = value;
+    const struct body_list *list = value;
+    switch (field->type) {
+    case BODY_TEXT:
+    case BODY_NAME:
+        if (one->data)
+            trail_say(text, name, one->data, one->len);
+        break;
+    case BODY_TEXTS:
+        if (*(const char *const *const *)value)
+            trail_say_list(text, name, *(const char *const *const *)value);
+        break;
+    case BODY_OBJECTS:
+        for (size_t i = 0; i < list->count; i++)
+            for (const struct body_field *inner = field->fields; inner->name; inner++)
+                if (inner->flags & BODY_TOLD)
+                    trail_say_field(text, inner, inner->name, (const char *)list->items + i * field->item_size);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Not in the middle of a character, and with a mark. */
+static void trail_cut(struct buf *out) {
+    static const char mark[] = "\xe2\x80\xa6";
+    size_t end = out->max - (sizeof mark - 1);
+    if (out->len > end)
+        out->len = end;
+    while (out->len && (out->data[out->len - 1] & 0xc0) == 0x80 && !text_utf8(out->data, out->len))
+        out->len--;
+    if (out->len && out->data[out->len - 1] >= 0xc0)
+        out->len--;
+    buf_puts(out, mark);
+}
+
+/* The first told row stands bare, the others with their names. */
+void trail_fields(struct http_request *request, const struct body_field *fields, const void *args) {
+    struct trail *trail = trail_of(request);
+    const struct front *front = front_of(request);
+    struct trail_text text = {.secrets = {.arena = http_arena(request)}};
+    bool first = true;
+    if (!front->audit || !front->audit_detail || !fields)
+        return;
+    buf_init(&text.out, audit_columns[AUDIT_DETAIL].max);
+    trail_secrets(request, fields, args, &text.secrets);
+    for (const struct body_field *field = fields; field->name && !text.cut; field++)
+        if (field->flags & BODY_TOLD) {
+            trail_say_field(&text, field, first ? NULL : field->name, args);
+            first = false;
+        }
+    if (text.cut)
+        trail_cut(&text.out);
+    if (text.out.len) {
+        trail->detail = arena_copy(http_arena(request), text.out.data, text.out.len);
+        trail->detail_len = text.out.len;
+    }
+    buf_done(&text.out);
+}
+
+/* ---- the row ---- */
+
+static void trail_who(const struct trail *trail, struct http_request *request, struct audit_row *row) {
+    const struct who *who = trail->who;
+    row->at_ms = trail->at_ms;
+    if (who) {
+        audit_set(row, AUDIT_ACTOR, who->user);
+        audit_set(row, AUDIT_SCOPE, auth_scope_name(who->scope));
+        audit_set(row, AUDIT_TOKEN, who->token[0] ? who->token : NULL);
+    }
+    audit_set(row, AUDIT_PEER, trail->peer[0] ? trail->peer : NULL);
+    audit_set(row, AUDIT_REQUEST_ID, http_request_id(request));
+}
+
+void trail_also(struct http_request *request, const char *verb, const char *box, const char *user, int code) {
+    struct audit_row row = {0};
+    trail_who(trail_of(request), request, &row);
+    audit_set(&row, AUDIT_VERB, verb);
+    audit_set(&row, AUDIT_BOX, box);
+    audit_set(&row, AUDIT_USER, user);
+    audit_set(&row, AUDIT_OUTCOME, code ? err_name(code) : "ok");
+    audit_put(front_of(request)->audit, &row);
+}
+
+static void trail_subject(const struct trail *trail, struct http_request *request, struct audit_row *row) {
+    const char *id = http_param(request, "id");
+    if (trail->box[0])
+        audit_set(row, AUDIT_BOX, trail->box);
+    else if (id && text_id(id))
+        audit_set(row, AUDIT_BOX, id);
+    audit_set(row, AUDIT_USER, trail->user ? trail->user : trail->who ? trail->who->user : NULL);
+}
+
+/* What the server itself answered (a body that never came) has only a status. */
+static const char *trail_outcome(int code, int status) {
+    for (int known = ERR_INVALID; !code && status >= 400 && known <= ERR_TIMEOUT; known++)
+        if (err_http_status(known) == status)
+            code = known;
+    return code ? err_name(code) : status >= 400 ? "INVALID" : "ok";
+}
+
+void trail_end(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us) {
+    struct trail *trail = trail_of(request);
+    const struct route *route = http_route(request);
+    const struct endpoint *endpoint = route ? route->extra : NULL;
+    struct audit *audit = front_of(request)->audit;
+    bool stranger = endpoint && trail && !trail->who && !(endpoint->flags & ENDPOINT_OPEN);
+    if (!audit || !trail || !endpoint || (endpoint->flags & ENDPOINT_QUIET && !stranger))
+        return;
+    struct audit_row row = {
+        .status = (uint32_t)status, .bytes_in = bytes_in, .bytes_out = bytes_out, .duration_us = us};
+    trail_who(trail, request, &row);
+    trail_subject(trail, request, &row);
+    audit_set(&row, AUDIT_VERB, route->name);
+    audit_set(&row, AUDIT_OUTCOME, trail_outcome(trail->code, status));
+    const char *pid = http_param(request, "pid");
+    uint64_t number;
+    if (trail->detail)
+        audit_setn(&row, AUDIT_DETAIL, trail->detail, trail->detail_len);
+    if (pid && text_u64(pid, UINT32_MAX, &number))
+        audit_set(&row, AUDIT_DETAIL,
+                  arena_printf(http_arena(request), "pid=%s%s%s", pid, trail->detail ? " " : "",
+                               trail->detail ? trail->detail : ""));
+    if (trail->has_result) {
+        row.has_result = true;
+        row.exited = trail->result.exited;
+        row.exit_code = trail->result.exit_code;
+        row.signal = trail->result.signal;
+        row.timed_out = trail->result.timed_out;
+        row.oom_killed = trail->result.oom_killed;
+    }
+    (stranger ? audit_put_stranger : audit_put)(audit, &row);
+}

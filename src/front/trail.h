@@ -1,0 +1,39 @@
+/* What the audit log will say about one request, gathered while it is served. Every request with a route has one, as
+ * the request's user data. */
+#ifndef CUBBY_FRONT_TRAIL_H
+#define CUBBY_FRONT_TRAIL_H
+
+#include "box/audit.h"
+#include "box/box.h"
+#include "front/auth.h"
+#include "front/body.h"
+
+struct front;
+
+struct trail {
+    const struct who *who; /* NULL: nobody we know */
+    uint64_t at_ms;
+    int code; /* ERR_ number; 0: fine */
+    char peer[80];
+    char box[17];          /* "" : none */
+    const char *user;      /* whose box */
+    const struct box *now; /* while its handler runs: its environment is secret */
+    bool has_result;
+    struct exec_result result;
+    const char *detail;
+    size_t detail_len;
+};
+
+struct trail *trail_of(const struct http_request *request); /* NULL before trail_begin */
+void trail_begin(struct http_request *request);
+void trail_box(struct http_request *request, const struct box *box); /* it is about this box; NULL: no longer at hand */
+void trail_code(struct http_request *request, int code);
+void trail_result(struct http_request *request, const struct exec_result *result);
+/* The rows with BODY_TOLD become the detail, without the values of BODY_SECRET rows and of all environments. */
+void trail_fields(struct http_request *request, const struct body_field *fields, const void *args);
+/* One more row for a request that did something to several boxes. */
+void trail_also(struct http_request *request, const char *verb, const char *box, const char *user, int code);
+/* Writes the row. */
+void trail_end(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);
+
+#endif
