@@ -31,10 +31,11 @@ unsigned tally_count(const struct tally *tally, const char *user) {
 void tally_add(struct tally *tally, const char *user) {
     struct tally_row **row = tally_find(tally, user);
     if (!*row) {
-        *row = calloc(1, sizeof **row + strlen(user) + 1);
+        size_t size = strlen(user) + 1;
+        *row = calloc(1, sizeof **row + size);
         if (!*row)
             abort();
-        strcpy((*row)->user, user);
+        memcpy((*row)->user, user, size);
     }
     (*row)->count++;
 }

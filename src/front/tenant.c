@@ -20,12 +20,13 @@ struct tenant {
 };
 
 struct tenant *tenant_new(const char *user, struct tenant *next) {
-    struct tenant *tenant = calloc(1, sizeof *tenant + strlen(user) + 1);
+    size_t size = strlen(user) + 1;
+    struct tenant *tenant = calloc(1, sizeof *tenant + size);
     if (!tenant)
         abort();
     tenant->next = next;
     pthread_mutex_init(&tenant->lock, NULL);
-    strcpy(tenant->user, user);
+    memcpy(tenant->user, user, size);
     return tenant;
 }
 

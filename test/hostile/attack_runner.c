@@ -461,15 +461,18 @@ static void fd_unasked(void) { /* with an op that takes none: it must be closed,
 }
 
 /* name, what it does */
+/* clang-format off */
 #define MODES(X)                                                                                                       \
     X(hello_version)                                                                                                   \
-    X(hello_none) X(hello_bytes) X(hello_drops) X(hello_long) X(hello_twice) X(hello_late) X(hello_root)               \
-        X(hello_relative) X(early) X(length) X(length_one_more) X(foreign) X(zero) X(end_twice) X(data_after_end)      \
-            X(stat_twice) X(stat_after_data) X(item) X(item_cut) X(items) X(empty_data) X(wrong_stream) X(wrong_type)  \
-                X(wrong_fields) X(call_back) X(credit_nothing) X(credit_much) X(beyond_credit) X(stream) X(silent)     \
-                    X(drops) X(half) X(deaf) X(fail_text) X(numbers) X(fd_directory) X(fd_path) X(fd_socket)           \
-                        X(fd_fifo) X(fd_device) X(fd_proc) X(fd_two) X(fd_many) X(fd_silent) X(fd_announced)           \
-                            X(fd_unasked)
+    X(hello_none)                                                                                                      \
+    X(hello_bytes)                                                                                                     \
+    X(hello_drops) X(hello_long) X(hello_twice) X(hello_late) X(hello_root) X(hello_relative) X(early) X(length)       \
+        X(length_one_more) X(foreign) X(zero) X(end_twice) X(data_after_end) X(stat_twice) X(stat_after_data) X(item)  \
+            X(item_cut) X(items) X(empty_data) X(wrong_stream) X(wrong_type) X(wrong_fields) X(call_back)              \
+                X(credit_nothing) X(credit_much) X(beyond_credit) X(stream) X(silent) X(drops) X(half) X(deaf)         \
+                    X(fail_text) X(numbers) X(fd_directory) X(fd_path) X(fd_socket) X(fd_fifo) X(fd_device) X(fd_proc) \
+                        X(fd_two) X(fd_many) X(fd_silent) X(fd_announced) X(fd_unasked)
+/* clang-format on */
 
 static const struct {
     const char *name;
@@ -486,8 +489,7 @@ static _Noreturn void become_real(char **argv) {
     if (n <= 0)
         _exit(127);
     path[n] = 0;
-    *strrchr(path, '/') = 0;
-    strcat(path, "/../cubby-runner");
+    snprintf(strrchr(path, '/'), 64, "/../cubby-runner");
     execv(path, argv);
     _exit(127);
 }
