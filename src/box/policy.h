@@ -6,12 +6,22 @@
 #include "base/err.h"
 #include "wire/spec.h"
 
+/* Something that happened to a box by itself: for the audit log. */
+struct box_event {
+    const char *verb;      /* box_adopted, box_died, box_stopped, box_cleaned */
+    const char *id, *user; /* may be NULL */
+    const char *detail;    /* may be NULL */
+};
+
 struct policy {
     const char *const *mount_sources; /* absolute prefixes that may be mounted, NULL-terminated; NULL: none */
     bool any_mount_source;            /* `cubby run`: what the user may read */
     struct limits default_limits;     /* 0: unlimited */
     const char *const *env;           /* "K=V" given to every box, NULL-terminated, may be NULL */
     uint64_t idle_timeout_ms;
+    void (*event)(void *user, const struct box_event *event); /* may be NULL; never waits */
+    void *event_user;
+    unsigned max_boxes, max_boxes_per_user; /* 0: LIMIT_BOXES; none of its own */
 };
 
 struct box_request {

@@ -7,22 +7,21 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "front/trail.h"
 
 struct front *front_of(const struct http_request *request) {
     return http_context(request);
 }
 
 const struct who *front_who(const struct http_request *request) {
-    return http_user_data(request);
+    const struct trail *trail = trail_of(request);
+    return trail ? trail->who : NULL;
 }
 
-int front_admit(struct http_request *request, struct err *err) {
-    const struct route *route = http_route(request);
-    const struct endpoint *endpoint = route ? route->extra : NULL;
-    if (!endpoint)
-        return 0;
+static int front_allowed(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
     if (!(endpoint->flags & ENDPOINT_OPEN)) {
-        int failed = auth_admit(front_of(request)->auth, request, endpoint->flags & ENDPOINT_WRITES, err);
+        int failed = auth_admit(front_of(request)->auth, request, endpoint->flags & ENDPOINT_WRITES,
+                                &trail_of(request)->who, err);
         if (failed)
             return failed;
     }
@@ -33,22 +32,70 @@ int front_admit(struct http_request *request, struct err *err) {
     return 0;
 }
 
+int front_admit(struct http_request *request, struct err *err) {
+    const struct route *route = http_route(request);
+    const struct endpoint *endpoint = route ? route->extra : NULL;
+    if (!endpoint)
+        return 0;
+    trail_begin(request);
+    int failed = front_allowed(request, endpoint, err);
+    if (failed)
+        trail_code(request, -failed);
+    return failed;
+}
+
+/* One more request on the box, if it may have it. */
+static int front_box(struct http_request *request, const struct endpoint *endpoint, struct box *box, struct err *err) {
+    unsigned most = front_of(request)->max_calls_per_box;
+    int result = 0;
+    if (atomic_fetch_add(&box->calls, 1) >= most && most)
+        result = err_set(err, ERR_LIMIT,
+                         "box %s has %u requests running, which is the limit (max_calls_per_box); try again later",
+                         box->id, most);
+    else
+        result = endpoint->run(request, box, err);
+    atomic_fetch_sub(&box->calls, 1);
+    return result;
+}
+
+static int front_run(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
+    struct front *front = front_of(request);
+    const struct who *who = front_who(request);
+    const char *id = endpoint->flags & ENDPOINT_NO_BOX ? NULL : http_param(request, "id");
+    struct box *box = NULL;
+    if (!id)
+        return endpoint->run(request, NULL, err);
+    if (endpoint->flags & ENDPOINT_LOOK) {
+        int result = provider_look(front->provider, who->user, id, &box, err);
+        trail_box(request, box);
+        if (result >= 0)
+            result = endpoint->run(request, box, err);
+        trail_box(request, NULL);
+        provider_look_end(front->provider, box);
+        return result;
+    }
+    int result = provider_get(front->provider, who->user, id, &box, err);
+    trail_box(request, box);
+    if (result >= 0)
+        result = front_box(request, endpoint, box, err);
+    trail_box(request, NULL);
+    provider_put(front->provider, box);
+    return result;
+}
+
 void front_handle(struct http_request *request) {
     struct front *front = front_of(request);
     const struct endpoint *endpoint = http_route(request)->extra;
     const struct who *who = front_who(request);
-    const char *id = endpoint->flags & ENDPOINT_NO_BOX ? NULL : http_param(request, "id");
-    bool look = endpoint->flags & ENDPOINT_LOOK;
+    struct tenant *tenant = who ? who->tenant : NULL;
     struct err err = {0};
-    struct box *box = NULL;
-    int result = 0;
-    if (id)
-        result = (look ? provider_look : provider_get)(front->provider, who->user, id, &box, &err);
-    if (result >= 0)
-        result = endpoint->run(request, box, &err);
-    if (box)
-        (look ? provider_look_end : provider_put)(front->provider, box);
+    int result = tenant_enter(tenant, &front->tenant_limits, &err);
+    if (result >= 0) {
+        result = front_run(request, endpoint, &err);
+        tenant_leave(tenant);
+    }
     metrics_call(front->metrics, http_route(request), result < 0 ? -result : result);
+    trail_code(request, result < 0 ? -result : result);
     if (result >= 0)
         return;
     if (http_replied(request))
@@ -61,6 +108,7 @@ void front_finished(struct http_request *request, int status, uint64_t bytes_in,
     const struct route *route = http_route(request);
     const struct who *who = front_who(request);
     metrics_request(front_of(request)->metrics, route, status, us);
+    trail_end(request, status, bytes_in, bytes_out, us);
     log_info("%s %s %s %d in=%" PRIu64 " out=%" PRIu64 " us=%" PRIu64 " user=%s route=%s", http_request_id(request),
              http_method(request), http_path(request), status, bytes_in, bytes_out, us,
              who && who->user ? who->user : "-", route ? route->name : "-");
@@ -72,7 +120,10 @@ static const char *front_get(void *user, const char *name, size_t *ret_len) {
 
 int front_query(struct http_request *request, void *ret_args, struct err *err) {
     const struct endpoint *endpoint = http_route(request)->extra;
-    return body_query(endpoint->query, front_get, request, http_arena(request), ret_args, err);
+    int failed = body_query(endpoint->query, front_get, request, http_arena(request), ret_args, err);
+    if (!failed)
+        trail_fields(request, endpoint->query, ret_args);
+    return failed;
 }
 
 int front_body(struct http_request *request, void *ret_args, struct err *err) {
@@ -80,9 +131,11 @@ int front_body(struct http_request *request, void *ret_args, struct err *err) {
     char *data;
     size_t len;
     int failed = http_body_all(request, LIMIT_JSON_BYTES, &data, &len, err);
-    if (failed < 0)
-        return failed;
-    return body_parse(data, len, endpoint->body, http_arena(request), ret_args, err);
+    if (failed >= 0)
+        failed = body_parse(data, len, endpoint->body, http_arena(request), ret_args, err);
+    if (failed >= 0)
+        trail_fields(request, endpoint->body, ret_args);
+    return failed;
 }
 
 int front_empty(struct http_request *request, int status) {

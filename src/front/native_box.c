@@ -6,6 +6,7 @@
 #include "front/answer.h"
 #include "front/native.h"
 #include "front/native_args.h"
+#include "front/trail.h"
 
 static void native_box_json(struct json *json, struct box *box);
 static int native_box_request(struct http_request *request, const struct acquire_args *args,
@@ -22,12 +23,16 @@ int native_acquire(struct http_request *request, struct box *unused, struct err 
     if (!failed)
         failed = native_box_request(request, &args, &wanted, err);
     if (!failed)
+        failed = tenant_make(front_who(request)->tenant, &front->tenant_limits, err);
+    if (!failed)
         failed = provider_acquire(front->provider, &wanted, &box, &created, err);
     if (failed)
         return failed;
     autoanswer answer;
     answer_init(&answer, request, created ? 201 : 200);
     native_box_json(&answer.json, box);
+    trail_box(request, box);
+    trail_box(request, NULL);
     provider_put(front->provider, box);
     return answer_end(&answer, 0, err);
 }
@@ -232,8 +237,15 @@ int native_release(struct http_request *request, struct box *box, struct err *er
 
 int native_destroy(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    int failed =
-        provider_destroy(front_of(request)->provider, front_who(request)->user, http_param(request, "id"), err);
+    struct provider *provider = front_of(request)->provider;
+    const char *user = front_who(request)->user, *id = http_param(request, "id");
+    struct box *box = NULL;
+    if (!provider_look(provider, user, id, &box, err)) { /* afterwards nobody knows whose it was */
+        trail_box(request, box);
+        trail_box(request, NULL);
+        provider_look_end(provider, box);
+    }
+    int failed = provider_destroy(provider, user, id, err);
     return failed ? failed : front_empty(request, 204);
 }
 
@@ -271,10 +283,12 @@ int native_destroy_all(struct http_request *request, struct box *unused, struct 
         provider_each(front->provider, native_ids_each, &ids);
     for (struct native_id *id = ids.first; id && !failed; id = id->next) {
         failed = provider_destroy(front->provider, ids.user, id->id, err);
-        if (failed == -ERR_NOT_FOUND)
+        if (failed == -ERR_NOT_FOUND) {
             failed = 0; /* somebody else was faster */
-        else if (!failed)
-            ended++;
+            continue;
+        }
+        trail_also(request, "box_destroy", id->id, ids.user, -failed);
+        ended += !failed;
     }
     if (failed)
         return failed;

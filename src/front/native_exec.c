@@ -11,6 +11,7 @@
 #include "front/headtail.h"
 #include "front/native.h"
 #include "front/native_args.h"
+#include "front/trail.h"
 
 static int native_exec_whole(struct http_request *request, struct box *box, const struct exec_request *exec,
                              size_t limit, struct err *err);
@@ -115,12 +116,17 @@ void native_result_json(struct json *json, const struct exec_result *result) {
 
 struct native_output {
     struct headtail streams[2]; /* stdout, stderr */
+    struct http_request *request;
+    struct err *err;
 };
 
+/* Twice what is kept: buffers grow by doubling, and head and tail are joined at the end. */
 static int native_output_put(void *user, int stream, const uint8_t *data, size_t len) {
     struct native_output *output = user;
-    headtail_put(&output->streams[stream == STREAM_STDERR], data, len);
-    return 0;
+    struct headtail *headtail = &output->streams[stream == STREAM_STDERR];
+    size_t before = headtail->head.len + headtail->tail.len;
+    headtail_put(headtail, data, len);
+    return http_hold(output->request, 2 * (headtail->head.len + headtail->tail.len - before), output->err);
 }
 
 static int native_exec_answer(struct http_request *request, struct native_output *output,
@@ -157,12 +163,14 @@ static int native_exec_answer(struct http_request *request, struct native_output
 
 static int native_exec_whole(struct http_request *request, struct box *box, const struct exec_request *exec,
                              size_t limit, struct err *err) {
-    struct native_output output;
+    struct native_output output = {.request = request, .err = err};
     struct exec_result result = {0};
     const struct exec_sink sink = {.output = native_output_put, .user = &output};
     headtail_init(&output.streams[0], limit);
     headtail_init(&output.streams[1], limit);
     int failed = box_exec(box, exec, &sink, http_fd(request), &result, err);
+    if (!failed)
+        trail_result(request, &result);
     if (!failed)
         failed = native_exec_answer(request, &output, &result, err);
     headtail_done(&output.streams[0]);
@@ -276,6 +284,8 @@ static int native_exec_stream(struct http_request *request, struct box *box, con
     buf_init(&events.text, LIMIT_FRAME_PAYLOAD_BYTES + sizeof events.streams[0].held);
     buf_init(&events.out, LIMIT_FRAME_PAYLOAD_BYTES * 6 + 1024); /* every byte an escape */
     int failed = box_exec(box, exec, &sink, http_fd(request), &result, err);
+    if (!failed)
+        trail_result(request, &result);
     if (!failed)
         failed = native_events_exit(&events, &result);
     else if (events.begun)

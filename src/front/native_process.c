@@ -114,6 +114,7 @@ int native_stdin(struct http_request *request, struct box *box, struct err *err)
     int failed = front_query(request, &args, err);
     if (!failed)
         failed = native_pid(request, &pid, err);
+    http_body_live(request); /* it may be typed */
     if (!failed)
         failed = box_input(box, pid, args.eof, native_stdin_read, request, http_fd(request), err);
     return failed ? failed : front_empty(request, 204);
