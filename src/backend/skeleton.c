@@ -15,6 +15,7 @@
 #include "backend/removal.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/path.h"
 
 #define FORMAT 1 /* raise when what is made here changes */
 #define COPY_DEPTH 6
@@ -137,23 +138,35 @@ int skeleton_find(const struct backend_env *env, struct template *ret_template, 
     return r;
 }
 
+/* A file of a root that nobody vouches for: opened only when it is one, and never through a link. It may as well be a
+ * FIFO, a disk, or a link to the host's own. */
+static int open_list(int root, const char *path, struct err *err) {
+    struct stat status;
+    autofd found = path_open(root, path, O_PATH | O_NOFOLLOW, 0);
+    if (found >= 0 && (fstat(found, &status) < 0 || !S_ISREG(status.st_mode)))
+        return err_set(err, ERR_INVALID, "'/%s' of the template is not a file", path);
+    int fd = path_open(root, path, O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
+    return fd < 0 ? err_errno(err, -fd, "'/%s' of the template", path) : fd;
+}
+
 int skeleton_complete(int dir, struct err *err) {
     int r = make_dirs(dir, err);
     static const char *const lists[][2] = {{"etc/passwd", "agent:x:1000:1000:agent:/workspace:/bin/sh\n"},
                                            {"etc/group", "agent:x:1000:\n"}};
     for (size_t i = 0; r == 0 && i < 2; i++) {
         char text[65536];
-        autofd fd = openat(dir, lists[i][0], O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0644);
-        ssize_t n = fd < 0 ? -1 : fd_read_full(fd, text, sizeof text - 1);
+        autofd fd = open_list(dir, lists[i][0], err);
+        if (fd < 0)
+            return fd;
+        ssize_t n = fd_read_full(fd, text, sizeof text - 1);
         if (n < 0)
-            return err_set(err, ERR_INVALID, "the template's '%s' is not a file", lists[i][0]);
+            return err_errno(err, (int)-n, "'/%s' of the template", lists[i][0]);
         text[n] = 0;
         if (strstr(text, ":1000:"))
             continue;
-        if (n && text[n - 1] != '\n')
-            fd_write_all(fd, "\n", 1);
-        if (fd_write_all(fd, lists[i][1], strlen(lists[i][1])) < 0)
-            return err_errno(err, errno, "'%s'", lists[i][0]);
+        if (lseek(fd, 0, SEEK_END) < 0 || (n && text[n - 1] != '\n' && fd_write_all(fd, "\n", 1) < 0) ||
+            fd_write_all(fd, lists[i][1], strlen(lists[i][1])) < 0)
+            return err_errno(err, errno, "'/%s' of the template", lists[i][0]);
     }
     return r;
 }
@@ -184,19 +197,31 @@ static void list_system(struct template *template) {
     }
 }
 
-static int make_dirs(int root, struct err *err) {
-    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
-        struct stat status;
-        int r = mkdirat(root, dirs[i].path, 0755);
-        if (r < 0 && errno == EEXIST && fstatat(root, dirs[i].path, &status, 0) == 0 && S_ISDIR(status.st_mode))
-            continue;
-        if (r < 0)
-            return err_errno(err, errno, "'%s' of the template", dirs[i].path);
-        if (fchmodat(root, dirs[i].path, dirs[i].mode, 0) < 0 ||
-            (geteuid() == 0 && fchownat(root, dirs[i].path, dirs[i].uid, dirs[i].uid, AT_SYMLINK_NOFOLLOW) < 0))
-            return err_errno(err, errno, "'%s' of the template", dirs[i].path);
-    }
+/* What the root has already may be a link, as long as it stays inside; but nothing is mounted over a link. */
+static int make_dir(int root, const char *path, unsigned mode, unsigned uid, struct err *err) {
+    bool mounted = strcmp(path, "dev") == 0 || strcmp(path, "proc") == 0;
+    autofd have = path_open(root, path, O_PATH | O_DIRECTORY | (mounted ? O_NOFOLLOW : 0), 0);
+    if (have >= 0)
+        return 0;
+    autofd parent = -1;
+    char name[256];
+    int r = path_open_parent(root, path, &parent, name, err);
+    if (r < 0)
+        return r;
+    if (mkdirat(parent, name, 0755) < 0)
+        return errno == EEXIST ? err_set(err, ERR_INVALID, "'/%s' of the template is not a directory of its own", path)
+                               : err_errno(err, errno, "'/%s' of the template", path);
+    if (fchmodat(parent, name, mode, 0) < 0 ||
+        (geteuid() == 0 && fchownat(parent, name, uid, uid, AT_SYMLINK_NOFOLLOW) < 0))
+        return err_errno(err, errno, "'/%s' of the template", path);
     return 0;
+}
+
+static int make_dirs(int root, struct err *err) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < sizeof dirs / sizeof *dirs; i++)
+        r = make_dir(root, dirs[i].path, dirs[i].mode, dirs[i].uid, err);
+    return r;
 }
 
 static int make_skeleton(int root, struct err *err) {

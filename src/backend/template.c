@@ -165,7 +165,8 @@ static int unpack(const char *path, const char *to, struct err *err) {
     if (!S_ISREG(status.st_mode))
         return err_set(err, ERR_INVALID, "'%s' is neither a directory nor a tar file", path);
     const char *const argv[] = {
-        "tar", "--extract", "--preserve-permissions", "--numeric-owner", "--directory", to, "--file", path, NULL};
+        "tar", "--extract", "--force-local", "--preserve-permissions", "--numeric-owner", "--directory", to, "--file",
+        path,  NULL};
     return run(argv, err);
 }
 
