@@ -219,6 +219,8 @@ static int in_hard_link(struct untar *in, const char *base, struct err *err) {
         r = in_link_source(in->top, link, &from);
     if (r == -EINVAL)
         return in_invalid(in, "it is a hard link to something that is not a file", err);
+    if (r == -ENOENT)
+        return in_invalid(in, "it is a hard link to a file that is not there", err);
     if (r < 0)
         return in_errno(in, -r, err);
     const char *slash = strrchr(link, '/'), *source = slash ? slash + 1 : link;
