@@ -73,7 +73,7 @@ leftovers() {
             echo "process $pid: $(tr '\0' ' ' < "$pid/cmdline")"
         fi
     done
-    grep -hF "$WORK" /sys/block/loop*/loop/backing_file 2> /dev/null
+    grep -hF "$WORK" /sys/block/loop*/loop/backing_file 2> /dev/null | grep -vF /boxes/.slot- # those are the pool's
     find "$STATE" -mindepth 1 -regextype posix-extended -regex '.*/[0-9a-f]{16}[^/]*' 2> /dev/null | head -5
 }
 no_leftovers() { [ -z "$(leftovers)" ]; }
