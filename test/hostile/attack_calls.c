@@ -456,16 +456,17 @@ static int do_link_up(void) {
 /* ---- terminals: on one of our own, which the kernel would allow ---- */
 
 static int terminal(unsigned long request) {
-    int master, slave;
-    char byte = 'x';
-    if (openpty(&master, &slave, NULL, NULL, NULL) < 0)
-        return errno;
-    setsid();
-    ioctl(slave, TIOCSCTTY, 0);
-    int number = answer(syscall(SYS_ioctl, slave, request, &byte));
-    close(master);
-    close(slave);
-    return number;
+    pid_t pid = fork(); /* closing the terminal hangs up whoever leads its session */
+    if (pid == 0) {
+        int master, slave;
+        char byte = 'x';
+        if (setsid() < 0 || openpty(&master, &slave, NULL, NULL, NULL) < 0 || ioctl(slave, TIOCSCTTY, 0) < 0)
+            _exit(200);
+        _exit(answer(syscall(SYS_ioctl, slave, request, &byte)));
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    return WEXITSTATUS(status);
 }
 static int do_sti(void) {
     return terminal(TIOCSTI);
