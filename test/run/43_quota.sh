@@ -1,0 +1,146 @@
+# Disk quota: files keep it through stops and restarts, every method that the machine has holds it, and where none works a
+# box that asks for it is not made. What a box does against it is in test/hostile/07 and 08.
+
+if [ "$BACKEND" = local ]; then
+    api POST /v1/boxes '{"backend":"local","limits":{"disk_mb":16}}'
+    is_error 'local holds no quota and says so' 501 UNSUPPORTED
+    return
+fi
+first=$BOX
+method() { api GET /v1/info && j '.backends[] | select(.name == "jail") | .disk_quota'; }
+disk() { api GET "$B" && j .usage.disk_bytes; }
+overfill() { run 'head -c 100000000 /dev/zero > over; stat -c %s over; rm over'; }
+bounded() { # bounded NAME: 32 MiB hold
+    overfill
+    like "$1: the writer is told" "$ERR" 'No space left on device|Disk quota exceeded'
+    between "$1: at the limit" "$OUT" 28000000 $((32 << 20))
+    run 'echo fits > f && cat f'
+    is "$1: what fits is written" "$OUT" fits
+}
+
+is 'without a quota nothing is counted' "$(disk)" null
+if [ "$(method)" = null ]; then
+    skip 'a disk quota' "$(j '.backends[] | select(.name == "jail") | .missing[] | select(.what == "disk limits") | .detail')"
+    return
+fi
+
+# ---- kept ----
+
+box_new '"user":"ann","thread":"small","idle_timeout_ms":300,"limits":{"disk_mb":32}'
+bounded "$(method)"
+between "$(method): the usage is counted" "$(disk)" 1 4000000
+is 'and the limit is told' "$(j .limits.disk_mb)" 32
+stopped() { api GET "$B" && [ "$(j .state)" = warm ]; }
+if eventually 10 stopped; then pass 'its processes end when it idles'; else fail 'its processes end when it idles' "$BODY"; fi
+run 'cat f'
+is 'its files are there again' "$OUT" fits
+bounded 'after a stop'
+for signal in TERM KILL; do
+    kill "-$signal" "$DAEMON_PID"
+    wait "$DAEMON_PID" 2> /dev/null
+    start_daemon "$program" || fail "$signal: a new daemon" "$(tail -5 "$WORK/daemon.log")"
+    run 'cat f'
+    is "$signal: the files are there" "$OUT" fits
+    bounded "$signal: a new daemon"
+    between "$signal: the usage is counted" "$(disk)" 1 4000000
+done
+image=$STATE/boxes/$BOX/fs
+if [ -f "$image" ]; then # what the machine leaves when its power fails: an image that nobody closed
+    run 'echo synced > s; sync'
+    cp --sparse=always "$image" "$WORK/torn"
+    eventually 10 stopped || fail 'it idles again' "$BODY"
+    cp --sparse=always "$WORK/torn" "$image"
+    run 'cat s f'
+    is 'a disk that was not closed is checked and used' "$OUT" $'synced\nfits'
+    bounded 'after a check'
+    eventually 10 stopped || fail 'it idles again' "$BODY"
+    head -c 65536 /dev/zero | dd of="$image" conv=notrunc status=none
+    run true
+    is_error 'one that is destroyed is refused' 500 IO 'damaged'
+fi
+api DELETE "$B"
+is 'and deleted' "$STATUS" 204
+
+# ---- refused ----
+
+second() { # second CONFIG PROGRAM...: a second daemon with a box of 32 MiB
+    cp "$CONFIG" "$WORK/second.yaml"
+    printf '%b' "$1" >> "$WORK/second.yaml"
+    shift
+    second_start "$WORK/second.yaml" "$@" || fail 'a second daemon' "$(tail -5 "$WORK/daemon.log")"
+}
+if [ "$(id -u)" = 0 ] && [ "$(method)" = loop ]; then
+    second '' unshare -m bash -c 'mount --bind /dev/null "$(PATH=/usr/sbin:/sbin command -v mke2fs)"; exec "$@"' bash "$program"
+    api POST /v1/boxes '{"limits":{"disk_mb":32}}'
+    is_error 'no method works: no box' 501 UNSUPPORTED 'project: .*btrfs: .*loop: mke2fs is missing; apt-get install e2fsprogs'
+    is 'the machine is told to lack it' "$(method) $(j '.backends[0].missing[] | select(.what == "disk limits") | .fix')" \
+        'null apt-get install e2fsprogs, or disk_quota: tmpfs'
+    api POST /v1/boxes '{}'
+    is 'without a quota there is one' "$STATUS" 201
+    delete_boxes
+    second_end
+    second 'disk_quota: project\n' "$program"
+    api POST /v1/boxes '{"limits":{"disk_mb":32}}'
+    is_error 'the method asked for does not work: no box' 501 UNSUPPORTED "'project' .disk_quota.*prjquota"
+    second_end
+    second 'disk_mb: 32\n' "$program"
+    box_new && bounded 'by default'
+    delete_boxes
+    second_end
+fi
+
+# ---- tmpfs ----
+
+second 'disk_quota: tmpfs\n' "$program"
+if box_new '"user":"ann","thread":"memory","idle_timeout_ms":300,"limits":{"disk_mb":32}'; then
+    bounded tmpfs
+    between 'tmpfs: the usage is counted' "$(disk)" 1 4000000
+    run 'for i in {1..5000}; do : > n$i || exit; done 2> /dev/null' '"timeout_ms":20000'
+    is 'tmpfs: names are bounded' "$STATUS $CODE" '200 1'
+    eventually 10 stopped || fail 'tmpfs: it idles' "$BODY"
+    run 'ls; echo new > g && cat g'
+    is 'tmpfs: files end with the processes' "$OUT" new
+else fail 'tmpfs: a box' "$STATUS $BODY"; fi
+delete_boxes
+second_end
+CUBBY=$BUILD/cubby
+c run --disk 16 -- sh -c 'head -c 30000000 /dev/zero > f; stat -c %s f'
+is 'cubby run: the quota holds' "$CODE" 0
+between 'cubby run: at the limit' "$OUT" 15000000 $((16 << 20))
+like 'cubby run: the writer is told' "$ERR" 'No space left'
+
+# ---- btrfs ----
+
+if [ "$(id -u)" != 0 ] || ! command -v mkfs.btrfs > /dev/null || ! grep -q btrfs /proc/filesystems; then
+    skip 'btrfs' 'no btrfs here, or no root'
+else
+    truncate -s 1G "$WORK/btrfs"
+    mkdir "$WORK/state-second"
+    mkfs.btrfs -q "$WORK/btrfs" > /dev/null && mount -o loop "$WORK/btrfs" "$WORK/state-second"
+    second 'disk_quota: btrfs\n' "$program"
+    api POST /v1/boxes '{"limits":{"disk_mb":32}}'
+    is_error 'btrfs: quotas that are off are not turned on' 501 UNSUPPORTED 'btrfs quota enable'
+    btrfs quota enable "$STATE"
+    is 'btrfs: turned on, they are found' "$(method)" btrfs
+    if box_new '"user":"ann","thread":"subvolume","idle_timeout_ms":300,"limits":{"disk_mb":32}'; then
+        bounded btrfs
+        synced() { btrfs filesystem sync "$STATE" && between_disk; }
+        between_disk() { local bytes; bytes=$(disk) && [ "$bytes" -gt 0 ] && [ "$bytes" -lt 8000000 ]; }
+        if eventually 20 synced; then pass 'btrfs: the usage is counted'; else fail 'btrfs: the usage is counted' "$(disk)"; fi
+        eventually 10 stopped || fail 'btrfs: it idles' "$BODY"
+        run 'cat f'
+        is 'btrfs: files stay' "$OUT" fits
+        bounded 'btrfs, after a stop'
+        api DELETE "$B"
+        is 'btrfs: deleted' "$STATUS" 204
+    else fail 'btrfs: a box' "$STATUS $BODY"; fi
+    no_subvolumes() { [ "$(btrfs subvolume list "$STATE" | grep -vc '/\.slot-')" = 0 ]; }
+    if eventually 20 no_subvolumes; then pass 'btrfs: no subvolume is left'; else
+        fail 'btrfs: no subvolume is left' "$(btrfs subvolume list "$STATE")"
+    fi
+    second_end 2> /dev/null # the mount point cannot go yet
+    unmounted() { umount "$WORK/state-second"; }
+    eventually 10 unmounted || fail 'btrfs: it is let go' "$(grep state-second /proc/mounts)"
+    rm -rf "$WORK/btrfs" "$WORK/state-second"
+fi
+box_use "$first"
