@@ -180,11 +180,18 @@ static int wire_find(struct box *box, struct err *err) {
     return 0;
 }
 
+/* One that lives though its wire ended has hung up or sent what no runner may send: it is not asked again, and ends. */
+static bool runner_broke(const struct box *old) {
+    struct err err;
+    if (!old->died[0] || !old->wire)
+        return false;
+    return old->pidfd >= 0 ? !table_readable(old->pidfd) : wire_error(old->wire, &err) == -ERR_PROTOCOL;
+}
+
 /* A recorded box: the runner that is there, or what is left of one is ended, and then a new one where that is wanted. */
 static int open_runner(struct provider *provider, const struct box *old, struct box *box, enum place_how how,
                        struct err *err) {
-    /* One that lives though its wire broke sent what no runner may send: it is not asked again. */
-    bool broken = old->died[0] && old->wire && !table_readable(old->pidfd);
+    bool broken = runner_broke(old);
     int r = broken ? -ERR_GONE : wire_find(box, err);
     if (r == 0)
         return 0;

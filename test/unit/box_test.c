@@ -1,5 +1,6 @@
 /* The provider and the verbs over a backend made for the test: its runners are threads that can be told to die, and
  * that answer a few ops, some of them as no honest runner would. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -102,12 +103,19 @@ static void *runner_main(void *argument) {
 
 /* ---- a backend ---- */
 
+enum { FAKE_RUNNERS = 256, FAKE_WIRES = 4 };
+
 static struct {
     pthread_mutex_t lock;
-    unsigned starts, stops, removals, discovers;
-    bool fail_start, alive_elsewhere;
-    int last_peer; /* a copy of the newest runner's end: shutting it down is that runner's death */
-} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .last_peer = -1};
+    unsigned starts, stops, removals;
+    bool fail_start;
+    struct fake_runner {
+        char id[17];
+        bool dead;
+        int peers[FAKE_WIRES]; /* copies of the runner's ends: shutting them down is its death */
+        unsigned wires;
+    } runners[FAKE_RUNNERS]; /* id "": none */
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static char state_dir[] = "/tmp/box-test-XXXXXX";
 
@@ -122,7 +130,23 @@ static void fake_close(struct backend *backend) {
     (void)backend;
 }
 
-static int fake_wire(struct wire **ret_wire, struct err *err) {
+/* id "": a free row. */
+static struct fake_runner *fake_find_locked(const char *id) {
+    for (size_t i = 0; i < FAKE_RUNNERS; i++)
+        if (strcmp(fake.runners[i].id, id) == 0)
+            return &fake.runners[i];
+    return NULL;
+}
+
+static void fake_end_locked(struct fake_runner *runner) {
+    for (unsigned i = 0; i < runner->wires; i++) {
+        shutdown(runner->peers[i], SHUT_RDWR);
+        close(runner->peers[i]);
+    }
+    runner->wires = 0;
+}
+
+static int fake_wire(const char *id, struct wire **ret_wire, struct err *err) {
     int pair[2];
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     autobuf hello;
@@ -130,8 +154,13 @@ static int fake_wire(struct wire **ret_wire, struct err *err) {
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     answer(pair[1], FRAME_HELLO, 0, 0, hello.data, hello.len);
     pthread_mutex_lock(&fake.lock);
-    fd_close(&fake.last_peer);
-    fake.last_peer = fcntl(pair[1], F_DUPFD_CLOEXEC, 3);
+    struct fake_runner *runner = fake_find_locked(id);
+    if (runner->wires == FAKE_WIRES) { /* of providers that are gone */
+        for (unsigned i = 0; i < runner->wires; i++)
+            close(runner->peers[i]);
+        runner->wires = 0;
+    }
+    runner->peers[runner->wires++] = fcntl(pair[1], F_DUPFD_CLOEXEC, 3);
     pthread_mutex_unlock(&fake.lock);
     pthread_t thread;
     pthread_create(&thread, NULL, runner_main, (void *)(intptr_t)pair[1]);
@@ -148,32 +177,44 @@ static int fake_start(struct backend *backend, const struct spec *spec, struct w
     (void)backend;
     pthread_mutex_lock(&fake.lock);
     fake.starts++;
-    bool fail = fake.fail_start;
+    bool fail = fake.fail_start, twice = fake_find_locked(spec->id);
+    struct fake_runner *runner = fake_find_locked("");
+    if (!fail && !twice && runner)
+        memcpy(runner->id, spec->id, sizeof runner->id);
     pthread_mutex_unlock(&fake.lock);
     if (fail)
         return err_set(err, ERR_UNSUPPORTED, "the test says no");
+    must(!twice && runner, "a runner is started where none is left");
+    runner->dead = false;
     char path[128];
     fake_path(path, sizeof path, spec->id);
-    mkdir(path, 0700);
+    mkdir(path, BACKEND_UNFINISHED_MODE);
     *ret_pidfd = -1;
-    return fake_wire(ret_wire, err);
+    return fake_wire(spec->id, ret_wire, err);
 }
 
 static int fake_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
                          struct err *err) {
     (void)backend;
-    (void)id;
-    fake.discovers++;
     *ret_pidfd = -1;
-    return fake.alive_elsewhere ? fake_wire(ret_wire, err) : err_set(err, ERR_NOT_FOUND, "gone");
+    pthread_mutex_lock(&fake.lock);
+    struct fake_runner *runner = fake_find_locked(id);
+    bool found = runner, dead = found && runner->dead;
+    pthread_mutex_unlock(&fake.lock);
+    return found && !dead ? fake_wire(id, ret_wire, err) : err_set(err, dead ? ERR_GONE : ERR_NOT_FOUND, "gone");
 }
 
 static int fake_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
     (void)backend;
     (void)err;
     pthread_mutex_lock(&fake.lock);
+    struct fake_runner *runner = fake_find_locked(id);
     fake.stops++;
     fake.removals += !keep_files;
+    if (runner) {
+        fake_end_locked(runner);
+        runner->id[0] = 0;
+    }
     pthread_mutex_unlock(&fake.lock);
     char path[128];
     fake_path(path, sizeof path, id);
@@ -185,7 +226,14 @@ static int fake_stop(struct backend *backend, const char *id, bool keep_files, s
 static int fake_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
     (void)backend;
     (void)err;
-    each(user, "ffffffffffffffff");
+    char path[64];
+    snprintf(path, sizeof path, "%s/boxes", state_dir);
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            each(user, entry->d_name);
+    if (dir)
+        closedir(dir);
     return 0;
 }
 
@@ -198,9 +246,11 @@ static const struct backend_ops backend_fake = {.name = "fake",
                                                 .list = fake_list};
 const struct backend_ops *const backend_table[] = {&backend_fake, NULL};
 
-static void runner_dies(void) {
+static void runner_dies(const char *id) {
     pthread_mutex_lock(&fake.lock);
-    shutdown(fake.last_peer, SHUT_RDWR);
+    struct fake_runner *runner = fake_find_locked(id);
+    runner->dead = true;
+    fake_end_locked(runner);
     pthread_mutex_unlock(&fake.lock);
 }
 
@@ -325,7 +375,7 @@ static void test_death(void) {
     bool created = true;
     memcpy(died_id, box->id, sizeof died_id);
     unsigned stops = fake.stops;
-    runner_dies();
+    runner_dies(box->id);
     autobuf out;
     buf_init(&out, 100);
     ok(run(box, "x", &out) == -ERR_GONE, "a verb on a dead box is GONE");
@@ -359,6 +409,13 @@ static void test_destroy(void) {
     struct box *found;
     ok(provider_get(provider, NULL, box->id, &found, &err) == -ERR_NOT_FOUND, "then it is unknown");
     ok(provider_destroy(provider, NULL, box->id, &err) == -ERR_NOT_FOUND, "and cannot be deleted twice");
+    provider_put(provider, box);
+}
+
+static void again_acquired(const struct box_request *request) {
+    struct box *box;
+    bool created;
+    ok(provider_acquire(provider, request, &box, &created, &err) == 0 && !created, "until it is acquired again");
     provider_put(provider, box);
 }
 
@@ -400,10 +457,29 @@ static void put_record(const char *id, const char *text) {
     must(file && fputs(text, file) >= 0 && fclose(file) == 0, "a record");
 }
 
-static void test_restart(void) {
-    struct policy policy = {0};
+static char *id_path(const char *id, const char *name) {
+    static char path[200];
+    char dir[128];
+    fake_path(dir, sizeof dir, id);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void restart(bool runners_live) {
     static struct backend_env env;
+    struct policy policy = {0};
     env = (struct backend_env){.state_dir = state_dir, .runner_path = "/none", .pool_size = 1};
+    provider_free(provider, false);
+    pthread_mutex_lock(&fake.lock);
+    for (size_t i = 0; i < FAKE_RUNNERS && !runners_live; i++) {
+        fake.runners[i].dead = true;
+        fake_end_locked(&fake.runners[i]);
+    }
+    pthread_mutex_unlock(&fake.lock);
+    must(provider_new(&env, &policy, "fake", &provider, &err) == 0, "provider_new");
+}
+
+static void test_restart(void) {
     struct box_request request = {.user = "u",
                                   .thread = "\xff\xfe odd \"bytes\"",
                                   .thread_len = 14,
@@ -416,10 +492,8 @@ static void test_restart(void) {
     memcpy(id, box->id, sizeof id);
     uint64_t made = box->created_ms;
     provider_put(provider, box);
-    provider_free(provider, false);
-    fake.alive_elsewhere = true;
     unsigned starts = fake.starts, removals = fake.removals;
-    must(provider_new(&env, &policy, "fake", &provider, &err) == 0, "provider_new");
+    restart(true);
     ok(provider_get(provider, "u", id, &box, &err) == 0 && fake.starts == starts,
        "a restarted daemon adopts its boxes");
     ok(strcmp(box->thread, request.thread) == 0 && strcmp(box->spec.env[0], "A=\xff") == 0 && box->created_ms == made &&
@@ -428,14 +502,68 @@ static void test_restart(void) {
     autobuf out;
     buf_init(&out, 100);
     ok(run(box, "on", &out) == 3, "and they work");
-    ok(fake.removals == removals, "what answers without a record is left alone");
     provider_put(provider, box);
-    provider_free(provider, false);
-    fake.alive_elsewhere = false;
-    must(provider_new(&env, &policy, "fake", &provider, &err) == 0, "provider_new");
-    ok(fake.removals == removals + 1, "what does not answer and has no record is removed");
+    restart(false);
     ok(provider_get(provider, "u", id, &box, &err) == 0 && fake.starts == starts + 1,
        "a box whose runner is gone is started on its files");
+    provider_put(provider, box);
+    runner_dies(id);
+    memcpy(died_id, id, sizeof died_id);
+    ok(soon(is_gone), "one whose runner died by itself is GONE");
+    restart(true);
+    ok(is_gone(), "and after a restart still");
+    again_acquired(&request);
+    ok(fake.removals == removals, "nothing of them was removed");
+}
+
+/* Directories without a good record: what was never finished goes, what a user may have been told of stays. */
+static void test_records(void) {
+    static const struct {
+        const char *name, *text;
+    } bad[] = {
+        {"cut off", "{\"id\":"},
+        {"empty", ""},
+        {"no object", "[1]"},
+        {"another id", "{\"id\":\"2222222222222222\",\"backend\":\"fake\",\"user\":\"u\",\"template\":\"host\"}"},
+        {"a number as user", "{\"id\":\"1111111111111111\",\"backend\":\"fake\",\"user\":1,\"template\":\"host\"}"},
+        {"a limit as text", "{\"id\":\"1111111111111111\",\"backend\":\"fake\",\"user\":\"u\",\"template\":\"host\","
+                            "\"memory_mb\":\"64\"}"},
+        {"a limit below nothing", "{\"id\":\"1111111111111111\",\"backend\":\"fake\",\"user\":\"u\","
+                                  "\"template\":\"host\",\"pids\":-1}"},
+        {"mounts that are none", "{\"id\":\"1111111111111111\",\"backend\":\"fake\",\"user\":\"u\","
+                                 "\"template\":\"host\",\"mounts\":[7]}"}};
+    const char *lost = "1111111111111111";
+    struct box *box;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char name[80];
+        put_record(lost, bad[i].text);
+        snprintf(name, sizeof name, "a damaged record is no box: %s", bad[i].name);
+        ok(provider_get(provider, NULL, lost, &box, &err) == -ERR_NOT_FOUND, name);
+    }
+    unlink(id_path(lost, "box.json"));
+    must(symlink("/etc/passwd", id_path(lost, "box.json")) == 0, "symlink");
+    ok(provider_get(provider, NULL, lost, &box, &err) == -ERR_NOT_FOUND, "nor is a link");
+    unlink(id_path(lost, "box.json"));
+    must(mkfifo(id_path(lost, "box.json"), 0600) == 0, "mkfifo");
+    ok(provider_get(provider, NULL, lost, &box, &err) == -ERR_NOT_FOUND, "nor a FIFO, and nobody waits for it");
+    unlink(id_path(lost, "box.json"));
+    char unfinished[128];
+    fake_path(unfinished, sizeof unfinished, "3333333333333333");
+    must(mkdir(unfinished, BACKEND_UNFINISHED_MODE) == 0 && chmod(unfinished, BACKEND_UNFINISHED_MODE) == 0, "mkdir");
+    restart(true);
+    ok(access(id_path(lost, ""), F_OK) == 0, "files that lost their record stay");
+    ok(access(unfinished, F_OK) < 0, "a box that was never finished goes");
+    ok(provider_destroy(provider, "u", lost, &err) == -ERR_NOT_FOUND, "a user cannot delete what lost its record");
+    ok(provider_destroy(provider, NULL, lost, &err) == 0 && access(id_path(lost, ""), F_OK) < 0, "an admin can");
+    char mine[17];
+    policy_id("u", "mine", 4, mine);
+    put_record(mine, "{");
+    bool created = false;
+    box = acquire("u", "mine", &created);
+    ok(box && created && access(id_path(mine, "box.json"), F_OK) == 0, "who has the user and thread takes them up");
+    provider_put(provider, box);
+    restart(true);
+    ok(provider_get(provider, "u", mine, &box, &err) == 0, "with a record again");
     provider_put(provider, box);
     /* Somebody else's record under the id of this pair: a clash. */
     char clash[17], text[200];
@@ -444,8 +572,88 @@ static void test_restart(void) {
              "{\"id\":\"%s\",\"backend\":\"fake\",\"user\":\"w\",\"thread\":\"x\",\"template\":\"host\"}", clash);
     put_record(clash, text);
     ok(!acquire("u", "clash", NULL) && err.code == ERR_EXISTS, "a clash of ids is an error");
-    put_record("1111111111111111", "{\"id\":");
-    ok(provider_get(provider, NULL, "1111111111111111", &box, &err) == -ERR_NOT_FOUND, "a damaged record is no box");
+}
+
+/* ---- two daemons ---- */
+
+static struct provider *other;
+
+static bool other_has_wire(void) {
+    struct box *box;
+    struct err own;
+    if (provider_look(other, NULL, died_id, &box, &own) < 0)
+        return false;
+    bool has = box->wire;
+    provider_look_end(other, box);
+    return has;
+}
+
+static bool other_stopped(void) {
+    return !other_has_wire();
+}
+
+static void *both_main(void *argument) {
+    struct box_request request = {.user = "u", .thread = "both", .thread_len = 4};
+    struct box *box = NULL;
+    bool created;
+    struct err own;
+    int r = provider_acquire(argument, &request, &box, &created, &own);
+    provider_put(argument, box);
+    return (void *)(intptr_t)(r < 0 ? r : created);
+}
+
+static void test_two(void) {
+    static struct backend_env env;
+    struct policy policy = {0};
+    env = (struct backend_env){.state_dir = state_dir, .runner_path = "/none", .pool_size = 1};
+    must(provider_new(&env, &policy, "fake", &other, &err) == 0, "a second provider");
+    struct provider *const first = provider;
+    pthread_t threads[16];
+    unsigned starts = fake.starts;
+    for (size_t i = 0; i < 16; i++)
+        pthread_create(&threads[i], NULL, both_main, i % 2 ? other : first);
+    intptr_t made = 0;
+    for (size_t i = 0; i < 16; i++) {
+        void *r;
+        pthread_join(threads[i], &r);
+        made += (intptr_t)r;
+    }
+    ok(made == 1 && fake.starts == starts + 1, "one pair asked for in both at once is one box");
+    struct box *box = acquire("u", "both", NULL), *same;
+    memcpy(died_id, box->id, sizeof died_id);
+    ok(provider_get(other, "u", box->id, &same, &err) == 0, "the other knows it");
+    autobuf out;
+    buf_init(&out, 100);
+    ok(run(box, "x", &out) == 3 && run(same, "x", &out) == 3, "both work in it");
+    provider_put(provider, box);
+    provider_put(other, same);
+    runner_dies(died_id);
+    ok(provider_get(other, "u", died_id, &same, &err) == -ERR_GONE && is_gone(), "its runner's death is GONE in both");
+    box = acquire("u", "both", NULL);
+    ok(box && provider_get(other, "u", died_id, &same, &err) == 0, "started again by one, it runs in both");
+    provider_put(provider, box);
+    provider_put(other, same);
+    ok(provider_destroy(other, "u", died_id, &err) == 0, "deleted by one");
+    ok(provider_get(provider, "u", died_id, &box, &err) == -ERR_NOT_FOUND, "it is unknown to the other, not GONE");
+    ok(provider_look(provider, "u", died_id, &box, &err) == -ERR_NOT_FOUND, "also to look at");
+    ok(provider_destroy(provider, "u", died_id, &err) == -ERR_NOT_FOUND, "and cannot be deleted again");
+    struct box_request idle = {.user = "u", .has_idle_timeout = true, .idle_timeout_ms = 1};
+    bool created;
+    must(provider_acquire(other, &idle, &box, &created, &err) == 0, "acquire");
+    memcpy(died_id, box->id, sizeof died_id);
+    provider_put(other, box);
+    ok(soon(other_stopped), "one made by the other is stopped by the reaper when it is idle");
+    starts = fake.starts;
+    ok(provider_get(other, "u", died_id, &box, &err) == 0 && fake.starts == starts + 1, "and starts again, not GONE");
+    provider_put(other, box);
+    unsigned stops = fake.stops;
+    provider_free(first, true);
+    provider = other;
+    ok(fake.stops == stops, "a daemon that ends its boxes leaves them to the other one");
+    must(provider_acquire(other, &idle, &box, &created, &err) == 0, "acquire");
+    memcpy(died_id, box->id, sizeof died_id);
+    provider_put(other, box);
+    ok(soon(other_stopped), "which is the reaper then");
 }
 
 static int count_file(void *user, const struct file_stat *stat) {
@@ -489,10 +697,10 @@ static void test_verbs(void) {
     ok(box_stat(box, "/x", &arena, &stat, &err) == -ERR_PROTOCOL, "a stream where none belongs ends the wire");
     provider_put(provider, box);
     box = acquire("h", NULL, NULL);
-    bool truncated;
     seen = 0;
-    ok(box_glob(box, "*", NULL, false, 9, -1, count_path, &seen, &truncated, &err) == -ERR_LIMIT && seen == 1 &&
-           wire_alive(box->wire),
+    struct glob_request glob = {.pattern = "*", .limit = 9};
+    struct glob_result globbed;
+    ok(box_glob(box, &glob, -1, count_path, &seen, &globbed, &err) == -ERR_LIMIT && seen == 1 && wire_alive(box->wire),
        "a sink that says no ends its verb and nothing else");
     ok(box_stat(box, "", &arena, &stat, &err) == -ERR_INVALID, "an empty path is INVALID");
     int client[2];
@@ -520,8 +728,9 @@ int main(void) {
     test_idle();
     test_verbs();
     test_restart();
+    test_records();
+    test_two();
     provider_free(provider, true);
-    fd_close(&fake.last_peer);
     removal_tree(AT_FDCWD, state_dir);
     printf("1..%d\n", count);
     return failures > 0;
