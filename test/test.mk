@@ -33,6 +33,9 @@ $(BUILD)/test/attack_%: test/hostile/attack_%.c
 $(BUILD)/test/race: test/lib/race.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -pthread -o $@ $<
+$(BUILD)/test/lack: test/lib/lack.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $<
 $(BUILD)/test/ptyrun: test/lib/ptyrun.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $< -lutil
@@ -46,7 +49,7 @@ test-asan:
 	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
 test-fuzz:
 	+@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= WARN=-Wno-unknown-pragmas fuzz-programs
-test-build: all $(BUILD)/test/tool $(BUILD)/test/ptyrun $(BUILD)/test/race $(ATTACKS) test-asan test-fuzz
+test-build: all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/ptyrun $(BUILD)/test/race $(ATTACKS) test-asan test-fuzz
 
 test: setup-test ## run every test; the last line counts them
 	+@$(SUBMAKE) -j2 test-build
@@ -55,7 +58,7 @@ test: setup-test ## run every test; the last line counts them
 # On a kernel that has cgroup v2 alone, in a machine of its own.
 test-vm: ## run the tests of boxes in a virtual machine with cgroup v2
 	@tools/setup vm
-	+@$(SUBMAKE) -j2 all $(BUILD)/test/tool $(BUILD)/test/ptyrun $(ATTACKS) $(BUILD)/unit/jail_test
+	+@$(SUBMAKE) -j2 all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/ptyrun $(BUILD)/test/race $(ATTACKS) $(BUILD)/unit/jail_test
 	@test/vm/run.sh $(BUILD) '$(T)'
 
 fuzz: setup-test ## fuzz for FUZZ_SECONDS (600) a program; the long form of the tests that have one

@@ -23,6 +23,7 @@ struct backend_env {
     unsigned pool_size;               /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
     const char *disk_quota;           /* jail: a method of quota.h; NULL: the first that works here */
     struct limits limits;             /* what a box has unless it asks for more or less: the first parts are made so */
+    const char *const *allow_weaker;  /* jail: walls that may be missing: words of struct check; may be NULL */
     bool one_shot; /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
 };
 
@@ -62,6 +63,8 @@ struct backend_ops {
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };
 
+bool net_network_ok(const char *text); /* an entry of open_networks: IPv4 "A.B.C.D[/BITS]" */
+
 extern const struct backend_ops backend_local, backend_jail;
 /* NULL-terminated: every backend of this build, in the order shown. */
 extern const struct backend_ops *const backend_table[];
@@ -70,15 +73,20 @@ const struct backend_ops *backend_find(const char *name); /* NULL when unknown *
 int backend_list_boxes(int boxes_dir, const char *mark, void (*each)(void *user, const char *id), void *user,
                        struct err *err);
 
-/* The host's own checks, shared by `cubby doctor` and /v1/info: one row a thing. */
+/* The host's own checks, shared by `cubby doctor`, /v1/info and the start of the daemon: one row a thing. */
 struct check {
-    const char *name; /* "user namespaces" */
+    const char *name;   /* "user namespaces" */
+    const char *weaker; /* the word of allow_weaker that does without it; NULL: nothing does, or nothing has to */
     bool ok;
-    bool required;    /* without it no jail at all; else something is weaker or missing */
+    bool partly;      /* ok, and yet less than newer kernels give */
+    bool required;    /* without it no jail at all; with a weaker word: unless that word is given */
+    bool wall;        /* stands between boxes, or between a box and the host */
     char detail[160]; /* what was found */
-    char fix[200];    /* how to get it; empty when ok */
+    char fix[240];    /* how to get it; empty when there is nothing to get */
 };
-bool net_network_ok(const char *text); /* an entry of open_networks: IPv4 "A.B.C.D[/BITS]" */
+/* What may be missing when it is allowed by name, NULL-terminated. */
+extern const char *const backend_weaker_words[];
+bool backend_allows_weaker(const struct backend_env *env, const char *word);
 size_t backend_checks(const struct backend_env *env, struct check *checks, size_t max);
 
 #endif

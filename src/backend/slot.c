@@ -237,6 +237,7 @@ int slot_ready(struct backend *backend, struct slot *slot, struct err *err) {
         return slot_error(slot, "the runner ended before its namespaces were made", err);
     slot->pid = (pid_t)pid;
     slot->start = process_start(slot->pid);
+    cgroup_favour(&backend->cgroups, &slot->cgroup, slot->pid);
     return backend->root ? ids_assign(slot->number, slot->pid, slot->start, err) : 0;
 }
 
@@ -263,6 +264,11 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
         n = read(slot->errors_fd, text, sizeof text - 1);
     if (n < 2)
         return err_set(err, ERR_INTERNAL, "%s", otherwise);
+    /* The first of several is the reason, the others are what came of it; each begins with its code. */
+    char *end = text + 1;
+    while ((unsigned char)*end >= ' ')
+        end++;
+    *end = 0;
     return err_set(err, (enum err_code)err_from_wire((unsigned char)text[0]), "%s", text + 1);
 }
 

@@ -20,6 +20,7 @@
 struct run_values {
     struct box_options box;
     const char *user, *workdir;
+    struct text_list allow_weaker;
     bool terminal;
     double timeout_s;
 };
@@ -30,6 +31,8 @@ const struct option_row run_options[] = {
      "who runs the command; agent by default"},
     {"workdir", 'w', OPTION_TEXT, offsetof(struct run_values, workdir), "DIR", "where; /workspace by default"},
     {"terminal", 't', OPTION_FLAG, offsetof(struct run_values, terminal), NULL, "give the command a terminal"},
+    {"allow-weaker", 0, OPTION_LIST, offsetof(struct run_values, allow_weaker), "landlock",
+     "do without this wall where the machine lacks it"},
     {"timeout", 0, OPTION_REAL, offsetof(struct run_values, timeout_s), "S", "end the command after S seconds"},
     {.name = NULL},
 };
@@ -64,6 +67,9 @@ int command_run(struct cli *cli, int argc, char **argv) {
         option_fail(cli, "at most %u words", LIMIT_ARGV_COUNT);
     if (run.values.timeout_s * 1000 > LIMIT_EXEC_TIMEOUT_MS)
         option_fail(cli, "--timeout is at most %u seconds", LIMIT_EXEC_TIMEOUT_MS / 1000);
+    for (size_t i = 0; i < run.values.allow_weaker.count; i++)
+        if (strcmp(run.values.allow_weaker.items[i], "landlock") != 0)
+            option_fail(cli, "--allow-weaker is landlock, not '%s'", run.values.allow_weaker.items[i]);
     run.argv = argv;
     run_streams(&run);
     int code = run_open(&run, &err);
@@ -131,6 +137,7 @@ static int run_open(struct run *run, struct err *err) {
     if (code == 0)
         code = engine_state(&run->cli->arena, &run->env.state_dir, err);
     run->env.one_shot = true;
+    run->env.allow_weaker = (const char *const *)run->values.allow_weaker.items;
     run->env.allow_local = true; /* whoever types it may do without a box as well */
     if (run->values.box.template_name)
         run->env.templates_dir = arena_printf(&run->cli->arena, "%s/templates", engine_daemon_state(&run->cli->arena));

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "daemon/conf_table.h"
@@ -22,11 +23,15 @@ const struct conf_option conf_options[] = {
     {ROW("backend", TEXT, backend), .fallback = "jail", .text = "how boxes are made when a request does not say"},
     {ROW("allow_local", BOOL, allow_local), .fallback = "false",
      .text = "allow the backend 'local', which walls off nothing: only where every client is trusted"},
+    {ROW("allow_weaker", LIST, allow_weaker), .choices = "landlock|limits",
+     .text = "jails may do without these where the machine lacks them: landlock, limits (the default ones)"},
     {ROW("local_maps", LIST, local_maps), .text = "backend local: VIRTUAL=REAL[:ro]"},
     {ROW("mount_sources", LIST, mount_sources), .text = "directories that boxes may mount (and all below them)"},
+    {ROW("open_networks", LIST, open_networks),
+     .text = "private IPv4 networks (A.B.C.D/BITS) that boxes with network 'open' may reach; else none"},
     {ROW("env", LIST, env), .text = "NAME=VALUE given to every box"},
     {ROW("memory_mb", INT, memory_mb), .max = 1u << 20, .fallback = "2048",
-     .text = "MiB of memory of a box unless its request says; 0: no limit. The default holds where the machine can"},
+     .text = "MiB of memory of a box unless its request says; 0: no limit"},
     {ROW("cpus", REAL, cpus), .max = 1024, .fallback = "0", .text = "processors of a box; 0: no limit"},
     {ROW("pids", INT, pids), .max = 1u << 22, .fallback = "1024", .text = "processes of a box, in the same way"},
     {ROW("disk_mb", INT, disk_mb), .max = 1u << 30, .fallback = "0", .text = "files of a box; 0: no limit"},
@@ -155,7 +160,9 @@ static int conf_set_number(struct conf *conf, const struct conf_option *option, 
     return 0;
 }
 
-static int conf_set_list(struct conf *conf, const struct conf_option *option, const char *value) {
+static int conf_set_list(struct conf *conf, const struct conf_option *option, const char *value, struct err *err) {
+    if (option->choices && !conf_choice(option->choices, value))
+        return err_set(err, ERR_INVALID, "%s holds words of %s, not '%s'", option->name, option->choices, value);
     struct conf_list *list = (struct conf_list *)((char *)conf + option->offset);
     const char **items = arena_alloc(&conf->arena, (list->count + 2) * sizeof *items);
     if (list->count)
@@ -179,7 +186,7 @@ int conf_set(struct conf *conf, const struct conf_option *option, const char *va
     case CONF_REAL:
         return conf_set_number(conf, option, value, err);
     case CONF_LIST:
-        return conf_set_list(conf, option, value);
+        return conf_set_list(conf, option, value, err);
     default:
         return err_set(err, ERR_INVALID, "%s can only stand in the configuration file", option->name);
     }
@@ -275,6 +282,10 @@ int conf_load(struct conf *conf, int argc, char **argv, struct err *err) {
     conf_state_default(conf);
     if (!conf->state)
         return err_set(err, ERR_INVALID, "no place for state: set HOME or give --state DIR");
+    for (size_t i = 0; i < conf->open_networks.count; i++)
+        if (!net_network_ok(conf->open_networks.items[i]))
+            return err_set(err, ERR_INVALID, "open_networks: '%s' is no IPv4 network like 10.1.0.0/16",
+                           conf->open_networks.items[i]);
     if (!conf->tls_cert != !conf->tls_key)
         return err_set(err, ERR_INVALID, "tls_cert and tls_key go together: give both or none");
     return 0;

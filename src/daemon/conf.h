@@ -22,7 +22,16 @@ struct conf_list {
     size_t count;
 };
 
-enum conf_action { CONF_SERVE, CONF_HELP, CONF_VERSION, CONF_OPTIONS, CONF_ROUTES, CONF_OPENAPI, CONF_CHECK, CONF_CLEANUP };
+enum conf_action {
+    CONF_SERVE,
+    CONF_HELP,
+    CONF_VERSION,
+    CONF_OPTIONS,
+    CONF_ROUTES,
+    CONF_OPENAPI,
+    CONF_CHECK,
+    CONF_CLEANUP
+};
 
 struct conf {
     struct arena arena;
@@ -32,7 +41,7 @@ struct conf {
     const char *listen, *state, *runner, *backend, *auth, *log_level, *tls_cert, *tls_key, *disk_quota, *socket_mode,
         *socket_group;
     bool allow_local, end_boxes, audit, audit_detail;
-    struct conf_list local_maps, mount_sources, allowed_hosts, env, peer_uids;
+    struct conf_list allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, env, peer_uids;
     struct conf_token *tokens;
     size_t token_count;
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, pool_size, max_upload_bytes,

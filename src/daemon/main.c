@@ -243,19 +243,39 @@ static void daemon_block_signals(sigset_t *set) {
 
 /* ---- serving ---- */
 
-/* Limits nobody asked for are given where the machine can hold them; those asked for stay, and fail where it cannot. */
-static void daemon_default_limits(const struct conf *conf, const struct backend_env *env, struct limits *limits) {
+/* A limit that every box should have and that this machine cannot hold: refused, or left out where that is allowed and
+ * nobody asked for this very limit. */
+static int daemon_default_limit(const struct conf *conf, const struct backend_env *env, const struct check *check,
+                                const char *name, uint64_t *limit, struct err *err) {
+    if (check->ok || !*limit)
+        return 0;
+    if (!conf_given(conf, name) && backend_allows_weaker(env, check->weaker)) {
+        *limit = 0;
+        return 0;
+    }
+    return err_set(err, ERR_UNSUPPORTED, "boxes would have no %s here: %s; %s; or do without: %s", check->name,
+                   check->detail, check->fix,
+                   conf_given(conf, name) ? "take the limit out of the configuration" : "allow_weaker: [limits]");
+}
+
+/* What this machine lacks is said at the start, in the log; what may not be missing ends it. Boxes of backend local have
+ * no walls: there a jail that somebody asks for is refused later, with the same words. */
+static int daemon_walls(const struct conf *conf, const struct backend_env *env, struct limits *limits,
+                        struct err *err) {
     struct check checks[64];
     size_t count = backend_checks(env, checks, sizeof checks / sizeof *checks);
-    for (size_t i = 0; i < count; i++) {
-        bool memory = !strcmp(checks[i].name, "memory limits"), pids = !strcmp(checks[i].name, "process limits");
-        if (!(memory || pids) || conf_given(conf, memory ? "memory_mb" : "pids"))
-            continue;
-        if (checks[i].ok)
-            continue;
-        log_warn("boxes have no %s here: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
-        *(memory ? &limits->memory_mb : &limits->pids) = 0;
+    int failed = 0;
+    for (size_t i = 0; i < count && !failed; i++) {
+        if (!strcmp(checks[i].name, "memory limits"))
+            failed = daemon_default_limit(conf, env, &checks[i], "memory_mb", &limits->memory_mb, err);
+        if (!strcmp(checks[i].name, "process limits"))
+            failed = daemon_default_limit(conf, env, &checks[i], "pids", &limits->pids, err);
+        if (!checks[i].ok && checks[i].wall)
+            log_warn("this machine lacks: %s: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
+        else if (checks[i].partly)
+            log_info("this machine has a part: %s: %s", checks[i].name, checks[i].detail);
     }
+    return failed && strcmp(conf->backend, "jail") == 0 ? failed : 0;
 }
 
 static int daemon_audit(const struct conf *conf, const char *state, struct front *front, struct err *err) {
@@ -291,7 +311,9 @@ static int daemon_provider(const struct conf *conf, struct backend_env *env, str
         .max_boxes = (unsigned)conf->max_boxes,
         .max_boxes_per_user = (unsigned)conf->max_boxes_per_user,
     };
-    daemon_default_limits(conf, env, &policy->default_limits);
+    int failed = daemon_walls(conf, env, &policy->default_limits, err);
+    if (failed)
+        return failed;
     env->limits = policy->default_limits;
     return provider_new(env, policy, conf->backend, ret_provider, err);
 }
@@ -379,7 +401,9 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
         .state_dir = state,
         .runner_path = runner,
         .allow_local = conf->allow_local,
+        .allow_weaker = (const char *const *)conf->allow_weaker.items,
         .local_maps = (const char *const *)conf->local_maps.items,
+        .open_networks = (const char *const *)conf->open_networks.items,
         .pool_size = (unsigned)conf->pool_size,
         .disk_quota = conf->disk_quota,
     };

@@ -282,7 +282,10 @@ static int overlay(const char *lower, const char *upper, const char *target, str
     char options[256];
     snprintf(options, sizeof options, "lowerdir=%s,upperdir=upper/%s,workdir=upper/%s.work,index=off,userxattr", lower,
              upper, upper);
-    if (mount("overlay", target, "overlay", MOUNT_FLAGS, options) < 0)
+    int r = mount("overlay", target, "overlay", MOUNT_FLAGS, options);
+    if (r < 0 && errno == ENODEV)
+        return err_set(err, ERR_UNSUPPORTED, "the kernel has no overlayfs; modprobe overlay");
+    if (r < 0)
         return err_errno(err, errno, "overlay on '%s'", target);
     return 0;
 }

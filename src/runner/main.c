@@ -1,4 +1,5 @@
-/* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one.
+/* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one,
+ * `trial` by the probe.
  * Not to break: argv[0] is always shown as cubby-runner. */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 static int usage(void) {
     fprintf(stderr, "usage: cubby-runner serve [--wire FD] [--listen FD] [--root DIR] --workspace DIR [--shell PATH]\n"
                     "                          [--cgroup FD] [--map VIRTUAL=REAL[:ro]]... [--env K=V]...\n"
-                    "       cubby-runner enter FD | --version | --ops\n");
+                    "       cubby-runner enter FD | trial [DIR] | --version | --ops\n");
     return 2;
 }
 
@@ -102,6 +103,8 @@ int main(int argc, char **argv) {
     uint64_t fd;
     if (argc == 3 && strcmp(argv[1], "enter") == 0 && text_u64(argv[2], 1u << 20, &fd))
         enter_main((int)fd);
+    if ((argc == 2 || argc == 3) && strcmp(argv[1], "trial") == 0)
+        return trial_main(argv[2]);
     if (argc >= 2 && strcmp(argv[1], "serve") == 0)
         return serve(argc - 2, argv + 2);
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
