@@ -6,17 +6,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 
 #define PERIOD_US 100000
+#define RESET_ON_FORK 1 /* SCHED_FLAG_RESET_ON_FORK */
 #define V1_SHARES 1024l /* of one program that nobody has reniced */
+
+#define DAEMON_LEAF "cubby-daemon"
 
 const char *const cgroup_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 
@@ -26,6 +31,7 @@ static void remove_v2(const struct cgroup_host *host, const struct cgroup *cgrou
 static void probe_v2(struct cgroup_host *host, const char *root);
 static void enable(struct cgroup_host *host, const char *parent);
 static bool has_word(const char *list, const char *word);
+static bool make_room(const char *parent);
 static void own_v2(const char *root, char *out, size_t size);
 static int write_limit(const char *path, const char *text, const char *what, struct err *err);
 static uint64_t read_number(const char *path, const char *key, bool *ret_has);
@@ -104,9 +110,30 @@ static void enable(struct cgroup_host *host, const char *parent) {
         host->v2_has[i] = has_word(on, cgroup_names[i]);
         if (host->v2_has[i] || !has_word(have, cgroup_names[i]))
             continue;
-        fd_write_file(AT_FDCWD, above, text); /* is on already, or cannot be: the next line tells */
+        int r = fd_write_file(AT_FDCWD, above, text); /* is on already, or cannot be: the last line tells */
+        if (r == -EBUSY && make_room(parent))
+            fd_write_file(AT_FDCWD, above, text);
         host->v2_has[i] = fd_write_file(AT_FDCWD, own, text) == 0;
     }
+}
+
+/* In cgroup v2 a group that gives controllers to groups below it may hold no process of its own, unless it is the
+ * machine's root. So in a group that was given to us (a delegated one, a container's) whoever is in it, ourselves above
+ * all, moves into a leaf. */
+static bool make_room(const char *parent) {
+    char path[600], text[65536];
+    snprintf(path, sizeof path, "%s/" DAEMON_LEAF, parent);
+    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        return false;
+    snprintf(path, sizeof path, "%s/cgroup.procs", parent);
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
+        return false;
+    snprintf(path, sizeof path, "%s/" DAEMON_LEAF "/cgroup.procs", parent);
+    char *rest = text;
+    for (char *pid; (pid = strsep(&rest, "\n"));)
+        if (*pid)
+            fd_write_file(AT_FDCWD, path, pid); /* has ended meanwhile, or stays: the kernel tells by refusing again */
+    return true;
 }
 
 static bool has_word(const char *list, const char *word) {
@@ -125,8 +152,13 @@ static void own_v2(const char *root, char *out, size_t size) {
     if (!line)
         return;
     line = strchr(line, '/');
-    if (line)
-        snprintf(out, size, "%s%.*s", root, (int)strcspn(line, "\n"), line);
+    if (!line)
+        return;
+    line[strcspn(line, "\n")] = 0;
+    char *leaf = strrchr(line, '/');
+    if (strcmp(leaf, "/" DAEMON_LEAF) == 0) /* moved there by make_room: our group is the one above */
+        *leaf = 0;
+    snprintf(out, size, "%s%s", root, line);
 }
 
 bool cgroup_can(const struct cgroup_host *host, enum cgroup_controller controller) {
@@ -258,6 +290,24 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, co
     if (r == 0 && memory && limits->memory_mb)
         r = limit_beside_memory(host, cgroup, limits->memory_mb << 20, err);
     return r;
+}
+
+/* Of linux/sched/types.h, which does not go together with libc's sched.h. */
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t slice_ns, deadline_ns, period_ns;
+};
+
+/* Among thousands of spinning commands it would wait seconds for its turn. Its children begin as any program does. Only
+ * inside a group of its own: there it takes from its own box alone. */
+void cgroup_favour(const struct cgroup_host *host, const struct cgroup *cgroup, pid_t pid) {
+    struct attributes attributes = {
+        .size = sizeof attributes, .policy = SCHED_OTHER, .flags = RESET_ON_FORK, .nice = -20};
+    if (cgroup->v1[CGROUP_CPU] || (*host->v2 && host->v2_has[CGROUP_CPU]))
+        syscall(SYS_sched_setattr, pid, &attributes, 0); /* refused: it waits longer, nothing was promised */
 }
 
 static int write_limit(const char *path, const char *text, const char *what, struct err *err) {

@@ -32,6 +32,8 @@ int cgroup_make(const struct cgroup_host *host, const char *name, const bool v1[
 /* was: what is written there already. */
 int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, const struct limits *was,
                  const struct limits *limits, struct err *err);
+/* PID 1 of a box goes before the commands of its box, where that takes nothing from anybody else. */
+void cgroup_favour(const struct cgroup_host *host, const struct cgroup *cgroup, pid_t pid);
 void cgroup_path(const struct cgroup_host *host, const struct cgroup *cgroup, const char *file, char *out, size_t size);
 void cgroup_v1_path(const struct cgroup_host *host, const struct cgroup *cgroup, enum cgroup_controller controller,
                     const char *file, char *out, size_t size);

@@ -80,6 +80,14 @@ static int take_key(int number) {
     return (int)syscall(SYS_add_key, "user", name, "payload", 7, -2 /* the process's keyring */);
 }
 
+static int take_fork(int number) {
+    (void)number;
+    pid_t pid = fork();
+    while (pid == 0)
+        pause();
+    return pid;
+}
+
 static int take_lock(int number) { /* locked memory: a page each */
     (void)number;
     void *at = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -89,9 +97,9 @@ static int take_lock(int number) { /* locked memory: a page each */
 static const struct {
     const char *name;
     int (*take)(int number);
-} kinds[] = {{"fd", take_fd},   {"inotify", take_inotify}, {"watch", take_watch}, {"timer", take_timer},
-             {"mq", take_mq},   {"sem", take_sem},         {"pty", take_pty},     {"aio", take_aio},
-             {"key", take_key}, {"lock", take_lock}};
+} kinds[] = {{"fd", take_fd},     {"inotify", take_inotify}, {"watch", take_watch}, {"timer", take_timer},
+             {"mq", take_mq},     {"sem", take_sem},         {"pty", take_pty},     {"aio", take_aio},
+             {"fork", take_fork}, {"key", take_key},         {"lock", take_lock}};
 
 int main(int argc, char **argv) {
     if (argc < 2)
