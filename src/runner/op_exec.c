@@ -71,6 +71,8 @@ static int exec_begin(struct rcall *call, const struct fields *args, struct err 
 
 static void exec_writable(struct rcall *call) {
     struct process *process = call->state;
+    if (process->phase == PHASE_STARTING) /* STAT goes first; then its streams are watched */
+        return;
     for (int i = 0; i < 2; i++)
         if (process->streams[i].source.events == 0)
             stream_pump(&process->streams[i]);
