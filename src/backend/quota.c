@@ -28,6 +28,8 @@ void quota_init(struct quota *quota, const struct backend_env *env) {
 }
 
 void quota_done(struct quota *quota) {
+    while (quota->env->pool_size && quota_tidy(0))
+        ;
     pthread_mutex_destroy(&quota->lock);
 }
 

@@ -56,6 +56,9 @@ int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_f
 /* Bytes of a live box's files; root: its root directory. */
 int quota_used(int box_dir, int root, uint64_t *ret_bytes);
 bool quota_remove(int box_dir); /* as the method's */
+/* Gives the kernel back one loop device of ours that nobody needs, beyond `keep` that the next boxes will take. false:
+ * there is none. Takes some 10 ms. */
+bool quota_tidy(unsigned keep);
 /* The directories that layers are, below `fs`. */
 int quota_layers(int fs, struct err *err);
 

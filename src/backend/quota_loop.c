@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/loop.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -26,6 +27,8 @@
 #include "backend/quota.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/text.h"
+#include "wire/plan.h"
 
 #define FORMAT 1                /* raise when what format() makes changes */
 #define MB_MAX (1u << 20)       /* 1 TiB: formatting takes 0.3 s there, and the host's ext4 ends at 16 */
@@ -33,8 +36,9 @@
 #define SHELF_MAX 8             /* sizes kept formatted */
 #define SPACE_MIN (16ull << 20) /* of the disk below, for a new box */
 #define LOCK_WAIT_MS 10000u     /* the kernel takes the mounts of a box apart some time after its last process */
-#define SUPER_AT 1024           /* of the image: where ext4's superblock lies ... */
-#define SUPER_MAGIC_AT 56       /* ... and in that the magic number and, behind it, the state */
+#define LOOPS_LOOKED_AT 4096
+#define SUPER_AT 1024     /* of the image: where ext4's superblock lies ... */
+#define SUPER_MAGIC_AT 56 /* ... and in that the magic number and, behind it, the state */
 #define SUPER_MAGIC 0xef53u
 #define SUPER_CLEAN 1u /* and not 2: errors were seen */
 
@@ -281,6 +285,38 @@ static int run(char *const argv[], struct err *err) {
         if (errno != EINTR)
             return err_errno(err, errno, "'%s'", argv[0]);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/* ---- devices ---- */
+
+static int by_number(const void *a, const void *b) {
+    unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+    return (x < y) - (x > y);
+}
+
+/* The highest first: the kernel hands out the lowest. One that is in use refuses to go. */
+bool quota_tidy(unsigned keep) {
+    unsigned numbers[LOOPS_LOOKED_AT], count = 0;
+    DIR *dir = opendir(PLAN_LOOPS_DIR);
+    for (struct dirent *entry; dir && count < LOOPS_LOOKED_AT && (entry = readdir(dir));) {
+        uint64_t number;
+        if (text_u64(entry->d_name, 1u << 20, &number))
+            numbers[count++] = (unsigned)number;
+    }
+    autofd control = count > keep ? open("/dev/loop-control", O_RDWR | O_CLOEXEC) : -1;
+    qsort(numbers, count, sizeof *numbers, by_number);
+    bool removed = false;
+    for (unsigned i = 0; control >= 0 && !removed && i < count - keep; i++) {
+        char name[16];
+        removed = ioctl(control, LOOP_CTL_REMOVE, numbers[i]) >= 0;
+        if (removed || errno == ENODEV) {
+            snprintf(name, sizeof name, "%u", numbers[i]);
+            unlinkat(dirfd(dir), name, 0);
+        }
+    }
+    if (dir)
+        closedir(dir);
+    return removed;
 }
 
 const struct quota_method quota_loop = {

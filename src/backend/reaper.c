@@ -6,7 +6,7 @@
  * that is just being spawned, and that one would take the mounts apart before it starts. Hence these threads have tables
  * of their own, and get the descriptors through a socket.
  *
- * Rules: 1. `queue`, `count`, `stop` and the traffic of `door` under `lock`. 2. The threads work without it. */
+ * Rules: 1. `queue`, `count`, `stop`, `untidy` and the traffic of `door` under `lock`. 2. The threads work without it. */
 #include "backend/reaper.h"
 
 #include <sched.h>
@@ -20,13 +20,14 @@
 #include "base/fd.h"
 
 #define QUEUE_MAX 64
-#define THREADS 2 /* one waits for the disk while the other works */
+#define DEVICES_KEPT 16 /* free loop devices, for the next boxes */
+#define THREADS 2       /* one waits for the disk while the other works */
 
 struct reaper {
     struct backend *backend;
     pthread_t threads[THREADS];
     unsigned thread_count;
-    bool stop;
+    bool stop, untidy;
     pthread_mutex_t lock;
     pthread_cond_t more, less;
     struct remains queue[QUEUE_MAX]; /* a ring */
@@ -111,6 +112,18 @@ void reaper_bury(struct backend *backend, struct remains *remains) {
         ids_release(remains->slot);
 }
 
+/* In a lull after boxes have gone: loop devices, which take long. false: nothing to do. */
+static bool tidy_locked(struct reaper *reaper) {
+    if (!reaper->untidy)
+        return false;
+    reaper->untidy = false;
+    pthread_mutex_unlock(&reaper->lock);
+    bool more = quota_tidy(DEVICES_KEPT);
+    pthread_mutex_lock(&reaper->lock);
+    reaper->untidy |= more;
+    return true;
+}
+
 static void *reaper_main(void *arg) {
     struct reaper *reaper = arg;
     if (reaper->door[1] > 2 && unshare(CLONE_FILES) == 0) { /* and nobody's connection is kept open by the copies */
@@ -121,7 +134,8 @@ static void *reaper_main(void *arg) {
     pthread_mutex_lock(&reaper->lock);
     for (;;) {
         while (reaper->count == 0 && !reaper->stop)
-            pthread_cond_wait(&reaper->more, &reaper->lock);
+            if (!tidy_locked(reaper))
+                pthread_cond_wait(&reaper->more, &reaper->lock);
         if (reaper->count == 0)
             break;
         struct remains remains = reaper->queue[reaper->first];
@@ -132,6 +146,7 @@ static void *reaper_main(void *arg) {
         pthread_mutex_unlock(&reaper->lock);
         reaper_bury(reaper->backend, &remains);
         pthread_mutex_lock(&reaper->lock);
+        reaper->untidy = true;
     }
     pthread_mutex_unlock(&reaper->lock);
     return NULL;

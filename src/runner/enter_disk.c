@@ -18,6 +18,7 @@
 #include "runner/enter.h"
 
 #define ATTACH_TRIES 100 /* another program may take the device we were told is free */
+#define LOOPS_USUAL 8    /* the kernel makes so many by itself */
 #define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
 
 static int lock_image(const char *path, struct err *err);
@@ -42,6 +43,18 @@ static int lock_image(const char *path, struct err *err) {
     return fd_take(&image);
 }
 
+/* Told to the daemon: devices stay when they are free again, 100 KB each, until somebody removes them. */
+static void note_device(int number) {
+    char path[64];
+    if (number < LOOPS_USUAL)
+        return;
+    snprintf(path, sizeof path, PLAN_LOOPS_DIR "/%d", number);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == ENOENT && mkdir(PLAN_LOOPS_DIR, 0700) == 0)
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    fd_close(&fd);
+}
+
 static int attach_image(int image, int *ret_device, struct err *err) {
     autofd control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     if (control < 0)
@@ -60,6 +73,7 @@ static int attach_image(int image, int *ret_device, struct err *err) {
             return err_set(err, ERR_UNSUPPORTED,
                            "no loop device can be opened ('%s'); give this container loop devices", path);
         if (ioctl(device, LOOP_CONFIGURE, &config) == 0) {
+            note_device(number);
             *ret_device = fd_take(&device);
             return 0;
         }

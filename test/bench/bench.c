@@ -74,7 +74,7 @@ static void bench_exec(void) {
 /* Bursts larger than any pool of ready parts, with no pause inside: their refilling is part of the time. */
 enum { CREATE_ROUNDS = 8, CREATE_BURST = 40 };
 
-static void bench_create(void) {
+static void create_row(const char *name, const char *members) {
     struct client client;
     static double ours[CREATE_ROUNDS * CREATE_BURST], peer[CREATE_ROUNDS * CREATE_BURST];
     char ids[CREATE_BURST][ID_BYTES], request[512];
@@ -83,7 +83,7 @@ static void bench_create(void) {
     for (int round = 0; round < CREATE_ROUNDS; round++) {
         for (int i = 0; i < CREATE_BURST; i++) {
             uint64_t start = now_ns();
-            box_create(&client, "", ids[i]);
+            box_create(&client, members, ids[i]);
             exec_once(&client, request, box_exec_request(request, sizeof request, ids[i]));
             ours[count++] = (double)(now_ns() - start) / 1e6;
         }
@@ -94,8 +94,12 @@ static void bench_create(void) {
             peer[peers++] = peer_time(peer_bwrap) * 1e3;
         idle_ms(50);
     }
-    row("create a jail + first exec, HTTP, p50", "ms", median(ours, count), "bwrap", median(peer, peers), AT_MOST, 0.7);
+    row(name, "ms", median(ours, count), "bwrap", median(peer, peers), AT_MOST, 0.7);
     client_close(&client);
+}
+
+static void bench_create(void) {
+    create_row("create a jail + first exec, HTTP, p50", "");
 }
 
 static void bench_run(void) {
@@ -112,7 +116,7 @@ static void bench_run(void) {
     row("cubby run -- /bin/true, p50", "ms", median(ours, ROUNDS), "bwrap", median(peer, ROUNDS), AT_MOST, 1.2);
 }
 
-static void bench_cycle(void) {
+static void cycle_row(const char *name, const char *members) {
     enum { ROUNDS = 7 };
     double ours[ROUNDS], peer[ROUNDS], seconds = 1.5;
     struct client client;
@@ -122,7 +126,7 @@ static void bench_cycle(void) {
         unsigned count = 0;
         for (; now_ns() < end; count++) {
             char id[ID_BYTES];
-            box_create(&client, "", id);
+            box_create(&client, members, id);
             box_delete(&client, id);
         }
         ours[round] = count / ((double)(now_ns() - start) / 1e9);
@@ -130,8 +134,12 @@ static void bench_cycle(void) {
         peer[round] = peer_rate(1, seconds);
         idle_ms(50);
     }
-    row("create + delete, one client", "/s", median(ours, ROUNDS), "posix_spawn", median(peer, ROUNDS), AT_LEAST, 0.25);
+    row(name, "/s", median(ours, ROUNDS), "posix_spawn", median(peer, ROUNDS), AT_LEAST, 0.25);
     client_close(&client);
+}
+
+static void bench_cycle(void) {
+    cycle_row("create + delete, one client", "");
 }
 
 /* ---- throughput ---- */
@@ -232,7 +240,7 @@ static double runners_pss_kb(unsigned *ret_count) {
     return sum;
 }
 
-static void bench_idle(void) {
+static void idle_rows(const char *name, const char *members) {
     enum { COUNT = 1000, SAMPLES = 300 };
     static char ids[COUNT][ID_BYTES];
     static double before[SAMPLES * 2], among[SAMPLES];
@@ -240,13 +248,13 @@ static void bench_idle(void) {
     unsigned first = 0, last = 0;
     struct client client;
     client_open(&client, port);
-    box_create(&client, "", single);
+    box_create(&client, members, single);
     exec_samples(&client, single, before, 20);
     exec_samples(&client, single, before, SAMPLES);
     idle_ms(500);
     double memory = meminfo_kb("MemAvailable"), pss = runners_pss_kb(&first);
     for (int i = 0; i < COUNT; i++)
-        box_create(&client, "", ids[i]);
+        box_create(&client, members, ids[i]);
     idle_ms(1500);
     memory -= meminfo_kb("MemAvailable");
     pss = runners_pss_kb(&last) - pss;
@@ -258,7 +266,7 @@ static void bench_idle(void) {
         box_delete(&client, ids[i]);
     idle_ms(3000);
     exec_samples(&client, single, before + SAMPLES, SAMPLES);
-    row("1000 idle jails, memory each", "KB", memory / COUNT, "bar of the figure", 1024, AT_MOST, 1.0);
+    row(name, "KB", memory / COUNT, "bar of the figure", 1024, AT_MOST, 1.0);
     snprintf(text, sizeof text,
              "  fall of MemAvailable by %d jails / %d: runners' PSS %.0f KB, kernel and daemon %.0f KB each", COUNT,
              COUNT, pss / COUNT, (memory - pss) / COUNT);
@@ -267,6 +275,75 @@ static void bench_idle(void) {
         1.2);
     box_delete(&client, single);
     client_close(&client);
+}
+
+static void bench_idle(void) {
+    idle_rows("1000 idle jails, memory each", "");
+}
+
+/* ---- beside three boxes that do their worst ---- */
+
+enum { BOMB_ROUNDS = 10, BOMB_EXECS = 100 };
+static const char *const bombs[][2] = {
+    /* limits, command */
+    {",\"limits\":{\"pids\":256}", "bomb() { bomb | bomb & }; while :; do bomb; sleep 0.1; done 2> /dev/null"},
+    {",\"limits\":{\"memory_mb\":128}",
+     "while :; do head -c 1000000000 /dev/zero | tail -c 1000000000 > /dev/null; done"},
+    {"", "while :; do head -c 200000000 /dev/zero > fill; rm fill; done"},
+};
+#define BOMBS (sizeof bombs / sizeof *bombs)
+
+/* Samples at a client's pace: a pause after each, in which others may run. */
+static void paced_samples(struct client *client, const char *id, double *ms, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        exec_samples(client, id, ms + i, 1);
+        ms[i] /= 1e3;
+        idle_ms(2);
+    }
+}
+
+static double percentile_99(double *values, size_t count) {
+    median(values, count); /* sorts */
+    return values[count * 99 / 100];
+}
+
+static void bench_bombs(void) {
+    struct client client;
+    char id[ID_BYTES], ids[BOMBS][ID_BYTES], path[128], body[512];
+    static double quiet[BOMB_ROUNDS * BOMB_EXECS], loud[BOMB_ROUNDS * BOMB_EXECS];
+    client_open(&client, port);
+    box_create(&client, "", id);
+    paced_samples(&client, id, quiet, 50); /* warm up */
+    for (size_t round = 0; round < BOMB_ROUNDS; round++) {
+        paced_samples(&client, id, quiet + round * BOMB_EXECS, BOMB_EXECS);
+        for (size_t i = 0; i < BOMBS; i++) {
+            box_create(&client, bombs[i][0], ids[i]);
+            snprintf(path, sizeof path, "/v1/boxes/%s/processes", ids[i]);
+            snprintf(body, sizeof body, "{\"command\":\"%s\"}", bombs[i][1]);
+            client_expect(&client, 201, "POST", path, body);
+        }
+        idle_ms(300); /* they have grown */
+        paced_samples(&client, id, loud + round * BOMB_EXECS, BOMB_EXECS);
+        for (size_t i = 0; i < BOMBS; i++)
+            box_delete(&client, ids[i]);
+        idle_ms(200);
+    }
+    double usual = median(quiet, BOMB_ROUNDS * BOMB_EXECS), beside = median(loud, BOMB_ROUNDS * BOMB_EXECS);
+    row("exec p99 beside fork, memory and disk bombs", "ms", percentile_99(loud, BOMB_ROUNDS * BOMB_EXECS),
+        "the same box without them", percentile_99(quiet, BOMB_ROUNDS * BOMB_EXECS), AT_MOST, 3.0);
+    row("... and its p50", "ms", beside, "the same box without them", usual, AT_MOST, 3.0);
+    box_delete(&client, id);
+    client_close(&client);
+}
+
+/* ---- the same with a disk quota, by whatever method this machine picks ---- */
+
+#define QUOTA ",\"limits\":{\"disk_mb\":1024}"
+
+static void bench_quota(void) {
+    create_row("disk quota: create + first exec, p50", QUOTA);
+    cycle_row("disk quota: create + delete, one client", QUOTA);
+    idle_rows("disk quota: 1000 idle jails, memory each", QUOTA);
 }
 
 /* ---- files ---- */
@@ -473,9 +550,17 @@ static void bench_search(void) {
 static const struct {
     const char *name;
     void (*run)(void);
-} rows[] = {{"exec", bench_exec},   {"create", bench_create},         {"run", bench_run},
-            {"cycle", bench_cycle}, {"throughput", bench_throughput}, {"get4k", bench_get4k},
-            {"large", bench_large}, {"search", bench_search},         {"idle", bench_idle}};
+} rows[] = {{"exec", bench_exec},
+            {"create", bench_create},
+            {"run", bench_run},
+            {"cycle", bench_cycle},
+            {"throughput", bench_throughput},
+            {"get4k", bench_get4k},
+            {"large", bench_large},
+            {"search", bench_search},
+            {"idle", bench_idle},
+            {"quota", bench_quota},
+            {"bombs", bench_bombs}};
 
 int main(int argc, char **argv) {
     if (argc < 6)
