@@ -66,8 +66,7 @@ static int audit_verify(struct cli *cli, bool json) {
     long long rows = json_integer_value(json_object_get(answer, "rows"));
     long long last = json_integer_value(json_object_get(answer, "last"));
     if (json) {
-        json_dumpf(answer, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
-        putchar('\n');
+        remote_print(answer);
     } else if (intact) {
         printf("intact: %lld rows, the last is %lld with hash %s\n", rows, last, hash ? hash : "?");
     } else if (json_is_integer(broken)) {
@@ -225,8 +224,7 @@ static void audit_rows(const json_t *events, bool json) {
     json_t *row;
     json_array_foreach(events, i, row) {
         if (json) {
-            json_dumpf(row, stdout, JSON_COMPACT | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0));
-            putchar('\n');
+            remote_print(row);
         } else {
             autoarena arena; /* a row's: --follow runs for days */
             arena_init(&arena);

@@ -138,6 +138,8 @@ int remote_status(int status, const struct buf *body, struct err *err);
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path);
 /* "ID:PATH" into its parts, true; false when there is no box id before a colon. */
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path);
+/* One line of JSON on standard output; on a terminal in ASCII, so that nothing in it can disturb it. */
+void remote_print(const struct json_t *json);
 /* A field that may be base64: bytes into out. False when it is not there or malformed. */
 bool remote_bytes(const struct json_t *object, const char *key, struct buf *out);
 /* A new box by POST /v1/boxes; its id in ret_id. */

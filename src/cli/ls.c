@@ -36,8 +36,7 @@ int command_ls(struct cli *cli, int argc, char **argv) {
         return cli_fail(&err);
     const json_t *entries = json_object_get(json, "entries");
     if (values.json) {
-        json_dumpf(json, stdout, JSON_COMPACT | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0));
-        putchar('\n');
+        remote_print(json);
     } else if (values.detail) {
         ls_table(cli, entries);
     } else {

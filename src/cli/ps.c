@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -37,8 +36,7 @@ int command_ps(struct cli *cli, int argc, char **argv) {
     if (remote_json(cli, "GET", path, NULL, &json, &err) < 0)
         return cli_fail(&err);
     if (values.json) {
-        json_dumpf(json, stdout, JSON_COMPACT | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0));
-        putchar('\n');
+        remote_print(json);
     } else {
         ps_table(cli, json_object_get(json, "boxes"), values.all);
     }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/limits.h"
 #include "base/text.h"
@@ -106,6 +107,18 @@ bool remote_split(struct cli *cli, const char *word, const char **ret_id, const 
     *ret_id = id;
     *ret_path = colon + 1;
     return true;
+}
+
+void remote_print(const json_t *json) {
+    bool terminal = isatty(STDOUT_FILENO);
+    char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12) | (terminal ? JSON_ENSURE_ASCII : 0));
+    for (const char *p = text; p && *p; p++)
+        if (terminal && *p == 0x7f) /* ASCII as well, and a control character */
+            fputs("\\u007f", stdout);
+        else
+            putchar(*p);
+    putchar('\n');
+    free(text);
 }
 
 bool remote_bytes(const json_t *object, const char *key, struct buf *out) {
