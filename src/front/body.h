@@ -46,6 +46,10 @@ struct body_list {
 #define BODY_REQUIRED 0x1u
 #define BODY_NUL 0x2u      /* the text may hold NUL: it never becomes a C string */
 #define BODY_NULLABLE 0x4u /* answers only: may be null */
+#define BODY_TOLD 0x8u     /* stands in the audit log: texts and lists of them, also inside lists of objects */
+#define BODY_SECRET 0x10u  /* maps: no value may stand anywhere in it */
+#define BODY_BYTES 0x20u   /* texts: any bytes, as base64 where the object's row BODY_ENCODING says so */
+#define BODY_ENCODING "encoding"
 
 struct body_field {
     const char *name; /* NULL ends a table */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "box/audit.h"
+
 #define METRICS_CODES 16 /* ERR_ numbers and 0 */
 
 static const uint64_t metrics_bucket_us[] = {250,    500,    1000,   2500,    5000,    10000,   25000,    50000,
@@ -132,7 +134,23 @@ static void metrics_boxes(struct provider *provider, struct buf *out) {
                        box_state_name((enum box_state)state), counts.by_backend_state[b][state]);
 }
 
-void metrics_write(struct metrics *metrics, struct provider *provider, struct http_server *server, struct buf *out) {
+static void metrics_audit(struct audit *audit, struct buf *out) {
+    struct audit_counts counts;
+    audit_count(audit, &counts);
+    metrics_head(out, "cubby_audit_rows_total", "counter", "Rows written to the audit log.");
+    buf_printf(out, "cubby_audit_rows_total %" PRIu64 "\n", counts.written);
+    metrics_head(out, "cubby_audit_lost_total", "counter", "Rows lost because the audit log could not be written.");
+    buf_printf(out, "cubby_audit_lost_total %" PRIu64 "\n", counts.lost);
+    metrics_head(out, "cubby_audit_strangers_total", "counter", "Refused requests that were only counted.");
+    buf_printf(out, "cubby_audit_strangers_total %" PRIu64 "\n", counts.strangers);
+    metrics_head(out, "cubby_audit_queue_bytes", "gauge", "Rows that wait to be written.");
+    buf_printf(out, "cubby_audit_queue_bytes %" PRIu64 "\n", counts.queued_bytes);
+    metrics_head(out, "cubby_audit_failing", "gauge", "1 while the audit log cannot be written.");
+    buf_printf(out, "cubby_audit_failing %d\n", counts.failing);
+}
+
+void metrics_write(struct metrics *metrics, struct provider *provider, struct http_server *server, struct audit *audit,
+                   struct buf *out) {
     struct http_counts http;
     http_server_count(server, &http);
     metrics_head(out, "cubby_build_info", "gauge", "The running version.");
@@ -144,6 +162,8 @@ void metrics_write(struct metrics *metrics, struct provider *provider, struct ht
                http.connections > http.parked ? http.connections - http.parked : 0);
     metrics_head(out, "cubby_http_threads", "gauge", "Threads that serve requests.");
     buf_printf(out, "cubby_http_threads %u\n", http.threads);
+    if (audit)
+        metrics_audit(audit, out);
     metrics_requests(metrics, out);
     metrics_calls(metrics, out);
     metrics_latencies(metrics, out);

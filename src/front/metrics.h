@@ -12,6 +12,9 @@ struct metrics *metrics_new(const struct route *routes); /* ends with method NUL
 void metrics_free(struct metrics *metrics);
 void metrics_request(struct metrics *metrics, const struct route *route, int status, uint64_t us); /* NULL: no route */
 void metrics_call(struct metrics *metrics, const struct route *route, int code); /* 0: ok, else an ERR_ number */
-void metrics_write(struct metrics *metrics, struct provider *provider, struct http_server *server, struct buf *out);
+struct audit;
+/* audit may be NULL. */
+void metrics_write(struct metrics *metrics, struct provider *provider, struct http_server *server, struct audit *audit,
+                   struct buf *out);
 
 #endif

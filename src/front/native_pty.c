@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "front/native.h"
 #include "front/native_args.h"
+#include "front/trail.h"
 
 #define PTY_MESSAGE_BYTES (1u << 20)
 #define PTY_TICK_MS 1000 /* how soon a stopping daemon lets a terminal go */
@@ -147,6 +148,7 @@ static int native_pty_exit(struct native_pty *pty, const struct event *event, st
     int failed = exec_result_decode(pty->box, event, &result, err);
     if (failed)
         return failed;
+    trail_result(pty->request, &result);
     autobuf out;
     struct json json;
     buf_init(&out, 4096);
