@@ -1,0 +1,23 @@
+# What the runner has and a command might inherit: descriptors, environment, the control socket, the path of its program.
+# wall: close_range before exec, a clean environment, a socket made in the host's network namespace and a 0700 directory
+for user in agent root; do
+    U="\"user\":\"$user\""
+    api POST "$B/exec" "{\"argv\":[\"/bin/ls\",\"/proc/self/fd\"],$U}"
+    is "$user: a command has 0, 1, 2 (and the directory it lists)" "$(j .stdout)" $'0\n1\n2\n3'
+    run 'for f in 0 1 2; do readlink /proc/self/fd/$f; done | sed "s/\[.*//"' "$U"
+    is "$user: a null device and two pipes" "$OUT" $'/dev/null\npipe:\npipe:'
+    run 'env | sort' "$U"
+    unlike "$user: nothing of the daemon's environment" "$OUT" 'SECRET|CUBBY|ASAN|TMPDIR'
+    run 'cat /proc/[0-9]*/environ 2> /dev/null | tr "\0" "\n"' "$U"
+    unlike "$user: nor in any process's" "$OUT" 'SECRET'
+    run 'awk "NR > 1 && \$8" /proc/net/unix; find / -xdev -type s 2> /dev/null; ls -A /run' "$U"
+    is "$user: no socket to find" "$OUT" lock
+    run 'cat /proc/self/maps /proc/self/mountinfo /proc/self/mountstats /proc/self/mounts /proc/self/cgroup; readlink /proc/self/exe /proc/self/root /proc/self/cwd; find /proc/self/map_files -printf "%l\n" 2> /dev/null' "$U"
+    unlike "$user: no host path" "$OUT" "$WORK|$STATE|${BUILD#/}|cubby-runner|$BOX"
+done
+# positive control: the same search finds what is there
+run 'python3 -c "
+import socket
+s = socket.socket(socket.AF_UNIX); s.bind(\"/tmp/found\"); s.listen()
+print(open(\"/proc/net/unix\").read().count(\"/tmp/found\"))"'
+is 'a socket of its own is seen' "$OUT" 1
