@@ -228,18 +228,25 @@ bool request_host_ok(const struct http_server *server, const char *host, size_t 
     const char *end = memchr(host, '/', len);
     if (end)
         len = (size_t)(end - host);
+    const char *stop = host + len, *rest;
     if (len && host[0] == '[') {
         const char *bracket = memchr(host, ']', len);
         if (!bracket)
             return false;
         host++;
         len = (size_t)(bracket - host);
+        rest = bracket + 1;
     } else {
         const char *colon = memchr(host, ':', len);
         len = colon ? (size_t)(colon - host) : len;
+        rest = host + len;
     }
-    if (!len)
+    /* Behind the name a port, or nothing: [::1].evil.example is a name. */
+    if (!len || (rest < stop && *rest != ':'))
         return false;
+    for (const char *c = rest + 1; c < stop; c++)
+        if (*c < '0' || *c > '9')
+            return false;
     if (host_loopback(host, len))
         return true;
     for (int i = 0; i < server->listener_count; i++)

@@ -80,19 +80,12 @@ static void worker_loop(struct worker *worker) {
 }
 
 static void *worker_main(void *argument) {
-    struct http_server *server = argument;
+    struct worker *worker = argument;
+    struct http_server *server = worker->server;
     sigset_t pipe_signal; /* sendfile and OpenSSL have no MSG_NOSIGNAL */
     sigemptyset(&pipe_signal);
     sigaddset(&pipe_signal, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe_signal, NULL);
-    struct worker *worker = malloc(sizeof *worker); /* not cleared: most of the scratch is never touched */
-    if (!worker)
-        abort();
-    memset(worker, 0, offsetof(struct worker, scratch));
-    worker->server = server;
-    worker->batch = 1;
-    buf_init(&worker->out, HTTP_OUT_BYTES);
-    buf_init(&worker->extra, HTTP_OUT_BYTES / 2);
     worker_loop(worker);
     buf_done(&worker->out);
     buf_done(&worker->extra);
@@ -108,6 +101,14 @@ static void *worker_main(void *argument) {
 int worker_start_locked(struct http_server *server) {
     if (server->threads >= server->config.max_threads)
         return -EAGAIN;
+    struct worker *worker = malloc(sizeof *worker); /* not cleared: most of the scratch is never touched */
+    if (!worker)
+        return -ENOMEM;
+    memset(worker, 0, offsetof(struct worker, scratch));
+    worker->server = server;
+    worker->batch = 1;
+    buf_init(&worker->out, HTTP_OUT_BYTES);
+    buf_init(&worker->extra, HTTP_OUT_BYTES / 2);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -115,11 +116,12 @@ int worker_start_locked(struct http_server *server) {
     server->threads++;
     atomic_fetch_add(&server->waiting, 1);
     pthread_t thread;
-    int error = pthread_create(&thread, &attributes, worker_main, server);
+    int error = pthread_create(&thread, &attributes, worker_main, worker);
     pthread_attr_destroy(&attributes);
     if (error) {
         server->threads--;
         atomic_fetch_sub(&server->waiting, 1);
+        free(worker);
     }
     return -error;
 }
