@@ -6,11 +6,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -29,12 +32,23 @@ static int engine_private(const char *path, struct err *err) {
     return 0;
 }
 
+/* Boxes of root need idmapped mounts, which tmpfs, where /run lies, has only from Linux 6.3 on. */
+static bool engine_idmaps(const char *path) {
+    struct statfs system;
+    struct utsname name;
+    unsigned major = 0, minor = 0;
+    if (statfs(path, &system) < 0 || (long)system.f_type != TMPFS_MAGIC || uname(&name) < 0)
+        return true;
+    sscanf(name.release, "%u.%u", &major, &minor);
+    return major > 6 || (major == 6 && minor >= 3);
+}
+
 int engine_state(struct arena *arena, const char **ret_dir, struct err *err) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     const char *places[2];
     size_t count = 0;
     if (geteuid() == 0 && (mkdir("/run/cubby", 0755) == 0 || errno == EEXIST))
-        places[count++] = "/run/cubby/run";
+        places[count++] = engine_idmaps("/run/cubby") ? "/run/cubby/run" : "/var/lib/cubby-run";
     else if (runtime && runtime[0] == '/' && strlen(runtime) < 1000)
         places[count++] = arena_printf(arena, "%s/cubby-run", runtime);
     places[count++] = arena_printf(arena, "/tmp/cubby-run-%u", (unsigned)geteuid());

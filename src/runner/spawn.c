@@ -41,7 +41,7 @@ int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const
         return err_set(err, ERR_INVALID, "no user '%s': it is \"agent\" or \"root\"", user);
     spawn->root = strcmp(user, "root") == 0;
     if (spawn->root && !config->can_root)
-        return err_set(err, ERR_UNSUPPORTED, "user \"root\" is not to be had in this box");
+        return err_set(err, ERR_UNSUPPORTED, "user 'root' needs cubby to run as root on the host");
     if (args->has[FIELD_COMMAND] == (args->argc > 0))
         return err_set(err, ERR_INVALID, "give either a command or argv");
     spawn->shell = args->has[FIELD_COMMAND];

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The test driver: runs every TAP program two at a time with a time limit each, shows what failed, and ends with one
 # line of counts. usage: driver.sh BUILD [PATTERN]; PATTERN picks jobs whose name matches (a shell pattern inside).
+# TEST_SLOW=N: on a machine that is N times slower than usual.
 set -u
 BUILD=$(realpath "$1") PATTERN=${2-}
 cd "$(dirname "$0")/../.." || exit 1
@@ -15,7 +16,7 @@ job() { # job NAME SECONDS COMMAND...
     local name=$1 seconds=$2
     shift 2
     [[ -z $PATTERN || $name == *$PATTERN* ]] || return 0
-    JOB_NAMES+=("$name") JOB_LIMITS+=("$seconds") JOB_COMMANDS+=("$*")
+    JOB_NAMES+=("$name") JOB_LIMITS+=($((seconds * ${TEST_SLOW:-1}))) JOB_COMMANDS+=("$*")
 }
 
 collect() {

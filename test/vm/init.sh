@@ -20,6 +20,7 @@ for module in overlay loop veth btrfs xfs quota_v2 nf_tables nft_masq nft_ct nft
 ip link set lo up
 sysctl -q -w kernel.pid_max=4194304 net.ipv4.ip_forward=1
 hostname vm
+ulimit -Hn 65536
 
 # ext4 with project quotas holds everything the tests make, their state directories above all
 mke2fs -q -t ext4 -O project,quota -E quotatype=prjquota /dev/vdc && mount -o prjquota /dev/vdc /tmp && chmod 1777 /tmp

@@ -59,7 +59,7 @@ blank() { # blank NAME SIZE: a disk
 }
 
 # A processor that says it can: some machines have /dev/kvm and yet emulate, slower than qemu does.
-ACCEL=(-accel tcg,thread=single -icount shift=0,sleep=off -cpu max) SLOW=5
+ACCEL=(-accel tcg,thread=multi -cpu max) SLOW=8
 ! { [ -w /dev/kvm ] && grep -qwE 'vmx|svm' /proc/cpuinfo; } || ACCEL=(-accel kvm -cpu host) SLOW=1
 
 make_root
