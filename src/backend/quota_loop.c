@@ -296,7 +296,7 @@ static int by_number(const void *a, const void *b) {
 
 /* The highest first: the kernel hands out the lowest. One that is in use refuses to go. */
 bool quota_tidy(unsigned keep) {
-    unsigned numbers[LOOPS_LOOKED_AT], count = 0;
+    unsigned numbers[LOOPS_LOOKED_AT] = {0}, count = 0;
     DIR *dir = opendir(PLAN_LOOPS_DIR);
     for (struct dirent *entry; dir && count < LOOPS_LOOKED_AT && (entry = readdir(dir));) {
         uint64_t number;
