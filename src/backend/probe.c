@@ -121,8 +121,11 @@ static size_t run_rows(const struct backend_env *env, bool required_only, struct
         state.trial.number[i] = TRIAL_UNKNOWN;
     if (!required_only)
         cgroup_probe(&state.cgroups);
-    if (!env->one_shot)
+    if (!env->one_shot) {
+        if (env->state_dir)
+            mkdir(env->state_dir, 0700); /* its row tells when that fails */
         trial_run(env, &state.trial);
+    }
     size_t count = 0;
     for (size_t i = 0; i < ROWS && count < max; i++) {
         const struct probe_row *row = &rows[i];

@@ -79,7 +79,7 @@ timeout --foreground "${VM_SECONDS:-7200}" qemu-system-x86_64 "${ACCEL[@]}" -smp
     -display none -monitor none -serial "file:$VM/console.log" -serial stdio -nic none -no-reboot \
     -kernel "$VM/vmlinuz" -initrd "$VM/initrd" "${DISKS[@]}" \
     -append 'console=ttyS0 root=/dev/vda rw init=/sbin/init-cubby cgroup_no_v1=all panic=-1 quiet' \
-    < /dev/null | tr -d '\r' | tee "$VM/output.log" || status=$?
+    < /dev/null | stdbuf -oL tr -d '\r' | tee "$VM/output.log" || status=$?
 rm -rf "$VM/logs"
 mkdir "$VM/logs"
 tar -xf "$VM/logs.img" -C "$VM/logs" 2> /dev/null || true
