@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/limits.h"
 #include "base/text.h"
 
@@ -285,6 +286,23 @@ static void body_fallback(const struct body_field *field, void *args) {
         ((struct body_number *)((char *)args + field->offset))->value = field->fallback;
 }
 
+/* Names may hold bytes that JSON cannot: requests say them as answers do. */
+static int body_base64(const struct body_field *field, const char *where, json_t *value, struct arena *arena,
+                       void *args, struct err *err) {
+    if (!json_is_string(value))
+        return body_wrong(field, where, "a string", value, err);
+    autobuf bytes;
+    buf_init(&bytes, LIMIT_JSON_BYTES);
+    if (!text_unbase64(&bytes, json_string_value(value), json_string_length(value)))
+        return err_set(err, ERR_INVALID, "'%s%s' is not base64, which encoding says it is", where, field->name);
+    return body_put_text(field, where, bytes.len ? (const char *)bytes.data : "", bytes.len, arena, args, err);
+}
+
+static bool body_is_base64(json_t *object, const struct body_field *fields) {
+    const char *encoding = json_string_value(json_object_get(object, BODY_ENCODING));
+    return encoding && !strcmp(encoding, "base64") && body_find(fields, BODY_ENCODING, strlen(BODY_ENCODING));
+}
+
 static int body_object(json_t *object, const struct body_field *fields, const char *where, struct arena *arena,
                        void *args, struct err *err) {
     const char *key;
@@ -294,12 +312,17 @@ static int body_object(json_t *object, const struct body_field *fields, const ch
         if (!body_find(fields, key, key_len))
             return body_unknown(fields, "field", arena_printf(arena, "%s%s", where, key), err);
     }
+    bool base64 = body_is_base64(object, fields);
     for (const struct body_field *field = fields; field->name; field++) {
         value = json_object_get(object, field->name);
         if (!value && field->flags & BODY_REQUIRED)
             return err_set(err, ERR_INVALID, "'%s%s' is missing: %s", where, field->name, field->text);
         body_fallback(field, args);
-        int failed = value ? body_value(field, where, value, arena, args, err) : 0;
+        int failed = 0;
+        if (value && base64 && field->flags & BODY_BYTES)
+            failed = body_base64(field, where, value, arena, args, err);
+        else if (value)
+            failed = body_value(field, where, value, arena, args, err);
         if (failed)
             return failed;
     }

@@ -7,8 +7,8 @@
 #define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
 #define PATH_ROW(args, member, label, meaning)                                                                         \
     {                                                                                                                  \
-        ROW(label, TEXT, args, member), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,         \
-                                        .text = (meaning)                                                              \
+        ROW(label, TEXT, args, member), .flags = BODY_REQUIRED | BODY_TOLD | BODY_BYTES, .min = 1,                     \
+                                        .max = LIMIT_PATH_BYTES, .text = (meaning)                                     \
     }
 #define END                                                                                                            \
     { .name = NULL }
@@ -231,8 +231,15 @@ const struct body_field pty_query[] = {
 #define PATH_TEXT "absolute, or relative to the workspace"
 #define PATH_FREE(args)                                                                                                \
     {                                                                                                                  \
-        ROW("path", TEXT, args, path), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,                          \
+        ROW("path", TEXT, args, path), .flags = BODY_TOLD | BODY_BYTES, .min = 1, .max = LIMIT_PATH_BYTES,             \
                                        .text = PATH_TEXT "; default: the workspace"                                    \
+    }
+
+/* Paths, patterns and texts of one body, all of them or none. */
+#define ENCODING_IN(args)                                                                                              \
+    {                                                                                                                  \
+        ROW(BODY_ENCODING, TEXT, args, encoding), .choices = "utf-8|base64",                                           \
+                                                  .text = "of the paths, patterns and texts beside it; default utf-8"  \
     }
 
 const struct body_field path_query[] = {PATH_ROW(path_args, path, "path", PATH_TEXT), END};
@@ -265,30 +272,34 @@ const struct body_field mkdir_fields[] = {
     PATH_ROW(mkdir_args, path, "path", PATH_TEXT),
     {ROW("mode", MODE, mkdir_args, mode), .max = 07777, .fallback = 0755, .text = "octal; default 0755"},
     {ROW("parents", BOOL, mkdir_args, parents), .text = "make missing directories; one that exists is fine"},
+    ENCODING_IN(mkdir_args),
     END,
 };
 const struct body_field move_fields[] = {
     PATH_ROW(move_args, from, "from", PATH_TEXT),
     PATH_ROW(move_args, to, "to", PATH_TEXT),
     {ROW("overwrite", BOOL, move_args, overwrite), .text = "replace what is there; else that is EXISTS"},
+    ENCODING_IN(move_args),
     END,
 };
 const struct body_field glob_fields[] = {
-    {ROW("pattern", TEXT, glob_args, pattern), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATTERN_BYTES,
-     .text = "* ? [] {} and **, which crosses directories"},
+    {ROW("pattern", TEXT, glob_args, pattern), .flags = BODY_REQUIRED | BODY_TOLD | BODY_BYTES, .min = 1,
+     .max = LIMIT_PATTERN_BYTES, .text = "* ? [] {} and **, which crosses directories"},
     PATH_FREE(glob_args),
     {ROW("include_dirs", BOOL, glob_args, include_dirs), .text = "directories too"},
     {ROW("limit", INT, glob_args, limit), .min = 1, .max = LIMIT_GLOB_LIMIT, .fallback = DEFAULT_GLOB_LIMIT,
      .text = "paths"},
     {ROW("timeout_ms", INT, glob_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_WALK_TIMEOUT_MS, .text = "then what was found so far is the answer"},
+    ENCODING_IN(glob_args),
     END,
 };
 const struct body_field grep_fields[] = {
-    {ROW("pattern", TEXT, grep_args, pattern), .flags = BODY_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
-     .text = "a Perl-compatible regular expression"},
+    {ROW("pattern", TEXT, grep_args, pattern), .flags = BODY_REQUIRED | BODY_BYTES, .min = 1,
+     .max = LIMIT_PATTERN_BYTES, .text = "a Perl-compatible regular expression"},
     PATH_FREE(grep_args),
-    {ROW("glob", TEXT, grep_args, glob), .min = 1, .max = LIMIT_PATTERN_BYTES, .text = "only files of this name"},
+    {ROW("glob", TEXT, grep_args, glob), .flags = BODY_BYTES, .min = 1, .max = LIMIT_PATTERN_BYTES,
+     .text = "only files of this name"},
     {ROW("literal", BOOL, grep_args, literal), .text = "the pattern is plain text"},
     {ROW("ignore_case", BOOL, grep_args, ignore_case), .text = "upper and lower case are the same"},
     {ROW("context", INT, grep_args, context), .max = LIMIT_GREP_CONTEXT, .text = "lines before and after"},
@@ -296,15 +307,17 @@ const struct body_field grep_fields[] = {
      .text = "matches"},
     {ROW("timeout_ms", INT, grep_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_GREP_TIMEOUT_MS, .text = "then what was found so far is the answer"},
+    ENCODING_IN(grep_args),
     END,
 };
 const struct body_field edit_fields[] = {
     PATH_ROW(edit_args, path, "path", PATH_TEXT),
-    {ROW("old", TEXT, edit_args, old), .flags = BODY_REQUIRED | BODY_NUL, .min = 1, .max = LIMIT_EDIT_BYTES,
-     .text = "the text to replace"},
-    {ROW("new", TEXT, edit_args, new_text), .flags = BODY_REQUIRED | BODY_NUL, .max = LIMIT_EDIT_BYTES,
+    {ROW("old", TEXT, edit_args, old), .flags = BODY_REQUIRED | BODY_NUL | BODY_BYTES, .min = 1,
+     .max = LIMIT_EDIT_BYTES, .text = "the text to replace"},
+    {ROW("new", TEXT, edit_args, new_text), .flags = BODY_REQUIRED | BODY_NUL | BODY_BYTES, .max = LIMIT_EDIT_BYTES,
      .text = "the text instead"},
     {ROW("all", BOOL, edit_args, all), .text = "every place; else it must be the only one"},
+    ENCODING_IN(edit_args),
     END,
 };
 
@@ -408,6 +421,7 @@ static const struct body_field event_answer[] = {
     SHOW_NULL("signal", TEXT, "that ended it"),
     SHOW_NULL("timed_out", BOOL, "killed at timeout_ms"),
     SHOW_NULL("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),
+    SHOW("count", INT, "GETs alike within a fifth of a second are one row: how many; sizes and time are sums"),
     SHOW("bytes_in", INT, "of the request"),
     SHOW("bytes_out", INT, "of the answer"),
     SHOW("duration_ms", REAL, "from its head to the end of its answer"),

@@ -72,26 +72,26 @@ struct list_args {
     struct body_number depth, limit;
 };
 struct mkdir_args {
-    struct body_text path;
+    struct body_text path, encoding;
     struct body_number mode;
     bool parents;
 };
 struct move_args {
-    struct body_text from, to;
+    struct body_text from, to, encoding;
     bool overwrite;
 };
 struct glob_args {
-    struct body_text pattern, path;
+    struct body_text pattern, path, encoding;
     bool include_dirs;
     struct body_number limit, timeout_ms;
 };
 struct grep_args {
-    struct body_text pattern, path, glob;
+    struct body_text pattern, path, glob, encoding;
     bool literal, ignore_case;
     struct body_number context, limit, timeout_ms;
 };
 struct edit_args {
-    struct body_text path, old, new_text;
+    struct body_text path, old, new_text, encoding;
     bool all;
 };
 extern const struct body_field path_query[], workspace_query[], put_query[], remove_query[], list_query[],
