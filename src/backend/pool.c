@@ -12,6 +12,7 @@
 
 #define POOL_MAX 64
 #define POOL_LULL_MS 20
+#define POOL_AT_ONCE 3
 
 struct pool {
     struct backend *backend;
@@ -103,22 +104,36 @@ bool pool_take(struct pool *pool, const struct template *template, const struct 
     return taken;
 }
 
-static int make_one(struct backend *backend, const struct limits *limits, struct slot *ret_slot) {
+static int make_begin(struct backend *backend, const struct limits *limits, struct slot *ret_slot) {
     struct template template;
     struct err err;
     int r = template_find(backend->env, "host", &template, &err);
     struct slot_want want = {.template = &template, .limits = limits};
+    return r < 0 ? r : slot_make(backend, &want, ret_slot, &err);
+}
+
+static int make_end(struct backend *backend, struct slot *slot) {
+    struct err err;
+    int r = slot_ready(backend, slot, &err);
     if (r == 0)
-        r = slot_make(backend, &want, ret_slot, &err);
+        r = slot_record(backend, slot, slot->dir, false, &err);
+    slot->recorded = r == 0;
     if (r < 0)
-        return r;
-    r = slot_ready(backend, ret_slot, &err);
-    if (r == 0)
-        r = slot_record(backend, ret_slot, ret_slot->dir, false, &err);
-    ret_slot->recorded = r == 0;
-    if (r < 0)
-        slot_drop(backend, ret_slot);
+        slot_drop(backend, slot);
     return r;
+}
+
+/* Mounting a disk of one's own is mostly waiting: the next one is begun meanwhile. Returns how many were made. */
+static unsigned make_some(struct backend *backend, const struct limits *limits, unsigned want,
+                          struct slot slots[POOL_AT_ONCE]) {
+    unsigned begun = 0, made = 0;
+    want = !limits->disk_mb ? 1 : want < POOL_AT_ONCE ? want : POOL_AT_ONCE;
+    while (begun < want && make_begin(backend, limits, &slots[begun]) == 0)
+        begun++;
+    for (unsigned i = 0; i < begun; i++)
+        if (make_end(backend, &slots[i]) == 0)
+            slots[made++] = slots[i];
+    return made;
 }
 
 /* Until there is something to make, and it is the time for it. */
@@ -146,13 +161,14 @@ static void *pool_main(void *arg) {
         if (pool->stop)
             break;
         struct limits limits = pool->limits;
+        unsigned want = pool->size - pool->count;
         pthread_mutex_unlock(&pool->lock);
-        struct slot slot;
-        int r = make_one(pool->backend, &limits, &slot);
+        struct slot slots[POOL_AT_ONCE];
+        unsigned made = make_some(pool->backend, &limits, want, slots);
         pthread_mutex_lock(&pool->lock);
-        if (r == 0)
-            pool->ready[pool->count++] = slot;
-        pool->failed = r < 0;
+        for (unsigned i = 0; i < made; i++)
+            pool->ready[pool->count++] = slots[i];
+        pool->failed = made == 0;
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
