@@ -316,4 +316,5 @@ void http_server_count(struct http_server *server, struct http_counts *ret_count
     };
     pthread_mutex_unlock(&server->lock);
     ret_counts->requests = atomic_load(&server->requests);
+    ret_counts->held_bytes = atomic_load(&server->held_bytes);
 }

@@ -70,6 +70,7 @@ void http_server_free(struct http_server *server);
 struct http_counts {
     unsigned connections, parked, threads;
     uint64_t requests;
+    uint64_t held_bytes; /* http_hold of the requests that run */
 };
 void http_server_count(struct http_server *server, struct http_counts *ret_counts);
 

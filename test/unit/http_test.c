@@ -142,6 +142,21 @@ handle_wait(struct http_request *request) { /* until the gate opens, the client 
     http_reply(request, 200, "text/plain", word, strlen(word));
 }
 
+static void handle_live(struct http_request *request) {
+    http_body_live(request);
+    handle_read(request);
+}
+
+static void handle_all(struct http_request *request) {
+    char *data;
+    size_t len;
+    struct err err;
+    if (http_body_all(request, 8 << 20, &data, &len, &err) < 0)
+        http_reply_error(request, &err);
+    else
+        http_reply(request, 200, "text/plain", "fine", 4);
+}
+
 static void handle_flood(struct http_request *request) {
     static char data[65536];
     http_reply_begin(request, 200, "text/plain", -1);
@@ -157,7 +172,8 @@ static void handle_flood(struct http_request *request) {
 static void handle_peer(struct http_request *request) {
     struct http_peer peer;
     http_peer(request, &peer);
-    char *text = arena_printf(http_arena(request), "%d %d %d", peer.unix_socket, peer.loopback, (int)http_peer_uid(request));
+    char *text =
+        arena_printf(http_arena(request), "%d %d %d", peer.unix_socket, peer.loopback, (int)http_peer_uid(request));
     http_reply(request, 200, "text/plain", text, strlen(text));
 }
 
@@ -193,6 +209,8 @@ static const struct route routes[] = {
     {"GET", "/abort", handle_abort, 0, "abort", "", NULL},
     {"GET", "/late", handle_late_error, 0, "late", "", NULL},
     {"GET", "/wait", handle_wait, 0, "wait", "", NULL},
+    {"POST", "/live", handle_live, 0, "live", "", NULL},
+    {"POST", "/all", handle_all, 0, "all", "", NULL},
     {"GET", "/flood", handle_flood, ROUTE_QUICK, "flood", "", NULL},
     {"GET", "/peer", handle_peer, ROUTE_QUICK, "peer", "", NULL},
     {"GET", "/denied", handle_denied, ROUTE_QUICK, "denied", "", NULL},
@@ -475,6 +493,96 @@ static void test_slow(void) {
     check(lab_stop(&lab, 1000) == 0, "stops");
 }
 
+/* Sends a byte every 20 ms until there is an answer; how many it took. */
+static int trickle(int fd, int most) {
+    int sent = 0;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    while (sent < most && poll(&ready, 1, 20) == 0 && lab_say(fd, "x"))
+        sent++;
+    return sent;
+}
+
+static void test_drops(void) {
+    struct http_config config = {
+        .routes = routes, .body_timeout_ms = 300, .write_timeout_ms = 300, .min_rate_bytes = 1000};
+    struct lab lab;
+    lab_start(&lab, "127.0.0.1:0", &config);
+    int fd = lab_connect(&lab);
+    lab_say(fd, "POST /read HTTP/1.1\r\n" H "Content-Length: 1000\r\n\r\n");
+    int sent = trickle(fd, 200); /* 50 bytes a second, never silent */
+    lab_answer(fd, &answer, false);
+    check(answer.status == 504 && sent < 100, "a body below the rate is a time-out");
+    close(fd);
+    fd = lab_connect(&lab);
+    lab_say(fd, "POST /live HTTP/1.1\r\n" H "Content-Length: 60\r\n\r\n");
+    sent = trickle(fd, 60);
+    lab_answer(fd, &answer, false);
+    check(answer.status == 200 && sent == 60, "one that may be slow is not");
+    close(fd);
+    fd = lab_connect(&lab);
+    int small = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    last_status = 0;
+    lab_say(fd, "GET /flood HTTP/1.1\r\n" H "\r\n");
+    char byte[4];
+    for (int i = 0; i < 500 && !last_status; i++) {
+        (void)!recv(fd, byte, sizeof byte, MSG_DONTWAIT);
+        poll(NULL, 0, 10);
+    }
+    check(last_status == -ERR_TIMEOUT, "an answer read below the rate is a time-out");
+    close(fd);
+    check(lab_stop(&lab, 1000) == 0, "stops");
+}
+
+static void test_budget(void) {
+    enum { BODY = 1 << 20 };
+    struct http_config config = {.routes = routes, .max_held_bytes = 7 << 20};
+    struct lab lab;
+    struct http_counts counts;
+    static char data[BODY];
+    lab_start(&lab, "127.0.0.1:0", &config);
+    memset(data, 'x', sizeof data);
+    int fds[2];
+    for (int i = 0; i < 2; i++) {
+        fds[i] = lab_connect(&lab);
+        lab_say(fds[i], "POST /all HTTP/1.1\r\n" H "Content-Length: 1048576\r\n\r\n");
+        for (size_t at = 0; at < BODY - 1;) {
+            ssize_t n = send(fds[i], data + at, BODY - 1 - at, MSG_NOSIGNAL);
+            if (n <= 0)
+                break;
+            at += (size_t)n;
+        }
+    }
+    lab_answer(fds[1], &answer, false);
+    check(answer.status == 503, "a body beyond the budget of all is 503");
+    close(fds[1]);
+    lab_say(fds[0], "x");
+    lab_answer(fds[0], &answer, false);
+    check(answer.status == 200, "the one before it is served");
+    check(wait_for((http_server_count(lab.server, &counts), counts.held_bytes == 0)), "and gives back what it held");
+    close(fds[0]);
+    check(lab_stop(&lab, 1000) == 0, "stops");
+}
+
+static void test_crowd(void) {
+    enum { MOST = 20, CLIENTS = 60 };
+    struct http_config config = {.routes = routes, .max_connections = MOST, .head_timeout_ms = 60000};
+    struct lab lab;
+    struct http_counts counts;
+    int fds[CLIENTS];
+    lab_start(&lab, "127.0.0.1:0", &config);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = lab_connect(&lab);
+        lab_say(fds[i], "GET /hello HT");
+    }
+    lab_ask_text(&lab, "GET /hello HTTP/1.1\r\n" H "\r\n", &answer);
+    check(answer.status == 200, "half heads do not keep a newcomer out");
+    check(wait_for((http_server_count(lab.server, &counts), counts.connections <= MOST)), "the oldest of them went");
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    check(lab_stop(&lab, 1000) == 0, "stops");
+}
+
 static void test_hang_up(struct lab *lab) {
     int fd = lab_connect(lab);
     last_status = 0;
@@ -534,11 +642,27 @@ static void test_full(void) {
     struct http_counts counts;
     check(wait_for((http_server_count(lab.server, &counts), counts.connections == 6)), "connections are counted");
     int fd = lab_connect(&lab);
+    lab_say(fd, "GET /hello HTTP/1.1\r\n" H "\r\n");
     lab_answer(fd, &answer, false);
-    check(answer.status == 503 && !answer.cut && lab_closed(fd), "one connection too many gets 503");
+    check(answer.status == 200 && lab_closed(fds[2]), "for one connection too many the one idle longest goes");
     close(fd);
     check(write(gate[1], "xx", 2) == 2 && wait_for(running == 0), "the blocked ones go on");
     for (int i = 0; i < 6; i++)
+        close(fds[i]);
+    check(lab_stop(&lab, 1000) == 0, "stops");
+    config.max_connections = 2;
+    lab_start(&lab, "127.0.0.1:0", &config);
+    for (int i = 0; i < 2; i++) {
+        fds[i] = lab_connect(&lab);
+        lab_say(fds[i], "GET /wait HTTP/1.1\r\n" H "\r\n");
+    }
+    wait_for(running == 2);
+    fd = lab_connect(&lab);
+    lab_answer(fd, &answer, false);
+    check(answer.status == 503 && !answer.cut && lab_closed(fd), "where all are busy it gets 503");
+    close(fd);
+    check(write(gate[1], "xx", 2) == 2 && wait_for(running == 0), "these go on too");
+    for (int i = 0; i < 2; i++)
         close(fds[i]);
     check(lab_stop(&lab, 1000) == 0, "stops");
 }
@@ -613,7 +737,8 @@ static void test_unix(void) {
     lab_start(&lab, text, &config);
     check(strncmp(http_server_address(lab.server), "127.0.0.1:", 10) == 0, "two listeners, the first is the address");
     lab_ask_text(&lab, "GET /peer HTTP/1.1\r\n" H "\r\n", &answer);
-    check(strcmp(answer.body, "0 1 -1") == 0, "TCP knows loopback");
+    snprintf(expected, sizeof expected, "0 1 %d", (int)getuid());
+    check(strcmp(answer.body, expected) == 0, "TCP knows loopback, and whose socket is at the other end");
     snprintf(text, sizeof text, "unix:%s", path);
     int fd = lab_connect_to(text);
     lab_say(fd, "GET /hello HTTP/1.1\r\n" H "\r\n");
@@ -643,6 +768,9 @@ int main(void) {
     check(lab_stop(&lab, 1000) == 0 && (uint64_t)finished_count == counts.requests,
           "every request was reported as finished");
     test_slow();
+    test_drops();
+    test_budget();
+    test_crowd();
     test_threads();
     test_full();
     test_drain();
