@@ -28,6 +28,7 @@ enum {
     TRIM_TURN_MS = 60000, /* how often age and size are looked at */
     STRANGERS_PER_S = 10,
 };
+#define RECENT_READS 256u      /* places for reads of this batch, by their hash */
 #define QUEUE_BYTES (4u << 20) /* some 15,000 rows; twice that in memory while a batch is being written */
 
 struct audit {
@@ -41,6 +42,9 @@ struct audit {
     pthread_cond_t work;  /* for the writer: rows, hurry, ending */
     pthread_cond_t wrote; /* a batch is on disk: room in the queue, news for readers */
     struct buf queue;
+    struct {
+        uint32_t at, len; /* in the queue; len 0: none */
+    } reads[RECENT_READS];
     uint64_t put, done; /* rows ever put, and those of them that are on disk */
     uint64_t writes;    /* transactions */
     uint64_t lost, lost_told, strangers, strangers_told;
@@ -149,6 +153,41 @@ void audit_put(struct audit *audit, const struct audit_row *row) {
         return;
     pthread_mutex_lock(&audit->lock);
     audit_put_locked(audit, row, true);
+    pthread_mutex_unlock(&audit->lock);
+}
+
+/* A row like one in the queue is added to it. False: there is none; *ret_place is where it may be noted. */
+static bool audit_join_locked(struct audit *audit, const struct audit_row *row, const struct buf *encoded,
+                              size_t *ret_place) {
+    uint64_t hash = 14695981039346656037u; /* FNV-1a, over what tells reads apart most */
+    static const enum audit_field fields[] = {AUDIT_VERB, AUDIT_BOX, AUDIT_PEER, AUDIT_DETAIL};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        for (size_t at = 0; at < row->texts[fields[i]].len; at++)
+            hash = (hash ^ (uint8_t)row->texts[fields[i]].data[at]) * 1099511628211u;
+    size_t place = hash % RECENT_READS, at = audit->reads[place].at, len = audit->reads[place].len;
+    *ret_place = place;
+    if (!len || !audit_alike(audit->queue.data + at, len, encoded->data, encoded->len))
+        return false;
+    audit_add(audit->queue.data + at, row);
+    return true;
+}
+
+void audit_put_read(struct audit *audit, const struct audit_row *row) {
+    if (!audit)
+        return;
+    size_t place;
+    uint8_t bytes[AUDIT_ROW_BYTES];
+    struct buf encoded = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}; /* on the stack: it never grows */
+    audit_encode(row, &encoded);
+    pthread_mutex_lock(&audit->lock);
+    if (!audit_join_locked(audit, row, &encoded, &place)) {
+        uint64_t put = audit->put;
+        audit_put_locked(audit, row, true);
+        if (audit->put > put) { /* the queue may have been emptied meanwhile, but this row is in it, at its end */
+            audit->reads[place].len = (uint32_t)encoded.len;
+            audit->reads[place].at = (uint32_t)(audit->queue.len - encoded.len);
+        }
+    }
     pthread_mutex_unlock(&audit->lock);
 }
 
@@ -262,6 +301,7 @@ static bool writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
     audit->strangers_told = audit->strangers;
     buf_put(&audit->writing, audit->queue.data, audit->queue.len);
     buf_clear(&audit->queue);
+    memset(audit->reads, 0, sizeof audit->reads);
     *ret_rows = audit->put;
     return audit->writing.len > 0;
 }

@@ -24,6 +24,9 @@ void audit_close(struct audit *audit); /* writes what is queued first; NULL is f
 /* Copies the row into the queue; at_ms 0: now. When the queue is full, waits a moment for the writer unless the disk
  * refuses. NULL is fine: nothing is audited. */
 void audit_put(struct audit *audit, const struct audit_row *row);
+/* The same for a request that only looked: those that are alike but for time and size, within one batch, become one row
+ * with a count. Whoever polls does not bury the rest, nor the disk. */
+void audit_put_read(struct audit *audit, const struct audit_row *row);
 /* The same for a request nobody vouches for: at most a few a second, the rest is counted in one row, so that a stranger
  * cannot fill the disk. */
 void audit_put_stranger(struct audit *audit, const struct audit_row *row);

@@ -22,7 +22,7 @@ enum {
     DB_BUSY_MS = 5000,    /* another daemon writes its batch meanwhile */
     DB_TRIM_ROWS = 20000, /* cut at once: the writer's queue waits for it */
     DB_CHECK_ROWS = 64,   /* of the end of the chain, looked at when the file is opened */
-    DB_FIRST_TEXT = 10,   /* column of verb */
+    DB_FIRST_TEXT = 11,   /* column of verb */
 };
 
 /* A row can only be added with the next id, never changed, and removed only at the beginning by whoever first notes in
@@ -31,8 +31,8 @@ enum {
 static const char db_schema[] =
     "CREATE TABLE audit (id INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, status INTEGER NOT NULL, exit_code INTEGER,"
     " signal INTEGER, timed_out INTEGER, oom_killed INTEGER, bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL,"
-    " duration_us INTEGER NOT NULL, verb TEXT NOT NULL, box TEXT, user TEXT, actor TEXT, scope TEXT, token TEXT,"
-    " peer TEXT, request_id TEXT, outcome TEXT NOT NULL, detail TEXT, hash BLOB NOT NULL);"
+    " duration_us INTEGER NOT NULL, count INTEGER NOT NULL, verb TEXT NOT NULL, box TEXT, user TEXT, actor TEXT, scope TEXT, token TEXT,"
+    " peer TEXT, outcome TEXT NOT NULL, detail TEXT, request_id TEXT, hash BLOB NOT NULL);"
     "CREATE INDEX audit_box ON audit (box) WHERE box IS NOT NULL;"
     "CREATE INDEX audit_user ON audit (user) WHERE user IS NOT NULL;"
     "CREATE TABLE cut (one INTEGER PRIMARY KEY CHECK (one = 1), id INTEGER NOT NULL, hash BLOB NOT NULL);"
@@ -180,7 +180,10 @@ static int db_check_end(struct audit_db *db, struct err *err) {
 static int db_journal(struct audit_db *db, struct err *err) {
     int r;
     for (uint64_t end_ms = clock_ms() + DB_BUSY_MS;; usleep(20000)) {
-        r = db_exec(db, "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;PRAGMA cell_size_check=ON", err);
+        r = db_exec(db,
+                    "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;PRAGMA cell_size_check=ON;"
+                    "PRAGMA wal_autocheckpoint=8000;PRAGMA journal_size_limit=67108864;PRAGMA cache_size=-8000",
+                    err);
         if (r != -ERR_BUSY || clock_ms() > end_ms)
             return r;
     }
@@ -207,7 +210,7 @@ int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *er
     if (r == 0)
         r = audit_db_prepare(&db,
                              "INSERT INTO audit VALUES"
-                             " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)",
+                             " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)",
                              &db.insert, err);
     if (r < 0) {
         audit_db_close(&db);
@@ -254,6 +257,7 @@ void audit_db_row(sqlite3_stmt *statement, struct audit_row *ret_row) {
         .bytes_in = (uint64_t)sqlite3_column_int64(statement, 7),
         .bytes_out = (uint64_t)sqlite3_column_int64(statement, 8),
         .duration_us = (uint64_t)sqlite3_column_int64(statement, 9),
+        .count = (uint32_t)sqlite3_column_int64(statement, 10),
     };
     for (int i = 0; i < AUDIT_TEXTS; i++) {
         const char *text = sqlite3_column_blob(statement, DB_FIRST_TEXT + i);
@@ -329,6 +333,7 @@ static void db_bind(sqlite3_stmt *insert, const struct audit_row *row) {
     sqlite3_bind_int64(insert, 8, (sqlite3_int64)row->bytes_in);
     sqlite3_bind_int64(insert, 9, (sqlite3_int64)row->bytes_out);
     sqlite3_bind_int64(insert, 10, (sqlite3_int64)row->duration_us);
+    sqlite3_bind_int64(insert, 11, row->count);
     for (int i = 0; i < AUDIT_TEXTS; i++)
         if (row->texts[i].data)
             sqlite3_bind_text(insert, DB_FIRST_TEXT + 1 + i, row->texts[i].data, (int)row->texts[i].len, SQLITE_STATIC);

@@ -29,9 +29,9 @@ int audit_db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, b
 int audit_db_fail(const struct audit_db *db, const char *what, struct err *err);
 int audit_db_prepare(struct audit_db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err);
 /* The columns of AUDIT_DB_COLUMNS into a row; texts are valid until the statement's next step. */
-#define AUDIT_DB_COLUMNS                                                                                               \
-    "id, at_ms, status, exit_code, signal, timed_out, oom_killed, bytes_in, bytes_out, duration_us, verb, box, user, " \
-    "actor, scope, token, peer, request_id, outcome, detail, hash"
+#define AUDIT_DB_COLUMNS                                                                                                \
+    "id, at_ms, status, exit_code, signal, timed_out, oom_killed, bytes_in, bytes_out, duration_us, count, verb, box, " \
+    "user, actor, scope, token, peer, outcome, detail, request_id, hash"
 void audit_db_row(sqlite3_stmt *statement, struct audit_row *ret_row);
 /* Where the chain begins: the newest row that was cut, 0 and zeros when none was. */
 int audit_db_start(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err);

@@ -18,9 +18,9 @@ struct view;
     X(SCOPE, "scope", 8)            /* admin, user, read; NULL: nobody asked, or nobody known */                       \
     X(TOKEN, "token", 16)           /* which token: first digits of its SHA-256 */                                     \
     X(PEER, "peer", 64)             /* uid:1000, or 10.0.0.7:4711 */                                                   \
-    X(REQUEST_ID, "request_id", 64) /* as in the answer and the daemon's log */                                        \
     X(OUTCOME, "outcome", 16)       /* ok, or the error's code */                                                      \
-    X(DETAIL, "detail", 1024)       /* command or path, without values of secrets */
+    X(DETAIL, "detail", 1024)       /* command or path, without values of secrets */                                   \
+    X(REQUEST_ID, "request_id", 64) /* as in the answer and the daemon's log; the last: alike rows differ in it */
 
 enum audit_field {
 #define X(name, column, max) AUDIT_##name,
@@ -39,7 +39,8 @@ struct audit_text {
 struct audit_row {
     uint64_t id; /* 1, 2, 3 ...; given when it is written */
     uint64_t at_ms, bytes_in, bytes_out, duration_us;
-    uint32_t status;                                /* HTTP; 0: not a request */
+    uint32_t status; /* HTTP; 0: not a request */
+    uint32_t count;  /* reads alike within one batch are one row: how many; sizes and time are sums. 0: as 1 */
     bool has_result, exited, timed_out, oom_killed; /* has_result: of a command that was waited for */
     int32_t exit_code, signal;
     struct audit_text texts[AUDIT_TEXTS];
@@ -57,6 +58,9 @@ void audit_setn(struct audit_row *row, enum audit_field field, const char *text,
 /* Everything but id and hash. */
 void audit_encode(const struct audit_row *row, struct buf *out);
 bool audit_decode(struct view *from, struct audit_row *ret_row); /* texts point into from; false: not an encoding */
+/* Whether two encodings differ in nothing but times, sizes, counts and request ids; then into may stand for both. */
+bool audit_alike(const void *one, size_t one_len, const void *other, size_t other_len);
+void audit_add(void *into, const struct audit_row *row); /* an encoding; sums up */
 void audit_hash(const uint8_t before[32], uint64_t id, const void *encoded, size_t len, uint8_t ret_hash[32]);
 
 #endif

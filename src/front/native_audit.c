@@ -91,6 +91,8 @@ static void audit_json(void *user, const struct audit_row *row) {
         json_nil(json);
     audit_json_text(json, "outcome", row, AUDIT_OUTCOME);
     audit_json_result(json, row);
+    json_key(json, "count");
+    json_uint(json, row->count);
     json_key(json, "bytes_in");
     json_uint(json, row->bytes_in);
     json_key(json, "bytes_out");

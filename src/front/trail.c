@@ -253,5 +253,6 @@ void trail_end(struct http_request *request, int status, uint64_t bytes_in, uint
         row.timed_out = trail->result.timed_out;
         row.oom_killed = trail->result.oom_killed;
     }
-    (stranger ? audit_put_stranger : audit_put)(audit, &row);
+    bool reads = !strcmp(route->method, "GET") && !(endpoint->flags & ENDPOINT_WRITES);
+    (stranger ? audit_put_stranger : reads ? audit_put_read : audit_put)(audit, &row);
 }
