@@ -42,7 +42,8 @@ run 'rm holes text'
 
 # stars
 upload tool "$TOOL" '&mode=0755'
-run 'mkdir stars; cd stars; for a in 1 2 3 4 5 6; do for b in 1 2 3 4 5 6; do mkdir -p $a/$b/x/y/z; done; done; ../tool deep deep 1500; ../tool many 1/1 3000'
+run 'mkdir stars; cd stars; for a in 1 2 3 4 5 6; do for b in 1 2 3 4 5 6; do mkdir -p $a/$b/x/y/z; done; done; mkdir deep && ../tool deep deep 1500 && ../tool many 1/1 3000'
+is 'a tree of many ways' "$CODE" 0
 for pattern in '**/**/**/**/**/**/**/**/**/**/none' '**/*/**/*/**/*/**/*/none' '*a*a*a*a*a*a*a*a*a*a*a*b' '**/{a,b,{c,d}}{e,f}*/**' '[!a]*[!b]*[!c]*[!d]*none' "$(printf '**/%.0s' {1..200})none"; do
     begin
     API_SECONDS=60 api POST "$B/glob" "{\"path\":\"stars\",\"pattern\":\"$pattern\"}"

@@ -42,6 +42,7 @@ collect() {
     done
     # Hostile cases that are races or floods: long, where there is time for it (make fuzz).
     [ -z "${FUZZ_SECONDS-}" ] || job fuzz/swap_race 900 env RACE_SWAPS=1000000 RACE_SECONDS=90 test/hostile/run.sh test/hostile/36_swap_race.sh
+    [ -z "${FUZZ_SECONDS-}" ] || job fuzz/wide_directory 1500 env WIDE=1000000 test/hostile/run.sh test/hostile/10_wide_directory.sh
     [ ! -x tools/lint ] || job lint 600 tools/lint
 }
 
