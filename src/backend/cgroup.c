@@ -6,19 +6,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/prompt.h"
 
 #define PERIOD_US 100000
-#define RESET_ON_FORK 1 /* SCHED_FLAG_RESET_ON_FORK */
 #define V1_SHARES 1024l /* of one program that nobody has reniced */
 
 #define DAEMON_LEAF "cubby-daemon"
@@ -292,22 +290,10 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, co
     return r;
 }
 
-/* Of linux/sched/types.h, which does not go together with libc's sched.h. */
-struct attributes {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t slice_ns, deadline_ns, period_ns;
-};
-
-/* Among thousands of spinning commands it would wait seconds for its turn. Its children begin as any program does. Only
- * inside a group of its own: there it takes from its own box alone. */
+/* Among thousands of spinning commands it would wait seconds for its turn. Before them only inside a group of its own:
+ * there it takes from its own box alone. */
 void cgroup_favour(const struct cgroup_host *host, const struct cgroup *cgroup, pid_t pid) {
-    struct attributes attributes = {
-        .size = sizeof attributes, .policy = SCHED_OTHER, .flags = RESET_ON_FORK, .nice = -20};
-    if (cgroup->v1[CGROUP_CPU] || (*host->v2 && host->v2_has[CGROUP_CPU]))
-        syscall(SYS_sched_setattr, pid, &attributes, 0); /* refused: it waits longer, nothing was promised */
+    prompt_set(pid, cgroup->v1[CGROUP_CPU] || (*host->v2 && host->v2_has[CGROUP_CPU]), false);
 }
 
 static int write_limit(const char *path, const char *text, const char *what, struct err *err) {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/prompt.h"
 #include "box/cleanup.h"
 #include "daemon/conf.h"
 #include "front/native.h"
@@ -391,7 +393,9 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
     };
     daemon_log_level(conf->log_level);
     daemon_limits();
-    daemon_block_signals(&signals.set); /* before any thread, so that all inherit it */
+    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* what a parent forgot to close is nothing for runners */
+    daemon_block_signals(&signals.set);       /* before any thread, so that all inherit it */
+    prompt_set(0, false, true);               /* the same: boxes that keep all processors busy delay no answer */
     int failed = daemon_auth(conf, &front.auth, err);
     if (!failed)
         failed = daemon_runner(conf, runner, err);
@@ -406,6 +410,7 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
         .open_networks = (const char *const *)conf->open_networks.items,
         .pool_size = (unsigned)conf->pool_size,
         .disk_quota = conf->disk_quota,
+        .disk_reserve = conf->disk_reserve,
     };
     if (!failed)
         failed = daemon_audit(conf, state, &front, err);

@@ -186,7 +186,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], kinds[i].name) != 0)
             continue;
         errno = 0;
-        long got = kinds[i].take(atol(argv[2]) * MIB);
+        long got = kinds[i].take(strtol(argv[2], NULL, 10) * MIB);
         printf("%s %ld %s\n", argv[1], got / MIB, errno ? strerrorname_np(errno) : "0");
         fflush(stdout);
         char byte;

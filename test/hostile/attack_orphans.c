@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 int main(int argc, char **argv) {
-    int count = argc > 1 ? atoi(argv[1]) : 1000, made = 0;
+    int count = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1000, made = 0;
     while (made < count) {
         pid_t pid = fork();
         if (pid == 0) {

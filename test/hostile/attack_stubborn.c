@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 int main(int argc, char **argv) {
-    int most = argc > 1 ? atoi(argv[1]) : 100;
+    int most = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 100;
     for (int number = 1; number < NSIG; number++)
         signal(number, SIG_IGN);
     puts("stubborn");

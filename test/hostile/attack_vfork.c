@@ -6,7 +6,7 @@
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 int main(int argc, char **argv) {
-    struct timespec time = {.tv_sec = argc > 1 ? atoi(argv[1]) : 10};
+    struct timespec time = {.tv_sec = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 10};
     pid_t pid = vfork();
     if (pid == 0) {
         nanosleep(&time, NULL);

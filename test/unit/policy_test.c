@@ -125,6 +125,11 @@ static void test_limits(void) {
            spec.limits.cpus > 0.49 && spec.limits.cpus < 0.51,
        "defaults hold where the request says nothing");
     refused((struct box_request){.has_memory = true, .limits = {.memory_mb = 15}}, "memory_mb", "15 MB");
+    refused((struct box_request){.has_open_files = true, .limits = {.open_files = 15}}, "open_files", "15 open files");
+    refused((struct box_request){.has_open_files = true, .limits = {.open_files = 1048577}}, "open_files", "2^20 + 1");
+    refused((struct box_request){.has_output = true, .limits = {.output_bytes = 0}}, "output_bytes", "no output");
+    refused((struct box_request){.has_output = true, .limits = {.output_bytes = 67108865}}, "output_bytes",
+            "64 MiB + 1");
     refused((struct box_request){.has_memory = true, .limits = {.memory_mb = 1048577}}, "memory_mb", "beyond 1 TB");
     refused((struct box_request){.has_memory = true, .limits = {.memory_mb = UINT64_MAX}}, "memory_mb", "2^64");
     refused((struct box_request){.has_cpus = true, .limits = {.cpus = 0}}, "cpus", "no cpu");
