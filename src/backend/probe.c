@@ -115,13 +115,14 @@ static bool row_required(const struct backend_env *env, const struct probe_row *
            (row->need == NEED_ALLOWED && !backend_allows_weaker(env, row->weaker));
 }
 
-static size_t run_rows(const struct backend_env *env, bool required_only, struct check *checks, size_t max) {
+/* try: the runner is asked to; else it was, or its first box does. */
+static size_t run_rows(const struct backend_env *env, bool required_only, bool try, struct check *checks, size_t max) {
     struct probe_state state = {.env = env, .root = geteuid() == 0};
     for (int i = 0; i < TRIAL_COUNT; i++)
         state.trial.number[i] = TRIAL_UNKNOWN;
     if (!required_only)
         cgroup_probe(&state.cgroups);
-    if (!env->one_shot) {
+    if (try) {
         if (env->state_dir)
             mkdir(env->state_dir, 0700); /* its row tells when that fails */
         trial_run(env, &state.trial);
@@ -142,12 +143,12 @@ static size_t run_rows(const struct backend_env *env, bool required_only, struct
 }
 
 size_t backend_checks(const struct backend_env *env, struct check *checks, size_t max) {
-    return run_rows(env, false, checks, max);
+    return run_rows(env, false, true, checks, max);
 }
 
 int probe_jail(const struct backend_env *env, struct err *err) {
     struct check checks[ROWS];
-    size_t count = run_rows(env, true, checks, ROWS);
+    size_t count = run_rows(env, true, !env->one_shot, checks, ROWS);
     for (size_t i = 0; i < count; i++)
         if (!checks[i].ok)
             return err_set(err, ERR_UNSUPPORTED, "jails do not work here: %s: %s; %s", checks[i].name, checks[i].detail,
@@ -171,7 +172,7 @@ static bool lacks(const struct check *checks, size_t count, const char *weaker) 
 
 void probe_info(const struct backend_env *env, bool available, struct json *json) {
     struct check checks[ROWS];
-    size_t count = backend_checks(env, checks, ROWS);
+    size_t count = run_rows(env, false, !available, checks, ROWS);
     json_key(json, "available");
     json_bool(json, available);
     json_key(json, "can");
