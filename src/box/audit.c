@@ -28,7 +28,8 @@ enum {
     TRIM_TURN_MS = 60000, /* how often age and size are looked at */
     STRANGERS_PER_S = 10,
 };
-#define RECENT_READS 256u      /* places for reads of this batch, by their hash */
+#define RECENT_READS 256u /* places for reads of this batch, by their hash */
+#define KEPT_BYTES (256u << 10)
 #define QUEUE_BYTES (4u << 20) /* some 15,000 rows; twice that in memory while a batch is being written */
 
 struct audit {
@@ -319,6 +320,12 @@ static void writer_failing(struct audit *audit, bool failing, const struct err *
         log_warn("the audit log is written again; rows lost since the start: %" PRIu64, lost);
 }
 
+/* A burst's memory goes back; what an ordinary batch needs stays. */
+static void writer_shrink(struct buf *buf) {
+    if (!buf->len && buf->cap > KEPT_BYTES)
+        buf_done(buf);
+}
+
 /* Until it is on disk; at the end a few tries only. */
 static bool writer_write(struct audit *audit) {
     struct err err;
@@ -364,6 +371,9 @@ static void *writer_main(void *argument) {
         pthread_mutex_lock(&audit->lock);
         if (wrote)
             audit->done = rows, audit->writes++;
+        buf_clear(&audit->writing);
+        writer_shrink(&audit->writing);
+        writer_shrink(&audit->queue);
         pthread_cond_broadcast(&audit->wrote);
         ending = audit->ending && (!audit->queue.len || (taken && !wrote));
         pthread_mutex_unlock(&audit->lock);

@@ -182,7 +182,7 @@ static int db_journal(struct audit_db *db, struct err *err) {
     for (uint64_t end_ms = clock_ms() + DB_BUSY_MS;; usleep(20000)) {
         r = db_exec(db,
                     "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;PRAGMA cell_size_check=ON;"
-                    "PRAGMA wal_autocheckpoint=8000;PRAGMA journal_size_limit=67108864;PRAGMA cache_size=-8000",
+                    "PRAGMA wal_autocheckpoint=8000;PRAGMA journal_size_limit=67108864",
                     err);
         if (r != -ERR_BUSY || clock_ms() > end_ms)
             return r;

@@ -203,6 +203,7 @@ void trail_also(struct http_request *request, const char *verb, const char *box,
     audit_set(&row, AUDIT_BOX, box);
     audit_set(&row, AUDIT_USER, user);
     audit_set(&row, AUDIT_OUTCOME, code ? err_name(code) : "ok");
+    audit_setn(&row, AUDIT_DETAIL, trail_of(request)->detail, trail_of(request)->detail_len);
     audit_put(front_of(request)->audit, &row);
 }
 

@@ -52,6 +52,10 @@ row 'a long command is cut between characters' '.detail//""|startswith("printf")
 between 'at 1 KiB' "$(j "[.events[]|select(.detail//\"\"|startswith(\"printf\"))][-1].detail|utf8bytelength")" 1000 1024
 api GET "$B/files?path=%ff%1b%5d0%3b"
 row 'any bytes are kept' '.encoding=="base64"' '.detail|@base64d|explode|.[1:]' '[27,93,48,59]' "box=$ann"
+api GET "$B/pty?command=echo%20on%20a%20terminal" '' --http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' \
+    -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==' --max-time 20
+row 'a terminal, when it opens' '.verb=="pty_opened"' .detail 'echo on a terminal' "box=$ann"
+row 'and when it ends' '.verb=="pty"' '[.detail,.status,.exit_code]' '["echo on a terminal",101,0]' "box=$ann"
 api GET /v1/info
 api GET /metrics
 like 'the metrics count rows' "$BODY" 'cubby_audit_rows_total [0-9]'
@@ -62,7 +66,7 @@ run 'true'
 api DELETE "$B"
 row 'deleting it' '.verb=="box_destroy"' '[.user,.status,.outcome]' '["ann",204,"ok"]' "box=$ann"
 rows "box=$ann"
-between 'its rows stay' "$(j '.events|length')" 15 40
+between 'its rows stay' "$(j '.events|length')" 15 45
 box_new '"user":"cleo"'
 cleo=$BOX
 api DELETE '/v1/boxes?user=cleo'
