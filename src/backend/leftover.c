@@ -86,11 +86,14 @@ static bool end_process(pid_t pid, uint64_t start) {
     return poll(&polls, 1, KILL_WAIT_MS) == 1;
 }
 
+/* While the maker lives it is his to clean up. */
 static bool claim_gone(void *user, const struct claim *claim) {
     struct leftover *leftover = user;
-    bool orphan = strcmp(claim->state, leftover->backend->env->state_dir) == 0 && claim->pid != claim->owner &&
-                  !process_alive(claim->owner, claim->owner_start) && !is_recorded(leftover, claim);
-    if (!claim_dead(claim) && !(orphan && end_process(claim->pid, claim->start)))
+    if (process_alive(claim->owner, claim->owner_start))
+        return false;
+    bool orphan = !claim_dead(claim) && strcmp(claim->state, leftover->backend->env->state_dir) == 0 &&
+                  !is_recorded(leftover, claim);
+    if (orphan ? !end_process(claim->pid, claim->start) : !claim_dead(claim))
         return false;
     take_apart(leftover->backend, claim->slot);
     tell(leftover, "slot %u of %s%s", claim->slot, *claim->state ? claim->state : "an older daemon",

@@ -78,6 +78,21 @@ leftovers() {
 }
 no_leftovers() { [ -z "$(leftovers)" ]; }
 
+# What is left of a daemon on STATE when it has ended and its boxes were deleted: nothing may be. Claims name the state
+# directory they were made for; cgroups and interfaces of boxes have a claim for as long as they are there.
+host_leftovers() {
+    local at number
+    leftovers
+    grep -lsF " $STATE" /run/cubby/ids/[0-9]* | sed 's/^/claim /'
+    for at in /sys/fs/cgroup/{cubby,*/cubby}/[0-9]* /sys/class/net/cubby-[0-9]*; do
+        number=${at##*[-/]}
+        [ ! -e "$at" ] || [ -e "/run/cubby/ids/$number" ] || [ ! -e "$at" ] || echo "without a claim: $at"
+    done
+    losetup --noheadings --list --output NAME,BACK-FILE 2> /dev/null | grep -F "$WORK"
+    find "$STATE/boxes" "$STATE/trash" -mindepth 1 2> /dev/null | head -5
+}
+no_host_leftovers() { [ -z "$(host_leftovers)" ]; }
+
 stop_daemon() {
     delete_boxes
     # Files may be removed in the background, bounded; everything else goes at once.
@@ -91,6 +106,9 @@ stop_daemon() {
     is 'the daemon ends in order' $? 0
     if eventually 10 all_ended $runners; then pass 'and no runner outlives it'; else
         fail 'and no runner outlives it' "$(ps -o pid,etimes,args -p "$(echo $runners | tr ' ' ,)")"
+    fi
+    if eventually 10 no_host_leftovers; then pass 'nothing of it is left on the machine'; else
+        fail 'nothing of it is left on the machine' "$(host_leftovers)"
     fi
     if grep -q -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log"; then
         fail 'the sanitizers are silent' "$(grep -m1 -A25 -E 'Sanitizer|runtime error:|Assertion' "$WORK/daemon.log")"

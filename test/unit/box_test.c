@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "box/provider.h"
+#include "box/statelock.h"
 #include "wire/frame.h"
 
 static int count, failures;
@@ -607,6 +608,12 @@ static void test_two(void) {
     struct policy policy = {0};
     env = (struct backend_env){.state_dir = state_dir, .runner_path = "/none", .pool_size = 1};
     must(provider_new(&env, &policy, "fake", &other, &err) == 0, "a second provider");
+    struct statelock lock;
+    struct provider *third = NULL;
+    autofd state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    must(statelock_open(&lock, state, &err) == 0, "the lock");
+    ok(statelock_alone(&lock, &err) == -ERR_BUSY, "nobody is alone while others serve");
+    statelock_done(&lock);
     struct provider *const first = provider;
     pthread_t threads[16];
     unsigned starts = fake.starts;
@@ -654,6 +661,11 @@ static void test_two(void) {
     memcpy(died_id, box->id, sizeof died_id);
     provider_put(other, box);
     ok(soon(other_stopped), "which is the reaper then");
+    provider_free(provider, false);
+    must(statelock_open(&lock, state, &err) == 0 && statelock_alone(&lock, &err) == 0, "alone");
+    ok(provider_new(&env, &policy, "fake", &third, &err) == -ERR_BUSY, "and nobody serves while one is alone");
+    statelock_done(&lock);
+    must(provider_new(&env, &policy, "fake", &provider, &err) == 0, "provider_new");
 }
 
 static int count_file(void *user, const struct file_stat *stat) {
