@@ -45,6 +45,8 @@
 static int blank(const struct backend_env *env, const struct quota_size *size, int *ret_fd, struct err *err);
 static int format(const struct backend_env *env, int dir, const char *name, const struct quota_size *size,
                   struct err *err);
+static int copy_blank(int from, int box_dir, struct err *err);
+static int reserve(int box_dir, struct err *err);
 static int copy_sparse(int from, int to, struct err *err);
 static int run(char *const argv[], struct err *err);
 
@@ -72,11 +74,30 @@ static int loop_make(const struct backend_env *env, int box_dir, const struct qu
     autofd from = -1;
     int r = blank(env, size, &from, err);
     if (r == -ERR_LIMIT) /* no room on the shelf for one more size */
-        return format(env, box_dir, "fs", size, err);
-    if (r < 0)
-        return r;
+        r = format(env, box_dir, "fs", size, err);
+    else if (r == 0)
+        r = copy_blank(from, box_dir, err);
+    return r == 0 && env->disk_reserve ? reserve(box_dir, err) : r;
+}
+
+static int copy_blank(int from, int box_dir, struct err *err) {
     autofd to = openat(box_dir, "fs", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     return to < 0 ? err_errno(err, errno, "the box's disk") : copy_sparse(from, to, err);
+}
+
+/* Then the disk below cannot be full for this box, whatever others write. */
+static int reserve(int box_dir, struct err *err) {
+    struct stat status;
+    autofd image = openat(box_dir, "fs", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (image < 0 || fstat(image, &status) < 0)
+        return err_errno(err, errno, "the box's disk");
+    if (fallocate(image, 0, 0, status.st_size) == 0)
+        return 0;
+    if (errno == EOPNOTSUPP)
+        return err_set(err, ERR_UNSUPPORTED, "the state directory's file system cannot reserve space (disk_reserve)");
+    if (errno == ENOSPC || errno == EDQUOT)
+        return err_set(err, ERR_LIMIT, "the disk has no room left for a box of so much disk_mb (disk_reserve)");
+    return err_errno(err, errno, "the box's disk");
 }
 
 /* ---- used again ---- */

@@ -23,14 +23,15 @@
 
 static int lock_image(const char *path, struct err *err);
 static int attach_image(int image, int *ret_device, struct err *err);
-static int mount_device(int device, struct err *err);
+static int mount_device(int device, bool sparse, struct err *err);
 
 int enter_disk(struct enter *enter, struct err *err) {
     autofd image = lock_image(enter->disk, err), device = -1;
     if (image < 0)
         return image;
-    int r = attach_image(image, &device, err);
-    return r < 0 ? r : mount_device(device, err);
+    struct stat status;
+    int r = fstat(image, &status) < 0 ? err_errno(err, errno, "the box's disk") : attach_image(image, &device, err);
+    return r < 0 ? r : mount_device(device, status.st_blocks * 512 < status.st_size, err);
 }
 
 /* The lock belongs to the open file, which the loop device holds: it goes when the last mount of the image goes. */
@@ -88,20 +89,21 @@ static int set(int fs, const char *key, const char *value) {
     return syscall(SYS_fsconfig, fs, command, key, value, 0) < 0 ? -errno : 0;
 }
 
-/* noinit_itable: the image is a sparse file, its tables are zero as they are. discard: what the box deletes becomes a
- * hole again. nobarrier: with it each mount and unmount would wait for the host's disk, a deleted box's too; the price is
- * that fsync in the box ends in the host's memory. errors: where the disk below is full, the box's files turn read-only
- * rather than to rubbish. */
-static int mount_device(int device, struct err *err) {
+/* noinit_itable: the image is a sparse file, its tables are zero as they are. nobarrier: with barriers each mount and
+ * unmount would wait for the host's disk, those of deleted boxes too; the price is that fsync in the box ends in the
+ * host's memory. errors: where the disk below is full, the box's files turn read-only rather than to rubbish. discard: what
+ * the box deletes becomes a hole again, unless the space was reserved for it. */
+static int mount_device(int device, bool sparse, struct err *err) {
     static const char *const options[][2] = {
-        {"noinit_itable", NULL}, {"discard", NULL}, {"nobarrier", NULL}, {"errors", "remount-ro"}};
+        {"noinit_itable", NULL}, {"nobarrier", NULL}, {"errors", "remount-ro"}, {"discard", NULL}};
+    const size_t count = sizeof options / sizeof *options - !sparse;
     char source[64];
     snprintf(source, sizeof source, "/proc/self/fd/%d", device);
     autofd fs = (int)syscall(SYS_fsopen, "ext4", FSOPEN_CLOEXEC);
     if (fs < 0)
         return err_set(err, ERR_UNSUPPORTED, "this kernel has no ext4; modprobe ext4");
     int r = set(fs, "source", source);
-    for (size_t i = 0; r == 0 && i < sizeof options / sizeof *options; i++)
+    for (size_t i = 0; r == 0 && i < count; i++)
         r = set(fs, options[i][0], options[i][1]);
     if (r == 0 && syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         r = -errno;
