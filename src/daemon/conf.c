@@ -37,6 +37,8 @@ const struct conf_option conf_options[] = {
     {ROW("disk_mb", INT, disk_mb), .max = 1u << 30, .fallback = "0", .text = "files of a box; 0: no limit"},
     {ROW("disk_quota", TEXT, disk_quota), .fallback = "auto", .choices = "auto|project|btrfs|loop|tmpfs",
      .text = "how disk_mb is kept; auto: the first that this machine can"},
+    {ROW("disk_reserve", BOOL, disk_reserve), .fallback = "false",
+     .text = "take the space for disk_mb when a box is made, so that the disk cannot be promised twice (loop)"},
     {ROW("open_files", INT, open_files), .max = LIMIT_OPEN_FILES, .fallback = "4096",
      .text = "descriptors of one process of a box; 0: the daemon's own hard limit"},
     {ROW("output_bytes", INT, output_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = "16777216",

@@ -40,7 +40,7 @@ struct conf {
     const char *config;
     const char *listen, *state, *runner, *backend, *auth, *log_level, *tls_cert, *tls_key, *disk_quota, *socket_mode,
         *socket_group;
-    bool allow_local, end_boxes, audit, audit_detail;
+    bool allow_local, end_boxes, disk_reserve, audit, audit_detail;
     struct conf_list allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, env, peer_uids;
     struct conf_token *tokens;
     size_t token_count;
