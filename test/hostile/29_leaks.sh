@@ -15,6 +15,20 @@ for user in agent root; do
     run 'cat /proc/self/maps /proc/self/mountinfo /proc/self/mountstats /proc/self/mounts /proc/self/cgroup; readlink /proc/self/exe /proc/self/root /proc/self/cwd; find /proc/self/map_files -printf "%l\n" 2> /dev/null' "$U"
     unlike "$user: no host path" "$OUT" "$WORK|$STATE|${BUILD#/}|cubby-runner|$BOX"
 done
+# files: of the host only what a template has
+echo "host's own" > "$WORK/forbidden/secret"
+for user in agent root; do
+    U="\"user\":\"$user\""
+    run 'cat /etc/shadow /etc/gshadow /etc/ssh/ssh_host_*_key /root/.* /home/*/.* 2> /dev/null | wc -c; ls -A /root /home /srv /mnt /media /opt /boot /lost+found 2> /dev/null | grep -v -e : -e "^$"' "$U"
+    is "$user: no secrets, no homes" "$OUT" 0
+    run "cat '$WORK/forbidden/secret' '$STATE/boxes'; ls -d '$WORK'" "$U"
+    is "$user: no file of the host" "$OUT" ''
+done
+run 'echo x >> /etc/passwd; echo x > /usr/bin/true; touch /usr/bin/new /etc/new /new; ls /usr/bin/new /etc/new /new 2> /dev/null | wc -l'
+is 'agent cannot write to the system' "$OUT" 0
+run 'touch /workspace/x /tmp/x /dev/shm/x /var/tmp/x && echo writable'
+is 'and can to what is its own' "$OUT" writable
+
 # positive control: the same search finds what is there
 run 'python3 -c "
 import socket
