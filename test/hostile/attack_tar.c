@@ -46,7 +46,7 @@ static void record(char *out, const char *key, const char *value) {
     char digits[24];
     while ((size_t)snprintf(digits, sizeof digits, "%zu", len) + body != len)
         len++;
-    sprintf(out + strlen(out), "%s %s=%s\n", digits, key, value);
+    snprintf(out + strlen(out), len + 1, "%s %s=%s\n", digits, key, value);
 }
 
 /* A name too long for a head goes before it, as pax has it. */

@@ -146,7 +146,7 @@ static int racer_call(struct racer *racer, const char *request, size_t len, bool
         close(racer->fd);
         racer_dial(racer);
     }
-    return racer->len > 12 ? atoi(racer->answer + 9) : 0;
+    return racer->len > 12 ? (int)strtol(racer->answer + 9, NULL, 10) : 0;
 }
 
 /* ---- requests ---- */
@@ -260,7 +260,7 @@ int main(int argc, char **argv) {
                                    .box = argv[2],
                                    .dir = argv[3],
                                    .outside = argv[4],
-                                   .targets = atoi(argv[5]),
+                                   .targets = (int)strtol(argv[5], NULL, 10),
                                    .until_ms = now_ms() + strtoull(argv[6], NULL, 10) * 1000,
                                    .words = argv + 7,
                                    .number = (unsigned)i * 1000000,
