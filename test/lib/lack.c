@@ -295,8 +295,8 @@ static void take_nft(const char *name, const void *data) {
 static void take_proc(const char *name, const void *data) {
     (void)name, (void)data;
     need_mounts();
-    if (mount("/dev/null", "/proc/timer_list", NULL, MS_BIND, NULL) < 0)
-        die("/proc/timer_list");
+    if (mount("/dev/null", "/proc/version", NULL, MS_BIND, NULL) < 0)
+        die("/proc/version");
 }
 
 static void take_capability(const char *name, const void *data) {
