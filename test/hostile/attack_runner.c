@@ -1,5 +1,5 @@
 /* A compromised runner. A daemon is given it as --runner: for a box with EVIL=MODE in its environment (backend local) it
- * breaks the wire's rules in that way, for every other box it becomes the real runner beside it. Used by
+ * breaks the wire's rules in that way, for every other box it becomes the real runner beside the daemon. Used by
  * test/hostile/31_compromised_runner.sh. "attack_runner --modes" lists the modes. */
 #include <errno.h>
 #include <fcntl.h>
@@ -484,12 +484,13 @@ static const struct {
 };
 
 static _Noreturn void become_real(char **argv) {
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+    char path[4096], parent[64];
+    snprintf(parent, sizeof parent, "/proc/%d/exe", (int)getppid()); /* the daemon; we ourselves may be a copy */
+    ssize_t n = readlink(parent, path, sizeof path - 64);
     if (n <= 0)
         _exit(127);
     path[n] = 0;
-    snprintf(strrchr(path, '/'), 64, "/../cubby-runner");
+    snprintf(strrchr(path, '/'), 64, "/cubby-runner");
     execv(path, argv);
     _exit(127);
 }
