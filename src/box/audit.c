@@ -26,11 +26,20 @@ enum {
     FULL_WAIT_MS = 1000,  /* a full queue means a writer that is behind: the request waits at most so long */
     LAST_TRIES = 3,       /* at the end */
     TRIM_TURN_MS = 60000, /* how often age and size are looked at */
+    LONG_MS = 1000,       /* a request that runs longer has a row before it ends; looked at as often */
     STRANGERS_PER_S = 10,
 };
 #define RECENT_READS 256u /* places for reads of this batch, by their hash */
 #define KEPT_BYTES (256u << 10)
 #define QUEUE_BYTES (4u << 20) /* some 15,000 rows; twice that in memory while a batch is being written */
+
+struct audit_running {
+    struct audit_running *prev, *next;
+    uint64_t since_ms;
+    bool told;
+    size_t len;
+    uint8_t row[]; /* encoded */
+};
 
 struct audit {
     char *directory;
@@ -46,8 +55,9 @@ struct audit {
     struct {
         uint32_t at, len; /* in the queue; len 0: none */
     } reads[RECENT_READS];
-    uint64_t put, done; /* rows ever put, and those of them that are on disk */
-    uint64_t writes;    /* transactions */
+    struct audit_running *running; /* the newest first */
+    uint64_t put, done;            /* rows ever put, and those of them that are on disk */
+    uint64_t writes;               /* transactions */
     uint64_t lost, lost_told, strangers, strangers_told;
     uint64_t stranger_second, stranger_count;
     bool hurry, failing, ending;
@@ -209,6 +219,37 @@ void audit_put_stranger(struct audit *audit, const struct audit_row *row) {
     pthread_mutex_unlock(&audit->lock);
 }
 
+struct audit_running *audit_begin(struct audit *audit, const struct audit_row *row) {
+    if (!audit)
+        return NULL;
+    uint8_t bytes[AUDIT_ROW_BYTES];
+    struct buf encoded = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
+    audit_encode(row, &encoded);
+    struct audit_running *running = malloc(sizeof *running + encoded.len);
+    if (!running)
+        abort();
+    *running = (struct audit_running){.since_ms = clock_ms(), .len = encoded.len};
+    memcpy(running->row, bytes, encoded.len);
+    pthread_mutex_lock(&audit->lock);
+    running->next = audit->running;
+    if (running->next)
+        running->next->prev = running;
+    audit->running = running;
+    pthread_mutex_unlock(&audit->lock);
+    return running;
+}
+
+void audit_end(struct audit *audit, struct audit_running *running) {
+    if (!running)
+        return;
+    pthread_mutex_lock(&audit->lock);
+    *(running->prev ? &running->prev->next : &audit->running) = running->next;
+    if (running->next)
+        running->next->prev = running->prev;
+    pthread_mutex_unlock(&audit->lock);
+    free(running);
+}
+
 void audit_event(struct audit *audit, const char *verb, const char *box, const char *user, const char *detail) {
     struct audit_row row = {0};
     if (!audit)
@@ -281,9 +322,22 @@ static bool writer_idle_locked(const struct audit *audit) {
            !audit->ending;
 }
 
-/* Waits for something to write and takes it. False: it is time to look at age and size, or to end. */
+static void writer_running_locked(struct audit *audit) {
+    uint64_t now_ms = clock_ms();
+    for (struct audit_running *running = audit->running; running; running = running->next) {
+        struct view view = view_of(running->row, running->len);
+        struct audit_row row;
+        if (running->told || now_ms < running->since_ms + LONG_MS || !audit_decode(&view, &row))
+            continue;
+        running->told = true;
+        audit_put_locked(audit, &row, false);
+    }
+}
+
+/* Waits for something to write and takes it. False: a turn is over, or it is time to end. */
 static bool writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
-    const struct timespec turn = audit_until(TRIM_TURN_MS);
+    const struct timespec turn = audit_until(LONG_MS);
+    writer_running_locked(audit);
     while (writer_idle_locked(audit))
         if (pthread_cond_timedwait(&audit->work, &audit->lock, &turn) != 0)
             return false;

@@ -30,6 +30,11 @@ void audit_put_read(struct audit *audit, const struct audit_row *row);
 /* The same for a request nobody vouches for: at most a few a second, the rest is counted in one row, so that a stranger
  * cannot fill the disk. */
 void audit_put_stranger(struct audit *audit, const struct audit_row *row);
+/* A request that may last: once it has for more than a second, a row with outcome "running" tells of it, so that a daemon
+ * that is killed has not kept it to itself. The row is copied; audit_end must follow, before the row of its end. */
+struct audit_running;
+struct audit_running *audit_begin(struct audit *audit, const struct audit_row *row); /* NULL without an audit */
+void audit_end(struct audit *audit, struct audit_running *running);                  /* NULL is fine */
 /* An event that is no request; user, box and detail may be NULL. Never waits. */
 void audit_event(struct audit *audit, const char *verb, const char *box, const char *user, const char *detail);
 

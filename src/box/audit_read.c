@@ -31,7 +31,7 @@ static size_t read_filters(const struct audit_query *query, struct read_filter f
         {"user = ?", query->user, 0},
         {"verb = ?", query->verb, 0},
         {"outcome = ?", failed ? NULL : query->outcome, 0},
-        {"outcome <> ?", failed ? "ok" : NULL, 0},
+        {"outcome NOT IN ('running', ?)", failed ? "ok" : NULL, 0},
         {"at_ms >= ?", NULL, query->since_ms},
         {"at_ms < ?", NULL, query->until_ms},
     };

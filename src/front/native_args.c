@@ -415,8 +415,8 @@ static const struct body_field event_answer[] = {
     SHOW_NULL("token", TEXT, "which token: first 12 digits of its SHA-256"),
     SHOW_NULL("peer", TEXT, "uid:N of a local client, address of others"),
     SHOW_NULL("request_id", TEXT, "X-Request-Id of the answer"),
-    SHOW_NULL("status", INT, "HTTP status; null when it was no request"),
-    SHOW("outcome", TEXT, "ok, or the error's code"),
+    SHOW_NULL("status", INT, "HTTP status; null when it was no request, or still runs"),
+    SHOW("outcome", TEXT, "ok, the error's code, or running: one that lasts has a row before that of its end"),
     SHOW_NULL("exit_code", INT, "of a command that was waited for"),
     SHOW_NULL("signal", TEXT, "that ended it"),
     SHOW_NULL("timed_out", BOOL, "killed at timeout_ms"),
@@ -427,7 +427,7 @@ static const struct body_field event_answer[] = {
     SHOW("duration_ms", REAL, "from its head to the end of its answer"),
     SHOW_NULL("detail", TEXT, "command or path, cut at 1024 bytes; values of environment variables stand as [NAME]"),
     ENCODING_ROW("detail"),
-    SHOW("hash", TEXT, "SHA-256 over the hash of the row before and this row"),
+    SHOW_NULL("hash", TEXT, "SHA-256 over the hash of the row before and this row; null for a user's token"),
     END,
 };
 const struct body_field audit_answer[] = {

@@ -90,11 +90,7 @@ static int native_pty_open(struct native_pty *pty, const struct pty_args *args, 
             return failed;
     }
     int failed = box_attach(pty->box, pty->pid, args->offset.value, &pty->call, err);
-    if (!failed)
-        failed = native_pty_attached(pty, err);
-    if (!failed) /* its own row comes when it ends, which may be days from now */
-        trail_also(pty->request, "pty_opened", pty->box->id, pty->box->user, 0);
-    return failed;
+    return failed ? failed : native_pty_attached(pty, err);
 }
 
 /* ---- from the client ---- */

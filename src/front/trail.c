@@ -73,6 +73,9 @@ void trail_result(struct http_request *request, const struct exec_result *result
     trail->result = *result;
 }
 
+static void trail_row(struct http_request *request, struct audit_row *row);
+static bool trail_reads(const struct http_request *request);
+
 /* ---- the detail ---- */
 
 struct trail_text {
@@ -159,13 +162,10 @@ static void trail_cut(struct buf *out) {
 }
 
 /* The first told row stands bare, the others with their names. */
-void trail_fields(struct http_request *request, const struct body_field *fields, const void *args) {
+static void trail_detail(struct http_request *request, const struct body_field *fields, const void *args) {
     struct trail *trail = trail_of(request);
-    const struct front *front = front_of(request);
     struct trail_text text = {.secrets = {.arena = http_arena(request)}};
     bool first = true;
-    if (!front->audit || !front->audit_detail || !fields)
-        return;
     buf_init(&text.out, audit_columns[AUDIT_DETAIL].max);
     trail_secrets(request, fields, args, &text.secrets);
     for (const struct body_field *field = fields; field->name && !text.cut; field++)
@@ -180,6 +180,19 @@ void trail_fields(struct http_request *request, const struct body_field *fields,
         trail->detail_len = text.out.len;
     }
     buf_done(&text.out);
+}
+
+void trail_fields(struct http_request *request, const struct body_field *fields, const void *args) {
+    struct trail *trail = trail_of(request);
+    const struct front *front = front_of(request);
+    if (front->audit && front->audit_detail && fields)
+        trail_detail(request, fields, args);
+    if (front->audit && !trail->running && !trail_reads(request)) {
+        struct audit_row row = {0};
+        trail_row(request, &row);
+        audit_set(&row, AUDIT_OUTCOME, "running");
+        trail->running = audit_begin(front->audit, &row);
+    }
 }
 
 /* ---- the row ---- */
@@ -216,6 +229,28 @@ static void trail_subject(const struct trail *trail, struct http_request *reques
     audit_set(row, AUDIT_USER, trail->user ? trail->user : trail->who ? trail->who->user : NULL);
 }
 
+/* Who, what, to which box, with which detail. */
+static void trail_row(struct http_request *request, struct audit_row *row) {
+    const struct trail *trail = trail_of(request);
+    const char *pid = http_param(request, "pid");
+    uint64_t number;
+    trail_who(trail, request, row);
+    trail_subject(trail, request, row);
+    audit_set(row, AUDIT_VERB, http_route(request)->name);
+    audit_setn(row, AUDIT_DETAIL, trail->detail, trail->detail_len);
+    if (pid && text_u64(pid, UINT32_MAX, &number))
+        audit_set(row, AUDIT_DETAIL,
+                  arena_printf(http_arena(request), "pid=%s%s%s", pid, trail->detail ? " " : "",
+                               trail->detail ? trail->detail : ""));
+}
+
+/* It only looked: nothing in the box is another because of it. */
+static bool trail_reads(const struct http_request *request) {
+    const struct route *route = http_route(request);
+    const struct endpoint *endpoint = route->extra;
+    return !strcmp(route->method, "GET") && !(endpoint->flags & ENDPOINT_WRITES);
+}
+
 /* What the server itself answered (a body that never came) has only a status. */
 static const char *trail_outcome(int code, int status) {
     for (int known = ERR_INVALID; !code && status >= 400 && known <= ERR_TIMEOUT; known++)
@@ -230,22 +265,16 @@ void trail_end(struct http_request *request, int status, uint64_t bytes_in, uint
     const struct endpoint *endpoint = route ? route->extra : NULL;
     struct audit *audit = front_of(request)->audit;
     bool stranger = endpoint && trail && !trail->who && !(endpoint->flags & ENDPOINT_OPEN);
-    if (!audit || !trail || !endpoint || (endpoint->flags & ENDPOINT_QUIET && !stranger))
+    if (!audit || !trail || !endpoint)
+        return;
+    audit_end(audit, trail->running);
+    trail->running = NULL;
+    if (endpoint->flags & ENDPOINT_QUIET && !stranger)
         return;
     struct audit_row row = {
         .status = (uint32_t)status, .bytes_in = bytes_in, .bytes_out = bytes_out, .duration_us = us};
-    trail_who(trail, request, &row);
-    trail_subject(trail, request, &row);
-    audit_set(&row, AUDIT_VERB, route->name);
+    trail_row(request, &row);
     audit_set(&row, AUDIT_OUTCOME, trail_outcome(trail->code, status));
-    const char *pid = http_param(request, "pid");
-    uint64_t number;
-    if (trail->detail)
-        audit_setn(&row, AUDIT_DETAIL, trail->detail, trail->detail_len);
-    if (pid && text_u64(pid, UINT32_MAX, &number))
-        audit_set(&row, AUDIT_DETAIL,
-                  arena_printf(http_arena(request), "pid=%s%s%s", pid, trail->detail ? " " : "",
-                               trail->detail ? trail->detail : ""));
     if (trail->has_result) {
         row.has_result = true;
         row.exited = trail->result.exited;
@@ -254,6 +283,5 @@ void trail_end(struct http_request *request, int status, uint64_t bytes_in, uint
         row.timed_out = trail->result.timed_out;
         row.oom_killed = trail->result.oom_killed;
     }
-    bool reads = !strcmp(route->method, "GET") && !(endpoint->flags & ENDPOINT_WRITES);
-    (stranger ? audit_put_stranger : reads ? audit_put_read : audit_put)(audit, &row);
+    (stranger ? audit_put_stranger : trail_reads(request) ? audit_put_read : audit_put)(audit, &row);
 }

@@ -22,6 +22,7 @@ struct trail {
     struct exec_result result;
     const char *detail;
     size_t detail_len;
+    struct audit_running *running; /* until trail_end */
 };
 
 struct trail *trail_of(const struct http_request *request); /* NULL before trail_begin */
@@ -31,7 +32,7 @@ void trail_code(struct http_request *request, int code);
 void trail_result(struct http_request *request, const struct exec_result *result);
 /* The rows with BODY_TOLD become the detail, without the values of BODY_SECRET rows and of all environments. */
 void trail_fields(struct http_request *request, const struct body_field *fields, const void *args);
-/* One more row: for a request that did something to several boxes, or will last. */
+/* One more row for a request that did something to several boxes. */
 void trail_also(struct http_request *request, const char *verb, const char *box, const char *user, int code);
 /* Writes the row. */
 void trail_end(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);

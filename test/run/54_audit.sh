@@ -54,8 +54,7 @@ api GET "$B/files?path=%ff%1b%5d0%3b"
 row 'any bytes are kept' '.encoding=="base64"' '.detail|@base64d|explode|.[1:]' '[27,93,48,59]' "box=$ann"
 api GET "$B/pty?command=echo%20on%20a%20terminal" '' --http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' \
     -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==' --max-time 20
-row 'a terminal, when it opens' '.verb=="pty_opened"' .detail 'echo on a terminal' "box=$ann"
-row 'and when it ends' '.verb=="pty"' '[.detail,.status,.exit_code]' '["echo on a terminal",101,0]' "box=$ann"
+row 'a terminal' '.verb=="pty"' '[.detail,.status,.exit_code]' '["echo on a terminal",101,0]' "box=$ann"
 api GET /v1/info
 api GET /metrics
 like 'the metrics count rows' "$BODY" 'cubby_audit_rows_total [0-9]'
@@ -139,13 +138,20 @@ box_new '"user":"fay","thread":"stay"'
 fay=$BOX
 run 'echo before the kill'
 eventually 5 has '.detail=="echo before the kill"' "box=$fay"
+curl -sS --max-time 60 --unix-socket "$SOCKET" -o "$WORK/waited" -d '{"command":"sleep 1000 # long"}' "http://localhost$B/exec" 2> /dev/null &
+waiter=$!
+row 'one that lasts has a row before it ends' '.detail//""|endswith("# long")' '[.verb,.user,.status,.outcome,.exit_code]' \
+    '["exec","fay",null,"running",null]' "box=$fay"
+rows "box=$fay&outcome=failed"
+is 'which is no failure' "$(j '.events|length')" 0
 kill -KILL "$DAEMON_PID"
-wait "$DAEMON_PID" 2> /dev/null
+wait "$DAEMON_PID" "$waiter" 2> /dev/null
 if ! start_daemon "$program"; then
     fail 'a new daemon starts' "$(tail -5 "$WORK/daemon.log")"
     return
 fi
 row 'rows survive kill -9' '.detail=="echo before the kill"' .verb exec "box=$fay"
+row 'also of what ran then' '.outcome=="running"' .verb exec "box=$fay"
 row 'the new daemon has one' '.verb=="daemon_started"' .user null
 [ "$BACKEND" = local ] ||
     row 'so has every box it found' '.verb=="box_adopted"' .user fay "box=$fay"
@@ -188,6 +194,7 @@ if second_start "$WORK/audit.yaml" "$program"; then
     is 'a user sees own rows' "$(j '[.events[].user]|unique|tostring')" '["ann"]'
     is 'who wrote a token does not see it again' "$(j '[.events[]|select(.verb=="exec")][0].detail')" 'echo mine [token]'
     is "neither the admin's token nor address" "$(j '[.events[]|select(.scope=="admin")][0]|[.token,.peer]|tostring')" '[null,null]'
+    is 'nor what others did by a hash of it' "$(j '[.events[].hash]|unique|tostring')" '[null]'
     isnt 'but own ones' "$(j '[.events[]|select(.scope=="user")][0].token')" null
     as eye GET "/v1/audit?box=$anns"
     is 'a token that reads may ask' "$STATUS" 200

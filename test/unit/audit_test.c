@@ -543,6 +543,33 @@ static void test_reads(void) {
     audit_close(audit);
 }
 
+static void test_running(void) {
+    fresh();
+    struct audit *audit = opened(0, 0);
+    struct audit_row row = {.at_ms = 7000};
+    audit_set(&row, AUDIT_VERB, "exec");
+    audit_set(&row, AUDIT_OUTCOME, "running");
+    audit_set(&row, AUDIT_DETAIL, "sleep");
+    for (int i = 0; i < 100; i++)
+        audit_end(audit, audit_begin(audit, &row));
+    struct audit_running *running[3];
+    for (int i = 0; i < 3; i++)
+        running[i] = audit_begin(audit, &row);
+    audit_end(audit, running[1]);
+    struct seen seen;
+    uint64_t begin_ms = clock_ms();
+    do
+        page_of(audit, &(struct audit_query){.limit = 10, .verb = "exec"}, &seen);
+    while (seen.count < 2 && clock_ms() < begin_ms + 10000);
+    check(seen.count == 2 && seen.row.at_ms == 7000 && !strcmp(seen.detail, "sleep"), "what lasts has a row meanwhile");
+    check(found(audit, &(struct audit_query){.limit = 10, .outcome = "failed"}) == 0, "which is no failure");
+    audit_end(audit, running[0]);
+    audit_end(audit, running[2]);
+    audit_end(audit, NULL);
+    check(!audit_begin(NULL, &row) && whole(audit, 2), "once, and only what lasts");
+    audit_close(audit);
+}
+
 static void test_wait(void) {
     fresh();
     struct audit *audit = opened(0, 0);
@@ -654,6 +681,7 @@ int main(void) {
     test_trim();
     test_strangers();
     test_reads();
+    test_running();
     test_wait();
     char command[100];
     snprintf(command, sizeof command, "rm -rf %s", root);
