@@ -10,7 +10,7 @@ first=$BOX
 method() { api GET /v1/info && j '.backends[] | select(.name == "jail") | .disk_quota'; }
 disk() { api GET "$B" && j .usage.disk_bytes; }
 # counted NAME: a live box's files are; it may just have been stopped.
-count_now() { run : && COUNTED=$(disk) && [ "$COUNTED" != null ]; }
+count_now() { run 'echo counted > counted' && COUNTED=$(disk) && [ "$COUNTED" != null ]; }
 counted() {
     COUNTED=
     eventually 10 count_now
@@ -138,6 +138,16 @@ c run --disk 16 -- sh -c 'head -c 30000000 /dev/zero > f; stat -c %s f'
 is 'cubby run: the quota holds' "$CODE" 0
 between 'cubby run: at the limit' "$OUT" 15000000 $((16 << 20))
 like 'cubby run: the writer is told' "$ERR" 'No space left'
+
+if [ "$(id -u)" = 0 ]; then
+    mkdir -m 755 "$WORK/user" && cp "$BUILD/cubby" "$BUILD/cubby-runner" "$WORK/user/"
+    chmod 755 "$WORK"
+    OUT=$(cd / && setpriv --reuid 65534 --regid 65534 --clear-groups -- sh -c 'exec "$@"' sh env -i HOME=/ PATH="$PATH" \
+        "$WORK/user/cubby" run --disk 16 -- sh -c 'head -c 30000000 /dev/zero > f; stat -c %s f' 2> "$WORK/err" < /dev/null)
+    between 'an ordinary user: at the limit' "$OUT" 15000000 $((16 << 20))
+    like 'an ordinary user: the writer is told' "$(< "$WORK/err")" 'No space left'
+    rm -r "$WORK/user"
+fi
 
 # ---- btrfs ----
 
