@@ -33,6 +33,9 @@ $(BUILD)/test/attack_%: test/hostile/attack_%.c
 $(BUILD)/test/race: test/lib/race.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -pthread -o $@ $<
+$(BUILD)/test/load: test/lib/load.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -pthread -o $@ $<
 $(BUILD)/test/lack: test/lib/lack.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $<
@@ -49,7 +52,7 @@ test-asan:
 	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
 test-fuzz:
 	+@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= WARN=-Wno-unknown-pragmas fuzz-programs
-test-build: all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/ptyrun $(BUILD)/test/race $(ATTACKS) test-asan test-fuzz
+test-build: all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/ptyrun $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) test-asan test-fuzz
 
 test: setup-test ## run every test; the last line counts them
 	+@$(SUBMAKE) -j2 test-build
@@ -58,15 +61,20 @@ test: setup-test ## run every test; the last line counts them
 # On a kernel that has cgroup v2 alone, in a machine of its own.
 test-vm: ## run the tests of boxes in a virtual machine with cgroup v2
 	@tools/setup vm
-	+@$(SUBMAKE) -j2 all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/ptyrun $(BUILD)/test/race $(ATTACKS) $(BUILD)/unit/jail_test
+	+@$(SUBMAKE) -j2 all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/ptyrun $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) $(BUILD)/unit/jail_test
 	@test/vm/run.sh $(BUILD) '$(T)'
 
 fuzz: setup-test ## fuzz for FUZZ_SECONDS (600) a program; the long form of the tests that have one
 	+@$(SUBMAKE) -j2 test-build
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) test/lib/driver.sh $(BUILD) fuzz/
 
+soak: setup-test ## the soak and the fault run for long: SOAK_EXECS, SOAK_BOXES, FAULT_ROUNDS; FAULT_SEED repeats one
+	+@$(SUBMAKE) -j2 test-build
+	@SOAK_EXECS=$(or $(SOAK_EXECS),100000) SOAK_BOXES=$(or $(SOAK_BOXES),10000) FAULT_ROUNDS=$(or $(FAULT_ROUNDS),200) \
+		FAULT_SEED=$(FAULT_SEED) BUILD=$(BUILD) test/hostile/run.sh test/hostile/13b_soak.sh test/hostile/25b_faults.sh
+
 bench: setup-test ## measure, each figure beside its peer in the same run
 	+@$(SUBMAKE) -j2 all $(BUILD)/bench/bench
 	@test/bench/bench.sh $(BUILD) '$(BENCH)'
 
-.PHONY: test test-vm fuzz bench unit-programs fuzz-programs test-asan test-fuzz test-build setup-test
+.PHONY: test test-vm fuzz soak bench unit-programs fuzz-programs test-asan test-fuzz test-build setup-test

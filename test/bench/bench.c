@@ -1,14 +1,19 @@
 /* The figures of `make bench`: one row each, ours beside a peer or a floor measured in the same run, in turns.
  * Called by bench.sh, which starts the daemon and nginx: bench ROW PORT NGINX_PORT CUBBY TREE. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -335,6 +340,112 @@ static void bench_bombs(void) {
     client_close(&client);
 }
 
+/* ---- a daemon killed with 100 boxes, and the next one ---- */
+
+enum { ADOPT_BOXES = 100, ADOPT_ROUNDS = 5, ADOPT_BAR_MS = 1000 };
+
+/* A daemon of its own, on a state of its own beside the tree. */
+static pid_t adopt_daemon(int at) {
+    char daemon[4200], state[4200], listen[64];
+    snprintf(daemon, sizeof daemon, "%sd", cubby);
+    snprintf(state, sizeof state, "%s.adopt", tree);
+    snprintf(listen, sizeof listen, "127.0.0.1:%d", at);
+    char *argv[] = {daemon, "--listen", listen, "--state", state, "--log-level", "error", "--max-boxes-per-user",
+                    "0",    NULL};
+    pid_t pid;
+    if (posix_spawn(&pid, daemon, NULL, NULL, argv, environ) != 0)
+        die("cannot start %s", daemon);
+    return pid;
+}
+
+static bool adopt_listens(int at) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)at), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool fine = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    return fine;
+}
+
+static void adopt_open(struct client *client, int at) {
+    while (!adopt_listens(at))
+        usleep(1000);
+    client_open(client, at);
+}
+
+/* From the daemon's exec until the last of the boxes has answered what only its runner can answer. */
+static void bench_adopt(void) {
+    struct client client;
+    char ids[ADOPT_BOXES][ID_BYTES], path[128];
+    double ms[ADOPT_ROUNDS];
+    int at = port + 1 + (int)(now_ns() % 1000);
+    pid_t pid = adopt_daemon(at);
+    adopt_open(&client, at);
+    for (size_t i = 0; i < ADOPT_BOXES; i++)
+        box_create(&client, "", ids[i]);
+    for (size_t round = 0; round < ADOPT_ROUNDS; round++) {
+        idle_ms(200);
+        client_close(&client);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        idle_ms(200);
+        uint64_t begin = now_ns();
+        pid = adopt_daemon(at);
+        adopt_open(&client, at);
+        for (size_t i = 0; i < ADOPT_BOXES; i++) {
+            snprintf(path, sizeof path, "/v1/boxes/%.16s/processes", ids[i]);
+            client_expect(&client, 200, "GET", path, NULL);
+        }
+        ms[round] = (double)(now_ns() - begin) / 1e6;
+    }
+    row("adopt 100 boxes after kill -9, p50", "ms", median(ms, ADOPT_ROUNDS), "the bar", ADOPT_BAR_MS, AT_MOST, 1.0);
+    for (size_t i = 0; i < ADOPT_BOXES; i++)
+        box_delete(&client, ids[i]);
+    client_close(&client);
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+}
+
+/* ---- delete of very many files ---- */
+
+enum { DELETE_ROUNDS = 3, DELETE_EXECS = 100 };
+
+static void bench_delete(void) {
+    struct client client;
+    char id[ID_BYTES], full[ID_BYTES], path[128];
+    static double quiet[DELETE_ROUNDS * DELETE_EXECS], beside[DELETE_ROUNDS * DELETE_EXECS];
+    double empty_ms[DELETE_ROUNDS], full_ms[DELETE_ROUNDS];
+    client_open(&client, port);
+    box_create(&client, "", id);
+    paced_samples(&client, id, quiet, 50); /* warm up */
+    for (size_t round = 0; round < DELETE_ROUNDS; round++) {
+        box_create(&client, "", full);
+        uint64_t begin = now_ns();
+        box_delete(&client, full);
+        empty_ms[round] = (double)(now_ns() - begin) / 1e6;
+        box_create(&client, "", full);
+        snprintf(path, sizeof path, "/v1/boxes/%s/exec", full);
+        client_expect(&client, 200, "POST", path,
+                      "{\"command\":\"for d in $(seq 100); do mkdir $d; (cd $d; seq 1000 | xargs touch); done\","
+                      "\"timeout_ms\":120000}");
+        idle_ms(500);
+        paced_samples(&client, id, quiet + round * DELETE_EXECS, DELETE_EXECS);
+        begin = now_ns();
+        box_delete(&client, full);
+        full_ms[round] = (double)(now_ns() - begin) / 1e6;
+        paced_samples(&client, id, beside + round * DELETE_EXECS, DELETE_EXECS);
+        idle_ms(1000);
+    }
+    row("delete of a box with 100,000 files, p50", "ms", median(full_ms, DELETE_ROUNDS), "of an empty box",
+        median(empty_ms, DELETE_ROUNDS), AT_MOST, 5.0);
+    row("exec elsewhere while they go, p50", "ms", median(beside, DELETE_ROUNDS * DELETE_EXECS), "before",
+        median(quiet, DELETE_ROUNDS * DELETE_EXECS), AT_MOST, 2.0);
+    row("... and its p99", "ms", percentile_99(beside, DELETE_ROUNDS * DELETE_EXECS), "before",
+        percentile_99(quiet, DELETE_ROUNDS * DELETE_EXECS), AT_MOST, 3.0);
+    box_delete(&client, id);
+    client_close(&client);
+}
+
 /* ---- the same with a disk quota, by whatever method this machine picks ---- */
 
 #define QUOTA ",\"limits\":{\"disk_mb\":1024}"
@@ -592,7 +703,8 @@ static const struct {
 } rows[] = {{"exec", bench_exec},   {"create", bench_create},         {"run", bench_run},
             {"cycle", bench_cycle}, {"throughput", bench_throughput}, {"get4k", bench_get4k},
             {"large", bench_large}, {"audit", bench_audit},           {"search", bench_search},
-            {"idle", bench_idle},   {"quota", bench_quota},           {"bombs", bench_bombs}};
+            {"idle", bench_idle},   {"quota", bench_quota},           {"bombs", bench_bombs},
+            {"adopt", bench_adopt}, {"delete", bench_delete}};
 
 int main(int argc, char **argv) {
     if (argc < 6)

@@ -7,7 +7,6 @@
 
 EXECS=${SOAK_EXECS:-10000} BOXES=${SOAK_BOXES:-1000}
 LOAD=$BUILD/test/load
-[ -x "$LOAD" ] || cc -std=gnu11 -D_GNU_SOURCE -O2 -pthread -o "$LOAD" test/lib/load.c
 
 # What there is of each kind: the daemon's descriptors, threads, memory (KiB), children and zombies; the box's runner's
 # descriptors and memory; cgroups, claims, mounts, loop devices, directories of boxes.
