@@ -104,9 +104,8 @@ bool net_network_ok(const char *text) {
     struct in_addr address;
     char copy[20], *bits = NULL;
     uint64_t count = 32;
-    if (strlen(text) >= sizeof copy)
+    if ((size_t)snprintf(copy, sizeof copy, "%s", text) >= sizeof copy)
         return false;
-    strcpy(copy, text);
     if ((bits = strchr(copy, '/')))
         *bits++ = 0;
     return inet_pton(AF_INET, copy, &address) == 1 && (!bits || text_u64(bits, 32, &count));

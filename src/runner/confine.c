@@ -97,6 +97,8 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
         number = raw(SYS_setresuid, uid, uid, uid);
     if (number < 0)
         return err_errno(err, (int)-number, "cannot take the user's ids");
+    /* New ids make the memory as dumpable as fs.suid_dumpable says, and it is still the runner's, too. */
+    raw(SYS_prctl, PR_SET_DUMPABLE, 0);
     int r = set_caps(caps, caps, err);
     if (r < 0 || who == CONFINE_WORKER)
         return r;

@@ -15,6 +15,11 @@ is 'and on the disk' "$(dd if=$file iflag=direct bs=1M status=none 2> /dev/null 
 # overlay: attributes with its names are the box's own business and mean nothing to the layer below or to us
 AS=root attack isolation 'overlay-names /etc/skel'
 like 'names of overlayfs are refused' "$OUT" $'^trusted.overlay.opaque EPERM\ntrusted.overlay.redirect EPERM\ntrusted.overlay.metacopy EPERM\n'
+if [ -d "$STATE/boxes/$BOX/fs/upper/etc/skel" ]; then
+    names=$(python3 -c 'import os, sys; print("\n".join(os.listxattr(sys.argv[1])))' "$STATE/boxes/$BOX/fs/upper/etc/skel")
+    like 'below, plain ones arrive' "$names" 'user.plain'
+    unlike 'and those of overlayfs do not arrive under their names' "$names" 'user.overlay.(opaque|redirect|metacopy|whiteout)'
+fi
 run 'ls -A /etc/skel | wc -l; mv /etc/skel /etc/skel2; ls -A /etc/skel2 | wc -l; rm -r /etc/alternatives; mkdir /etc/alternatives; ls -A /etc/alternatives | wc -l; ln /etc/hosts /etc/h2; echo more >> /etc/h2; tail -1 /etc/hosts' '"user":"root"'
 like 'directories that are moved or made again, links to files below' "$OUT" $'^([0-9]+)\n\\1?[0-9]*\n0\n'
 run 'grep " / / " /proc/self/mountinfo | grep -o "redirect_dir=[a-z]*\|metacopy=[a-z]*\|index=[a-z]*\|userxattr" | tr "\n" " "'

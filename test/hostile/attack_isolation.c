@@ -243,7 +243,7 @@ static int core(char **argv) {
 
 /* connect ADDRESS PORT: "OK" or the error, within 3 s; udp: an answer to a datagram, or none */
 static int connect_to(char **argv) {
-    struct sockaddr_in6 to6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)atoi(argv[1]))};
+    struct sockaddr_in6 to6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)strtoul(argv[1], NULL, 10))};
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = to6.sin6_port};
     bool six = strchr(argv[0], ':') != NULL;
     if (inet_pton(six ? AF_INET6 : AF_INET, argv[0], six ? (void *)&to6.sin6_addr : &to.sin_addr) != 1)
