@@ -229,7 +229,7 @@ struct audit_running *audit_begin(struct audit *audit, const struct audit_row *r
     if (!running)
         abort();
     *running = (struct audit_running){.since_ms = clock_ms(), .len = encoded.len};
-    memcpy(running->row, bytes, encoded.len);
+    memcpy(running->row, encoded.data, encoded.len);
     pthread_mutex_lock(&audit->lock);
     running->next = audit->running;
     if (running->next)
