@@ -34,7 +34,8 @@ struct box {
     enum box_state state;
     struct wire *wire;
     int pidfd;
-    char died[128]; /* why the wire ended, when it did */
+    char died[128];  /* why the wire ended, when it did */
+    bool died_final; /* and more is not to be known */
 };
 
 const char *box_state_name(enum box_state state);

@@ -189,8 +189,9 @@ static bool runner_broke(const struct box *old) {
 }
 
 /* A recorded box: the runner that is there, or what is left of one is ended, and then a new one where that is wanted. */
-static int open_runner(struct provider *provider, const struct box *old, struct box *box, enum place_how how,
+static int open_runner(struct provider *provider, struct box *old, struct box *box, enum place_how how,
                        struct err *err) {
+    table_death(provider, old);
     bool broken = runner_broke(old);
     int r = broken ? -ERR_GONE : wire_find(box, err);
     if (r == 0)
@@ -199,8 +200,12 @@ static int open_runner(struct provider *provider, const struct box *old, struct 
     if (ended && (r = box->ops->stop(box->backend, box->id, true, err)) < 0)
         return r;
     bool start = how == PLACE_FRESH || how == PLACE_AGAIN;
-    if (!start && ended && how != PLACE_ADOPT)
-        record_died(provider->boxes_fd, box->id, old->died[0] ? old->died : "its runner ended");
+    if (ended && how != PLACE_ADOPT) {
+        const char *why = old->died[0] ? old->died : "its runner ended";
+        provider_event(provider, "box_died", box->id, box->user, why);
+        if (!start)
+            record_died(provider->boxes_fd, box->id, why);
+    }
     if (!start)
         record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
     if (!start && (how != PLACE_GET || box->died[0]))

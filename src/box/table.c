@@ -20,7 +20,13 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-enum { KEEPER_TURN_MS = 1000, SYNC_AGE_MS = 1000, CLEAN_EVERY_MS = 60000, THREAD_STACK_BYTES = 256 << 10 };
+enum {
+    KEEPER_TURN_MS = 1000,
+    SYNC_AGE_MS = 1000,
+    DEATH_WAIT_MS = 200,
+    CLEAN_EVERY_MS = 60000,
+    THREAD_STACK_BYTES = 256 << 10
+};
 
 /* ---- backends ---- */
 
@@ -71,13 +77,13 @@ static bool death_by_memory(struct box *box) {
     return box->spec.limits.memory_mb && box_usage(box, &usage, &ignored) == 0 && usage.oom_kills > 0;
 }
 
-/* Why the runner ended: its exit when it was our child, else what ended the wire. Its socket is closed a moment before
- * it counts as ended. */
-static void death_text(struct box *box, char *text, size_t size) {
+/* Why the runner ended: its exit when it was our child, else what ended the wire. *ret_final: no better is to be had. */
+static void death_text(struct box *box, char *text, size_t size, bool *ret_final) {
     siginfo_t info = {0};
     struct err err = {0};
     bool ended = table_readable(box->pidfd), hung_up = wire_error(box->wire, &err) == -ERR_GONE;
     bool known = ended && waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid;
+    *ret_final = ended || box->pidfd < 0;
     if ((known ? info.si_status == SIGKILL : ended || hung_up) && death_by_memory(box))
         snprintf(text, size, "its runner was killed: out of memory (limit %llu MiB)",
                  (unsigned long long)box->spec.limits.memory_mb);
@@ -94,10 +100,22 @@ static void death_text(struct box *box, char *text, size_t size) {
 void place_dead_locked(struct provider *provider, struct place *place) {
     struct box *box = place->box;
     if (!box->died[0])
-        death_text(box, box->died, sizeof box->died);
+        death_text(box, box->died, sizeof box->died, &box->died_final);
     wire_kill(box->wire, box->died);
-    provider_event(provider, "box_died", box->id, box->user, box->died);
     pthread_cond_signal(&provider->work);
+}
+
+void table_death(struct provider *provider, struct box *box) {
+    struct pollfd end = {.fd = box->pidfd, .events = POLLIN};
+    char text[sizeof box->died];
+    bool final;
+    if (!box->died[0] || !box->wire || box->died_final || poll(&end, 1, DEATH_WAIT_MS) != 1)
+        return;
+    death_text(box, text, sizeof text, &final);
+    pthread_mutex_lock(&provider->lock);
+    memcpy(box->died, text, sizeof box->died);
+    box->died_final = true;
+    pthread_mutex_unlock(&provider->lock);
 }
 
 static void place_check_locked(struct provider *provider, struct place *place) {

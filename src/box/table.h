@@ -91,6 +91,9 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
 int table_backend(struct provider *provider, const char *name, const struct backend_ops **ret_ops,
                   struct backend **ret_backend, struct err *err);
 void table_watch_locked(struct provider *provider, struct box *box);
+/* A runner's socket is closed a moment before it counts as ended: waits for that, and knows why it ended. For who has
+ * marked the box; without the lock. */
+void table_death(struct provider *provider, struct box *box);
 bool table_readable(int fd); /* a descriptor of a process: it has ended */
 pthread_t table_thread(void *(*main)(void *), void *argument);
 /* Tells whoever keeps the audit log. With or without the lock; id, user and detail may be NULL. */
