@@ -15,4 +15,4 @@ pid=$(awk '{ print $1 }' "$STATE/boxes/$BOX/jail")
 like 'the record names the runner' "$(tr '\0' ' ' < "/proc/$pid/cmdline")" '^cubby-runner'
 like 'nobody can write to the program it runs' "$( { : >> "/proc/$pid/exe"; } 2>&1)" 'Read-only file system|Text file busy'
 like 'which lies on a read-only mount of its own' "$(chmod 755 "/proc/$pid/exe" 2>&1)" 'Read-only file system'
-ok 'and the file is as it was built' cmp "/proc/$pid/exe" "$BUILD/cubby-runner"
+ok 'and the file is as it was built' cmp "/proc/$pid/exe" "$(dirname "$(readlink "/proc/$DAEMON_PID/exe")")/cubby-runner"
