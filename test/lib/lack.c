@@ -211,15 +211,43 @@ static _Noreturn void supervise(int listener) {
     }
 }
 
-/* The supervisor is nobody's child: whoever waits for the program's children must not find it among them. */
-static void start_supervisor(int listener) {
+static int take_fd(int from) {
+    char byte, space[CMSG_SPACE(sizeof(int))];
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    int fd;
+    if (recvmsg(from, &message, 0) != 1 || !CMSG_FIRSTHDR(&message))
+        _exit(1);
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+    return fd;
+}
+
+static void give_fd(int to, int fd) {
+    char byte = 0, space[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    *head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    if (sendmsg(to, &message, 0) != 1)
+        die("sendmsg");
+    close(fd);
+    close(to);
+}
+
+/* The supervisor is nobody's child, so that whoever waits for the program's children does not find it among them; and it
+ * is born before the filter: one that is under it would keep it alive for ever. Returns where its descriptor goes. */
+static int start_supervisor(void) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        die("socketpair");
     pid_t child = fork();
     if (child < 0)
         die("fork");
     if (child > 0) {
         waitpid(child, NULL, 0);
-        close(listener);
-        return;
+        close(pair[0]);
+        return pair[1];
     }
     setsid();
     if (fork() != 0)
@@ -228,25 +256,24 @@ static void start_supervisor(int listener) {
     for (int fd = 0; fd <= 2; fd++)
         dup2(null, fd);
     for (int fd = 3; fd < 256; fd++)
-        if (fd != listener)
+        if (fd != pair[0])
             close(fd);
     for (int number = 1; number < NSIG; number++)
         signal(number, number == SIGCHLD ? SIG_DFL : SIG_IGN);
-    supervise(listener);
+    supervise(take_fd(pair[0]));
 }
 
-/* Filtered from here on, so nothing it watches may be called before the supervisor is there: fork is clone, and the
- * flags of that one are judged by the filter alone. */
 static void install_filter(void) {
     struct sock_fprog filter = {.len = program_len, .filter = program};
     bool watch = watch_clone3 || watch_overlay || watch_idmap;
+    int supervisor = watch ? start_supervisor() : -1;
     if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         die("no_new_privs");
     long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, watch ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0, &filter);
     if (fd < 0)
         die("seccomp");
     if (watch)
-        start_supervisor((int)fd);
+        give_fd(supervisor, (int)fd);
 }
 
 /* ---- the file tree ---- */
