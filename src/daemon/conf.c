@@ -68,7 +68,7 @@ const struct conf_option conf_options[] = {
      .text = "open at once; beyond, the one that is idle longest goes"},
     {ROW("max_threads", INT, max_threads), .min = 1, .max = 32768, .fallback = "4096", .text = "requests at once"},
     {ROW("max_boxes", INT, max_boxes), .min = 1, .max = LIMIT_BOXES, .fallback = "10000", .text = "of all users"},
-    {ROW("max_boxes_per_user", INT, max_boxes_per_user), .max = LIMIT_BOXES, .fallback = "1000",
+    {ROW("max_boxes_per_user", INT, max_boxes_per_user), .max = LIMIT_BOXES, .fallback = "4096",
      .text = "of one user; 0: no limit of its own"},
     {ROW("box_rate_per_user", INT, box_rate_per_user), .max = 60000, .fallback = "600",
      .text = "boxes a user's tokens may ask for a minute; 0: no limit"},
