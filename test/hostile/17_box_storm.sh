@@ -38,7 +38,12 @@ box=${MALLORYS%%$'\n'*}
 sleepers=
 tag_new
 for i in {1..6}; do
-    (WORK=$WORK/sleep$i && mkdir -p "$WORK" && mallory POST "/v1/boxes/$box/exec" "{\"command\":\"sleep $TAG\",\"timeout_ms\":60000}") & sleepers+=" $!"
+    (
+        WORK=$WORK/sleep$i
+        mkdir -p "$WORK"
+        STATUS=429 # whoever looks whether he is busy yet takes a place for a moment
+        until [ "$STATUS" != 429 ]; do mallory POST "/v1/boxes/$box/exec" "{\"command\":\"sleep $TAG\",\"timeout_ms\":60000}"; done
+    ) & sleepers+=" $!"
 done
 busy() { mallory GET /v1/boxes && [ "$STATUS" = 429 ]; }
 ok 'a seventh request at once is refused' eventually 20 busy
