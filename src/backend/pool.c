@@ -63,11 +63,9 @@ void pool_free(struct pool *pool) {
     free(pool);
 }
 
-/* Files keep the size they were made with, and a slot without the v1 group for a share of the processor cannot get one
- * later. */
-static bool fits(const struct pool *pool, const struct slot *slot, const struct limits *limits) {
-    return slot->limits.disk_mb == limits->disk_mb &&
-           (!(limits->cpus > 0) || slot->cgroup.v1[CGROUP_CPU] || !*pool->backend->cgroups.v1[CGROUP_CPU]);
+/* Files keep the size they were made with; every other limit can be changed. */
+static bool fits(const struct slot *slot, const struct limits *limits) {
+    return slot->limits.disk_mb == limits->disk_mb;
 }
 
 static struct slot take_locked(struct pool *pool, unsigned at) {
@@ -85,7 +83,7 @@ bool pool_take(struct pool *pool, const struct template *template, const struct 
     pthread_mutex_lock(&pool->lock);
     bool host = strstr(template->path, "/templates/.host-") != NULL;
     unsigned at = 0; /* the oldest first: it has had the longest time to get ready */
-    while (at < pool->count && !fits(pool, &pool->ready[at], limits))
+    while (at < pool->count && !fits(&pool->ready[at], limits))
         at++;
     if (at < pool->count && strcmp(pool->ready[at].template_path, template->path) == 0) {
         taken = true;

@@ -5,9 +5,7 @@ cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
 . test/lib/daemon.sh
 write_config
-CUBBY=$BUILD/asan/cubby
-[ -x "$CUBBY" ] || CUBBY=$BUILD/cubby
-export ASAN_OPTIONS=detect_leaks=0 CUBBY_URL=unix:$SOCKET
+use_cubby
 
 # without a daemon
 c run -- echo hello

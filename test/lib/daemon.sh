@@ -15,6 +15,31 @@ mount_sources:
 END
 }
 
+# A configuration that demands tokens: of an admin, of the users ann and bob, and one of ann's that may only read, eye.
+write_tokens() { # write_tokens FILE
+    cat > "$1" << END
+allow_local: true
+auth: required
+tokens:
+  - {token: admin-token-0123456789abcdef, scope: admin}
+  - {token: ann-token-0123456789abcdef00, user: ann, scope: user}
+  - {token: bob-token-0123456789abcdef00, user: bob, scope: user}
+  - {token: eye-token-0123456789abcdef00, user: ann, scope: read}
+END
+}
+as() { # as TOKEN METHOD PATH [BODY]: a request with one of them
+    local token=$1
+    shift
+    api "$1" "$2" "${3-}" -H "Authorization: Bearer $token-token-0123456789abcdef$([ "$token" = admin ] || echo 00)"
+}
+
+# The sanitizers' build of the command line where there is one, against this daemon.
+use_cubby() {
+    CUBBY=$BUILD/asan/cubby
+    [ -x "$CUBBY" ] || CUBBY=$BUILD/cubby
+    export ASAN_OPTIONS=detect_leaks=0 CUBBY_URL=unix:$SOCKET
+}
+
 # The command line under test, CUBBY. INPUT: a file as its standard input.
 c() { # c ARGUMENTS...: OUT, ERR, CODE
     OUT=$("$CUBBY" "$@" 2> "$WORK/err" < "${INPUT:-/dev/null}")

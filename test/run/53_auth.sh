@@ -1,20 +1,7 @@
 # Tokens: who may do what, and what others' boxes look like.
 
-cat > "$WORK/auth.yaml" << END
-allow_local: true
-auth: required
-tokens:
-  - {token: admin-token-0123456789abcdef, scope: admin}
-  - {token: ann-token-0123456789abcdef00, user: ann, scope: user}
-  - {token: bob-token-0123456789abcdef00, user: bob, scope: user}
-  - {token: eye-token-0123456789abcdef00, user: ann, scope: read}
-END
+write_tokens "$WORK/auth.yaml"
 if second_start "$WORK/auth.yaml" "$program"; then
-    as() { # as TOKEN METHOD PATH [BODY]
-        local token=$1
-        shift
-        api "$1" "$2" "${3-}" -H "Authorization: Bearer $token-token-0123456789abcdef$([ "$token" = admin ] || echo 00)"
-    }
     api GET /healthz
     is 'healthz needs no token' "$STATUS" 200
     api GET /v1/boxes

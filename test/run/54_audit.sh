@@ -160,22 +160,9 @@ is 'the chain goes on' "$(j .intact)" true
 
 # ---- who sees what ----
 
-cat > "$WORK/audit.yaml" << END
-allow_local: true
-auth: required
-tokens:
-  - {token: admin-token-0123456789abcdef, scope: admin}
-  - {token: ann-token-0123456789abcdef00, user: ann, scope: user}
-  - {token: bob-token-0123456789abcdef00, user: bob, scope: user}
-  - {token: eye-token-0123456789abcdef00, user: ann, scope: read}
-END
+write_tokens "$WORK/audit.yaml"
 first=$BOX
 if second_start "$WORK/audit.yaml" "$program"; then
-    as() { # as TOKEN METHOD PATH [BODY]
-        local token=$1
-        shift
-        api "$1" "$2" "${3-}" -H "Authorization: Bearer $token-token-0123456789abcdef$([ "$token" = admin ] || echo 00)"
-    }
     as ann POST /v1/boxes "{\"backend\":\"$BACKEND\"}"
     anns=$(j .id)
     as ann POST "/v1/boxes/$anns/exec" '{"command":"echo mine ann-token-0123456789abcdef00"}'
