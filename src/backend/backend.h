@@ -38,6 +38,13 @@ struct usage {
     bool has_memory, has_cpu, has_pids, has_disk;
 };
 
+struct kept {
+    bool moved;
+    const char *method; /* "layer", "btrfs", "reflink", "copy": constant text */
+    uint64_t pause_us;  /* how long its processes stood still */
+    uint64_t bytes;     /* copied; 0 where nothing was */
+};
+
 struct backend; /* state of one backend in this process */
 
 struct backend_ops {
@@ -60,6 +67,15 @@ struct backend_ops {
      * serving meanwhile; theirs stays. */
     void (*clean)(struct backend *backend, void (*each)(void *user, const char *what), void *user);
     int (*usage)(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err);
+    /* Its processes stand still, or go on; memory is kept. Idempotent. NULL: this backend cannot. */
+    int (*pause)(struct backend *backend, const char *id, bool pause, struct err *err);
+    bool (*paused)(struct backend *backend, const char *id); /* what the kernel says: it outlives daemons */
+    /* The files of the box as they are now become STATE/layers/LAYER, which the caller has made (an empty directory).
+     * Without a running process they move there, and the box goes on with empty files above (ret_kept->moved: spec's
+     * layers must then begin with it); else they are copied. On failure nothing has changed. NULL: this backend cannot. */
+    int (*keep)(struct backend *backend, const struct spec *spec, const char *layer, struct kept *ret_kept,
+                struct err *err);
+    int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* nobody uses it; idempotent */
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };

@@ -42,6 +42,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     spec.template_name = arena_strdup(arena, from->template_name);
     spec.shell = from->shell ? arena_strdup(arena, from->shell) : NULL;
     spec.env = (const char **)(void *)copy_list(arena, from->env, &spec.env_count);
+    spec.layers = (const char **)(void *)copy_list(arena, from->layers, &spec.layer_count);
     struct mount *mounts = arena_alloc(arena, (from->mount_count + 1) * sizeof *mounts);
     for (size_t i = 0; i < from->mount_count; i++)
         mounts[i] = (struct mount){.source = arena_strdup(arena, from->mounts[i].source),

@@ -67,6 +67,7 @@ static void put_record(struct json *json, const struct box *box) {
     json_bool(json, spec->network_asked);
     put_list(json, "env", spec->env);
     put_list(json, "labels", (const char *const *)box->labels);
+    put_list(json, "layers", spec->layers);
     json_key(json, "mounts");
     json_open(json, '[');
     for (size_t i = 0; i < spec->mount_count; i++) {
@@ -262,6 +263,9 @@ static bool get_record(const json_t *root, const char *id, struct arena *arena, 
     spec->network = network && strcmp(network, "open") == 0 ? NETWORK_OPEN : NETWORK_NONE;
     spec->network_asked = get_bool(&reading, root, "network_asked");
     spec->env = get_list(&reading, root, "env", &spec->env_count);
+    spec->layers = get_list(&reading, root, "layers", &spec->layer_count);
+    for (size_t i = 0; i < spec->layer_count; i++)
+        reading.bad |= !spec->layers[i] || !text_id(spec->layers[i]); /* becomes part of a path */
     record->labels = (char **)(void *)get_list(&reading, root, "labels", &labels);
     spec->limits = (struct limits){.memory_mb = get_number(&reading, root, "memory_mb"),
                                    .cpus = (double)get_number(&reading, root, "milli_cpus") / 1000,

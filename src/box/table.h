@@ -86,6 +86,22 @@ enum place_how {
 int place_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                bool *ret_created, struct err *err);
 
+/* ---- work.c ---- */
+
+/* A box while one caller alone works on it: everybody else waits, other daemons too. */
+struct work {
+    struct provider *provider;
+    struct box *box;      /* what is in its place now; without a wire: it does not run */
+    struct record record; /* as on the disk; what the work changes of it is written when `changed` */
+    struct arena *arena;  /* for what it puts there */
+    bool changed;         /* set by the work: it runs no more, and goes on as the record says */
+};
+/* Its processes and mounts go, its files stay. Idempotent; the place notices. */
+int work_stop(struct work *work, const char *why, struct err *err);
+/* user NULL: any owner; else somebody else's answers as unknown. Nothing is started. Not for one-shot boxes. */
+int provider_work(struct provider *provider, const char *user, const char *id,
+                  int (*run)(void *argument, struct work *work, struct err *err), void *argument, struct err *err);
+
 /* ---- table.c ---- */
 
 int table_backend(struct provider *provider, const char *name, const struct backend_ops **ret_ops,

@@ -33,6 +33,10 @@ struct spec {
     size_t env_count;
     const struct mount *mounts;
     size_t mount_count;
+    const char *
+        *layers; /* files kept earlier that lie between the template and the box's own: names in STATE/layers, the
+                            uppermost first, NULL-terminated; may be NULL */
+    size_t layer_count;
     struct limits limits;
     enum network network;
     bool network_asked; /* the request named it; else it is the default */
