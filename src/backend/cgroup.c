@@ -25,6 +25,7 @@ const char *const cgroup_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu"};
 
 static bool is_type(const char *path, long type);
 static void weigh_v1(const struct cgroup_host *host);
+static void probe_freezer(struct cgroup_host *host);
 static void remove_v2(const struct cgroup_host *host, const struct cgroup *cgroup);
 static void probe_v2(struct cgroup_host *host, const char *root);
 static void enable(struct cgroup_host *host, const char *parent);
@@ -55,6 +56,7 @@ void cgroup_probe(struct cgroup_host *ret_host) {
                 memcpy(host.v1[i], path, sizeof path);
         }
         weigh_v1(&host);
+        probe_freezer(&host);
     }
     *ret_host = host;
 }
@@ -69,6 +71,14 @@ static void weigh_v1(const struct cgroup_host *host) {
     snprintf(path, sizeof path, "%s/cpu.shares", host->v1[CGROUP_CPU]);
     snprintf(text, sizeof text, "%ld", V1_SHARES * sysconf(_SC_NPROCESSORS_ONLN));
     fd_write_file(AT_FDCWD, path, text); /* a share and not a limit: worse without, and nothing promised */
+}
+
+/* Only where v2 cannot freeze: boxes need not be in a further hierarchy elsewhere. */
+static void probe_freezer(struct cgroup_host *host) {
+    static const char path[] = "/sys/fs/cgroup/freezer/cubby";
+    if (!host->freeze && is_type("/sys/fs/cgroup/freezer", CGROUP_SUPER_MAGIC) &&
+        (mkdir(path, 0755) == 0 || (errno == EEXIST && access(path, W_OK) == 0)))
+        memcpy(host->freezer, path, sizeof path);
 }
 
 static bool is_type(const char *path, long type) {
@@ -93,6 +103,8 @@ static void probe_v2(struct cgroup_host *host, const char *root) {
     /* cgroup.kill came with 5.14; only non-root groups have it */
     snprintf(path, sizeof path, "%s/cgroup.kill", host->v2);
     host->kill = access(path, W_OK) == 0;
+    snprintf(path, sizeof path, "%s/cgroup.freeze", host->v2);
+    host->freeze = access(path, W_OK) == 0;
 }
 
 /* Controllers for boxes. Asking the kernel what is on is cheaper than turning it on again. */
@@ -329,6 +341,11 @@ static void remove_v2(const struct cgroup_host *host, const struct cgroup *cgrou
     }
 }
 
+static void remove_v1(const char *path) {
+    for (int tries = 0; tries < 100 && rmdir(path) < 0 && errno == EBUSY; tries++)
+        usleep(1000);
+}
+
 void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup) {
     char path[600];
     if (*host->v2)
@@ -337,9 +354,11 @@ void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup) 
         if (!cgroup->v1[i] || !*host->v1[i])
             continue;
         cgroup_v1_path(host, cgroup, (enum cgroup_controller)i, "", path, sizeof path);
-        for (int tries = 0; tries < 100 && rmdir(path) < 0 && errno == EBUSY; tries++)
-            usleep(1000);
+        remove_v1(path);
     }
+    snprintf(path, sizeof path, "%s/%s", host->freezer, cgroup->name);
+    if (*host->freezer)
+        remove_v1(path);
 }
 
 /* ---- what is left ---- */
@@ -358,6 +377,7 @@ void cgroup_each(const struct cgroup_host *host, void (*each)(void *user, const 
     each_in(host->v2, each, user);
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         each_in(host->v1[i], each, user);
+    each_in(host->freezer, each, user);
 }
 
 struct sweep {
@@ -380,8 +400,8 @@ static void sweep_dir(struct sweep *sweep) {
 bool cgroup_sweep(const struct cgroup_host *host, const char *name) {
     char path[600];
     struct sweep sweep = {.path = path};
-    for (int i = -1; i < CGROUP_CONTROLLERS; i++) {
-        const char *top = i < 0 ? host->v2 : host->v1[i];
+    for (int i = -2; i < CGROUP_CONTROLLERS; i++) {
+        const char *top = i == -2 ? host->freezer : i == -1 ? host->v2 : host->v1[i];
         snprintf(path, sizeof path, "%s/%s", top, name);
         if (*top)
             sweep_dir(&sweep);

@@ -12,6 +12,8 @@ struct cgroup_host {
     bool v2_has[CGROUP_CONTROLLERS]; /* boxes can be limited there */
     char v1[CGROUP_CONTROLLERS][64]; /* our directory on v1; "" none */
     bool kill;                       /* cgroup.kill */
+    bool freeze;                     /* cgroup.freeze */
+    char freezer[64];                /* our directory of the v1 freezer, where v2 cannot; "" none */
     char why_not[160];               /* when v2 is "" */
 };
 

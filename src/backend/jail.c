@@ -255,7 +255,7 @@ int jail_record_read(struct backend *backend, const char *id, struct jail_record
     return 0;
 }
 
-static struct cgroup record_cgroup(const struct jail_record *record) {
+struct cgroup jail_record_cgroup(const struct jail_record *record) {
     struct cgroup cgroup = {0};
     memcpy(cgroup.name, record->cgroup, sizeof cgroup.name);
     memcpy(cgroup.v1, record->v1, sizeof cgroup.v1);
@@ -313,7 +313,8 @@ static int jail_list(struct backend *backend, void (*each)(void *user, const cha
 /* Kills and waits. A process in uninterruptible sleep keeps it waiting: BUSY, and the caller may come again. The mount
  * namespace is held meanwhile: otherwise PID 1 would take all mounts apart, and write their files to the disk, before
  * it counts as gone. */
-static int end_processes(const struct jail_record *record, bool hold_mounts, int *ret_mounts_fd, struct err *err) {
+static int end_processes(struct backend *backend, const struct jail_record *record, bool hold_mounts,
+                         int *ret_mounts_fd, struct err *err) {
     autofd pidfd = live_pidfd(record), mounts = -1;
     if (pidfd < 0)
         return 0;
@@ -323,6 +324,8 @@ static int end_processes(const struct jail_record *record, bool hold_mounts, int
     if (hold_mounts)
         mounts = open(path, O_RDONLY | O_CLOEXEC);
     syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0); /* PID 1: the kernel ends the rest with it */
+    struct cgroup cgroup = jail_record_cgroup(record);
+    freeze_killed(&backend->cgroups, &cgroup);
     struct pollfd polls = {.fd = pidfd, .events = POLLIN};
     int n;
     while ((n = poll(&polls, 1, 10000)) < 0 && errno == EINTR)
@@ -339,11 +342,11 @@ static int end_processes(const struct jail_record *record, bool hold_mounts, int
 static int end_box(struct backend *backend, const struct jail_record *record, bool keep_files, struct err *err) {
     bool later = backend->reaper && record->ranged && !keep_files;
     struct remains remains = {.mounts_fd = -1,
-                              .cgroup = record_cgroup(record),
+                              .cgroup = jail_record_cgroup(record),
                               .slot = record->slot,
                               .net = record->net,
                               .claimed = record->ranged};
-    int r = end_processes(record, later, &remains.mounts_fd, err);
+    int r = end_processes(backend, record, later, &remains.mounts_fd, err);
     if (r < 0)
         return r;
     if (record->ranged && !ids_inherit(record->slot, record->pid, record->start))
@@ -389,7 +392,7 @@ static int jail_usage(struct backend *backend, const char *id, struct usage *ret
     struct jail_record record;
     if (!text_id(id) || jail_record_read(backend, id, &record) < 0)
         return err_set(err, ERR_NOT_FOUND, "no jail '%s'", id);
-    struct cgroup cgroup = record_cgroup(&record);
+    struct cgroup cgroup = jail_record_cgroup(&record);
     struct usage usage = {0};
     cgroup_usage(&backend->cgroups, &cgroup, &usage);
     disk_usage(backend, id, &record, &usage);
@@ -411,5 +414,7 @@ const struct backend_ops backend_jail = {
     .list = jail_list,
     .clean = leftover_clean,
     .usage = jail_usage,
+    .pause = freeze_set,
+    .paused = freeze_is,
     .info = jail_info,
 };

@@ -100,5 +100,12 @@ struct jail_record {
     bool v1[CGROUP_CONTROLLERS];
 };
 int jail_record_read(struct backend *backend, const char *id, struct jail_record *ret_record); /* 0 or -errno */
+struct cgroup jail_record_cgroup(const struct jail_record *record);
+
+/* freeze.c: the backend's pause and paused */
+int freeze_set(struct backend *backend, const char *id, bool pause, struct err *err);
+bool freeze_is(struct backend *backend, const char *id);
+/* The box's processes have been killed: what would keep frozen ones from ending goes. */
+void freeze_killed(const struct cgroup_host *host, const struct cgroup *cgroup);
 
 #endif
