@@ -2,8 +2,6 @@
  * holds nothing unchecked; a backend may use every string of it as it is. */
 #include "box/policy.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include "base/limits.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "box/mounts.h"
 
 enum { LIMIT_ENV_BYTES = 128 << 10, LIMIT_LABEL_BYTES = 1024, LIMIT_TEMPLATE_BYTES = 64 };
 
@@ -37,6 +36,27 @@ int policy_user(const char *user, struct err *err) {
     return 0;
 }
 
+struct policy *policy_ref(struct policy *policy) {
+    atomic_fetch_add(&policy->refs, 1);
+    return policy;
+}
+
+void policy_unref(struct policy *policy) {
+    if (policy && atomic_fetch_sub(&policy->refs, 1) == 1 && policy->released)
+        policy->released(policy);
+}
+
+static int compare_user(const void *user, const void *row) {
+    return strcmp(user, ((const struct share_user *)row)->user);
+}
+
+const struct share *policy_for(const struct policy *policy, const char *user) {
+    const struct share_user *own =
+        policy->user_count ? bsearch(user, policy->users, policy->user_count, sizeof *policy->users, compare_user)
+                           : NULL;
+    return own ? &own->share : &policy->share;
+}
+
 void policy_id(const char *user, const char *thread, size_t thread_len, char ret_id[17]) {
     size_t user_len = strlen(user), len = user_len + 1 + thread_len;
     uint8_t *pair = malloc(len);
@@ -60,15 +80,15 @@ void policy_random_id(char ret_id[17]) {
 
 /* ---- one check a field ---- */
 
-static int check_env(const char *entry, const char *field, struct err *err) {
+int policy_env(const char *entry, struct err *err) {
     const char *equals = strchr(entry, '=');
     size_t key = equals ? (size_t)(equals - entry) : strlen(entry);
     if (!equals || !made_of(entry, key, "_", false))
-        return err_set(err, ERR_INVALID, "%s: '%.*s' is not a name (letters, digits and _, no digit first)", field,
+        return err_set(err, ERR_INVALID, "env: '%.*s' is not a name (letters, digits and _, no digit first)",
                        (int)(key < 100 ? key : 100), entry);
     if (strlen(entry) > LIMIT_ENV_BYTES)
-        return err_set(err, ERR_INVALID, "%s: '%.*s' is longer than %d bytes", field, (int)(key < 100 ? key : 100),
-                       entry, LIMIT_ENV_BYTES);
+        return err_set(err, ERR_INVALID, "env: '%.*s' is longer than %d bytes", (int)(key < 100 ? key : 100), entry,
+                       LIMIT_ENV_BYTES);
     return 0;
 }
 
@@ -78,9 +98,9 @@ static bool same_key(const char *a, const char *b) {
 }
 
 /* The configuration's variables, then the request's; a later one replaces an earlier one of the same name. */
-static int spec_env(const struct policy *policy, const struct box_request *request, struct arena *arena,
+static int spec_env(const struct share *share, const struct box_request *request, struct arena *arena,
                     struct spec *spec, struct err *err) {
-    const char *const *lists[] = {policy->env, (const char *const *)request->env};
+    const char *const *lists[] = {share->env, (const char *const *)request->env};
     size_t max = 0;
     for (int i = 0; i < 2; i++)
         for (const char *const *e = lists[i]; e && *e; e++)
@@ -89,7 +109,7 @@ static int spec_env(const struct policy *policy, const struct box_request *reque
     spec->env = arena_alloc(arena, (max + 1) * sizeof *spec->env);
     for (int i = 0; i < 2; i++) {
         for (const char *const *e = lists[i]; e && *e; e++) {
-            int r = check_env(*e, "env", err);
+            int r = policy_env(*e, err);
             if (r < 0)
                 return r;
             size_t at = 0;
@@ -100,16 +120,6 @@ static int spec_env(const struct policy *policy, const struct box_request *reque
         }
     }
     return 0;
-}
-
-/* At a segment boundary: /srv/data holds /srv/data and /srv/data/x, not /srv/database. */
-static bool path_within(const char *path, const char *prefix) {
-    size_t len = strlen(prefix);
-    while (len > 1 && prefix[len - 1] == '/')
-        len--;
-    if (len == 1 && prefix[0] == '/')
-        return path[0] == '/';
-    return strncmp(path, prefix, len) == 0 && (path[len] == 0 || path[len] == '/');
 }
 
 static bool path_normal(const char *path) {
@@ -126,69 +136,18 @@ static bool path_normal(const char *path) {
     return true;
 }
 
-static int check_target(const char *target, struct err *err) {
-    static const char *const taken[] = {"/proc", "/sys", "/dev"};
-    if (!target || strlen(target) > LIMIT_PATH_BYTES || !path_normal(target))
-        return err_set(err, ERR_INVALID, "mounts: target must be an absolute path below /, without '.', '..' or '//'");
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (path_within(target, taken[i]))
-            return err_set(err, ERR_INVALID, "mounts: target '%.200s' is inside %s, which is the box's own", target,
-                           taken[i]);
-    return 0;
-}
-
-/* The source with every link resolved, so that the rule is about what will be mounted and not about its name. */
-static int check_source(const struct policy *policy, const char *source, char resolved[PATH_MAX], struct err *err) {
-    if (!source || source[0] != '/' || strlen(source) > LIMIT_PATH_BYTES)
-        return err_set(err, ERR_INVALID, "mounts: source must be an absolute path");
-    bool exists = realpath(source, resolved) != NULL;
-    int number = errno;
-    for (const char *const *prefix = policy->mount_sources; exists && prefix && *prefix; prefix++) {
-        char allowed[PATH_MAX];
-        if (realpath(*prefix, allowed) && path_within(resolved, allowed))
-            return 0;
-    }
-    if (policy->any_mount_source)
-        return exists ? 0 : err_errno(err, number, "mounts: source '%.200s'", source);
-    /* The same answer whether it exists or not: a client may not map the host by asking. */
-    return err_set(err, ERR_DENIED, "mounts: source '%.200s' is not allowed by the configuration (mount_sources)",
-                   source);
-}
-
-static int spec_mounts(const struct policy *policy, const struct box_request *request, struct arena *arena,
-                       struct spec *spec, struct err *err) {
-    if (request->mount_count > LIMIT_MOUNTS)
-        return err_set(err, ERR_INVALID, "mounts: more than %u", LIMIT_MOUNTS);
-    struct mount *mounts = arena_alloc(arena, (request->mount_count + 1) * sizeof *mounts);
-    for (size_t i = 0; i < request->mount_count; i++) {
-        char resolved[PATH_MAX];
-        int r = check_target(request->mounts[i].target, err);
-        if (r == 0)
-            r = check_source(policy, request->mounts[i].source, resolved, err);
-        if (r < 0)
-            return r;
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(mounts[j].target, request->mounts[i].target) == 0)
-                return err_set(err, ERR_INVALID, "mounts: target '%.200s' is there twice", mounts[j].target);
-        mounts[i] = (struct mount){.source = arena_strdup(arena, resolved),
-                                   .target = arena_strdup(arena, request->mounts[i].target),
-                                   .read_only = request->mounts[i].read_only};
-    }
-    spec->mounts = mounts;
-    spec->mount_count = request->mount_count;
-    return 0;
-}
-
 static int check_range(const char *field, double value, double min, double max, struct err *err) {
     if (!(value >= min && value <= max)) /* NaN too */
         return err_set(err, ERR_INVALID, "limits: %s must be %g to %.10g", field, min, max);
     return 0;
 }
 
-static int spec_limits(const struct policy *policy, const struct box_request *request, struct spec *spec,
+static int spec_limits(const struct share *share, const struct box_request *request, struct spec *spec,
                        struct err *err) {
     const struct limits *asked = &request->limits;
-    struct limits limits = policy->default_limits;
+    struct limits limits = share->limits;
+    if (request->no_limits)
+        limits = (struct limits){.output_bytes = share->limits.output_bytes};
     const struct {
         const char *field;
         bool has;
@@ -214,18 +173,55 @@ static int spec_limits(const struct policy *policy, const struct box_request *re
     return r;
 }
 
-static int spec_words(const struct box_request *request, struct arena *arena, struct spec *spec, struct err *err) {
-    const char *network = request->network ? request->network : "none";
+bool policy_template(const char *name) {
+    size_t len = strlen(name);
+    return len <= LIMIT_TEMPLATE_BYTES && made_of(name, len, "_.-", true) && name[0] != '.' && name[0] != '-';
+}
+
+static bool listed(const char *const *list, const char *word) {
+    while (list && *list && strcmp(*list, word) != 0)
+        list++;
+    return list && *list;
+}
+
+/* A list that is not there allows everything. What the share itself gives is not asked for. */
+static int check_listed(const char *field, const char *const *list, const char *asked, struct err *err) {
+    if (!asked || !list || listed(list, asked))
+        return 0;
+    return err_set(err, ERR_DENIED, "%s '%.80s' is not allowed by the configuration (%ss)", field, asked, field);
+}
+
+int policy_backend(const struct share *share, const struct box_request *request, const char *fallback,
+                   const char **ret_backend, struct err *err) {
+    int r = check_listed("backend", share->backends, request->backend, err);
+    if (r == 0)
+        *ret_backend = request->backend ? request->backend : share->backend ? share->backend : fallback;
+    return r;
+}
+
+static int spec_template(const struct share *share, const struct box_request *request, struct arena *arena,
+                         struct spec *spec, struct err *err) {
+    const char *own = share->template_name && !request->no_limits ? share->template_name : "host";
+    const char *name = request->template_name ? request->template_name : own;
+    if (!policy_template(name))
+        return err_set(err, ERR_INVALID, "template must be 1 to %d characters of A-Z a-z 0-9 _ . -, no . or - first",
+                       LIMIT_TEMPLATE_BYTES);
+    spec->template_name = arena_strdup(arena, name);
+    return check_listed("template", share->templates, request->template_name, err);
+}
+
+static int spec_network(const struct share *share, const struct box_request *request, struct spec *spec,
+                        struct err *err) {
+    const char *own = share->network ? share->network : "none";
+    const char *network = request->network ? request->network : own;
     if (strcmp(network, "none") != 0 && strcmp(network, "open") != 0)
         return err_set(err, ERR_INVALID, "network must be \"none\" or \"open\"");
     spec->network = strcmp(network, "open") == 0 ? NETWORK_OPEN : NETWORK_NONE;
     spec->network_asked = request->network != NULL;
-    const char *name = request->template_name ? request->template_name : "host";
-    if (strlen(name) > LIMIT_TEMPLATE_BYTES || !made_of(name, strlen(name), "_.-", true) || name[0] == '.' ||
-        name[0] == '-')
-        return err_set(err, ERR_INVALID, "template must be 1 to %d characters of A-Z a-z 0-9 _ . -, no . or - first",
-                       LIMIT_TEMPLATE_BYTES);
-    spec->template_name = arena_strdup(arena, name);
+    return check_listed("network", share->networks, request->network, err);
+}
+
+static int spec_words(const struct box_request *request, struct arena *arena, struct spec *spec, struct err *err) {
     if (request->shell && (strlen(request->shell) > LIMIT_PATH_BYTES || !path_normal(request->shell)))
         return err_set(err, ERR_INVALID, "shell must be an absolute path without '.', '..' or '//'");
     spec->shell = request->shell ? arena_strdup(arena, request->shell) : NULL;
@@ -256,13 +252,18 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
             return err_set(err, ERR_INVALID, "thread must be at most %u bytes, without NUL", LIMIT_THREAD_BYTES);
         spec.thread = arena_copy(arena, request->thread, request->thread_len);
     }
+    const struct share *share = policy_for(policy, user);
     r = spec_words(request, arena, &spec, err);
     if (r == 0)
-        r = spec_env(policy, request, arena, &spec, err);
+        r = spec_template(share, request, arena, &spec, err);
     if (r == 0)
-        r = spec_mounts(policy, request, arena, &spec, err);
+        r = spec_network(share, request, &spec, err);
     if (r == 0)
-        r = spec_limits(policy, request, &spec, err);
+        r = spec_env(share, request, arena, &spec, err);
+    if (r == 0)
+        r = spec_limits(share, request, &spec, err);
+    if (r == 0)
+        r = mounts_spec(policy, share, request, arena, &spec, err); /* last: it may make directories */
     if (r == 0)
         *ret_spec = spec;
     return r;

@@ -2,6 +2,8 @@
 #ifndef CUBBY_BOX_POLICY_H
 #define CUBBY_BOX_POLICY_H
 
+#include <stdatomic.h>
+
 #include "base/arena.h"
 #include "base/err.h"
 #include "wire/spec.h"
@@ -13,16 +15,54 @@ struct box_event {
     const char *detail;    /* may be NULL */
 };
 
-struct policy {
-    const char *const *mount_sources; /* absolute prefixes that may be mounted, NULL-terminated; NULL: none */
-    bool any_mount_source;            /* `cubby run`: what the user may read */
-    struct limits default_limits;     /* 0: unlimited */
-    const char *const *env;           /* "K=V" given to every box, NULL-terminated, may be NULL */
-    uint64_t idle_timeout_ms;
-    void (*event)(void *user, const struct box_event *event); /* may be NULL; never waits */
-    void *event_user;
-    unsigned max_boxes, max_boxes_per_user; /* 0: LIMIT_BOXES; none of its own */
+/* A mount that the configuration gives to boxes. */
+struct share_mount {
+    const char *source; /* absolute; {user}, {thread} and {id} stand for those of the box */
+    const char *target;
+    bool read_only;
+    bool create; /* what is missing of it is made, below the part that is the same for every box */
 };
+
+/* What the boxes of a user get, and what they may have. */
+struct share {
+    struct limits limits; /* of a box that does not say; 0: unlimited */
+    uint64_t idle_timeout_ms;
+    const char *const *env; /* "K=V" given to every box; this and the lists below: NULL-terminated */
+    const struct share_mount *mounts;
+    size_t mount_count;
+    const char *template_name, *network,
+        *backend; /* of a request that does not say; NULL: "host", "none", the provider's */
+    const char *const *templates, *const *networks, *const *backends; /* that may be named; NULL: all */
+    unsigned max_boxes;                                               /* 0: none of its own */
+    uint64_t memory_mb, disk_mb;                                      /* of all his boxes together; 0: no limit */
+};
+
+struct share_user {
+    const char *user;
+    struct share share;
+};
+
+/* What the configuration says of boxes. Counted: whoever uses it without the provider's lock holds a reference. Nothing
+ * of it changes but the count. */
+struct policy {
+    atomic_uint refs;
+    void (*released)(struct policy *policy); /* by the last unref; NULL: nothing to do */
+    const char *const *mount_sources;        /* absolute prefixes that may be mounted, NULL-terminated; NULL: none */
+    bool any_mount_source;                   /* `cubby run`: what the user may read */
+    struct share share;                      /* of everybody but */
+    const struct share_user *users;          /* these, by strcmp */
+    size_t user_count;
+    void (*event)(void *user, const struct box_event *event); /* may be NULL; never waits. The first policy's counts */
+    void *event_user;
+    unsigned max_boxes;         /* 0: LIMIT_BOXES */
+    unsigned replicas;          /* boxes with processes at once; 0: by memory */
+    uint64_t memory_reserve_mb; /* left to the machine when counting by memory */
+    bool wake_paused;           /* a paused box that is used goes on by itself */
+};
+
+struct policy *policy_ref(struct policy *policy);
+void policy_unref(struct policy *policy); /* NULL is fine */
+const struct share *policy_for(const struct policy *policy, const char *user);
 
 struct box_request {
     const char *user;    /* NULL: "default" */
@@ -35,17 +75,23 @@ struct box_request {
     size_t mount_count;
     bool has_memory, has_cpus, has_pids, has_disk, has_open_files, has_output;
     struct limits limits;
-    const char *network; /* NULL: "none" */
+    const char *network; /* NULL: the share's */
     bool has_idle_timeout;
     uint64_t idle_timeout_ms;
     const char **labels; /* "K=V" */
     bool one_shot;
+    bool no_limits; /* its backend holds none: defaults are not given, nor the configured template */
 };
 
 /* Fills *ret_spec with copies in arena. INVALID names the field; DENIED a mount source that is not allowed. */
 int policy_spec(const struct policy *policy, const struct box_request *request, const char id[17], struct arena *arena,
                 struct spec *ret_spec, struct err *err);
 int policy_user(const char *user, struct err *err); /* the grammar of user names */
+int policy_env(const char *entry, struct err *err); /* "NAME=VALUE" */
+bool policy_template(const char *name);             /* the grammar of templates' names */
+/* What the request asks for, else the share's, else `fallback`. DENIED: it may not be had. */
+int policy_backend(const struct share *share, const struct box_request *request, const char *fallback,
+                   const char **ret_backend, struct err *err);
 /* First 16 hex digits of sha256("user:thread"). */
 void policy_id(const char *user, const char *thread, size_t thread_len, char ret_id[17]);
 void policy_random_id(char ret_id[17]);

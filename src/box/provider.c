@@ -72,16 +72,20 @@ static int request_box(struct provider *provider, const struct box_request *requ
     autoarena arena;
     arena_init(&arena);
     struct record record = {.labels = (char **)(void *)request->labels, .created_ms = clock_wall_ms()};
-    const char *name = request->backend ? request->backend : provider->default_backend;
-    int r = table_backend(provider, name, &ops, &backend, err);
-    struct policy policy = provider->policy;
-    if (r == 0 && ops->no_limits)
-        policy.default_limits = (struct limits){.output_bytes = policy.default_limits.output_bytes};
+    struct policy *policy = table_policy(provider);
+    const struct share *share = policy_for(policy, request->user ? request->user : "default");
+    const char *name = NULL;
+    int r = policy_backend(share, request, provider->default_backend, &name, err);
     if (r == 0)
-        r = policy_spec(&policy, request, id, &arena, &record.spec, err);
+        r = table_backend(provider, name, &ops, &backend, err);
+    struct box_request asked = *request;
+    asked.no_limits = r == 0 && ops->no_limits;
+    if (r == 0)
+        r = policy_spec(policy, &asked, id, &arena, &record.spec, err);
+    record.idle_timeout_ms = request->has_idle_timeout ? request->idle_timeout_ms : share->idle_timeout_ms;
+    policy_unref(policy);
     if (r < 0)
         return r;
-    record.idle_timeout_ms = request->has_idle_timeout ? request->idle_timeout_ms : provider->policy.idle_timeout_ms;
     *ret_box = box_make(ops, backend, &record);
     return 0;
 }
@@ -100,7 +104,7 @@ static int request_id(const struct box_request *request, char id[17], struct err
 }
 
 static int acquire_room_locked(const struct provider *provider, const char *user, struct err *err) {
-    unsigned all = provider->policy.max_boxes, own = provider->policy.max_boxes_per_user;
+    unsigned all = provider->policy->max_boxes, own = policy_for(provider->policy, user)->max_boxes;
     all = all && all < LIMIT_BOXES ? all : LIMIT_BOXES;
     if (provider->count >= all)
         return err_set(err, ERR_LIMIT, "there are %u boxes, which is the limit (max_boxes); delete some", all);

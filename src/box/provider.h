@@ -9,8 +9,10 @@ struct provider;
 
 /* Opens the backends that this machine allows; adopts boxes that outlived an earlier daemon on env->state_dir and
  * cleans what cannot be adopted. default_backend must be available, or it is an error. */
-int provider_new(const struct backend_env *env, const struct policy *policy, const char *default_backend,
+int provider_new(const struct backend_env *env, struct policy *policy, const char *default_backend,
                  struct provider **ret_provider, struct err *err);
+/* What counts from now on, for boxes that are made; boxes that are there keep what they were made with. */
+void provider_configure(struct provider *provider, struct policy *policy);
 void provider_free(struct provider *provider, bool end_boxes);
 
 /* Finds the box of (user, thread) or makes one; with no thread always makes one. The caller gets a reference. */

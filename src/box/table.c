@@ -50,13 +50,31 @@ int table_backend(struct provider *provider, const char *name, const struct back
     return 0;
 }
 
+/* ---- the configuration ---- */
+
+struct policy *table_policy(struct provider *provider) {
+    pthread_mutex_lock(&provider->lock);
+    struct policy *policy = policy_ref(provider->policy);
+    pthread_mutex_unlock(&provider->lock);
+    return policy;
+}
+
+void provider_configure(struct provider *provider, struct policy *policy) {
+    pthread_mutex_lock(&provider->lock);
+    struct policy *old = provider->policy;
+    provider->policy = policy_ref(policy);
+    pthread_cond_signal(&provider->work);
+    pthread_mutex_unlock(&provider->lock);
+    policy_unref(old);
+}
+
 /* ---- events ---- */
 
 void provider_event(const struct provider *provider, const char *verb, const char *id, const char *user,
                     const char *detail) {
-    const struct policy *policy = &provider->policy;
-    if (policy->event)
-        policy->event(policy->event_user, &(struct box_event){.verb = verb, .id = id, .user = user, .detail = detail});
+    if (provider->event)
+        provider->event(provider->event_user,
+                        &(struct box_event){.verb = verb, .id = id, .user = user, .detail = detail});
 }
 
 /* ---- deaths ---- */
@@ -352,13 +370,15 @@ static void open_locks(struct provider *provider) {
     pthread_condattr_destroy(&monotonic);
 }
 
-int provider_new(const struct backend_env *env, const struct policy *policy, const char *default_backend,
+int provider_new(const struct backend_env *env, struct policy *policy, const char *default_backend,
                  struct provider **ret_provider, struct err *err) {
     struct provider *provider = calloc(1, sizeof *provider);
     if (!provider)
         abort();
     provider->env = env;
-    provider->policy = *policy;
+    provider->policy = policy_ref(policy);
+    provider->event = policy->event;
+    provider->event_user = policy->event_user;
     provider->default_backend = default_backend;
     provider->boxes_fd = provider->statelock.fd = -1;
     provider->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -440,6 +460,7 @@ void provider_free(struct provider *provider, bool end_boxes) {
         if (provider->backends[i])
             backend_table[i]->close(provider->backends[i]);
     tally_done(&provider->tally);
+    policy_unref(provider->policy);
     fd_close(&provider->boxes_fd);
     statelock_done(&provider->statelock);
     fd_close(&provider->epoll_fd);

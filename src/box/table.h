@@ -27,7 +27,9 @@ struct place {
 
 struct provider {
     const struct backend_env *env;
-    struct policy policy;
+    struct policy *policy; /* under lock; table_policy for use without it */
+    void (*event)(void *user, const struct box_event *event);
+    void *event_user;
     const char *default_backend;
     /* As backend_table; opened at first use. NULL after that: not available, and why. backend_lock is for these alone
      * and is never held together with lock. */
@@ -104,6 +106,7 @@ int provider_work(struct provider *provider, const char *user, const char *id,
 
 /* ---- table.c ---- */
 
+struct policy *table_policy(struct provider *provider); /* with a reference for the caller; takes the lock */
 int table_backend(struct provider *provider, const char *name, const struct backend_ops **ret_ops,
                   struct backend **ret_backend, struct err *err);
 void table_watch_locked(struct provider *provider, struct box *box);

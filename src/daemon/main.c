@@ -300,23 +300,23 @@ static int daemon_provider(const struct conf *conf, struct backend_env *env, str
                            struct provider **ret_provider, struct policy *policy, struct err *err) {
     *policy = (struct policy){
         .mount_sources = (const char *const *)conf->mount_sources.items,
-        .default_limits = {.memory_mb = conf->memory_mb,
-                           .cpus = conf->cpus,
-                           .pids = conf->pids,
-                           .disk_mb = conf->disk_mb,
-                           .open_files = conf->open_files,
-                           .output_bytes = conf->output_bytes},
-        .env = (const char *const *)conf->env.items,
-        .idle_timeout_ms = conf->idle_timeout_ms,
+        .share = {.limits = {.memory_mb = conf->memory_mb,
+                             .cpus = conf->cpus,
+                             .pids = conf->pids,
+                             .disk_mb = conf->disk_mb,
+                             .open_files = conf->open_files,
+                             .output_bytes = conf->output_bytes},
+                  .env = (const char *const *)conf->env.items,
+                  .idle_timeout_ms = conf->idle_timeout_ms,
+                  .max_boxes = (unsigned)conf->max_boxes_per_user},
         .event = daemon_event,
         .event_user = audit,
         .max_boxes = (unsigned)conf->max_boxes,
-        .max_boxes_per_user = (unsigned)conf->max_boxes_per_user,
     };
-    int failed = daemon_walls(conf, env, &policy->default_limits, err);
+    int failed = daemon_walls(conf, env, &policy->share.limits, err);
     if (failed)
         return failed;
-    env->limits = policy->default_limits;
+    env->limits = policy->share.limits;
     return provider_new(env, policy, conf->backend, ret_provider, err);
 }
 

@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "box/policy.h"
+#include "box/mounts.h"
 
 static int count, failures;
 
@@ -103,7 +103,7 @@ static void test_words(void) {
 }
 
 static void test_env(void) {
-    struct policy policy = {.env = (const char *[]){"A=1", "B=2", NULL}};
+    struct policy policy = {.share = {.env = (const char *[]){"A=1", "B=2", NULL}}};
     struct box_request request = {.env = (const char *[]){"B=3", "_c9=", NULL}};
     bool good = ask(&policy, &request) == 0 && spec.env_count == 3 && strcmp(spec.env[0], "A=1") == 0 &&
                 strcmp(spec.env[1], "B=3") == 0 && strcmp(spec.env[2], "_c9=") == 0 && !spec.env[3];
@@ -119,7 +119,7 @@ static void test_env(void) {
 }
 
 static void test_limits(void) {
-    struct policy policy = {.default_limits = {.memory_mb = 512, .pids = 100}};
+    struct policy policy = {.share = {.limits = {.memory_mb = 512, .pids = 100}}};
     struct box_request request = {.has_cpus = true, .limits = {.cpus = 0.5}};
     ok(ask(&policy, &request) == 0 && spec.limits.memory_mb == 512 && spec.limits.pids == 100 &&
            spec.limits.cpus > 0.49 && spec.limits.cpus < 0.51,
@@ -186,10 +186,117 @@ static void test_mounts(void) {
     struct mount two[] = {{data, "/mnt/a", false}, {inside, "/mnt/a", true}};
     refused((struct box_request){.mounts = two, .mount_count = 2}, "twice", "the same target twice");
     unlink(link);
+    if (symlink(inside, link) < 0)
+        exit(1);
+    ok(mount_one(&policy, link, "/mnt/a") == -ERR_DENIED, "a link inside it, wherever it leads");
+    unlink(link);
+    struct mount below[] = {{inside, "/mnt/a/b", false}, {data, "/mnt/a", false}};
+    struct box_request nested = {.mounts = below, .mount_count = 2};
+    ok(ask(&any, &nested) == 0 && strcmp(spec.mounts[0].target, "/mnt/a") == 0 &&
+           strcmp(spec.mounts[1].target, "/mnt/a/b") == 0,
+       "what lies below another mount comes after it");
     rmdir(inside);
     rmdir(data);
     rmdir(database);
     rmdir(base);
+}
+
+/* ---- what the configuration gives ---- */
+
+static int given(const char *base, const char *rest, bool create, const char *user, const char *thread) {
+    char source[512];
+    snprintf(source, sizeof source, "%s/%s", base, rest);
+    struct share_mount mount = {.source = source, .target = "/workspace", .create = create};
+    struct policy policy = {.share = {.mounts = &mount, .mount_count = 1}};
+    struct box_request request = {.user = user, .thread = thread, .thread_len = thread ? strlen(thread) : 0};
+    return ask(&policy, &request);
+}
+
+static bool lies(const char *base, const char *rest) {
+    char path[512];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/%s", base, rest);
+    bool good = spec.mount_count == 1 && strcmp(spec.mounts[0].source, path) == 0 && stat(path, &status) == 0 &&
+                S_ISDIR(status.st_mode) && (status.st_mode & 07777) == 0700;
+    if (!good)
+        printf("# %s\n", spec.mount_count ? spec.mounts[0].source : "none");
+    return good;
+}
+
+static void test_given(void) {
+    char base[] = "/tmp/policy-test-XXXXXX", path[256], thread[301] = "";
+    if (!mkdtemp(base))
+        exit(1);
+    const char *pattern = "{user}/threads/{thread}/work";
+    ok(given(base, pattern, false, "ann", "t1") == -ERR_IO && strstr(err.text, "/ann/threads/t1/work"),
+       "a source that is missing is named");
+    ok(given(base, pattern, true, "ann", "t1") == 0 && lies(base, "ann/threads/t1/work"), "or made");
+    ok(given(base, pattern, false, "ann", "t1") == 0, "and is there afterwards");
+    ok(given(base, pattern, true, "..", "../../x\n") == 0 && lies(base, "%2E./threads/%2E.%2F..%2Fx%0A/work"),
+       "user and thread are names, whatever they hold");
+    memset(thread, 'x', 300);
+    ok(given(base, pattern, true, "ann", thread) == 0 && strstr(spec.mounts[0].source, "/%sha256-"),
+       "a long thread is hashed");
+    ok(given(base, pattern, true, "ann", NULL) == 0 && lies(base, "ann/threads/%id-0123456789abcdef/work"),
+       "without a thread the id stands for it");
+    ok(given(base, "{id}", true, "ann", "t1") == 0 && lies(base, "0123456789abcdef"), "the id");
+    ok(given(base, "no/such/{id}", true, "ann", "t1") == -ERR_IO, "the part that all boxes share is not made");
+    snprintf(path, sizeof path, "%s/ann/threads/t2", base);
+    if (symlink("/etc", path) < 0)
+        exit(1);
+    ok(given(base, pattern, true, "ann", "t2") == -ERR_IO && strstr(err.text, "link"), "a link is not followed");
+    ok(given(base, "ann/threads/t2", false, "ann", "t2") == -ERR_IO && strstr(err.text, "link"),
+       "nor one that is the source itself");
+    char remove[300];
+    snprintf(remove, sizeof remove, "rm -rf %s", base);
+    if (system(remove))
+        exit(1);
+}
+
+static void test_checked(void) {
+    static const struct {
+        const char *source, *target, *word;
+    } rows[] = {
+        {"srv/x", "/mnt", "source"},        {"/", "/mnt", "source"},          {"/srv/../x", "/mnt", "source"},
+        {"/srv/{name}", "/mnt", "braces"},  {"/srv/{user", "/mnt", "braces"}, {"/srv/}", "/mnt", "braces"},
+        {"/srv/{thread}", "/mnt", "share"}, {"/srv", "/proc/1", "/proc"},     {"/srv", "/", "target"},
+        {"/srv", "mnt", "target"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct share_mount mount = {.source = rows[i].source, .target = rows[i].target};
+        ok(mounts_check(&mount, &err) == -ERR_INVALID && strstr(err.text, rows[i].word), rows[i].source);
+    }
+    struct share_mount fine = {.source = "/srv/{user}-{thread}/{id}", .target = "/mnt/x"};
+    ok(mounts_check(&fine, &err) == 0, "a mount of the configuration");
+}
+
+static void test_users(void) {
+    const struct share_user users[] = {
+        {"ann", {.limits = {.pids = 7}, .networks = (const char *[]){"none", NULL}}},
+        {"bob", {.template_name = "small", .templates = (const char *[]){"small", NULL}, .network = "open"}},
+        {"eve", {.backend = "local", .backends = (const char *[]){"local", NULL}}},
+    };
+    const struct policy policy = {.share = {.limits = {.pids = 100}}, .users = users, .user_count = 3};
+    ok(policy_for(&policy, "ann") == &users[0].share && policy_for(&policy, "bob") == &users[1].share &&
+           policy_for(&policy, "anna") == &policy.share && policy_for(&policy, "") == &policy.share,
+       "a user's own share, or everybody's");
+    struct box_request request = {.user = "ann"};
+    ok(ask(&policy, &request) == 0 && spec.limits.pids == 7, "his limits");
+    request.network = "open";
+    ok(ask(&policy, &request) == -ERR_DENIED && strstr(err.text, "networks"), "a network that he may not have");
+    request.user = "bob";
+    ok(ask(&policy, &request) == 0 && strcmp(spec.template_name, "small") == 0, "his template");
+    request.network = NULL;
+    ok(ask(&policy, &request) == 0 && spec.network == NETWORK_OPEN && !spec.network_asked, "his network");
+    request.template_name = "host";
+    ok(ask(&policy, &request) == -ERR_DENIED && strstr(err.text, "templates"), "a template that he may not have");
+    const char *backend = NULL;
+    ok(policy_backend(&users[2].share, &request, "jail", &backend, &err) == 0 && strcmp(backend, "local") == 0,
+       "his backend");
+    request.backend = "jail";
+    ok(policy_backend(&users[2].share, &request, "jail", &backend, &err) == -ERR_DENIED, "one that he may not have");
+    ok(policy_backend(&users[0].share, &request, "local", &backend, &err) == 0 && strcmp(backend, "jail") == 0,
+       "the one that was asked for");
 }
 
 int main(void) {
@@ -199,6 +306,9 @@ int main(void) {
     test_env();
     test_limits();
     test_mounts();
+    test_given();
+    test_checked();
+    test_users();
     arena_done(&arena);
     printf("1..%d\n", count);
     return failures > 0;

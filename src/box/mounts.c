@@ -1,0 +1,274 @@
+/* Where mounts come from and where they go. Called by policy for every new box, and by the daemon's configuration. Not to
+ * break: what is mounted lies where its name says. Links are followed in what the administrator wrote, never below it,
+ * where boxes may write; a client never hears whether a path exists that it may not mount. */
+#include "box/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/sha256.h"
+#include "base/text.h"
+
+enum { PLACE_NAME_BYTES = 200 }; /* a user or thread as a name; longer ones are hashed */
+
+/* ---- names ---- */
+
+/* At a segment boundary: /srv/data holds /srv/data and /srv/data/x, not /srv/database. */
+static bool path_within(const char *path, const char *prefix) {
+    size_t len = strlen(prefix);
+    while (len > 1 && prefix[len - 1] == '/')
+        len--;
+    if (len == 1 && prefix[0] == '/')
+        return path[0] == '/';
+    return strncmp(path, prefix, len) == 0 && (path[len] == 0 || path[len] == '/');
+}
+
+static bool path_normal(const char *path) {
+    if (path[0] != '/' || path[1] == 0)
+        return false;
+    for (const char *at = path; *at;) {
+        const char *name = at + 1;
+        size_t len = strcspn(name, "/");
+        if (len == 0 || len > LIMIT_NAME_BYTES || (len == 1 && name[0] == '.') ||
+            (len == 2 && name[0] == '.' && name[1] == '.'))
+            return false;
+        at = name + len;
+    }
+    return true;
+}
+
+static int check_target(const char *target, struct err *err) {
+    static const char *const taken[] = {"/proc", "/sys", "/dev"};
+    if (!target || strlen(target) > LIMIT_PATH_BYTES || !path_normal(target))
+        return err_set(err, ERR_INVALID, "mounts: target must be an absolute path below /, without '.', '..' or '//'");
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (path_within(target, taken[i]))
+            return err_set(err, ERR_INVALID, "mounts: target '%.200s' is inside %s, which is the box's own", target,
+                           taken[i]);
+    return 0;
+}
+
+/* Below an open directory, through no link at all. Descriptor (O_PATH) or -errno. */
+static int open_below(int dir, const char *name) {
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, dir, *name ? name : ".", &how, sizeof how);
+    return fd < 0 ? -errno : fd;
+}
+
+/* ---- what a request asks for ---- */
+
+/* Links are followed in the prefix, which the administrator wrote; what comes after it has none. */
+static bool source_allowed(const char *prefix, const char *source, char resolved[PATH_MAX]) {
+    char real[PATH_MAX];
+    if (!realpath(prefix, real))
+        return false;
+    const char *begin = path_within(source, prefix) ? prefix : path_within(source, real) ? real : NULL;
+    if (!begin)
+        return false;
+    const char *rest = source + strlen(begin);
+    rest += strspn(rest, "/");
+    autofd dir = open(real, O_PATH | O_CLOEXEC);
+    autofd found = dir < 0 ? -1 : *rest ? open_below(dir, rest) : fd_take(&dir);
+    return found >= 0 &&
+           snprintf(resolved, PATH_MAX, "%s%s%s", real[1] ? real : "", *rest || !real[1] ? "/" : "", rest) < PATH_MAX;
+}
+
+static int asked_source(const struct policy *policy, const char *source, char resolved[PATH_MAX], struct err *err) {
+    if (!source || source[0] != '/' || strlen(source) > LIMIT_PATH_BYTES)
+        return err_set(err, ERR_INVALID, "mounts: source must be an absolute path");
+    for (const char *const *prefix = policy->mount_sources; prefix && *prefix; prefix++)
+        if (path_normal(source) && source_allowed(*prefix, source, resolved))
+            return 0;
+    if (policy->any_mount_source)
+        return realpath(source, resolved) ? 0 : err_errno(err, errno, "mounts: source '%.200s'", source);
+    /* The same answer whether it exists or not: a client may not map the host by asking. */
+    return err_set(err, ERR_DENIED,
+                   "mounts: source '%.200s' is not allowed by the configuration (mount_sources), or passes a link",
+                   source);
+}
+
+/* ---- what the configuration gives ---- */
+
+/* As a name of a directory: letters, digits, _ and - stand for themselves, and so does a dot that is not the first; other
+ * bytes are %XX. What gets too long is %sha256-HEX. No two have the same. */
+static const char *place_name(struct arena *arena, const char *text) {
+    size_t len = strlen(text), at = 0;
+    char *name = arena_alloc(arena, len * 3 + 1);
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                     c == '-' || (c == '.' && i > 0);
+        at += (size_t)sprintf(name + at, plain ? "%c" : "%%%02X", c);
+    }
+    if (len > 0 && at <= PLACE_NAME_BYTES)
+        return name;
+    uint8_t digest[32];
+    char hex[65];
+    sha256(text, len, digest);
+    text_hex(hex, digest, sizeof digest);
+    return arena_printf(arena, "%%sha256-%s", hex);
+}
+
+static const struct {
+    const char *text;
+    size_t len;
+} place_words[] = {{"{user}", 6}, {"{thread}", 8}, {"{id}", 4}};
+
+/* Which of place_words stands there; -1: none. */
+static int place_word(const char *at) {
+    for (size_t i = 0; i < sizeof place_words / sizeof *place_words; i++)
+        if (strncmp(at, place_words[i].text, place_words[i].len) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* The words replaced. *ret_fixed: length of the part that is the same for every box: up to the name that holds the first
+ * word, or the last name. */
+static int place_source(const char *source, const struct spec *spec, struct arena *arena, char out[PATH_MAX],
+                        size_t *ret_fixed, struct err *err) {
+    const char *values[] = {place_name(arena, spec->user),
+                            spec->thread ? place_name(arena, spec->thread) : arena_printf(arena, "%%id-%s", spec->id),
+                            spec->id};
+    size_t len = 0, slash = 0, fixed = 0;
+    bool own = false;
+    for (const char *at = source; *at;) {
+        int word = *at == '{' ? place_word(at) : -1;
+        const char *text = word >= 0 ? values[word] : at;
+        size_t add = word >= 0 ? strlen(text) : 1;
+        if (len + add >= PATH_MAX)
+            return err_set(err, ERR_INVALID, "mounts: source '%.200s' is too long for this box", source);
+        if (word >= 0 && !own)
+            own = true, fixed = slash;
+        if (*at == '/')
+            slash = len;
+        memcpy(out + len, text, add);
+        len += add;
+        at += word >= 0 ? place_words[word].len : 1;
+    }
+    out[len] = 0;
+    *ret_fixed = own ? fixed : slash;
+    return 0;
+}
+
+/* Directories of the daemon's making belong to whoever owns the one they are in, and are nobody else's business. */
+static int place_make(int *dir, const char *rest) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", rest);
+    char *save = NULL;
+    for (char *name = strtok_r(path, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
+        struct stat owner;
+        bool made = mkdirat(*dir, name, 0700) == 0;
+        if (!made && errno != EEXIST)
+            return -errno;
+        int next = open_below(*dir, name);
+        if (next < 0)
+            return next;
+        if (made && fstat(*dir, &owner) == 0 && (owner.st_uid != geteuid() || owner.st_gid != getegid()) &&
+            fchownat(next, "", owner.st_uid, owner.st_gid, AT_EMPTY_PATH) < 0) {
+            int number = errno;
+            close(next);
+            unlinkat(*dir, name, AT_REMOVEDIR);
+            return -number;
+        }
+        close(*dir);
+        *dir = next;
+    }
+    return 0;
+}
+
+static int given_source(const struct share_mount *mount, const struct spec *spec, struct arena *arena,
+                        char resolved[PATH_MAX], struct err *err) {
+    char source[PATH_MAX], real[PATH_MAX];
+    size_t fixed = 0;
+    int r = place_source(mount->source, spec, arena, source, &fixed, err);
+    if (r < 0)
+        return r;
+    const char *rest = source + fixed + 1;
+    char *base = arena_copy(arena, source, fixed);
+    autofd dir = realpath(fixed ? base : "/", real) ? open(real, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    r = dir < 0 ? -errno : 0;
+    if (r == 0 && mount->create)
+        r = place_make(&dir, rest);
+    autofd found = r < 0 || mount->create ? -1 : open_below(dir, rest);
+    if (r == 0 && !mount->create && found < 0)
+        r = found;
+    /* Not NOT_FOUND: it is not the client's word that leads nowhere. */
+    if (r == -ELOOP)
+        return err_set(err, ERR_IO, "mounts: source '%.300s' of the configuration passes a link", source);
+    if (r < 0)
+        return err_set(err, ERR_IO, "mounts: source '%.300s' of the configuration: %s", source, strerror(-r));
+    if (snprintf(resolved, PATH_MAX, "%s/%s", real[1] ? real : "", rest) >= PATH_MAX)
+        return err_set(err, ERR_INVALID, "mounts: source '%.200s' is too long", source);
+    return 0;
+}
+
+int mounts_check(const struct share_mount *mount, struct err *err) {
+    const char *source = mount->source;
+    if (!source || strlen(source) > LIMIT_PATH_BYTES || !path_normal(source))
+        return err_set(err, ERR_INVALID, "mounts: source must be an absolute path below /, without '.', '..' or '//'");
+    for (const char *at = source + strcspn(source, "{}"); *at; at += strcspn(at, "{}")) {
+        int word = place_word(at);
+        if (word < 0)
+            return err_set(err, ERR_INVALID,
+                           "mounts: source '%.200s' holds braces that are not {user}, {thread} or {id}", source);
+        at += place_words[word].len;
+    }
+    if (strstr(source, "{thread}") && !strstr(source, "{user}") && !strstr(source, "{id}"))
+        return err_set(err, ERR_INVALID, "mounts: source '%.200s' has {thread} without {user}: users would share it",
+                       source);
+    return check_target(mount->target, err);
+}
+
+/* ---- both ---- */
+
+/* Sorted by target: what lies below another mount comes after it, or it would be hidden. */
+static int mounts_add(struct mount *mounts, size_t *count, const struct mount *mount, struct err *err) {
+    size_t at = *count;
+    for (; at > 0 && strcmp(mounts[at - 1].target, mount->target) >= 0; at--) {
+        if (strcmp(mounts[at - 1].target, mount->target) == 0)
+            return err_set(err, ERR_INVALID, "mounts: target '%.200s' is there twice", mount->target);
+    }
+    memmove(mounts + at + 1, mounts + at, (*count - at) * sizeof *mounts);
+    mounts[at] = *mount;
+    ++*count;
+    return 0;
+}
+
+int mounts_spec(const struct policy *policy, const struct share *share, const struct box_request *request,
+                struct arena *arena, struct spec *spec, struct err *err) {
+    char resolved[PATH_MAX];
+    int r = 0;
+    size_t count = 0;
+    if (share->mount_count + request->mount_count > LIMIT_MOUNTS)
+        return err_set(err, ERR_INVALID, "mounts: more than %u", LIMIT_MOUNTS);
+    struct mount *mounts = arena_alloc(arena, (share->mount_count + request->mount_count + 1) * sizeof *mounts);
+    for (size_t i = 0; r == 0 && i < share->mount_count + request->mount_count; i++) {
+        const struct share_mount *given = i < share->mount_count ? &share->mounts[i] : NULL;
+        const struct mount *asked = given ? NULL : &request->mounts[i - share->mount_count];
+        const char *target = given ? given->target : asked->target;
+        r = check_target(target, err);
+        if (r == 0)
+            r = given ? given_source(given, spec, arena, resolved, err)
+                      : asked_source(policy, asked->source, resolved, err);
+        if (r == 0)
+            r = mounts_add(mounts, &count,
+                           &(struct mount){.source = arena_strdup(arena, resolved),
+                                           .target = arena_strdup(arena, target),
+                                           .read_only = given ? given->read_only : asked->read_only},
+                           err);
+    }
+    spec->mounts = mounts;
+    spec->mount_count = count;
+    return r;
+}

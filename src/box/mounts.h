@@ -1,0 +1,14 @@
+/* Mounts of a box: those that the configuration gives, and those that its request asks for. */
+#ifndef CUBBY_BOX_MOUNTS_H
+#define CUBBY_BOX_MOUNTS_H
+
+#include "box/policy.h"
+
+/* Fills spec's mounts with copies in arena, parents before what lies below them; spec has its id, user and thread. A
+ * source that is missing or not allowed is an error that names it. May make directories (share_mount.create). */
+int mounts_spec(const struct policy *policy, const struct share *share, const struct box_request *request,
+                struct arena *arena, struct spec *spec, struct err *err);
+/* Of the configuration: INVALID says what is wrong with it. */
+int mounts_check(const struct share_mount *mount, struct err *err);
+
+#endif
