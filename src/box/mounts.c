@@ -109,7 +109,13 @@ static const char *place_name(struct arena *arena, const char *text) {
         unsigned char c = (unsigned char)text[i];
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
                      c == '-' || (c == '.' && i > 0);
-        at += (size_t)sprintf(name + at, plain ? "%c" : "%%%02X", c);
+        if (plain) {
+            name[at++] = (char)c;
+            continue;
+        }
+        name[at++] = '%';
+        name[at++] = "0123456789ABCDEF"[c >> 4];
+        name[at++] = "0123456789ABCDEF"[c & 15];
     }
     if (len > 0 && at <= PLACE_NAME_BYTES)
         return name;

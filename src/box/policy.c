@@ -184,18 +184,20 @@ static bool listed(const char *const *list, const char *word) {
     return list && *list;
 }
 
-/* A list that is not there allows everything. What the share itself gives is not asked for. */
-static int check_listed(const char *field, const char *const *list, const char *asked, struct err *err) {
-    if (!asked || !list || listed(list, asked))
+/* A list that is not there allows everything; what the share itself gives is always allowed. */
+static int check_listed(const char *field, const char *const *list, const char *own, const char *asked,
+                        struct err *err) {
+    if (!asked || !list || listed(list, asked) || strcmp(own, asked) == 0)
         return 0;
     return err_set(err, ERR_DENIED, "%s '%.80s' is not allowed by the configuration (%ss)", field, asked, field);
 }
 
 int policy_backend(const struct share *share, const struct box_request *request, const char *fallback,
                    const char **ret_backend, struct err *err) {
-    int r = check_listed("backend", share->backends, request->backend, err);
+    const char *own = share->backend ? share->backend : fallback;
+    int r = check_listed("backend", share->backends, own, request->backend, err);
     if (r == 0)
-        *ret_backend = request->backend ? request->backend : share->backend ? share->backend : fallback;
+        *ret_backend = request->backend ? request->backend : own;
     return r;
 }
 
@@ -207,7 +209,7 @@ static int spec_template(const struct share *share, const struct box_request *re
         return err_set(err, ERR_INVALID, "template must be 1 to %d characters of A-Z a-z 0-9 _ . -, no . or - first",
                        LIMIT_TEMPLATE_BYTES);
     spec->template_name = arena_strdup(arena, name);
-    return check_listed("template", share->templates, request->template_name, err);
+    return check_listed("template", share->templates, own, request->template_name, err);
 }
 
 static int spec_network(const struct share *share, const struct box_request *request, struct spec *spec,
@@ -218,7 +220,7 @@ static int spec_network(const struct share *share, const struct box_request *req
         return err_set(err, ERR_INVALID, "network must be \"none\" or \"open\"");
     spec->network = strcmp(network, "open") == 0 ? NETWORK_OPEN : NETWORK_NONE;
     spec->network_asked = request->network != NULL;
-    return check_listed("network", share->networks, request->network, err);
+    return check_listed("network", share->networks, own, request->network, err);
 }
 
 static int spec_words(const struct box_request *request, struct arena *arena, struct spec *spec, struct err *err) {
