@@ -47,7 +47,7 @@ host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
 runner_objects = $(patsubst src/%.c,$(BUILD)/runner/%.o,$(1))
 LLHTTP_OBJECTS := $(LLHTTP:%.c=$(BUILD)/llhttp/%.o)
 DAEMON_LIBS := -ljansson -lsqlite3 -lssl -lcrypto -lwslay -lyaml -lm
-CLI_LIBS := $(LIBDIR)/libjansson.a -ldl -lm
+CLI_LIBS := $(LIBDIR)/libjansson.a $(LIBDIR)/libsqlite3.a -ldl -lm
 
 all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner ## build the three programs
 

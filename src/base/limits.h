@@ -8,6 +8,7 @@
 #define LIMIT_CALL_ARGS_BYTES (1u << 20) /* arguments of one call, over all its CALL frames */
 #define LIMIT_CREDIT_BYTES (256u << 10)  /* initial window of a call, each direction */
 #define LIMIT_CALLS_PER_WIRE 1024u       /* open at once */
+#define LIMIT_CONNECTS 256u              /* streams to servers in one box, CONNECT */
 #define LIMIT_WIRES_PER_RUNNER 8u        /* daemons connected to one runner */
 
 /* commands */
@@ -64,5 +65,9 @@
 #define LIMIT_LABELS 64u
 #define LIMIT_MOUNTS 64u
 #define LIMIT_BOXES 10000u
+#define LIMIT_TOKENS 100000u /* in STATE/tokens.db, ended ones of the last month included */
+#define LIMIT_TOKEN_LABEL_BYTES 256u
+#define LIMIT_TOKEN_DAYS 36500u /* until one expires */
+#define LIMIT_RUNNER_BYTES 64u
 
 #endif

@@ -35,6 +35,12 @@ const struct command command_table[] = {
     {"template", "import NAME FILE|DIR | list [--json] | remove NAME",
      "roots for boxes, from a directory or a tar file", "Templates lie in the daemon's state directory (--state).",
      command_template, template_options, ANYWHERE},
+    {"token", "create [OPTION…] | list | revoke ID", "who may ask the daemon",
+     "create prints the secret of a new token, once: on one line, or as JSON with its id. --scope: admin may do everything,\n"
+     "user all with boxes of --user, read look at them; --runner makes one for `cubby join`. revoke ends one at once, with\n"
+     "what it has open. --state works on the daemon's files, as its user or root: for the first token of a daemon that\n"
+     "demands tokens.",
+     command_token, token_options, ANYWHERE},
     {"audit", "[OPTION…] | --verify", "who did what to which box, when, and how it went",
      "The newest rows of the daemon's audit log, also of boxes that are gone; --since shows all from a time on, --follow\n"
      "goes on. A user's token sees that user's rows. With --verify the exit status is 1 when a row was changed.",

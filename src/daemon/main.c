@@ -156,23 +156,29 @@ static enum auth_mode daemon_auth_mode(const struct conf *conf, bool wide) {
     return root && host_at_stake ? AUTH_PEER : AUTH_OPEN;
 }
 
-static int daemon_auth(const struct conf *conf, struct auth **ret_auth, struct err *err) {
+static int daemon_auth(const struct conf *conf, const char *state, struct auth **ret_auth, struct err *err) {
     bool wide = false;
     for (const char *p = conf->listen; *p; p += strcspn(p, ","), p += *p == ',')
         if (!daemon_loopback(p, strcspn(p, ",")))
             wide = true;
     enum auth_mode mode = daemon_auth_mode(conf, wide);
-    if ((wide || mode == AUTH_REQUIRED) && !conf->token_count)
-        return err_set(err, ERR_DENIED,
-                       "listening on %s demands tokens, and there are none: put tokens: into a file and give --config "
-                       "FILE, or listen on 127.0.0.1",
-                       conf->listen);
     *ret_auth = auth_new(mode);
     for (size_t i = 0; i < conf->token_count; i++)
         auth_add(*ret_auth, conf->tokens[i].sha256, conf->tokens[i].user, conf->tokens[i].scope);
     int failed = 0;
     for (size_t i = 0; i < conf->peer_uids.count && !failed; i++)
         failed = auth_add_peer(*ret_auth, conf->peer_uids.items[i], err);
+    if (!failed)
+        failed = auth_open_store(*ret_auth, state, err);
+    if (!failed && (wide || mode == AUTH_REQUIRED) && !auth_count(*ret_auth))
+        failed = err_set(err, ERR_DENIED,
+                         "listening on %s demands tokens, and there are none: make the first one with `cubby token "
+                         "create --scope admin --state %s`, put tokens: into the configuration, or listen on 127.0.0.1",
+                         conf->listen, state);
+    if (wide && !conf->tls_cert)
+        log_warn("tokens and everything else travel UNENCRYPTED to and from %s: give tls_cert and tls_key, or put a proxy "
+                 "with TLS before it",
+                 conf->listen);
     return failed;
 }
 
@@ -368,13 +374,17 @@ static int daemon_run(const struct conf *conf, struct front *front, struct daemo
         http_server_free(front->server);
         return err_errno(err, number, "cannot start a thread");
     }
-    daemon_ready(conf, front);
-    http_server_run(front->server);
+    failed = auth_watch(front->auth, front->server, err);
+    if (!failed) {
+        daemon_ready(conf, front);
+        http_server_run(front->server);
+    }
+    auth_unwatch(front->auth);
     pthread_kill(thread, SIGUSR2);
     pthread_join(thread, NULL);
     http_server_free(front->server);
     log_info("stopped; boxes %s", conf->end_boxes ? "are ended" : "are left running for the next daemon");
-    return 0;
+    return failed;
 }
 
 static int daemon_serve(const struct conf *conf, struct err *err) {
@@ -396,11 +406,11 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* what a parent forgot to close is nothing for runners */
     daemon_block_signals(&signals.set);       /* before any thread, so that all inherit it */
     prompt_set(0, false, true);               /* the same: boxes that keep all processors busy delay no answer */
-    int failed = daemon_auth(conf, &front.auth, err);
-    if (!failed)
-        failed = daemon_runner(conf, runner, err);
+    int failed = daemon_runner(conf, runner, err);
     if (!failed)
         failed = daemon_state(conf->state, state, err);
+    if (!failed)
+        failed = daemon_auth(conf, state, &front.auth, err);
     struct backend_env env = {
         .state_dir = state,
         .runner_path = runner,

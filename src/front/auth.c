@@ -1,8 +1,10 @@
-/* Tokens, local users and scopes. Called before every handler by front_admit; filled once at start by the daemon.
- * Not to break: a request that carries any Authorization is never taken for one without (a wrong token is 401 even
- * on loopback), comparing takes the same time whichever token is right, and a peer whose uid nobody can tell is nobody. */
-#include "front/auth.h"
-
+/* Tokens, local users and scopes. Called before every handler by front_admit; filled by the daemon at start and when its
+ * configuration changes. Not to break: a request that carries any Authorization is never taken for one without (a wrong
+ * token is 401 even on loopback), a peer whose uid nobody can tell is nobody, and rules 1 to 3 of auth_table.h.
+ *
+ * On time: a token is looked up by its SHA-256. Which bucket a guess falls into depends on its digest, and how long the
+ * look-up takes may show whether that bucket is in use: at most some bits of a digest, from which nobody gets to the
+ * token. The digests themselves are compared in constant time. */
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <pwd.h>
@@ -12,74 +14,188 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "box/policy.h"
+#include "front/auth_table.h"
 
-struct auth_token {
-    struct auth_token *next;
-    uint8_t sha256[32];
-    struct who who;
+#define USED_STEP_MS 10000 /* how exact used_ms is: requests in a row do not fight for its cache line */
+
+struct grant_table {
+    size_t mask;
+    struct grant *places[]; /* open addressing: at most half are taken */
 };
 
-struct auth_peer {
-    struct auth_peer *next;
-    uid_t uid;
-    struct who who;
-};
+static void auth_list_peer(struct auth *auth, uid_t uid, const char *user);
 
-struct auth {
-    enum auth_mode mode;
-    struct auth_token *tokens;
-    struct auth_peer *peers;
-    struct tenant *tenants;
-};
+/* ---- grants ---- */
 
-static const struct who auth_admin = {.user = NULL, .scope = SCOPE_ADMIN};
+static char *grant_text(const char *text) {
+    char *copy = text ? strdup(text) : NULL;
+    if (text && !copy)
+        abort();
+    return copy;
+}
+
+struct grant *grant_new(struct auth *auth, const char *user, const char *runner, enum scope scope) {
+    struct grant *grant = calloc(1, sizeof *grant);
+    if (!grant)
+        abort();
+    atomic_init(&grant->refs, 1);
+    grant->uid = (uid_t)-1;
+    grant->who = (struct who){.user = grant_text(user),
+                              .runner = grant_text(runner),
+                              .scope = scope,
+                              .tenant = user ? tenants_find(auth->tenants, user) : NULL};
+    return grant;
+}
+
+static void grant_unref(struct grant *grant) {
+    if (atomic_fetch_sub(&grant->refs, 1) > 1)
+        return;
+    free((char *)grant->who.user);
+    free((char *)grant->who.runner);
+    free(grant);
+}
+
+static bool text_same(const char *a, const char *b) {
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+bool grant_same(const struct grant *grant, const char *user, const char *runner, enum scope scope) {
+    return grant->who.scope == scope && text_same(grant->who.user, user) && text_same(grant->who.runner, runner);
+}
+
+bool grant_expired(const struct grant *grant, uint64_t now_ms) {
+    return grant->expires_ms && now_ms >= grant->expires_ms;
+}
+
+void grant_cut(struct auth *auth, const struct grant *grant, const struct http_request *but) {
+    if (auth->server)
+        http_server_cut(auth->server, grant, but);
+}
+
+void grants_add(struct grants *grants, struct grant *grant) {
+    if (grants->count == grants->room) {
+        grants->room = grants->room ? grants->room * 2 : 8;
+        grants->items = realloc(grants->items, grants->room * sizeof *grants->items);
+        if (!grants->items)
+            abort();
+    }
+    grants->items[grants->count++] = grant;
+}
+
+static void grants_done(struct grants *grants) {
+    for (size_t i = 0; i < grants->count; i++)
+        grant_unref(grants->items[i]);
+    free(grants->items);
+    *grants = (struct grants){0};
+}
+
+/* ---- the table ---- */
+
+static size_t table_place(const struct grant_table *table, const uint8_t sha256[32]) {
+    uint64_t start;
+    memcpy(&start, sha256, sizeof start);
+    return (size_t)start & table->mask;
+}
+
+static struct grant *table_find(const struct grant_table *table, const uint8_t sha256[32]) {
+    struct grant *found = NULL;
+    if (!table)
+        return NULL;
+    for (size_t at = table_place(table, sha256); table->places[at]; at = (at + 1) & table->mask)
+        if (!CRYPTO_memcmp(table->places[at]->sha256, sha256, 32))
+            found = table->places[at];
+    return found;
+}
+
+static struct grant_table *table_new(const struct grants *lists[], size_t list_count) {
+    size_t count = 0, size = 16;
+    for (size_t i = 0; i < list_count; i++)
+        count += lists[i]->count;
+    while (size < count * 2)
+        size *= 2;
+    struct grant_table *table = calloc(1, sizeof *table + size * sizeof *table->places);
+    if (!table)
+        abort();
+    table->mask = size - 1;
+    for (size_t i = 0; i < list_count; i++)
+        for (size_t j = 0; j < lists[i]->count; j++) {
+            struct grant *grant = lists[i]->items[j];
+            if (table_find(table, grant->sha256)) /* the configuration's word comes first */
+                continue;
+            size_t at = table_place(table, grant->sha256);
+            while (table->places[at])
+                at = (at + 1) & table->mask;
+            table->places[at] = grant;
+        }
+    return table;
+}
+
+struct grant *auth_lookup(const struct auth *auth, const uint8_t sha256[32]) {
+    return table_find(auth->table, sha256);
+}
+
+void auth_swap(struct auth *auth, struct grants *list, struct grants *fresh, const struct http_request *but) {
+    struct grants old = *list;
+    const struct grants *lists[] = {list == &auth->tokens ? fresh : &auth->tokens,
+                                    list == &auth->stored ? fresh : &auth->stored};
+    struct grant_table *table = table_new(lists, 2), *old_table = auth->table;
+    pthread_rwlock_wrlock(&auth->lock);
+    *list = *fresh;
+    auth->table = table;
+    pthread_rwlock_unlock(&auth->lock);
+    *fresh = (struct grants){0};
+    free(old_table);
+    auth->generation++;
+    for (size_t i = 0; i < list->count; i++)
+        list->items[i]->generation = auth->generation;
+    for (size_t i = 0; i < old.count; i++) {
+        if (old.items[i]->generation == auth->generation)
+            continue;
+        atomic_store(&old.items[i]->ended, true);
+        grant_cut(auth, old.items[i], but);
+    }
+    grants_done(&old);
+}
+
+/* ---- filling ---- */
 
 struct auth *auth_new(enum auth_mode mode) {
     struct auth *auth = calloc(1, sizeof *auth);
     if (!auth)
         abort();
+    pthread_mutex_init(&auth->change, NULL);
+    pthread_rwlock_init(&auth->lock, NULL);
     auth->mode = mode;
+    auth->tenants = tenants_new();
+    auth->inotify = auth->stop_event = -1;
+    grants_add(&auth->admin, grant_new(auth, NULL, NULL, SCOPE_ADMIN));
     return auth;
 }
 
 void auth_free(struct auth *auth) {
     if (!auth)
         return;
-    for (struct auth_token *token = auth->tokens, *next; token; token = next) {
-        next = token->next;
-        free((char *)token->who.user);
-        free(token);
-    }
-    for (struct auth_peer *peer = auth->peers, *next; peer; peer = next) {
-        next = peer->next;
-        free((char *)peer->who.user);
-        free(peer);
-    }
-    tenant_free_all(auth->tenants);
+    auth_unwatch(auth);
+    token_store_close(auth->store);
+    struct grants *lists[] = {&auth->admin, &auth->tokens, &auth->peers, &auth->stored};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        grants_done(lists[i]);
+    free(auth->table);
+    tenants_free(auth->tenants);
+    pthread_rwlock_destroy(&auth->lock);
+    pthread_mutex_destroy(&auth->change);
     free(auth);
 }
 
-/* All tokens of a user share one row. */
-static struct who auth_who(struct auth *auth, const char *user, enum scope scope) {
-    if (!user)
-        return (struct who){.scope = scope};
-    struct tenant *tenant = tenant_find(auth->tenants, user);
-    if (!tenant)
-        tenant = auth->tenants = tenant_new(user, auth->tenants);
-    return (struct who){.user = strdup(user), .scope = scope, .tenant = tenant};
-}
-
+/* Before anybody is served: nothing to swap, the table is made anew at the end of auth_replace or auth_open_store. */
 void auth_add(struct auth *auth, const uint8_t sha256[32], const char *user, enum scope scope) {
-    struct auth_token *token = calloc(1, sizeof *token);
-    if (!token)
-        abort();
-    memcpy(token->sha256, sha256, sizeof token->sha256);
-    token->who = auth_who(auth, user, scope);
-    text_hex(token->who.token, sha256, sizeof token->who.token / 2);
-    token->next = auth->tokens;
-    auth->tokens = token;
+    struct grant *grant = grant_new(auth, user, NULL, scope);
+    memcpy(grant->sha256, sha256, sizeof grant->sha256);
+    token_id(sha256, grant->who.token);
+    grants_add(&auth->tokens, grant);
 }
 
 int auth_add_peer(struct auth *auth, const char *text, struct err *err) {
@@ -96,55 +212,103 @@ int auth_add_peer(struct auth *auth, const char *text, struct err *err) {
     const struct passwd *found = NULL;
     if (!text_u64(name, UINT32_MAX - 1, &number) && !(found = getpwnam(name)))
         return err_set(err, ERR_NOT_FOUND, "peer_uids: this machine has no user '%s'", name);
-    struct auth_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        abort();
-    peer->uid = found ? found->pw_uid : (uid_t)number;
-    peer->who = auth_who(auth, user, user ? SCOPE_USER : SCOPE_ADMIN);
-    peer->next = auth->peers;
-    auth->peers = peer;
+    auth_list_peer(auth, found ? found->pw_uid : (uid_t)number, user);
     return 0;
+}
+
+static void auth_list_peer(struct auth *auth, uid_t uid, const char *user) {
+    struct grant *grant = grant_new(auth, user, NULL, user ? SCOPE_USER : SCOPE_ADMIN);
+    grant->uid = uid;
+    grants_add(&auth->peers, grant);
+}
+
+static struct grant *grants_peer(const struct grants *peers, uid_t uid) {
+    struct grant *found = NULL;
+    for (size_t i = peers->count; i-- > 0;) /* the last row for a uid holds */
+        if (peers->items[i]->uid == uid)
+            found = found ? found : peers->items[i];
+    return found;
+}
+
+/* What is as it was stays the same grant, so that its requests go on. */
+static void replace_one(struct auth *auth, struct grant *old, const struct grant *wanted, struct grants *fresh) {
+    const struct who *who = &wanted->who;
+    if (old && !old->stored && grant_same(old, who->user, who->runner, who->scope)) {
+        atomic_fetch_add(&old->refs, 1);
+        grants_add(fresh, old);
+        return;
+    }
+    struct grant *grant = grant_new(auth, who->user, who->runner, who->scope);
+    memcpy(grant->sha256, wanted->sha256, sizeof grant->sha256);
+    memcpy(grant->who.token, who->token, sizeof grant->who.token);
+    grant->uid = wanted->uid;
+    grants_add(fresh, grant);
+}
+
+void auth_replace(struct auth *auth, struct auth *fresh) {
+    struct grants admin = {0}, tokens = {0}, peers = {0};
+    pthread_mutex_lock(&auth->change);
+    for (size_t i = 0; i < fresh->tokens.count; i++)
+        replace_one(auth, auth_lookup(auth, fresh->tokens.items[i]->sha256), fresh->tokens.items[i], &tokens);
+    for (size_t i = 0; i < fresh->peers.count; i++)
+        replace_one(auth, grants_peer(&auth->peers, fresh->peers.items[i]->uid), fresh->peers.items[i], &peers);
+    bool other_mode = auth->mode != fresh->mode;
+    pthread_rwlock_wrlock(&auth->lock);
+    auth->mode = fresh->mode;
+    pthread_rwlock_unlock(&auth->lock);
+    if (other_mode) { /* whoever was an admin without a token may no longer be */
+        grants_add(&admin, grant_new(auth, NULL, NULL, SCOPE_ADMIN));
+        auth_swap(auth, &auth->admin, &admin, NULL);
+    }
+    auth_swap(auth, &auth->peers, &peers, NULL);
+    auth_swap(auth, &auth->tokens, &tokens, NULL);
+    pthread_mutex_unlock(&auth->change);
+    auth_free(fresh);
 }
 
 void auth_hash(const char *token, uint8_t ret_sha256[32]) {
     SHA256((const unsigned char *)token, strlen(token), ret_sha256);
 }
 
-static const char *const auth_scopes[] = {"admin", "user", "read"};
-
 const char *auth_scope_name(enum scope scope) {
-    return auth_scopes[scope];
+    return scope_name(scope);
 }
 
 bool auth_scope(const char *name, enum scope *ret_scope) {
-    for (size_t i = 0; i < sizeof auth_scopes / sizeof *auth_scopes; i++)
-        if (!strcmp(name, auth_scopes[i])) {
-            *ret_scope = (enum scope)i;
-            return true;
-        }
-    return false;
+    enum scope scope;
+    if (!scope_find(name, &scope) || scope == SCOPE_RUNNER)
+        return false;
+    *ret_scope = scope;
+    return true;
 }
 
-static const struct who *auth_find(const struct auth *auth, const char *text) {
+size_t auth_count(struct auth *auth) {
+    size_t count = 0;
+    uint64_t now_ms = clock_wall_ms();
+    pthread_rwlock_rdlock(&auth->lock);
+    for (size_t i = 0; i < auth->stored.count; i++)
+        count += !grant_expired(auth->stored.items[i], now_ms);
+    count += auth->tokens.count;
+    pthread_rwlock_unlock(&auth->lock);
+    return count;
+}
+
+/* ---- admitting ---- */
+
+static struct grant *auth_header(const struct auth *auth, const char *header) {
     uint8_t sha256[32];
-    const struct who *found = NULL;
-    auth_hash(text, sha256);
-    for (const struct auth_token *token = auth->tokens; token; token = token->next)
-        if (!CRYPTO_memcmp(token->sha256, sha256, sizeof sha256))
-            found = &token->who;
-    return found;
-}
-
-static const struct who *auth_header(const struct auth *auth, const char *header) {
     if (strncasecmp(header, "Bearer ", 7) != 0)
         return NULL;
     header += 7;
     header += strspn(header, " ");
-    return *header ? auth_find(auth, header) : NULL;
+    if (!*header)
+        return NULL;
+    auth_hash(header, sha256);
+    return auth_lookup(auth, sha256);
 }
 
 /* Somebody without a token. */
-static const struct who *auth_local(const struct auth *auth, struct http_request *request, struct err *err) {
+static struct grant *auth_local(const struct auth *auth, struct http_request *request, struct err *err) {
     struct http_peer peer;
     http_peer(request, &peer);
     if (auth->mode == AUTH_REQUIRED || !(peer.loopback || peer.unix_socket)) {
@@ -152,33 +316,66 @@ static const struct who *auth_local(const struct auth *auth, struct http_request
         return NULL;
     }
     if (auth->mode == AUTH_OPEN)
-        return &auth_admin;
+        return auth->admin.items[0];
     uid_t uid = http_peer_uid(request);
     if (uid == (uid_t)-1) {
         err_set(err, ERR_UNAUTHORIZED,
                 "it cannot be told which local user this is: send 'Authorization: Bearer TOKEN', or use a unix socket");
         return NULL;
     }
-    for (const struct auth_peer *row = auth->peers; row; row = row->next)
-        if (row->uid == uid)
-            return &row->who;
-    if (uid == 0 || uid == geteuid())
-        return &auth_admin;
+    struct grant *grant = grants_peer(&auth->peers, uid);
+    if (grant || uid == 0 || uid == geteuid())
+        return grant ? grant : auth->admin.items[0];
     err_set(err, ERR_UNAUTHORIZED,
             "uid %u is not among the peer_uids of this daemon: send 'Authorization: Bearer TOKEN'", uid);
     return NULL;
 }
 
-int auth_admit(struct auth *auth, struct http_request *request, bool writes, const struct who **ret_who,
-               struct err *err) {
+static struct grant *auth_find(struct auth *auth, struct http_request *request, uint64_t now_ms, struct err *err) {
     const char *header = http_header(request, "authorization");
-    const char *method = http_method(request);
-    const struct who *who = header ? auth_header(auth, header) : auth_local(auth, request, err);
-    if (!who)
-        return header ? err_set(err, ERR_UNAUTHORIZED, "this token is not known here; check the Authorization header")
-                      : -ERR_UNAUTHORIZED;
-    if (who->scope == SCOPE_READ && (writes || (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)))
-        return *ret_who = who, err_set(err, ERR_DENIED, "this token may only read");
-    *ret_who = who;
+    pthread_rwlock_rdlock(&auth->lock);
+    struct grant *grant = header ? auth_header(auth, header) : auth_local(auth, request, err);
+    if (header && (!grant || grant_expired(grant, now_ms))) {
+        grant = NULL;
+        err_set(err, ERR_UNAUTHORIZED, "this token is not known here; check the Authorization header");
+    }
+    if (grant)
+        atomic_fetch_add(&grant->refs, 1);
+    pthread_rwlock_unlock(&auth->lock);
+    return grant;
+}
+
+static int auth_enough(const struct who *who, const char *method, unsigned needs, struct err *err) {
+    bool reads = !(needs & AUTH_WRITES) && (!strcmp(method, "GET") || !strcmp(method, "HEAD"));
+    if (who->scope == SCOPE_RUNNER && !(needs & AUTH_RUNNER))
+        return err_set(err, ERR_DENIED, "this is a runner's token: it may join, and nothing else");
+    if (who->scope != SCOPE_ADMIN && needs & AUTH_ADMIN)
+        return err_set(err, ERR_DENIED, "this is for tokens of scope admin");
+    if (who->scope == SCOPE_READ && !reads)
+        return err_set(err, ERR_DENIED, "this token may only read");
     return 0;
+}
+
+int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
+               struct err *err) {
+    uint64_t now_ms = clock_wall_ms();
+    struct grant *grant = auth_find(auth, request, now_ms, err);
+    if (!grant)
+        return -ERR_UNAUTHORIZED;
+    http_own(request, grant);
+    if (atomic_load(&grant->ended)) { /* revoked between the look-up and here */
+        http_own(request, NULL);
+        grant_unref(grant);
+        return err_set(err, ERR_UNAUTHORIZED, "this token is not known here; check the Authorization header");
+    }
+    uint64_t used_ms = atomic_load_explicit(&grant->used_ms, memory_order_relaxed);
+    if (now_ms - used_ms > USED_STEP_MS || now_ms < used_ms)
+        atomic_store_explicit(&grant->used_ms, now_ms, memory_order_relaxed);
+    *ret_who = &grant->who;
+    return auth_enough(&grant->who, http_method(request), needs, err);
+}
+
+void auth_release(const struct who *who) {
+    if (who)
+        grant_unref((struct grant *)(uintptr_t)who);
 }

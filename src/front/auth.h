@@ -1,20 +1,21 @@
-/* Who asks: a token from the configuration, or, on loopback and unix sockets where that is allowed, the local user. */
+/* Who asks: a token from the configuration or from STATE/tokens.db, or, on loopback and unix sockets where that is allowed,
+ * the local user. */
 #ifndef CUBBY_FRONT_AUTH_H
 #define CUBBY_FRONT_AUTH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "box/token.h"
 #include "front/tenant.h"
 #include "http/server.h"
 
-enum scope { SCOPE_ADMIN, SCOPE_USER, SCOPE_READ };
-
 struct who {
-    const char *user; /* only this user's boxes are seen; NULL: everybody's */
+    const char *user;   /* only this user's boxes are seen; NULL: everybody's */
+    const char *runner; /* scope runner: the machine's name */
     enum scope scope;
-    char token[13];        /* which one, for the audit log: the first digits of its SHA-256; "": none */
-    struct tenant *tenant; /* the user's share; NULL without a user */
+    char token[TOKEN_ID_BYTES]; /* which one, for the audit log; "": none */
+    struct tenant *tenant;      /* the user's share; NULL without a user */
 };
 
 /* What a request without a token is on loopback and on unix sockets. */
@@ -31,11 +32,39 @@ void auth_free(struct auth *auth); /* NULL is fine */
 void auth_add(struct auth *auth, const uint8_t sha256[32], const char *user, enum scope scope);
 /* "UID" or "NAME": an admin; "UID=USER" or "NAME=USER": acts as USER with scope user. */
 int auth_add_peer(struct auth *auth, const char *text, struct err *err);
+/* Mode, tokens and peers of fresh instead of those that were configured; fresh is freed. Requests of those that are gone
+ * are cut off, all others go on. From any thread. */
+void auth_replace(struct auth *auth, struct auth *fresh);
 void auth_hash(const char *token, uint8_t ret_sha256[32]);
-bool auth_scope(const char *name, enum scope *ret_scope); /* "admin", "user", "read" */
+bool auth_scope(const char *name, enum scope *ret_scope); /* "admin", "user", "read": those of configured tokens */
 const char *auth_scope_name(enum scope scope);
-/* Who it is, or UNAUTHORIZED, or DENIED for a read-only token (writes: whatever the method). */
-int auth_admit(struct auth *auth, struct http_request *request, bool writes, const struct who **ret_who,
+size_t auth_count(struct auth *auth); /* tokens, wherever from, that are neither revoked nor expired */
+
+/* Who a request comes from: for auth_release, whatever is returned once *ret_who is set. UNAUTHORIZED, or DENIED where the
+ * scope is not enough for what the route needs. */
+#define AUTH_WRITES 0x1u /* it changes something, though the method is GET */
+#define AUTH_ADMIN 0x2u  /* only for scope admin */
+#define AUTH_RUNNER 0x4u /* the one kind of route for scope runner */
+int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
                struct err *err);
+void auth_release(const struct who *who); /* NULL is fine; it is gone then */
+
+/* ---- tokens made while running (auth_store.c) ---- */
+
+int auth_open_store(struct auth *auth, const char *state_dir, struct err *err);
+/* From now on what other processes do to the store is noticed, at the latest after a second, and who loses his token loses
+ * his connections with it. */
+int auth_watch(struct auth *auth, struct http_server *server, struct err *err);
+void auth_unwatch(struct auth *auth);
+int auth_create(struct auth *auth, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err);
+/* by: who asks for it gets his answer, though it may be his own token. */
+int auth_revoke(struct auth *auth, const char *id, const struct http_request *by, struct err *err);
+/* Configured ones first; in arena. */
+struct auth_listed {
+    struct token token;
+    bool configured;
+};
+int auth_list(struct auth *auth, struct arena *arena, struct auth_listed **ret_tokens, size_t *ret_count,
+              struct err *err);
 
 #endif

@@ -20,8 +20,10 @@ const struct who *front_who(const struct http_request *request) {
 
 static int front_allowed(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
     if (!(endpoint->flags & ENDPOINT_OPEN)) {
-        int failed = auth_admit(front_of(request)->auth, request, endpoint->flags & ENDPOINT_WRITES,
-                                &trail_of(request)->who, err);
+        unsigned needs = (endpoint->flags & ENDPOINT_WRITES ? AUTH_WRITES : 0) |
+                         (endpoint->flags & ENDPOINT_ADMIN ? AUTH_ADMIN : 0) |
+                         (endpoint->flags & ENDPOINT_RUNNER ? AUTH_RUNNER : 0);
+        int failed = auth_admit(front_of(request)->auth, request, needs, &trail_of(request)->who, err);
         if (failed)
             return failed;
     }
@@ -112,6 +114,7 @@ void front_finished(struct http_request *request, int status, uint64_t bytes_in,
     log_info("%s %s %s %d in=%" PRIu64 " out=%" PRIu64 " us=%" PRIu64 " user=%s route=%s", http_request_id(request),
              http_method(request), http_path(request), status, bytes_in, bytes_out, us,
              who && who->user ? who->user : "-", route ? route->name : "-");
+    auth_release(who);
 }
 
 static const char *front_get(void *user, const char *name, size_t *ret_len) {

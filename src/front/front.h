@@ -29,6 +29,8 @@ struct front { /* http_context */
 #define ENDPOINT_WRITES 0x2u /* not for read-only tokens, though the method is GET */
 #define ENDPOINT_LOOK 0x8u   /* the box is only looked at: in any state, nothing is started or touched */
 #define ENDPOINT_QUIET 0x10u /* about the daemon, not about a box: not in the audit log unless refused */
+#define ENDPOINT_ADMIN 0x20u  /* only for scope admin */
+#define ENDPOINT_RUNNER 0x40u /* the only routes for scope runner */
 #define ENDPOINT_NO_BOX 0x4u /* {id} is not looked up before run */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */

@@ -42,6 +42,14 @@ const struct route native_routes[] = {
     {"GET", "/v1/audit/verify", front_handle, 0, "audit_verify", "Whether the audit log is whole and unchanged.",
      EXTRA(.run = native_audit_verify, .flags = ENDPOINT_QUIET, .status = 200, .answer = verify_answer)},
 
+    {"POST", "/v1/tokens", front_handle, 0, "token_create", "Make a token; the secret is in this answer only.",
+     EXTRA(.run = native_token_create, .flags = ENDPOINT_ADMIN, .body = token_fields, .status = 201,
+           .answer = token_answer)},
+    {"GET", "/v1/tokens", front_handle, 0, "token_list", "List tokens, without their secrets.",
+     EXTRA(.run = native_token_list, .flags = ENDPOINT_ADMIN, .status = 200, .answer = tokens_answer)},
+    {"DELETE", "/v1/tokens/{id}", front_handle, 0, "token_revoke", "Revoke a token; what it has open is cut off.",
+     EXTRA(.run = native_token_revoke, .flags = ENDPOINT_ADMIN | ENDPOINT_NO_BOX, .status = 204)},
+
     {"POST", "/v1/boxes", front_handle, 0, "box_acquire", "Make a box, or find the one of this user and thread.",
      EXTRA(.run = native_acquire, .body = acquire_fields, .status = 201, .other_status = 200, .answer = box_answer)},
     {"GET", "/v1/boxes", front_handle, 0, "box_list", "List boxes.",
@@ -75,6 +83,15 @@ const struct route native_routes[] = {
      "A terminal over a WebSocket: binary frames are bytes; text frames are {\"resize\":{\"cols\",\"rows\"}} from the "
      "client, {\"started\":{\"pid\"}} and {\"exit\":{...}} to it.",
      EXTRA(.run = native_pty, .flags = ENDPOINT_WRITES, .query = pty_query, .status = 101)},
+
+    {"ANY", BOX "/ports/{port}/{path...}", front_handle, ROUTE_EMBED, "port",
+     "A server in the box, by HTTP or WebSocket: the path behind the port and the query go to it as they are. 502: nobody "
+     "listens, or it does not speak HTTP.",
+     EXTRA(.run = native_port, .flags = ENDPOINT_WRITES, .body_media = "*/*", .status = 200, .answer_media = "*/*")},
+    {"GET", BOX "/ports/{port}", front_handle, 0, "port_forward",
+     "A server in the box by any protocol over a WebSocket: binary messages are bytes, the text message eof half-closes. "
+     "Without an upgrade: 308 to the same with a slash behind.",
+     EXTRA(.run = native_forward, .flags = ENDPOINT_WRITES, .status = 101, .other_status = 308)},
 
     {"GET", BOX "/files", front_handle, ROUTE_QUICK, "file_get",
      "Content of a file; Range, If-Range and If-None-Match are honoured.",

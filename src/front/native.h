@@ -25,6 +25,10 @@ native_run native_get, native_put, native_remove, native_stat, native_archive, n
 native_run native_list, native_mkdir, native_move, native_watch;
 /* native_search.c */
 native_run native_glob, native_grep, native_hash, native_edit;
+/* native_ports.c */
+native_run native_port, native_forward;
+/* native_token.c */
+native_run native_token_create, native_token_list, native_token_revoke;
 /* native_audit.c */
 native_run native_audit, native_audit_verify;
 

@@ -386,6 +386,45 @@ const struct body_field unpack_answer[] = {
     END,
 };
 
+/* ---- tokens ---- */
+
+const struct body_field token_fields[] = {
+    {ROW("user", TEXT, token_args, user), .flags = BODY_TOLD, .min = 1, .max = LIMIT_USER_BYTES,
+     .text = "whose boxes it sees; default 'default'; none for scope admin; scope read without one sees everybody's"},
+    {ROW("scope", TEXT, token_args, scope), .flags = BODY_TOLD, .choices = "admin|user|read|runner",
+     .text = "what it may do; default user, or runner where there is a runner's name"},
+    {ROW("runner", TEXT, token_args, runner), .flags = BODY_TOLD, .min = 1, .max = LIMIT_RUNNER_BYTES,
+     .text = "scope runner: name of the machine that joins with it"},
+    {ROW("label", TEXT, token_args, label), .flags = BODY_TOLD, .min = 1, .max = LIMIT_TOKEN_LABEL_BYTES,
+     .text = "what it is for"},
+    {ROW("expires_in_ms", INT, token_args, expires_in_ms), .min = 1, .max = LIMIT_TOKEN_DAYS * 86400000ull,
+     .text = "after so long it is not known any more; default never"},
+    END,
+};
+#define TOKEN_ROWS                                                                                                     \
+    SHOW("id", TEXT, "12 hex digits, also in the audit log"),                                                          \
+        SHOW_NULL("user", TEXT, "whose boxes it sees; null: everybody's"),                                             \
+        {.name = "scope", .type = BODY_TEXT, .choices = "admin|user|read|runner", .text = "what it may do"},           \
+        SHOW_NULL("runner", TEXT, "name of the machine that joins with it"),                                           \
+        SHOW_NULL("label", TEXT, "what it is for"), SHOW_NULL("created_at", TIME, "null for a configured one"),        \
+        SHOW_NULL("expires_at", TIME, "null: never"),                                                                  \
+        SHOW_NULL("last_used_at", TIME, "within a minute; null: never, or configured and not since the start"),        \
+        SHOW_NULL("revoked_at", TIME, "since then it is not known any more")
+const struct body_field token_answer[] = {
+    TOKEN_ROWS,
+    SHOW("token", TEXT, "the secret: only here, only now"),
+    END,
+};
+static const struct body_field token_row_answer[] = {
+    TOKEN_ROWS,
+    SHOW("configured", BOOL, "stands in the daemon's configuration"),
+    END,
+};
+const struct body_field tokens_answer[] = {
+    {.name = "tokens", .type = BODY_OBJECTS, .fields = token_row_answer, .text = "revoked ones for 30 days"},
+    END,
+};
+
 /* ---- the audit log ---- */
 
 const struct body_field audit_query_fields[] = {

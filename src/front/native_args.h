@@ -99,6 +99,14 @@ extern const struct body_field path_query[], workspace_query[], put_query[], rem
 extern const struct body_field stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[], edit_answer[],
     unpack_answer[];
 
+/* ---- tokens ---- */
+
+struct token_args {
+    struct body_text user, scope, runner, label;
+    struct body_number expires_in_ms;
+};
+extern const struct body_field token_fields[], token_answer[], tokens_answer[];
+
 /* ---- the audit log ---- */
 
 struct audit_args {

@@ -1,4 +1,4 @@
-/* Counters of one user's share. Rows are made at start by auth.c; entered and left by front.c around every request, asked
+/* Counters of one user's share. Rows are made by auth.c; entered and left by front.c around every request, asked
  * by native_acquire. Not to break: one atomic a request, and no tenant can take what others need to be served. */
 #include "front/tenant.h"
 
@@ -11,37 +11,65 @@
 
 #include "base/clock.h"
 
+enum { TENANT_BUCKETS = 4096 };
+
 struct tenant {
-    struct tenant *next;
+    struct tenant *next; /* in its bucket */
     atomic_uint requests;
     pthread_mutex_t lock; /* of what is below */
     uint64_t full_at_ms;  /* when the share of new boxes would be whole again */
     char user[];
 };
 
-struct tenant *tenant_new(const char *user, struct tenant *next) {
+struct tenants {
+    pthread_mutex_t lock;
+    struct tenant *buckets[TENANT_BUCKETS];
+};
+
+struct tenants *tenants_new(void) {
+    struct tenants *tenants = calloc(1, sizeof *tenants);
+    if (!tenants)
+        abort();
+    pthread_mutex_init(&tenants->lock, NULL);
+    return tenants;
+}
+
+static struct tenant *tenant_new(const char *user) {
     size_t size = strlen(user) + 1;
     struct tenant *tenant = calloc(1, sizeof *tenant + size);
     if (!tenant)
         abort();
-    tenant->next = next;
     pthread_mutex_init(&tenant->lock, NULL);
     memcpy(tenant->user, user, size);
     return tenant;
 }
 
-struct tenant *tenant_find(struct tenant *list, const char *user) {
-    while (list && strcmp(list->user, user) != 0)
-        list = list->next;
-    return list;
+struct tenant *tenants_find(struct tenants *tenants, const char *user) {
+    uint32_t hash = 2166136261u; /* FNV-1a; names come from who may make tokens */
+    for (const char *at = user; *at; at++)
+        hash = (hash ^ (uint8_t)*at) * 16777619u;
+    pthread_mutex_lock(&tenants->lock);
+    struct tenant **at = &tenants->buckets[hash % TENANT_BUCKETS];
+    while (*at && strcmp((*at)->user, user) != 0)
+        at = &(*at)->next;
+    if (!*at)
+        *at = tenant_new(user);
+    struct tenant *found = *at;
+    pthread_mutex_unlock(&tenants->lock);
+    return found;
 }
 
-void tenant_free_all(struct tenant *list) {
-    for (struct tenant *next; list; list = next) {
-        next = list->next;
-        pthread_mutex_destroy(&list->lock);
-        free(list);
-    }
+void tenants_free(struct tenants *tenants) {
+    if (!tenants)
+        return;
+    for (size_t i = 0; i < TENANT_BUCKETS; i++)
+        for (struct tenant *tenant = tenants->buckets[i], *next; tenant; tenant = next) {
+            next = tenant->next;
+            pthread_mutex_destroy(&tenant->lock);
+            free(tenant);
+        }
+    pthread_mutex_destroy(&tenants->lock);
+    free(tenants);
 }
 
 int tenant_enter(struct tenant *tenant, const struct tenant_limits *limits, struct err *err) {

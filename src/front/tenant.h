@@ -6,15 +6,16 @@
 #include "base/err.h"
 
 struct tenant;
+struct tenants; /* by name; rows stay, so that a user's counters outlive his tokens */
 
 struct tenant_limits {
     unsigned max_requests;     /* at once; 0: no limit */
     unsigned boxes_per_minute; /* that many at once, then one by one at this rate; 0: no limit */
 };
 
-struct tenant *tenant_new(const char *user, struct tenant *next);
-struct tenant *tenant_find(struct tenant *list, const char *user);
-void tenant_free_all(struct tenant *list);
+struct tenants *tenants_new(void);
+void tenants_free(struct tenants *tenants);
+struct tenant *tenants_find(struct tenants *tenants, const char *user); /* made where there is none; from any thread */
 /* LIMIT when there are too many; else tenant_leave must follow. */
 int tenant_enter(struct tenant *tenant, const struct tenant_limits *limits, struct err *err);
 void tenant_leave(struct tenant *tenant);

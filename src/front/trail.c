@@ -63,6 +63,15 @@ void trail_box(struct http_request *request, const struct box *box) {
     trail->user = arena_strdup(http_arena(request), box->user);
 }
 
+void trail_note(struct http_request *request, const char *text) {
+    struct trail *trail = trail_of(request);
+    if (!front_of(request)->audit)
+        return;
+    trail->detail = trail->detail ? arena_printf(http_arena(request), "%s %s", trail->detail, text)
+                                  : arena_strdup(http_arena(request), text);
+    trail->detail_len = strlen(trail->detail);
+}
+
 void trail_code(struct http_request *request, int code) {
     trail_of(request)->code = code;
 }

@@ -44,7 +44,11 @@ bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopbac
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
             conn->uid = peer.uid;
     }
-    conn->tls = tls ? tls_new(server->tls, fd) : NULL;
+    pthread_mutex_lock(&server->lock); /* the certificate may change at any time */
+    struct ssl_ctx_st *context = tls ? tls_context_ref(server->tls) : NULL;
+    pthread_mutex_unlock(&server->lock);
+    conn->tls = context ? tls_new(context, fd) : NULL;
+    tls_context_free(context);
     conn->link.prev = conn->link.next = &conn->link;
     pthread_mutex_lock(&server->lock);
     bool refuse = atomic_load(&server->stopping) || (tls && !conn->tls);
@@ -294,6 +298,20 @@ void conn_shutdown_all(struct http_server *server, bool active_too) {
             shutdown(conn_of(at)->fd, list == LIST_ACTIVE ? SHUT_RDWR : SHUT_RD);
         }
     }
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* ---- owners ---- */
+
+void http_own(struct http_request *request, const void *owner) {
+    atomic_store(&request->conn->owner, owner);
+}
+
+void http_server_cut(struct http_server *server, const void *owner, const struct http_request *but) {
+    pthread_mutex_lock(&server->lock);
+    for (struct conn_link *at = server->lists[LIST_ACTIVE].next; at != &server->lists[LIST_ACTIVE]; at = at->next)
+        if (atomic_load(&conn_of(at)->owner) == owner && !(but && but->conn == conn_of(at)))
+            shutdown(conn_of(at)->fd, SHUT_RDWR);
     pthread_mutex_unlock(&server->lock);
 }
 

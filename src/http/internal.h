@@ -52,6 +52,7 @@ struct head_scan { /* how far the byte check of one head has come */
 /* Goes on from scan->at. 0: more is needed; > 0: the head ends there (scan->start is where it begins);
  * < 0: refuse with that status. */
 int head_scan(struct head_scan *scan, const char *data, size_t len);
+void head_scan_answer(struct head_scan *scan); /* what comes begins with a status line */
 /* A whole head that passed head_scan, in place (data is changed: strings end in NUL). 0, or the status of a refusal
  * with its sentence. */
 int head_parse(struct http_request *request, char *data, size_t len, struct err *err);
@@ -92,13 +93,18 @@ struct route_found {
 };
 int route_tree_new(const struct route *routes, struct route_node **ret_tree, struct err *err);
 void route_tree_free(struct route_node *tree);
-void route_find(const struct route_node *tree, const char *method, const char *path, struct route_found *found);
+/* tail: path is what stands before it. */
+void route_find(const struct route_node *tree, const char *method, const char *path, bool tail,
+                struct route_found *found);
+/* How long the part of a target (not decoded) before a "{x...}" is; 0: no such route fits. */
+size_t route_tail(const struct route_node *tree, const char *target);
 void route_allow(const struct route_node *node, struct buf *out); /* "GET, HEAD, PUT" */
 
 /* ---- tls.c ---- */
 
 int tls_context_new(const char *cert, const char *key, struct ssl_ctx_st **ret_context, struct err *err);
 void tls_context_free(struct ssl_ctx_st *context);
+struct ssl_ctx_st *tls_context_ref(struct ssl_ctx_st *context); /* one more tls_context_free; NULL is fine */
 void tls_thread_end(void); /* last of a thread that may have used TLS */
 struct ssl_st *tls_new(struct ssl_ctx_st *context, int fd);
 void tls_free(struct ssl_st *tls, bool say_goodbye);
@@ -130,6 +136,7 @@ struct conn {
     uint32_t partial_len;
     char *partial; /* first bytes of a head that is not whole */
     struct ssl_st *tls;
+    _Atomic(const void *) owner; /* http_own, while a request runs */
     uint64_t deadline_ms;
     struct conn_link link;
 };
@@ -179,6 +186,7 @@ struct http_request {
     const char *params[HTTP_PARAMS];
     const char *method, *path, *host;
     char *target;
+    const char *tail; /* behind the path, undecoded, of a route that ends in {x...} */
     void *user_data;
     bool is_head, keep_alive, http10, upgrade;
 
@@ -211,8 +219,6 @@ void request_refuse(struct worker *worker, struct conn *conn, int status);
 const char *request_sentence(int status);
 void request_release(struct http_request *request); /* what it was charged for memory goes back */
 bool request_host_ok(const struct http_server *server, const char *host, size_t len);
-/* True when a comma-separated list holds the token, whatever its case. */
-bool request_has_token(const char *list, const char *token);
 
 /* ---- reply.c ---- */
 

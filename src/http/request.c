@@ -87,9 +87,34 @@ static void request_adopt_id(struct http_request *request) {
     memcpy(request->id, id, len + 1);
 }
 
+static bool host_allowed(const struct http_server *server, const char *host, size_t len);
+
+/* Our own pages have the origin that the client calls us by, port included: a page on another port of this machine may be
+ * anybody's, a server's in a box for one. Everybody else's host must be allowed by name. */
 static bool origin_ok(const struct http_request *request, const char *origin) {
     const char *host = strstr(origin, "://");
-    return host && request_host_ok(request->server, host + 3, strlen(host + 3));
+    if (!host)
+        return false;
+    host += 3;
+    return (request->host && strcasecmp(host, request->host) == 0) || host_allowed(request->server, host, strlen(host));
+}
+
+/* Browsers also say where a request comes from when there is no Origin: an image, a script, a link. Following a link
+ * shows something to the person who follows it; anything else is another site acting through his browser. A page that
+ * has an origin of its own because it is sandboxed may have its parts (ROUTE_EMBED). */
+static int request_check_site(const struct http_request *request, struct err *err) {
+    const char *site = http_header(request, "sec-fetch-site"), *mode = http_header(request, "sec-fetch-mode");
+    const char *to = http_header(request, "sec-fetch-dest");
+    if (!request->server->config.check_host || request->conn->unix_socket || !site || http_header(request, "origin"))
+        return 0;
+    if (strcasecmp(site, "none") == 0 || strcasecmp(site, "same-origin") == 0)
+        return 0;
+    bool gets = strcmp(request->method, "GET") == 0 || request->is_head;
+    bool link = mode && strcasecmp(mode, "navigate") == 0 && to && strcasecmp(to, "document") == 0;
+    bool part = mode && strcasecmp(mode, "no-cors") == 0 && (request->route->flags & ROUTE_EMBED);
+    if (gets && (link || part))
+        return 0;
+    return err_set(err, ERR_DENIED, "this request comes from another site (Sec-Fetch-Site: %.40s)", site);
 }
 
 /* Foreign pages, and names that suddenly resolve to 127.0.0.1, lead browsers to a local server: both show here. */
@@ -115,7 +140,8 @@ static void request_run(struct http_request *request, char *head, size_t len) {
         return;
     }
     const char *coding = http_header(request, "content-encoding");
-    if (coding && strcasecmp(coding, "identity") != 0) { /* nothing is unpacked here, so nothing can swell */
+    if (coding && !request->tail &&
+        strcasecmp(coding, "identity") != 0) { /* nothing is unpacked here, so nothing can swell */
         reply_refusal(request, 415, "INVALID", "Content-Encoding is not supported: send the body as it is");
         return;
     }
@@ -126,6 +152,10 @@ static void request_run(struct http_request *request, char *head, size_t len) {
     request_route(request);
     if (request->status)
         return;
+    if (request_check_site(request, &err) < 0) {
+        http_reply_error(request, &err);
+        return;
+    }
     if (request->server->config.admit && request->server->config.admit(request, &err) < 0) {
         http_reply_error(request, &err);
         return;
@@ -144,7 +174,7 @@ static void request_route(struct http_request *request) {
         http_reply(request, 204, NULL, NULL, 0);
         return;
     }
-    route_find(request->server->tree, request->method, request->path, &found);
+    route_find(request->server->tree, request->method, request->path, request->tail, &found);
     request->route = found.route;
     if (found.route) {
         for (size_t i = 0; i < found.count; i++)
@@ -180,6 +210,7 @@ static void request_finish(struct http_request *request) {
     if (request->server->config.finished)
         request->server->config.finished(request, request->status, request->bytes_in, request->bytes_out,
                                          clock_us() - request->start_us);
+    atomic_store(&request->conn->owner, NULL);
     arena_done(&request->arena);
     request_release(request);
 }
@@ -224,41 +255,53 @@ static bool host_loopback(const char *host, size_t len) {
     return true;
 }
 
-bool request_host_ok(const struct http_server *server, const char *host, size_t len) {
-    const char *end = memchr(host, '/', len);
-    if (end)
-        len = (size_t)(end - host);
-    const char *stop = host + len, *rest;
-    if (len && host[0] == '[') {
-        const char *bracket = memchr(host, ']', len);
+/* Cuts "name:port", "[name]:port" or either without a port, with a path behind maybe, down to the name. False: malformed. */
+static bool host_name(const char **host, size_t *len) {
+    const char *end = memchr(*host, '/', *len);
+    const char *stop = end ? end : *host + *len, *rest;
+    if (*host < stop && **host == '[') {
+        const char *bracket = memchr(*host, ']', (size_t)(stop - *host));
         if (!bracket)
             return false;
-        host++;
-        len = (size_t)(bracket - host);
+        ++*host;
+        *len = (size_t)(bracket - *host);
         rest = bracket + 1;
     } else {
-        const char *colon = memchr(host, ':', len);
-        len = colon ? (size_t)(colon - host) : len;
-        rest = host + len;
+        const char *colon = memchr(*host, ':', (size_t)(stop - *host));
+        rest = colon ? colon : stop;
+        *len = (size_t)(rest - *host);
     }
     /* Behind the name a port, or nothing: [::1].evil.example is a name. */
-    if (!len || (rest < stop && *rest != ':'))
+    if (!*len || (rest < stop && *rest != ':'))
         return false;
     for (const char *c = rest + 1; c < stop; c++)
         if (*c < '0' || *c > '9')
             return false;
-    if (host_loopback(host, len))
-        return true;
-    for (int i = 0; i < server->listener_count; i++)
-        if (server->listeners[i].host && host_is(host, len, server->listeners[i].host))
-            return true;
+    return true;
+}
+
+/* One that the configuration names. */
+static bool host_allowed(const struct http_server *server, const char *host, size_t len) {
+    if (!host_name(&host, &len))
+        return false;
     for (const char *const *name = server->config.allowed_hosts; name && *name; name++)
         if (host_is(host, len, *name))
             return true;
     return false;
 }
 
-bool request_has_token(const char *list, const char *token) {
+bool request_host_ok(const struct http_server *server, const char *host, size_t len) {
+    if (host_allowed(server, host, len))
+        return true;
+    if (!host_name(&host, &len))
+        return false;
+    for (int i = 0; i < server->listener_count; i++)
+        if (server->listeners[i].host && host_is(host, len, server->listeners[i].host))
+            return true;
+    return host_loopback(host, len);
+}
+
+bool http_list_has(const char *list, const char *token) {
     size_t want = strlen(token);
     while (*list) {
         list += strspn(list, " \t,");
@@ -326,6 +369,30 @@ const char *http_header(const struct http_request *request, const char *lower_ca
         if (strcmp(request->headers[i].name, lower_case_name) == 0)
             return request->headers[i].value;
     return NULL;
+}
+
+bool http_header_at(const struct http_request *request, size_t i, const char **ret_name, const char **ret_value) {
+    if (i >= request->header_count)
+        return false;
+    *ret_name = request->headers[i].name;
+    *ret_value = request->headers[i].value;
+    return true;
+}
+
+const char *http_tail(const struct http_request *request) {
+    return request->tail;
+}
+
+const char *http_host(const struct http_request *request) {
+    return request->host ? request->host : "";
+}
+
+bool http_is_tls(const struct http_request *request) {
+    return request->conn->tls;
+}
+
+bool http_is_old(const struct http_request *request) {
+    return request->http10;
 }
 
 const char *http_request_id(const struct http_request *request) {

@@ -22,11 +22,13 @@ struct ws;
 /* ---- routes ---- */
 
 #define ROUTE_QUICK 0x1u /* never waits for anything but the client: may run on a thread that nobody relieves */
+#define ROUTE_EMBED 0x2u /* its answers are parts of pages with an origin of their own: such pages may fetch them */
 
 struct route {
-    const char *method; /* "GET" */
-    const char
-        *pattern; /* "/v1/boxes/{id}/processes/{pid}": {x} takes one whole segment; literal segments win over {x} */
+    const char *method; /* "GET"; "ANY": whatever no other route of this pattern has */
+    /* "/v1/boxes/{id}/processes/{pid}": {x} takes one whole segment; literal segments win over {x}. As the last segment
+     * "{x...}" takes the rest, from its slash on, query included, as it was sent: http_tail. */
+    const char *pattern;
     void (*handle)(struct http_request *request);
     unsigned flags;
     const char *name;    /* "box_exec": for metrics and the log */
@@ -67,6 +69,9 @@ int http_server_run(struct http_server *server); /* serves until http_server_sto
 void http_server_stop(struct http_server *server, unsigned drain_ms);
 bool http_server_stopping(const struct http_server *server); /* long handlers (streams) should end */
 void http_server_free(struct http_server *server);
+/* All connections with a running request of this owner (http_own) are cut off as if their clients had hung up; but: not
+ * this one. From any thread. */
+void http_server_cut(struct http_server *server, const void *owner, const struct http_request *but);
 struct http_counts {
     unsigned connections, parked, threads;
     uint64_t requests;
@@ -76,6 +81,8 @@ void http_server_count(struct http_server *server, struct http_counts *ret_count
 
 /* ---- the request ---- */
 
+/* Whose the request is, until it has ended: for http_server_cut, which only compares the pointer. */
+void http_own(struct http_request *request, const void *owner);
 void *http_context(const struct http_request *request);
 const struct route *http_route(const struct http_request *request); /* NULL: none matched */
 struct arena *http_arena(struct http_request *request);             /* freed when the request ends */
@@ -83,11 +90,19 @@ const char *http_method(const struct http_request *request);
 const char *http_path(const struct http_request *request); /* decoded; for the log */
 /* A path parameter, percent-decoded (an encoded slash or NUL: 400 before the handler). NULL: not in the pattern. */
 const char *http_param(const struct http_request *request, const char *name);
+/* What "{x...}" took: "/a%2Fb/../c?d=e&d=f", printable ASCII without spaces. NULL: the route has none. */
+const char *http_tail(const struct http_request *request);
 /* A query parameter, decoded; *ret_len may be NULL. NULL when absent. A name given twice is 400 before the handler. */
 const char *http_query(const struct http_request *request, const char *name, size_t *ret_len);
 /* Names of query parameters, for refusing unknown ones: i from 0; NULL at the end. */
 const char *http_query_name(const struct http_request *request, size_t i);
 const char *http_header(const struct http_request *request, const char *lower_case_name); /* NULL when absent */
+/* All of them in order, i from 0, names in lower case; false at the end. */
+bool http_header_at(const struct http_request *request, size_t i, const char **ret_name, const char **ret_value);
+bool http_list_has(const char *list, const char *token);   /* "a, b" has "B" */
+const char *http_host(const struct http_request *request); /* as the client named us; "" when it did not */
+bool http_is_tls(const struct http_request *request);
+bool http_is_old(const struct http_request *request); /* HTTP/1.0 */
 const char *http_request_id(const struct http_request *request);
 int http_fd(const struct http_request *request); /* the client's socket: watch it for POLLRDHUP */
 struct http_peer {
@@ -112,6 +127,10 @@ int64_t http_body_length(const struct http_request *request); /* -1: chunked; 0:
 void http_body_live(struct http_request *request);
 /* The next bytes; 0 at the end; -ERR_TIMEOUT, -ERR_INVALID (bad chunk), -ERR_GONE. Sends 100-continue when wanted. */
 ssize_t http_body_read(struct http_request *request, void *data, size_t len, struct err *err);
+bool http_body_done(const struct http_request *request); /* nothing of it is left to be read */
+/* True: bytes for http_body_read or http_tunnel_read are at hand, whatever http_fd says. */
+bool http_body_ready(const struct http_request *request);
+int http_body_invite(struct http_request *request, struct err *err); /* 100-continue now, if the client waits for it */
 /* All of it with a NUL behind, in the request's arena; TOO_LARGE above max (before reading where the length tells). */
 int http_body_all(struct http_request *request, size_t max, char **ret_data, size_t *ret_len, struct err *err);
 /* For splicing large uploads: moves up to len bytes of the body into fd without copying where it can. Same returns. */
@@ -125,7 +144,8 @@ int http_reply(struct http_request *request, int status, const char *type, const
 int http_reply_error(struct http_request *request, const struct err *err); /* the error object of api.md */
 /* length -1: chunked (close-delimited for HTTP/1.0). HEAD sends no body whatever is written. */
 int http_reply_begin(struct http_request *request, int status, const char *type, int64_t length);
-int http_reply_write(struct http_request *request, const void *data, size_t len);         /* -ERR_GONE / -ERR_TIMEOUT */
+int http_reply_write(struct http_request *request, const void *data, size_t len); /* -ERR_GONE / -ERR_TIMEOUT */
+int http_reply_flush(struct http_request *request); /* the head, when no content has taken it along yet */
 int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint64_t len); /* sendfile; after begin */
 /* Small file in one go: head and content of fd in one segment where it fits; used for whole answers 200/206. */
 int http_reply_end(struct http_request *request);
@@ -134,6 +154,15 @@ int http_reply_event(struct http_request *request, const char *event, const void
 bool http_replied(const struct http_request *request);
 /* After a failure in mid-stream: the connection is reset so that the client cannot take a part for the whole. */
 void http_reply_abort(struct http_request *request);
+
+/* ---- the bare connection (tunnel.c) ---- */
+
+/* Answers 101 with the headers put before, and hands the connection over: from here on only http_tunnel_*. For a GET of
+ * HTTP/1.1 without a body that asked for an upgrade; INVALID otherwise. */
+int http_tunnel(struct http_request *request, struct err *err);
+/* Never waits: bytes, 0 when there are none now (wait on http_fd for POLLIN), -ERR_GONE at the end. */
+ssize_t http_tunnel_read(struct http_request *request, void *data, size_t len);
+int http_tunnel_write(struct http_request *request, const void *data, size_t len); /* all of it, within write limits */
 
 /* ---- WebSocket (ws.c, libwslay) ---- */
 

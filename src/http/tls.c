@@ -7,6 +7,7 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "http/internal.h"
 
@@ -28,7 +29,23 @@ static int tls_choose(SSL *tls, const unsigned char **out, unsigned char *out_le
     return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+/* Whoever can read the key can be us. A group may: that is how machines share one among services. */
+static int tls_key_private(const char *key, struct err *err) {
+    struct stat status;
+    if (stat(key, &status) < 0)
+        return err_errno(err, errno, "TLS key '%s'", key);
+    if (status.st_mode & (S_IROTH | S_IWOTH | S_IWGRP))
+        return err_set(err, ERR_DENIED,
+                       "TLS key '%s' can be read by everybody or written by others (mode %03o): "
+                       "chmod 600 it",
+                       key, (unsigned)status.st_mode & 0777);
+    return 0;
+}
+
 int tls_context_new(const char *cert, const char *key, struct ssl_ctx_st **ret_context, struct err *err) {
+    int refused = tls_key_private(key, err);
+    if (refused)
+        return refused;
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
     if (!context)
         return tls_fail(context, "TLS context for", cert, err);
@@ -49,6 +66,12 @@ int tls_context_new(const char *cert, const char *key, struct ssl_ctx_st **ret_c
 
 void tls_context_free(struct ssl_ctx_st *context) {
     SSL_CTX_free(context);
+}
+
+struct ssl_ctx_st *tls_context_ref(struct ssl_ctx_st *context) {
+    if (context)
+        SSL_CTX_up_ref(context);
+    return context;
 }
 
 void tls_thread_end(void) {

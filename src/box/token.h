@@ -1,0 +1,58 @@
+/* Tokens made while running, in STATE/tokens.db: what one is, its rules, and the store. Used by front/auth (all of it) and
+ * by `cubby token --state` (a daemon's first token). A store may be open in several processes at once. */
+#ifndef CUBBY_BOX_TOKEN_H
+#define CUBBY_BOX_TOKEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+
+/* What a token may do: everything; all with its user's things; look at them (without a user: at everybody's); be the
+ * runner of a machine and nothing else. */
+enum scope { SCOPE_ADMIN, SCOPE_USER, SCOPE_READ, SCOPE_RUNNER };
+const char *scope_name(enum scope scope);
+bool scope_find(const char *name, enum scope *ret_scope);
+
+#define TOKEN_ID_BYTES 13   /* the first 12 digits of its SHA-256, as the audit log names it */
+#define TOKEN_TEXT_BYTES 71 /* "cubby_" and 256 random bits in hex */
+
+struct token {
+    char id[TOKEN_ID_BYTES];
+    uint8_t sha256[32];
+    enum scope scope;
+    const char *user, *runner, *label;                    /* NULL: none */
+    uint64_t created_ms, expires_ms, used_ms, revoked_ms; /* wall clock; 0: never */
+};
+
+/* Checks what somebody wishes for and fills in what he left out (has_scope: he said one): a runner's name makes it a
+ * runner's, else it is of scope user; a user's token without a user is that of 'default'. */
+int token_wish(struct token *wish, bool has_scope, struct err *err);
+void token_hash(const char *text, uint8_t ret_sha256[32]);
+void token_id(const uint8_t sha256[32], char ret_id[TOKEN_ID_BYTES]);
+void token_members(const struct token *token, struct json *json); /* into an open object; never the secret */
+
+struct token_store;
+/* Makes the file (0600, of the directory's owner) where there is none. */
+int token_store_open(const char *directory, struct token_store **ret_store, struct err *err);
+void token_store_close(struct token_store *store); /* NULL is fine */
+const char *token_store_path(const struct token_store *store);
+/* A new one: id, sha256 and created_ms are set; text is the only copy of the secret. LIMIT beyond LIMIT_TOKENS. */
+int token_create(struct token_store *store, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err);
+/* All of them, the oldest first, in arena. */
+int token_list(struct token_store *store, struct arena *arena, struct token **ret_tokens, size_t *ret_count,
+               struct err *err);
+int token_revoke(struct token_store *store, const char *id, struct err *err); /* NOT_FOUND; again is fine */
+struct token_use {
+    const char *id;
+    uint64_t used_ms;
+};
+int token_used(struct token_store *store, const struct token_use *uses, size_t count, struct err *err);
+/* Whether others made or ended tokens since token_list; cheap. A file that was taken away or replaced counts: the one of
+ * that name, if need be a new one, is used from then on. */
+int token_changed(struct token_store *store, bool *ret_changed, struct err *err);
+
+#endif

@@ -1,0 +1,256 @@
+/* Tokens made while running: the store's rows as grants, and the thread that notices what other processes do to it.
+ * Called by the daemon (open, watch) and by native_token.c. Not to break: after auth_revoke nobody is admitted by that
+ * token; where another process revoked it, at the latest WATCH_MS later; a store that cannot be read admits nobody after
+ * PATIENCE_MS, because nobody could tell what was revoked. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "front/auth_table.h"
+
+enum {
+    WATCH_MS = 1000, /* where inotify is not to be had, and for what only time changes */
+    PATIENCE_MS = 10000,
+    TELL_MS = 60000, /* how often last_used_at is written */
+};
+
+/* ---- rows into grants ---- */
+
+static struct grant *store_grant(struct auth *auth, const struct token *token) {
+    struct grant *old = auth_lookup(auth, token->sha256);
+    if (old && old->stored && old->expires_ms == token->expires_ms &&
+        grant_same(old, token->user, token->runner, token->scope)) {
+        atomic_fetch_add(&old->refs, 1);
+        return old;
+    }
+    struct grant *grant = grant_new(auth, token->user, token->runner, token->scope);
+    grant->stored = true;
+    grant->expires_ms = token->expires_ms;
+    grant->told_ms = token->used_ms;
+    atomic_init(&grant->used_ms, token->used_ms);
+    memcpy(grant->sha256, token->sha256, sizeof grant->sha256);
+    memcpy(grant->who.token, token->id, sizeof grant->who.token);
+    return grant;
+}
+
+static int store_load_locked(struct auth *auth, const struct http_request *but, struct err *err) {
+    struct token *tokens;
+    size_t count;
+    struct grants fresh = {0};
+    autoarena arena;
+    arena_init(&arena);
+    int r = token_list(auth->store, &arena, &tokens, &count, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < count; i++)
+        if (!tokens[i].revoked_ms)
+            grants_add(&fresh, store_grant(auth, &tokens[i]));
+    auth_swap(auth, &auth->stored, &fresh, but);
+    return 0;
+}
+
+int auth_open_store(struct auth *auth, const char *state_dir, struct err *err) {
+    int r = token_store_open(state_dir, &auth->store, err);
+    pthread_mutex_lock(&auth->change);
+    if (r == 0)
+        r = store_load_locked(auth, NULL, err);
+    pthread_mutex_unlock(&auth->change);
+    return r;
+}
+
+/* ---- watching ---- */
+
+/* Said once; after a while nobody is admitted by what cannot be read. */
+static void store_failed_locked(struct auth *auth, const struct err *err) {
+    struct grants none = {0};
+    uint64_t now_ms = clock_ms();
+    if (!auth->failing_since_ms) {
+        auth->failing_since_ms = now_ms;
+        log_error("the tokens cannot be read: %s", err->text);
+    } else if (now_ms - auth->failing_since_ms > PATIENCE_MS && auth->stored.count) {
+        log_error("the tokens still cannot be read: until they can, none of them is honoured");
+        auth_swap(auth, &auth->stored, &none, NULL);
+    }
+}
+
+static void store_look_locked(struct auth *auth) {
+    struct err err = {0};
+    bool changed = false;
+    int r = token_changed(auth->store, &changed, &err);
+    if (r == 0 && (changed || auth->failing_since_ms))
+        r = store_load_locked(auth, NULL, &err);
+    if (r < 0) {
+        store_failed_locked(auth, &err);
+    } else if (auth->failing_since_ms) {
+        auth->failing_since_ms = 0;
+        log_warn("the tokens can be read again");
+    }
+}
+
+/* By the wall clock, as it is now: one that is put back makes a token good again. */
+static void store_expire_locked(struct auth *auth) {
+    uint64_t now_ms = clock_wall_ms();
+    for (size_t i = 0; i < auth->stored.count; i++) {
+        struct grant *grant = auth->stored.items[i];
+        bool expired = grant_expired(grant, now_ms);
+        if (expired && !grant->expiry_cut)
+            grant_cut(auth, grant, NULL);
+        grant->expiry_cut = expired;
+    }
+}
+
+static void store_tell_locked(struct auth *auth) {
+    struct token_use *uses = calloc(auth->stored.count + 1, sizeof *uses);
+    size_t count = 0;
+    struct err err;
+    if (!uses)
+        abort();
+    for (size_t i = 0; i < auth->stored.count; i++) {
+        struct grant *grant = auth->stored.items[i];
+        uint64_t used_ms = atomic_load(&grant->used_ms);
+        if (used_ms <= grant->told_ms)
+            continue;
+        grant->told_ms = used_ms;
+        uses[count++] = (struct token_use){.id = grant->who.token, .used_ms = used_ms};
+    }
+    if (count && token_used(auth->store, uses, count, &err) < 0)
+        log_warn("when tokens were last used could not be written: %s", err.text);
+    free(uses);
+}
+
+/* The file itself is watched; one that takes its place is found by token_changed, and watched then. */
+static void store_listen(struct auth *auth) {
+    char events[4096];
+    if (auth->inotify < 0)
+        return;
+    while (read(auth->inotify, events, sizeof events) > 0)
+        ;
+    inotify_add_watch(auth->inotify, token_store_path(auth->store),
+                      IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_DONT_FOLLOW);
+}
+
+static void *watcher_main(void *argument) {
+    struct auth *auth = argument;
+    struct pollfd look[] = {{.fd = auth->stop_event, .events = POLLIN}, {.fd = auth->inotify, .events = POLLIN}};
+    for (uint64_t tell_ms = clock_ms() + TELL_MS;;) {
+        store_listen(auth);
+        pthread_mutex_lock(&auth->change);
+        store_look_locked(auth);
+        store_expire_locked(auth);
+        bool stop = look[0].revents;
+        if (stop || clock_ms() >= tell_ms) {
+            store_tell_locked(auth);
+            tell_ms = clock_ms() + TELL_MS;
+        }
+        pthread_mutex_unlock(&auth->change);
+        if (stop)
+            return NULL;
+        poll(look, 2, WATCH_MS);
+    }
+}
+
+int auth_watch(struct auth *auth, struct http_server *server, struct err *err) {
+    pthread_mutex_lock(&auth->change);
+    auth->server = server;
+    pthread_mutex_unlock(&auth->change);
+    auth->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (auth->stop_event < 0)
+        return err_errno(err, errno, "descriptor");
+    auth->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK); /* none left: then it is looked at every second */
+    int number = pthread_create(&auth->watcher, NULL, watcher_main, auth);
+    if (number)
+        return err_errno(err, number, "cannot start a thread");
+    auth->watching = true;
+    return 0;
+}
+
+void auth_unwatch(struct auth *auth) {
+    if (auth->watching) {
+        (void)!write(auth->stop_event, &(uint64_t){1}, sizeof(uint64_t));
+        pthread_join(auth->watcher, NULL);
+        auth->watching = false;
+    }
+    pthread_mutex_lock(&auth->change);
+    auth->server = NULL;
+    pthread_mutex_unlock(&auth->change);
+    fd_close(&auth->inotify);
+    fd_close(&auth->stop_event);
+}
+
+/* ---- what admins do ---- */
+
+int auth_create(struct auth *auth, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err) {
+    struct token made = *token;
+    char text[TOKEN_TEXT_BYTES];
+    pthread_mutex_lock(&auth->change);
+    int r = token_create(auth->store, &made, text, err);
+    if (r == 0)
+        r = store_load_locked(auth, NULL, err);
+    pthread_mutex_unlock(&auth->change);
+    if (r == 0) {
+        *token = made;
+        memcpy(ret_text, text, sizeof text);
+    }
+    explicit_bzero(text, sizeof text);
+    return r;
+}
+
+static bool configured_locked(const struct auth *auth, const char *id) {
+    for (size_t i = 0; i < auth->tokens.count; i++)
+        if (!strcmp(auth->tokens.items[i]->who.token, id))
+            return true;
+    return false;
+}
+
+int auth_revoke(struct auth *auth, const char *id, const struct http_request *by, struct err *err) {
+    pthread_mutex_lock(&auth->change);
+    int r = token_revoke(auth->store, id, err);
+    if (r == -ERR_NOT_FOUND && configured_locked(auth, id))
+        r = err_set(err, ERR_DENIED, "token %s stands in the configuration: take it out there and send SIGHUP", id);
+    if (r == 0)
+        r = store_load_locked(auth, by, err);
+    pthread_mutex_unlock(&auth->change);
+    return r;
+}
+
+static void list_configured_locked(const struct auth *auth, struct arena *arena, struct auth_listed *list) {
+    for (size_t i = 0; i < auth->tokens.count; i++) {
+        const struct grant *grant = auth->tokens.items[i];
+        struct token *token = &list[i].token;
+        list[i].configured = true;
+        token->scope = grant->who.scope;
+        token->user = grant->who.user ? arena_strdup(arena, grant->who.user) : NULL;
+        token->used_ms = atomic_load(&grant->used_ms);
+        memcpy(token->id, grant->who.token, sizeof token->id);
+    }
+}
+
+int auth_list(struct auth *auth, struct arena *arena, struct auth_listed **ret_tokens, size_t *ret_count,
+              struct err *err) {
+    struct token *tokens;
+    size_t count;
+    pthread_mutex_lock(&auth->change);
+    int r = token_list(auth->store, arena, &tokens, &count, err);
+    if (r == 0) {
+        size_t before = auth->tokens.count;
+        struct auth_listed *list = arena_alloc(arena, (before + count + 1) * sizeof *list);
+        list_configured_locked(auth, arena, list);
+        for (size_t i = 0; i < count; i++) {
+            const struct grant *grant = auth_lookup(auth, tokens[i].sha256);
+            uint64_t used_ms = grant && grant->stored ? atomic_load(&grant->used_ms) : 0;
+            list[before + i].token = tokens[i];
+            list[before + i].token.used_ms = used_ms > tokens[i].used_ms ? used_ms : tokens[i].used_ms;
+        }
+        *ret_tokens = list;
+        *ret_count = before + count;
+    }
+    pthread_mutex_unlock(&auth->change);
+    return r;
+}

@@ -1,0 +1,70 @@
+/* The inside of auth: grants, and the table that finds them. For auth.c and auth_store.c alone.
+ *
+ * Rules
+ * 1. A grant is what a token or a local uid stands for. It is counted: every list it is in and every request that was
+ *    admitted by it hold one reference. Who it is does not change.
+ * 2. auth->change serialises those who replace lists and table; they may read them without auth->lock, which they take
+ *    only to swap. Requests read under auth->lock.
+ * 3. Who replaces marks first (ended), then cuts connections; who is admitted names his connection's owner first, then
+ *    looks at the mark. So one of them sees the other. */
+#ifndef CUBBY_FRONT_AUTH_TABLE_H
+#define CUBBY_FRONT_AUTH_TABLE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "front/auth.h"
+
+struct grant {
+    struct who who; /* first: auth_release gets from one to the other */
+    atomic_uint refs;
+    atomic_bool ended; /* revoked, or no longer configured */
+    bool stored;       /* in tokens.db */
+    uid_t uid;         /* of a peer; else sha256 */
+    uint8_t sha256[32];
+    uint64_t expires_ms; /* 0: never */
+    atomic_uint_fast64_t used_ms;
+    /* auth->change: */
+    uint64_t told_ms;    /* what of used_ms the store knows */
+    uint64_t generation; /* the last swap that kept it */
+    bool expiry_cut;     /* its connections were cut when it expired */
+};
+
+struct grants {
+    struct grant **items;
+    size_t count, room;
+};
+
+struct grant_table;
+
+struct auth {
+    pthread_mutex_t change;
+    uint64_t generation;
+    pthread_rwlock_t lock; /* of what is below */
+    enum auth_mode mode;
+    struct grants admin; /* one: whoever needs no token */
+    struct grants tokens, peers, stored;
+    struct grant_table *table; /* of tokens and stored */
+    struct tenants *tenants;
+
+    /* auth_store.c */
+    struct token_store *store;
+    struct http_server *server; /* NULL: nobody is served yet */
+    pthread_t watcher;
+    int inotify, stop_event;
+    bool watching;
+    uint64_t failing_since_ms; /* the store cannot be read; 0: it can */
+};
+
+struct grant *grant_new(struct auth *auth, const char *user, const char *runner, enum scope scope);
+void grants_add(struct grants *grants, struct grant *grant); /* takes the reference */
+bool grant_same(const struct grant *grant, const char *user, const char *runner, enum scope scope);
+bool grant_expired(const struct grant *grant, uint64_t now_ms);
+void grant_cut(struct auth *auth, const struct grant *grant, const struct http_request *but);
+/* The grant of this digest, not referenced; auth->change or the lock is held. */
+struct grant *auth_lookup(const struct auth *auth, const uint8_t sha256[32]);
+/* auth->change is held. *fresh takes the place of *list, which is one of auth's; grants that are in none then end, and
+ * their connections are cut, but not that of `but`. */
+void auth_swap(struct auth *auth, struct grants *list, struct grants *fresh, const struct http_request *but);
+
+#endif
