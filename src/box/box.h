@@ -117,6 +117,10 @@ int box_exec_open(struct box *box, const struct exec_request *request, bool stre
                   struct err *err);
 /* A terminal: the raw call, for the one caller that pumps both ways (PTY WebSocket, `cubby run -t`). */
 int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct call **ret_call, struct err *err);
+/* A server in the box that listens on a port of its loopback: the raw call, connected. Its bytes are EVENT_DATA, ours go
+ * with call_send, call_send_eof half-closes, EVENT_END is the server's end. NOT_FOUND: nobody listens; TIMEOUT: nobody
+ * accepts; GONE: the watched client hung up, or the box ended. */
+int box_connect(struct box *box, uint16_t port, int watch, struct call **ret_call, struct err *err);
 int exec_result_decode(const struct box *box, const struct event *end, struct exec_result *ret_result, struct err *err);
 
 /* ---- files ---- */

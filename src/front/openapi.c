@@ -152,7 +152,7 @@ static void openapi_parameters(struct json *json, const char *pattern, const str
     json_key(json, "parameters");
     json_open(json, '[');
     for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{'))
-        openapi_parameter(json, p + 1, strcspn(p + 1, "}"), "path", true, NULL);
+        openapi_parameter(json, p + 1, strcspn(p + 1, ".}"), "path", true, NULL);
     for (const struct body_field *field = query; field && field->name; field++)
         openapi_parameter(json, field->name, strlen(field->name), "query", field->flags & BODY_REQUIRED, field);
     json_close(json, ']');
@@ -188,11 +188,13 @@ static void openapi_response(struct json *json, int status, const struct endpoin
     json_close(json, '}');
 }
 
-static void openapi_operation(struct json *json, const struct route *route) {
+static void openapi_operation(struct json *json, const struct route *route, const char *suffix) {
     const struct endpoint *endpoint = route->extra;
+    char name[64];
+    snprintf(name, sizeof name, "%s%s%s", route->name, *suffix ? "_" : "", suffix);
     json_open(json, '{');
     json_key(json, "operationId");
-    json_str(json, route->name);
+    json_str(json, name);
     json_key(json, "summary");
     json_str(json, route->summary);
     openapi_parameters(json, route->pattern, endpoint->query);
@@ -246,17 +248,34 @@ static bool openapi_seen(const struct route *routes, const struct route *route) 
     return false;
 }
 
+/* All that OpenAPI has a word for, where a route takes any method. */
+static void openapi_any(struct json *json, const struct route *route) {
+    static const char *const methods[] = {"delete", "get", "head", "options", "patch", "post", "put"};
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        json_key(json, methods[i]);
+        openapi_operation(json, route, methods[i]);
+    }
+}
+
 static void openapi_path(struct json *json, const struct route *first) {
-    json_key(json, first->pattern);
+    char pattern[256], *rest;
+    snprintf(pattern, sizeof pattern, "%s", first->pattern);
+    if ((rest = strstr(pattern, "...}")))
+        memcpy(rest, "}", 2);
+    json_key(json, pattern);
     json_open(json, '{');
     for (const struct route *route = first; route->method; route++) {
         char method[16] = "";
         if (strcmp(route->pattern, first->pattern) != 0 || !route->extra)
             continue;
+        if (!strcmp(route->method, "ANY")) {
+            openapi_any(json, route);
+            continue;
+        }
         for (size_t i = 0; route->method[i] && i + 1 < sizeof method; i++)
             method[i] = (char)(route->method[i] | 0x20);
         json_key(json, method);
-        openapi_operation(json, route);
+        openapi_operation(json, route, "");
     }
     json_close(json, '}');
 }

@@ -140,6 +140,18 @@ static int body_late(struct http_request *request, struct err *err) {
     return body_fail(request, ERR_TIMEOUT, "the client stopped in the middle of its body, or sends it too slowly", err);
 }
 
+bool http_body_done(const struct http_request *request) {
+    return body_done(request);
+}
+
+bool http_body_ready(const struct http_request *request) {
+    return request->in_at < request->in_end || (request->conn->tls && tls_pending(request->conn->tls));
+}
+
+int http_body_invite(struct http_request *request, struct err *err) {
+    return body_continue(request, err);
+}
+
 void http_body_live(struct http_request *request) {
     request->pace_in.rate = 0;
 }

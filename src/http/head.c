@@ -22,6 +22,7 @@ enum {
     SCAN_NAME,
     SCAN_VALUE,
     SCAN_END_LF,
+    SCAN_STATUS,
 };
 
 enum { METHOD_BYTES = 32, SKIP_BYTES = 4 };
@@ -29,6 +30,10 @@ enum { METHOD_BYTES = 32, SKIP_BYTES = 4 };
 static int scan_byte(struct head_scan *scan, const char *data, uint8_t c);
 static int scan_version(const char *line_end, size_t len);
 static bool is_token(uint8_t c);
+
+void head_scan_answer(struct head_scan *scan) {
+    *scan = (struct head_scan){.state = SCAN_STATUS};
+}
 
 int head_scan(struct head_scan *scan, const char *data, size_t len) {
     while (scan->at < len) {
@@ -94,6 +99,7 @@ static int scan_byte(struct head_scan *scan, const char *data, uint8_t c) {
         if (c == ':')
             scan->state = SCAN_VALUE;
         return c == ':' || is_token(c) ? 0 : 400;
+    case SCAN_STATUS: /* its words are response.c's to judge */
     case SCAN_VALUE:
         if (c == '\r')
             scan->state = SCAN_LINE_LF;
@@ -317,9 +323,9 @@ static int head_value(struct http_request *request, unsigned bit, const char *va
         request->expect = !request->http10;
         return 0;
     case SEEN_CONNECTION:
-        if (request_has_token(value, "close"))
+        if (http_list_has(value, "close"))
             request->keep_alive = false;
-        if (request_has_token(value, "upgrade"))
+        if (http_list_has(value, "upgrade"))
             request->upgrade = true;
         return 0;
     default:

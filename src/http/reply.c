@@ -209,6 +209,10 @@ static int reply_flush(struct http_request *request, int flags) {
     return part.iov_len ? reply_send(request, &part, 1, flags) : 0;
 }
 
+int http_reply_flush(struct http_request *request) {
+    return !request->status || request->aborted ? -ERR_GONE : reply_flush(request, 0);
+}
+
 int http_reply_end(struct http_request *request) {
     if (!request->status || request->aborted)
         return -ERR_GONE;

@@ -14,13 +14,13 @@ struct route_entry {
 struct route_node {
     char *literal; /* NULL: root or {x} */
     size_t len;
-    struct route_node *children, *sibling, *any;
+    struct route_node *children, *sibling, *any, *tail; /* tail: {x...} */
     struct route_entry *entries;
 };
 
 static struct route_node *node_child(struct route_node *node, const char *segment, size_t len);
 static int node_add(struct route_node *node, const struct route *route, struct err *err);
-static bool node_match(const struct route_node *node, const char *at, struct route_found *found);
+static bool node_match(const struct route_node *node, const char *at, bool tail, struct route_found *found);
 static const struct route *node_method(const struct route_node *node, const char *method);
 
 int route_tree_new(const struct route *routes, struct route_node **ret_tree, struct err *err) {
@@ -55,6 +55,7 @@ void route_tree_free(struct route_node *tree) {
     route_tree_free(tree->children);
     route_tree_free(tree->sibling);
     route_tree_free(tree->any);
+    route_tree_free(tree->tail);
     while (tree->entries) {
         struct route_entry *next = tree->entries->next;
         free(tree->entries);
@@ -64,13 +65,39 @@ void route_tree_free(struct route_node *tree) {
     free(tree);
 }
 
-void route_find(const struct route_node *tree, const char *method, const char *path, struct route_found *found) {
+void route_find(const struct route_node *tree, const char *method, const char *path, bool tail,
+                struct route_found *found) {
     *found = (struct route_found){.count = 0};
-    if (!node_match(tree, path, found))
+    if (!node_match(tree, path, tail, found))
         return;
     found->route = node_method(found->node, method);
     if (!found->route && strcmp(method, "HEAD") == 0)
         found->route = node_method(found->node, "GET");
+    if (!found->route)
+        found->route = node_method(found->node, "ANY");
+}
+
+/* at stands on the slash before the next segment of a target, end behind its last. Where a {x...} begins, or NULL. */
+static const char *node_tail(const struct route_node *node, const char *at, const char *end) {
+    if (at >= end)
+        return NULL;
+    if (node->tail)
+        return at;
+    const char *segment = at + 1;
+    size_t len = strcspn(segment, "/?");
+    for (const struct route_node *child = node->children; child; child = child->sibling)
+        if (child->len == len && memcmp(child->literal, segment, len) == 0) {
+            const char *found = node_tail(child, segment + len, end);
+            if (found)
+                return found;
+            break;
+        }
+    return node->any && len ? node_tail(node->any, segment + len, end) : NULL;
+}
+
+size_t route_tail(const struct route_node *tree, const char *target) {
+    const char *found = node_tail(tree, target, target + strcspn(target, "?"));
+    return found ? (size_t)(found - target) : 0;
 }
 
 void route_allow(const struct route_node *node, struct buf *out) {
@@ -85,7 +112,7 @@ void route_allow(const struct route_node *node, struct buf *out) {
 static struct route_node *node_child(struct route_node *node, const char *segment, size_t len) {
     struct route_node **at = &node->children;
     if (segment[0] == '{') {
-        at = &node->any;
+        at = len > 4 && memcmp(segment + len - 4, "...}", 4) == 0 ? &node->tail : &node->any;
     } else {
         while (*at && ((*at)->len != len || memcmp((*at)->literal, segment, len) != 0))
             at = &(*at)->sibling;
@@ -121,16 +148,17 @@ static int node_add(struct route_node *node, const struct route *route, struct e
 
 /* at stands on the slash before the next segment, or at the end. Goes back to {x} where the literal leads nowhere;
  * the depth is that of the tree, not of the path. */
-static bool node_match(const struct route_node *node, const char *at, struct route_found *found) {
+static bool node_match(const struct route_node *node, const char *at, bool tail, struct route_found *found) {
     if (!at[0] || (at[0] == '/' && !at[1] && !node->literal && !node->len)) {
-        found->node = node->entries ? node : NULL;
+        node = tail ? node->tail : node;
+        found->node = node && node->entries ? node : NULL;
         return found->node;
     }
     const char *segment = at + 1;
     size_t len = strcspn(segment, "/");
     for (const struct route_node *child = node->children; child; child = child->sibling)
         if (child->len == len && memcmp(child->literal, segment, len) == 0) {
-            if (node_match(child, segment + len, found))
+            if (node_match(child, segment + len, tail, found))
                 return true;
             break;
         }
@@ -139,7 +167,7 @@ static bool node_match(const struct route_node *node, const char *at, struct rou
     size_t mine = found->count++;
     found->params[mine].at = segment;
     found->params[mine].len = len;
-    if (node_match(node->any, segment + len, found))
+    if (node_match(node->any, segment + len, tail, found))
         return true;
     found->count = mine;
     return false;

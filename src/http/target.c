@@ -1,7 +1,8 @@
 /* The request target: origin-form or absolute-form, strict percent-decoding in place, query parameters.
  *
  * Called by head.c. Not to break: what leaves here has no encoded slash, NUL, "." or ".." in its path, so that no later
- * layer can see another path than the router did. */
+ * layer can see another path than the router did. Only what "{x...}" takes stays as it was sent: it is somebody else's
+ * path, and nobody here reads it. */
 #include <string.h>
 #include <strings.h>
 
@@ -24,6 +25,11 @@ int head_target(struct http_request *request, char *target, struct err *err) {
         target = target_absolute(request, target, err);
         if (!target)
             return 400;
+    }
+    size_t before = request->server ? route_tail(request->server->tree, target) : 0;
+    if (before) {
+        request->tail = arena_strdup(&request->arena, target + before);
+        target[before] = 0;
     }
     char *query = strchr(target, '?');
     if (query)

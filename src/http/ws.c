@@ -78,7 +78,7 @@ static int ws_shake(struct http_request *request, struct err *err) {
     const char *upgrade = http_header(request, "upgrade"), *key = http_header(request, "sec-websocket-key");
     const char *version = http_header(request, "sec-websocket-version");
     if (strcmp(request->method, "GET") != 0 || request->http10 || !request->upgrade || !upgrade ||
-        !request_has_token(upgrade, "websocket"))
+        !http_list_has(upgrade, "websocket"))
         return err_set(err, ERR_INVALID, "this path wants a WebSocket: GET with Upgrade: websocket");
     if (!version || strcmp(version, "13") != 0)
         return err_set(err, ERR_INVALID, "Sec-WebSocket-Version must be 13");

@@ -139,7 +139,7 @@ void serve_flush(struct runner *runner) {
         if (wire->broken || wire->out.failed)
             wire_bury(wire);
     }
-    if (!runner->wires && runner->listener.fd < 0)
+    if (!runner->wires && (runner->listener.fd < 0 || runner->config->blank))
         runner->ending = true;
 }
 
@@ -269,6 +269,8 @@ static int call_begin(struct rcall *call, const uint8_t *payload, size_t len, st
     if (!call->def) {
         err_set(&failure, ERR_UNSUPPORTED, "this runner has no op %llu", (unsigned long long)fields.number[FIELD_OP]);
         r = -1;
+    } else if (call->runner->config->blank && call->def->op != OP_BIND) {
+        r = err_set(&failure, ERR_BUSY, "this box is nobody's yet: BIND comes first");
     } else if (call->def->work) {
         struct buf whole = {.data = (uint8_t *)(uintptr_t)payload, .len = len, .cap = len, .max = len};
         r = worker_start(call, call->def, &whole, &failure);
@@ -505,6 +507,10 @@ size_t reply_data(struct rcall *call, uint8_t stream, const void *data, size_t l
     if (sent)
         wire_soon(call->wire);
     return sent;
+}
+
+void reply_now(struct rcall *call) {
+    call->wire->urgent = true;
 }
 
 bool reply_frame(struct rcall *call, const struct frame *frame) {

@@ -64,7 +64,9 @@ enum frame_type {
     X(WATCH, 19)  /* PATH FLAGS(RECURSIVE) -> STAT ITEM{EVENT, PATH, TO?}* until CANCEL */                             \
     X(TAR_OUT, 20) /* PATH -> DATA* END{FILES} */                                                                      \
     X(TAR_IN, 21) /* PATH LIMIT; input -> ITEM{PATH, MESSAGE}* (left out) END{FILES, SIZE, TRUNCATED} */               \
-    X(EDIT, 22)   /* PATH LENGTH(of old) FLAGS(ALL); input = old then new -> END{file, FILES(replacements)} */
+    X(CONNECT, 24) /* PORT TIMEOUT_MS; input goes to the server -> STAT DATA* END */                                     \
+    X(EDIT, 22)   /* PATH LENGTH(of old) FLAGS(ALL); input = old then new -> END{file, FILES(replacements)} */          \
+    X(BIND, 25)   /* ENV* SHELL? LIMIT(processes) FILES(open ones) -> END; once, first of all, where a box was made ahead */
 
 enum op {
 #define X(name, number) OP_##name = (number),
@@ -78,7 +80,7 @@ enum op {
     X(OP, 1, N) X(PATH, 2, S) X(TO, 3, S) X(PATTERN, 4, S) X(COMMAND, 5, S) X(ARGV, 6, L) X(ENV, 7, L) X(CWD, 8, S)    \
     X(USER, 9, S) X(TIMEOUT_MS, 10, N) X(FLAGS, 11, N) X(MODE, 12, N) X(LIMIT, 13, N) X(DEPTH, 14, N) X(GLOB, 15, S)   \
     X(CONTEXT, 16, N) X(OFFSET, 17, N) X(LENGTH, 18, N) X(PID, 19, N) X(SIGNAL, 20, N) X(COLS, 21, N) X(ROWS, 22, N)   \
-    X(STREAM, 23, N) X(WAIT_MS, 24, N) X(SHELL, 25, S) X(IF_MATCH, 26, S) X(SIZE, 27, N) X(STUCK, 28, N)               \
+    X(STREAM, 23, N) X(WAIT_MS, 24, N) X(SHELL, 25, S) X(IF_MATCH, 26, S) X(SIZE, 27, N) X(STUCK, 28, N) X(PORT, 29, N)              \
     X(NAME, 32, S) X(TYPE, 33, N) X(MTIME_NS, 34, N) X(UID, 35, N) X(GID, 36, N) X(INODE, 37, N) X(TARGET, 38, S)      \
     X(LINE, 39, N) X(TEXT, 40, B) X(EXIT, 41, N) X(SIGNALLED, 42, N) X(TIMED_OUT, 43, N) X(OOM, 44, N)                 \
     X(BYTES_OUT, 45, N) X(BYTES_ERR, 46, N) X(DURATION_MS, 47, N) X(TRUNCATED, 48, N) X(FILES, 49, N)                  \

@@ -19,10 +19,12 @@ static const struct route routes[] = {
     {"GET", "/v1/boxes/info", handle, 0, "info", "", NULL},
     {"GET", "/v1/{user}/{a}/{b}", handle, 0, "deep", "", NULL},
     {"PUT", "/v1/boxes/{id}/files", handle, 0, "files", "", NULL},
+    {"ANY", "/v1/boxes/{id}/ports/{port}/{path...}", handle, 0, "port", "", NULL},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
 static struct route_node *tree;
+static struct http_server server;
 
 static void check_target(struct http_request *request) {
     const char *path = request->path;
@@ -34,7 +36,10 @@ static void check_target(struct http_request *request) {
             assert(strcmp(request->queries[i].name, request->queries[k].name) != 0);
     }
     struct route_found found;
-    route_find(tree, request->method, path, &found);
+    route_find(tree, request->method, path, request->tail, &found);
+    assert(!request->tail || (request->tail[0] == '/' && found.route && found.count == 2 && !request->query_count));
+    for (const char *c = request->tail; c && *c; c++)
+        assert(*c > 0x20 && *c < 0x7f);
     for (size_t i = 0; i < found.count && found.route; i++)
         assert(found.params[i].len && !memchr(found.params[i].at, '/', found.params[i].len));
 }
@@ -84,6 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&request, 0, offsetof(struct http_request, headers));
     arena_init(&request.arena);
     request.method = request.path = "-";
+    server.tree = tree;
+    request.server = &server;
     int status = head_parse(&request, head, len, &err);
     assert(status == 0 || (status >= 400 && status <= 599 && err.text[0]));
     if (status == 0)
