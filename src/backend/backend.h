@@ -38,6 +38,14 @@ struct usage {
     bool has_memory, has_cpu, has_pids, has_disk;
 };
 
+/* What could be happening to a box's files now. */
+enum backend_files {
+    FILES_UNCHANGED, /* there are none of its own: it is what lies below it */
+    FILES_STILL,     /* nothing runs */
+    FILES_QUIET,     /* its runner runs, and nothing else: it can be ended and started again, nobody would notice */
+    FILES_BUSY,
+};
+
 struct kept {
     bool moved;
     const char *method; /* "layer", "btrfs", "reflink", "copy": constant text */
@@ -70,12 +78,16 @@ struct backend_ops {
     /* Its processes stand still, or go on; memory is kept. Idempotent. NULL: this backend cannot. */
     int (*pause)(struct backend *backend, const char *id, bool pause, struct err *err);
     bool (*paused)(struct backend *backend, const char *id); /* what the kernel says: it outlives daemons */
-    /* The files of the box as they are now become STATE/layers/LAYER, which the caller has made (an empty directory).
-     * Without a running process they move there, and the box goes on with empty files above (ret_kept->moved: spec's
-     * layers must then begin with it); else they are copied. On failure nothing has changed. NULL: this backend cannot. */
-    int (*keep)(struct backend *backend, const struct spec *spec, const char *layer, struct kept *ret_kept,
+    enum backend_files (*files)(struct backend *backend, const char *id); /* set together with the three below */
+    /* The files of the box as they are now become STATE/layers/LAYER/fs; the caller has made that directory.
+     * move: what runs is ended, the files move there, and the box goes on with empty files above (its layers must already
+     * begin with this one: until it has files it counts for nothing); else they are copied, and what runs stands still
+     * meanwhile. On failure the files are where they were, and the layer may hold a part. NULL: this backend cannot. */
+    int (*keep)(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
                 struct err *err);
-    int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* nobody uses it; idempotent */
+    int (*fresh)(struct backend *backend, const struct spec *spec, struct err *err); /* its own files are thrown away;
+                                                                                       nothing runs */
+    int (*drop_layer)(struct backend *backend, const char *layer, struct err *err);  /* nobody uses it; idempotent */
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "backend/ids.h"
+#include "backend/layer.h"
 #include "backend/leftover.h"
 #include "backend/probe.h"
 #include "backend/reaper.h"
@@ -53,7 +54,7 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
         abort();
     backend->env = env;
     backend->root = geteuid() == 0;
-    backend->state_dir = backend->boxes_dir = -1;
+    backend->state_dir = backend->boxes_dir = backend->layers_dir = -1;
     backend->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     pthread_mutex_init(&backend->lock, NULL);
     backend->image.fd = -1;
@@ -66,9 +67,13 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
     snprintf(path, sizeof path, "%s/boxes", env->state_dir);
     if (r == 0)
         r = open_dir(path, &backend->boxes_dir, err);
+    snprintf(path, sizeof path, "%s/layers", env->state_dir);
+    if (r == 0)
+        r = open_dir(path, &backend->layers_dir, err);
     if (r < 0) {
         slot_early_drop(backend);
         fd_close(&backend->null_fd);
+        fd_close(&backend->boxes_dir);
         fd_close(&backend->state_dir);
         image_close(&backend->image);
         free(backend);
@@ -93,6 +98,7 @@ static void jail_close(struct backend *backend) {
     image_close(&backend->image);
     fd_close(&backend->null_fd);
     fd_close(&backend->boxes_dir);
+    fd_close(&backend->layers_dir);
     fd_close(&backend->state_dir);
     free(backend);
 }
@@ -147,9 +153,13 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
     if (r < 0)
         return r;
     bool kept = faccessat(backend->boxes_dir, spec->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-    if (kept || !pool_take(backend->pool, &template, &spec->limits, &slot)) {
-        struct slot_want want = {
-            .template = &template, .id = spec->id, .kept = kept, .limits = &spec->limits, .one_shot = spec->one_shot};
+    if (kept || spec->layer_count || !pool_take(backend->pool, &template, &spec->limits, &slot)) {
+        struct slot_want want = {.template = &template,
+                                 .id = spec->id,
+                                 .kept = kept,
+                                 .spec = spec,
+                                 .limits = &spec->limits,
+                                 .one_shot = spec->one_shot};
         r = slot_make(backend, &want, &slot, err);
         if (r < 0)
             return r;
@@ -338,9 +348,8 @@ static int end_processes(struct backend *backend, const struct jail_record *reco
     return 0;
 }
 
-/* Nothing of a box whose files stay is left for later: its next start lays a new overlay over them. */
-static int end_box(struct backend *backend, const struct jail_record *record, bool keep_files, struct err *err) {
-    bool later = backend->reaper && record->ranged && !keep_files;
+static int end_box(struct backend *backend, const struct jail_record *record, bool later, struct err *err) {
+    later = later && backend->reaper && record->ranged;
     struct remains remains = {.mounts_fd = -1,
                               .cgroup = jail_record_cgroup(record),
                               .slot = record->slot,
@@ -358,23 +367,31 @@ static int end_box(struct backend *backend, const struct jail_record *record, bo
     return 0;
 }
 
-static int jail_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
-    if (!text_id(id))
-        return err_set(err, ERR_INVALID, "'%.40s' is no id of a box", id);
+static int end_recorded(struct backend *backend, const char *id, bool later, struct err *err) {
     struct jail_record record;
-    if (jail_record_read(backend, id, &record) == 0) {
-        int r = end_box(backend, &record, keep_files, err);
-        if (r < 0)
-            return r;
-    }
-    if (!keep_files)
-        return trash_put(backend->trash, backend->boxes_dir, id, err);
+    return jail_record_read(backend, id, &record) == 0 ? end_box(backend, &record, later, err) : 0;
+}
+
+int jail_end(struct backend *backend, const char *id, bool later, struct err *err) {
+    int r = end_recorded(backend, id, later, err);
+    if (r < 0)
+        return r;
     char path[64];
     snprintf(path, sizeof path, "%s/sock", id);
     unlinkat(backend->boxes_dir, path, 0);
     snprintf(path, sizeof path, "%s/jail", id); /* last: until then stop can be asked again */
     unlinkat(backend->boxes_dir, path, 0);
     return 0;
+}
+
+/* Nothing of a box whose files stay is left for later: its next start lays a new overlay over them. */
+static int jail_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
+    if (!text_id(id))
+        return err_set(err, ERR_INVALID, "'%.40s' is no id of a box", id);
+    if (keep_files)
+        return jail_end(backend, id, false, err);
+    int r = end_recorded(backend, id, true, err);
+    return r == 0 ? trash_put(backend->trash, backend->boxes_dir, id, err) : r;
 }
 
 /* Where the files of a box are bounded, they are also counted. Those that are not would have to be walked through. */
@@ -414,6 +431,10 @@ const struct backend_ops backend_jail = {
     .list = jail_list,
     .clean = leftover_clean,
     .usage = jail_usage,
+    .files = layer_files,
+    .keep = layer_keep,
+    .fresh = layer_fresh,
+    .drop_layer = layer_drop,
     .pause = freeze_set,
     .paused = freeze_is,
     .info = jail_info,

@@ -25,6 +25,7 @@ struct backend {
     struct quota quota;
     struct image image; /* what boxes are started from */
     int null_fd, boxes_dir, state_dir;
+    int layers_dir; /* on the same mount as boxes_dir: files move between them */
     struct trash *trash;
     struct pool *pool;
     struct reaper *reaper; /* NULL without a pool: a short run ends its box itself */
@@ -55,6 +56,7 @@ struct slot_want {
     const struct template *template;
     const char *id;              /* whose files; NULL: new ones, taken over later by some box */
     bool kept;                   /* id has files already, which stay whatever happens */
+    const struct spec *spec;     /* of the layers between those files and the template; NULL: none */
     const struct limits *limits; /* of the box, or what a pool's next box will probably have */
     bool one_shot;               /* on v1 only the controllers that limits need; no socket to find the box by */
 };
@@ -99,6 +101,9 @@ struct jail_record {
     char cgroup[32];
     bool v1[CGROUP_CONTROLLERS];
 };
+/* Its processes end, its files stay where they are. later: its mounts are taken apart in the background, and whoever
+ * mounts those files as they are meanwhile must not write to them. Idempotent. */
+int jail_end(struct backend *backend, const char *id, bool later, struct err *err);
 int jail_record_read(struct backend *backend, const char *id, struct jail_record *ret_record); /* 0 or -errno */
 struct cgroup jail_record_cgroup(const struct jail_record *record);
 

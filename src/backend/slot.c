@@ -209,6 +209,12 @@ static int send_slot(struct backend *backend, const struct slot_want *want, stru
         plan_text(&out, PLAN_LISTEN, path);
     for (size_t i = 0; i < TEMPLATE_SYSTEM_MAX && want->template->system[i]; i++)
         plan_text(&out, PLAN_SYSTEM, want->template->system[i]);
+    if (want->spec && want->spec->layer_count) {
+        snprintf(path, sizeof path, "%s/layers", backend->env->state_dir);
+        plan_text(&out, PLAN_STORE, path);
+        for (size_t i = 0; i < want->spec->layer_count; i++)
+            plan_text(&out, PLAN_LOWER, want->spec->layers[i]);
+    }
     return slot_send(slot, &out, err);
 }
 

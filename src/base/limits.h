@@ -49,6 +49,13 @@
 #define DEFAULT_GREP_TIMEOUT_MS 30000u
 #define LIMIT_WATCHES 8192u /* inotify watches of one watch call */
 
+/* snapshots */
+#define LIMIT_LAYERS 63u        /* kept layers below one box: with its own, bits of a word in runner/stack.h */
+#define LIMIT_SNAPSHOTS 256u    /* of one box */
+#define LIMIT_SNAPSHOT_NAME 64u /* bytes */
+#define DEFAULT_DIFF_LIMIT 1000u
+#define LIMIT_DIFF_LIMIT 1000000u
+
 /* audit log */
 #define LIMIT_AUDIT_ROWS 1000u /* of one answer */
 #define DEFAULT_AUDIT_ROWS 100u

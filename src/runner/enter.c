@@ -155,6 +155,13 @@ static void take_slot(struct enter *enter, const struct plan_record *record) {
     case PLAN_LISTEN:
         enter->listen_dir = record->text;
         break;
+    case PLAN_STORE:
+        enter->store = record->text;
+        break;
+    case PLAN_LOWER:
+        if (enter->lower_count < LIMIT_LAYERS)
+            enter->lowers[enter->lower_count++] = record->text;
+        break;
     case PLAN_SYSTEM:
         if (enter->system_count < ENTER_MAX_SYSTEM)
             enter->system[enter->system_count++].source = record->text;
@@ -176,7 +183,8 @@ static int read_slot(struct enter *enter, struct err *err) {
         return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
                        PLAN_VERSION, (unsigned long long)enter->version);
     bool layers = enter->layers_dir || (enter->disk && enter->ranged) || enter->tmpfs_bytes;
-    if (!enter->template_dir || !layers || enter->ranged != (enter->uid_base != 0))
+    if (!enter->template_dir || !layers || (enter->lower_count && !enter->store) ||
+        enter->ranged != (enter->uid_base != 0))
         return err_set(err, ERR_PROTOCOL, "the slot has no layers or no ids");
     return 0;
 }

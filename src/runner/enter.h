@@ -45,11 +45,15 @@ struct enter {
     gid_t outer_gid;
     const char *template_dir, *listen_dir;
     const char *layers_dir, *disk; /* one of them, or a tmpfs */
+    const char *store;             /* where kept layers lie */
+    const char *lowers[LIMIT_LAYERS];
+    int lower_fds[LIMIT_LAYERS]; /* those that have files, in the same order; then of the attached directories */
+    size_t lower_count;
     uint64_t tmpfs_bytes, tmpfs_inodes;
     struct enter_mount system[ENTER_MAX_SYSTEM];
     size_t system_count;
-    int lower_fd, upper_fd;
-    int dev_fd; /* -1: the inner half makes /dev */
+    int lower_fd, upper_fd; /* as trees; then of the attached directories */
+    int dev_fd;             /* -1: the inner half makes /dev */
     /* PLAN */
     const char *shell, *resolv;
     uint64_t address;
@@ -78,7 +82,7 @@ int enter_layers(struct enter *enter, struct err *err);
 int enter_mounts(struct enter *enter, struct err *err);
 /* enter_disk.c: a bounded file system for the box's own layers. disk: a detached mount of the image, returned;
  * tmpfs: mounted on target, by the inner half */
-int enter_disk(struct enter *enter, struct err *err);
+int enter_disk(const char *path, bool read_only, struct err *err);
 int enter_tmpfs(struct enter *enter, const char *target, struct err *err);
 /* enter_dev.c: the box's /dev: made and given to the box by the outer half, attached by the inner one */
 int enter_dev_make(struct enter *enter, struct err *err);

@@ -21,25 +21,27 @@
 #define LOOPS_USUAL 8    /* the kernel makes so many by itself */
 #define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
 
-static int lock_image(const char *path, struct err *err);
-static int attach_image(int image, int *ret_device, struct err *err);
-static int mount_device(int device, bool sparse, struct err *err);
+static int lock_image(const char *path, bool read_only, struct err *err);
+static int attach_image(int image, bool read_only, int *ret_device, struct err *err);
+static int mount_device(int device, bool sparse, bool read_only, struct err *err);
 
-int enter_disk(struct enter *enter, struct err *err) {
-    autofd image = lock_image(enter->disk, err), device = -1;
+int enter_disk(const char *path, bool read_only, struct err *err) {
+    autofd image = lock_image(path, read_only, err), device = -1;
     if (image < 0)
         return image;
     struct stat status;
-    int r = fstat(image, &status) < 0 ? err_errno(err, errno, "the box's disk") : attach_image(image, &device, err);
-    return r < 0 ? r : mount_device(device, status.st_blocks * 512 < status.st_size, err);
+    int r = fstat(image, &status) < 0 ? err_errno(err, errno, "the box's disk")
+                                      : attach_image(image, read_only, &device, err);
+    return r < 0 ? r : mount_device(device, status.st_blocks * 512 < status.st_size, read_only, err);
 }
 
-/* The lock belongs to the open file, which the loop device holds: it goes when the last mount of the image goes. */
-static int lock_image(const char *path, struct err *err) {
-    autofd image = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+/* The lock belongs to the open file, which the loop device holds: it goes when the last mount of the image goes. Many may
+ * read one image: a kept layer. */
+static int lock_image(const char *path, bool read_only, struct err *err) {
+    autofd image = open(path, (read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_CLOEXEC);
     if (image < 0)
         return err_errno(err, errno, "'%s'", path);
-    if (flock(image, LOCK_EX | LOCK_NB) < 0)
+    if (flock(image, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
         return err_set(err, ERR_BUSY, "'%s' is still in use; try again", path);
     return fd_take(&image);
 }
@@ -56,18 +58,20 @@ static void note_device(int number) {
     fd_close(&fd);
 }
 
-static int attach_image(int image, int *ret_device, struct err *err) {
+static int attach_image(int image, bool read_only, int *ret_device, struct err *err) {
     autofd control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     if (control < 0)
         return err_set(err, ERR_UNSUPPORTED,
                        "/dev/loop-control cannot be opened; modprobe loop, and give it to this "
                        "container if it is one");
-    struct loop_config config = {.fd = (uint32_t)image, .block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+    struct loop_config config = {.fd = (uint32_t)image,
+                                 .block_size = 4096,
+                                 .info.lo_flags = LO_FLAGS_AUTOCLEAR | (read_only ? LO_FLAGS_READ_ONLY : 0)};
     for (int tries = 0; tries < ATTACH_TRIES; tries++) {
         int number = ioctl(control, LOOP_CTL_GET_FREE);
         char path[32];
         snprintf(path, sizeof path, "/dev/loop%d", number);
-        autofd device = number < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
+        autofd device = number < 0 ? -1 : open(path, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
         if (device < 0 && number >= 0 && errno == ENXIO)
             continue;
         if (device < 0)
@@ -93,16 +97,18 @@ static int set(int fs, const char *key, const char *value) {
  * unmount would wait for the host's disk, those of deleted boxes too; the price is that fsync in the box ends in the
  * host's memory. errors: where the disk below is full, the box's files turn read-only rather than to rubbish. discard: what
  * the box deletes becomes a hole again, unless the space was reserved for it. */
-static int mount_device(int device, bool sparse, struct err *err) {
+static int mount_device(int device, bool sparse, bool read_only, struct err *err) {
     static const char *const options[][2] = {
         {"noinit_itable", NULL}, {"nobarrier", NULL}, {"errors", "remount-ro"}, {"discard", NULL}};
-    const size_t count = sizeof options / sizeof *options - !sparse;
+    const size_t count = read_only ? 0 : sizeof options / sizeof *options - !sparse;
     char source[64];
     snprintf(source, sizeof source, "/proc/self/fd/%d", device);
     autofd fs = (int)syscall(SYS_fsopen, "ext4", FSOPEN_CLOEXEC);
     if (fs < 0)
         return err_set(err, ERR_UNSUPPORTED, "this kernel has no ext4; modprobe ext4");
     int r = set(fs, "source", source);
+    if (r == 0 && read_only)
+        r = set(fs, "ro", NULL);
     for (size_t i = 0; r == 0 && i < count; i++)
         r = set(fs, options[i][0], options[i][1]);
     if (r == 0 && syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)

@@ -22,6 +22,7 @@
 #include "base/path.h"
 #include "runner/enter.h"
 #include "runner/runner.h"
+#include "runner/stack.h"
 
 /* A directory of the host that is always there and that nobody mounts from; only this namespace sees it covered. */
 #define STAGE "/proc"
@@ -264,25 +265,45 @@ static int leave_host_late(struct enter *enter, struct err *err) {
     return r < 0 ? r : pivot(err);
 }
 
-static int attach(int *tree_fd, const char *to, struct err *err) {
-    int r = sys_move_mount(*tree_fd, AT_FDCWD, to);
-    fd_close(tree_fd);
+/* The descriptor stays: the runner looks into layers through them (op_diff.c). */
+static int attach(int tree_fd, const char *to, struct err *err) {
+    int r = sys_move_mount(tree_fd, AT_FDCWD, to);
     return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
 }
 
-static int attach_layers(struct enter *enter, struct err *err) {
-    int r = attach(&enter->lower_fd, "lower", err);
+static int attach_own(struct enter *enter, struct err *err) {
+    if (!enter->tmpfs_bytes)
+        return attach(enter->upper_fd, "upper", err);
+    int r = enter_tmpfs(enter, "upper", err);
     if (r < 0)
         return r;
-    return enter->tmpfs_bytes ? enter_tmpfs(enter, "upper", err) : attach(&enter->upper_fd, "upper", err);
+    enter->upper_fd = open("upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return enter->upper_fd < 0 ? err_errno(err, errno, "'upper'") : 0;
+}
+
+static int attach_layers(struct enter *enter, struct err *err) {
+    int r = attach(enter->lower_fd, "lower", err);
+    for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "l%zu", i);
+        r = mkdir(name, 0755) < 0 ? err_errno(err, errno, "'%s'", name) : attach(enter->lower_fds[i], name, err);
+    }
+    return r == 0 ? attach_own(enter, err) : r;
 }
 
 /* userxattr: trusted.* is not for a user namespace, and without either a removed directory could not be made again.
  * It implies what else we want: no redirects, no metacopy. The box cannot write user.overlay.* through the overlay. */
-static int overlay(const char *lower, const char *upper, const char *target, struct err *err) {
-    char options[256];
-    snprintf(options, sizeof options, "lowerdir=%s,upperdir=upper/%s,workdir=upper/%s.work,index=off,userxattr", lower,
-             upper, upper);
+static int overlay(struct enter *enter, const char *lowest, const char *upper, const char *target, struct err *err) {
+    char options[2048] = "lowerdir="; /* of a page; a layer takes 12 at most */
+    size_t at = strlen(options);
+    for (size_t i = 0; i < enter->lower_count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "l%zu/%s", i, upper);
+        if (access(name, F_OK) == 0) /* one of a box with fewer system directories has none */
+            at += (size_t)snprintf(options + at, sizeof options - at, "%s:", name);
+    }
+    snprintf(options + at, sizeof options - at, "%s,upperdir=upper/%s,workdir=upper/%s.work,index=off,userxattr",
+             lowest, upper, upper);
     int r = mount("overlay", target, "overlay", MOUNT_FLAGS, options);
     if (r < 0 && errno == ENODEV)
         return err_set(err, ERR_UNSUPPORTED, "the kernel has no overlayfs; modprobe overlay");
@@ -292,8 +313,7 @@ static int overlay(const char *lower, const char *upper, const char *target, str
 }
 
 static int mount_root(struct enter *enter, struct err *err) {
-    (void)enter;
-    return overlay("lower", "upper", "root", err);
+    return overlay(enter, "lower", "upper", "root", err);
 }
 
 /* fs/upper.N and fs/upper.N.work belong to the N-th system directory. */
@@ -307,9 +327,9 @@ static int mount_system(struct enter *enter, struct err *err) {
             return err_errno(err, errno, "'%s'", name);
         int r = check_target(target, err);
         if (r == 0)
-            r = attach(&enter->system[i].tree_fd, name, err);
+            r = attach(enter->system[i].tree_fd, name, err);
         if (r == 0)
-            r = overlay(name, upper, target, err);
+            r = overlay(enter, name, upper, target, err);
         if (r < 0)
             return r;
     }
@@ -394,6 +414,18 @@ static uint64_t open_files(const struct enter *enter) {
     return getrlimit(RLIMIT_NOFILE, &own) == 0 && own.rlim_max < enter->open_files ? own.rlim_max : enter->open_files;
 }
 
+static void take_layers(const struct enter *enter, struct stack_roots *layers) {
+    layers->own = enter->upper_fd;
+    layers->template = enter->lower_fd;
+    layers->kept_count = enter->lower_count;
+    memcpy(layers->kept, enter->lower_fds, sizeof layers->kept);
+    for (size_t i = 0; i < enter->system_count; i++) {
+        layers->system[i].path = enter->system[i].source;
+        layers->system[i].fd = enter->system[i].tree_fd;
+    }
+    layers->system_count = enter->system_count;
+}
+
 static int start_runner(struct enter *enter, struct err *err) {
     struct runner_config config = {
         .wire_fd = enter->stage_fd,
@@ -425,8 +457,11 @@ static int start_runner(struct enter *enter, struct err *err) {
         return r;
     if (unshare(CLONE_FILES) < 0) /* the outer half may still be looking at its own */
         return err_errno(err, errno, "unshare");
-    int keep[] = {config.wire_fd, config.listen_fd, config.cgroup_fd,
-                  config.oom_fd,  config.root_fd,   config.landlock_fd};
-    close_others(keep, sizeof keep / sizeof *keep);
+    static struct stack_roots layers;
+    take_layers(enter, &layers);
+    config.layers = &layers;
+    int keep[6 + STACK_ROOTS_MAX] = {config.wire_fd, config.listen_fd, config.cgroup_fd,
+                                     config.oom_fd,  config.root_fd,   config.landlock_fd};
+    close_others(keep, 6 + stack_roots_fds(&layers, keep + 6));
     init_main(&config);
 }

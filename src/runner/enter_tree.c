@@ -7,6 +7,7 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,15 +21,18 @@
 #endif
 
 static int layer_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err);
-static int disk_tree(struct enter *enter, struct err *err);
+static int disk_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err);
+static int lower_trees(struct enter *enter, struct err *err);
 static int layer_attributes(struct enter *enter, int tree, uint64_t flags, const char *path, struct err *err);
 static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err);
 static int owner_namespace(struct enter *enter, const struct stat *owner, struct err *err);
 
 int enter_layers(struct enter *enter, struct err *err) {
     int r = layer_tree(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err);
+    if (r == 0)
+        r = lower_trees(enter, err);
     if (r == 0 && enter->disk)
-        r = disk_tree(enter, err);
+        r = disk_tree(enter, enter->disk, 0, &enter->upper_fd, err);
     else if (r == 0 && enter->layers_dir)
         r = layer_tree(enter, enter->layers_dir, 0, &enter->upper_fd, err);
     for (size_t i = 0; r == 0 && i < enter->system_count; i++)
@@ -53,11 +57,33 @@ static int layer_tree(struct enter *enter, const char *path, uint64_t flags, int
     return r;
 }
 
-static int disk_tree(struct enter *enter, struct err *err) {
-    autofd tree = enter_disk(enter, err);
-    int r = tree < 0 ? tree : layer_attributes(enter, tree, 0, enter->disk, err);
+static int disk_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err) {
+    autofd tree = enter_disk(path, flags & MOUNT_ATTR_RDONLY, err);
+    int r = tree < 0 ? tree : layer_attributes(enter, tree, flags, path, err);
     if (r == 0)
-        enter->upper_fd = fd_take(&tree);
+        *ret_fd = fd_take(&tree);
+    return r;
+}
+
+/* A layer is a directory or an image. One that is there without files was named by a daemon that ended before it moved
+ * them in: the box has them still, and there is nothing to lay under it. */
+static int lower_trees(struct enter *enter, struct err *err) {
+    size_t count = 0;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
+        char path[LIMIT_PATH_BYTES + 32];
+        struct stat status;
+        snprintf(path, sizeof path, "%s/%s", enter->store, enter->lowers[i]);
+        if (lstat(path, &status) < 0)
+            return err_errno(err, errno, "the kept layer '%s'", path);
+        strncat(path, "/fs", sizeof path - strlen(path) - 1);
+        if (lstat(path, &status) < 0 && errno == ENOENT)
+            continue;
+        r = S_ISREG(status.st_mode) ? disk_tree(enter, path, MOUNT_ATTR_RDONLY, &enter->lower_fds[count], err)
+                                    : layer_tree(enter, path, MOUNT_ATTR_RDONLY, &enter->lower_fds[count], err);
+        count++;
+    }
+    enter->lower_count = count;
     return r;
 }
 

@@ -6,7 +6,7 @@
 const struct op_def *const op_table[] = {
     &op_ping,  &op_exec,    &op_ps,     &op_output, &op_input,   &op_signal, &op_resize, &op_attach, &op_read,
     &op_write, &op_stat,    &op_list,   &op_mkdir,  &op_remove,  &op_move,   &op_glob,   &op_grep,   &op_hash,
-    &op_watch, &op_tar_out, &op_tar_in, &op_edit,   &op_connect, &op_bind,   NULL,
+    &op_watch, &op_tar_out, &op_tar_in, &op_edit,   &op_connect, &op_bind,   &op_diff,   NULL,
 };
 
 const struct op_def *op_find(unsigned op) {

@@ -11,8 +11,8 @@ extern const struct op_def op_ping, op_exec, op_ps, op_output, op_input, op_sign
 extern const struct op_def op_bind;
 /* op_connect.c */
 extern const struct op_def op_connect;
-/* files: op_file.c, op_tree.c, op_glob.c, op_grep.c, op_hash.c, op_watch.c, op_tar.c */
+/* files: op_file.c, op_tree.c, op_glob.c, op_grep.c, op_hash.c, op_watch.c, op_tar.c, op_diff.c */
 extern const struct op_def op_read, op_write, op_stat, op_list, op_mkdir, op_remove, op_move, op_glob, op_grep, op_hash,
-    op_watch, op_tar_out, op_tar_in, op_edit;
+    op_watch, op_tar_out, op_tar_in, op_edit, op_diff;
 
 #endif

@@ -31,13 +31,14 @@ struct runner_config {
     bool can_root;   /* uid 0 is mapped: user "root" can be asked for */
     uid_t agent_uid; /* ids as seen by the runner */
     gid_t agent_gid;
-    const char *workspace;  /* "/workspace" */
-    const char *shell;      /* absolute path */
-    const char *const *env; /* base environment of commands, NULL-terminated */
-    struct maps *maps;      /* local: from maps_new; NULL in a jail */
-    int landlock_fd;        /* ruleset for commands; -1: none */
-    uint64_t pids;          /* the box's limit of processes, for sentences; 0: none */
-    uint64_t open_files;    /* RLIMIT_NOFILE of commands; 0: ours */
+    const char *workspace;            /* "/workspace" */
+    const char *shell;                /* absolute path */
+    const char *const *env;           /* base environment of commands, NULL-terminated */
+    struct maps *maps;                /* local: from maps_new; NULL in a jail */
+    int landlock_fd;                  /* ruleset for commands; -1: none */
+    const struct stack_roots *layers; /* what its root is made of; NULL: `local` */
+    uint64_t pids;                    /* the box's limit of processes, for sentences; 0: none */
+    uint64_t open_files;              /* RLIMIT_NOFILE of commands; 0: ours */
 };
 
 /* init.c: becomes PID 1 / the runner: signals blocked first, then the loop. Never returns. */
@@ -122,6 +123,8 @@ struct op_def {
                                            unless the op has called reply_* */
     /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from worker_read. */
     int (*work)(struct worker *worker, const struct fields *args, struct err *err);
+    bool layers; /* work: with the layers' descriptors, and the rights of the box's root where there is one: what is in
+                    the box's files is told whoever owns it */
     bool cleans; /* work: instead of being killed its input ends early, which it must take for a failure, and tidy up */
 };
 extern const struct op_def *const op_table[]; /* ends with NULL */

@@ -21,6 +21,7 @@
 #include "runner/process.h"
 #include "runner/runner.h"
 #include "runner/serve.h"
+#include "runner/stack.h"
 #include "runner/work.h"
 
 enum {
@@ -145,17 +146,17 @@ static void worker_fail(struct worker *worker, const struct err *failure) {
     (void)worker_frame(worker, FRAME_FAIL, 0, fields.data, fields.len, &err);
 }
 
-/* Closes everything but 0 to 2 and the three given. */
-static void close_others(int a, int b, int c) {
-    int keep[] = {2, a, b, c};
-    for (int i = 1; i < 4; i++)
-        for (int k = i; k > 1 && keep[k - 1] > keep[k]; k--) {
-            int swap = keep[k];
-            keep[k] = keep[k - 1];
-            keep[k - 1] = swap;
-        }
-    for (int i = 0; i < 4; i++) {
-        unsigned from = (unsigned)keep[i] + 1, to = i < 3 ? (unsigned)keep[i + 1] - 1 : ~0u;
+static int by_number(const void *a, const void *b) {
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Closes everything but 0 to 2 and those given; layers may be NULL. */
+static void close_others(int a, int b, int c, const struct stack_roots *layers) {
+    int keep[4 + STACK_ROOTS_MAX] = {2, a, b, c};
+    size_t count = 4 + (layers ? stack_roots_fds(layers, keep + 4) : 0);
+    qsort(keep, count, sizeof *keep, by_number);
+    for (size_t i = 0; i < count; i++) {
+        unsigned from = (unsigned)keep[i] + 1, to = i + 1 < count ? (unsigned)keep[i + 1] - 1 : ~0u;
         if (keep[i] >= 2 && from <= to)
             syscall(SYS_close_range, from, to, 0);
     }
@@ -180,7 +181,7 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
     if (config->maps)
         close_others_but_dirs(config->root_fd, out_fd, in_fd);
     else
-        close_others(config->root_fd, out_fd, in_fd);
+        close_others(config->root_fd, out_fd, in_fd, def->layers ? config->layers : NULL);
     struct worker worker = {
         .config = config, .root_fd = config->root_fd, .out_fd = out_fd, .in_fd = in_fd, .item_frame = SIZE_MAX};
     buf_init(&worker.out, 2 * FRAME_BYTES);
@@ -188,7 +189,7 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
     struct fields fields;
     struct arena arena;
     arena_init(&arena);
-    int r = confine(config, CONFINE_WORKER, &err);
+    int r = confine(config, def->layers && config->can_root ? CONFINE_ROOT : CONFINE_WORKER, &err);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after confine: a change of ids clears it */
     sigset_t none;
     sigemptyset(&none);

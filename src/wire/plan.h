@@ -14,7 +14,7 @@
 
 #include "base/buf.h"
 
-#define PLAN_VERSION 3
+#define PLAN_VERSION 4
 #define PLAN_MAX_BYTES (1u << 20)
 #define PLAN_STAGE_FD 3                   /* where the runner finds the socket ... */
 #define PLAN_LOOPS_DIR "/run/cubby/loops" /* holds a name for every loop device a runner took beyond the usual 8 */
@@ -34,6 +34,8 @@ enum plan_key {
     PLAN_TMPFS_INODES,    /* number: ... and how many files it takes */
     PLAN_SYSTEM,          /* text, repeated: host directory laid over the template at the same path (/usr) */
     PLAN_LISTEN,          /* text: directory that gets the socket for further wires; absent: none */
+    PLAN_STORE,           /* text: directory of kept layers, each NAME/fs ... */
+    PLAN_LOWER,           /* text, repeated: ... NAME of one between the box's own and the template; uppermost first */
     /* PLAN */
     PLAN_ENV,        /* text, repeated: K=V */
     PLAN_SHELL,      /* text */

@@ -66,7 +66,8 @@ enum frame_type {
     X(TAR_IN, 21) /* PATH LIMIT; input -> ITEM{PATH, MESSAGE}* (left out) END{FILES, SIZE, TRUNCATED} */               \
     X(CONNECT, 24) /* PORT TIMEOUT_MS; input goes to the server -> STAT DATA* END */                                     \
     X(EDIT, 22)   /* PATH LENGTH(of old) FLAGS(ALL); input = old then new -> END{file, FILES(replacements)} */          \
-    X(BIND, 25)   /* ENV* SHELL? LIMIT(processes) FILES(open ones) -> END; once, first of all, where a box was made ahead */
+    X(BIND, 25)   /* ENV* SHELL? LIMIT(processes) FILES(open ones) -> END; once, first of all, where a box was made ahead */ \
+    X(DIFF, 23)   /* LIMIT -> ITEM{EVENT(created, modified, removed), PATH, TYPE, SIZE}* END{TRUNCATED} */
 
 enum op {
 #define X(name, number) OP_##name = (number),

@@ -1,0 +1,201 @@
+/* Files of jails kept as layers, and what lies below a box. Called by box/snapshot.c through the backend's verbs. Not to
+ * break: a layer is never written to once it has its files, because overlays lie on it; what a box has is either in its
+ * own directory or in the layer, at every moment: the move is one rename.
+ *
+ * A box that is ended to have its files moved still has its overlay: nobody can write through it any more, and it is taken
+ * apart in the background (an overlay that goes writes its files to the disk, which takes as long as there are files). An
+ * image is different: it must be unmounted first, or what is mounted from it next would not see what was written last. */
+#include "backend/layer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "backend/copytree.h"
+#include "backend/ids.h"
+#include "backend/jail.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/text.h"
+
+static int open_box(struct backend *backend, const char *id, struct err *err);
+static int open_layer(struct backend *backend, const char *layer, struct err *err);
+
+/* ---- what a box's files are doing ---- */
+
+static bool is_empty(int dir, const char *path) {
+    int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    bool some = !list;
+    for (struct dirent *entry; list && !some && (entry = readdir(list));)
+        some = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (list)
+        closedir(list);
+    return !some;
+}
+
+/* Nothing was written since the layers below; the root directory itself is as it was made, too. */
+static bool is_unchanged(int box_dir) {
+    static const char *const names[] = {"fs/upper", "fs/upper.0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct stat status;
+        if (fstatat(box_dir, names[i], &status, AT_SYMLINK_NOFOLLOW) < 0 || status.st_uid || status.st_gid ||
+            (status.st_mode & 07777) != 0755 || !is_empty(box_dir, names[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Whatever runs in a pid namespace is a descendant of its PID 1. What was put into /dev/shm would not outlive it. */
+static bool is_busy(const struct jail_record *record) {
+    char path[80], text[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", record->pid, record->pid);
+    ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof text);
+    snprintf(path, sizeof path, "/proc/%d/root/dev/shm", record->pid);
+    return n != 0 || !is_empty(AT_FDCWD, path);
+}
+
+enum backend_files layer_files(struct backend *backend, const char *id) {
+    struct jail_record record;
+    struct err ignored;
+    autofd dir = open_box(backend, id, &ignored);
+    if (dir >= 0 && is_unchanged(dir))
+        return FILES_UNCHANGED;
+    if (jail_record_read(backend, id, &record) < 0 || !process_alive(record.pid, record.start))
+        return FILES_STILL;
+    return is_busy(&record) ? FILES_BUSY : FILES_QUIET;
+}
+
+/* ---- moved ---- */
+
+static bool is_image(int box_dir) {
+    struct stat status;
+    return fstatat(box_dir, "fs", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
+}
+
+static int make_fresh(struct backend *backend, const struct spec *spec, int box_dir, struct err *err) {
+    enum quota_form form;
+    return quota_make(&backend->quota, box_dir, spec->limits.disk_mb, false, &form, err);
+}
+
+static int keep_move(struct backend *backend, const struct spec *spec, int box_dir, int layer_dir,
+                     struct kept *ret_kept, struct err *err) {
+    uint64_t begin_us = clock_us();
+    int r = jail_end(backend, spec->id, !is_image(box_dir), err);
+    if (r < 0)
+        return r;
+    uint64_t end_us = clock_us();
+    if (renameat2(box_dir, "fs", layer_dir, "fs", RENAME_NOREPLACE) < 0)
+        return err_errno(err, errno, "the box's files");
+    struct err own;
+    if (make_fresh(backend, spec, box_dir, &own) < 0) /* its next start tries again */
+        quota_remove(box_dir);
+    *ret_kept = (struct kept){.moved = true, .method = "layer", .pause_us = end_us - begin_us};
+    return 0;
+}
+
+/* ---- copied ---- */
+
+/* What is in the kernel's memory of a box's disk must be in the image before that is copied. */
+static int sync_box(struct backend *backend, const char *id, struct err *err) {
+    struct jail_record record;
+    char path[64];
+    int r = jail_record_read(backend, id, &record);
+    snprintf(path, sizeof path, "/proc/%d/root", record.pid);
+    autofd root = r < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return root < 0 || syncfs(root) < 0 ? err_errno(err, errno, "the box's disk") : 0;
+}
+
+static int copy_image(int box_dir, int layer_dir, struct copied *ret_copied, struct err *err) {
+    autofd from = openat(box_dir, "fs", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    autofd to = openat(layer_dir, "fs", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (from < 0 || to < 0)
+        return err_errno(err, errno, "the box's disk");
+    return copytree_file(from, to, ret_copied, err);
+}
+
+static int copy_directory(int box_dir, int layer_dir, struct copied *ret_copied, struct err *err) {
+    autofd from = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (from < 0 || mkdirat(layer_dir, "fs", 0755) < 0)
+        return err_errno(err, errno, "the box's files");
+    autofd to = openat(layer_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return to < 0 ? err_errno(err, errno, "the box's files") : copytree(from, to, ret_copied, err);
+}
+
+static int copy_now(struct backend *backend, const char *id, int box_dir, int layer_dir, struct copied *ret_copied,
+                    struct err *err) {
+    if (!is_image(box_dir))
+        return copy_directory(box_dir, layer_dir, ret_copied, err);
+    int r = sync_box(backend, id, err);
+    return r < 0 ? r : copy_image(box_dir, layer_dir, ret_copied, err);
+}
+
+static int keep_copy(struct backend *backend, const struct spec *spec, int box_dir, int layer_dir,
+                     struct kept *ret_kept, struct err *err) {
+    bool was_frozen = freeze_is(backend, spec->id);
+    uint64_t begin_us = clock_us();
+    struct copied copied = {0};
+    struct err own;
+    int r = was_frozen ? 0 : freeze_set(backend, spec->id, true, err);
+    if (r == 0)
+        r = copy_now(backend, spec->id, box_dir, layer_dir, &copied, err);
+    if (!was_frozen && freeze_set(backend, spec->id, false, &own) < 0 && r == 0) {
+        *err = own;
+        r = -own.code;
+    }
+    if (r == 0)
+        *ret_kept = (struct kept){
+            .method = copied.method, .pause_us = was_frozen ? 0 : clock_us() - begin_us, .bytes = copied.bytes};
+    return r;
+}
+
+/* ---- the verbs ---- */
+
+int layer_keep(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
+               struct err *err) {
+    autofd box = open_box(backend, spec->id, err);
+    if (box < 0)
+        return box;
+    autofd dir = open_layer(backend, layer, err);
+    if (dir < 0)
+        return dir;
+    struct stat status;
+    if (fstatat(box, "fs", &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_errno(err, errno, "the box's files");
+    if (S_ISDIR(status.st_mode) && faccessat(box, "fs/upper", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the box's files are in memory (disk_quota: tmpfs) and end with its processes: they cannot be "
+                       "kept; use another disk_quota");
+    return move ? keep_move(backend, spec, box, dir, ret_kept, err) : keep_copy(backend, spec, box, dir, ret_kept, err);
+}
+
+int layer_fresh(struct backend *backend, const struct spec *spec, struct err *err) {
+    autofd box = open_box(backend, spec->id, err);
+    if (box < 0)
+        return box;
+    int r = trash_put(backend->trash, box, "fs", err);
+    return r == 0 ? make_fresh(backend, spec, box, err) : r;
+}
+
+int layer_drop(struct backend *backend, const char *layer, struct err *err) {
+    return text_id(layer) ? trash_put(backend->trash, backend->layers_dir, layer, err)
+                          : err_set(err, ERR_INVALID, "'%.40s' is no layer", layer);
+}
+
+static int open_dir(int dir, const char *name, const char *what, struct err *err) {
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? err_errno(err, errno, "%s '%.40s'", what, name) : fd;
+}
+
+static int open_box(struct backend *backend, const char *id, struct err *err) {
+    return open_dir(backend->boxes_dir, id, "the directory of box", err);
+}
+
+static int open_layer(struct backend *backend, const char *layer, struct err *err) {
+    return open_dir(backend->layers_dir, layer, "the layer", err);
+}

@@ -1,0 +1,73 @@
+/* A stack of overlay layers read as the overlay would show it: which names a directory has, from which layer each comes,
+ * what is hidden. Used by op_diff.c (a box against its template) and squash.c (many layers into one). */
+#ifndef CUBBY_RUNNER_STACK_H
+#define CUBBY_RUNNER_STACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+
+#define STACK_MAX (LIMIT_LAYERS + 1) /* with the box's own */
+#define STACK_SYSTEM_MAX 8
+#define STACK_ROOTS_MAX (STACK_MAX + 1 + STACK_SYSTEM_MAX)
+#define STACK_OPAQUE "user.overlay.opaque"
+
+/* Descriptors (O_PATH) of everything a box's root is made of. `own` and `kept` hold upper, upper.0, ... each. */
+struct stack_roots {
+    int own, template;
+    int kept[LIMIT_LAYERS]; /* uppermost first */
+    size_t kept_count;
+    struct {
+        const char *path; /* in the box; its changes are in upper.N */
+        int fd;
+    } system[STACK_SYSTEM_MAX];
+    size_t system_count;
+};
+size_t stack_roots_fds(const struct stack_roots *roots, int *ret_fds); /* all of them; returns how many */
+
+enum stack_kind { STACK_OTHER, STACK_DIR, STACK_WHITEOUT }; /* OTHER: files, links, ... */
+
+/* A name of the current directory. */
+struct stack_entry {
+    uint32_t name; /* stack_name */
+    uint16_t len;
+    uint8_t kind;
+    uint8_t layer; /* the uppermost that has it */
+    bool cut;      /* a directory with something else below it: nothing deeper shows through */
+    uint64_t mask; /* of a directory: the layers that make it up */
+};
+
+struct stack_level;
+struct stack {
+    int roots[STACK_MAX]; /* directories, uppermost first; the caller's */
+    size_t count;
+    uint64_t deadline_ms;     /* clock_ms; 0: none */
+    bool too_deep, timed_out; /* something was left out */
+    /* the current directory */
+    char path[LIMIT_PATH_BYTES + 2]; /* below the roots: "" or "a/b/" */
+    size_t path_len;
+    int fds[STACK_MAX];          /* of the layers that make it up; -1: not this one */
+    size_t top;                  /* the uppermost of them */
+    bool hidden;                 /* what lies below the stack does not show here */
+    bool opaque;                 /* because of this very directory, in this stack */
+    struct stack_entry *entries; /* by name */
+    size_t count_entries, entries_cap;
+    char *names;
+    size_t names_len, names_cap;
+    char *buffer;
+    struct stack_level *level;
+    bool started;
+};
+
+void stack_init(struct stack *stack); /* then the caller fills roots */
+void stack_done(struct stack *stack);
+/* The next directory: 1; 0 at the end, or when it took too long. Every directory is visited before what is in it. */
+int stack_next(struct stack *stack);
+static inline const char *stack_name(const struct stack *stack, const struct stack_entry *entry) {
+    return stack->names + entry->name;
+}
+const struct stack_entry *stack_find(const struct stack *stack, const char *name); /* in the current directory */
+
+#endif
