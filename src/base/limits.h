@@ -60,6 +60,12 @@
 #define LIMIT_AUDIT_ROWS 1000u /* of one answer */
 #define DEFAULT_AUDIT_ROWS 100u
 
+/* events */
+#define LIMIT_EVENTS_HELD 4096u       /* for those who come back; the oldest go */
+#define LIMIT_EVENTS_BYTES (8u << 20) /* the same, all together */
+#define LIMIT_EVENT_STREAMS 512u      /* open at once */
+#define LIMIT_EVENT_STREAMS_PER_USER 16u
+
 /* requests */
 #define LIMIT_JSON_BYTES (32u << 20) /* a JSON body; stdin_base64 of 16 MiB fits */
 #define LIMIT_JSON_DEPTH 32u

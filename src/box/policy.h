@@ -8,11 +8,15 @@
 #include "base/err.h"
 #include "wire/spec.h"
 
-/* Something that happened to a box by itself: for the audit log. */
+/* Something in the life of a box. Verbs: box_created, box_ready, box_warm, box_paused, box_resumed, box_evicted (idle,
+ * replicas, memory, shutdown, or what was done to it), box_died (why), box_deleted, box_adopted, box_cleaned. Whatever
+ * another daemon did has the detail "by another daemon". */
 struct box_event {
-    const char *verb;      /* box_adopted, box_died, box_stopped, box_cleaned */
-    const char *id, *user; /* may be NULL */
-    const char *detail;    /* may be NULL */
+    const char *verb;
+    const char *id, *user; /* may be NULL, and so may all below */
+    const char *thread, *backend;
+    const char *detail; /* why */
+    bool asked;         /* a request did it: the audit log has its row */
 };
 
 /* A mount that the configuration gives to boxes. */

@@ -16,11 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/store.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prompt.h"
 #include "box/cleanup.h"
 #include "daemon/conf.h"
+#include "front/events.h"
 #include "front/native.h"
 
 enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };
@@ -176,9 +178,10 @@ static int daemon_auth(const struct conf *conf, const char *state, struct auth *
                          "create --scope admin --state %s`, put tokens: into the configuration, or listen on 127.0.0.1",
                          conf->listen, state);
     if (wide && !conf->tls_cert)
-        log_warn("tokens and everything else travel UNENCRYPTED to and from %s: give tls_cert and tls_key, or put a proxy "
-                 "with TLS before it",
-                 conf->listen);
+        log_warn(
+            "tokens and everything else travel UNENCRYPTED to and from %s: give tls_cert and tls_key, or put a proxy "
+            "with TLS before it",
+            conf->listen);
     return failed;
 }
 
@@ -297,13 +300,28 @@ static int daemon_audit(const struct conf *conf, const char *state, struct front
     return failed;
 }
 
-/* What happened to a box by itself. */
+/* What happened to a box. */
 static void daemon_event(void *user, const struct box_event *event) {
-    audit_event(user, event->verb, event->id, event->user, event->detail);
+    const struct front *front = user;
+    if (!event->asked)
+        audit_event(front->audit, event->verb, event->id, event->user, event->detail);
+    events_put(front->events, event);
 }
 
-static int daemon_provider(const struct conf *conf, struct backend_env *env, struct audit *audit,
-                           struct provider **ret_provider, struct policy *policy, struct err *err) {
+/* Where boxes lie comes before whatever opens them. */
+static int daemon_store(const struct backend_env *env, struct store **ret_store, struct err *err) {
+    char text[4400];
+    int failed = store_open(env, ret_store, err);
+    if (!failed && *ret_store) {
+        store_describe(*ret_store, text, sizeof text);
+        log_info("%s", text);
+    }
+    return failed;
+}
+
+static int daemon_provider(const struct conf *conf, struct backend_env *env, struct front *front,
+                           struct store **ret_store, struct provider **ret_provider, struct policy *policy,
+                           struct err *err) {
     *policy = (struct policy){
         .mount_sources = (const char *const *)conf->mount_sources.items,
         .share = {.limits = {.memory_mb = conf->memory_mb,
@@ -316,14 +334,15 @@ static int daemon_provider(const struct conf *conf, struct backend_env *env, str
                   .idle_timeout_ms = conf->idle_timeout_ms,
                   .max_boxes = (unsigned)conf->max_boxes_per_user},
         .event = daemon_event,
-        .event_user = audit,
+        .event_user = front,
         .max_boxes = (unsigned)conf->max_boxes,
     };
     int failed = daemon_walls(conf, env, &policy->share.limits, err);
     if (failed)
         return failed;
     env->limits = policy->share.limits;
-    return provider_new(env, policy, conf->backend, ret_provider, err);
+    failed = daemon_store(env, ret_store, err);
+    return failed ? failed : provider_new(env, policy, conf->backend, ret_provider, err);
 }
 
 static int daemon_http(const struct conf *conf, struct front *front, struct err *err) {
@@ -400,6 +419,7 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
         .tenant_limits = {.max_requests = (unsigned)conf->max_requests_per_user,
                           .boxes_per_minute = (unsigned)conf->box_rate_per_user},
         .started_ms = clock_wall_ms(),
+        .events = events_new(),
     };
     daemon_log_level(conf->log_level);
     daemon_limits();
@@ -421,11 +441,14 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
         .pool_size = (unsigned)conf->pool_size,
         .disk_quota = conf->disk_quota,
         .disk_reserve = conf->disk_reserve,
+        .store = conf->store,
+        .store_mb = conf->store_mb,
     };
+    struct store *store = NULL;
     if (!failed)
         failed = daemon_audit(conf, state, &front, err);
     if (!failed)
-        failed = daemon_provider(conf, &env, front.audit, &front.provider, &policy, err);
+        failed = daemon_provider(conf, &env, &front, &store, &front.provider, &policy, err);
     if (!failed) {
         front.metrics = metrics_new(native_routes);
         failed = daemon_run(conf, &front, &signals, err);
@@ -433,7 +456,9 @@ static int daemon_serve(const struct conf *conf, struct err *err) {
         metrics_free(front.metrics);
         audit_event(front.audit, "daemon_stopped", NULL, NULL, NULL);
     }
+    store_close(store);
     audit_close(front.audit);
+    events_free(front.events);
     auth_free(front.auth);
     return failed;
 }

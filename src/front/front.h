@@ -2,6 +2,9 @@
 #ifndef CUBBY_FRONT_FRONT_H
 #define CUBBY_FRONT_FRONT_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "box/audit.h"
 #include "box/provider.h"
 #include "front/auth.h"
@@ -9,21 +12,35 @@
 #include "front/metrics.h"
 #include "http/server.h"
 
+/* What can change between two requests, never within one. Counted: each request holds the one it began with. */
+struct front_settings {
+    atomic_uint refs;
+    void (*released)(struct front_settings *settings); /* by the last one */
+    const char *default_backend;
+    const char *const *secret_env; /* given to every box; NULL-terminated, may be NULL */
+    bool audit_detail;             /* commands and paths too */
+    uint64_t max_upload_bytes, max_unpack_entries;
+    unsigned max_calls_per_box;
+    struct tenant_limits tenant_limits;
+};
+
 struct front { /* http_context */
     struct provider *provider;
     struct auth *auth;
     struct metrics *metrics;
     struct audit *audit;           /* NULL: nothing is recorded */
-    bool audit_detail;             /* commands and paths too */
-    const char *const *secret_env; /* given to every box; NULL-terminated, may be NULL */
+    struct events *events;         /* what happens to boxes */
     struct http_server *server;    /* set before the first request */
     const struct route *routes;
-    const char *default_backend;
-    uint64_t max_upload_bytes, max_unpack_entries;
-    unsigned max_calls_per_box;
-    struct tenant_limits tenant_limits;
     uint64_t started_ms;
+    pthread_mutex_t lock; /* of settings */
+    struct front_settings *settings;
 };
+
+void front_init(struct front *front, const struct route *routes);
+void front_done(struct front *front);
+/* What requests that come from now on go by; takes over the caller's reference. */
+void front_configure(struct front *front, struct front_settings *settings);
 
 #define ENDPOINT_OPEN 0x1u   /* needs no token */
 #define ENDPOINT_WRITES 0x2u /* not for read-only tokens, though the method is GET */
@@ -54,6 +71,7 @@ void front_handle(struct http_request *request); /* route.handle of everything w
 /* for handlers */
 struct front *front_of(const struct http_request *request);
 const struct who *front_who(const struct http_request *request);
+const struct front_settings *front_settings(const struct http_request *request); /* until the request ends */
 /* Arguments by the route's own rows; *ret_args zeroed by the caller. */
 int front_query(struct http_request *request, void *ret_args, struct err *err);
 int front_body(struct http_request *request, void *ret_args, struct err *err);

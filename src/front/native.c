@@ -50,6 +50,12 @@ const struct route native_routes[] = {
     {"DELETE", "/v1/tokens/{id}", front_handle, 0, "token_revoke", "Revoke a token; what it has open is cut off.",
      EXTRA(.run = native_token_revoke, .flags = ENDPOINT_ADMIN | ENDPOINT_NO_BOX, .status = 204)},
 
+    {"GET", "/v1/events", front_handle, 0, "events",
+     "Box life as an event stream: created, ready, warm, paused, resumed, evicted, died, deleted, adopted, cleaned {id, "
+     "type, time, box, user, thread, backend, why}, and lost {count}; Last-Event-ID resumes.",
+     EXTRA(.run = native_events, .flags = ENDPOINT_QUIET, .query = events_query, .status = 200,
+           .answer_media = "text/event-stream")},
+
     {"POST", "/v1/boxes", front_handle, 0, "box_acquire", "Make a box, or find the one of this user and thread.",
      EXTRA(.run = native_acquire, .body = acquire_fields, .status = 201, .other_status = 200, .answer = box_answer)},
     {"GET", "/v1/boxes", front_handle, 0, "box_list", "List boxes.",
@@ -155,7 +161,7 @@ int native_info(struct http_request *request, struct box *unused, struct err *er
     json_key(&answer.json, "version");
     json_str(&answer.json, CUBBY_VERSION);
     json_key(&answer.json, "default_backend");
-    json_str(&answer.json, front->default_backend);
+    json_str(&answer.json, front_settings(request)->default_backend);
     json_key(&answer.json, "started_at");
     json_time(&answer.json, front->started_ms);
     json_key(&answer.json, "backends");

@@ -25,6 +25,8 @@ native_run native_get, native_put, native_remove, native_stat, native_archive, n
 native_run native_list, native_mkdir, native_move, native_watch;
 /* native_search.c */
 native_run native_glob, native_grep, native_hash, native_edit;
+/* native_events.c */
+native_run native_events;
 /* native_ports.c */
 native_run native_port, native_forward;
 /* native_token.c */

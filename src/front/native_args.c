@@ -71,6 +71,14 @@ const struct body_field boxes_query[] = {
     {ROW("label", TEXT, boxes_args, label), .min = 1, .max = 4096, .text = "only with this label: NAME or NAME=VALUE"},
     END,
 };
+const struct body_field events_query[] = {
+    {ROW("box", TEXT, events_args, box), .min = 1, .max = 64, .text = "only of this box"},
+    {ROW("user", TEXT, events_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only of this user's boxes"},
+    {ROW("type", TEXT, events_args, type), .min = 1, .max = 200, .text = "only of these types, separated by commas"},
+    {ROW("after", TEXT, events_args, after), .min = 1, .max = 64,
+     .text = "only what came after the event of this id; 0: all that is held"},
+    END,
+};
 const struct body_field boxes_end_query[] = {
     {ROW("user", TEXT, boxes_args, user), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_USER_BYTES,
      .text = "whose boxes to destroy"},

@@ -24,6 +24,10 @@ struct acquire_args {
 struct boxes_args {
     struct body_text user, state, label;
 };
+struct events_args {
+    struct body_text box, user, type, after;
+};
+extern const struct body_field events_query[];
 extern const struct body_field acquire_fields[], boxes_query[], boxes_end_query[];
 extern const struct body_field box_answer[], boxes_answer[], ended_answer[];
 

@@ -1,0 +1,273 @@
+/* Events of boxes and those who listen. Filled by the daemon's event hook, read by native_events.c on the threads of the
+ * requests. Rules:
+ *
+ * 1. events->lock guards everything; nothing waits while it is held. Events come with the provider's lock held: nobody here
+ *    ever calls the provider.
+ * 2. The ring is bounded by number and by bytes; the oldest go. A reader keeps only the number of what it was told last: one
+ *    that is slow, or away, costs nothing and learns how many it has missed.
+ * 3. An id is EPOCH-NUMBER. The epoch is this daemon's: an id of an earlier life is known as such. */
+#include "front/events.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+enum { TAKE_BYTES = 64 << 10, ITEM_BYTES = 256 << 10, TYPE_BYTES = 16 };
+
+struct events_item {
+    uint64_t number;
+    size_t size;
+    char type[TYPE_BYTES], id[17], user[LIMIT_USER_BYTES + 1];
+    size_t len;
+    char json[];
+};
+
+struct events_reader {
+    struct events *events;
+    struct events_reader *next;
+    int fd;
+    char owner[LIMIT_USER_BYTES + 1]; /* "": not bound */
+};
+
+struct events {
+    pthread_mutex_t lock;
+    char epoch[13];
+    uint64_t last;                               /* number of the newest */
+    struct events_item *ring[LIMIT_EVENTS_HELD]; /* number N at N % LIMIT_EVENTS_HELD */
+    uint64_t first;                              /* number of the oldest held; last + 1: none */
+    size_t bytes;
+    struct events_reader *readers;
+};
+
+struct events *events_new(void) {
+    struct events *events = calloc(1, sizeof *events);
+    uint8_t random[6];
+    if (!events || getrandom(random, sizeof random, 0) != sizeof random)
+        abort();
+    pthread_mutex_init(&events->lock, NULL);
+    text_hex(events->epoch, random, sizeof random);
+    events->first = 1;
+    return events;
+}
+
+void events_free(struct events *events) {
+    if (!events)
+        return;
+    for (size_t i = 0; i < LIMIT_EVENTS_HELD; i++)
+        free(events->ring[i]);
+    pthread_mutex_destroy(&events->lock);
+    free(events);
+}
+
+/* ---- coming in ---- */
+
+static const char *const event_types[] = {"created", "ready", "warm",    "paused",  "resumed",
+                                          "evicted", "died",  "deleted", "adopted", "cleaned"};
+
+bool events_type(const char *name, size_t len) {
+    for (size_t i = 0; i < sizeof event_types / sizeof *event_types; i++)
+        if (strlen(event_types[i]) == len && memcmp(event_types[i], name, len) == 0)
+            return true;
+    return false;
+}
+
+static void put_member(struct json *json, const char *key, const char *text) {
+    json_key(json, key);
+    if (text)
+        json_str(json, text);
+    else
+        json_nil(json);
+}
+
+/* The members behind the id, which is known only under the lock. */
+static void put_rest(struct json *json, const struct box_event *event, const char *type) {
+    put_member(json, "type", type);
+    json_key(json, "time");
+    json_time(json, clock_wall_ms());
+    put_member(json, "box", event->id);
+    put_member(json, "user", event->user);
+    put_member(json, "thread", event->thread);
+    put_member(json, "backend", event->backend);
+    put_member(json, "why", event->detail);
+    json_close(json, '}');
+}
+
+static void ring_drop_locked(struct events *events) {
+    struct events_item **slot = &events->ring[events->first++ % LIMIT_EVENTS_HELD];
+    events->bytes -= (*slot)->size;
+    free(*slot);
+    *slot = NULL;
+}
+
+void events_put(struct events *events, const struct box_event *event) {
+    const char *type = strncmp(event->verb, "box_", 4) == 0 ? event->verb + 4 : "";
+    if (!events_type(type, strlen(type)))
+        return;
+    autobuf text;
+    struct json json;
+    buf_init(&text, ITEM_BYTES);
+    json_init(&json, &text);
+    put_rest(&json, event, type);
+    size_t size = sizeof(struct events_item) + text.len;
+    struct events_item *item = calloc(1, size);
+    if (!item)
+        abort();
+    item->size = size;
+    item->len = text.len;
+    memcpy(item->json, text.data, text.len);
+    snprintf(item->type, sizeof item->type, "%s", type);
+    snprintf(item->id, sizeof item->id, "%s", event->id ? event->id : "");
+    snprintf(item->user, sizeof item->user, "%s", event->user ? event->user : "");
+    pthread_mutex_lock(&events->lock);
+    item->number = ++events->last;
+    while (events->first < item->number &&
+           (item->number - events->first >= LIMIT_EVENTS_HELD || events->bytes + size > LIMIT_EVENTS_BYTES))
+        ring_drop_locked(events);
+    events->ring[item->number % LIMIT_EVENTS_HELD] = item;
+    events->bytes += size;
+    for (struct events_reader *reader = events->readers; reader; reader = reader->next)
+        eventfd_write(reader->fd, 1); /* never blocks: it is set already, or it is set now */
+    pthread_mutex_unlock(&events->lock);
+}
+
+/* ---- ids ---- */
+
+void events_id(struct events *events, uint64_t number, struct buf *out) {
+    buf_printf(out, "%s-%" PRIu64, events->epoch, number);
+}
+
+int events_find(struct events *events, const char *id, struct events_place *ret_place, struct err *err) {
+    uint64_t number = 0;
+    size_t epoch = id ? strspn(id, "0123456789abcdef") : 0;
+    bool well = id && epoch == sizeof events->epoch - 1 && id[epoch] == '-' &&
+                text_u64(id + epoch + 1, UINT64_MAX / 2, &number);
+    if (id && !well && strcmp(id, "0") != 0)
+        return err_set(err, ERR_INVALID, "'%.60s' is no id of an event, nor 0 for all that are held", id);
+    pthread_mutex_lock(&events->lock);
+    bool ours = well && memcmp(id, events->epoch, epoch) == 0 && number <= events->last;
+    *ret_place = (struct events_place){.number = !id    ? events->last
+                                                 : ours ? number
+                                                        : events->first - 1,
+                                       .unknown = well && !ours};
+    pthread_mutex_unlock(&events->lock);
+    return 0;
+}
+
+/* ---- listening ---- */
+
+int events_listen(struct events *events, const char *owner, struct events_reader **ret_reader, struct err *err) {
+    struct events_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        abort();
+    reader->events = events;
+    snprintf(reader->owner, sizeof reader->owner, "%s", owner ? owner : "");
+    reader->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    unsigned all = 0, own = 0;
+    int result =
+        reader->fd < 0 ? err_set(err, ERR_BUSY, "no descriptor is left for an event stream; try again later") : 0;
+    pthread_mutex_lock(&events->lock);
+    for (const struct events_reader *other = events->readers; other; other = other->next) {
+        all++;
+        own += owner && strcmp(other->owner, owner) == 0;
+    }
+    if (result == 0 && own >= LIMIT_EVENT_STREAMS_PER_USER)
+        result = err_set(err, ERR_LIMIT, "user '%s' has %u event streams open, which is the limit", owner, own);
+    else if (result == 0 && all >= LIMIT_EVENT_STREAMS)
+        result = err_set(err, ERR_LIMIT, "%u event streams are open, which is the limit", all);
+    if (result == 0) {
+        reader->next = events->readers;
+        events->readers = reader;
+    }
+    pthread_mutex_unlock(&events->lock);
+    if (result == 0) {
+        *ret_reader = reader;
+        return 0;
+    }
+    if (reader->fd >= 0)
+        close(reader->fd);
+    free(reader);
+    return result;
+}
+
+void events_leave(struct events_reader *reader) {
+    if (!reader)
+        return;
+    pthread_mutex_lock(&reader->events->lock);
+    struct events_reader **link = &reader->events->readers;
+    while (*link != reader)
+        link = &(*link)->next;
+    *link = reader->next;
+    pthread_mutex_unlock(&reader->events->lock);
+    close(reader->fd); /* out of the list: nobody writes to it any more */
+    free(reader);
+}
+
+int events_fd(const struct events_reader *reader) {
+    return reader->fd;
+}
+
+static bool filter_types(const char *types, const char *type) {
+    size_t len = strlen(type);
+    for (const char *at = types; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == len && memcmp(at, type, len) == 0)
+            return true;
+    return false;
+}
+
+static bool filter_fits(const struct events_filter *filter, const struct events_item *item) {
+    return (!filter->owner || strcmp(filter->owner, item->user) == 0) &&
+           (!filter->user || strcmp(filter->user, item->user) == 0) &&
+           (!filter->box || strcmp(filter->box, item->id) == 0) &&
+           (!filter->types || filter_types(filter->types, item->type));
+}
+
+/* What fell out of the ring before it could be told. */
+static void put_lost_locked(struct events *events, struct events_place *place, struct buf *out) {
+    uint64_t lost = events->first - 1 - place->number;
+    if (!place->unknown && (place->number >= events->first || lost == 0))
+        return;
+    buf_puts(out, "id: ");
+    events_id(events, events->first - 1, out);
+    buf_puts(out, "\nevent: lost\ndata: {\"type\":\"lost\",\"count\":");
+    if (place->unknown)
+        buf_puts(out, "null");
+    else
+        buf_printf(out, "%" PRIu64, lost);
+    buf_puts(out, "}\n\n");
+    *place = (struct events_place){.number = events->first - 1};
+}
+
+void events_take(struct events_reader *reader, const struct events_filter *filter, struct events_place *place,
+                 struct buf *out) {
+    struct events *events = reader->events;
+    eventfd_t ignored;
+    eventfd_read(reader->fd, &ignored); /* before looking: what comes after sets it again */
+    pthread_mutex_lock(&events->lock);
+    put_lost_locked(events, place, out);
+    while (place->number < events->last && out->len < TAKE_BYTES) {
+        const struct events_item *item = events->ring[++place->number % LIMIT_EVENTS_HELD];
+        if (!filter_fits(filter, item))
+            continue;
+        buf_puts(out, "id: ");
+        events_id(events, item->number, out);
+        buf_printf(out, "\nevent: %s\ndata: {\"id\":\"", item->type);
+        events_id(events, item->number, out);
+        buf_puts(out, "\",");
+        buf_put(out, item->json, item->len);
+        buf_puts(out, "\n\n");
+    }
+    bool more = place->number < events->last;
+    pthread_mutex_unlock(&events->lock);
+    if (more)
+        eventfd_write(reader->fd, 1);
+}
