@@ -161,6 +161,8 @@ int command_cat(struct cli *cli, int argc, char **argv);
 int command_ls(struct cli *cli, int argc, char **argv);
 int command_token(struct cli *cli, int argc, char **argv);
 int command_audit(struct cli *cli, int argc, char **argv);
+int command_events(struct cli *cli, int argc, char **argv);
+int command_port(struct cli *cli, int argc, char **argv);
 int command_doctor(struct cli *cli, int argc, char **argv);
 int command_template(struct cli *cli, int argc, char **argv);
 int command_version(struct cli *cli, int argc, char **argv);
@@ -168,6 +170,6 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 
 extern const struct option_row run_options[], exec_options[], create_options[], ps_options[], rm_options[],
     shell_options[], cp_options[], ls_options[], token_options[], audit_options[], doctor_options[], template_options[],
-    version_options[];
+    version_options[], events_options[], port_options[];
 
 #endif

@@ -45,6 +45,15 @@ const struct command command_table[] = {
      "The newest rows of the daemon's audit log, also of boxes that are gone; --since shows all from a time on, --follow\n"
      "goes on. A user's token sees that user's rows. With --verify the exit status is 1 when a row was changed.",
      command_audit, audit_options, ANYWHERE},
+    {"events", "[OPTION…]", "what happens to boxes, as it happens",
+     "A line an event: created, ready, warm, paused, resumed, evicted, died, deleted, adopted. A user's token sees that\n"
+     "user's boxes.",
+     command_events, events_options, ANYWHERE},
+    {"port", "[--listen [HOST:]PORT] ID PORT", "a server in a box: its address, or a local port that leads to it",
+     "Prints the address of the server that listens on PORT in the box, below the daemon's own. With --listen a port of\n"
+     "this machine is forwarded to it until interrupted, whatever protocol it speaks; a browser should take that way:\n"
+     "there the page has an origin of its own.",
+     command_port, port_options, ANYWHERE},
     {"doctor", "[--json]", "what this machine lacks for boxes, and the fix",
      "The exit status is 1 when something is missing without which no jail can be made.", command_doctor,
      doctor_options, ANYWHERE},
