@@ -19,17 +19,33 @@ enum { ADOPTION_WAIT_MS = 800 }; /* before serving; what takes longer goes on me
 
 /* ---- boxes on the disk ---- */
 
-/* Another daemon removed it: it is not here any more either. */
-static void drop_vanished(struct provider *provider, const char *id) {
+/* What another daemon did to a box that is known here: removed it, paused it, let it go on. */
+static void follow_others(struct provider *provider, const char *id) {
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_get_locked(provider, id);
-    if (place && place->box->state != BOX_STARTING && place->box->state != BOX_CLOSING && !place->box->spec.one_shot &&
-        !record_exists(provider->boxes_fd, id)) {
+    if (place && !place_marked(place) && !place->box->spec.one_shot && !record_exists(provider->boxes_fd, id)) {
         if (place->box->wire)
             wire_kill(place->box->wire, "the box was deleted");
+        table_event(provider, "box_deleted", place->box, "by another daemon");
         place_remove_locked(provider, place);
+        place = NULL;
     }
+    const struct box *box = place && !place_marked(place) ? place->box : NULL;
+    const struct backend_ops *ops = box ? box->ops : NULL;
+    struct backend *backend = box ? box->backend : NULL;
+    bool was = box && box->state == BOX_PAUSED, runs = box && place->runs && !box->died[0];
     pthread_mutex_unlock(&provider->lock);
+    if (!runs || !ops->paused || ops->paused(backend, id) == was)
+        return;
+    struct err err;
+    pthread_mutex_lock(&provider->lock);
+    place = place_get_locked(provider, id);
+    bool mine = place && !place_marked(place) && (place->box->state == BOX_PAUSED) == was;
+    if (mine)
+        place_mark_locked(place, BOX_STARTING);
+    pthread_mutex_unlock(&provider->lock);
+    if (mine && place_open(provider, place, PLACE_SETTLE, NULL, NULL, &err) < 0)
+        log_warn("box %s: %s", id, err.text);
 }
 
 static int load_record(struct provider *provider, const char *id, struct box **ret_box, struct err *err) {
@@ -54,8 +70,8 @@ void adoption_load(struct provider *provider, const char *id) {
     pthread_mutex_lock(&provider->lock);
     bool known = place_get_locked(provider, id);
     pthread_mutex_unlock(&provider->lock);
-    if (known && !record_exists(provider->boxes_fd, id))
-        drop_vanished(provider, id);
+    if (known && table_crowded(provider))
+        follow_others(provider, id);
     if (known || load_record(provider, id, &box, &err) < 0)
         return;
     pthread_mutex_lock(&provider->lock);
@@ -98,7 +114,7 @@ static void ids_in_table(struct provider *provider, struct box_ids *ids) {
 }
 
 void adoption_refresh(struct provider *provider) {
-    if (provider->env->one_shot || !statelock_crowded(&provider->statelock))
+    if (!table_crowded(provider))
         return; /* nobody else makes or removes boxes here */
     struct box_ids ids = {0};
     ids_on_disk(provider, &ids);

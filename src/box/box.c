@@ -17,6 +17,12 @@ const char *box_state_name(enum box_state state) {
     return names[state];
 }
 
+/* Counted back from now, so that it stays right when somebody sets the clock. */
+uint64_t box_last_used_ms(const struct box *box) {
+    uint64_t used_ms = atomic_load(&box->used_ms), now_ms = clock_ms();
+    return clock_wall_ms() - (now_ms > used_ms ? now_ms - used_ms : 0);
+}
+
 const char *box_workspace(const struct box *box) {
     return box->wire ? wire_workspace(box->wire) : WORKSPACE_PATH;
 }

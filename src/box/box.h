@@ -30,7 +30,7 @@ struct box {
     atomic_uint refs;
     atomic_uint calls; /* requests on it now, counted by the door that admits them */
     /* ---- */
-    _Atomic uint64_t last_used_ms;
+    _Atomic uint64_t used_ms; /* clock_ms; box_last_used_ms for people */
     enum box_state state;
     struct wire *wire;
     int pidfd;
@@ -39,6 +39,7 @@ struct box {
 };
 
 const char *box_state_name(enum box_state state);
+uint64_t box_last_used_ms(const struct box *box); /* wall clock */
 const char *box_workspace(const struct box *box);
 int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
 

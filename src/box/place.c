@@ -60,7 +60,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     box->pidfd = -1;
     box->state = BOX_STARTING;
     atomic_init(&box->refs, 1);
-    atomic_init(&box->last_used_ms, clock_wall_ms());
+    atomic_init(&box->used_ms, clock_ms());
     return box;
 }
 
@@ -99,6 +99,22 @@ struct place *place_get_locked(struct provider *provider, const char *id) {
     return *place_find_locked(provider, id);
 }
 
+static void place_uncount_locked(struct provider *provider, struct place *place) {
+    tally_change(&provider->tally, place->box->user, place->counted, (struct tally_sum){0});
+    place->counted = (struct tally_sum){0};
+    provider->running -= place->runs;
+    place->runs = false;
+}
+
+void place_count_locked(struct provider *provider, struct place *place, bool runs) {
+    const struct limits *limits = &place->box->spec.limits;
+    struct tally_sum now = {.boxes = 1, .memory_mb = runs ? limits->memory_mb : 0, .disk_mb = limits->disk_mb};
+    tally_change(&provider->tally, place->box->user, place->counted, now);
+    place->counted = now;
+    provider->running = provider->running - place->runs + runs;
+    place->runs = runs;
+}
+
 struct place *place_add_locked(struct provider *provider, struct box *box) {
     struct place **at = place_find_locked(provider, box->id);
     struct place *place = calloc(1, sizeof *place);
@@ -106,9 +122,10 @@ struct place *place_add_locked(struct provider *provider, struct box *box) {
         abort();
     memcpy(place->id, box->id, sizeof place->id);
     place->box = box;
+    place->was = BOX_WARM;
     *at = place;
     provider->count++;
-    tally_add(&provider->tally, box->user);
+    place_count_locked(provider, place, false);
     return place;
 }
 
@@ -116,16 +133,37 @@ void place_remove_locked(struct provider *provider, struct place *place) {
     struct place **at = place_find_locked(provider, place->id);
     *at = place->next;
     provider->count--;
-    tally_remove(&provider->tally, place->box->user);
+    place_uncount_locked(provider, place);
     box_unref(place->box);
     free(place);
+    pthread_cond_broadcast(&provider->changed);
+}
+
+bool place_marked(const struct place *place) {
+    return place->box->state == BOX_STARTING || place->box->state == BOX_CLOSING;
+}
+
+bool place_runs(const struct place *place) {
+    const struct box *box = place->box;
+    return box->wire && !box->died[0] && (box->state == BOX_READY || box->state == BOX_WARM);
+}
+
+void place_mark_locked(struct place *place, enum box_state mark) {
+    place->was = place->box->state;
+    place->box->state = mark;
+}
+
+void place_unmark_locked(struct provider *provider, struct place *place) {
+    place->box->state = place->was;
+    place_count_locked(provider, place, place->box->wire || place->was == BOX_PAUSED);
+    table_check_locked(provider, place); /* who is marked is not looked at when his runner ends */
     pthread_cond_broadcast(&provider->changed);
 }
 
 struct place *place_settled_locked(struct provider *provider, const char *id) {
     for (;;) {
         struct place *place = place_get_locked(provider, id);
-        if (!place || (place->box->state != BOX_STARTING && place->box->state != BOX_CLOSING))
+        if (!place || !place_marked(place))
             return place;
         pthread_cond_wait(&provider->changed, &provider->lock);
     }
@@ -133,17 +171,24 @@ struct place *place_settled_locked(struct provider *provider, const char *id) {
 
 struct box *place_use_locked(struct provider *provider, struct place *place) {
     struct box *box = place->box;
-    uint64_t now_ms = clock_wall_ms();
-    if (provider->crowded && now_ms > atomic_load(&box->last_used_ms) + 1000)
-        record_touch(provider->boxes_fd, box->id); /* the reaper may be just about to end it as idle */
     atomic_fetch_add(&box->refs, 1);
-    atomic_store(&box->last_used_ms, now_ms);
-    if (box->state == BOX_WARM)
+    atomic_store(&box->used_ms, clock_ms());
+    if (box->state == BOX_WARM) {
+        record_release(provider->boxes_fd, box->id, false);
         box->state = BOX_READY;
+        table_event(provider, "box_ready", box, NULL);
+    }
     return box;
 }
 
 /* ---- a runner for it ---- */
+
+struct opened {
+    struct box *box; /* for the place */
+    bool created;    /* by us, now */
+    bool deleted;    /* by another daemon */
+    bool started, paused, woken, released;
+};
 
 static int wire_start(struct box *box, struct err *err) {
     struct wire *wire;
@@ -189,38 +234,76 @@ static bool runner_broke(const struct box *old) {
     return old->pidfd >= 0 ? !table_readable(old->pidfd) : wire_error(old->wire, &err) == -ERR_PROTOCOL;
 }
 
+/* What is left of a runner was ended, or nothing was left. */
+static void note_end(struct provider *provider, const struct box *old, struct box *box, enum place_how how, bool left) {
+    if (left && !(how & HOW_ADOPTS)) {
+        const char *why = old->died[0] ? old->died : "its runner ended";
+        table_event(provider, "box_died", box, why);
+        if (!(how & HOW_STARTS))
+            record_died(provider->boxes_fd, box->id, why);
+    } else if (!left && old->wire) {
+        table_event(provider, "box_evicted", box, "by another daemon");
+    }
+}
+
 /* A recorded box: the runner that is there, or what is left of one is ended, and then a new one where that is wanted. */
 static int open_runner(struct provider *provider, struct box *old, struct box *box, enum place_how how,
-                       struct err *err) {
+                       struct opened *opened, struct err *err) {
     table_death(provider, old);
     bool broken = runner_broke(old);
     int r = broken ? -ERR_GONE : wire_find(box, err);
     if (r == 0)
         return 0;
-    bool ended = r != -ERR_NOT_FOUND;
-    if (ended && (r = box->ops->stop(box->backend, box->id, true, err)) < 0)
+    bool left = r != -ERR_NOT_FOUND;
+    if (left && (r = box->ops->stop(box->backend, box->id, true, err)) < 0)
         return r;
-    bool start = how == PLACE_FRESH || how == PLACE_AGAIN;
-    if (ended && how != PLACE_ADOPT) {
-        const char *why = old->died[0] ? old->died : "its runner ended";
-        provider_event(provider, "box_died", box->id, box->user, why);
-        if (!start)
-            record_died(provider->boxes_fd, box->id, why);
-    }
-    if (!start)
+    note_end(provider, old, box, how, left);
+    if (!(how & HOW_STARTS))
         record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
-    if (!start && (how != PLACE_GET || box->died[0]))
+    if (!(how & HOW_STARTS) && (!(how & HOW_STOPPED) || box->died[0]))
         return 0;
     r = wire_start(box, err);
     if (r == 0)
         record_died_clear(provider->boxes_fd, box->id);
+    opened->started = r == 0;
     return r;
 }
 
-struct opened {
-    struct box *box;       /* for the place */
-    bool created, deleted; /* by us; by another daemon */
-};
+/* A frozen runner answers nothing, so it is not asked. died: what the kernel says of a dead one means nothing. */
+static int open_paused(const struct box *old, struct box *box, enum place_how how, struct opened *opened,
+                       struct err *err) {
+    if (old->died[0] || !box->ops->paused || !box->ops->paused(box->backend, box->id))
+        return 0;
+    opened->paused = !(how & HOW_WAKES);
+    opened->woken = how & HOW_WAKES;
+    return opened->paused ? 0 : box->ops->pause(box->backend, box->id, false, err);
+}
+
+/* What is recorded, in `record`. *ret_box: old, where its runner is still the box's, else a new struct. */
+static int open_recorded(struct provider *provider, struct box *old, const struct record *record, enum place_how how,
+                         struct opened *opened, struct err *err) {
+    const struct backend_ops *ops = NULL;
+    struct backend *backend = NULL;
+    int r = table_backend(provider, record->backend, &ops, &backend, err);
+    if (r < 0)
+        return r;
+    /* Who ends a runner waits for its end under the lock that we hold: one that answers is the box's. */
+    bool same = old->wire && !old->died[0] && wire_alive(old->wire);
+    struct box *box = same ? old : box_make(ops, backend, record);
+    if (!same)
+        atomic_store(&box->used_ms, atomic_load(&old->used_ms));
+    if ((how & HOW_MAKES) && !box_owned(box, old->user, old->thread))
+        r = err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
+    if (r == 0)
+        r = open_paused(old, box, how, opened, err);
+    if (r == 0 && !same && !opened->paused)
+        r = open_runner(provider, old, box, how, opened, err);
+    if (r < 0 && !same)
+        box_unref(box);
+    if (r == 0)
+        opened->box = box;
+    return r;
+}
 
 /* Under the box's lock between daemons. */
 static int open_box(struct provider *provider, struct box *old, enum place_how how, struct opened *opened,
@@ -229,70 +312,97 @@ static int open_box(struct provider *provider, struct box *old, enum place_how h
     arena_init(&arena);
     struct record record;
     int r = old->spec.one_shot ? -ERR_NOT_FOUND : record_read(provider->boxes_fd, old->id, &arena, &record, err);
-    if (r < 0 && how == PLACE_FRESH) { /* a damaged one, too: the id says whose it is */
+    if (r < 0 && (how & HOW_MAKES)) { /* a damaged one, too: the id says whose it is */
         r = open_fresh(provider, old, err);
-        *opened = (struct opened){.box = old, .created = true};
+        *opened = (struct opened){.box = old, .created = true, .started = true};
         return r;
     }
+    if (how & HOW_ALONE)
+        return err_set(err, ERR_EXISTS, "there is a box %s already", old->id);
     opened->deleted = r == -ERR_NOT_FOUND;
     if (r < 0)
         return opened->deleted ? err_set(err, ERR_NOT_FOUND, "no box '%.40s'", old->id) : r;
-    const struct backend_ops *ops = NULL;
-    struct backend *backend = NULL;
-    r = table_backend(provider, record.backend, &ops, &backend, err);
+    r = open_recorded(provider, old, &record, how, opened, err);
     if (r < 0)
         return r;
-    struct box *box = box_make(ops, backend, &record);
-    atomic_store(&box->last_used_ms, atomic_load(&old->last_used_ms));
-    if (how == PLACE_FRESH && !box_owned(box, old->user, old->thread))
-        r = err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
-    else
-        r = open_runner(provider, old, box, how, err);
-    if (r < 0)
-        box_unref(box);
-    else
-        opened->box = box;
-    return r;
+    opened->released = record_released(provider->boxes_fd, old->id);
+    if (opened->released && opened->box->wire && !opened->paused && (how & HOW_USES))
+        record_release(provider->boxes_fd, old->id, false);
+    if (how & HOW_USES)
+        record_touch(provider->boxes_fd, old->id);
+    return 0;
 }
 
-static void place_settle_locked(struct provider *provider, struct place *place, const struct opened *opened) {
-    place->box = opened->box;
-    place->box->state = place->box->wire ? BOX_READY : BOX_WARM;
-    place->unsynced |= opened->created && !place->box->spec.one_shot;
+/* What was opened comes into its place. */
+static void place_settle_locked(struct provider *provider, struct place *place, const struct opened *opened,
+                                enum place_how how) {
+    struct box *old = place->box, *box = opened->box;
+    if (box != old)
+        place_uncount_locked(provider, place); /* while the old one says whose it was */
+    place->box = box;
+    place_count_locked(provider, place, box->wire || opened->paused);
+    bool ready = box->wire && ((how & HOW_USES) || !opened->released);
+    place->was = opened->paused ? BOX_PAUSED : ready ? BOX_READY : BOX_WARM;
+    if (opened->created)
+        table_event(provider, "box_created", box, NULL);
+    if (opened->started || (ready && (how & HOW_USES) && opened->released))
+        table_event(provider, "box_ready", box, NULL);
+    if (opened->woken)
+        table_event(provider, "box_resumed", box, how & HOW_STOPPED ? "it was used" : NULL);
+    if ((how & HOW_ADOPTS) && (box->wire || opened->paused))
+        table_event(provider, "box_adopted", box, NULL);
+    if (opened->created && !box->spec.one_shot) {
+        place->unsynced = true;
+        place->written_ms = clock_ms();
+    }
+    if (!(how & HOW_HELD))
+        box->state = place->was;
     pthread_cond_broadcast(&provider->changed);
-    if (place->box->wire)
-        table_watch_locked(provider, place->box);
+    if (box->wire && (box != old || opened->created))
+        table_watch_locked(provider, box);
+    table_check_locked(provider, place);
+    if (box != old)
+        box_unref(old);
+}
+
+static int place_hand_locked(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
+                             struct err *err) {
+    struct box *box = place->box;
+    if (box->state == BOX_PAUSED && !(how & HOW_STARTS))
+        return err_set(err, ERR_BUSY, "box %s is paused; resume it first (POST /v1/boxes/%s/resume)", box->id, box->id);
+    if (!box->wire && box->state != BOX_PAUSED)
+        return err_set(err, ERR_GONE, "box %s: %s; its files are kept", place->id, box->died);
+    *ret_box = place_use_locked(provider, place);
+    return 0;
 }
 
 int place_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                bool *ret_created, struct err *err) {
     struct box *old = place->box;
     struct opened opened = {0};
-    int r = statelock_box(&provider->statelock, place->id, BOX_LOCK_MS, err);
+    int r = how & HOW_HELD ? 0 : statelock_box(&provider->statelock, place->id, BOX_LOCK_MS, err);
     if (r == 0) {
         r = open_box(provider, old, how, &opened, err);
-        if (!old->spec.one_shot) /* for such a one the lock stands instead of a record */
+        if (!old->spec.one_shot && !(how & HOW_HELD)) /* for a one-shot box the lock stands instead of a record */
             statelock_box_end(&provider->statelock, place->id);
     }
     pthread_mutex_lock(&provider->lock);
-    if (r < 0 && (how == PLACE_FRESH || opened.deleted)) {
+    if (r < 0 && ((how & HOW_MAKES) || opened.deleted)) {
+        if (opened.deleted && old->wire)
+            wire_kill(old->wire, "the box was deleted");
+        if (opened.deleted)
+            table_event(provider, "box_deleted", old, "by another daemon");
         place_remove_locked(provider, place);
     } else if (r < 0) {
-        old->state = BOX_WARM;
         place->later_ms = clock_ms() + RETRY_MS;
-        pthread_cond_broadcast(&provider->changed);
+        if (!(how & HOW_HELD))
+            place_unmark_locked(provider, place);
     } else {
-        place_settle_locked(provider, place, &opened);
-        if (how == PLACE_ADOPT && place->box->wire)
-            provider_event(provider, "box_adopted", place->id, place->box->user, NULL);
-        if (ret_box && place->box->wire)
-            *ret_box = place_use_locked(provider, place);
-        else if (ret_box)
-            r = err_set(err, ERR_GONE, "box %s: %s; its files are kept", place->id, place->box->died);
+        place_settle_locked(provider, place, &opened, how);
+        if (ret_box)
+            r = place_hand_locked(provider, place, how, ret_box, err);
         if (ret_created)
             *ret_created = opened.created;
-        if (opened.box != old)
-            box_unref(old);
     }
     pthread_mutex_unlock(&provider->lock);
     return r;

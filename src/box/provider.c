@@ -1,14 +1,41 @@
-/* The table of boxes. Called by the doors. Not to break, the rules of the table:
+/* The table of boxes: acquire, get, release, pause, destroy. Called by the doors.
  *
- * 1. provider->lock guards the table, every place, and a box's fields below its line. Backends are never called under it.
- * 2. Whoever works on a place without the lock has marked its box STARTING or CLOSING first; everybody else waits on
- *    `changed` until that is over. He then takes the box's lock between daemons (statelock) and looks at the disk: other
- *    daemons on the same state directory do the same. So a backend never sees two calls for one id at once.
- * 3. A struct box lives through one runner. Its wire is set before READY and stays until the last reference goes, so
- *    verbs use it without a lock; a new runner on the same files is a new struct box in the same place.
- * 4. The table holds one reference. A box without a runner (stopped for idleness, or died) stays in its place: files and
- *    record are kept until destroy. Its directory goes as a whole, and the record with it.
- * 5. destroy and death wait for nobody: wire_kill makes running verbs end. */
+ * A box is in one of these states; ended and died are WARM without a runner (and `died` says why).
+ *
+ *   state     processes  acquire       get               by itself                        counted as running
+ *   STARTING  come       waits         waits             -> READY, or what it was         yes, if it is to have some
+ *   READY     yes        the box       the box           idle -> WARM, ended              yes
+ *   WARM      yes        -> READY      -> READY          idle, replicas, memory -> ended  yes
+ *   WARM      ended      starts them   starts them       -                                no
+ *   WARM      died       starts them   GONE, the reason  -                                no
+ *   PAUSED    stand      the box       BUSY, or -> READY -                                yes
+ *   CLOSING   go         waits         waits             -> WARM ended, or no box         until they are gone
+ *
+ * READY is active: somebody acquired or used it and has not released it since. WARM is released (the mark is on the disk,
+ * for other daemons and the next one). Not to break, each with a test of its name (test/unit/provider_test.c); the
+ * randomised one checks them all together (provider_model_test.c):
+ *
+ *  1. One pair of user and thread is one box, whoever asks: threads, daemons, the next daemon. Lookup goes from this
+ *     table to the disk to the backend, and only then is a box made, under its lock between daemons.
+ *  2. provider->lock guards the table, every place, and a box's fields below its line. Whoever works on a place without it
+ *     has marked the box STARTING or CLOSING; everybody else waits. He takes the box's lock between daemons (statelock)
+ *     and looks at the disk; other daemons do the same. So a backend never sees two calls for one id at once, and none
+ *     under provider->lock.
+ *  3. A struct box lives through one runner. Its wire is set before READY and stays until the last reference goes, so
+ *     verbs use it without a lock; a new runner on the same files is a new struct box in the same place.
+ *  4. Files and record go by destroy alone; whatever ends processes keeps them.
+ *  5. An active box ends by its idle time-out, its owner or its own death, never for another's sake; a box that anybody
+ *     holds a reference to neither.
+ *  6. At most `replicas` boxes run, or no released one does: the least recently used is evicted first.
+ *  7. Below memory_reserve_mb released boxes are evicted, and with none left nothing is started: BUSY.
+ *  8. No request brings a user above his boxes, memory or disk: LIMIT; a box that could not be counted is refused.
+ *  9. Counts are exact: boxes, running ones, and each user's sums are those of the places, whenever the lock is free.
+ * 10. A paused box is reached by no call, ended by nothing but destroy, and paused for the next daemon too.
+ * 11. A death is noticed without a call, told with its reason to who asks by id, and undone by the next acquire.
+ * 12. The wall clock decides nothing.
+ * 13. destroy and death wait for nobody: wire_kill makes running verbs end.
+ * 14. Looking starts, wakes and touches nothing.
+ * 15. A failed start, stop or work leaves the place as it was, and nothing counted for it. */
 #include "box/provider.h"
 
 #include <fcntl.h>
@@ -30,7 +57,7 @@ void provider_put(struct provider *provider, struct box *box) {
     (void)provider;
     if (!box)
         return;
-    atomic_store(&box->last_used_ms, clock_wall_ms()); /* it was used until now */
+    atomic_store(&box->used_ms, clock_ms()); /* it was used until now */
     box_unref(box);
 }
 
@@ -38,10 +65,6 @@ void provider_look_end(struct provider *provider, struct box *box) {
     (void)provider;
     if (box)
         box_unref(box);
-}
-
-static bool place_runs_locked(const struct place *place) {
-    return place->box->wire && !place->box->died[0];
 }
 
 /* A reference for the caller, unless its runner has gone unnoticed: then the place says so, and the caller looks again.
@@ -60,6 +83,51 @@ static bool use_running_locked(struct provider *provider, struct place *place, s
     pthread_mutex_unlock(&provider->lock);
     box_unref(box);
     return false;
+}
+
+/* Room for it is made, and it is opened; the box is marked by the caller, who does not hold the lock. */
+static int use_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
+                    bool *ret_created, struct err *err) {
+    int r = room_make(provider, err);
+    if (r == 0)
+        return place_open(provider, place, how, ret_box, ret_created, err);
+    pthread_mutex_lock(&provider->lock);
+    if (how & HOW_MAKES)
+        place_remove_locked(provider, place);
+    else
+        place_unmark_locked(provider, place);
+    pthread_mutex_unlock(&provider->lock);
+    return r;
+}
+
+/* The box of a settled place, in the way of `how`. 1: come again. Called with the lock, returns without it. */
+static int use_place_locked(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
+                            bool *ret_created, struct err *err) {
+    bool crowded = table_crowded(provider), paused = place->box->state == BOX_PAUSED;
+    int r = 0;
+    if (!crowded && place_runs(place))
+        return use_running_locked(provider, place, ret_box) ? 0 : 1;
+    if (!crowded && paused && !provider->policy->wake_paused && !(how & HOW_STARTS))
+        r = err_set(err, ERR_BUSY, "box %s is paused; resume it first (POST /v1/boxes/%s/resume)", place->id,
+                    place->id);
+    if (!crowded && paused && (how & HOW_STARTS)) {
+        *ret_box = place_use_locked(provider, place);
+        pthread_mutex_unlock(&provider->lock);
+        return 0;
+    }
+    /* Among several daemons the box's lock tells whether it is still running, released or paused. */
+    bool starts = !place->runs;
+    if (r == 0 && starts)
+        r = room_for_runner_locked(provider, place, err);
+    if (r == 0)
+        place_mark_locked(place, BOX_STARTING);
+    if (provider->policy->wake_paused && !(how & HOW_STARTS))
+        how |= HOW_WAKES;
+    pthread_mutex_unlock(&provider->lock);
+    if (r < 0)
+        return r;
+    return starts ? use_open(provider, place, how, ret_box, ret_created, err)
+                  : place_open(provider, place, how, ret_box, ret_created, err);
 }
 
 /* ---- acquire ---- */
@@ -103,19 +171,27 @@ static int request_id(const struct box_request *request, char id[17], struct err
     return 0;
 }
 
-static int acquire_room_locked(const struct provider *provider, const char *user, struct err *err) {
-    unsigned all = provider->policy->max_boxes, own = policy_for(provider->policy, user)->max_boxes;
-    all = all && all < LIMIT_BOXES ? all : LIMIT_BOXES;
-    if (provider->count >= all)
-        return err_set(err, ERR_LIMIT, "there are %u boxes, which is the limit (max_boxes); delete some", all);
-    if (own && tally_count(&provider->tally, user) >= own)
-        return err_set(err, ERR_LIMIT, "user '%s' has %u boxes, which is the limit (max_boxes_per_user); delete some",
-                       user, own);
-    return 0;
-}
-
 static int acquire_clash(const struct box *box, struct err *err) {
     return err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
+}
+
+/* A box that nobody knows yet. The table takes it, or it is the caller's still: *box. 1: somebody was faster. */
+static int acquire_new(struct provider *provider, struct box **box, enum place_how how, struct box **ret_box,
+                       bool *ret_created, struct err *err) {
+    if (!(*box)->spec.one_shot)
+        adoption_refresh(provider); /* quotas count what other daemons made */
+    pthread_mutex_lock(&provider->lock);
+    struct place *place = NULL;
+    int r = place_get_locked(provider, (*box)->id) ? 1 : room_for_box_locked(provider, *box, err);
+    if (r == 0) {
+        place = place_add_locked(provider, *box);
+        r = room_for_runner_locked(provider, place, err);
+        *box = NULL;
+        if (r < 0)
+            place_remove_locked(provider, place);
+    }
+    pthread_mutex_unlock(&provider->lock);
+    return r == 0 ? use_open(provider, place, how, ret_box, ret_created, err) : r;
 }
 
 /* One try. box: made from the request, in case there is none; set to NULL when the table has taken it. Not in use and not
@@ -125,25 +201,15 @@ static int acquire_once(struct provider *provider, const char *id, struct box **
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_settled_locked(provider, id);
     if (!place) {
-        int r = *box ? acquire_room_locked(provider, user, err) : 1;
-        if (r == 0)
-            place = place_add_locked(provider, *box);
         pthread_mutex_unlock(&provider->lock);
-        if (r != 0)
-            return r;
-        *box = NULL;
-        return place_open(provider, place, PLACE_FRESH, ret_box, ret_created, err);
+        return *box ? acquire_new(provider, box, PLACE_FRESH, ret_box, ret_created, err) : 1;
     }
     if (!box_owned(place->box, user, thread)) {
         int r = acquire_clash(place->box, err);
         pthread_mutex_unlock(&provider->lock);
         return r;
     }
-    if (place_runs_locked(place))
-        return use_running_locked(provider, place, ret_box) ? 0 : 1;
-    place->box->state = BOX_STARTING;
-    pthread_mutex_unlock(&provider->lock);
-    int r = place_open(provider, place, PLACE_AGAIN, ret_box, ret_created, err);
+    int r = use_place_locked(provider, place, PLACE_AGAIN, ret_box, ret_created, err);
     return r == -ERR_NOT_FOUND && !record_exists(provider->boxes_fd, id) ? 1 : r; /* deleted meanwhile: a new one */
 }
 
@@ -159,12 +225,12 @@ int provider_acquire(struct provider *provider, const struct box_request *reques
     const char *thread = request->thread ? arena_copy(&arena, request->thread, request->thread_len) : NULL;
     struct box *box = NULL;
     bool created = false;
-    if (thread)
-        adoption_load(provider, id); /* another daemon on the same state directory may have made it */
     r = 1;
     for (int turn = 0; r == 1 && turn < ACQUIRE_TURNS; turn++) {
         r = acquire_once(provider, id, &box, user, thread, ret_box, &created, err);
-        if (r == 1 && !box) { /* checking the request touches the disk: not under the lock */
+        if (r == 1 && turn == 0 && thread)
+            adoption_load(provider, id); /* it may be on the disk alone */
+        if (r == 1 && !box) {            /* checking the request touches the disk: not under the lock */
             int made = request_box(provider, request, id, &box, err);
             r = made < 0 ? made : 1;
         }
@@ -176,6 +242,20 @@ int provider_acquire(struct provider *provider, const struct box_request *reques
     if (r == 0)
         *ret_created = created;
     return r;
+}
+
+int provider_make(struct provider *provider, const struct record *record, struct box **ret_box, struct err *err) {
+    const struct backend_ops *ops = NULL;
+    struct backend *backend = NULL;
+    int r = table_backend(provider, record->backend, &ops, &backend, err);
+    if (r < 0)
+        return r;
+    adoption_load(provider, record->spec.id);
+    struct box *box = box_make(ops, backend, record);
+    r = acquire_new(provider, &box, PLACE_NEW, ret_box, NULL, err);
+    if (box)
+        box_unref(box);
+    return r == 1 ? err_set(err, ERR_EXISTS, "there is a box %s already", record->spec.id) : r;
 }
 
 /* ---- get, release, destroy ---- */
@@ -218,14 +298,9 @@ int provider_get(struct provider *provider, const char *user, const char *id, st
             pthread_mutex_unlock(&provider->lock);
             return no_box(id, err);
         }
-        if (place_runs_locked(place)) {
-            if (use_running_locked(provider, place, ret_box))
-                return 0;
-            continue;
-        }
-        place->box->state = BOX_STARTING;
-        pthread_mutex_unlock(&provider->lock);
-        return place_open(provider, place, PLACE_GET, ret_box, NULL, err);
+        int r = use_place_locked(provider, place, PLACE_GET, ret_box, NULL, err);
+        if (r != 1)
+            return r;
     }
 }
 
@@ -247,8 +322,13 @@ int provider_look(struct provider *provider, const char *user, const char *id, s
 int provider_release(struct provider *provider, struct box *box, struct err *err) {
     (void)err;
     pthread_mutex_lock(&provider->lock);
-    if (box->state == BOX_READY)
+    if (box->state == BOX_READY) {
+        if (!box->spec.one_shot)
+            record_release(provider->boxes_fd, box->id, true);
         box->state = BOX_WARM;
+        table_event(provider, "box_warm", box, NULL);
+        pthread_cond_signal(&provider->work); /* more may run than should */
+    }
     pthread_mutex_unlock(&provider->lock);
     return 0;
 }
@@ -308,8 +388,7 @@ int provider_destroy(struct provider *provider, const char *user, const char *id
         return place || user ? no_box(id, err) : destroy_lost(provider, id, err);
     }
     struct box *box = place->box;
-    box->state = BOX_CLOSING;
-    pthread_cond_broadcast(&provider->changed);
+    place_mark_locked(place, BOX_CLOSING);
     pthread_mutex_unlock(&provider->lock);
     bool gone = false;
     int r = statelock_box(&provider->statelock, id, DESTROY_LOCK_MS, err);
@@ -321,10 +400,10 @@ int provider_destroy(struct provider *provider, const char *user, const char *id
     if (gone) {
         if (box->wire)
             wire_kill(box->wire, "the box was deleted");
+        table_event(provider, "box_deleted", box, r < 0 ? "by another daemon" : NULL);
         place_remove_locked(provider, place);
     } else {
-        box->state = BOX_WARM;
-        pthread_cond_broadcast(&provider->changed);
+        place_unmark_locked(provider, place);
     }
     pthread_mutex_unlock(&provider->lock);
     return r;

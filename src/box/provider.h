@@ -15,10 +15,11 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
 void provider_configure(struct provider *provider, struct policy *policy);
 void provider_free(struct provider *provider, bool end_boxes);
 
-/* Finds the box of (user, thread) or makes one; with no thread always makes one. The caller gets a reference. */
+/* Finds the box of (user, thread) or makes one; with no thread always makes one. The caller gets a reference. One that is
+ * paused is given as such: nothing but provider_resume reaches it. */
 int provider_acquire(struct provider *provider, const struct box_request *request, struct box **ret_box,
                      bool *ret_created, struct err *err);
-/* NOT_FOUND for unknown, GONE for one whose runner died (with the reason). user NULL: any owner; else somebody else's
+/* NOT_FOUND for unknown, GONE for one whose runner died (with the reason), BUSY for a paused one. user NULL: any owner; else somebody else's
  * answers as unknown. Touches last_used. The caller gets a reference. */
 int provider_get(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
 /* To look at it only: in whatever state it is, dead or stopped too; nothing is started or touched. NOT_FOUND as above.
@@ -27,6 +28,9 @@ int provider_look(struct provider *provider, const char *user, const char *id, s
 void provider_look_end(struct provider *provider, struct box *box);
 void provider_put(struct provider *provider, struct box *box); /* gives a reference back; NULL is fine */
 int provider_release(struct provider *provider, struct box *box, struct err *err); /* to the warm shelf */
+/* Its processes stand still, and go on. Both idempotent. INVALID: there are none; GONE: they died. */
+int provider_pause(struct provider *provider, const char *user, const char *id, struct err *err);
+int provider_resume(struct provider *provider, const char *user, const char *id, struct err *err);
 int provider_destroy(struct provider *provider, const char *user, const char *id, struct err *err);
 
 /* Calls each with a reference held, without the table's lock. */

@@ -149,6 +149,22 @@ uint64_t record_touched_ms(int boxes_fd, const char *id) {
     return (uint64_t)status.st_mtime * 1000 + (uint64_t)status.st_mtim.tv_nsec / 1000000;
 }
 
+void record_release(int boxes_fd, const char *id, bool released) {
+    char path[RECORD_PATH_BYTES];
+    put_path(path, id, "released");
+    autofd fd = -1;
+    if (released) /* where it cannot be noted, it counts as active: never evicted for others */
+        fd = openat(boxes_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    else
+        unlinkat(boxes_fd, path, 0);
+}
+
+bool record_released(int boxes_fd, const char *id) {
+    char path[RECORD_PATH_BYTES];
+    put_path(path, id, "released");
+    return faccessat(boxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 void record_died(int boxes_fd, const char *id, const char *why) {
     char path[RECORD_PATH_BYTES];
     put_path(path, id, "died");

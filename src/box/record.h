@@ -27,6 +27,10 @@ bool record_unfinished(int boxes_fd, const char *id); /* a directory whose box w
 void record_touch(int boxes_fd, const char *id); /* for other daemons: it is used */
 uint64_t record_touched_ms(int boxes_fd, const char *id);
 
+/* On the warm shelf, for other daemons and the next one. */
+void record_release(int boxes_fd, const char *id, bool released);
+bool record_released(int boxes_fd, const char *id);
+
 void record_died(int boxes_fd, const char *id, const char *why);
 void record_died_read(int boxes_fd, const char *id, char *why, size_t size); /* "" when it did not */
 void record_died_clear(int boxes_fd, const char *id);

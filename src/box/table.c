@@ -68,7 +68,32 @@ void provider_configure(struct provider *provider, struct policy *policy) {
     policy_unref(old);
 }
 
+bool table_crowded(struct provider *provider) {
+    return !provider->env->one_shot && statelock_crowded(&provider->statelock);
+}
+
 /* ---- events ---- */
+
+/* What requests do is in the audit log as such. */
+static bool event_asked(const char *verb, const char *detail) {
+    static const char *const asked[] = {"box_created", "box_ready",   "box_warm",
+                                        "box_paused",  "box_resumed", "box_deleted"};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        if (strcmp(asked[i], verb) == 0)
+            return !detail || strcmp(detail, "by another daemon") != 0;
+    return false;
+}
+
+void table_event(const struct provider *provider, const char *verb, const struct box *box, const char *detail) {
+    if (provider->event && !box->spec.one_shot)
+        provider->event(provider->event_user, &(struct box_event){.verb = verb,
+                                                                  .id = box->id,
+                                                                  .user = box->user,
+                                                                  .thread = box->thread,
+                                                                  .backend = box->ops->name,
+                                                                  .detail = detail,
+                                                                  .asked = event_asked(verb, detail)});
+}
 
 void provider_event(const struct provider *provider, const char *verb, const char *id, const char *user,
                     const char *detail) {
@@ -136,9 +161,9 @@ void table_death(struct provider *provider, struct box *box) {
     pthread_mutex_unlock(&provider->lock);
 }
 
-static void place_check_locked(struct provider *provider, struct place *place) {
+void table_check_locked(struct provider *provider, struct place *place) {
     struct box *box = place->box;
-    if (!box->wire || box->died[0] || box->state == BOX_STARTING || box->state == BOX_CLOSING)
+    if (!box->wire || box->died[0] || box->spec.one_shot || place_marked(place))
         return;
     if (table_readable(box->pidfd) || !wire_alive(box->wire))
         place_dead_locked(provider, place);
@@ -156,7 +181,7 @@ static void *watcher_main(void *argument) {
             snprintf(id, sizeof id, "%016llx", (unsigned long long)events[i].data.u64);
             struct place *place = place_get_locked(provider, id);
             if (place)
-                place_check_locked(provider, place);
+                table_check_locked(provider, place);
         }
         pthread_mutex_unlock(&provider->lock);
         if (ending)
@@ -174,28 +199,19 @@ void table_watch_locked(struct provider *provider, struct box *box) {
     epoll_ctl(provider->epoll_fd, EPOLL_CTL_ADD, wire_fd(box->wire), &event);
     struct place *place = place_get_locked(provider, box->id);
     if (place && place->box == box)
-        place_check_locked(provider, place); /* it may have died before it was watched */
+        table_check_locked(provider, place); /* it may have died before it was watched */
 }
 
 /* ---- housekeeping ---- */
 
-static bool place_idle_locked(const struct provider *provider, const struct place *place, uint64_t now_ms) {
-    struct box *box = place->box;
-    return provider->reaper && box->idle_timeout_ms && box->wire && !box->died[0] &&
-           (box->state == BOX_READY || box->state == BOX_WARM) && atomic_load(&box->refs) == 1 &&
-           now_ms >= atomic_load(&box->last_used_ms) + box->idle_timeout_ms;
+static bool place_dirty_locked(const struct place *place, uint64_t now_ms) {
+    return place->box->died[0] && place->box->wire && !place_marked(place) && now_ms >= place->later_ms;
 }
 
-static bool place_dirty_locked(const struct place *place) {
-    const struct box *box = place->box;
-    return box->died[0] && box->wire && box->state != BOX_STARTING && box->state != BOX_CLOSING;
-}
-
-static struct place *keeper_pick_locked(struct provider *provider) {
-    uint64_t now_ms = clock_wall_ms(), tick_ms = clock_ms();
+static struct place *keeper_pick_locked(struct provider *provider, uint64_t now_ms) {
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
         for (struct place *place = provider->buckets[i]; place; place = place->next)
-            if (tick_ms >= place->later_ms && (place_dirty_locked(place) || place_idle_locked(provider, place, now_ms)))
+            if (place_dirty_locked(place, now_ms) || (provider->reaper && room_idle_locked(place, now_ms)))
                 return place;
     return NULL;
 }
@@ -203,7 +219,7 @@ static struct place *keeper_pick_locked(struct provider *provider) {
 /* What its runner left is ended; its files stay. */
 static void keeper_settle_locked(struct provider *provider, struct place *place) {
     struct err err;
-    place->box->state = BOX_CLOSING;
+    place_mark_locked(place, BOX_CLOSING);
     pthread_mutex_unlock(&provider->lock);
     int r = place_open(provider, place, PLACE_SETTLE, NULL, NULL, &err);
     if (r < 0 && r != -ERR_NOT_FOUND) /* not found: another daemon deleted it, which is why its runner ended */
@@ -211,53 +227,12 @@ static void keeper_settle_locked(struct provider *provider, struct place *place)
     pthread_mutex_lock(&provider->lock);
 }
 
-/* Under the box's lock between daemons. true: it is stopped. */
-static bool idle_stop(struct provider *provider, struct box *box, struct err *err) {
-    uint64_t touched_ms = provider->crowded ? record_touched_ms(provider->boxes_fd, box->id) : 0;
-    if (touched_ms > atomic_load(&box->last_used_ms)) {
-        atomic_store(&box->last_used_ms, touched_ms); /* another daemon uses it */
-        if (clock_wall_ms() < touched_ms + box->idle_timeout_ms)
-            return false;
-    }
-    wire_kill(box->wire, "the box was idle for its time-out");
-    if (box->ops->stop(box->backend, box->id, true, err) == 0)
-        return true;
-    log_warn("box %s: %s", box->id, err->text);
-    return false;
-}
-
-/* What stays in the place is the same box without a runner; the old struct lives on for those who hold it. */
-static void keeper_idle_locked(struct provider *provider, struct place *place) {
-    struct box *box = place->box;
-    struct err err;
-    box->state = BOX_CLOSING;
-    pthread_mutex_unlock(&provider->lock);
-    bool stopped = false;
-    if (statelock_box(&provider->statelock, box->id, 0, &err) == 0) { /* else another daemon is busy with it */
-        stopped = idle_stop(provider, box, &err);
-        statelock_box_end(&provider->statelock, box->id);
-    }
-    struct box *rest = stopped ? box_again(box) : NULL;
-    if (rest)
-        atomic_store(&rest->last_used_ms, atomic_load(&box->last_used_ms));
-    pthread_mutex_lock(&provider->lock);
-    if (rest) {
-        provider_event(provider, "box_stopped", box->id, box->user, "it was idle for its time-out");
-        place->box = rest;
-        box_unref(box);
-    } else {
-        place->later_ms = clock_ms() + KEEPER_TURN_MS;
-    }
-    place->box->state = BOX_WARM;
-    pthread_cond_broadcast(&provider->changed);
-}
-
 /* Records of boxes that lived a while reach the disk; for the others it would be work for nothing. Gives up the lock. */
 static void keeper_sync_locked(struct provider *provider) {
-    uint64_t now_ms = clock_wall_ms();
+    uint64_t now_ms = clock_ms();
     for (size_t i = 0; i < PLACE_BUCKETS && !provider->ending; i++) {
         struct place *place = provider->buckets[i];
-        while (place && !(place->unsynced && now_ms >= place->box->created_ms + SYNC_AGE_MS))
+        while (place && !(place->unsynced && now_ms >= place->written_ms + SYNC_AGE_MS))
             place = place->next;
         if (!place)
             continue;
@@ -273,14 +248,23 @@ static void keeper_sync_locked(struct provider *provider) {
     }
 }
 
-/* What was used since the last turn, for the daemon that evicts. */
+/* What is used here shows in the time of its record, for those who evict elsewhere; and what they use is used. That the
+ * time changed counts, not what it says: clocks jump. */
 static void keeper_touch_locked(struct provider *provider) {
-    uint64_t since_ms = clock_wall_ms() - 2 * KEEPER_TURN_MS;
+    uint64_t now_ms = clock_ms();
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
-        for (struct place *place = provider->buckets[i]; place; place = place->next)
-            if (place->box->wire &&
-                (atomic_load(&place->box->refs) > 1 || atomic_load(&place->box->last_used_ms) > since_ms))
+        for (struct place *place = provider->buckets[i]; place; place = place->next) {
+            struct box *box = place->box;
+            if (!box->wire)
+                continue;
+            uint64_t touched_ms = record_touched_ms(provider->boxes_fd, place->id);
+            if (touched_ms != place->touched_ms)
+                atomic_store(&box->used_ms, now_ms);
+            bool here = atomic_load(&box->refs) > 1;
+            if (here)
                 record_touch(provider->boxes_fd, place->id);
+            place->touched_ms = here ? record_touched_ms(provider->boxes_fd, place->id) : touched_ms;
+        }
 }
 
 /* Once a turn: whether others serve here too, and whether we are the one to clean up after those that died. */
@@ -291,7 +275,7 @@ static void keeper_others_locked(struct provider *provider) {
     if (!was_reaper) /* the daemon that was it may have ended */
         provider->reaper = statelock_reaper(&provider->statelock);
     provider->crowded = statelock_crowded(&provider->statelock);
-    if (provider->crowded && !provider->reaper)
+    if (provider->crowded)
         keeper_touch_locked(provider);
     if (!provider->reaper)
         return;
@@ -307,6 +291,13 @@ static void keeper_others_locked(struct provider *provider) {
         provider->clean_ms = clock_ms() + CLEAN_EVERY_MS;
 }
 
+static void keeper_room_locked(struct provider *provider) {
+    struct err ignored; /* that memory stays short is told to who wants more of it */
+    pthread_mutex_unlock(&provider->lock);
+    room_make(provider, &ignored);
+    pthread_mutex_lock(&provider->lock);
+}
+
 static void *keeper_main(void *argument) {
     struct provider *provider = argument;
     uint64_t turn_ms = 0;
@@ -316,12 +307,16 @@ static void *keeper_main(void *argument) {
             turn_ms = clock_ms() + KEEPER_TURN_MS;
             keeper_others_locked(provider);
             keeper_sync_locked(provider);
+            keeper_room_locked(provider); /* memory may have become short without us */
         }
-        struct place *place = provider->ending ? NULL : keeper_pick_locked(provider);
-        if (place && place_dirty_locked(place)) {
+        uint64_t now_ms = clock_ms();
+        struct place *place = provider->ending ? NULL : keeper_pick_locked(provider, now_ms);
+        if (place && place_dirty_locked(place, now_ms)) {
             keeper_settle_locked(provider, place);
         } else if (place) {
-            keeper_idle_locked(provider, place);
+            room_evict_locked(provider, place, "idle");
+        } else if (!provider->ending && room_wanted_locked(provider)) {
+            keeper_room_locked(provider);
         } else if (!provider->ending) {
             struct timespec until = {.tv_sec = (time_t)(turn_ms / 1000), .tv_nsec = (long)(turn_ms % 1000) * 1000000};
             pthread_cond_timedwait(&provider->work, &provider->lock, &until);
@@ -365,6 +360,7 @@ static void open_locks(struct provider *provider) {
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&provider->lock, NULL);
     pthread_mutex_init(&provider->backend_lock, NULL);
+    pthread_mutex_init(&provider->room_lock, NULL);
     pthread_cond_init(&provider->changed, &monotonic);
     pthread_cond_init(&provider->work, &monotonic);
     pthread_condattr_destroy(&monotonic);
@@ -430,14 +426,15 @@ static void end_box(struct provider *provider, struct box *box) {
     struct err err;
     int r = statelock_box(&provider->statelock, box->id, KEEPER_TURN_MS, &err);
     if (r == 0) {
-        wire_kill(box->wire, "the daemon ends");
+        if (box->wire)
+            wire_kill(box->wire, "the daemon ends");
         r = box->ops->stop(box->backend, box->id, !box->spec.one_shot, &err);
         statelock_box_end(&provider->statelock, box->id);
     }
     if (r < 0)
         log_warn("box %s: %s", box->id, err.text);
-    else if (!box->spec.one_shot)
-        provider_event(provider, "box_stopped", box->id, box->user, "the daemon ends");
+    else
+        table_event(provider, "box_evicted", box, "shutdown");
 }
 
 void provider_free(struct provider *provider, bool end_boxes) {
@@ -450,7 +447,7 @@ void provider_free(struct provider *provider, bool end_boxes) {
         while (provider->buckets[i]) {
             struct place *place = provider->buckets[i];
             provider->buckets[i] = place->next;
-            if (end_boxes && place->box->wire)
+            if (end_boxes && place->runs)
                 end_box(provider, place->box);
             box_unref(place->box);
             free(place);
@@ -467,6 +464,7 @@ void provider_free(struct provider *provider, bool end_boxes) {
     fd_close(&provider->wake_fd);
     pthread_mutex_destroy(&provider->lock);
     pthread_mutex_destroy(&provider->backend_lock);
+    pthread_mutex_destroy(&provider->room_lock);
     pthread_cond_destroy(&provider->changed);
     pthread_cond_destroy(&provider->work);
     free(provider);

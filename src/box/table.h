@@ -1,5 +1,5 @@
-/* The provider's inside, shared by provider.c (what callers ask), place.c (one box's place in the table) and table.c
- * (what happens by itself). */
+/* The provider's inside, shared by provider.c (what callers ask), place.c (one box's place in the table), room.c (who has
+ * to go), work.c (work on one box) and table.c (what happens by itself). */
 #ifndef CUBBY_BOX_TABLE_H
 #define CUBBY_BOX_TABLE_H
 
@@ -21,8 +21,14 @@ struct place {
     struct place *next;
     char id[17];
     struct box *box;
-    bool unsynced;     /* its record was written by us and is not surely on the disk yet */
-    uint64_t later_ms; /* the housekeeper failed here: not again before (clock_ms) */
+    enum box_state was;       /* while somebody works on it (STARTING, CLOSING): what it was before */
+    bool runs;                /* counted in provider->running: it has processes, or is just given some */
+    struct tally_sum counted; /* of its user */
+    bool unsynced;            /* its record was written by us and is not surely on the disk yet */
+    /* clock_ms, as every time in the table: the wall clock may jump, and decides nothing. */
+    uint64_t written_ms; /* when that was */
+    uint64_t later_ms;   /* who came by itself has failed here: not again before */
+    uint64_t touched_ms; /* the time of its record when last seen: it changes when another daemon uses the box */
 };
 
 struct provider {
@@ -40,8 +46,8 @@ struct provider {
     int boxes_fd; /* STATE/boxes */
     struct statelock statelock;
     uint64_t clean_ms; /* when the reaper looks again for what dead daemons left (clock_ms) */
-    bool reaper;       /* of several daemons the one that evicts and cleans */
-    bool crowded;      /* other daemons serve this state directory too, when last looked */
+    bool reaper;       /* of several daemons the one that ends idle boxes and cleans */
+    bool crowded;      /* other daemons served this state directory too, a turn ago; table_crowded for now */
     int epoll_fd;      /* runners: pidfd and wire, by id */
     int wake_fd;       /* ends the watcher */
     bool threads;
@@ -55,8 +61,10 @@ struct provider {
     pthread_cond_t changed; /* a box's state */
     pthread_cond_t work;    /* for the housekeeper */
     struct place *buckets[PLACE_BUCKETS];
-    unsigned count;
-    struct tally tally; /* of the same boxes, by user */
+    unsigned count, running;
+    struct tally tally;        /* of the same boxes, by user */
+    pthread_mutex_t room_lock; /* who evicts for room: one at a time, or each would end a box for the same reason */
+    _Atomic uint64_t memory_bytes, memory_ms; /* what was free, and when that was seen */
 };
 
 /* ---- place.c ---- */
@@ -71,22 +79,49 @@ struct place *place_add_locked(struct provider *provider, struct box *box);
 void place_remove_locked(struct provider *provider, struct place *place);
 /* The place once nobody works on it; NULL when there is none. */
 struct place *place_settled_locked(struct provider *provider, const char *id);
+/* Nobody else touches it until it is unmarked or opened; mark: STARTING or CLOSING. */
+void place_mark_locked(struct place *place, enum box_state mark);
+/* What it was before, or what happened to it meanwhile. */
+void place_unmark_locked(struct provider *provider, struct place *place);
+bool place_marked(const struct place *place);
+bool place_runs(const struct place *place); /* a runner that answers, not paused; false while it is marked */
+/* Its share of the counts, with processes or without. */
+void place_count_locked(struct provider *provider, struct place *place, bool runs);
 struct box *place_use_locked(struct provider *provider, struct place *place); /* a reference, and it counts as used */
 /* Its runner is gone: running verbs end, and whoever comes next opens it again. */
 void place_dead_locked(struct provider *provider, struct place *place);
 
-enum place_how {
-    PLACE_FRESH,  /* made from a request: whatever is missing is made, the record too */
-    PLACE_AGAIN,  /* it was there: started if it does not run, whyever */
-    PLACE_GET,    /* started if it was stopped; GONE if its runner died */
-    PLACE_SETTLE, /* after a death: nothing is started; what the runner left is ended, the reason is noted */
-    PLACE_ADOPT,  /* the daemon has just come: nothing is started; what the runner left is ended */
+enum place_how {                  /* bits, and what they are put together to */
+                 HOW_MAKES = 1,   /* whatever is missing is made, the record too */
+                 HOW_ALONE = 2,   /* a record that is there is EXISTS */
+                 HOW_STARTS = 4,  /* a runner is started whyever there is none */
+                 HOW_STOPPED = 8, /* ... only if the box was stopped; one whose runner died is GONE */
+                 HOW_USES = 16,   /* it leaves the warm shelf */
+                 HOW_WAKES = 32,  /* a paused one goes on */
+                 HOW_ADOPTS = 64, /* the daemon has just come: what the runner left is ended, and that is no death */
+                 HOW_HELD =
+                     128, /* the caller holds the box's lock between daemons and goes on working: lock and mark stay */
+                 PLACE_FRESH = HOW_MAKES | HOW_STARTS | HOW_USES,
+                 PLACE_NEW = PLACE_FRESH | HOW_ALONE,
+                 PLACE_AGAIN = HOW_STARTS | HOW_USES,
+                 PLACE_GET = HOW_STOPPED | HOW_USES,
+                 PLACE_WAKE = PLACE_GET | HOW_WAKES,
+                 PLACE_RESUME = HOW_WAKES | HOW_USES,
+                 PLACE_SETTLE =
+                     0, /* after a death: nothing is started; what the runner left is ended, the reason is noted */
+                 PLACE_ADOPT = HOW_ADOPTS,
 };
 /* What the disk says of the box, under its lock between daemons, becomes what is in its place. The box is STARTING or
  * CLOSING, marked by the caller, who does not hold the lock. NOT_FOUND: another daemon deleted it, and the place is gone.
- * ret_box, ret_created may be NULL. */
+ * A paused box is opened as such by HOW_STARTS, and BUSY for who only wants to use it. ret_box, ret_created may be NULL. */
 int place_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                bool *ret_created, struct err *err);
+
+/* ---- provider.c ---- */
+
+/* A box from a record instead of a request, with its id; EXISTS when that is taken. Counted, started and recorded as
+ * acquire does. */
+int provider_make(struct provider *provider, const struct record *record, struct box **ret_box, struct err *err);
 
 /* ---- work.c ---- */
 
@@ -97,15 +132,33 @@ struct work {
     struct record record; /* as on the disk; what the work changes of it is written when `changed` */
     struct arena *arena;  /* for what it puts there */
     bool changed;         /* set by the work: it runs no more, and goes on as the record says */
+    enum box_state state; /* READY, WARM or PAUSED: what it was, and becomes again unless `changed` */
 };
 /* Its processes and mounts go, its files stay. Idempotent; the place notices. */
 int work_stop(struct work *work, const char *why, struct err *err);
-/* user NULL: any owner; else somebody else's answers as unknown. Nothing is started. Not for one-shot boxes. */
+/* user NULL: any owner; else somebody else's answers as unknown. Nothing is started. Not for one-shot boxes. Where the
+ * work fails, or its record cannot be written, the box goes on as the record on the disk says. */
 int provider_work(struct provider *provider, const char *user, const char *id,
                   int (*run)(void *argument, struct work *work, struct err *err), void *argument, struct err *err);
 
+/* ---- room.c ---- */
+
+/* How many a user may have, and whether this one can be counted. For a box that is to be added. */
+int room_for_box_locked(const struct provider *provider, const struct box *box, struct err *err);
+/* The box in its place is to have processes: it is counted so, or refused (LIMIT). */
+int room_for_runner_locked(struct provider *provider, struct place *place, struct err *err);
+/* Evicts released boxes, the least recently used first, until replicas and memory have room for those that are counted.
+ * BUSY: memory has not. Without the lock; may take long. */
+int room_make(struct provider *provider, struct err *err);
+bool room_wanted_locked(struct provider *provider); /* room_make would evict, as far as replicas go */
+/* It has been without a call for its idle time-out. */
+bool room_idle_locked(const struct place *place, uint64_t now_ms);
+/* Ends its processes and keeps its files; gives up the lock meanwhile. why: "idle", "replicas", "memory". */
+void room_evict_locked(struct provider *provider, struct place *place, const char *why);
+
 /* ---- table.c ---- */
 
+bool table_crowded(struct provider *provider); /* other daemons serve this state directory: asks the kernel, cheaply */
 struct policy *table_policy(struct provider *provider); /* with a reference for the caller; takes the lock */
 int table_backend(struct provider *provider, const char *name, const struct backend_ops **ret_ops,
                   struct backend **ret_backend, struct err *err);
@@ -113,18 +166,22 @@ void table_watch_locked(struct provider *provider, struct box *box);
 /* A runner's socket is closed a moment before it counts as ended: waits for that, and knows why it ended. For who has
  * marked the box; without the lock. */
 void table_death(struct provider *provider, struct box *box);
-bool table_readable(int fd); /* a descriptor of a process: it has ended */
+bool table_readable(int fd);                                             /* a descriptor of a process: it has ended */
+void table_check_locked(struct provider *provider, struct place *place); /* has its runner ended? */
 pthread_t table_thread(void *(*main)(void *), void *argument);
-/* Tells whoever keeps the audit log. With or without the lock; id, user and detail may be NULL. */
+/* Tells whoever listens. With or without the lock; detail may be NULL. */
+void table_event(const struct provider *provider, const char *verb, const struct box *box, const char *detail);
+/* Of something that is no box any more; id and detail may be NULL. */
 void provider_event(const struct provider *provider, const char *verb, const char *id, const char *user,
                     const char *detail);
 
 /* ---- adoption.c ---- */
 
-void adoption_load(struct provider *provider, const char *id); /* a box known only on disk comes into the table */
-void adoption_refresh(struct provider *provider);              /* what other daemons made and removed */
-void adoption_begin(struct provider *provider);                /* of all on the disk, by threads */
-void adoption_wait(struct provider *provider);                 /* until they are through, or it takes too long */
+/* A box known only on disk comes into the table; of one that is known, what other daemons did to it. */
+void adoption_load(struct provider *provider, const char *id);
+void adoption_refresh(struct provider *provider); /* what other daemons made and removed */
+void adoption_begin(struct provider *provider);   /* of all on the disk, by threads */
+void adoption_wait(struct provider *provider);    /* until they are through, or it takes too long */
 void adoption_end(struct provider *provider);
 /* The reaper's: what dead daemons left, boxes never finished. first: files without a record are told of. */
 void adoption_clean(struct provider *provider, bool first);

@@ -1,5 +1,5 @@
-/* A count of boxes by user, so that a limit costs one look and not a walk over the table. Called by provider.c and table.c
- * with the provider's lock held. Not to break: a row goes with its last box, so users that come and go leave nothing. */
+/* Sums by user, so that a quota costs one look and not a walk over the table. Called by place.c and room.c with the
+ * provider's lock held. Not to break: a row goes with its last box, so users that come and go leave nothing. */
 #include "box/tally.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 
 struct tally_row {
     struct tally_row *next;
-    unsigned count;
+    struct tally_sum sum;
     char user[];
 };
 
@@ -23,28 +23,31 @@ static struct tally_row **tally_find(struct tally *tally, const char *user) {
     return row;
 }
 
-unsigned tally_count(const struct tally *tally, const char *user) {
+struct tally_sum tally_of(const struct tally *tally, const char *user) {
     const struct tally_row *row = *tally_find((struct tally *)(void *)tally, user);
-    return row ? row->count : 0;
+    return row ? row->sum : (struct tally_sum){0};
 }
 
-void tally_add(struct tally *tally, const char *user) {
-    struct tally_row **row = tally_find(tally, user);
-    if (!*row) {
-        size_t size = strlen(user) + 1;
-        *row = calloc(1, sizeof **row + size);
-        if (!*row)
-            abort();
-        memcpy((*row)->user, user, size);
-    }
-    (*row)->count++;
+static void sum_change(uint64_t *sum, uint64_t was, uint64_t now) {
+    assert(*sum >= was);
+    *sum = *sum - was + now;
 }
 
-void tally_remove(struct tally *tally, const char *user) {
+void tally_change(struct tally *tally, const char *user, struct tally_sum was, struct tally_sum now) {
     struct tally_row **at = tally_find(tally, user), *row = *at;
-    assert(row);
-    if (--row->count)
+    if (!row) {
+        size_t size = strlen(user) + 1;
+        row = *at = calloc(1, sizeof *row + size);
+        if (!row)
+            abort();
+        memcpy(row->user, user, size);
+    }
+    sum_change(&row->sum.boxes, was.boxes, now.boxes);
+    sum_change(&row->sum.memory_mb, was.memory_mb, now.memory_mb);
+    sum_change(&row->sum.disk_mb, was.disk_mb, now.disk_mb);
+    if (row->sum.boxes)
         return;
+    assert(!row->sum.memory_mb && !row->sum.disk_mb);
     *at = row->next;
     free(row);
 }

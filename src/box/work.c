@@ -1,8 +1,9 @@
-/* Work on a box that is neither starting nor ending it: keeping its files, putting them back. Called by the files of
- * box/ that do such work. Not to break: what the work leaves is what the record on the disk says, whatever fails when;
+/* Work on a box that is neither starting nor ending it: keeping its files, putting them back, pausing. Called by the files
+ * of box/ that do such work. Not to break: what the work leaves is what the record on the disk says, whatever fails when;
  * a box whose record changed has no runner that was started from the old one. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "box/table.h"
 
@@ -10,74 +11,144 @@ enum { WORK_LOCK_MS = 30000 };
 
 int work_stop(struct work *work, const char *why, struct err *err) {
     struct box *box = work->box;
+    bool ran = box->wire || work->state == BOX_PAUSED;
     if (box->wire)
         wire_kill(box->wire, why);
     int r = box->ops->stop(box->backend, box->id, true, err);
+    if (r == 0 && ran && !work->changed)
+        table_event(work->provider, "box_evicted", box, why);
     if (r == 0)
         work->changed = true;
     return r;
 }
 
-/* Under the box's lock between daemons. *ret_after: what is in its place from now on, when that is another. */
-static int work_locked_box(struct work *work, int (*run)(void *argument, struct work *work, struct err *err),
-                           void *argument, struct box **ret_after, struct err *err) {
+/* After a work that failed: what it put into the record is not so. */
+static struct box *work_old(struct work *work) {
     struct provider *provider = work->provider;
-    struct box *box = work->box;
+    struct err ignored;
+    struct record record;
+    if (record_read(provider->boxes_fd, work->box->id, work->arena, &record, &ignored) < 0)
+        return box_again(work->box);
+    return box_make(work->box->ops, work->box->backend, &record);
+}
+
+/* Under the box's lock between daemons. *ret_after: what is in its place from now on, when that is another. */
+static int work_run(struct work *work, int (*run)(void *argument, struct work *work, struct err *err), void *argument,
+                    struct box **ret_after, struct err *err) {
+    struct provider *provider = work->provider;
+    struct box *box = work->box, *after = NULL;
     int r = record_read(provider->boxes_fd, box->id, work->arena, &work->record, err);
     if (r == 0)
         r = run(argument, work, err);
     if (!work->changed)
         return r;
-    struct box *after = box_make(box->ops, box->backend, &work->record);
-    atomic_store(&after->last_used_ms, atomic_load(&box->last_used_ms));
-    struct err own;
-    int written = r < 0 ? 0 : record_write(provider->boxes_fd, after, &own);
-    if (written < 0 && r >= 0) {
-        *err = own;
-        r = written;
+    if (r >= 0) {
+        struct err own;
+        after = box_make(box->ops, box->backend, &work->record);
+        int written = record_write(provider->boxes_fd, after, &own);
+        if (written < 0) {
+            *err = own;
+            r = written;
+            box_unref(after);
+        }
     }
-    *ret_after = after;
+    *ret_after = r < 0 ? work_old(work) : after;
+    atomic_store(&(*ret_after)->used_ms, atomic_load(&box->used_ms));
     return r;
 }
 
 /* The place, marked; NULL: no such box of that user. */
-static struct place *work_mark(struct provider *provider, const char *user, const char *id, enum box_state *ret_was) {
+static struct place *work_mark(struct provider *provider, const char *user, const char *id) {
     adoption_load(provider, id);
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_settled_locked(provider, id);
     if (place && ((user && strcmp(place->box->user, user) != 0) || place->box->spec.one_shot))
         place = NULL;
-    if (place) {
-        *ret_was = place->box->state;
-        place->box->state = BOX_STARTING;
-    }
+    if (place)
+        place_mark_locked(place, BOX_STARTING);
     pthread_mutex_unlock(&provider->lock);
     return place;
 }
 
+static void work_end(struct provider *provider, struct place *place, const struct work *work, struct box *after) {
+    struct box *box = place->box;
+    pthread_mutex_lock(&provider->lock);
+    place->was = work->state;
+    if (after) {
+        place_count_locked(provider, place, false);
+        after->state = BOX_STARTING;
+        place->box = after;
+        place->was = BOX_WARM;
+        place->unsynced = true;
+        place->written_ms = clock_ms();
+        box_unref(box);
+    }
+    place_unmark_locked(provider, place);
+    pthread_mutex_unlock(&provider->lock);
+}
+
 int provider_work(struct provider *provider, const char *user, const char *id,
                   int (*run)(void *argument, struct work *work, struct err *err), void *argument, struct err *err) {
-    enum box_state was = BOX_WARM;
-    struct place *place = text_id(id) ? work_mark(provider, user, id, &was) : NULL;
+    struct place *place = text_id(id) ? work_mark(provider, user, id) : NULL;
     if (!place)
         return err_set(err, ERR_NOT_FOUND, "no box '%.40s'", id);
     autoarena arena;
     arena_init(&arena);
-    struct box *box = place->box, *after = NULL;
-    struct work work = {.provider = provider, .box = box, .arena = &arena};
+    struct work work = {.provider = provider, .box = place->box, .arena = &arena, .state = place->was};
+    struct box *after = NULL;
+    bool gone = false;
     int r = statelock_box(&provider->statelock, id, WORK_LOCK_MS, err);
     if (r == 0) {
-        r = work_locked_box(&work, run, argument, &after, err);
+        if (table_crowded(provider)) { /* another daemon may have ended its runner, and started another */
+            r = place_open(provider, place, PLACE_SETTLE | HOW_HELD, NULL, NULL, err);
+            gone = r == -ERR_NOT_FOUND;
+        }
+        if (!gone) {
+            work.box = place->box;
+            work.state = place->was;
+        }
+        if (r == 0)
+            r = work_run(&work, run, argument, &after, err);
         statelock_box_end(&provider->statelock, id);
     }
-    pthread_mutex_lock(&provider->lock);
-    if (after) {
-        place->box = after;
-        box_unref(box);
-    }
-    place->box->state = after ? BOX_WARM : was;
-    place->unsynced |= after != NULL;
-    pthread_cond_broadcast(&provider->changed);
-    pthread_mutex_unlock(&provider->lock);
+    if (!gone)
+        work_end(provider, place, &work, after);
     return r;
+}
+
+/* ---- pausing ---- */
+
+static int pause_run(void *argument, struct work *work, struct err *err) {
+    (void)argument;
+    struct box *box = work->box;
+    if (!box->ops->pause)
+        return err_set(err, ERR_UNSUPPORTED, "boxes of backend '%s' cannot be paused", box->ops->name);
+    if (work->state == BOX_PAUSED)
+        return 0;
+    if (box->died[0])
+        return err_set(err, ERR_GONE, "box %s: %s; its files are kept", box->id, box->died);
+    if (!box->wire)
+        return err_set(err, ERR_INVALID, "box %s has no processes to pause", box->id);
+    int r = box->ops->pause(box->backend, box->id, true, err);
+    if (r < 0)
+        return r;
+    work->state = BOX_PAUSED;
+    table_event(work->provider, "box_paused", box, NULL);
+    return 0;
+}
+
+int provider_pause(struct provider *provider, const char *user, const char *id, struct err *err) {
+    return provider_work(provider, user, id, pause_run, NULL, err);
+}
+
+int provider_resume(struct provider *provider, const char *user, const char *id, struct err *err) {
+    struct place *place = text_id(id) ? work_mark(provider, user, id) : NULL;
+    if (!place)
+        return err_set(err, ERR_NOT_FOUND, "no box '%.40s'", id);
+    if (place->was == BOX_PAUSED || table_crowded(provider))
+        return place_open(provider, place, PLACE_RESUME, NULL, NULL, err);
+    pthread_mutex_lock(&provider->lock);
+    place_unmark_locked(provider, place);
+    pthread_mutex_unlock(&provider->lock);
+    return 0;
 }

@@ -454,7 +454,7 @@ static const struct body_field event_answer[] = {
     SHOW("id", INT, "1, 2, 3 ..."),
     SHOW("at", TIME, "when it began"),
     SHOW("verb", TEXT,
-         "operationId of the request, or an event: box_adopted, box_died, box_stopped, daemon_started ..."),
+         "operationId of the request, or an event: box_adopted, box_died, box_evicted, daemon_started ..."),
     SHOW_NULL("box", TEXT, "its id"),
     SHOW_NULL("user", TEXT, "whose box; without a box whose request"),
     SHOW_NULL("actor", TEXT, "user of the token; null when it is bound to none"),

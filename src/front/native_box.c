@@ -23,7 +23,7 @@ int native_acquire(struct http_request *request, struct box *unused, struct err 
     if (!failed)
         failed = native_box_request(request, &args, &wanted, err);
     if (!failed)
-        failed = tenant_make(front_who(request)->tenant, &front->tenant_limits, err);
+        failed = tenant_make(front_who(request)->tenant, &front_settings(request)->tenant_limits, err);
     if (!failed)
         failed = provider_acquire(front->provider, &wanted, &box, &created, err);
     if (failed)
@@ -165,7 +165,7 @@ static void native_box_json(struct json *json, struct box *box) {
     json_key(json, "created_at");
     json_time(json, box->created_ms);
     json_key(json, "last_used_at");
-    json_time(json, atomic_load(&box->last_used_ms));
+    json_time(json, box_last_used_ms(box));
     native_limits_json(json, &box->spec.limits);
     native_usage_json(json, box);
     native_labels_json(json, box->labels);

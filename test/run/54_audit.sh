@@ -133,7 +133,7 @@ done
 [ "${runner:-1}" = 1 ] || kill -KILL "$runner"
 row 'a runner that died' '.verb=="box_died"' '[.user,.scope,.status]' '["dan",null,null]' "box=$dan"
 box_new '"user":"eve","thread":"idle","idle_timeout_ms":1'
-row 'a box stopped for idleness' '.verb=="box_stopped"' '[.user,(.detail|test("idle"))]' '["eve",true]' "box=$BOX"
+row 'a box evicted for idleness' '.verb=="box_evicted"' '[.user,(.detail|test("idle"))]' '["eve",true]' "box=$BOX"
 box_new '"user":"fay","thread":"stay"'
 fay=$BOX
 run 'echo before the kill'

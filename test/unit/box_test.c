@@ -468,7 +468,7 @@ static char *id_path(const char *id, const char *name) {
 
 static void restart(bool runners_live) {
     static struct backend_env env;
-    struct policy policy = {0};
+    static struct policy policy;
     env = (struct backend_env){.state_dir = state_dir, .runner_path = "/none", .pool_size = 1};
     provider_free(provider, false);
     pthread_mutex_lock(&fake.lock);
@@ -605,7 +605,7 @@ static void *both_main(void *argument) {
 
 static void test_two(void) {
     static struct backend_env env;
-    struct policy policy = {0};
+    static struct policy policy;
     env = (struct backend_env){.state_dir = state_dir, .runner_path = "/none", .pool_size = 1};
     must(provider_new(&env, &policy, "fake", &other, &err) == 0, "a second provider");
     struct statelock lock;
@@ -732,7 +732,7 @@ static void test_verbs(void) {
 int main(void) {
     must(mkdtemp(state_dir) != NULL, "mkdtemp");
     struct backend_env env = {.state_dir = state_dir, .runner_path = "/none", .pool_size = 1};
-    struct policy policy = {0};
+    static struct policy policy;
     must(provider_new(&env, &policy, "fake", &provider, &err) == 0, "provider_new");
     test_acquire();
     test_death();

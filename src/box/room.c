@@ -1,0 +1,186 @@
+/* Who may have one more box, and who has to go for it: quotas of users, replicas, memory, idle time-outs. Called by
+ * provider.c for what requests start, and by the keeper of table.c. The rules are at the head of provider.c. Not to break:
+ * an active box (READY) is never ended for another's sake, nor one that anybody holds a reference to; files always stay. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "box/memory.h"
+#include "box/table.h"
+
+enum {
+    EVICT_RETRY_MS = 1000,
+    MEMORY_LOOK_MS = 20, /* what was free so long ago is still free enough: a look costs as much as a tenth of a box */
+    /* What another daemon uses it touches once a turn of its keeper, and we look once a turn of ours. */
+    ELSEWHERE_MS = 3000
+};
+
+/* ---- quotas ---- */
+
+static int quota_exceeded(const char *user, uint64_t has, uint64_t more, uint64_t most, const char *what,
+                          const char *option, struct err *err) {
+    return err_set(err, ERR_LIMIT, "user '%s' has %llu MiB of %s in boxes; %llu more are above the limit of %llu (%s)",
+                   user, (unsigned long long)has, what, (unsigned long long)more, (unsigned long long)most, option);
+}
+
+/* A sum of limits says nothing of a box that has none. */
+static int quota_uncounted(const struct box *box, const char *limit, const char *option, struct err *err) {
+    return err_set(err, ERR_LIMIT, "box %s has no limit %s, which every box of user '%s' must have (%s)", box->id,
+                   limit, box->user, option);
+}
+
+int room_for_box_locked(const struct provider *provider, const struct box *box, struct err *err) {
+    const struct share *share = policy_for(provider->policy, box->user);
+    struct tally_sum has = tally_of(&provider->tally, box->user);
+    unsigned all = provider->policy->max_boxes;
+    uint64_t disk_mb = box->spec.limits.disk_mb;
+    all = all && all < LIMIT_BOXES ? all : LIMIT_BOXES;
+    if (provider->count >= all)
+        return err_set(err, ERR_LIMIT, "there are %u boxes, which is the limit (max_boxes); delete some", all);
+    if (share->max_boxes && has.boxes >= share->max_boxes)
+        return err_set(err, ERR_LIMIT, "user '%s' has %u boxes, which is the limit (max_boxes_per_user); delete some",
+                       box->user, share->max_boxes);
+    if (share->disk_mb && !disk_mb)
+        return quota_uncounted(box, "disk_mb", "user_disk_mb", err);
+    if (share->disk_mb && (disk_mb > share->disk_mb || has.disk_mb > share->disk_mb - disk_mb))
+        return quota_exceeded(box->user, has.disk_mb, disk_mb, share->disk_mb, "disk", "user_disk_mb", err);
+    return 0;
+}
+
+int room_for_runner_locked(struct provider *provider, struct place *place, struct err *err) {
+    const struct box *box = place->box;
+    const struct share *share = policy_for(provider->policy, box->user);
+    uint64_t has = tally_of(&provider->tally, box->user).memory_mb, more = box->spec.limits.memory_mb;
+    if (!place->runs && share->memory_mb && !more)
+        return quota_uncounted(box, "memory_mb", "user_memory_mb", err);
+    if (!place->runs && share->memory_mb && (more > share->memory_mb || has > share->memory_mb - more))
+        return quota_exceeded(box->user, has, more, share->memory_mb, "memory", "user_memory_mb", err);
+    place_count_locked(provider, place, true);
+    return 0;
+}
+
+/* ---- eviction ---- */
+
+bool room_idle_locked(const struct place *place, uint64_t now_ms) {
+    const struct box *box = place->box;
+    return box->idle_timeout_ms && place_runs(place) && atomic_load(&box->refs) == 1 && now_ms >= place->later_ms &&
+           now_ms >= atomic_load(&box->used_ms) + box->idle_timeout_ms;
+}
+
+/* The released box that was used longest ago. */
+static struct place *room_victim_locked(struct provider *provider, uint64_t now_ms) {
+    struct place *oldest = NULL;
+    for (size_t i = 0; i < PLACE_BUCKETS; i++)
+        for (struct place *place = provider->buckets[i]; place; place = place->next)
+            if (place_runs(place) && place->box->state == BOX_WARM && !place->box->spec.one_shot &&
+                atomic_load(&place->box->refs) == 1 && now_ms >= place->later_ms &&
+                (!oldest || atomic_load(&place->box->used_ms) < atomic_load(&oldest->box->used_ms)))
+                oldest = place;
+    return oldest;
+}
+
+/* Under the box's lock between daemons: another one uses it, or has lately. */
+static bool used_elsewhere(struct provider *provider, struct place *place, bool idle) {
+    struct box *box = place->box;
+    uint64_t now_ms = clock_ms(), touched_ms;
+    if (!table_crowded(provider))
+        return false;
+    if ((touched_ms = record_touched_ms(provider->boxes_fd, box->id)) != place->touched_ms) {
+        place->touched_ms = touched_ms;
+        atomic_store(&box->used_ms, now_ms);
+        return true;
+    }
+    return !idle &&
+           (!record_released(provider->boxes_fd, box->id) || now_ms < atomic_load(&box->used_ms) + ELSEWHERE_MS);
+}
+
+static bool evict(struct provider *provider, struct place *place, const char *why) {
+    struct box *box = place->box;
+    struct err err;
+    char text[64];
+    bool stopped = false;
+    if (statelock_box(&provider->statelock, box->id, 0, &err) < 0) /* another daemon is busy with it */
+        return false;
+    if (!used_elsewhere(provider, place, why[0] == 'i')) {
+        snprintf(text, sizeof text, "the box was evicted: %s", why);
+        wire_kill(box->wire, text);
+        stopped = box->ops->stop(box->backend, box->id, true, &err) == 0;
+        if (!stopped)
+            log_warn("box %s: %s", box->id, err.text);
+    }
+    statelock_box_end(&provider->statelock, box->id);
+    return stopped;
+}
+
+/* What stays in the place is the same box without a runner; the old struct lives on for those who hold it. */
+void room_evict_locked(struct provider *provider, struct place *place, const char *why) {
+    struct box *box = place->box;
+    place_mark_locked(place, BOX_CLOSING);
+    pthread_mutex_unlock(&provider->lock);
+    struct box *rest = evict(provider, place, why) ? box_again(box) : NULL;
+    if (rest)
+        atomic_store(&rest->used_ms, atomic_load(&box->used_ms));
+    pthread_mutex_lock(&provider->lock);
+    if (rest) {
+        table_event(provider, "box_evicted", box, why);
+        place->box = rest;
+        place->was = BOX_WARM;
+        box_unref(box);
+    } else {
+        place->later_ms = clock_ms() + EVICT_RETRY_MS;
+    }
+    place_unmark_locked(provider, place);
+}
+
+/* ---- room ---- */
+
+bool room_wanted_locked(struct provider *provider) {
+    unsigned most = provider->policy->replicas;
+    return most && provider->running > most && room_victim_locked(provider, clock_ms());
+}
+
+static uint64_t memory_look(struct provider *provider, bool again) {
+    uint64_t now_ms = clock_ms();
+    if (again || now_ms >= atomic_load(&provider->memory_ms) + MEMORY_LOOK_MS) {
+        atomic_store(&provider->memory_bytes, memory_available(""));
+        atomic_store(&provider->memory_ms, now_ms);
+    }
+    return atomic_load(&provider->memory_bytes);
+}
+
+/* Why one has to go; NULL: nobody has to. */
+static const char *room_short(struct provider *provider, bool again, uint64_t *ret_reserve, uint64_t *ret_free) {
+    pthread_mutex_lock(&provider->lock);
+    unsigned most = provider->policy->replicas;
+    uint64_t reserve = provider->policy->memory_reserve_mb << 20;
+    bool many = most && provider->running > most;
+    pthread_mutex_unlock(&provider->lock);
+    *ret_reserve = reserve;
+    *ret_free = reserve ? memory_look(provider, again) : UINT64_MAX;
+    return *ret_free < reserve ? "memory" : many ? "replicas" : NULL;
+}
+
+int room_make(struct provider *provider, struct err *err) {
+    uint64_t reserve, left;
+    const char *why = room_short(provider, false, &reserve, &left);
+    if (!why)
+        return 0;
+    pthread_mutex_lock(&provider->room_lock);
+    bool gone = true;
+    while (gone && (why = room_short(provider, true, &reserve, &left))) {
+        pthread_mutex_lock(&provider->lock);
+        struct place *place = room_victim_locked(provider, clock_ms());
+        gone = place != NULL;
+        if (place) /* where that fails, it is not chosen again for a while */
+            room_evict_locked(provider, place, why);
+        pthread_mutex_unlock(&provider->lock);
+    }
+    pthread_mutex_unlock(&provider->room_lock);
+    if (!why || why[0] == 'r') /* replicas is no wall: beyond it are only active boxes */
+        return 0;
+    return err_set(err, ERR_BUSY,
+                   "%llu MiB of memory are free here, less than the %llu to be kept so (memory_reserve_mb), and no "
+                   "released box is left to evict; try later",
+                   (unsigned long long)(left >> 20), (unsigned long long)(reserve >> 20));
+}
