@@ -66,6 +66,9 @@
 #define LIMIT_EVENT_STREAMS 512u      /* open at once */
 #define LIMIT_EVENT_STREAMS_PER_USER 16u
 
+/* configuration */
+#define LIMIT_CONF_BYTES (4u << 20) /* of the file; 10,000 tokens have a third of it */
+
 /* requests */
 #define LIMIT_JSON_BYTES (32u << 20) /* a JSON body; stdin_base64 of 16 MiB fits */
 #define LIMIT_JSON_DEPTH 32u

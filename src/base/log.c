@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,15 +10,15 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-static enum log_level log_max = LOG_LEVEL_INFO;
+static atomic_int log_max = LOG_LEVEL_INFO;
 
 void log_set_level(enum log_level level) {
-    log_max = level;
+    atomic_store_explicit(&log_max, (int)level, memory_order_relaxed);
 }
 
 void log_line(enum log_level level, const char *format, ...) {
     static const char *const names[] = {"error", "warn", "info", "debug"};
-    if (level > log_max)
+    if ((int)level > atomic_load_explicit(&log_max, memory_order_relaxed))
         return;
     char time[CLOCK_TEXT_BYTES], text[2048], line[sizeof text * 4 + 64];
     va_list args;

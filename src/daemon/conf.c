@@ -1,5 +1,5 @@
-/* The table of options and the command line. Called by main once, before any thread.
- * Not to break: an option that is not understood stops the start; nothing is ignored. */
+/* The table of options, and values into it. Called by main at the start and on SIGHUP. Not to break: an option that is not
+ * understood stops the start; nothing is ignored. */
 #include "daemon/conf.h"
 
 #include <math.h>
@@ -13,6 +13,9 @@
 #include "daemon/conf_table.h"
 
 #define ROW(label, kind, member) .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf, member)
+/* What may differ by user can change while running, too. */
+#define SHARE(label, kind, member)                                                                                     \
+    .name = (label), .type = CONF_##kind, .offset = offsetof(struct conf_share, member), .user = true, .at_once = true
 
 const struct conf_option conf_options[] = {
     {ROW("listen", TEXT, listen), .fallback = "127.0.0.1:7070",
@@ -20,93 +23,114 @@ const struct conf_option conf_options[] = {
     {ROW("state", TEXT, state),
      .text = "directory for boxes; default /var/lib/cubby as root, else $XDG_STATE_HOME/cubby or ~/.local/state/cubby"},
     {ROW("runner", TEXT, runner), .text = "cubby-runner; default beside cubbyd, else ../libexec/cubby/cubby-runner"},
-    {ROW("backend", TEXT, backend), .fallback = "jail", .text = "how boxes are made when a request does not say"},
+    {SHARE("backend", TEXT, backend), .fallback = "jail", .text = "how boxes are made when a request does not say"},
+    {SHARE("backends", LIST, backends), .text = "backends that a request may name; default: all that are there"},
     {ROW("allow_local", BOOL, allow_local), .fallback = "false",
      .text = "allow the backend 'local', which walls off nothing: only where every client is trusted"},
     {ROW("allow_weaker", LIST, allow_weaker), .choices = "landlock|limits",
      .text = "jails may do without these where the machine lacks them: landlock, limits (the default ones)"},
     {ROW("local_maps", LIST, local_maps), .text = "backend local: VIRTUAL=REAL[:ro]"},
-    {ROW("mount_sources", LIST, mount_sources), .text = "directories that boxes may mount (and all below them)"},
+    {ROW("mount_sources", LIST, mount_sources), .at_once = true,
+     .text = "directories that boxes may mount (and all below them)"},
     {ROW("open_networks", LIST, open_networks),
      .text = "private IPv4 networks (A.B.C.D/BITS) that boxes with network 'open' may reach; else none"},
-    {ROW("env", LIST, env), .text = "NAME=VALUE given to every box"},
-    {ROW("memory_mb", INT, memory_mb), .max = 1u << 20, .fallback = "2048",
+    {SHARE("env", ENV, env), .text = "given to every box: a mapping, or a list of NAME=VALUE"},
+    {SHARE("mounts", MOUNTS, mounts),
+     .text = "file only: given to every box: list of {source, target, read_only, create}; source may hold {user}, "
+             "{thread}, {id}"},
+    {SHARE("templates", TEMPLATES, templates),
+     .text = "templates that a request may name: names, {name, path} or name: path (imported from there if missing)"},
+    {SHARE("default_template", TEXT, default_template), .fallback = "host",
+     .text = "template of a box whose request does not say"},
+    {SHARE("network", TEXT, network), .fallback = "none", .choices = "none|open",
+     .text = "network of a box whose request does not say"},
+    {SHARE("networks", LIST, networks), .choices = "none|open", .text = "that a request may ask for; default: all"},
+    {SHARE("memory_mb", INT, memory_mb), .limit = true, .max = 1u << 20, .fallback = "2048",
      .text = "MiB of memory of a box unless its request says; 0: no limit"},
-    {ROW("cpus", REAL, cpus), .max = 1024, .fallback = "0", .text = "processors of a box; 0: no limit"},
-    {ROW("pids", INT, pids), .max = 1u << 22, .fallback = "1024", .text = "processes of a box, in the same way"},
-    {ROW("disk_mb", INT, disk_mb), .max = 1u << 30, .fallback = "0", .text = "files of a box; 0: no limit"},
+    {SHARE("cpus", REAL, cpus), .limit = true, .max = 1024, .fallback = "0",
+     .text = "processors of a box; 0: no limit"},
+    {SHARE("pids", INT, pids), .limit = true, .max = 1u << 22, .fallback = "1024",
+     .text = "processes of a box, in the same way"},
+    {SHARE("disk_mb", INT, disk_mb), .limit = true, .max = 1u << 30, .fallback = "0",
+     .text = "files of a box; 0: no limit"},
     {ROW("disk_quota", TEXT, disk_quota), .fallback = "auto", .choices = "auto|project|btrfs|loop|tmpfs",
      .text = "how disk_mb is kept; auto: the first that this machine can"},
     {ROW("disk_reserve", BOOL, disk_reserve), .fallback = "false",
      .text = "take the space for disk_mb when a box is made, so that the disk cannot be promised twice (loop)"},
-    {ROW("open_files", INT, open_files), .max = LIMIT_OPEN_FILES, .fallback = "4096",
+    {ROW("store", TEXT, store), .fallback = "auto", .choices = "auto|directory|btrfs",
+     .text = "where boxes lie: a directory, or a btrfs of cubby's own; auto: that where disk_mb has no cheaper way"},
+    {ROW("store_mb", INT, store_mb), .max = 1u << 30, .fallback = "0",
+     .text = "the most that the store takes from its disk; 0: all but 1 GB"},
+    {SHARE("open_files", INT, open_files), .limit = true, .max = LIMIT_OPEN_FILES, .fallback = "4096",
      .text = "descriptors of one process of a box; 0: the daemon's own hard limit"},
-    {ROW("output_bytes", INT, output_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = "16777216",
+    {SHARE("output_bytes", INT, output_bytes), .limit = true, .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = "16777216",
      .text = "largest output_limit_bytes a command of a box may have; 0: 64 MiB"},
-    {ROW("idle_timeout_ms", INT, idle_timeout_ms), .max = 365ull * 86400000, .fallback = "600000",
+    {SHARE("idle_timeout_ms", INT, idle_timeout_ms), .max = 365ull * 86400000, .fallback = "600000",
      .text = "processes of a box without a call end after that, files stay; 0: never"},
+    {ROW("replicas", INT, replicas), .at_once = true, .max = LIMIT_BOXES, .fallback = "0",
+     .text = "boxes with processes at once, the oldest released one goes first; 0: as many as memory allows"},
+    {ROW("memory_reserve_mb", INT, memory_reserve_mb), .at_once = true, .max = 1u << 30, .fallback = "256",
+     .text = "MiB of memory that boxes leave to this machine, where replicas is 0"},
+    {ROW("wake_paused", BOOL, wake_paused), .at_once = true, .fallback = "false",
+     .text = "a paused box that is used goes on by itself; else it answers that it is paused"},
     {ROW("pool_size", INT, pool_size), .max = 256, .fallback = "8", .text = "parts of boxes kept ready"},
-    {ROW("end_boxes", BOOL, end_boxes), .fallback = "false",
+    {ROW("end_boxes", BOOL, end_boxes), .at_once = true, .fallback = "false",
      .text = "end all boxes' processes when the daemon stops; else the next daemon adopts them"},
-    {ROW("auth", TEXT, auth), .fallback = "auto", .choices = "auto|peer|required",
+    {ROW("auth", TEXT, auth), .at_once = true, .fallback = "auto", .choices = "auto|peer|required",
      .text =
          "without a token, on loopback and unix sockets: auto: admin; peer: by uid, see peer_uids; required: refused. "
          "auto is peer where root allows local boxes or mounts"},
-    {ROW("peer_uids", LIST, peer_uids),
+    {ROW("peer_uids", LIST, peer_uids), .at_once = true,
      .text = "auth peer: uids or names that are admins beside root, or UID=USER: acts as USER; others need tokens"},
     {ROW("socket_mode", TEXT, socket_mode), .fallback = "0600", .text = "mode of unix sockets"},
     {ROW("socket_group", TEXT, socket_group), .text = "group of unix sockets"},
-    {ROW("tokens", TOKENS, tokens), .text = "file only: list of {token or token_sha256, user, scope admin|user|read}"},
-    {ROW("allowed_hosts", LIST, allowed_hosts), .text = "further names that Host and Origin may have"},
-    {ROW("tls_cert", TEXT, tls_cert), .text = "PEM certificate chain; with tls_key: HTTPS"},
-    {ROW("tls_key", TEXT, tls_key), .text = "PEM key"},
-    {ROW("max_upload_bytes", INT, max_upload_bytes), .min = 1, .max = 1ull << 44, .fallback = "524288000",
-     .text = "largest file or archive a client may send"},
-    {ROW("max_unpack_entries", INT, max_unpack_entries), .min = 1, .max = 1ull << 32, .fallback = "1000000",
-     .text = "files and directories one archive may make"},
+    {ROW("tokens", TOKENS, tokens), .at_once = true,
+     .text = "file only: list of {token or token_sha256, user, scope admin|user|read}"},
+    {ROW("allowed_hosts", LIST, allowed_hosts), .at_once = true, .text = "further names that Host and Origin may have"},
+    {ROW("tls_cert", TEXT, tls_cert), .at_once = true, .text = "PEM certificate chain; with tls_key: HTTPS"},
+    {ROW("tls_key", TEXT, tls_key), .at_once = true, .text = "PEM key"},
+    {ROW("max_upload_bytes", INT, max_upload_bytes), .at_once = true, .min = 1, .max = 1ull << 44,
+     .fallback = "524288000", .text = "largest file or archive a client may send"},
+    {ROW("max_unpack_entries", INT, max_unpack_entries), .at_once = true, .min = 1, .max = 1ull << 32,
+     .fallback = "1000000", .text = "files and directories one archive may make"},
     {ROW("max_connections", INT, max_connections), .min = 1, .max = 1u << 20, .fallback = "12000",
      .text = "open at once; beyond, the one that is idle longest goes"},
     {ROW("max_threads", INT, max_threads), .min = 1, .max = 32768, .fallback = "4096", .text = "requests at once"},
-    {ROW("max_boxes", INT, max_boxes), .min = 1, .max = LIMIT_BOXES, .fallback = "10000", .text = "of all users"},
-    {ROW("max_boxes_per_user", INT, max_boxes_per_user), .max = LIMIT_BOXES, .fallback = "4096",
+    {ROW("max_boxes", INT, max_boxes), .at_once = true, .min = 1, .max = LIMIT_BOXES, .fallback = "10000",
+     .text = "of all users"},
+    {SHARE("max_boxes_per_user", INT, max_boxes_per_user), .max = LIMIT_BOXES, .fallback = "4096",
      .text = "of one user; 0: no limit of its own"},
-    {ROW("box_rate_per_user", INT, box_rate_per_user), .max = 60000, .fallback = "600",
+    {SHARE("user_memory_mb", INT, user_memory_mb), .max = 1u << 30, .fallback = "0",
+     .text = "MiB of memory of all running boxes of a user, by their limits; 0: no limit"},
+    {SHARE("user_disk_mb", INT, user_disk_mb), .max = 1u << 30, .fallback = "0",
+     .text = "MiB of files of all boxes of a user, by their limits; 0: no limit"},
+    {ROW("users", USERS, users), .at_once = true,
+     .text = "file only: mapping of a user's name to options that hold for his boxes instead"},
+    {ROW("box_rate_per_user", INT, box_rate_per_user), .at_once = true, .max = 60000, .fallback = "600",
      .text = "boxes a user's tokens may ask for a minute; 0: no limit"},
-    {ROW("max_requests_per_user", INT, max_requests_per_user), .max = 32768, .fallback = "1024",
+    {ROW("max_requests_per_user", INT, max_requests_per_user), .at_once = true, .max = 32768, .fallback = "1024",
      .text = "requests of a user's tokens at once, streams included; 0: no limit"},
-    {ROW("max_calls_per_box", INT, max_calls_per_box), .max = 32768, .fallback = "256",
+    {ROW("max_calls_per_box", INT, max_calls_per_box), .at_once = true, .max = 32768, .fallback = "256",
      .text = "requests on one box at once, streams included; 0: no limit"},
     {ROW("body_memory_mb", INT, body_memory_mb), .max = 1u << 20, .fallback = "1024",
      .text = "MiB that JSON bodies and command output may take at once in the daemon; 0: no limit"},
     {ROW("min_rate_bytes", INT, min_rate_bytes), .max = 1u << 30, .fallback = "1024",
      .text = "bytes a second below which a body or an answer is too slow to wait for; streams excepted; 0: never"},
-    {ROW("drain_ms", INT, drain_ms), .max = 3600000, .fallback = "10000",
+    {ROW("drain_ms", INT, drain_ms), .at_once = true, .max = 3600000, .fallback = "10000",
      .text = "after SIGTERM running requests may take so long"},
     {ROW("audit", BOOL, audit), .fallback = "true", .text = "record who did what in STATE/audit.db"},
-    {ROW("audit_detail", BOOL, audit_detail), .fallback = "true", .text = "commands and paths too, not only verbs"},
+    {ROW("audit_detail", BOOL, audit_detail), .at_once = true, .fallback = "true",
+     .text = "commands and paths too, not only verbs"},
     {ROW("audit_days", INT, audit_days), .max = 36500, .fallback = "0",
      .text = "rows of the audit log older than that are cut; 0: age does not matter"},
     {ROW("audit_max_mb", INT, audit_max_mb), .max = 1u << 20, .fallback = "1024",
      .text = "MiB of the audit log; beyond, its oldest rows are cut; 0: no limit"},
-    {ROW("log_level", TEXT, log_level), .fallback = "info", .choices = "error|warn|info|debug",
+    {ROW("log_level", TEXT, log_level), .at_once = true, .fallback = "info", .choices = "error|warn|info|debug",
      .text = "info: a line a request"},
     {.name = NULL},
 };
 
-static const struct {
-    const char *name;
-    enum conf_action action;
-    const char *text;
-} conf_actions[] = {
-    {"help", CONF_HELP, "this text"},
-    {"version", CONF_VERSION, "the version"},
-    {"options", CONF_OPTIONS, "the table of options"},
-    {"routes", CONF_ROUTES, "the table of routes"},
-    {"openapi", CONF_OPENAPI, "the API as OpenAPI 3.1"},
-    {"check", CONF_CHECK, "read the configuration, then stop"},
-    {"cleanup", CONF_CLEANUP, "end and remove all boxes of --state with their files, and what dead daemons left"},
-};
-#define CONF_ACTIONS (sizeof conf_actions / sizeof *conf_actions)
+_Static_assert(sizeof conf_options / sizeof *conf_options <= CONF_ROWS, "raise CONF_ROWS");
 
 /* ---- one value ---- */
 
@@ -121,6 +145,20 @@ const struct conf_option *conf_find(const char *name) {
     return NULL;
 }
 
+size_t conf_row(const struct conf_option *option) {
+    return (size_t)(option - conf_options);
+}
+
+void *conf_slot(const struct conf_target *target, const struct conf_option *option) {
+    if (!option->user)
+        return (char *)target->conf + option->offset;
+    return (char *)(target->user ? &target->user->share : &target->conf->share) + option->offset;
+}
+
+bool *conf_given_at(const struct conf_target *target, const struct conf_option *option) {
+    return &(target->user ? target->user->given : target->conf->given)[conf_row(option)];
+}
+
 static bool conf_choice(const char *choices, const char *value) {
     for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
         if (strcspn(p, "|") == strlen(value) && !memcmp(p, value, strlen(value)))
@@ -128,24 +166,27 @@ static bool conf_choice(const char *choices, const char *value) {
     return false;
 }
 
-static int conf_set_text(struct conf *conf, const struct conf_option *option, const char *value, struct err *err) {
+static int set_text(const struct conf_target *target, const struct conf_option *option, const char *value,
+                    const char *shown, struct err *err) {
     if (!*value)
         return err_set(err, ERR_INVALID, "%s may not be empty", option->name);
     if (option->choices && !conf_choice(option->choices, value))
-        return err_set(err, ERR_INVALID, "%s must be one of %s, not '%s'", option->name, option->choices, value);
-    *(const char **)((char *)conf + option->offset) = arena_strdup(&conf->arena, value);
+        return err_set(err, ERR_INVALID, "%s must be one of %s, not '%.60s'", option->name, option->choices, shown);
+    *(const char **)conf_slot(target, option) = arena_strdup(&target->conf->arena, value);
     return 0;
 }
 
-static int conf_set_bool(struct conf *conf, const struct conf_option *option, const char *value, struct err *err) {
+static int set_bool(const struct conf_target *target, const struct conf_option *option, const char *value,
+                    const char *shown, struct err *err) {
     bool yes = !strcmp(value, "true"), no = !strcmp(value, "false");
     if (!yes && !no)
-        return err_set(err, ERR_INVALID, "%s must be true or false, not '%s'", option->name, value);
-    *(bool *)((char *)conf + option->offset) = yes;
+        return err_set(err, ERR_INVALID, "%s must be true or false, not '%.60s'", option->name, shown);
+    *(bool *)conf_slot(target, option) = yes;
     return 0;
 }
 
-static int conf_set_number(struct conf *conf, const struct conf_option *option, const char *value, struct err *err) {
+static int set_number(const struct conf_target *target, const struct conf_option *option, const char *value,
+                      const char *shown, struct err *err) {
     uint64_t number = 0;
     char *end = NULL;
     double real = option->type == CONF_REAL ? strtod(value, &end) : 0;
@@ -153,108 +194,70 @@ static int conf_set_number(struct conf *conf, const struct conf_option *option, 
                     ? *value && !*end && isfinite(real) && real >= (double)option->min && real <= (double)option->max
                     : text_u64(value, option->max, &number) && number >= option->min;
     if (!fine)
-        return err_set(err, ERR_INVALID, "%s must be a number from %llu to %llu, not '%s'", option->name,
-                       (unsigned long long)option->min, (unsigned long long)option->max, value);
+        return err_set(err, ERR_INVALID, "%s must be a number from %llu to %llu, not '%.60s'", option->name,
+                       (unsigned long long)option->min, (unsigned long long)option->max, shown);
     if (option->type == CONF_REAL)
-        memcpy((char *)conf + option->offset, &real, sizeof real);
+        memcpy(conf_slot(target, option), &real, sizeof real);
     else
-        *(uint64_t *)((char *)conf + option->offset) = number;
+        *(uint64_t *)conf_slot(target, option) = number;
     return 0;
 }
 
-static int conf_set_list(struct conf *conf, const struct conf_option *option, const char *value, struct err *err) {
-    if (option->choices && !conf_choice(option->choices, value))
-        return err_set(err, ERR_INVALID, "%s holds words of %s, not '%s'", option->name, option->choices, value);
-    struct conf_list *list = (struct conf_list *)((char *)conf + option->offset);
-    const char **items = arena_alloc(&conf->arena, (list->count + 2) * sizeof *items);
-    if (list->count)
-        memcpy(items, list->items, list->count * sizeof *items);
-    items[list->count++] = arena_strdup(&conf->arena, value);
-    list->items = items;
+void conf_list_add(struct arena *arena, struct conf_list *list, const char *value) {
+    if (!(list->count & (list->count + 1))) { /* full at 1, 3, 7 ... and a NULL behind */
+        const char **items = arena_alloc(arena, (list->count + 1) * 2 * sizeof *items);
+        if (list->count)
+            memcpy(items, list->items, list->count * sizeof *items);
+        list->items = items;
+    }
+    list->items[list->count++] = arena_strdup(arena, value);
+}
+
+static int set_list(const struct conf_target *target, const struct conf_option *option, const char *value,
+                    const char *shown, struct err *err) {
+    struct conf_list *list = conf_slot(target, option);
+    int failed = 0;
+    if (!*value)
+        failed = err_set(err, ERR_INVALID, "%s: an entry may not be empty", option->name);
+    else if (option->choices && !conf_choice(option->choices, value))
+        failed = err_set(err, ERR_INVALID, "%s holds words of %s, not '%.60s'", option->name, option->choices, shown);
+    else if (option->type == CONF_ENV)
+        failed = policy_env(value, err);
+    else if (option->type == CONF_TEMPLATES && !policy_template(value))
+        failed = err_set(err, ERR_INVALID, "templates: '%.64s' is no name of a template", shown);
+    if (failed)
+        return failed;
+    conf_list_add(&target->conf->arena, list, value);
     return 0;
 }
 
-void conf_clear_list(struct conf *conf, const struct conf_option *option) {
-    *(struct conf_list *)((char *)conf + option->offset) = (struct conf_list){0};
-}
-
-int conf_set(struct conf *conf, const struct conf_option *option, const char *value, struct err *err) {
+int conf_set(const struct conf_target *target, const struct conf_option *option, const char *value, const char *shown,
+             struct err *err) {
     switch (option->type) {
     case CONF_TEXT:
-        return conf_set_text(conf, option, value, err);
+        return set_text(target, option, value, shown, err);
     case CONF_BOOL:
-        return conf_set_bool(conf, option, value, err);
+        return set_bool(target, option, value, shown, err);
     case CONF_INT:
     case CONF_REAL:
-        return conf_set_number(conf, option, value, err);
+        return set_number(target, option, value, shown, err);
     case CONF_LIST:
-        return conf_set_list(conf, option, value, err);
+    case CONF_ENV:
+    case CONF_TEMPLATES:
+        return set_list(target, option, value, shown, err);
     default:
         return err_set(err, ERR_INVALID, "%s can only stand in the configuration file", option->name);
     }
 }
 
-/* ---- the command line ---- */
-
-static int conf_usage(struct err *err, const char *argument, const char *why) {
-    return err_set(err, ERR_INVALID, "%s '%s'; see cubbyd --help", why, argument);
+bool conf_given(const struct conf *conf, const struct conf_user *user, const char *name) {
+    size_t row = conf_row(conf_find(name));
+    return conf->given[row] || (user && user->given[row]);
 }
 
-static bool conf_take_action(struct conf *conf, const char *name) {
-    for (size_t i = 0; i < CONF_ACTIONS; i++)
-        if (!strcmp(conf_actions[i].name, name)) {
-            conf->action = conf_actions[i].action;
-            return true;
-        }
-    return false;
-}
+/* ---- all of them ---- */
 
-/* One argument at argv[*at]; set: apply it, else only look for actions and --config (they come before the file). */
-static int conf_argument(struct conf *conf, char **argv, int *at, bool set, bool *cleared, struct err *err) {
-    const char *argument = argv[*at];
-    if (strncmp(argument, "--", 2) != 0 || !argument[2])
-        return conf_usage(err, argument, "unexpected argument");
-    char *name = arena_strdup(&conf->arena, argument + 2), *value = strchr(name, '=');
-    if (value)
-        *value++ = 0;
-    if (!value && conf_take_action(conf, name))
-        return 0;
-    const struct conf_option *option = conf_find(name);
-    bool is_config = !strcmp(name, "config");
-    if (!option && !is_config)
-        return conf_usage(err, argument, "unknown option");
-    if (!value && option && option->type == CONF_BOOL)
-        value = "true";
-    if (!value && !(value = argv[*at + 1]))
-        return conf_usage(err, argument, "a value is missing after");
-    else if (value == argv[*at + 1])
-        ++*at;
-    if (is_config) {
-        conf->config = value;
-        return 0;
-    }
-    if (!set)
-        return 0;
-    size_t row = (size_t)(option - conf_options);
-    conf->given |= 1ull << row;
-    if (option->type == CONF_LIST && !cleared[row]) { /* the command line replaces the file's list */
-        conf_clear_list(conf, option);
-        cleared[row] = true;
-    }
-    return conf_set(conf, option, value, err);
-}
-
-static int conf_arguments(struct conf *conf, int argc, char **argv, bool set, struct err *err) {
-    bool cleared[sizeof conf_options / sizeof *conf_options] = {false};
-    for (int at = 1; at < argc; at++) {
-        int failed = conf_argument(conf, argv, &at, set, cleared, err);
-        if (failed)
-            return failed;
-    }
-    return 0;
-}
-
-static void conf_state_default(struct conf *conf) {
+static void state_default(struct conf *conf) {
     const char *state_home = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     if (conf->state)
         return;
@@ -266,67 +269,107 @@ static void conf_state_default(struct conf *conf) {
         conf->state = arena_printf(&conf->arena, "%s/.local/state/cubby", home);
 }
 
-int conf_load(struct conf *conf, int argc, char **argv, struct err *err) {
-    *conf = (struct conf){0};
-    arena_init(&conf->arena);
-    for (const struct conf_option *option = conf_options; option->name; option++) {
-        int failed = option->fallback ? conf_set(conf, option, option->fallback, err) : 0;
-        if (failed)
-            return failed;
-    }
-    int failed = conf_arguments(conf, argc, argv, false, err);
-    if (!failed && conf->config)
-        failed = conf_file(conf, conf->config, err);
-    if (!failed)
-        failed = conf_arguments(conf, argc, argv, true, err);
-    if (failed)
-        return failed;
-    conf_state_default(conf);
+static int check_share(const struct conf_share *share, struct err *err) {
+    if (!backend_find(share->backend))
+        return err_set(err, ERR_INVALID, "backend: there is no backend '%.60s'", share->backend);
+    for (size_t i = 0; i < share->backends.count; i++)
+        if (!backend_find(share->backends.items[i]))
+            return err_set(err, ERR_INVALID, "backends: there is no backend '%.60s'", share->backends.items[i]);
+    if (!policy_template(share->default_template))
+        return err_set(err, ERR_INVALID, "default_template: '%.64s' is no name of a template", share->default_template);
+    if (share->mounts.count > LIMIT_MOUNTS)
+        return err_set(err, ERR_INVALID, "mounts: more than %u", LIMIT_MOUNTS);
+    return 0;
+}
+
+/* What stands in several options, or only makes sense together. */
+static int check_all(const struct conf *conf, struct err *err) {
     if (!conf->state)
         return err_set(err, ERR_INVALID, "no place for state: set HOME or give --state DIR");
     for (size_t i = 0; i < conf->open_networks.count; i++)
         if (!net_network_ok(conf->open_networks.items[i]))
             return err_set(err, ERR_INVALID, "open_networks: '%s' is no IPv4 network like 10.1.0.0/16",
                            conf->open_networks.items[i]);
+    for (size_t i = 0; i < conf->mount_sources.count; i++)
+        if (conf->mount_sources.items[i][0] != '/')
+            return err_set(err, ERR_INVALID, "mount_sources: '%.200s' must be an absolute path",
+                           conf->mount_sources.items[i]);
     if (!conf->tls_cert != !conf->tls_key)
         return err_set(err, ERR_INVALID, "tls_cert and tls_key go together: give both or none");
-    return 0;
+    int failed = check_share(&conf->share, err);
+    for (size_t i = 0; i < conf->user_count && !failed; i++)
+        if ((failed = check_share(&conf->users[i].share, err)))
+            return err_wrap(err, "user %s", conf->users[i].name);
+    return failed;
 }
 
-bool conf_given(const struct conf *conf, const char *name) {
-    return conf->given >> (conf_find(name) - conf_options) & 1;
+/* Where there is no --config: the default file, if somebody has made one. */
+static int read_file(struct conf *conf, struct err *err) {
+    if (!conf->config && access(CONF_DEFAULT_FILE, F_OK) == 0)
+        conf->config = CONF_DEFAULT_FILE;
+    return conf->config ? conf_file(conf, conf->config, err) : 0;
 }
 
-void conf_done(struct conf *conf) {
+static int load(struct conf *conf, int argc, char **argv, struct err *err) {
+    const struct conf_target target = {.conf = conf};
+    int failed = 0;
+    for (const struct conf_option *option = conf_options; option->name && !failed; option++)
+        if (option->fallback)
+            failed = conf_set(&target, option, option->fallback, option->fallback, err);
+    if (!failed)
+        failed = conf_arguments(conf, argc, argv, false, err);
+    bool reads = conf->action == CONF_SERVE || conf->action == CONF_CHECK || conf->action == CONF_CLEANUP;
+    if (failed || !reads)
+        return failed;
+    failed = read_file(conf, err);
+    if (!failed)
+        failed = conf_arguments(conf, argc, argv, true, err);
+    if (failed)
+        return failed;
+    state_default(conf);
+    conf_inherit(conf);
+    return check_all(conf, err);
+}
+
+int conf_new(int argc, char **argv, struct conf **ret_conf, struct err *err) {
+    struct conf *conf = calloc(1, sizeof *conf);
+    if (!conf)
+        abort();
+    arena_init(&conf->arena);
+    atomic_init(&conf->refs, 1);
+    int failed = load(conf, argc, argv, err);
+    if (failed)
+        conf_unref(conf);
+    else
+        *ret_conf = conf;
+    return failed;
+}
+
+struct conf *conf_ref(struct conf *conf) {
+    atomic_fetch_add(&conf->refs, 1);
+    return conf;
+}
+
+void conf_unref(struct conf *conf) {
+    if (!conf || atomic_fetch_sub(&conf->refs, 1) != 1)
+        return;
     arena_done(&conf->arena);
+    free(conf);
 }
 
 /* ---- showing ---- */
 
-static const char *conf_type_name(enum conf_type type) {
-    static const char *const names[] = {"text", "bool", "integer", "number", "list", "tokens"};
-    return names[type];
-}
+static const char *const type_names[] = {"text", "bool",   "integer",   "number", "list",
+                                         "env",  "mounts", "templates", "tokens", "users"};
 
 void conf_print_options(FILE *file) {
-    for (const struct conf_option *option = conf_options; option->name; option++)
-        fprintf(file, "%s\t%s\t%s\t%s\n", option->name, conf_type_name(option->type),
-                option->fallback ? option->fallback : "-", option->text);
-}
-
-void conf_print_help(FILE *file) {
-    fprintf(file, "usage: cubbyd [OPTION]...\n\nThe daemon of cubby: boxes for agents over HTTP.\n\n");
-    fprintf(file, "  --%-28s %s\n", "config FILE", "YAML with the options below (names with _); flags win over it");
     for (const struct conf_option *option = conf_options; option->name; option++) {
-        char flag[64];
-        if (option->type == CONF_TOKENS)
-            continue;
-        snprintf(flag, sizeof flag, "%s%s", option->name, option->type == CONF_BOOL ? "" : " VALUE");
-        for (char *p = flag; *p; p++)
-            *p = *p == '_' ? '-' : *p;
-        fprintf(file, "  --%-28s %s", flag, option->text);
-        fprintf(file, option->fallback ? " (%s)\n" : "\n", option->fallback);
+        char range[64] = "-";
+        if (option->type == CONF_INT || option->type == CONF_REAL)
+            snprintf(range, sizeof range, "%llu..%llu", (unsigned long long)option->min,
+                     (unsigned long long)option->max);
+        fprintf(file, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", option->name, type_names[option->type],
+                option->choices ? option->choices : range, option->fallback ? option->fallback : "-",
+                option->at_once ? "at once" : "at restart", option->user ? "user" : "-", option->text);
     }
-    for (size_t i = 0; i < CONF_ACTIONS; i++)
-        fprintf(file, "  --%-28s %s\n", conf_actions[i].name, conf_actions[i].text);
 }

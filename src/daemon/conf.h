@@ -2,6 +2,7 @@
 #ifndef CUBBY_DAEMON_CONF_H
 #define CUBBY_DAEMON_CONF_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,7 +10,12 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "box/policy.h"
 #include "front/auth.h"
+
+#define CONF_DEFAULT_FILE "/etc/cubby/cubby.yaml"
+
+enum { CONF_ROWS = 128 }; /* the table has fewer */
 
 struct conf_token {
     uint8_t sha256[32];
@@ -20,6 +26,31 @@ struct conf_token {
 struct conf_list {
     const char **items; /* NULL-terminated; NULL when empty */
     size_t count;
+};
+
+struct conf_mounts {
+    const struct share_mount *items;
+    size_t count;
+};
+
+struct conf_template {
+    const char *name, *path; /* a template that is imported from there when it is missing */
+};
+
+/* Options that may differ by user. */
+struct conf_share {
+    const char *backend, *default_template, *network;
+    struct conf_list env, templates, networks, backends;
+    struct conf_mounts mounts;
+    uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, max_boxes_per_user, user_memory_mb,
+        user_disk_mb;
+    double cpus;
+};
+
+struct conf_user {
+    const char *name;
+    struct conf_share share; /* everybody's, with what stands below the name */
+    bool *given;             /* a row of the table each: that stands below the name */
 };
 
 enum conf_action {
@@ -33,29 +64,43 @@ enum conf_action {
     CONF_CLEANUP
 };
 
+/* Counted: what was made from one may point into it. */
 struct conf {
+    atomic_uint refs;
     struct arena arena;
-    uint64_t given; /* a bit a row of the table: set by the file or the command line, not by default */
+    bool given[CONF_ROWS]; /* a row of the table each: set by the file or the command line, not by default */
     enum conf_action action;
-    const char *config;
-    const char *listen, *state, *runner, *backend, *auth, *log_level, *tls_cert, *tls_key, *disk_quota, *socket_mode,
-        *socket_group;
-    bool allow_local, end_boxes, disk_reserve, audit, audit_detail;
-    struct conf_list allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, env, peer_uids;
+    const char *config; /* the file; NULL: none */
+    const char *listen, *state, *runner, *auth, *log_level, *tls_cert, *tls_key, *disk_quota, *socket_mode,
+        *socket_group, *store;
+    bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused;
+    struct conf_list allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, peer_uids;
+    struct conf_share share;
     struct conf_token *tokens;
     size_t token_count;
-    uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, pool_size, max_upload_bytes,
-        max_unpack_entries, drain_ms, max_connections, max_threads, max_boxes, max_boxes_per_user, box_rate_per_user,
-        max_requests_per_user, max_calls_per_box, body_memory_mb, min_rate_bytes;
+    struct conf_template *imports;
+    size_t import_count;
+    struct conf_user *users; /* by strcmp */
+    size_t user_count;
+    uint64_t pool_size, max_upload_bytes, max_unpack_entries, drain_ms, max_connections, max_threads, max_boxes,
+        box_rate_per_user, max_requests_per_user, max_calls_per_box, body_memory_mb, min_rate_bytes, replicas,
+        memory_reserve_mb, store_mb;
     uint64_t audit_days, audit_max_mb;
-    double cpus;
 };
 
-/* Defaults, then the file of --config, then the command line. INVALID names the option, and the line of the file. */
-int conf_load(struct conf *conf, int argc, char **argv, struct err *err);
-void conf_done(struct conf *conf);
-bool conf_given(const struct conf *conf, const char *name);
-void conf_print_options(FILE *file); /* a line an option: name, type, default, meaning */
+/* Defaults, then the file, then the command line. INVALID names the option, and the line of the file. The caller gets a
+ * reference. */
+int conf_new(int argc, char **argv, struct conf **ret_conf, struct err *err);
+struct conf *conf_ref(struct conf *conf);
+void conf_unref(struct conf *conf); /* NULL is fine */
+/* By the file or the command line, for this user or for all. user may be NULL. */
+bool conf_given(const struct conf *conf, const struct conf_user *user, const char *name);
+/* Names of the options that differ; at_once: a running daemon can take the new value. */
+void conf_changes(struct conf *old, struct conf *now, void (*each)(void *user, const char *name, bool at_once),
+                  void *user);
+/* What it says of boxes; holds a reference to conf for as long as it lives. The caller gets the first reference. */
+struct policy *conf_policy(struct conf *conf);
+void conf_print_options(FILE *file); /* a line an option, its columns by tabs */
 void conf_print_help(FILE *file);
 
 #endif

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "front/trail.h"
@@ -12,6 +13,45 @@
 struct front *front_of(const struct http_request *request) {
     return http_context(request);
 }
+
+/* ---- settings ---- */
+
+static void settings_unref(struct front_settings *settings) {
+    if (settings && atomic_fetch_sub(&settings->refs, 1) == 1)
+        settings->released(settings);
+}
+
+static struct front_settings *settings_take(struct front *front) {
+    pthread_mutex_lock(&front->lock);
+    struct front_settings *settings = front->settings;
+    atomic_fetch_add(&settings->refs, 1);
+    pthread_mutex_unlock(&front->lock);
+    return settings;
+}
+
+void front_init(struct front *front, const struct route *routes) {
+    *front = (struct front){.routes = routes, .started_ms = clock_wall_ms()};
+    pthread_mutex_init(&front->lock, NULL);
+}
+
+void front_done(struct front *front) {
+    settings_unref(front->settings);
+    pthread_mutex_destroy(&front->lock);
+}
+
+void front_configure(struct front *front, struct front_settings *settings) {
+    pthread_mutex_lock(&front->lock);
+    struct front_settings *old = front->settings;
+    front->settings = settings;
+    pthread_mutex_unlock(&front->lock);
+    settings_unref(old);
+}
+
+const struct front_settings *front_settings(const struct http_request *request) {
+    return trail_of(request)->settings;
+}
+
+/* ---- requests ---- */
 
 const struct who *front_who(const struct http_request *request) {
     const struct trail *trail = trail_of(request);
@@ -40,6 +80,7 @@ int front_admit(struct http_request *request, struct err *err) {
     if (!endpoint)
         return 0;
     trail_begin(request);
+    trail_of(request)->settings = settings_take(front_of(request));
     int failed = front_allowed(request, endpoint, err);
     if (failed)
         trail_code(request, -failed);
@@ -48,7 +89,7 @@ int front_admit(struct http_request *request, struct err *err) {
 
 /* One more request on the box, if it may have it. */
 static int front_box(struct http_request *request, const struct endpoint *endpoint, struct box *box, struct err *err) {
-    unsigned most = front_of(request)->max_calls_per_box;
+    unsigned most = front_settings(request)->max_calls_per_box;
     int result = 0;
     if (atomic_fetch_add(&box->calls, 1) >= most && most)
         result = err_set(err, ERR_LIMIT,
@@ -91,7 +132,7 @@ void front_handle(struct http_request *request) {
     const struct who *who = front_who(request);
     struct tenant *tenant = who ? who->tenant : NULL;
     struct err err = {0};
-    int result = tenant_enter(tenant, &front->tenant_limits, &err);
+    int result = tenant_enter(tenant, &front_settings(request)->tenant_limits, &err);
     if (result >= 0) {
         result = front_run(request, endpoint, &err);
         tenant_leave(tenant);
@@ -115,6 +156,8 @@ void front_finished(struct http_request *request, int status, uint64_t bytes_in,
              http_method(request), http_path(request), status, bytes_in, bytes_out, us,
              who && who->user ? who->user : "-", route ? route->name : "-");
     auth_release(who);
+    if (trail_of(request))
+        settings_unref(trail_of(request)->settings);
 }
 
 static const char *front_get(void *user, const char *name, size_t *ret_len) {

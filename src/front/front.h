@@ -28,9 +28,9 @@ struct front { /* http_context */
     struct provider *provider;
     struct auth *auth;
     struct metrics *metrics;
-    struct audit *audit;           /* NULL: nothing is recorded */
-    struct events *events;         /* what happens to boxes */
-    struct http_server *server;    /* set before the first request */
+    struct audit *audit;        /* NULL: nothing is recorded */
+    struct events *events;      /* what happens to boxes */
+    struct http_server *server; /* set before the first request */
     const struct route *routes;
     uint64_t started_ms;
     pthread_mutex_t lock; /* of settings */
@@ -42,13 +42,13 @@ void front_done(struct front *front);
 /* What requests that come from now on go by; takes over the caller's reference. */
 void front_configure(struct front *front, struct front_settings *settings);
 
-#define ENDPOINT_OPEN 0x1u   /* needs no token */
-#define ENDPOINT_WRITES 0x2u /* not for read-only tokens, though the method is GET */
-#define ENDPOINT_LOOK 0x8u   /* the box is only looked at: in any state, nothing is started or touched */
-#define ENDPOINT_QUIET 0x10u /* about the daemon, not about a box: not in the audit log unless refused */
+#define ENDPOINT_OPEN 0x1u    /* needs no token */
+#define ENDPOINT_WRITES 0x2u  /* not for read-only tokens, though the method is GET */
+#define ENDPOINT_LOOK 0x8u    /* the box is only looked at: in any state, nothing is started or touched */
+#define ENDPOINT_QUIET 0x10u  /* about the daemon, not about a box: not in the audit log unless refused */
 #define ENDPOINT_ADMIN 0x20u  /* only for scope admin */
 #define ENDPOINT_RUNNER 0x40u /* the only routes for scope runner */
-#define ENDPOINT_NO_BOX 0x4u /* {id} is not looked up before run */
+#define ENDPOINT_NO_BOX 0x4u  /* {id} is not looked up before run */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
 struct endpoint {

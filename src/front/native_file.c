@@ -163,7 +163,7 @@ static ssize_t native_put_read(void *user, void *data, size_t size, struct err *
 /* What says beforehand that it is too large need not come. */
 static int native_upload_fits(struct http_request *request, struct err *err) {
     int64_t length = http_body_length(request);
-    uint64_t max = front_of(request)->max_upload_bytes;
+    uint64_t max = front_settings(request)->max_upload_bytes;
     if (length <= 0 || (uint64_t)length <= max)
         return 0;
     return err_set(err, ERR_TOO_LARGE, "%lld bytes are more than an upload may have (%llu); see max_upload_bytes",
@@ -205,10 +205,9 @@ static int native_put_conflict(struct http_request *request, const struct err *e
 }
 
 int native_put(struct http_request *request, struct box *box, struct err *err) {
-    struct front *front = front_of(request);
     struct put_args args = {0};
     struct file_stat stat = {0};
-    struct native_upload upload = {.request = request, .left = front->max_upload_bytes};
+    struct native_upload upload = {.request = request, .left = front_settings(request)->max_upload_bytes};
     bool created = false;
     int failed = front_query(request, &args, err);
     if (failed)
@@ -227,7 +226,7 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
         .append = args.append,
         .if_match = http_header(request, "if-match"),
         .size = length,
-        .max = front->max_upload_bytes,
+        .max = front_settings(request)->max_upload_bytes,
     };
     failed =
         length < 0 || length >= PUT_SPLICE_BYTES ? native_put_large(request, box, &write, &created, &stat, err) : 1;
@@ -345,8 +344,7 @@ static int native_unpack_skipped(void *user, const char *name, const char *why) 
 }
 
 int native_unpack(struct http_request *request, struct box *box, struct err *err) {
-    const struct front *front = front_of(request);
-    struct native_upload upload = {.request = request, .left = front->max_upload_bytes};
+    struct native_upload upload = {.request = request, .left = front_settings(request)->max_upload_bytes};
     struct path_args args = {0};
     struct unpack_result result = {0};
     int failed = front_query(request, &args, err);
@@ -363,8 +361,10 @@ int native_unpack(struct http_request *request, struct box *box, struct err *err
     json_open(&answer.json, '{');
     json_key(&answer.json, "skipped");
     json_open(&answer.json, '[');
-    const struct unpack_request unpack = {
-        .path = path, .max_entries = front->max_unpack_entries, .skipped = native_unpack_skipped, .user = &answer};
+    const struct unpack_request unpack = {.path = path,
+                                          .max_entries = front_settings(request)->max_unpack_entries,
+                                          .skipped = native_unpack_skipped,
+                                          .user = &answer};
     failed = box_tar_in(box, &unpack, native_put_read, &upload, http_fd(request), &result, err);
     json_close(&answer.json, ']');
     json_key(&answer.json, "truncated");

@@ -102,7 +102,7 @@ static void trail_secrets(struct http_request *request, const struct body_field 
             redact_env(secrets, *(const char *const *const *)((const char *)args + field->offset));
     if (trail->now)
         redact_env(secrets, (const char *const *)trail->now->spec.env);
-    redact_env(secrets, front_of(request)->secret_env);
+    redact_env(secrets, front_settings(request)->secret_env);
     if (header && !strncasecmp(header, "Bearer ", 7))
         redact_add(secrets, "token", 5, header + 7, strlen(header + 7));
 }
@@ -194,7 +194,7 @@ static void trail_detail(struct http_request *request, const struct body_field *
 void trail_fields(struct http_request *request, const struct body_field *fields, const void *args) {
     struct trail *trail = trail_of(request);
     const struct front *front = front_of(request);
-    if (front->audit && front->audit_detail && fields)
+    if (front->audit && front_settings(request)->audit_detail && fields)
         trail_detail(request, fields, args);
     if (front->audit && !trail->running && !trail_reads(request)) {
         struct audit_row row = {0};

@@ -9,9 +9,11 @@
 #include "front/body.h"
 
 struct front;
+struct front_settings;
 
 struct trail {
     const struct who *who; /* NULL: nobody we know */
+    struct front_settings *settings;
     uint64_t at_ms;
     int code; /* ERR_ number; 0: fine */
     char peer[80];
@@ -28,7 +30,7 @@ struct trail {
 struct trail *trail_of(const struct http_request *request); /* NULL before trail_begin */
 void trail_begin(struct http_request *request);
 void trail_box(struct http_request *request, const struct box *box); /* it is about this box; NULL: no longer at hand */
-void trail_note(struct http_request *request, const char *text); /* added to the detail; nothing secret */
+void trail_note(struct http_request *request, const char *text);     /* added to the detail; nothing secret */
 void trail_code(struct http_request *request, int code);
 void trail_result(struct http_request *request, const struct exec_result *result);
 /* The rows with BODY_TOLD become the detail, without the values of BODY_SECRET rows and of all environments. */

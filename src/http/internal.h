@@ -105,7 +105,7 @@ void route_allow(const struct route_node *node, struct buf *out); /* "GET, HEAD,
 int tls_context_new(const char *cert, const char *key, struct ssl_ctx_st **ret_context, struct err *err);
 void tls_context_free(struct ssl_ctx_st *context);
 struct ssl_ctx_st *tls_context_ref(struct ssl_ctx_st *context); /* one more tls_context_free; NULL is fine */
-void tls_thread_end(void); /* last of a thread that may have used TLS */
+void tls_thread_end(void);                                      /* last of a thread that may have used TLS */
 struct ssl_st *tls_new(struct ssl_ctx_st *context, int fd);
 void tls_free(struct ssl_st *tls, bool say_goodbye);
 /* Bytes, 0 at the end, -EAGAIN with *ret_events the poll event to wait for, or -EIO. */
@@ -113,6 +113,11 @@ ssize_t tls_recv(struct ssl_st *tls, void *data, size_t len, short *ret_events);
 ssize_t tls_send(struct ssl_st *tls, const void *data, size_t len, short *ret_events);
 bool tls_pending(const struct ssl_st *tls);
 bool tls_ready(const struct ssl_st *tls); /* the handshake is over */
+
+/* ---- configure.c ---- */
+
+const char *const *hosts_allowed(const struct http_server *server); /* NULL-terminated, may be NULL */
+void hosts_free(struct http_server *server);
 
 /* ---- conn.c ---- */
 
@@ -262,6 +267,7 @@ struct http_server {
     struct http_config config;
     struct route_node *tree;
     struct ssl_ctx_st *tls;
+    _Atomic(struct host_list *) hosts; /* set while serving; NULL: those of config */
     struct listener listeners[HTTP_LISTENERS];
     int listener_count;
     int epoll, stop_event, quit_event, reserve;

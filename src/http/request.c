@@ -284,7 +284,7 @@ static bool host_name(const char **host, size_t *len) {
 static bool host_allowed(const struct http_server *server, const char *host, size_t len) {
     if (!host_name(&host, &len))
         return false;
-    for (const char *const *name = server->config.allowed_hosts; name && *name; name++)
+    for (const char *const *name = hosts_allowed(server); name && *name; name++)
         if (host_is(host, len, *name))
             return true;
     return false;

@@ -301,6 +301,7 @@ void http_server_free(struct http_server *server) {
     fd_close(&server->reserve);
     route_tree_free(server->tree);
     tls_context_free(server->tls);
+    hosts_free(server);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->changed);
     free(server->address);

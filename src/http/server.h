@@ -77,6 +77,10 @@ struct http_counts {
     uint64_t requests;
     uint64_t held_bytes; /* http_hold of the requests that run */
 };
+/* While it serves: another certificate (NULL: as it is) and other allowed_hosts. On failure nothing has changed. */
+int http_server_configure(struct http_server *server, const char *tls_cert, const char *tls_key,
+                          const char *const *allowed_hosts, struct err *err);
+int http_tls_check(const char *cert, const char *key, struct err *err); /* whether a server could use them */
 void http_server_count(struct http_server *server, struct http_counts *ret_counts);
 
 /* ---- the request ---- */

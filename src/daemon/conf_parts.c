@@ -1,0 +1,282 @@
+/* Options of the file that have an inside: env, mounts, templates, tokens, users. Called by conf_file.c through its table.
+ * Not to break: every error has the line of the thing that is wrong. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "box/mounts.h"
+#include "daemon/conf_table.h"
+
+enum { TOKENS_MAX = 10000, USERS_MAX = 10000, TEMPLATES_MAX = 1000 };
+
+/* A mapping of texts: each key goes to its place, what is not there is unknown. */
+struct part_field {
+    const char *name;
+    const char **to;
+    const yaml_node_t **ret_node; /* may be NULL */
+};
+
+static int part_fields(struct conf_reader *reader, const yaml_node_t *node, const char *what,
+                       const struct part_field *fields, size_t field_count, struct err *err) {
+    struct conf_pair *pairs;
+    size_t count;
+    int failed = conf_pairs(reader, node, what, &pairs, &count, err);
+    for (size_t i = 0; !failed && i < count; i++) {
+        size_t at = 0;
+        while (at < field_count && strcmp(fields[at].name, pairs[i].key) != 0)
+            at++;
+        if (at == field_count) {
+            err_set(err, ERR_INVALID, "unknown key '%.40s' of %s", pairs[i].key, what);
+            return conf_at(reader, pairs[i].key_node, err);
+        }
+        failed = conf_scalar(reader, pairs[i].value, fields[at].name, fields[at].to, NULL, err);
+    }
+    return failed;
+}
+
+static int part_bool(const char *name, const char *text, bool *ret_yes, struct err *err) {
+    if (text && strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        return err_set(err, ERR_INVALID, "%s must be true or false", name);
+    *ret_yes = text && text[0] == 't';
+    return 0;
+}
+
+static int part_list(struct conf_reader *reader, const yaml_node_t *node, const char *name, size_t max,
+                     struct err *err) {
+    if (node->type != YAML_SEQUENCE_NODE)
+        err_set(err, ERR_INVALID, "%s must be a list", name);
+    else if (conf_items(node) > max)
+        err_set(err, ERR_INVALID, "%s: more than %zu", name, max);
+    else
+        return 0;
+    return conf_at(reader, node, err);
+}
+
+/* ---- env ---- */
+
+int conf_read_env(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                  const yaml_node_t *node, struct err *err) {
+    bool mapping = node->type == YAML_MAPPING_NODE;
+    struct conf_pair *pairs = NULL;
+    size_t count = 0;
+    int failed = mapping ? conf_pairs(reader, node, option->name, &pairs, &count, err)
+                         : part_list(reader, node, option->name, LIMIT_ENV_COUNT, err);
+    if (failed)
+        return failed;
+    count = mapping ? count : conf_items(node);
+    for (size_t i = 0; i < count && !failed; i++) {
+        const yaml_node_t *item = mapping ? pairs[i].value : conf_item(reader, node, i);
+        const char *value, *shown;
+        failed = conf_scalar(reader, item, mapping ? pairs[i].key : option->name, &value, &shown, err);
+        if (!failed && mapping)
+            value = arena_printf(&reader->conf->arena, "%s=%s", pairs[i].key, value);
+        if (!failed && conf_set(target, option, value, shown, err))
+            failed = conf_at(reader, mapping ? pairs[i].key_node : item, err);
+    }
+    return failed;
+}
+
+/* ---- mounts ---- */
+
+static int read_mount(struct conf_reader *reader, const yaml_node_t *node, struct share_mount *mount, struct err *err) {
+    const char *read_only = NULL, *create = NULL;
+    const struct part_field fields[] = {{.name = "source", .to = &mount->source},
+                                        {.name = "target", .to = &mount->target},
+                                        {.name = "read_only", .to = &read_only},
+                                        {.name = "create", .to = &create}};
+    int failed = part_fields(reader, node, "a mount (source, target, read_only, create)", fields,
+                             sizeof fields / sizeof *fields, err);
+    if (failed)
+        return failed;
+    if (!mount->source || !mount->target)
+        failed = err_set(err, ERR_INVALID, "a mount needs 'source' and 'target'");
+    if (!failed)
+        failed = part_bool("read_only", read_only, &mount->read_only, err);
+    if (!failed)
+        failed = part_bool("create", create, &mount->create, err);
+    if (!failed)
+        failed = mounts_check(mount, err);
+    if (failed)
+        return conf_at(reader, node, err);
+    mount->source = arena_strdup(&reader->conf->arena, mount->source);
+    mount->target = arena_strdup(&reader->conf->arena, mount->target);
+    return 0;
+}
+
+int conf_read_mounts(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                     const yaml_node_t *node, struct err *err) {
+    struct conf_mounts *list = conf_slot(target, option);
+    int failed = part_list(reader, node, option->name, LIMIT_MOUNTS, err);
+    if (failed)
+        return failed;
+    size_t count = conf_items(node);
+    struct share_mount *mounts = arena_alloc(&reader->conf->arena, (count + 1) * sizeof *mounts);
+    for (size_t i = 0; i < count && !failed; i++) {
+        const yaml_node_t *item = conf_item(reader, node, i);
+        failed = read_mount(reader, item, &mounts[i], err);
+        for (size_t j = 0; j < i && !failed; j++)
+            if (strcmp(mounts[i].target, mounts[j].target) == 0) {
+                err_set(err, ERR_INVALID, "mounts: target '%.200s' is there twice", mounts[i].target);
+                failed = conf_at(reader, item, err);
+            }
+    }
+    *list = (struct conf_mounts){.items = mounts, .count = count};
+    return failed;
+}
+
+/* ---- templates ---- */
+
+static int add_template(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                        const char *name, const char *path, const yaml_node_t *node, struct err *err) {
+    struct conf *conf = reader->conf;
+    int failed = 0;
+    if (!name)
+        failed = err_set(err, ERR_INVALID, "a template needs 'name'");
+    else
+        failed = conf_set(target, option, name, name, err);
+    if (!failed && path && target->user)
+        failed = err_set(err, ERR_INVALID, "a user's templates are names; 'path' stands in templates of all");
+    if (!failed && path && (path[0] != '/' || strcmp(name, "host") == 0))
+        failed = err_set(err, ERR_INVALID, "path of template '%.64s' must be absolute, and host has none", name);
+    if (failed)
+        return conf_at(reader, node, err);
+    if (path)
+        conf->imports[conf->import_count++] =
+            (struct conf_template){.name = arena_strdup(&conf->arena, name), .path = arena_strdup(&conf->arena, path)};
+    return 0;
+}
+
+static int read_template(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                         const yaml_node_t *node, struct err *err) {
+    const char *name = NULL, *path = NULL;
+    const struct part_field fields[] = {{.name = "name", .to = &name}, {.name = "path", .to = &path}};
+    int failed = node->type == YAML_MAPPING_NODE ? part_fields(reader, node, "a template (name, path)", fields, 2, err)
+                                                 : conf_scalar(reader, node, "a template", &name, NULL, err);
+    return failed ? failed : add_template(reader, target, option, name, path, node, err);
+}
+
+/* A list of names or {name, path}; or a mapping of name: path. */
+int conf_read_templates(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                        const yaml_node_t *node, struct err *err) {
+    bool mapping = node->type == YAML_MAPPING_NODE;
+    struct conf_pair *pairs = NULL;
+    size_t count = 0;
+    int failed = mapping ? conf_pairs(reader, node, option->name, &pairs, &count, err)
+                         : part_list(reader, node, option->name, TEMPLATES_MAX, err);
+    if (failed)
+        return failed;
+    count = mapping ? count : conf_items(node);
+    if (!target->user)
+        reader->conf->imports = arena_alloc(&reader->conf->arena, (count + 1) * sizeof *reader->conf->imports);
+    for (size_t i = 0; i < count && !failed; i++) {
+        const char *path = NULL;
+        if (mapping)
+            failed = conf_scalar(reader, pairs[i].value, pairs[i].key, &path, NULL, err);
+        if (!failed)
+            failed = mapping
+                         ? add_template(reader, target, option, pairs[i].key, *path ? path : NULL, pairs[i].value, err)
+                         : read_template(reader, target, option, conf_item(reader, node, i), err);
+    }
+    return failed;
+}
+
+/* ---- tokens ---- */
+
+static bool unhex(const char *text, uint8_t out[32]) {
+    if (strlen(text) != 64 || strspn(text, "0123456789abcdef") != 64)
+        return false;
+    for (size_t i = 0; i < 32; i++) {
+        char pair[3] = {text[2 * i], text[2 * i + 1], 0};
+        out[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    return true;
+}
+
+static int read_hash(const char *plain, const char *hash, uint8_t ret_sha256[32], struct err *err) {
+    if (!plain == !hash)
+        return err_set(err, ERR_INVALID, "a token needs 'token' or 'token_sha256', not both");
+    if (plain && strlen(plain) < 16)
+        return err_set(err, ERR_INVALID, "a token has at least 16 characters (openssl rand -hex 16 makes one)");
+    if (hash && !unhex(hash, ret_sha256))
+        return err_set(err, ERR_INVALID, "token_sha256 must be 64 lower-case hex digits");
+    if (plain)
+        auth_hash(plain, ret_sha256);
+    return 0;
+}
+
+static int token_check(struct conf_token *token, const char *scope, struct err *err) {
+    if (!auth_scope(scope ? scope : "", &token->scope))
+        return err_set(err, ERR_INVALID, "a token needs 'scope': admin, user or read");
+    if (token->scope == SCOPE_USER && !token->user)
+        return err_set(err, ERR_INVALID, "a token of scope user needs 'user'");
+    if (token->scope == SCOPE_ADMIN && token->user)
+        return err_set(err, ERR_INVALID, "a token of scope admin sees every user's boxes: leave 'user' out");
+    return token->user ? policy_user(token->user, err) : 0;
+}
+
+static int read_token(struct conf_reader *reader, const yaml_node_t *node, struct conf_token *token, struct err *err) {
+    const char *plain = NULL, *hash = NULL, *scope = NULL;
+    const struct part_field fields[] = {{.name = "token", .to = &plain},
+                                        {.name = "token_sha256", .to = &hash},
+                                        {.name = "user", .to = &token->user},
+                                        {.name = "scope", .to = &scope}};
+    int failed = part_fields(reader, node, "a token (token or token_sha256, user, scope)", fields,
+                             sizeof fields / sizeof *fields, err);
+    if (failed)
+        return failed;
+    failed = read_hash(plain, hash, token->sha256, err);
+    if (!failed)
+        failed = token_check(token, scope, err);
+    if (failed)
+        return conf_at(reader, node, err);
+    token->user = token->user ? arena_strdup(&reader->conf->arena, token->user) : NULL;
+    return 0;
+}
+
+int conf_read_tokens(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                     const yaml_node_t *node, struct err *err) {
+    struct conf *conf = target->conf;
+    int failed = part_list(reader, node, option->name, TOKENS_MAX, err);
+    if (failed)
+        return failed;
+    size_t count = conf_items(node);
+    conf->tokens = arena_alloc(&conf->arena, (count + 1) * sizeof *conf->tokens);
+    for (size_t i = 0; i < count && !failed; i++)
+        failed = read_token(reader, conf_item(reader, node, i), &conf->tokens[i], err);
+    conf->token_count = count;
+    return failed;
+}
+
+/* ---- users ---- */
+
+static int user_order(const void *a, const void *b) {
+    return strcmp(((const struct conf_user *)a)->name, ((const struct conf_user *)b)->name);
+}
+
+int conf_read_users(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                    const yaml_node_t *node, struct err *err) {
+    struct conf *conf = target->conf;
+    struct conf_pair *pairs;
+    size_t count;
+    int failed = conf_pairs(reader, node, option->name, &pairs, &count, err);
+    if (!failed && count > USERS_MAX) {
+        err_set(err, ERR_INVALID, "%s: more than %d", option->name, USERS_MAX);
+        failed = conf_at(reader, node, err);
+    }
+    if (failed)
+        return failed;
+    conf->users = arena_alloc(&conf->arena, (count + 1) * sizeof *conf->users);
+    for (size_t i = 0; i < count && !failed; i++) {
+        struct conf_user *user = &conf->users[i];
+        user->name = arena_strdup(&conf->arena, pairs[i].key);
+        user->given = arena_alloc(&conf->arena, CONF_ROWS * sizeof *user->given);
+        if (policy_user(user->name, err))
+            failed = conf_at(reader, pairs[i].key_node, err);
+        else
+            failed = conf_mapping(reader, &(struct conf_target){.conf = conf, .user = user}, pairs[i].value, err);
+    }
+    conf->user_count = count;
+    if (count)
+        qsort(conf->users, count, sizeof *conf->users, user_order);
+    return failed;
+}

@@ -1,0 +1,46 @@
+/* The daemon: what it is made of, and the steps that starting, checking and reloading share. */
+#ifndef CUBBY_DAEMON_DAEMON_H
+#define CUBBY_DAEMON_DAEMON_H
+
+#include <limits.h>
+#include <signal.h>
+
+#include "daemon/conf.h"
+#include "front/front.h"
+
+struct daemon {
+    int argc;
+    char **argv;
+    struct conf *first; /* of the start: what only a restart changes is as it says */
+    struct conf *conf;  /* what counts now; the signal thread's, while there is one */
+    char state[PATH_MAX], runner[PATH_MAX];
+    struct backend_env env;
+    struct front front;
+    sigset_t signals;
+};
+
+int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err); /* serve.c */
+void daemon_limits(void);
+/* SIGHUP: the configuration is read again and what can change changes, all of it or, where something is wrong, nothing.
+ * Says in the log what happened. reload.c */
+void daemon_reload(struct daemon *daemon);
+
+/* ---- prepare.c ---- */
+
+int daemon_runner(const struct conf *conf, char ret_path[PATH_MAX], struct err *err);
+int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err);
+void daemon_log_level(const char *name);
+/* Who may come, from the configuration alone. quiet: nothing is said in the log. */
+int daemon_auth(const struct conf *conf, bool quiet, struct auth **ret_auth, struct err *err);
+bool daemon_demands_tokens(const struct conf *conf);
+/* What boxes get. A limit that this machine cannot hold is refused, or left out where that is allowed. */
+int daemon_policy(struct conf *conf, const struct backend_env *env, bool quiet, struct policy **ret_policy,
+                  struct err *err);
+/* Templates that the configuration names with a path, and that are not there yet. */
+int daemon_templates(const struct conf *conf, const struct backend_env *env, struct err *err);
+struct front_settings *daemon_settings(struct conf *conf);
+int daemon_socket(const struct conf *conf, struct http_config *config, struct err *err);
+/* Whatever can be known without serving. */
+int daemon_check(struct conf *conf, struct err *err);
+
+#endif

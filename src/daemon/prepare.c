@@ -1,0 +1,306 @@
+/* From options to the parts of the daemon. Called at the start, by --check and on SIGHUP. Not to break: nothing here weakens
+ * what was asked for (tokens missing, runner missing, limits that do not hold), and nothing changes what is serving. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/template.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+
+/* Makes the state directory and its parents; it holds everybody's files, so nobody else may look in. */
+int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {
+    char part[PATH_MAX];
+    struct stat stat_now;
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+        return err_set(err, ERR_INVALID, "the state directory's name is too long");
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(part, 0755) && errno != EEXIST)
+            return err_errno(err, errno, "cannot make %s for the state; give another with --state DIR", part);
+        *slash = '/';
+    }
+    if (mkdir(part, 0700) && errno != EEXIST)
+        return err_errno(err, errno, "cannot make the state directory %s; give another with --state DIR", part);
+    if (!realpath(part, ret_real) || stat(ret_real, &stat_now))
+        return err_errno(err, errno, "state directory %s", part);
+    if (!S_ISDIR(stat_now.st_mode))
+        return err_set(err, ERR_INVALID, "%s is not a directory; give another with --state DIR", part);
+    if (stat_now.st_uid != geteuid())
+        return err_set(err, ERR_DENIED, "the state directory %s belongs to uid %u; give another with --state DIR",
+                       ret_real, stat_now.st_uid);
+    if ((stat_now.st_mode & 077) && chmod(ret_real, 0700))
+        return err_errno(err, errno, "cannot close %s to others", ret_real);
+    return 0;
+}
+
+int daemon_runner(const struct conf *conf, char ret_path[PATH_MAX], struct err *err) {
+    static const char *const places[] = {"cubby-runner", "../libexec/cubby/cubby-runner"};
+    char self[PATH_MAX], place[PATH_MAX + 64];
+    if (conf->runner)
+        return realpath(conf->runner, ret_path) && !access(ret_path, X_OK)
+                   ? 0
+                   : err_errno(err, errno, "the runner %s", conf->runner);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return err_errno(err, errno, "/proc/self/exe; mount /proc or give --runner PATH");
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(place, sizeof place, "%s/%s", self, places[i]);
+        if (realpath(place, ret_path) && !access(ret_path, X_OK))
+            return 0;
+    }
+    return err_set(err, ERR_NOT_FOUND, "no cubby-runner beside cubbyd (%s) nor in ../libexec/cubby; give --runner PATH",
+                   self);
+}
+
+void daemon_log_level(const char *name) {
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            log_set_level((enum log_level)i);
+}
+
+/* ---- who may come ---- */
+
+/* Only numeric loopback addresses and "localhost" are surely not reachable from outside. */
+static bool daemon_loopback(const char *address, size_t len) {
+    static const char *const starts[] = {"unix:", "127.", "[::1]:", "localhost:"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (len >= strlen(starts[i]) && !strncmp(address, starts[i], strlen(starts[i])))
+            return i != 1 || strspn(address, "0123456789.") == strcspn(address, ":");
+    return false;
+}
+
+/* What a request without a token may be. Where root would hand the host itself to whoever asks (local boxes, mounts), it
+ * matters who asks. */
+static enum auth_mode daemon_auth_mode(const struct conf *conf, bool wide, bool quiet) {
+    bool root = geteuid() == 0, host_at_stake = conf->allow_local || conf->mount_sources.count;
+    if (!strcmp(conf->auth, "peer"))
+        return AUTH_PEER;
+    if (wide || !strcmp(conf->auth, "required"))
+        return AUTH_REQUIRED;
+    if (!quiet && root && !host_at_stake && strncmp(conf->listen, "unix:", 5) != 0)
+        log_warn("every local user is an admin on %s; --auth peer tells them apart, --auth required demands tokens",
+                 conf->listen);
+    return root && host_at_stake ? AUTH_PEER : AUTH_OPEN;
+}
+
+static bool daemon_wide(const struct conf *conf) {
+    for (const char *p = conf->listen; *p; p += strcspn(p, ","), p += *p == ',')
+        if (!daemon_loopback(p, strcspn(p, ",")))
+            return true;
+    return false;
+}
+
+bool daemon_demands_tokens(const struct conf *conf) {
+    bool wide = daemon_wide(conf);
+    return wide || daemon_auth_mode(conf, wide, true) == AUTH_REQUIRED;
+}
+
+int daemon_auth(const struct conf *conf, bool quiet, struct auth **ret_auth, struct err *err) {
+    bool wide = daemon_wide(conf);
+    struct auth *auth = auth_new(daemon_auth_mode(conf, wide, quiet));
+    for (size_t i = 0; i < conf->token_count; i++)
+        auth_add(auth, conf->tokens[i].sha256, conf->tokens[i].user, conf->tokens[i].scope);
+    int failed = 0;
+    for (size_t i = 0; i < conf->peer_uids.count && !failed; i++)
+        failed = auth_add_peer(auth, conf->peer_uids.items[i], err);
+    if (wide && !conf->tls_cert && !quiet)
+        log_warn(
+            "tokens and everything else travel UNENCRYPTED to and from %s: give tls_cert and tls_key, or put a proxy "
+            "with TLS before it",
+            conf->listen);
+    if (failed)
+        auth_free(auth);
+    else
+        *ret_auth = auth;
+    return failed;
+}
+
+int daemon_socket(const struct conf *conf, struct http_config *config, struct err *err) {
+    char *end;
+    unsigned long mode = strtoul(conf->socket_mode, &end, 8);
+    if (*end || end == conf->socket_mode || mode > 0777)
+        return err_set(err, ERR_INVALID, "socket_mode must be octal, as 0660, not '%s'", conf->socket_mode);
+    config->socket_mode = (unsigned)mode;
+    config->socket_group = (gid_t)-1;
+    if (!conf->socket_group)
+        return 0;
+    const struct group *group = getgrnam(conf->socket_group);
+    if (!group)
+        return err_set(err, ERR_NOT_FOUND, "socket_group: this machine has no group '%s'", conf->socket_group);
+    config->socket_group = group->gr_gid;
+    return 0;
+}
+
+/* ---- what boxes get ---- */
+
+/* A limit that boxes should have and that this machine cannot hold: refused, or left out where that is allowed and nobody
+ * asked for this very limit. */
+static int default_limit(bool given, const struct backend_env *env, const struct check *check, uint64_t *limit,
+                         struct err *err) {
+    if (check->ok || !*limit)
+        return 0;
+    if (!given && backend_allows_weaker(env, check->weaker)) {
+        *limit = 0;
+        return 0;
+    }
+    return err_set(err, ERR_UNSUPPORTED, "boxes would have no %s here: %s; %s; or do without: %s", check->name,
+                   check->detail, check->fix,
+                   given ? "take the limit out of the configuration" : "allow_weaker: [limits]");
+}
+
+/* user NULL: everybody's. */
+static int share_walls(const struct conf *conf, const struct conf_user *user, const struct backend_env *env,
+                       const struct check *checks, size_t count, struct share *share, struct err *err) {
+    static const struct {
+        const char *check, *option;
+        size_t offset;
+    } rows[] = {{"memory limits", "memory_mb", offsetof(struct limits, memory_mb)},
+                {"process limits", "pids", offsetof(struct limits, pids)}};
+    int failed = 0;
+    for (size_t i = 0; i < count && !failed; i++)
+        for (size_t j = 0; j < sizeof rows / sizeof *rows && !failed; j++)
+            if (strcmp(checks[i].name, rows[j].check) == 0)
+                failed = default_limit(conf_given(conf, user, rows[j].option), env, &checks[i],
+                                       (uint64_t *)(void *)((char *)&share->limits + rows[j].offset), err);
+    return failed && strcmp(share->backend, "jail") == 0 ? failed : 0;
+}
+
+/* What this machine lacks is said at every start. */
+static void say_walls(const struct check *checks, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!checks[i].ok && checks[i].wall)
+            log_warn("this machine lacks: %s: %s; %s", checks[i].name, checks[i].detail, checks[i].fix);
+        else if (checks[i].partly)
+            log_info("this machine has a part: %s: %s", checks[i].name, checks[i].detail);
+}
+
+/* Boxes of backend local have no walls: there a jail that somebody asks for is refused later, with the same words. */
+int daemon_policy(struct conf *conf, const struct backend_env *env, bool quiet, struct policy **ret_policy,
+                  struct err *err) {
+    struct check checks[64];
+    size_t count = backend_checks(env, checks, sizeof checks / sizeof *checks);
+    if (!quiet)
+        say_walls(checks, count);
+    struct policy *policy = conf_policy(conf);
+    int failed = share_walls(conf, NULL, env, checks, count, &policy->share, err);
+    for (size_t i = 0; i < policy->user_count && !failed; i++)
+        failed = share_walls(conf, &conf->users[i], env, checks, count, (struct share *)&policy->users[i].share, err);
+    if (failed)
+        policy_unref(policy);
+    else
+        *ret_policy = policy;
+    return failed;
+}
+
+static void template_there(void *user, const char *name) {
+    const struct conf_template **missing = user;
+    if (*missing && strcmp((*missing)->name, name) == 0)
+        *missing = NULL;
+}
+
+int daemon_templates(const struct conf *conf, const struct backend_env *env, struct err *err) {
+    for (size_t i = 0; i < conf->import_count; i++) {
+        const struct conf_template *missing = &conf->imports[i];
+        int failed = template_list(env, template_there, &missing, err);
+        if (!failed && missing) {
+            log_info("template %s is imported from %s", missing->name, missing->path);
+            failed = template_import(env, missing->name, missing->path, err);
+        }
+        if (failed && failed != -ERR_EXISTS) /* another daemon was faster */
+            return err_wrap(err, "templates: %s", conf->imports[i].name);
+    }
+    return 0;
+}
+
+/* ---- what requests get ---- */
+
+struct daemon_settings {
+    struct front_settings settings;
+    struct conf *conf;
+};
+
+static void settings_released(struct front_settings *settings) {
+    struct daemon_settings *own = (struct daemon_settings *)settings; /* its first member */
+    conf_unref(own->conf);
+    free(own);
+}
+
+struct front_settings *daemon_settings(struct conf *conf) {
+    struct daemon_settings *own = calloc(1, sizeof *own);
+    if (!own)
+        abort();
+    own->conf = conf_ref(conf);
+    own->settings = (struct front_settings){
+        .refs = 1,
+        .released = settings_released,
+        .default_backend = conf->share.backend,
+        .secret_env = (const char *const *)conf->share.env.items,
+        .audit_detail = conf->audit_detail,
+        .max_upload_bytes = conf->max_upload_bytes,
+        .max_unpack_entries = conf->max_unpack_entries,
+        .max_calls_per_box = (unsigned)conf->max_calls_per_box,
+        .tenant_limits = {.max_requests = (unsigned)conf->max_requests_per_user,
+                          .boxes_per_minute = (unsigned)conf->box_rate_per_user},
+    };
+    return &own->settings;
+}
+
+/* ---- --check ---- */
+
+/* What is the same for every box of a mount must be there; the rest may come with the box. */
+static int check_mount(const struct share_mount *mount, struct err *err) {
+    char place[PATH_MAX];
+    struct stat status;
+    snprintf(place, sizeof place, "%s", mount->source);
+    char *word = strchr(place, '{');
+    if (word)
+        *word = 0;
+    if (word || mount->create)
+        *strrchr(place, '/') = 0;
+    if (place[0] && stat(place, &status) < 0)
+        return err_errno(err, errno, "mounts: source '%.200s': '%.200s'", mount->source, place);
+    return 0;
+}
+
+static int check_places(const struct conf *conf, const struct conf_share *share, struct err *err) {
+    struct stat status;
+    int failed = 0;
+    for (size_t i = 0; i < share->mounts.count && !failed; i++)
+        failed = check_mount(&share->mounts.items[i], err);
+    for (size_t i = 0; i < conf->mount_sources.count && !failed; i++)
+        if (stat(conf->mount_sources.items[i], &status) < 0)
+            failed = err_errno(err, errno, "mount_sources: '%.200s'", conf->mount_sources.items[i]);
+    for (size_t i = 0; i < conf->import_count && !failed; i++)
+        if (stat(conf->imports[i].path, &status) < 0)
+            failed = err_errno(err, errno, "templates: path '%.200s'", conf->imports[i].path);
+    return failed;
+}
+
+int daemon_check(struct conf *conf, struct err *err) {
+    char runner[PATH_MAX];
+    struct http_config http;
+    struct auth *auth = NULL;
+    int failed = daemon_runner(conf, runner, err);
+    if (!failed)
+        failed = daemon_socket(conf, &http, err);
+    if (!failed)
+        failed = daemon_auth(conf, true, &auth, err);
+    auth_free(auth);
+    if (!failed && conf->tls_cert)
+        failed = http_tls_check(conf->tls_cert, conf->tls_key, err);
+    if (!failed)
+        failed = check_places(conf, &conf->share, err);
+    for (size_t i = 0; i < conf->user_count && !failed; i++)
+        if ((failed = check_places(conf, &conf->users[i].share, err)))
+            return err_wrap(err, "user %s", conf->users[i].name);
+    return failed;
+}

@@ -1,0 +1,78 @@
+/* The configuration again, while serving. Called by the signal thread on SIGHUP. Not to break: everything that can fail
+ * comes before anything changes, so that a bad file changes nothing; what requests under way use is counted and stays. */
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+
+struct changes {
+    struct buf now, later;
+};
+
+static void change_note(void *user, const char *name, bool at_once) {
+    struct changes *changes = user;
+    struct buf *to = at_once ? &changes->now : &changes->later;
+    buf_printf(to, "%s%s", to->len ? ", " : "", name);
+}
+
+/* TLS itself comes and goes with a restart, a new certificate does not. */
+static bool tls_stays(const struct daemon *daemon, const struct conf *fresh) {
+    return !daemon->first->tls_cert == !fresh->tls_cert;
+}
+
+/* All new parts, or none. */
+static int reload_parts(struct daemon *daemon, struct conf *fresh, struct auth **ret_auth, struct policy **ret_policy,
+                        struct err *err) {
+    int failed = daemon_auth(fresh, true, ret_auth, err);
+    if (!failed)
+        failed = daemon_policy(fresh, &daemon->env, true, ret_policy, err);
+    if (!failed)
+        failed = daemon_templates(fresh, &daemon->env, err);
+    if (!failed)
+        failed = http_server_configure(daemon->front.server, tls_stays(daemon, fresh) ? fresh->tls_cert : NULL,
+                                       fresh->tls_key, (const char *const *)fresh->allowed_hosts.items, err);
+    return failed;
+}
+
+static void reload_say(struct daemon *daemon, struct conf *fresh) {
+    struct changes changes;
+    buf_init(&changes.now, 4096);
+    buf_init(&changes.later, 4096);
+    conf_changes(daemon->conf, fresh, change_note, &changes);
+    if (!tls_stays(daemon, fresh))
+        change_note(&changes, "TLS on or off", false);
+    log_info("configuration %s read again; changed: %s", fresh->config ? fresh->config : "(no file)",
+             changes.now.len ? buf_cstr(&changes.now) : "nothing");
+    buf_clear(&changes.later); /* against what was started with: it still has to come */
+    conf_changes(daemon->first, fresh, change_note, &changes);
+    if (changes.later.len)
+        log_warn("these options change at the next start only: %s", buf_cstr(&changes.later));
+    buf_done(&changes.now);
+    buf_done(&changes.later);
+}
+
+void daemon_reload(struct daemon *daemon) {
+    struct conf *fresh = NULL;
+    struct auth *auth = NULL;
+    struct policy *policy = NULL;
+    struct err err = {0};
+    int failed = conf_new(daemon->argc, daemon->argv, &fresh, &err);
+    if (!failed)
+        failed = reload_parts(daemon, fresh, &auth, &policy, &err);
+    if (failed) {
+        log_error("the configuration stays as it was: %s", err.text);
+        auth_free(auth);
+        policy_unref(policy);
+        conf_unref(fresh);
+        return;
+    }
+    reload_say(daemon, fresh);
+    auth_replace(daemon->front.auth, auth);
+    provider_configure(daemon->front.provider, policy);
+    policy_unref(policy);
+    front_configure(&daemon->front, daemon_settings(fresh));
+    daemon_log_level(fresh->log_level);
+    conf_unref(daemon->conf);
+    daemon->conf = fresh;
+}

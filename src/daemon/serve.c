@@ -1,0 +1,256 @@
+/* Serving: what the daemon is made of, from the first step to the last. Called by main. Not to break: it never starts with
+ * less protection than asked for, and never ends boxes on SIGTERM unless told to. */
+#include <errno.h>
+#include <linux/close_range.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/store.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prompt.h"
+#include "daemon/daemon.h"
+#include "front/events.h"
+#include "front/native.h"
+
+#define DAEMON_FILES                                                                                                   \
+    262144 /* 10,000 boxes with a wire, a root and a pidfd each, and as many connections; root may ask */
+
+void daemon_limits(void) {
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+        const struct rlimit more = {.rlim_cur = DAEMON_FILES, .rlim_max = DAEMON_FILES};
+        if (limit.rlim_max >= DAEMON_FILES || setrlimit(RLIMIT_NOFILE, &more)) {
+            limit.rlim_cur = limit.rlim_max;
+            if (setrlimit(RLIMIT_NOFILE, &limit))
+                log_warn("cannot raise the number of open files: %s", strerror(errno));
+        }
+    }
+    umask(077);
+}
+
+/* ---- signals ---- */
+
+/* The first SIGTERM or SIGINT drains; a second one does not wait. */
+static void *daemon_signal_thread(void *user) {
+    struct daemon *daemon = user;
+    for (bool again = false;;) {
+        int number;
+        if (sigwait(&daemon->signals, &number))
+            continue;
+        if (number == SIGUSR2) /* the server has ended by itself */
+            return NULL;
+        if (number == SIGHUP) {
+            daemon_reload(daemon);
+            continue;
+        }
+        unsigned drain_ms = again ? 0 : (unsigned)daemon->conf->drain_ms;
+        log_info("%s: no new requests, %u ms for those that run", number == SIGINT ? "SIGINT" : "SIGTERM", drain_ms);
+        http_server_stop(daemon->front.server, drain_ms);
+        again = true;
+    }
+}
+
+static void daemon_block_signals(sigset_t *set) {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(set);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaddset(set, numbers[i]);
+    pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+/* ---- parts ---- */
+
+static int daemon_tokens(struct daemon *daemon, struct err *err) {
+    const struct conf *conf = daemon->conf;
+    int failed = daemon_auth(conf, false, &daemon->front.auth, err);
+    if (!failed)
+        failed = auth_open_store(daemon->front.auth, daemon->state, err);
+    if (!failed && daemon_demands_tokens(conf) && !auth_count(daemon->front.auth))
+        failed = err_set(err, ERR_DENIED,
+                         "listening on %s demands tokens, and there are none: make the first one with `cubby token "
+                         "create --scope admin --state %s`, put tokens: into the configuration, or listen on 127.0.0.1",
+                         conf->listen, daemon->state);
+    return failed;
+}
+
+static int daemon_audit(struct daemon *daemon, struct err *err) {
+    const struct conf *conf = daemon->conf;
+    const struct audit_options options = {
+        .directory = daemon->state, .days = conf->audit_days, .max_bytes = conf->audit_max_mb << 20};
+    int failed = conf->audit ? audit_open(&options, &daemon->front.audit, err) : 0;
+    if (!failed)
+        audit_event(daemon->front.audit, "daemon_started", NULL, NULL, "cubbyd " CUBBY_VERSION);
+    return failed;
+}
+
+/* What happened to a box. */
+static void daemon_event(void *user, const struct box_event *event) {
+    const struct front *front = user;
+    if (!event->asked)
+        audit_event(front->audit, event->verb, event->id, event->user, event->detail);
+    events_put(front->events, event);
+}
+
+/* Where boxes lie comes before whatever opens them. */
+static int daemon_store(const struct backend_env *env, struct store **ret_store, struct err *err) {
+    char text[4400];
+    int failed = store_open(env, ret_store, err);
+    if (!failed && *ret_store) {
+        store_describe(*ret_store, text, sizeof text);
+        log_info("%s", text);
+    }
+    return failed;
+}
+
+static int daemon_provider(struct daemon *daemon, struct store **ret_store, struct err *err) {
+    struct policy *policy = NULL;
+    int failed = daemon_policy(daemon->conf, &daemon->env, false, &policy, err);
+    if (failed)
+        return failed;
+    policy->event = daemon_event;
+    policy->event_user = &daemon->front;
+    daemon->env.limits = policy->share.limits;
+    failed = daemon_store(&daemon->env, ret_store, err);
+    if (!failed)
+        failed = daemon_templates(daemon->conf, &daemon->env, err);
+    if (!failed)
+        failed = provider_new(&daemon->env, policy, daemon->conf->share.backend, &daemon->front.provider, err);
+    policy_unref(policy);
+    return failed;
+}
+
+static int daemon_http(const struct conf *conf, struct front *front, struct err *err) {
+    struct http_config config = {
+        .routes = front->routes,
+        .context = front,
+        .head_timeout_ms = 10000,
+        .body_timeout_ms = 30000,
+        .write_timeout_ms = 60000,
+        .idle_timeout_ms = 75000,
+        .max_connections = (unsigned)conf->max_connections,
+        .max_threads = (unsigned)conf->max_threads,
+        .max_held_bytes = conf->body_memory_mb << 20,
+        .min_rate_bytes = (unsigned)conf->min_rate_bytes,
+        .tls_cert = conf->tls_cert,
+        .tls_key = conf->tls_key,
+        .check_host = true,
+        .allowed_hosts = (const char *const *)conf->allowed_hosts.items,
+        .admit = front_admit,
+        .finished = front_finished,
+    };
+    int failed = daemon_socket(conf, &config, err);
+    return failed ? failed : http_server_new(conf->listen, &config, &front->server, err);
+}
+
+static void daemon_ready(const struct conf *conf, const struct front *front) {
+    const char *address = http_server_address(front->server);
+    bool unix_socket = !strncmp(address, "unix:", 5);
+    log_info("cubbyd %s ready on %s, state %s, default backend %s", CUBBY_VERSION, address, conf->state,
+             conf->share.backend);
+    if (unix_socket)
+        log_info("try: curl --unix-socket %s -X POST http://localhost/v1/boxes", address + 5);
+    else
+        log_info("try: curl -X POST %s://%s/v1/boxes", conf->tls_cert ? "https" : "http", address);
+}
+
+/* ---- all ---- */
+
+static int daemon_run(struct daemon *daemon, struct err *err) {
+    struct front *front = &daemon->front;
+    pthread_t thread;
+    int failed = daemon_http(daemon->conf, front, err);
+    if (failed && strstr(err->text, strerror(EADDRINUSE)))
+        return err_set(err, ERR_BUSY, "%s is in use, maybe by another cubbyd; choose another with --listen HOST:PORT",
+                       daemon->conf->listen);
+    if (failed)
+        return failed;
+    failed = auth_watch(front->auth, front->server, err);
+    int number = failed ? 0 : pthread_create(&thread, NULL, daemon_signal_thread, daemon);
+    if (number)
+        failed = err_errno(err, number, "cannot start a thread");
+    if (!failed) {
+        daemon_ready(daemon->first, front);
+        http_server_run(front->server);
+        pthread_kill(thread, SIGUSR2);
+        pthread_join(thread, NULL);
+        log_info("stopped; boxes %s", daemon->conf->end_boxes ? "are ended" : "are left running for the next daemon");
+    }
+    auth_unwatch(front->auth);
+    http_server_free(front->server);
+    return failed;
+}
+
+static void daemon_env(struct daemon *daemon) {
+    const struct conf *conf = daemon->first;
+    daemon->env = (struct backend_env){
+        .state_dir = daemon->state,
+        .runner_path = daemon->runner,
+        .allow_local = conf->allow_local,
+        .allow_weaker = (const char *const *)conf->allow_weaker.items,
+        .local_maps = (const char *const *)conf->local_maps.items,
+        .open_networks = (const char *const *)conf->open_networks.items,
+        .pool_size = (unsigned)conf->pool_size,
+        .disk_quota = conf->disk_quota,
+        .disk_reserve = conf->disk_reserve,
+        .store = conf->store,
+        .store_mb = conf->store_mb,
+    };
+}
+
+static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct err *err) {
+    int failed = daemon_runner(daemon->conf, daemon->runner, err);
+    if (!failed)
+        failed = daemon_state(daemon->conf->state, daemon->state, err);
+    daemon_env(daemon);
+    if (!failed)
+        failed = daemon_tokens(daemon, err);
+    if (!failed)
+        failed = daemon_audit(daemon, err);
+    if (!failed)
+        failed = daemon_provider(daemon, ret_store, err);
+    return failed;
+}
+
+int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
+    struct daemon *daemon = calloc(1, sizeof *daemon);
+    if (!daemon)
+        abort();
+    *daemon = (struct daemon){.argc = argc, .argv = argv, .first = conf_ref(conf), .conf = conf_ref(conf)};
+    struct front *front = &daemon->front;
+    struct store *store = NULL;
+    daemon_log_level(conf->log_level);
+    if (conf->config)
+        log_info("configuration %s", conf->config);
+    daemon_limits();
+    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* what a parent forgot to close is nothing for runners */
+    daemon_block_signals(&daemon->signals);   /* before any thread, so that all inherit it */
+    prompt_set(0, false, true);               /* the same: boxes that keep all processors busy delay no answer */
+    front_init(front, native_routes);
+    front->events = events_new();
+    struct front_settings *settings = daemon_settings(conf);
+    front_configure(front, settings);
+    int failed = daemon_parts(daemon, &store, err);
+    if (!failed) {
+        front->metrics = metrics_new(native_routes);
+        failed = daemon_run(daemon, err);
+        provider_free(front->provider, daemon->conf->end_boxes);
+        metrics_free(front->metrics);
+        audit_event(front->audit, "daemon_stopped", NULL, NULL, NULL);
+    }
+    store_close(store);
+    audit_close(front->audit);
+    events_free(front->events);
+    auth_free(front->auth);
+    front_done(front);
+    conf_unref(daemon->conf);
+    conf_unref(daemon->first);
+    free(daemon);
+    return failed;
+}
