@@ -143,6 +143,28 @@ static int do_hold(int argc, char **argv) {
     return 0;
 }
 
+/* talk ADDRESS: standard input goes to one connection as it comes; prints the status of every answer. */
+static int do_talk(int argc, char **argv) {
+    if (argc < 3)
+        return 2;
+    int fd = dial(argv[2]);
+    struct pollfd both[] = {{.fd = 0, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    char data[65536];
+    while (poll(both, 2, -1) > 0) {
+        int from = both[1].revents ? 1 : 0;
+        ssize_t n = read(both[from].fd, data, sizeof data - 1);
+        if (n <= 0)
+            return 0;
+        data[n] = 0;
+        if (from == 0)
+            send_all(fd, data, (size_t)n);
+        else if (!strncmp(data, "HTTP/1.1 ", 9))
+            printf("%.3s\n", data + 9);
+        fflush(stdout);
+    }
+    return 0;
+}
+
 /* drip ADDRESS MS: sends standard input one byte every MS until the server hangs up; prints the status it gave. */
 static int do_drip(int argc, char **argv) {
     if (argc < 4)
@@ -262,13 +284,15 @@ static bool ws_pump(int fd, uint64_t end_ms) {
     return n > 0;
 }
 
+/* With the token of the environment's TOKEN, where there is one. */
 static int ws_open(const char *address, const char *path) {
     char text[8192];
     int fd = dial(address);
+    const char *token = getenv("TOKEN");
     int n = snprintf(text, sizeof text,
                      "GET %s HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-                     path);
+                     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n%s%s%s\r\n",
+                     path, token ? "Authorization: Bearer " : "", token ? token : "", token ? "\r\n" : "");
     send_all(fd, text, (size_t)n);
     size_t got = 0;
     char *end;
@@ -409,8 +433,9 @@ static int do_memory(int argc, char **argv) {
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"raw", do_raw},       {"hold", do_hold}, {"drip", do_drip}, {"idle", do_idle}, {"ws", do_ws},
-                {"socket", do_socket}, {"deep", do_deep}, {"many", do_many}, {"swap", do_swap}, {"memory", do_memory}};
+} commands[] = {{"raw", do_raw},   {"hold", do_hold}, {"drip", do_drip},     {"talk", do_talk},
+                {"idle", do_idle}, {"ws", do_ws},     {"socket", do_socket}, {"deep", do_deep},
+                {"many", do_many}, {"swap", do_swap}, {"memory", do_memory}};
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);

@@ -39,6 +39,8 @@ _cubby() {
     case $prev in
     --backend) COMPREPLY=($(compgen -W "jail local" -- "$cur")); return ;;
     --net) COMPREPLY=($(compgen -W "none open" -- "$cur")); return ;;
+    --scope) COMPREPLY=($(compgen -W "admin user read" -- "$cur")); return ;;
+    --state) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --mount | --workdir | -w) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --box | -b) COMPREPLY=($(compgen -W "$(_cubby_boxes)" -- "$cur")); return ;;
     --outcome) COMPREPLY=($(compgen -W "ok failed INVALID UNAUTHORIZED DENIED NOT_FOUND EXISTS GONE TOO_LARGE LIMIT INTERNAL IO UNSUPPORTED PROTOCOL BUSY TIMEOUT" -- "$cur")); return ;;
@@ -52,6 +54,7 @@ _cubby() {
     case $command in
     help) COMPREPLY=($(compgen -W "$(cubby help 2>/dev/null | awk '/^  [a-z]/ { print $1 }')" -- "$cur")) ;;
     exec | rm | shell) COMPREPLY=($(compgen -W "$(_cubby_boxes)" -- "$cur")) ;;
+    token) ((cword == 2)) && COMPREPLY=($(compgen -W "create list revoke" -- "$cur")) ;;
     template) ((cword == 2)) && COMPREPLY=($(compgen -W "import list remove" -- "$cur")) || COMPREPLY=($(compgen -f -- "$cur")) ;;
     cat | ls | cp)
         if [[ $cur =~ ^([0-9a-f]{16}):(.*)$ ]]; then

@@ -1,0 +1,231 @@
+#!/bin/bash
+# Tokens made while running: `cubby token`, /v1/tokens, what each scope may do on every route, and what revoking ends.
+set -u
+cd "$(dirname "$0")/../.." || exit 125
+. test/lib/lib.sh
+. test/lib/daemon.sh
+use_cubby
+printf 'auth: required\npool_size: 1\n' > "$CONFIG"
+DAEMON=$BUILD/asan/cubbyd
+[ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
+
+with() { # with TOKEN METHOD PATH [BODY]
+    api "$2" "$3" "${4-}" -H "Authorization: Bearer $1"
+}
+new() { # new OPTION...: TOKEN, ID of a new one
+    c token create --json "$@"
+    TOKEN=$(jq -r .token <<< "$OUT") ID=$(jq -r .id <<< "$OUT")
+}
+
+# ---- the first one ----
+ASAN_OPTIONS=exitcode=99 "$DAEMON" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" > "$WORK/none.log" 2>&1
+is 'a daemon that demands tokens and has none does not start' $? 125
+like 'and says which command makes the first' "$(< "$WORK/none.log")" "cubby token create --scope admin --state $STATE"
+c token create --scope admin --state "$STATE" --label first
+like 'that command works without a daemon' "$CODE $OUT" '^0 cubby_[0-9a-f]{64}$'
+ADMIN=$OUT
+is 'its file is closed to others' "$(stat -c '%a %u' "$STATE/tokens.db") $(stat -c %a "$STATE")" "600 $(id -u) 700"
+not_ok 'and has no secret in it' grep -qF "${ADMIN#cubby_}" "$STATE/tokens.db"
+if ! start_daemon "$DAEMON"; then
+    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
+    finish
+    exit 1
+fi
+c token list
+is 'without a token nobody gets in' "$CODE" 125
+export CUBBY_TOKEN=$ADMIN
+c token list
+like 'the first token opens the daemon' "$CODE $OUT" 'good +admin +- +- .* first$'
+
+# ---- making ----
+new --user ann --label $'agents of ann \e[31m' --expires 2
+ANN=$TOKEN ANN_ID=$ID
+is 'the id is the beginning of its SHA-256' "$ANN_ID" "$(printf %s "$ANN" | sha256sum | cut -c1-12)"
+is 'scope user is the default' "$(jq -r '"\(.user) \(.scope) \(.runner)"' <<< "$OUT")" 'ann user null'
+like 'it expires in two days' "$(($(date -d "$(jq -r .expires_at <<< "$OUT")" +%s) - $(date +%s)))" '^1727(89|9[0-9])$|^172800$'
+new
+is "no options: the user 'default'" "$(jq -r '"\(.user) \(.scope)"' <<< "$OUT")" 'default user'
+c token revoke "$ID"
+new --user bob
+BOB=$TOKEN
+new --user ann --scope read
+EYE=$TOKEN
+new --runner machine-1
+RUNNER=$TOKEN
+is "a runner's" "$(jq -r '"\(.user) \(.scope) \(.runner)"' <<< "$OUT")" 'null runner machine-1'
+c token list
+unlike 'a label cannot disturb the terminal' "$OUT" $'\e'
+for words in 'create --scope nonsense' 'create --scope admin --user x' 'create --scope user --runner m' 'create --scope runner' \
+    'create --user a/b' 'create --runner ../m' 'revoke 000000000000'; do
+    c token $words
+    is "refused: $words" "$CODE" 125
+done
+for words in '' 'create x' 'revoke' 'revoke xyz' 'list --user ann' 'create --expires 99999999' 'list --state relative'; do
+    c token $words
+    is "wrong: token $words" "$CODE" 2
+done
+for body in '{"scope":"root"}' '{"user":""}' '{"expires_in_ms":0}' '{"expires_in_ms":-1}' '{"label":"'"$(printf 'x%.0s' {1..257})"'"}' '{"sha256":"x"}' \
+    '{"runner":"a b"}' '[]'; do
+    with "$ADMIN" POST /v1/tokens "$body"
+    is_error "refused: ${body:0:40}" 400 INVALID
+done
+with "$ADMIN" POST /v1/tokens '{"user":"carl"}'
+is 'over HTTP' "$STATUS $(j .user) $(header cache-control)" '201 carl no-store'
+with "$ADMIN" DELETE "/v1/tokens/$(j .id)"
+is 'and gone' "$STATUS" 204
+with "$ADMIN" GET /v1/tokens
+not_ok 'no list shows a secret' grep -qF -e "${ANN#cubby_}" -e '"token"' -e '"sha256"' "$WORK/body"
+is 'it shows who was here last' "$(j '[.tokens[] | select(.last_used_at)] | length')" 1
+not_ok 'no log does' grep -qE 'cubby_[0-9a-f]{64}' "$WORK/daemon.log"
+not_ok 'nor the audit log' sh -c "cat '$STATE'/audit.db* | grep -aqF -e '${ANN#cubby_}' -e '${BOB#cubby_}'"
+
+# ---- scopes, on every route there is ----
+with "$ANN" POST /v1/boxes '{"thread":"t"}'
+BOX=$(j .id)
+is "ann's box is ann's" "$STATUS $(j .user)" '201 ann'
+READS='box_get box_list info audit process_list process_get process_output file_get file_stat file_list file_hash file_watch archive_get'
+walked=0
+while IFS=$'\t' read -r method pattern name _; do
+    path=$(sed -E "s/\{id\}/$BOX/; s/\{pid\}/1/; s/\{port\}/1/; s/\{[a-z]+\}/x/g; s/[*…]+$//" <<< "$pattern")
+    [ "$method" != ANY ] || method=GET
+    walked=$((walked + 1))
+    case $path in /healthz | / | /openapi.json) continue ;; esac
+    API_SECONDS=2 with "$RUNNER" "$method" "$path" ''
+    is_error "a runner's token: $method $pattern" 403 DENIED
+    API_SECONDS=2 with "$EYE" "$method" "$path" ''
+    case $pattern in
+    /v1/tokens* | */pty | */ports/*) is_error "a reader's: $method $pattern" 403 DENIED ;;
+    *) if [ "$method" = GET ]; then unlike "a reader's may look: $method $pattern" "$STATUS $(j .error.message)" '^403 .*only read'
+        else is_error "a reader's: $method $pattern" 403 DENIED; fi ;;
+    esac
+    [[ $pattern = /v1/tokens* ]] || continue
+    with "$ANN" "$method" "$path" ''
+    is_error "a user's: $method $pattern" 403 DENIED
+done < <("$DAEMON" --routes)
+between 'routes walked' "$walked" 30 200
+with "$ANN" GET "/v1/boxes/$BOX"
+is 'after all that the box is as it was' "$STATUS $(j .state)" '200 ready'
+with "$BOB" GET "/v1/boxes/$BOX"
+is_error "others' tokens do not see it" 404 NOT_FOUND
+
+# ---- revoking ----
+B=/v1/boxes/$BOX
+# One connection, one revocation between two requests.
+coproc CONNECTION { exec "$TOOL" talk "$SOCKET"; }
+say() { # say: one request on the open connection; SAID is the status
+    printf 'GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n' "$B" "$ANN" >&"${CONNECTION[1]}"
+    SAID=
+    read -r -t 10 SAID <&"${CONNECTION[0]}"
+}
+say
+is 'a connection is open' "$SAID" 200
+# Streams and terminals of the same token.
+curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" -H 'Accept: text/event-stream' -d '{"command":"echo begun; sleep 1000"}' \
+    "http://localhost$B/exec" > "$WORK/exec" 2> "$WORK/exec.err" & exec_pid=$!
+curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" "http://localhost$B/watch" > "$WORK/watch" 2> "$WORK/watch.err" & watch_pid=$!
+curl -sS --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" -d '{"command":"sleep 1000"}' "http://localhost$B/exec" > "$WORK/whole" 2>&1 & whole_pid=$!
+curl -sS --unix-socket "$SOCKET" -H "Authorization: Bearer $ANN" "http://localhost/v1/audit?after=999999999&wait_ms=300000" > "$WORK/wait" 2>&1 & wait_pid=$!
+printf 'expect $ \nwait\n' | TOKEN=$ANN "$TOOL" ws "$SOCKET" "$B/pty?command=$(encode "printf '\$ '; sleep 1000")" > "$WORK/pty" 2>&1 & pty_pid=$!
+begun() { grep -q begun "$WORK/exec" && grep -q ready "$WORK/watch" && grep -q seen "$WORK/pty"; }
+ok 'streams run' eventually 20 begun
+sleepers() { # how many sleeps of ours run in the box
+    with "$ADMIN" POST "$B/exec" '{"argv":["sh","-c","grep -lsz ^1000$ /proc/[0-9]*/cmdline | wc -l"]}'
+    j .stdout
+}
+three() { [ "$(sleepers)" = 3 ]; }
+ok 'and their commands' eventually 10 three
+now_ms; start=$NOW
+c token revoke "$ANN_ID"
+is 'revoke' "$CODE $OUT" '0 '
+with "$ANN" GET "$B"
+is_error 'a revoked token is not known' 401 UNAUTHORIZED
+revoked=$BODY
+with cubby_0000000000000000000000000000000000000000000000000000000000000000 GET "$B"
+is 'just as one that never was' "$BODY" "$revoked"
+say
+is 'nor on the connection that was open' "$SAID" 401
+for pid in $exec_pid $watch_pid $whole_pid $wait_pid $pty_pid; do
+    eventually 10 test ! -e "/proc/$pid" || fail 'a stream of a revoked token ends' "$(tr '\0' ' ' < "/proc/$pid/cmdline")"
+done
+now_ms
+between 'all its streams end within seconds' $((NOW - start)) 0 5000
+like 'the terminal was cut off' "$(tail -1 "$WORK/pty")" '^closed [0-9]+$'
+one() { [ "$(sleepers)" = 1 ]; }
+ok 'its commands have ended; the terminal lives on for other tokens of its user' eventually 10 one
+exec {CONNECTION[1]}>&-
+c token revoke "$ANN_ID"
+is 'revoking again is fine' "$CODE" 0
+c token list
+like 'it is listed as revoked' "$OUT" "$ANN_ID  revoked"
+with "$EYE" GET "$B"
+is "others of the user's go on" "$STATUS" 200
+c audit --verb token_revoke --json
+is 'the audit log tells who was revoked' "$(jq -r .detail <<< "$OUT" | grep -c "token=$ANN_ID")" 2
+# one's own
+new --scope admin
+with "$TOKEN" DELETE "/v1/tokens/$ID"
+is 'who revokes his own token is answered' "$STATUS" 204
+with "$TOKEN" GET /v1/boxes
+is_error 'for the last time' 401 UNAUTHORIZED
+
+# ---- another process ----
+new_here() { # new_here TOKEN: it opens the daemon
+    with "$1" GET /v1/boxes
+    [ "$STATUS" = 200 ]
+}
+gone_here() { with "$1" GET /v1/boxes && [ "$STATUS" = 401 ]; }
+now_ms; start=$NOW
+new --user dora --state "$STATE"
+ok 'what is made beside the daemon is known' eventually 5 new_here "$TOKEN"
+curl -sSN --unix-socket "$SOCKET" -H "Authorization: Bearer $EYE" "http://localhost$B/watch" > "$WORK/watch" 2>&1 & watch_pid=$!
+eventually 10 grep -q ready "$WORK/watch"
+c token revoke "$ID" --state "$STATE"
+ok 'and what is revoked there is not' eventually 2 gone_here "$TOKEN"
+eye=$(printf %s "$EYE" | sha256sum | cut -c1-12)
+now_ms; start=$NOW
+c token revoke "$eye" --state "$STATE"
+eventually 10 test ! -e "/proc/$watch_pid"
+now_ms
+between 'with its streams' $((NOW - start)) 0 3000
+# a second daemon on the same state
+second=$WORK/other
+"$DAEMON" --listen "unix:$second" --state "$STATE" --config "$CONFIG" < /dev/null >> "$WORK/daemon.log" 2>&1 & other_pid=$!
+other() { curl -s -o /dev/null -w '%{http_code}' --unix-socket "$second" -H "Authorization: Bearer $1" http://localhost/v1/boxes; }
+other_is() { [ "$(other "$1")" = "$2" ]; }
+ok 'two daemons share them' eventually 20 other_is "$ADMIN" 200
+new --user eve
+ok 'made at one, known at the other' eventually 2 other_is "$TOKEN" 200
+c token revoke "$ID"
+ok 'revoked at one, refused at the other' eventually 2 other_is "$TOKEN" 401
+kill -TERM "$other_pid"
+wait "$other_pid"
+is 'it ends in order' $? 0
+# time
+with "$ADMIN" POST /v1/tokens '{"user":"fay","expires_in_ms":1500}'
+FAY=$(j .token)
+with "$FAY" GET /v1/boxes
+is 'one that expires works until then' "$STATUS" 200
+curl -sS --unix-socket "$SOCKET" -H "Authorization: Bearer $FAY" "http://localhost/v1/audit?after=999999999&wait_ms=300000" > "$WORK/wait" 2>&1 & wait_pid=$!
+ok 'and no longer' eventually 5 gone_here "$FAY"
+ok 'with what it has open' eventually 5 test ! -e "/proc/$wait_pid"
+# damage
+cp "$STATE/tokens.db" "$WORK/tokens.db"
+rm "$STATE/tokens.db"
+ok 'without the file its tokens are not known' eventually 5 gone_here "$ADMIN"
+mv "$WORK/tokens.db" "$STATE/tokens.db"
+ok 'with it they are again' eventually 5 new_here "$ADMIN"
+chmod 644 "$STATE/tokens.db"
+c token list --state "$STATE"
+is 'a file that others can read is refused' "$CODE" 125
+chmod 600 "$STATE/tokens.db"
+
+with "$ADMIN" DELETE "$B"
+is 'the box goes' "$STATUS" 204
+kill -TERM "$DAEMON_PID"
+wait "$DAEMON_PID"
+is 'the daemon ends in order' $? 0
+DAEMON_PID=
+unlike 'the sanitizers are silent' "$(< "$WORK/daemon.log")" 'Sanitizer|runtime error:'
+c token list --state "$STATE" --json
+is 'when each was used outlives it' "$(jq -r '.tokens[0] | "\(.label) \(.last_used_at != null)"' <<< "$OUT")" 'first true'
+finish
