@@ -42,7 +42,7 @@ $(BUILD)/test/lack: test/lib/lack.c
 $(BUILD)/test/ptyrun: test/lib/ptyrun.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $< -lutil
-$(BUILD)/bench/bench: test/bench/bench.c test/bench/client.c test/bench/client.h
+$(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $(filter %.c,$^)
 

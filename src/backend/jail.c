@@ -32,8 +32,6 @@
 #include "base/text.h"
 #include "wire/plan.h"
 
-static int take_files(struct backend *backend, struct slot *slot, const char *id, struct err *err);
-static int send_plan(struct slot *slot, const struct spec *spec, const struct net_plan *net, struct err *err);
 static int own_pidfd(pid_t pid);
 
 /* ---- open, close ---- */
@@ -105,37 +103,41 @@ static void jail_close(struct backend *backend) {
 
 /* ---- start ---- */
 
-static int start_steps(struct backend *backend, struct slot *slot, const struct spec *spec, struct wire **ret_wire,
-                       struct err *err) {
-    struct net_plan net = {0};
-    int r = take_files(backend, slot, spec->id, err);
-    if (r == 0)
-        r = cgroup_limit(&backend->cgroups, &slot->cgroup, &slot->limits, &spec->limits, err);
-    if (r == 0 && spec->network == NETWORK_OPEN) {
-        r = slot_ready(backend, slot, err);
-        if (r == 0)
-            r = net_attach(slot->number, slot->pid, backend->env->open_networks, &net, err);
-    }
-    if (r == 0)
-        r = send_plan(slot, spec, &net, err);
-    if (r == 0)
-        r = slot_ready(backend, slot, err);
-    if (r == 0 && (!slot->recorded || spec->network == NETWORK_OPEN))
-        r = slot_record(backend, slot, spec->id, spec->network == NETWORK_OPEN, err);
+static void start_undo(struct backend *backend, const char *id, struct slot *slot) {
+    char path[64];
+    slot_drop(backend, slot);
+    snprintf(path, sizeof path, "%s/jail", id);
+    unlinkat(backend->boxes_dir, path, 0);
+    snprintf(path, sizeof path, "%s/sock", id);
+    unlinkat(backend->boxes_dir, path, 0);
+}
+
+/* 1: the pooled one ended under our hands; come again. */
+static int start_once(struct backend *backend, const struct spec *spec, const struct template *template, bool kept,
+                      struct slot *slot, struct err *err) {
+    struct slot_want want = {.template = template,
+                             .id = spec->id,
+                             .kept = kept,
+                             .spec = spec,
+                             .limits = &spec->limits,
+                             .one_shot = spec->one_shot};
+    bool fresh = !kept && spec->layer_count == 0;
+    bool pooled = fresh && pool_take(backend->pool, template, spec, slot);
+    int r = pooled ? 0 : slot_make(backend, &want, slot, err);
     if (r < 0)
         return r;
-    struct wire *wire;
-    r = wire_new(slot->stage_fd, true, JAIL_START_TIMEOUT_MS, &wire, err);
-    slot->stage_fd = -1;
-    if (r < 0) {
-        char text[sizeof err->text];
-        memcpy(text, err->text, sizeof text);
-        return slot_error(slot, text, err);
+    if (slot->wire) {
+        r = slot_bind(backend, slot, spec, err);
+    } else {
+        r = slot_tell(backend, slot, spec, err);
+        if (r == 0)
+            r = slot_greet(backend, slot, spec->id, err);
     }
-    if (backend->root)
-        wire_set_ids(wire, slot->uid_base + JAIL_AGENT_ID, slot->uid_base + JAIL_AGENT_ID);
-    *ret_wire = wire;
-    return 0;
+    if (r == 0)
+        return 0;
+    bool gone = pooled && !slot_alive(slot);
+    start_undo(backend, spec->id, slot);
+    return gone ? 1 : r;
 }
 
 static int jail_start(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
@@ -153,92 +155,14 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
     if (r < 0)
         return r;
     bool kept = faccessat(backend->boxes_dir, spec->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-    if (kept || spec->layer_count || !pool_take(backend->pool, &template, &spec->limits, &slot)) {
-        struct slot_want want = {.template = &template,
-                                 .id = spec->id,
-                                 .kept = kept,
-                                 .spec = spec,
-                                 .limits = &spec->limits,
-                                 .one_shot = spec->one_shot};
-        r = slot_make(backend, &want, &slot, err);
-        if (r < 0)
-            return r;
-    }
-    r = start_steps(backend, &slot, spec, ret_wire, err);
-    if (r < 0) {
-        if (spec->network == NETWORK_OPEN)
-            net_detach(slot.number);
-        slot_drop(backend, &slot);
-        char path[64];
-        snprintf(path, sizeof path, "%s/jail", spec->id);
-        unlinkat(backend->boxes_dir, path, 0);
-        snprintf(path, sizeof path, "%s/sock", spec->id);
-        unlinkat(backend->boxes_dir, path, 0);
+    do {
+        r = start_once(backend, spec, &template, kept, &slot, err);
+    } while (r == 1);
+    if (r < 0)
         return r;
-    }
-    *ret_pidfd = own_pidfd(slot.pid);
-    if (backend->reaper && waitpid(slot.outer_pid, NULL, WNOHANG) == 0) /* it is just ending */
-        reaper_put(backend->reaper, &(struct remains){.mounts_fd = -1, .outer_pid = slot.outer_pid});
-    else
-        waitpid(slot.outer_pid, NULL, 0);
-    fd_close(&slot.errors_fd);
+    *ret_wire = slot.wire;
+    *ret_pidfd = slot.pidfd;
     return 0;
-}
-
-/* A pooled slot's directory becomes the box's. Its layers are mounted already: nobody looks them up by name again. */
-static int take_files(struct backend *backend, struct slot *slot, const char *id, struct err *err) {
-    if (!*slot->dir || strcmp(slot->dir, id) == 0)
-        return 0;
-    if (renameat2(backend->boxes_dir, slot->dir, backend->boxes_dir, id, RENAME_NOREPLACE) < 0)
-        return err_errno(err, errno, "'boxes/%s'", id);
-    snprintf(slot->dir, sizeof slot->dir, "%s", id); /* goes if the start fails */
-    return 0;
-}
-
-static void put_env(struct buf *out, const struct spec *spec) {
-    static const char *const base[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                                       "HOME=" WORKSPACE_PATH, "LANG=C.UTF-8"};
-    for (size_t i = 0; i < sizeof base / sizeof *base; i++) {
-        size_t name = strcspn(base[i], "=") + 1;
-        bool given = false;
-        for (size_t j = 0; j < spec->env_count; j++)
-            given |= strncmp(spec->env[j], base[i], name) == 0;
-        if (!given)
-            plan_text(out, PLAN_ENV, base[i]);
-    }
-    for (size_t i = 0; i < spec->env_count; i++)
-        plan_text(out, PLAN_ENV, spec->env[i]);
-}
-
-static void put_limits(struct buf *out, const struct limits *limits) {
-    const struct {
-        enum plan_key key;
-        uint64_t value;
-    } rows[] = {
-        {PLAN_MEMORY, limits->memory_mb << 20}, {PLAN_PIDS, limits->pids}, {PLAN_OPEN_FILES, limits->open_files}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].value)
-            plan_number(out, rows[i].key, rows[i].value);
-}
-
-static int send_plan(struct slot *slot, const struct spec *spec, const struct net_plan *net, struct err *err) {
-    autobuf out;
-    buf_init(&out, PLAN_MAX_BYTES);
-    buf_u32(&out, 0);
-    put_env(&out, spec);
-    if (spec->shell)
-        plan_text(&out, PLAN_SHELL, spec->shell);
-    put_limits(&out, &spec->limits);
-    for (size_t i = 0; i < spec->mount_count; i++) {
-        plan_text(&out, PLAN_SOURCE, spec->mounts[i].source);
-        plan_text(&out, PLAN_TARGET, spec->mounts[i].target);
-        plan_number(&out, PLAN_READ_ONLY, spec->mounts[i].read_only);
-    }
-    if (net->address) {
-        plan_number(&out, PLAN_ADDRESS, net->address);
-        plan_text(&out, PLAN_RESOLV, net->resolv);
-    }
-    return slot_send(slot, &out, err);
 }
 
 /* ---- the record ---- */

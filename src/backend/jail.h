@@ -33,7 +33,8 @@ struct backend {
     pthread_mutex_t lock;  /* of early */
 };
 
-/* A box's first half: claimed ids, cgroups, a process waiting in its namespaces. */
+/* A jail being made. First the half that needs no owner: claimed ids, cgroups, a process waiting in its namespaces for a
+ * plan. Then the whole: its runner serves. It is one box's, once; or dropped. */
 struct slot {
     unsigned number; /* machine-wide */
     bool claimed;
@@ -42,12 +43,15 @@ struct slot {
     bool has_cgroup;
     struct limits limits; /* written to it */
     enum quota_form form; /* of its files, which hold limits.disk_mb */
-    bool recorded;        /* its directory has a record, of a box without a network */
+    bool net;             /* it is attached to the network */
+    bool recorded;        /* its directory has a record */
     char dir[32];         /* prepared box directory, a name in state/boxes/ until a box takes it */
-    pid_t outer_pid;      /* stage one, to be waited for */
+    pid_t outer_pid;      /* stage one, to be waited for; 0: it was */
     pid_t pid;            /* PID 1 of the box, seen from here; 0: not told yet */
-    uint64_t start;       /* of that process */
+    int pidfd;            /* of that process, -1 as long as pid is 0 */
+    uint64_t start;       /* of that process, too */
     int stage_fd, errors_fd;
+    struct wire *wire; /* NULL: a half */
     char template_path[4096];
 };
 
@@ -65,20 +69,29 @@ int slot_make(struct backend *backend, const struct slot_want *want, struct slot
 void slot_early(struct backend *backend);                                    /* starts backend->early */
 void slot_early_drop(struct backend *backend);                               /* ends it if nobody took it */
 int slot_ready(struct backend *backend, struct slot *slot, struct err *err); /* waits for the pid */
-int slot_record(struct backend *backend, const struct slot *slot, const char *name, bool net, struct err *err);
+bool slot_alive(const struct slot *slot);                                    /* ready, and its PID 1 has not ended */
+/* Writes struct jail_record into the directory `name`. */
+int slot_record(struct backend *backend, struct slot *slot, const char *name, struct err *err);
 void slot_drop(struct backend *backend, struct slot *slot); /* ends it, leaves nothing */
 /* A message of wire/plan.h, whose first 4 bytes are left for its length. */
 int slot_send(struct slot *slot, struct buf *message, struct err *err);
 /* What a failed step wrote; err is set from it, or to `otherwise` when it wrote nothing. */
 int slot_error(struct slot *slot, const char *otherwise, struct err *err);
-int slot_files(int boxes_dir, const char *name, struct err *err); /* the directories a box's layers need */
 
-/* pool.c: halves kept ready by one thread. NULL when env->pool_size is 0. */
+/* slot_plan.c: from a half to a whole: told what it is, then greeted in the directory `name`; slot->wire is set. */
+int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
+int slot_greet(struct backend *backend, struct slot *slot, const char *name, struct err *err);
+/* The same for nobody, with the limits it was made with ... */
+int slot_tell_blank(struct backend *backend, struct slot *slot, struct err *err);
+bool slot_plain(const struct spec *spec); /* ... which can become any box of the same limits that this is true of */
+int slot_bind(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
+
+/* pool.c: slots kept ready by one thread. NULL when env->pool_size is 0. */
 struct pool *pool_new(struct backend *backend);
 void pool_free(struct pool *pool);
-/* false: none ready now for that template. Says nothing of kept files: a pool's slots have new ones. The limits are not
- * those of the slot, but what the next ones are made with. */
-bool pool_take(struct pool *pool, const struct template *template, const struct limits *limits, struct slot *ret_slot);
+/* A slot for that box, which has no files yet: a blank jail (its wire is set) where that will do, or a half. false: none
+ * is ready. The next ones are made for boxes like the last one asked for. */
+bool pool_take(struct pool *pool, const struct template *template, const struct spec *spec, struct slot *ret_slot);
 
 /* net.c: a veth pair and NAT for one slot */
 struct net_plan {

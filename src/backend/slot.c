@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +28,7 @@ static int spawn_runner(struct backend *backend, struct slot *slot, struct err *
 static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
 
 int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot, struct err *err) {
-    struct slot slot = {.stage_fd = -1, .errors_fd = -1};
+    struct slot slot = {.pidfd = -1, .stage_fd = -1, .errors_fd = -1};
     int r = 0;
     if (backend->root) {
         r = ids_claim(backend->env->state_dir, &slot.number, err);
@@ -58,7 +59,7 @@ void slot_early(struct backend *backend) {
     struct err ignored;
     if (!slot)
         abort();
-    slot->stage_fd = slot->errors_fd = -1;
+    slot->pidfd = slot->stage_fd = slot->errors_fd = -1;
     if (spawn_runner(backend, slot, &ignored) == 0) {
         backend->early = slot;
         return;
@@ -243,22 +244,32 @@ int slot_ready(struct backend *backend, struct slot *slot, struct err *err) {
         return slot_error(slot, "the runner ended before its namespaces were made", err);
     slot->pid = (pid_t)pid;
     slot->start = process_start(slot->pid);
+    slot->pidfd =
+        (int)syscall(SYS_pidfd_open, slot->pid, 0); /* our child, not waited for: so it is that very process */
+    if (slot->pidfd < 0)
+        return err_errno(err, errno, "pidfd_open");
     cgroup_favour(&backend->cgroups, &slot->cgroup, slot->pid);
     return backend->root ? ids_assign(slot->number, slot->pid, slot->start, err) : 0;
 }
 
-int slot_record(struct backend *backend, const struct slot *slot, const char *name, bool net, struct err *err) {
+bool slot_alive(const struct slot *slot) {
+    struct pollfd polls = {.fd = slot->pidfd, .events = POLLIN};
+    return slot->pidfd >= 0 && poll(&polls, 1, 0) == 0;
+}
+
+int slot_record(struct backend *backend, struct slot *slot, const char *name, struct err *err) {
     char path[64], path_new[64], text[256];
     snprintf(path, sizeof path, "%s/jail", name);
     snprintf(path_new, sizeof path_new, "%s/jail.new", name);
     int len =
         snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s %d\n", slot->pid, (unsigned long long)slot->start,
-                 slot->number, backend->root, net, slot->cgroup.v1[CGROUP_MEMORY], slot->cgroup.v1[CGROUP_PIDS],
+                 slot->number, backend->root, slot->net, slot->cgroup.v1[CGROUP_MEMORY], slot->cgroup.v1[CGROUP_PIDS],
                  slot->cgroup.v1[CGROUP_CPU], slot->cgroup.name, slot->limits.disk_mb != 0);
     autofd fd = openat(backend->boxes_dir, path_new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 ? -errno : fd_write_all(fd, text, (size_t)len);
     if (r == 0 && renameat(backend->boxes_dir, path_new, backend->boxes_dir, path) < 0) /* whole, or the one before */
         r = -errno;
+    slot->recorded = r == 0;
     return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
 }
 
@@ -283,6 +294,8 @@ void slot_drop(struct backend *backend, struct slot *slot) {
         kill(slot->pid, SIGKILL); /* our child and not waited for yet: the pid is its own */
     fd_close(&slot->stage_fd);    /* stage one ends, and PID 1 with it */
     fd_close(&slot->errors_fd);
+    fd_close(&slot->pidfd);
+    wire_unref(slot->wire);
     if (slot->has_cgroup)
         cgroup_kill(&backend->cgroups, &slot->cgroup);
     if (slot->outer_pid) {
@@ -291,6 +304,8 @@ void slot_drop(struct backend *backend, struct slot *slot) {
     }
     if (slot->pid)
         waitpid(slot->pid, NULL, 0);
+    if (slot->net)
+        net_detach(slot->number);
     if (slot->has_cgroup)
         cgroup_remove(&backend->cgroups, &slot->cgroup);
     if (slot->claimed)

@@ -212,8 +212,11 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
         enter->open_files = record->number;
         break;
     case PLAN_ENV:
-        if (enter->env_count < LIMIT_ENV_COUNT)
+        if (enter->env_count < ENTER_BASE_ENV + LIMIT_ENV_COUNT)
             enter->env[enter->env_count++] = record->text;
+        break;
+    case PLAN_BLANK:
+        enter->blank = record->number != 0;
         break;
     case PLAN_SOURCE:
         if (room)
@@ -234,12 +237,18 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
     }
 }
 
+/* Replaced by what the plan or a call says of the same name. */
+static const char *const base_env[ENTER_BASE_ENV] = {
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/workspace", "LANG=C.UTF-8"};
+
 int enter_plan(struct enter *enter, struct err *err) {
     struct view view;
     int r = read_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, &view, err);
     if (r < 0)
         return r;
     struct plan_record record;
+    memcpy(enter->env, base_env, sizeof base_env);
+    enter->env_count = ENTER_BASE_ENV;
     while (plan_next(&view, &record))
         take_plan(enter, &record);
     if (view.bad)

@@ -20,6 +20,7 @@
 #define ENTER_AGENT_ID 1000u /* `agent` inside */
 #define ENTER_MAX_TASKS 8
 #define ENTER_MAX_SYSTEM 8
+#define ENTER_BASE_ENV 3 /* variables that every box has */
 
 struct enter_mount {
     const char *source, *target;
@@ -61,8 +62,9 @@ struct enter {
     int sysctl_fd;                           /* /proc/sys/kernel of the box, writable; -1: none */
     struct enter_mount mounts[LIMIT_MOUNTS];
     size_t mount_count;
-    const char *env[LIMIT_ENV_COUNT + 1];
+    const char *env[ENTER_BASE_ENV + LIMIT_ENV_COUNT + 1];
     size_t env_count;
+    bool blank;
     int listen_fd;
     char slot_bytes[16384];
     char plan_bytes[PLAN_MAX_BYTES];

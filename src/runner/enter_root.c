@@ -408,12 +408,6 @@ static void close_others(int *keep, size_t count) {
     syscall(SYS_close_range, next, ~0u, 0);
 }
 
-/* A command may have fewer than the daemon, never more. */
-static uint64_t open_files(const struct enter *enter) {
-    struct rlimit own;
-    return getrlimit(RLIMIT_NOFILE, &own) == 0 && own.rlim_max < enter->open_files ? own.rlim_max : enter->open_files;
-}
-
 static void take_layers(const struct enter *enter, struct stack_roots *layers) {
     layers->own = enter->upper_fd;
     layers->template = enter->lower_fd;
@@ -433,6 +427,7 @@ static int start_runner(struct enter *enter, struct err *err) {
         .cgroup_fd = enter->cgroup_fd,
         .oom_fd = enter->oom_fd,
         .jail = true,
+        .blank = enter->blank,
         .can_root = enter->ranged,
         .agent_uid = ENTER_AGENT_ID,
         .agent_gid = ENTER_AGENT_ID,
@@ -440,7 +435,7 @@ static int start_runner(struct enter *enter, struct err *err) {
         .shell = enter->shell,
         .env = enter->env,
         .pids = enter->pids,
-        .open_files = open_files(enter),
+        .open_files = init_open_files(enter->open_files),
     };
     if (!config.shell)
         config.shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";

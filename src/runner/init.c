@@ -31,7 +31,7 @@ static int turn_timeout_ms(struct runner *runner, uint64_t now_ms);
 static void timers_fire(struct runner *runner);
 static _Noreturn void end(struct runner *runner);
 
-_Noreturn void init_main(const struct runner_config *config) {
+_Noreturn void init_main(struct runner_config *config) {
     become_runner(config);
     struct runner runner = {.config = config, .children = {.fd = -1}, .listener = {.fd = -1}};
     runner.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -44,6 +44,11 @@ _Noreturn void init_main(const struct runner_config *config) {
     while (!runner.ending)
         turn(&runner);
     end(&runner);
+}
+
+uint64_t init_open_files(uint64_t wanted) {
+    struct rlimit own;
+    return getrlimit(RLIMIT_NOFILE, &own) == 0 && own.rlim_max < wanted ? own.rlim_max : wanted;
 }
 
 /* What commands inherit is set here once instead of in every child: dispositions, umask, no core files. */

@@ -27,6 +27,7 @@ struct runner_config {
     int cgroup_fd;   /* directory of the box's cgroup v2, where it may make leaves; -1: none (keeper mode) */
     int oom_fd;      /* file that tells oom kills of the box (memory.events or memory.oom_control); -1: none */
     bool jail;       /* PID 1 of its own namespaces; else `local` */
+    bool blank;      /* made ahead, nobody's: serves BIND alone, and ends with its wire */
     bool no_set_id;  /* a writable mount: nobody in the box may give files the bits set-user-ID and set-group-ID */
     bool can_root;   /* uid 0 is mapped: user "root" can be asked for */
     uid_t agent_uid; /* ids as seen by the runner */
@@ -42,7 +43,9 @@ struct runner_config {
 };
 
 /* init.c: becomes PID 1 / the runner: signals blocked first, then the loop. Never returns. */
-_Noreturn void init_main(const struct runner_config *config);
+_Noreturn void init_main(struct runner_config *config);
+/* What can be had of a wanted RLIMIT_NOFILE: a command may have fewer than the daemon, never more. */
+uint64_t init_open_files(uint64_t wanted);
 /* enter.c: stage one of a jail. Reads its orders (wire/plan.h) from a socket that then is the first wire, makes the jail,
  * ends in init_main. */
 _Noreturn void enter_main(int plan_fd);
@@ -71,7 +74,7 @@ void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms);     
 void later_free(struct runner *runner, void *memory); /* free at the end of this turn: events of it may be under way */
 
 struct runner {
-    const struct runner_config *config;
+    struct runner_config *config; /* BIND completes it; constant from then on */
     int epoll_fd;
     struct timer *timers;
     struct rwire *wires;

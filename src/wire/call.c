@@ -83,6 +83,16 @@ int call_open(struct wire *wire, enum op op, const struct buf *args, const void 
     return r;
 }
 
+int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err *err) {
+    struct call *call;
+    int r = call_open(wire, op, args, NULL, 0, false, &call, err);
+    if (r < 0)
+        return r;
+    call->cancelled = true; /* it is not taken back: its END may come whenever somebody reads */
+    call_close(call);
+    return 0;
+}
+
 static void call_send_frame(struct call *call, uint8_t type, const void *payload, size_t len) {
     struct err ignored; /* a wire that cannot send is dead: the next call_next says so */
     autobuf frame;

@@ -58,7 +58,7 @@ const char *op_name(unsigned op) {
         [OP_READ] = "read",     [OP_WRITE] = "write",   [OP_STAT] = "stat",     [OP_LIST] = "list",
         [OP_MKDIR] = "mkdir",   [OP_REMOVE] = "remove", [OP_MOVE] = "move",     [OP_GLOB] = "glob",
         [OP_GREP] = "grep",     [OP_HASH] = "hash",     [OP_WATCH] = "watch",   [OP_TAR_OUT] = "tar-out",
-        [OP_TAR_IN] = "tar-in", [OP_EDIT] = "edit",
+        [OP_TAR_IN] = "tar-in", [OP_EDIT] = "edit",     [OP_BIND] = "bind",
     };
     return op < sizeof names / sizeof *names ? names[op] : NULL;
 }

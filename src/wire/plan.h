@@ -3,7 +3,8 @@
  *
  * 1. SLOT: what can be made before anybody has asked for a box (ids, cgroups, namespaces, the root from a template and
  *    an empty upper layer). The runner answers with a u32, the pid of the box's PID 1. A pool keeps such halves ready.
- * 2. PLAN: what this one box is. Then the frames of proto.h begin.
+ * 2. PLAN: what this one box is. Then the frames of proto.h begin. A pool also keeps jails whose plan is that of nobody:
+ *    what is special to their owner follows as a call, BIND.
  *
  * A message is a u32 length and records of {u8 key, u32 length, bytes}; texts end with a NUL that is counted; numbers
  * are 8 bytes. The sender is trusted (it is the daemon of the same build), yet nothing here reads past the bytes. */
@@ -47,6 +48,7 @@ enum plan_key {
     PLAN_MEMORY,     /* number: limit of memory in bytes; absent: none, as the two below */
     PLAN_PIDS,       /* number: limit of processes and threads */
     PLAN_OPEN_FILES, /* number: limit of descriptors of one process */
+    PLAN_BLANK,      /* number: 1: nobody's box yet, waiting for BIND; it ends with its wire until then */
 };
 
 struct plan_record {

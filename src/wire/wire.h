@@ -70,6 +70,8 @@ struct event {
  * and credit; eof: and the input is complete. BUSY beyond LIMIT_CALLS_PER_WIRE. */
 int call_open(struct wire *wire, enum op op, const struct buf *args, const void *input, size_t input_len, bool eof,
               struct call **ret_call, struct err *err);
+/* A call that nobody waits for: done before whatever is sent after it; how it ended is not heard. */
+int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err *err);
 /* The next event. 0 and *ret_event; the runner's FAIL comes back as -its code and its sentence; -ERR_TIMEOUT at the
  * deadline (the call lives on); -ERR_GONE / -ERR_PROTOCOL when the wire died. Consuming returns credit. */
 int call_next(struct call *call, const struct call_wait *wait, struct event *ret_event, struct err *err);

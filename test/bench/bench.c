@@ -16,16 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "bench.h"
 
-static int port, nginx_port;
-static const char *cubby, *tree; /* tree: a host directory with grep/ and list/, mounted at /mnt/tree in boxes */
+int port, nginx_port;
+const char *cubby, *tree;
 static int missed;
 
-enum bar { AT_MOST, AT_LEAST };
-
-static void row(const char *name, const char *unit, double ours, const char *peer_name, double peer, enum bar bar,
-                double limit) {
+void row(const char *name, const char *unit, double ours, const char *peer_name, double peer, enum bar bar,
+         double limit) {
     double ratio = ours / peer;
     int met = bar == AT_MOST ? ratio <= limit : ratio >= limit;
     char left[64], right[96];
@@ -37,7 +35,7 @@ static void row(const char *name, const char *unit, double ours, const char *pee
     missed += !met;
 }
 
-static void note(const char *text) {
+void note(const char *text) {
     printf("| %-44s |\n", text);
     fflush(stdout);
 }
@@ -46,7 +44,7 @@ static void note(const char *text) {
 
 enum { EXEC_ROUNDS = 20, EXEC_PER_ROUND = 25 };
 
-static void exec_samples(struct client *client, const char *id, double *us, size_t count) {
+void exec_samples(struct client *client, const char *id, double *us, size_t count) {
     char request[512];
     size_t len = box_exec_request(request, sizeof request, id);
     for (size_t i = 0; i < count; i++) {
@@ -344,21 +342,22 @@ static void bench_bombs(void) {
 
 enum { ADOPT_BOXES = 100, ADOPT_ROUNDS = 5, ADOPT_BAR_MS = 1000 };
 
-/* A daemon of its own, on a state of its own beside the tree. */
-static pid_t adopt_daemon(int at) {
-    char daemon[4200], state[4200], listen[64];
+pid_t daemon_start(int at, const char *state, const char *const *more) {
+    char daemon[4200], directory[4200], listen[64];
     snprintf(daemon, sizeof daemon, "%sd", cubby);
-    snprintf(state, sizeof state, "%s.adopt", tree);
+    snprintf(directory, sizeof directory, "%s.%s", tree, state);
     snprintf(listen, sizeof listen, "127.0.0.1:%d", at);
-    char *argv[] = {daemon, "--listen", listen, "--state", state, "--log-level", "error", "--max-boxes-per-user",
-                    "0",    NULL};
+    char *argv[32] = {daemon, "--listen", listen, "--state", directory, "--log-level", "error", "--max-boxes-per-user",
+                      "0"};
+    for (size_t i = 9; more && *more && i < 31; i++)
+        argv[i] = (char *)(uintptr_t)*more++;
     pid_t pid;
     if (posix_spawn(&pid, daemon, NULL, NULL, argv, environ) != 0)
         die("cannot start %s", daemon);
     return pid;
 }
 
-static bool adopt_listens(int at) {
+static bool daemon_listens(int at) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)at), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -367,8 +366,8 @@ static bool adopt_listens(int at) {
     return fine;
 }
 
-static void adopt_open(struct client *client, int at) {
-    while (!adopt_listens(at))
+void daemon_open(struct client *client, int at) {
+    while (!daemon_listens(at))
         usleep(1000);
     client_open(client, at);
 }
@@ -379,8 +378,8 @@ static void bench_adopt(void) {
     char ids[ADOPT_BOXES][ID_BYTES], path[128];
     double ms[ADOPT_ROUNDS];
     int at = port + 1 + (int)(now_ns() % 1000);
-    pid_t pid = adopt_daemon(at);
-    adopt_open(&client, at);
+    pid_t pid = daemon_start(at, "adopt", NULL);
+    daemon_open(&client, at);
     for (size_t i = 0; i < ADOPT_BOXES; i++)
         box_create(&client, "", ids[i]);
     for (size_t round = 0; round < ADOPT_ROUNDS; round++) {
@@ -390,8 +389,8 @@ static void bench_adopt(void) {
         waitpid(pid, NULL, 0);
         idle_ms(200);
         uint64_t begin = now_ns();
-        pid = adopt_daemon(at);
-        adopt_open(&client, at);
+        pid = daemon_start(at, "adopt", NULL);
+        daemon_open(&client, at);
         for (size_t i = 0; i < ADOPT_BOXES; i++) {
             snprintf(path, sizeof path, "/v1/boxes/%.16s/processes", ids[i]);
             client_expect(&client, 200, "GET", path, NULL);
@@ -704,7 +703,8 @@ static const struct {
             {"cycle", bench_cycle}, {"throughput", bench_throughput}, {"get4k", bench_get4k},
             {"large", bench_large}, {"audit", bench_audit},           {"search", bench_search},
             {"idle", bench_idle},   {"quota", bench_quota},           {"bombs", bench_bombs},
-            {"adopt", bench_adopt}, {"delete", bench_delete}};
+            {"adopt", bench_adopt}, {"delete", bench_delete},         {"pool", bench_pool},
+            {"burst", bench_burst}};
 
 int main(int argc, char **argv) {
     if (argc < 6)

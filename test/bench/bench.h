@@ -1,0 +1,24 @@
+/* What the parts of the bench share. A part is a function without arguments, a row of the table in bench.c. */
+#ifndef CUBBY_BENCH_BENCH_H
+#define CUBBY_BENCH_BENCH_H
+
+#include <sys/types.h>
+
+#include "client.h"
+
+extern int port, nginx_port;
+extern const char *cubby, *tree; /* tree: a host directory with grep/ and list/, mounted at /mnt/tree in boxes */
+
+enum bar { AT_MOST, AT_LEAST };
+void row(const char *name, const char *unit, double ours, const char *peer_name, double peer, enum bar bar,
+         double limit);
+void note(const char *text);
+void exec_samples(struct client *client, const char *id, double *us, size_t count);
+
+/* A daemon of the part's own, on a state directory beside the tree; more: further arguments, NULL-terminated. */
+pid_t daemon_start(int at, const char *state, const char *const *more);
+void daemon_open(struct client *client, int at); /* waits until it listens */
+
+void bench_pool(void), bench_burst(void);
+
+#endif
