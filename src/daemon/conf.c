@@ -45,11 +45,11 @@ const struct conf_option conf_options[] = {
     {SHARE("network", TEXT, network), .fallback = "none", .choices = "none|open",
      .text = "network of a box whose request does not say"},
     {SHARE("networks", LIST, networks), .choices = "none|open", .text = "that a request may ask for; default: all"},
-    {SHARE("memory_mb", INT, memory_mb), .limit = true, .max = 1u << 20, .fallback = "2048",
+    {SHARE("memory_mb", INT, memory_mb), .limit = true, .least = 16, .max = 1u << 20, .fallback = "2048",
      .text = "MiB of memory of a box unless its request says; 0: no limit"},
     {SHARE("cpus", REAL, cpus), .limit = true, .max = 1024, .fallback = "0",
      .text = "processors of a box; 0: no limit"},
-    {SHARE("pids", INT, pids), .limit = true, .max = 1u << 22, .fallback = "1024",
+    {SHARE("pids", INT, pids), .limit = true, .least = 8, .max = 1u << 22, .fallback = "1024",
      .text = "processes of a box, in the same way"},
     {SHARE("disk_mb", INT, disk_mb), .limit = true, .max = 1u << 30, .fallback = "0",
      .text = "files of a box; 0: no limit"},
@@ -61,8 +61,8 @@ const struct conf_option conf_options[] = {
      .text = "where boxes lie: a directory, or a btrfs of cubby's own; auto: that where disk_mb has no cheaper way"},
     {ROW("store_mb", INT, store_mb), .max = 1u << 30, .fallback = "0",
      .text = "the most that the store takes from its disk; 0: all but 1 GB"},
-    {SHARE("open_files", INT, open_files), .limit = true, .max = LIMIT_OPEN_FILES, .fallback = "4096",
-     .text = "descriptors of one process of a box; 0: the daemon's own hard limit"},
+    {SHARE("open_files", INT, open_files), .limit = true, .least = LIMIT_OPEN_FILES_LEAST, .max = LIMIT_OPEN_FILES,
+     .fallback = "4096", .text = "descriptors of one process of a box; 0: the daemon's own hard limit"},
     {SHARE("output_bytes", INT, output_bytes), .limit = true, .max = LIMIT_OUTPUT_LIMIT_BYTES, .fallback = "16777216",
      .text = "largest output_limit_bytes a command of a box may have; 0: 64 MiB"},
     {SHARE("idle_timeout_ms", INT, idle_timeout_ms), .max = 365ull * 86400000, .fallback = "600000",
@@ -193,6 +193,9 @@ static int set_number(const struct conf_target *target, const struct conf_option
     bool fine = option->type == CONF_REAL
                     ? *value && !*end && isfinite(real) && real >= (double)option->min && real <= (double)option->max
                     : text_u64(value, option->max, &number) && number >= option->min;
+    if (fine && number && number < option->least)
+        return err_set(err, ERR_INVALID, "%s must be 0 or at least %llu, not '%.60s'", option->name,
+                       (unsigned long long)option->least, shown);
     if (!fine)
         return err_set(err, ERR_INVALID, "%s must be a number from %llu to %llu, not '%.60s'", option->name,
                        (unsigned long long)option->min, (unsigned long long)option->max, shown);
@@ -366,7 +369,8 @@ void conf_print_options(FILE *file) {
     for (const struct conf_option *option = conf_options; option->name; option++) {
         char range[64] = "-";
         if (option->type == CONF_INT || option->type == CONF_REAL)
-            snprintf(range, sizeof range, "%llu..%llu", (unsigned long long)option->min,
+            snprintf(range, sizeof range, option->least ? "0, %llu..%llu" : "%llu..%llu",
+                     (unsigned long long)(option->least ? option->least : option->min),
                      (unsigned long long)option->max);
         fprintf(file, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", option->name, type_names[option->type],
                 option->choices ? option->choices : range, option->fallback ? option->fallback : "-",

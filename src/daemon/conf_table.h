@@ -27,9 +27,9 @@ struct conf_option {
     bool limit;   /* may stand below `limits:`, too */
     bool at_once; /* SIGHUP changes it; else the next start does */
     size_t offset;
-    uint64_t min, max;
-    const char *fallback; /* as text; NULL: none */
-    const char *choices;  /* "a|b"; NULL: any */
+    uint64_t min, max, least; /* least: of a value that is not 0 */
+    const char *fallback;     /* as text; NULL: none */
+    const char *choices;      /* "a|b"; NULL: any */
     const char *text;
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -97,9 +98,20 @@ static int layer_attributes(struct enter *enter, int tree, uint64_t flags, const
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
 }
 
+/* Through no link: its name was resolved when the box was made, and since then a box that may write there could have put
+ * one into its way that leads anywhere on the host. */
+static int open_source(const char *path) {
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    return fd < 0 ? -errno : fd;
+}
+
 static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err) {
     struct stat owner;
-    autofd tree = sys_open_tree(AT_FDCWD, mount->source, OPEN_TREE_CLONE | (enter->ranged ? 0 : AT_RECURSIVE));
+    autofd source = open_source(mount->source);
+    if (source == -ELOOP)
+        return err_set(err, ERR_DENIED, "mount source '%s' passes a link", mount->source);
+    autofd tree = source < 0 ? source : sys_open_tree(source, "", OPEN_TREE_CLONE | (enter->ranged ? 0 : AT_RECURSIVE));
     if (tree < 0 || fstat(tree, &owner) < 0)
         return err_errno(err, tree < 0 ? -tree : errno, "mount source '%s'", mount->source);
     if (!S_ISDIR(owner.st_mode) && !S_ISREG(owner.st_mode))
