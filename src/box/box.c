@@ -122,6 +122,20 @@ static int feed_send(struct feed *feed, struct call *call, const struct verb *ve
     return 0;
 }
 
+/* Nothing came for a while. Work without a bound of its own (a hash, a large tree) may go on as long as PID 1, which does
+ * none of it, still answers. */
+static int verb_alive(struct box *box, const struct verb *verb, struct err *err) {
+    if (verb->timeout_ms || verb->bound_ms)
+        return -ERR_TIMEOUT;
+    if (__atomic_load_n(&box->state, __ATOMIC_RELAXED) == BOX_PAUSED)
+        return 0; /* and does the rest when it is woken */
+    struct verb ping = {.op = OP_PING, .watch = -1, .timeout_ms = VERB_SILENCE_MS};
+    autoarena arena;
+    arena_init(&arena);
+    struct fields end;
+    return verb_run(box, &ping, &arena, &end, err);
+}
+
 static int verb_loop(struct box *box, struct call *call, const struct verb *verb, struct feed *feed,
                      struct arena *arena, struct fields *ret_end, struct err *err) {
     struct call_wait wait = {
@@ -129,8 +143,12 @@ static int verb_loop(struct box *box, struct call *call, const struct verb *verb
     for (;;) {
         int r = feed_send(feed, call, verb, err);
         struct event event;
+        if (!verb->timeout_ms)
+            wait.deadline_ms = clock_ms() + verb->bound_ms + VERB_SILENCE_MS;
         if (r == 0)
             r = call_next(call, &wait, &event, err);
+        if (r == -ERR_TIMEOUT && wait.deadline_ms <= clock_ms() && (r = verb_alive(box, verb, err)) == 0)
+            continue;
         if (r < 0)
             return r;
         if (event.kind == EVENT_INPUT)

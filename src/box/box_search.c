@@ -40,9 +40,10 @@ static int walk_count(struct walk *walk, struct err *err) {
     return 0;
 }
 
-static int walk_run(struct box *box, enum op op, const struct buf *args, int watch, const struct verb_sink *sink,
-                    struct walk *walk, struct fields *ret_end, struct err *err) {
-    struct verb verb = {.op = op, .args = args, .watch = watch, .sink = sink, .user = walk};
+/* bound_ms: as in struct verb */
+static int walk_run(struct box *box, enum op op, const struct buf *args, uint64_t bound_ms, int watch,
+                    const struct verb_sink *sink, struct walk *walk, struct fields *ret_end, struct err *err) {
+    struct verb verb = {.op = op, .args = args, .watch = watch, .bound_ms = bound_ms, .sink = sink, .user = walk};
     autoarena arena;
     arena_init(&arena);
     int r = verb_run(box, &verb, &arena, ret_end, err);
@@ -89,7 +90,7 @@ int box_list(struct box *box, const char *path, unsigned depth, uint64_t limit, 
     struct walk walk = {.user = user, .left = limit, .file = each};
     struct fields end;
     if (r == 0)
-        r = walk_run(box, OP_LIST, &args, watch, &sink, &walk, &end, err);
+        r = walk_run(box, OP_LIST, &args, DEFAULT_WALK_TIMEOUT_MS, watch, &sink, &walk, &end, err);
     if (r == 0)
         *ret_truncated = end.number[FIELD_TRUNCATED];
     return r;
@@ -117,6 +118,7 @@ int box_glob(struct box *box, const struct glob_request *request, int watch,
     static const struct verb_sink sink = {.item = glob_item};
     const char *pattern = request->pattern;
     uint64_t limit = request->limit ? request->limit : DEFAULT_GLOB_LIMIT;
+    uint64_t bound_ms = request->timeout_ms ? request->timeout_ms : DEFAULT_WALK_TIMEOUT_MS;
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
     if (!*pattern || strlen(pattern) > LIMIT_PATTERN_BYTES)
@@ -130,7 +132,7 @@ int box_glob(struct box *box, const struct glob_request *request, int watch,
     struct walk walk = {.user = user, .left = limit, .path = each};
     struct fields end;
     if (r == 0)
-        r = walk_run(box, OP_GLOB, &args, watch, &sink, &walk, &end, err);
+        r = walk_run(box, OP_GLOB, &args, bound_ms, watch, &sink, &walk, &end, err);
     if (r == 0)
         *ret_result = (struct glob_result){end.number[FIELD_TRUNCATED], end.number[FIELD_TIMED_OUT]};
     return r;
@@ -179,6 +181,7 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
              struct err *err) {
     static const struct verb_sink sink = {.item = grep_item};
     uint64_t limit = request->limit ? request->limit : DEFAULT_GREP_LIMIT;
+    uint64_t bound_ms = request->timeout_ms ? request->timeout_ms : DEFAULT_GREP_TIMEOUT_MS;
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
     if (!*request->pattern || strlen(request->pattern) > LIMIT_PATTERN_BYTES)
@@ -195,7 +198,7 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
     struct walk walk = {.user = user, .left = limit, .match = each};
     struct fields end;
     if (r == 0)
-        r = walk_run(box, OP_GREP, &args, watch, &sink, &walk, &end, err);
+        r = walk_run(box, OP_GREP, &args, bound_ms, watch, &sink, &walk, &end, err);
     if (r == 0)
         *ret_result = (struct grep_result){.truncated = end.number[FIELD_TRUNCATED],
                                            .timed_out = end.number[FIELD_TIMED_OUT],
@@ -297,7 +300,7 @@ int box_tar_out(struct box *box, const char *path, int watch, int (*sink)(void *
     int r = verb_path(&args, FIELD_PATH, path, err);
     struct walk walk = {.user = user, .sink = sink};
     struct fields end;
-    return r < 0 ? r : walk_run(box, OP_TAR_OUT, &args, watch, &to_sink, &walk, &end, err);
+    return r < 0 ? r : walk_run(box, OP_TAR_OUT, &args, 0, watch, &to_sink, &walk, &end, err);
 }
 
 static int unpack_item(void *user, struct view view, struct err *err) {

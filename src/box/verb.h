@@ -6,7 +6,10 @@
 #include "box/box.h"
 #include "wire/frame.h"
 
-enum { VERB_SHORT_MS = 60000 }; /* a verb that only looks or flips something takes no longer, or the runner hangs */
+enum {
+    VERB_SHORT_MS = 60000,   /* a verb that only looks or flips something takes no longer, or the runner hangs */
+    VERB_SILENCE_MS = 30000, /* nothing came for so long: the runner is asked whether it lives, and may take as long */
+};
 
 /* Where a call's events go; NULL: the op may not send them. A negative return cancels the call and is returned; data
  * and item may set err themselves, else a sentence is made. */
@@ -21,7 +24,9 @@ struct verb {
     enum op op;
     const struct buf *args;
     int watch;           /* -1: none */
-    uint64_t timeout_ms; /* 0: none */
+    uint64_t timeout_ms; /* of the whole call; 0: none */
+    uint64_t bound_ms;   /* the runner bounds the work itself: silent for that and VERB_SILENCE_MS, it is hung; 0: it
+                            works as long as it takes, and answers when asked whether it lives */
     const struct verb_sink *sink;
     void *user;
     box_reader read_fn; /* input of the call; NULL: none */

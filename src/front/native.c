@@ -103,7 +103,8 @@ const struct route native_routes[] = {
      "Content of a file; Range, If-Range and If-None-Match are honoured.",
      EXTRA(.run = native_get, .query = path_query, .status = 200, .other_status = 206, .answer_media = BYTES)},
     {"PUT", BOX "/files", front_handle, 0, "file_put",
-     "Write a file whole or not at all; an If-Match that does not hold is 412 with code EXISTS.",
+     "Write a file whole or not at all; an If-Match that does not hold is 412 with code EXISTS, no room in the box (its "
+     "disk_mb) 429 with code LIMIT.",
      EXTRA(.run = native_put, .query = put_query, .body_media = BYTES, .status = 201, .other_status = 200)},
     {"DELETE", BOX "/files", front_handle, 0, "file_delete", "Remove a file, a link or a directory.",
      EXTRA(.run = native_remove, .query = remove_query, .status = 204)},

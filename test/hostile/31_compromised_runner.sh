@@ -78,6 +78,13 @@ if second_start "$WORK/evil.yaml" "$program"; then
     slow silent silent POST /exec '{"command":"true","timeout_ms":1}' & SLOW+=" $!"
     slow stream stream POST /exec '{"command":"true","timeout_ms":1}' & SLOW+=" $!"
     slow quiet silent GET '/stat?path=x' & SLOW+=" $!"
+    slow list silent GET '/list?path=.' & SLOW+=" $!"
+    slow glob silent POST /glob '{"pattern":"*"}' & SLOW+=" $!"
+    slow grep silent POST /grep '{"pattern":"x","timeout_ms":1}' & SLOW+=" $!"
+    slow hash silent GET '/hash?path=x' & SLOW+=" $!"
+    slow remove silent DELETE '/files?path=x&recursive=1' & SLOW+=" $!"
+    slow tar silent GET '/archive?path=.' & SLOW+=" $!"
+    slow archive silent PUT '/archive?path=.' '' --data-binary x & SLOW+=" $!"
     EVIL_TRIED+=' hello_none hello_drops silent stream'
 
     refused hello_version 502 PROTOCOL 'version 2'
@@ -179,6 +186,9 @@ if second_start "$WORK/evil.yaml" "$program"; then
     like 'hello_drops: the same' "$(< "$WORK/drops/result")" '^504 TIMEOUT .*did not answer within'
     like 'silent: a command times out' "$(< "$WORK/silent/result")" '^504 TIMEOUT'
     like 'silent: so does a short call' "$(< "$WORK/quiet/result")" '^504 TIMEOUT'
+    for call in list glob grep hash remove tar archive; do
+        like "silent: so does $call" "$(< "$WORK/$call/result")" '^504 TIMEOUT .*did not answer in time'
+    done
     like 'stream: an endless one ends at its time' "$(< "$WORK/stream/result")" '^504 TIMEOUT'
     good 'after all'
     for mode in $("$BUILD/test/attack_runner" --modes); do
