@@ -23,6 +23,8 @@ struct backend_env {
     unsigned pool_size;               /* jail: pre-made parts kept ready; 0: none (`cubby run`) */
     const char *disk_quota;           /* jail: a method of quota.h; NULL: the first that works here */
     bool disk_reserve;                /* jail: space for disk_mb is taken when a box is made (loop) */
+    const char *store;                /* "auto", "directory" or "btrfs" (store.h); NULL: auto */
+    uint64_t store_mb;                /* the most that a btrfs store takes; 0: what the disk has */
     struct limits limits;             /* what a box has unless it asks for more or less: the first parts are made so */
     const char *const *allow_weaker;  /* jail: walls that may be missing: words of struct check; may be NULL */
     bool one_shot; /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */

@@ -235,7 +235,8 @@ static int open_from(int dirfd, const char *name, int flags, const struct stat *
         return fd;
     fd = openat(dirfd, name, flags);
     int saved = errno;
-    fchmodat(dirfd, name, status->st_mode & 07777, 0);
+    if (fchmodat(dirfd, name, status->st_mode & 07777, 0) < 0)
+        fd_close(&fd);
     errno = saved;
     return fd;
 }

@@ -48,7 +48,6 @@ static int format(const struct backend_env *env, int dir, const char *name, cons
 static int copy_blank(int from, int box_dir, struct err *err);
 static int reserve(int box_dir, struct err *err);
 static int copy_sparse(int from, int to, struct err *err);
-static int run(char *const argv[], struct err *err);
 
 static int loop_probe(const struct backend_env *env, struct err *err) {
     (void)env;
@@ -122,7 +121,7 @@ static int check(int image, struct err *err) {
                        "the box's disk was not closed in order and e2fsck is missing; "
                        "apt-get install e2fsprogs");
     char *argv[] = {program, "-f", "-y", path, NULL};
-    int r = run(argv, err);
+    int r = quota_run(argv, err);
     if (r < 0)
         return r;
     return r < 4 ? 0 : err_set(err, ERR_IO, "the box's disk is damaged (e2fsck: %d); delete the box", r);
@@ -252,7 +251,7 @@ static int format(const struct backend_env *env, int dir, const char *name, cons
                     layers,
                     path,
                     NULL};
-    r = run(argv, err);
+    r = quota_run(argv, err);
     return r <= 0
                ? r
                : err_set(err, ERR_IO, "mke2fs failed with %d for a disk of %llu MB", r, (unsigned long long)size->mb);
@@ -281,8 +280,7 @@ static int copy_sparse(int from, int to, struct err *err) {
     return errno == ENXIO ? 0 : err_errno(err, errno, "the box's disk");
 }
 
-/* The exit status of a program that says nothing, or a failure. */
-static int run(char *const argv[], struct err *err) {
+int quota_run(char *const argv[], struct err *err) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "backend/removal.h"
+#include "backend/store.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -54,7 +55,7 @@ static void clean_backend(struct cleanup *cleanup, const struct backend_ops *ops
 
 /* What is in a directory of the state after all that. */
 static void clean_directory(struct cleanup *cleanup, int state, const char *name) {
-    int fd = openat(state, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(state, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* a link leads into the store */
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     while (dir && (entry = readdir(dir))) {
@@ -86,11 +87,18 @@ int cleanup_run(const struct backend_env *env, void (*each)(void *user, const ch
     int r = statelock_open(&lock, state, err);
     if (r == 0)
         r = statelock_alone(&lock, err);
+    struct store *store = NULL;
+    if (r == 0)
+        r = store_open(env, &store, err);
     for (size_t i = 0; r == 0 && backend_table[i]; i++)
         clean_backend(&cleanup, backend_table[i]);
     if (r == 0) {
         clean_directory(&cleanup, state, "boxes");
         clean_directory(&cleanup, state, "trash");
+        if (store && cleanup.left == 0 && store_remove(store))
+            each(user, "the store");
+        else
+            store_close(store);
         *ret_left = cleanup.left;
     }
     statelock_done(&lock);
