@@ -278,3 +278,33 @@ int mounts_spec(const struct policy *policy, const struct share *share, const st
     spec->mount_count = count;
     return r;
 }
+
+/* Given by the configuration to the same place, and more than reading only where that is given, too. */
+static bool mount_given(const struct share *share, const struct spec *spec, const struct mount *mount) {
+    char resolved[PATH_MAX];
+    struct err ignored;
+    autoarena arena;
+    arena_init(&arena);
+    for (size_t i = 0; i < share->mount_count; i++) {
+        const struct share_mount *given = &share->mounts[i];
+        if (strcmp(given->target, mount->target) == 0 && (mount->read_only || !given->read_only) &&
+            given_source(given, spec, &arena, resolved, &ignored) == 0)
+            return strcmp(resolved, mount->source) == 0;
+    }
+    return false;
+}
+
+int mounts_again(const struct policy *policy, const struct spec *spec, struct err *err) {
+    const struct share *share = policy_for(policy, spec->user);
+    char resolved[PATH_MAX];
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        const struct mount *mount = &spec->mounts[i];
+        bool asked = asked_source(policy, mount->source, resolved, err) == 0 && strcmp(resolved, mount->source) == 0;
+        if (!asked && !mount_given(share, spec, mount))
+            return err_set(err, ERR_DENIED,
+                           "mounts: the box has the source '%.200s', which the configuration no longer allows "
+                           "(mount_sources), or which is gone",
+                           mount->source);
+    }
+    return 0;
+}

@@ -8,6 +8,9 @@
  * source that is missing or not allowed is an error that names it. May make directories (share_mount.create). */
 int mounts_spec(const struct policy *policy, const struct share *share, const struct box_request *request,
                 struct arena *arena, struct spec *spec, struct err *err);
+/* Of a box that starts again: each mount must still be one that it could ask for, or that it is given. DENIED names the
+ * one that is not. */
+int mounts_again(const struct policy *policy, const struct spec *spec, struct err *err);
 /* Of the configuration: INVALID says what is wrong with it. */
 int mounts_check(const struct share_mount *mount, struct err *err);
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "box/mounts.h"
 #include "box/table.h"
 
 /* A daemon that is slower than that with one box hangs; the caller is told to try again. */
@@ -246,6 +247,16 @@ static void note_end(struct provider *provider, const struct box *old, struct bo
     }
 }
 
+/* The configuration may have been narrowed since the box was made. */
+static int mounts_allowed(struct provider *provider, const struct box *box, struct err *err) {
+    if (box->spec.mount_count == 0)
+        return 0;
+    struct policy *policy = table_policy(provider);
+    int r = mounts_again(policy, &box->spec, err);
+    policy_unref(policy);
+    return r;
+}
+
 /* A recorded box: the runner that is there, or what is left of one is ended, and then a new one where that is wanted. */
 static int open_runner(struct provider *provider, struct box *old, struct box *box, enum place_how how,
                        struct opened *opened, struct err *err) {
@@ -262,7 +273,9 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
         record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
     if (!(how & HOW_STARTS) && (!(how & HOW_STOPPED) || box->died[0]))
         return 0;
-    r = wire_start(box, err);
+    r = mounts_allowed(provider, box, err);
+    if (r == 0)
+        r = wire_start(box, err);
     if (r == 0)
         record_died_clear(provider->boxes_fd, box->id);
     opened->started = r == 0;
@@ -383,7 +396,7 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
     int r = how & HOW_HELD ? 0 : statelock_box(&provider->statelock, place->id, BOX_LOCK_MS, err);
     if (r == 0) {
         r = open_box(provider, old, how, &opened, err);
-        if (!old->spec.one_shot && !(how & HOW_HELD)) /* for a one-shot box the lock stands instead of a record */
+        if (!(how & HOW_HELD) && (!old->spec.one_shot || r < 0)) /* a one-shot box has the lock instead of a record */
             statelock_box_end(&provider->statelock, place->id);
     }
     pthread_mutex_lock(&provider->lock);
