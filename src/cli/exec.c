@@ -237,12 +237,14 @@ static int exec_write(void *user, const void *data, size_t len) {
     return event_feed(&exec->reader, data, len);
 }
 
-/* As a shell says it: no such program is 127, one that may not be executed 126. The same answers can mean the box. */
+/* As a shell says it: no such program is 127, one that may not be executed 126. The same answers can mean the box, or the
+ * directory the command was to run in. */
 static int exec_failed_status(struct exec *exec, int code) {
     struct err ignored;
     if (code != -ERR_NOT_FOUND && code != -ERR_DENIED)
         return EXIT_OURS;
-    if (remote_call(exec->cli, "GET", remote_path(exec->cli, exec->id, "", NULL), NULL, NULL, &ignored) < 0)
+    const char *workdir = exec->values.workdir ? arena_printf(&exec->cli->arena, "%s/.", exec->values.workdir) : ".";
+    if (remote_call(exec->cli, "GET", remote_path(exec->cli, exec->id, "/stat", workdir), NULL, NULL, &ignored) < 0)
         return EXIT_OURS;
     return code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }

@@ -52,7 +52,7 @@ static int run_open(struct run *run, struct err *err);
 static int run_exec(struct run *run, struct err *err);
 static void run_close(struct run *run);
 static void run_leave(struct run *run, int status);
-static int run_status(const struct run *run, int code, bool started, const struct err *err);
+static int run_status(struct run *run, int code, bool started, const struct err *err);
 static void run_streams(struct run *run);
 
 int command_run(struct cli *cli, int argc, char **argv) {
@@ -217,14 +217,23 @@ static void run_close(struct run *run) {
     fd_close(&run->signal_fd);
 }
 
-static int run_status(const struct run *run, int code, bool started, const struct err *err) {
+/* A command that could not be started was not found or may not be executed, if not its directory is what failed. */
+static bool run_has_workdir(struct run *run) {
+    struct file_stat stat;
+    struct err ignored;
+    if (!run->values.workdir)
+        return true;
+    const char *inside = arena_printf(&run->cli->arena, "%s/.", run->values.workdir);
+    return box_stat(&run->box, inside, &run->cli->arena, &stat, &ignored) == 0;
+}
+
+static int run_status(struct run *run, int code, bool started, const struct err *err) {
     if (run->ended_by)
         return 128 + run->ended_by;
     if (code < 0) {
         cli_fail(err);
-        return started && code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND
-               : started && code == -ERR_DENIED  ? EXIT_NOT_EXECUTABLE
-                                                 : EXIT_OURS;
+        started = started && (code == -ERR_NOT_FOUND || code == -ERR_DENIED) && run_has_workdir(run);
+        return !started ? EXIT_OURS : code == -ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
     }
     const struct exec_result *result = &run->result;
     if (result->oom_killed)

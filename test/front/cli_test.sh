@@ -17,6 +17,10 @@ is 'run: killed by a signal' "$CODE" 143
 c run -- no-such-command-x
 is 'run: no such command' "$CODE" 127
 like 'run: names it' "$ERR" no-such-command-x
+c run --workdir /nowhere -- true
+is 'run: no such directory to run it in' "$CODE $ERR" "125 cubby: no directory '/nowhere' to run the command in"
+c run --workdir /tmp -- nosuch
+is 'run: no such command in one that is there' "$CODE" 127
 c run --nonsense -- true
 is 'run: an unknown option' "$CODE" 2
 c run
