@@ -79,8 +79,8 @@ void adoption_load(struct provider *provider, const char *id) {
     pthread_mutex_unlock(&provider->lock);
     if (!place) /* somebody was faster */
         box_unref(box);
-    else if (place_open(provider, place, PLACE_ADOPT, NULL, NULL, &err) < 0)
-        log_warn("box %s: %s", id, err.text);
+    else if (place_open(provider, place, PLACE_ADOPT, NULL, NULL, &err) < 0 && err.code != ERR_NOT_FOUND)
+        log_warn("box %s: %s", id, err.text); /* not found: deleted meanwhile */
 }
 
 static void ids_note(void *user, const char *id) {

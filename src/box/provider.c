@@ -390,11 +390,12 @@ int provider_destroy(struct provider *provider, const char *user, const char *id
     struct box *box = place->box;
     place_mark_locked(place, BOX_CLOSING);
     pthread_mutex_unlock(&provider->lock);
-    bool gone = false;
-    int r = statelock_box(&provider->statelock, id, DESTROY_LOCK_MS, err);
+    bool gone = false, held = box->spec.one_shot; /* since it was made */
+    int r = held ? 0 : statelock_box(&provider->statelock, id, DESTROY_LOCK_MS, err);
     if (r == 0) {
         r = destroy_locked_box(provider, box, &gone, err);
-        statelock_box_end(&provider->statelock, id);
+        if (!held || gone)
+            statelock_box_end(&provider->statelock, id);
     }
     pthread_mutex_lock(&provider->lock);
     if (gone) {

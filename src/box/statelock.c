@@ -2,6 +2,7 @@
  * to the open file (OFD), so a lock never survives its process, and two openings in one process exclude each other too. */
 #include "box/statelock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,12 +21,16 @@ static bool take(const struct statelock *lock, short type, off_t at) {
 }
 
 int statelock_open(struct statelock *lock, int state_fd, struct err *err) {
+    *lock = (struct statelock){.fd = -1};
+    pthread_mutex_init(&lock->held_lock, NULL);
     lock->fd = openat(state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     return lock->fd < 0 ? err_errno(err, errno, "the lock of the state directory") : 0;
 }
 
 void statelock_done(struct statelock *lock) {
     fd_close(&lock->fd);
+    free(lock->held);
+    lock->held = NULL;
 }
 
 int statelock_serve(struct statelock *lock, struct err *err) {
@@ -54,10 +59,50 @@ static off_t box_at(const char *id) {
     return (off_t)(strtoull(id, NULL, 16) >> 2) + AT_BOXES;
 }
 
+static bool hold(struct statelock *lock, off_t at) {
+    size_t i = 0;
+    pthread_mutex_lock(&lock->held_lock);
+    while (i < lock->held_count && lock->held[i] != at)
+        i++;
+    bool ours = i == lock->held_count;
+    if (ours && i == lock->held_max) {
+        lock->held_max = i ? i * 2 : 16;
+        lock->held = realloc(lock->held, lock->held_max * sizeof *lock->held);
+        if (!lock->held)
+            abort();
+    }
+    if (ours)
+        lock->held[lock->held_count++] = at;
+    pthread_mutex_unlock(&lock->held_lock);
+    errno = EAGAIN;
+    return ours;
+}
+
+static void let_go(struct statelock *lock, off_t at) {
+    int number = errno;
+    size_t i = 0;
+    pthread_mutex_lock(&lock->held_lock);
+    while (i < lock->held_count && lock->held[i] != at)
+        i++;
+    assert(i < lock->held_count);
+    lock->held[i] = lock->held[--lock->held_count];
+    pthread_mutex_unlock(&lock->held_lock);
+    errno = number;
+}
+
+static bool take_box(struct statelock *lock, off_t at) {
+    if (!hold(lock, at))
+        return false;
+    if (take(lock, F_WRLCK, at))
+        return true;
+    let_go(lock, at);
+    return false;
+}
+
 int statelock_box(struct statelock *lock, const char *id, unsigned wait_ms, struct err *err) {
     uint64_t until_ms = clock_ms() + wait_ms;
     struct timespec pause = {.tv_nsec = 1000000};
-    while (!take(lock, F_WRLCK, box_at(id))) { /* asked again and again: the kernel's own waiting has no time-out */
+    while (!take_box(lock, box_at(id))) { /* asked again and again: the kernel's own waiting has no time-out */
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
             return err_errno(err, errno, "the lock of box %s", id);
         if (clock_ms() >= until_ms)
@@ -71,4 +116,5 @@ int statelock_box(struct statelock *lock, const char *id, unsigned wait_ms, stru
 
 void statelock_box_end(struct statelock *lock, const char *id) {
     take(lock, F_UNLCK, box_at(id));
+    let_go(lock, box_at(id));
 }

@@ -1,14 +1,20 @@
 /* Locks between processes on one state directory: ranges of the file STATE/lock. A process that dies lets go of all of
- * them. Private to box/; threads of one process are kept apart by the provider's table, not by these. */
+ * them. Private to box/. A box's lock keeps threads of one process apart, too. */
 #ifndef CUBBY_BOX_STATELOCK_H
 #define CUBBY_BOX_STATELOCK_H
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
 struct statelock {
     int fd;
+    pthread_mutex_t held_lock;
+    off_t *held; /* boxes' positions that threads of ours have: the kernel would give them to us again */
+    size_t held_count, held_max;
 };
 
 /* -1 as fd: done. */

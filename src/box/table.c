@@ -424,7 +424,8 @@ static void threads_end(struct provider *provider) {
 /* As idleness would end it: the next daemon starts it again when it is asked for. */
 static void end_box(struct provider *provider, struct box *box) {
     struct err err;
-    int r = statelock_box(&provider->statelock, box->id, KEEPER_TURN_MS, &err);
+    bool held = box->spec.one_shot; /* since it was made */
+    int r = held ? 0 : statelock_box(&provider->statelock, box->id, KEEPER_TURN_MS, &err);
     if (r == 0) {
         if (box->wire)
             wire_kill(box->wire, "the daemon ends");
