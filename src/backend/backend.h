@@ -87,8 +87,8 @@ struct backend_ops {
      * meanwhile. On failure the files are where they were, and the layer may hold a part. NULL: this backend cannot. */
     int (*keep)(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
                 struct err *err);
-    int (*fresh)(struct backend *backend, const struct spec *spec, struct err *err); /* its own files are thrown away;
-                                                                                       nothing runs */
+    /* Its processes end, and its own files are thrown away; what lies below them stays. */
+    int (*fresh)(struct backend *backend, const struct spec *spec, struct err *err);
     int (*drop_layer)(struct backend *backend, const char *layer, struct err *err);  /* nobody uses it; idempotent */
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);

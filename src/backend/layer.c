@@ -174,11 +174,23 @@ int layer_keep(struct backend *backend, const struct spec *spec, const char *lay
     return move ? keep_move(backend, spec, box, dir, ret_kept, err) : keep_copy(backend, spec, box, dir, ret_kept, err);
 }
 
+/* In a directory as a box has: so the trash knows how files of each form go. */
+static int trash_files(struct backend *backend, int box_dir, struct err *err) {
+    int r = trash_put(backend->trash, box_dir, "old", err); /* of one who was killed here */
+    if (r < 0)
+        return r;
+    if (mkdirat(box_dir, "old", 0700) < 0 || (renameat(box_dir, "fs", box_dir, "old/fs") < 0 && errno != ENOENT))
+        return err_errno(err, errno, "the box's files");
+    return trash_put(backend->trash, box_dir, "old", err);
+}
+
 int layer_fresh(struct backend *backend, const struct spec *spec, struct err *err) {
     autofd box = open_box(backend, spec->id, err);
     if (box < 0)
         return box;
-    int r = trash_put(backend->trash, box, "fs", err);
+    int r = jail_end(backend, spec->id, !is_image(box), err);
+    if (r == 0)
+        r = trash_files(backend, box, err);
     return r == 0 ? make_fresh(backend, spec, box, err) : r;
 }
 

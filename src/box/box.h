@@ -207,6 +207,15 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
 int box_hash(struct box *box, const char *path, int watch, uint8_t ret_sha256[32], uint64_t *ret_size, struct err *err);
 int box_edit(struct box *box, const char *path, const char *old, size_t old_len, const char *new_text, size_t new_len,
              bool all, uint64_t *ret_count, struct file_stat *ret_stat, struct err *err);
+/* What changed against the template, directory by directory. Of a removed directory only its own name is told. */
+struct file_change {
+    const char *path;       /* absolute; valid during the callback; bytes, maybe not UTF-8 */
+    enum watch_event event; /* created, modified, removed */
+    enum file_type type;
+    uint64_t size;
+};
+int box_diff(struct box *box, uint64_t limit, int watch, int (*each)(void *user, const struct file_change *change),
+             void *user, bool *ret_truncated, struct err *err);
 /* Runs until the watch descriptor hangs up (returns 0) or the sink returns negative. idle: called every idle_ms. */
 int box_watch(struct box *box, const char *path, bool recursive, int watch, uint64_t idle_ms,
               int (*each)(void *user, enum watch_event event, const char *path, const char *to),

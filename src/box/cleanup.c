@@ -94,6 +94,7 @@ int cleanup_run(const struct backend_env *env, void (*each)(void *user, const ch
         clean_backend(&cleanup, backend_table[i]);
     if (r == 0) {
         clean_directory(&cleanup, state, "boxes");
+        clean_directory(&cleanup, state, "layers");
         clean_directory(&cleanup, state, "trash");
         if (store && cleanup.left == 0 && store_remove(store))
             each(user, "the store");

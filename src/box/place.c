@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "box/mounts.h"
+#include "box/snapshot.h"
 #include "box/table.h"
 
 /* A daemon that is slower than that with one box hangs; the caller is told to try again. */
@@ -335,7 +336,9 @@ static int open_box(struct provider *provider, struct box *old, enum place_how h
     opened->deleted = r == -ERR_NOT_FOUND;
     if (r < 0)
         return opened->deleted ? err_set(err, ERR_NOT_FOUND, "no box '%.40s'", old->id) : r;
-    r = open_recorded(provider, old, &record, how, opened, err);
+    r = snapshot_settle(provider, &record, err);
+    if (r == 0)
+        r = open_recorded(provider, old, &record, how, opened, err);
     if (r < 0)
         return r;
     opened->released = record_released(provider->boxes_fd, old->id);

@@ -48,6 +48,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "box/snapshot.h"
 #include "box/table.h"
 
 /* Another daemon may delete a box between two looks, not for ever. */
@@ -158,7 +159,7 @@ static int request_box(struct provider *provider, const struct box_request *requ
     return 0;
 }
 
-static int request_id(const struct box_request *request, char id[17], struct err *err) {
+int provider_id(const struct box_request *request, char id[17], struct err *err) {
     int r = policy_user(request->user ? request->user : "default", err);
     if (r < 0)
         return r;
@@ -216,7 +217,7 @@ static int acquire_once(struct provider *provider, const char *id, struct box **
 int provider_acquire(struct provider *provider, const struct box_request *request, struct box **ret_box,
                      bool *ret_created, struct err *err) {
     char id[17];
-    int r = request_id(request, id, err);
+    int r = provider_id(request, id, err);
     if (r < 0)
         return r;
     autoarena arena;
@@ -372,8 +373,10 @@ static int destroy_locked_box(struct provider *provider, struct box *box, bool *
     }
     if (box->wire)
         wire_kill(box->wire, "the box was deleted");
+    struct snapshot_holding *holding = snapshot_note(provider, box);
     int r = box->ops->stop(box->backend, box->id, false, err);
     *ret_gone = r == 0;
+    snapshot_forget(provider, box, holding, r == 0);
     return r;
 }
 

@@ -87,6 +87,8 @@ static void put_record(struct json *json, const struct box *box) {
     put_number(json, "output_bytes", spec->limits.output_bytes);
     put_number(json, "idle_timeout_ms", box->idle_timeout_ms);
     put_number(json, "created_ms", box->created_ms);
+    json_key(json, "discard");
+    json_bool(json, spec->discard);
     json_close(json, '}');
 }
 
@@ -291,6 +293,7 @@ static bool get_record(const json_t *root, const char *id, struct arena *arena, 
                                    .output_bytes = get_number(&reading, root, "output_bytes")};
     record->idle_timeout_ms = get_number(&reading, root, "idle_timeout_ms");
     record->created_ms = get_number(&reading, root, "created_ms");
+    spec->discard = get_bool(&reading, root, "discard");
     get_mounts(&reading, root, spec);
     return !reading.bad && stored && strcmp(stored, id) == 0 && record->backend && spec->user && spec->template_name;
 }

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "box/layer.h"
 
 enum {
     KEEPER_TURN_MS = 1000,
@@ -344,7 +345,10 @@ static int open_state(struct provider *provider, struct err *err) {
     if (state < 0 || (mkdirat(state, "boxes", 0700) < 0 && errno != EEXIST))
         return err_errno(err, errno, "state directory '%s'", provider->env->state_dir);
     provider->boxes_fd = openat(state, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (provider->boxes_fd < 0)
+    if (provider->boxes_fd >= 0 && mkdirat(state, "layers", 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "state directory '%s'", provider->env->state_dir);
+    provider->layers_fd = openat(state, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (provider->boxes_fd < 0 || provider->layers_fd < 0)
         return err_errno(err, errno, "state directory '%s'", provider->env->state_dir);
     int r = statelock_open(&provider->statelock, state, err);
     if (r == 0)
@@ -376,7 +380,7 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
     provider->event = policy->event;
     provider->event_user = policy->event_user;
     provider->default_backend = default_backend;
-    provider->boxes_fd = provider->statelock.fd = -1;
+    provider->boxes_fd = provider->layers_fd = provider->statelock.fd = -1;
     provider->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     provider->wake_fd = eventfd(0, EFD_CLOEXEC);
     open_locks(provider);
@@ -395,6 +399,8 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
     epoll_ctl(provider->epoll_fd, EPOLL_CTL_ADD, provider->wake_fd, &event);
     if (!env->one_shot) {
         provider->clean_ms = clock_ms() + CLEAN_EVERY_MS;
+        if (provider->reaper && !provider->crowded)
+            layer_sweep(provider);
         if (provider->reaper)
             adoption_clean(provider, true); /* first: it ends runners that no record leads to */
         adoption_begin(provider);
@@ -460,6 +466,7 @@ void provider_free(struct provider *provider, bool end_boxes) {
     tally_done(&provider->tally);
     policy_unref(provider->policy);
     fd_close(&provider->boxes_fd);
+    fd_close(&provider->layers_fd);
     statelock_done(&provider->statelock);
     fd_close(&provider->epoll_fd);
     fd_close(&provider->wake_fd);

@@ -43,7 +43,8 @@ struct provider {
     bool backend_tried[BACKENDS_MAX];
     struct backend *backends[BACKENDS_MAX];
     struct err backend_errors[BACKENDS_MAX];
-    int boxes_fd; /* STATE/boxes */
+    int boxes_fd;  /* STATE/boxes */
+    int layers_fd; /* STATE/layers */
     struct statelock statelock;
     uint64_t clean_ms; /* when the reaper looks again for what dead daemons left (clock_ms) */
     bool reaper;       /* of several daemons the one that ends idle boxes and cleans */
@@ -122,6 +123,7 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
 /* A box from a record instead of a request, with its id; EXISTS when that is taken. Counted, started and recorded as
  * acquire does. */
 int provider_make(struct provider *provider, const struct record *record, struct box **ret_box, struct err *err);
+int provider_id(const struct box_request *request, char ret_id[17], struct err *err); /* of the pair, or a random one */
 
 /* ---- work.c ---- */
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "box/snapshot.h"
 #include "box/table.h"
 
 enum { WORK_LOCK_MS = 30000 };
@@ -38,6 +39,9 @@ static int work_run(struct work *work, int (*run)(void *argument, struct work *w
     struct provider *provider = work->provider;
     struct box *box = work->box, *after = NULL;
     int r = record_read(provider->boxes_fd, box->id, work->arena, &work->record, err);
+    work->changed = r == 0 && work->record.spec.discard;
+    if (r == 0)
+        r = snapshot_settle(provider, &work->record, err);
     if (r == 0)
         r = run(argument, work, err);
     if (!work->changed)

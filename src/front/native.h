@@ -29,6 +29,8 @@ native_run native_glob, native_grep, native_hash, native_edit;
 native_run native_events;
 /* native_ports.c */
 native_run native_port, native_forward;
+/* native_snapshot.c */
+native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff;
 /* native_token.c */
 native_run native_token_create, native_token_list, native_token_revoke;
 /* native_audit.c */
@@ -41,6 +43,7 @@ int native_exec_request(struct http_request *request, const struct exec_args *ar
                         struct err *err);
 /* exit_code, signal, timed_out, oom_killed, stdout_bytes, stderr_bytes as members. */
 void native_result_json(struct json *json, const struct exec_result *result);
+void native_box_json(struct json *json, struct box *box);               /* an object */
 void native_stat_json(struct json *json, const struct file_stat *stat); /* an object */
 /* A client's path made absolute (absent: the workspace), so that answers and sentences name whole paths. "//" and "/./"
  * are folded; ".." is the kernel's business. tree: a trailing '/' goes too. NULL: too long, err is set. */

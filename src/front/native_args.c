@@ -124,6 +124,72 @@ const struct body_field boxes_answer[] = {
 };
 const struct body_field ended_answer[] = {SHOW("ended", INT, "boxes destroyed"), END};
 
+/* ---- snapshots ---- */
+
+const struct body_field snapshot_fields[] = {
+    {ROW("name", TEXT, snapshot_args, name), .flags = BODY_TOLD, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
+     .text = "letters, digits and _.-; default: made from the time"},
+    END,
+};
+const struct body_field rollback_fields[] = {
+    {ROW("snapshot", TEXT, snapshot_args, name), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1,
+     .max = LIMIT_SNAPSHOT_NAME, .text = "its name"},
+    END,
+};
+const struct body_field fork_fields[] = {
+    {ROW("snapshot", TEXT, fork_args, snapshot), .flags = BODY_TOLD, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
+     .text = "whose files; default: the box's as they are now"},
+    {ROW("user", TEXT, fork_args, user), .flags = BODY_TOLD, .min = 1, .max = LIMIT_USER_BYTES,
+     .text = "owner of the new box; default: the box's"},
+    {ROW("thread", TEXT, fork_args, thread), .flags = BODY_TOLD, .max = LIMIT_THREAD_BYTES,
+     .text = "of the new box; default none"},
+    END,
+};
+const struct body_field diff_query[] = {
+    {ROW("limit", INT, diff_args, limit), .min = 1, .max = LIMIT_DIFF_LIMIT, .fallback = DEFAULT_DIFF_LIMIT,
+     .text = "changes"},
+    END,
+};
+const struct body_field snapshot_answer[] = {
+    SHOW("name", TEXT, "of the snapshot"),
+    SHOW("created_at", TIME, "when"),
+    {.name = "method",
+     .type = BODY_TEXT,
+     .choices = "layer|btrfs|reflink|copy",
+     .text = "layer: the files became a layer below the box, nothing was copied; btrfs: a snapshot of the file system; "
+             "reflink, copy: a copy, without or with its bytes"},
+    SHOW("pause_ms", REAL, "how long what runs in the box stood still"),
+    SHOW("copied_bytes", INT, "bytes that had to be copied"),
+    SHOW("stopped", BOOL, "the box's idle runner was ended for it; the next use starts another"),
+    SHOW("layers", INT, "kept layers that it consists of"),
+    END,
+};
+const struct body_field snapshots_answer[] = {
+    {.name = "snapshots", .type = BODY_OBJECTS, .fields = snapshot_answer, .text = "the oldest first"},
+    END,
+};
+const struct body_field rollback_answer[] = {
+    SHOW("snapshot", TEXT, "whose files the box has now"),
+    SHOW("processes_ended", INT, "processes that ran in the box"),
+    END,
+};
+static const struct body_field change_answer[] = {
+    SHOW("path", TEXT, "absolute"),
+    {.name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of path"},
+    {.name = "change",
+     .type = BODY_TEXT,
+     .choices = "added|modified|removed",
+     .text = "of a removed directory only its own name is told"},
+    {.name = "type", .type = BODY_TEXT, .choices = "file|dir|symlink|other", .text = "what it is, or was"},
+    SHOW("size", INT, "bytes; 0 for a directory"),
+    END,
+};
+const struct body_field diff_answer[] = {
+    {.name = "changes", .type = BODY_OBJECTS, .fields = change_answer, .text = "directory by directory"},
+    SHOW("truncated", BOOL, "there were more, or some could not be told"),
+    END,
+};
+
 /* ---- commands ---- */
 
 #define EXEC_ROWS                                                                                                      \

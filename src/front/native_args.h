@@ -31,6 +31,20 @@ extern const struct body_field events_query[];
 extern const struct body_field acquire_fields[], boxes_query[], boxes_end_query[];
 extern const struct body_field box_answer[], boxes_answer[], ended_answer[];
 
+/* ---- snapshots ---- */
+
+struct snapshot_args {
+    struct body_text name;
+};
+struct fork_args {
+    struct body_text snapshot, user, thread;
+};
+struct diff_args {
+    struct body_number limit;
+};
+extern const struct body_field snapshot_fields[], rollback_fields[], fork_fields[], diff_query[];
+extern const struct body_field snapshot_answer[], snapshots_answer[], rollback_answer[], diff_answer[];
+
 /* ---- commands ---- */
 
 struct exec_args {

@@ -8,7 +8,6 @@
 #include "front/native_args.h"
 #include "front/trail.h"
 
-static void native_box_json(struct json *json, struct box *box);
 static int native_box_request(struct http_request *request, const struct acquire_args *args,
                               struct box_request *ret_request, struct err *err);
 
@@ -142,7 +141,7 @@ static void native_labels_json(struct json *json, char **labels) {
     json_close(json, '}');
 }
 
-static void native_box_json(struct json *json, struct box *box) {
+void native_box_json(struct json *json, struct box *box) {
     json_open(json, '{');
     json_key(json, "id");
     json_str(json, box->id);

@@ -150,10 +150,15 @@ static int by_number(const void *a, const void *b) {
     return *(const int *)a - *(const int *)b;
 }
 
-/* Closes everything but 0 to 2 and those given; layers may be NULL. */
-static void close_others(int a, int b, int c, const struct stack_roots *layers) {
-    int keep[4 + STACK_ROOTS_MAX] = {2, a, b, c};
-    size_t count = 4 + (layers ? stack_roots_fds(layers, keep + 4) : 0);
+/* Closes everything but 0 to 2 and those given; and, for the layers, what is needed with them. */
+static void close_others(const struct runner_config *config, int a, int b, bool layers) {
+    int keep[5 + STACK_ROOTS_MAX] = {2, config->root_fd, a, b};
+    size_t count = 4;
+    if (layers && config->layers) {
+        count += stack_roots_fds(config->layers, keep + count);
+        if (config->landlock_fd >= 0)
+            keep[count++] = config->landlock_fd;
+    }
     qsort(keep, count, sizeof *keep, by_number);
     for (size_t i = 0; i < count; i++) {
         unsigned from = (unsigned)keep[i] + 1, to = i + 1 < count ? (unsigned)keep[i + 1] - 1 : ~0u;
@@ -181,7 +186,7 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
     if (config->maps)
         close_others_but_dirs(config->root_fd, out_fd, in_fd);
     else
-        close_others(config->root_fd, out_fd, in_fd, def->layers ? config->layers : NULL);
+        close_others(config, out_fd, in_fd, def->layers);
     struct worker worker = {
         .config = config, .root_fd = config->root_fd, .out_fd = out_fd, .in_fd = in_fd, .item_frame = SIZE_MAX};
     buf_init(&worker.out, 2 * FRAME_BYTES);

@@ -40,6 +40,7 @@ struct spec {
     struct limits limits;
     enum network network;
     bool network_asked; /* the request named it; else it is the default */
+    bool discard;       /* a rollback is under way: its own files are thrown away before anything else */
     bool one_shot;      /* `cubby run`: no adoption, files go with the box */
 };
 

@@ -1,0 +1,156 @@
+/* Counting who needs a layer. Called by snapshot.c and by the provider when it begins. Not to break: the rules in layer.h;
+ * a layer that any record names is never removed. */
+#include "box/layer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "box/policy.h"
+#include "box/snapshot.h"
+
+enum { LAYER_PATH_BYTES = 17 + 6 + LAYER_OWNER_BYTES };
+
+const char *layer_owner(const char *id, const char *snapshot, char text[LAYER_OWNER_BYTES]) {
+    snprintf(text, LAYER_OWNER_BYTES, "%.16s%s%.64s", id, snapshot ? ":" : "", snapshot ? snapshot : "");
+    return text;
+}
+
+static void put_path(char path[LAYER_PATH_BYTES], const char *layer, const char *owner) {
+    snprintf(path, LAYER_PATH_BYTES, "%.16s/refs%s%.81s", layer, *owner ? "/" : "", owner);
+}
+
+int layer_new(struct provider *provider, const char *owner, char ret_layer[17], struct err *err) {
+    char layer[17], path[LAYER_PATH_BYTES];
+    policy_random_id(layer);
+    put_path(path, layer, "");
+    if (mkdirat(provider->layers_fd, layer, 0700) < 0 || mkdirat(provider->layers_fd, path, 0700) < 0)
+        return err_errno(err, errno, "a new layer");
+    int r = layer_hold(provider, layer, owner, err);
+    if (r == 0)
+        memcpy(ret_layer, layer, sizeof layer);
+    return r;
+}
+
+int layer_hold(struct provider *provider, const char *layer, const char *owner, struct err *err) {
+    char path[LAYER_PATH_BYTES];
+    put_path(path, layer, owner);
+    int fd = openat(provider->layers_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_errno(err, errno, "the layer %s", layer);
+    close(fd);
+    return 0;
+}
+
+bool layer_held(struct provider *provider, const char *layer, const char *owner) {
+    char path[LAYER_PATH_BYTES];
+    put_path(path, layer, owner);
+    return faccessat(provider->layers_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool layer_has_files(struct provider *provider, const char *layer) {
+    char path[32];
+    snprintf(path, sizeof path, "%.16s/fs", layer);
+    return faccessat(provider->layers_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Nobody holds it: it goes, unless somebody has come meanwhile or is just doing the same. */
+static void remove_unheld(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
+                          const char *layer) {
+    char path[LAYER_PATH_BYTES];
+    struct err err;
+    put_path(path, layer, "");
+    if (unlinkat(provider->layers_fd, path, AT_REMOVEDIR) == 0 && ops->drop_layer(backend, layer, &err) < 0)
+        log_warn("layer %s: %s", layer, err.text); /* the next daemon that is alone tries again */
+}
+
+void layer_release(struct provider *provider, const struct backend_ops *ops, struct backend *backend, const char *layer,
+                   const char *owner) {
+    char path[LAYER_PATH_BYTES];
+    put_path(path, layer, owner);
+    unlinkat(provider->layers_fd, path, 0);
+    remove_unheld(provider, ops, backend, layer);
+}
+
+int layer_hold_all(struct provider *provider, const char *const *layers, const char *owner, struct err *err) {
+    for (size_t i = 0; layers && layers[i]; i++) {
+        int r = layer_hold(provider, layers[i], owner, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+void layer_release_all(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
+                       const char *const *layers, const char *owner) {
+    for (size_t i = 0; layers && layers[i]; i++)
+        layer_release(provider, ops, backend, layers[i], owner);
+}
+
+/* ---- the sweep ---- */
+
+static bool names_layer(const char *const *layers, const char *layer) {
+    for (size_t i = 0; layers && layers[i]; i++)
+        if (strcmp(layers[i], layer) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the record of the owner says that it needs the layer. One that cannot be read might. */
+static bool owner_needs(struct provider *provider, const char *owner, const char *layer) {
+    autoarena arena;
+    arena_init(&arena);
+    char id[17];
+    struct err err;
+    snprintf(id, sizeof id, "%.16s", owner);
+    if (!text_id(id))
+        return false;
+    if (owner[16] == ':') {
+        struct snapshot snapshot;
+        int r = snapshot_read(provider->boxes_fd, id, owner + 17, &arena, &snapshot, &err);
+        return r == 0 ? names_layer(snapshot.layers, layer) : r != -ERR_NOT_FOUND;
+    }
+    struct record record;
+    int r = record_read(provider->boxes_fd, id, &arena, &record, &err);
+    return r == 0 ? names_layer(record.spec.layers, layer) : record_exists(provider->boxes_fd, id);
+}
+
+static void sweep_layer(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
+                        const char *layer) {
+    char path[LAYER_PATH_BYTES];
+    put_path(path, layer, "");
+    int fd = openat(provider->layers_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.' && !owner_needs(provider, entry->d_name, layer))
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+    else
+        mkdirat(provider->layers_fd, path, 0700); /* its last owner was let go of, and then the daemon ended */
+    remove_unheld(provider, ops, backend, layer);
+}
+
+void layer_sweep(struct provider *provider) {
+    int fd = openat(provider->layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct backend_ops *ops = NULL;
+    struct backend *backend = NULL;
+    struct err err;
+    for (size_t i = 0; dir && backend_table[i] && !backend; i++)
+        if (backend_table[i]->drop_layer && table_backend(provider, backend_table[i]->name, &ops, &backend, &err) < 0)
+            backend = NULL;
+    for (struct dirent *entry; dir && backend && (entry = readdir(dir));)
+        if (text_id(entry->d_name))
+            sweep_layer(provider, ops, backend, entry->d_name);
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,233 @@
+# Snapshots of files: kept, listed, put back, given to new boxes, in every order; whatever runs meanwhile.
+
+if [ "$BACKEND" = local ]; then
+    for what in "POST $B/snapshots {}" "GET $B/snapshots " "DELETE $B/snapshots/x " "POST $B/rollback {\"snapshot\":\"x\"}" "POST $B/fork {}" "GET $B/diff "; do
+        read -r method path body <<< "$what"
+        api "$method" "$path" "$body"
+        is_error "$method ${path##*/}: not with this backend" 501 UNSUPPORTED 'backend'
+    done
+    skip 'snapshots' 'local: its boxes have no layers'
+    return
+fi
+
+layers() { ls "$STATE/layers" | wc -l; } # how many there are
+snapshot() { api POST "$B/snapshots" "{\"name\":\"$1\"}"; }
+rollback() { api POST "$B/rollback" "{\"snapshot\":\"$1\"}"; }
+fork() { api POST "$B/fork" "$1"; } # FORK: the new box's id
+forked() { fork "$1"; FORK=$(j .id); }
+in_box() { # in_box ID COMMAND: OUT
+    local old=$BOX
+    box_use "$1"
+    run "$2"
+    box_use "$old"
+}
+
+# ---- diff ----
+api GET "$B/diff"
+is 'a new box differs in nothing from its template' "$STATUS $(j -c .)" '200 {"changes":[],"truncated":false}'
+run 'echo one > a; mkdir d; echo x > d/f; ln -s f d/l'
+run 'rm -r /etc/skel; echo hi >> /etc/hostname; rm -r /usr/share/common-licenses; mkdir /usr/share/common-licenses; echo q > /usr/share/common-licenses/GPL; mkdir -m 700 /root/x; touch /root/x/y; chmod 750 /opt; mv /etc/alternatives /etc/moved' '"user":"root"'
+api GET "$B/diff?limit=100000"
+seen() { j -c ".changes[]|select(.path==\"$1\")|[.change,.type,.size]"; }
+is 'diff: a new file' "$(seen /workspace/a)" '["added","file",4]'
+is 'diff: a new directory' "$(seen /workspace/d)$(seen /workspace/d/l)" '["added","dir",0]["added","symlink",1]'
+is 'diff: one changed' "$(seen /etc/hostname | cut -d, -f1,2)" '["modified","file"'
+is 'diff: a removed directory, without what was in it' "$(seen /etc/skel)$(seen /etc/skel/.profile)" '["removed","dir",0]'
+is 'diff: a directory made anew: what it has and had' "$(seen /usr/share/common-licenses)$(seen /usr/share/common-licenses/GPL)$(seen /usr/share/common-licenses/BSD)" '["modified","file",2]["removed","file",'"$(stat -c %s /usr/share/common-licenses/BSD)"']'
+is "diff: what is root's alone" "$(seen /root/x/y)" '["added","file",0]'
+is "diff: a directory's mode" "$(seen /opt)" '["modified","dir",0]'
+is 'diff: a moved directory is gone there and new here' "$(seen /etc/alternatives)$(seen /etc/moved)" '["removed","dir",0]["added","dir",0]'
+api GET "$B/diff?limit=3"
+is 'diff: limited' "$(j '[.truncated,(.changes|length)]|tostring')" '[true,3]'
+run 'printf x > "$(printf "bad\377name")"'
+api GET "$B/diff?limit=1000"
+is 'diff: a name that is no UTF-8' "$(j -c '.changes[]|select(.encoding=="base64")|.path' | tr -d '"' | base64 -d | od -An -c | tr -d ' \n')" '/workspace/bad377name'
+for query in limit=0 limit=x limit=1000001 what=1; do
+    api GET "$B/diff?$query"
+    is_error "diff: $query" 400 INVALID
+done
+
+# ---- one box, back and forth ----
+snapshot one
+is 'a snapshot of an idle box' "$STATUS $(j '[.name,.method,.copied_bytes,.stopped,.layers]|tostring')" '201 ["one","layer",0,true,1]'
+first=$(j .created_at)
+like 'says when' "$first" '^20[0-9-]+T[0-9:.]+Z$'
+run 'cat a d/f; cat /etc/hostname | tail -1; ls /etc/skel 2> /dev/null | wc -l; ls /usr/share/common-licenses'
+is 'the box has all its files' "$OUT" $'one\nx\nhi\n0\nGPL'
+run 'echo two > a; rm -r d; mkdir d; touch d/g; echo new > n'
+snapshot two
+is 'a second one lies above the first' "$STATUS $(j .layers)" '201 2'
+snapshot again
+is 'of a box that wrote nothing since: the same layers' "$STATUS $(j '[.method,.stopped,.layers]|tostring')" '201 ["layer",false,2]'
+is 'no layer is made for it' "$(layers)" 2
+api POST "$B/snapshots" '{}'
+like 'without a name it gets one from the time' "$STATUS $(j .name)" '^201 20[0-9]{6}T[0-9]{6}\.[0-9]{3}Z$'
+auto=$(j .name)
+api GET "$B/snapshots"
+is 'listed, the oldest first' "$(j -c '[.snapshots[].name]')" "[\"one\",\"two\",\"again\",\"$auto\"]"
+is 'with what was answered' "$(j '.snapshots[0]|[.created_at,.method,.stopped,.layers]|tostring')" "[\"$first\",\"layer\",true,1]"
+rollback one
+is 'rolled back; nothing ran' "$STATUS $(j -c .)" '200 {"snapshot":"one","processes_ended":0}'
+run 'cat a d/f; ls d; ls n 2>&1 | wc -l'
+is 'the files are those of then' "$OUT" $'one\nx\nf\nl\n1'
+rollback two
+run 'cat a n; ls d'
+is 'and forward again' "$OUT" $'two\nnew\ng'
+rollback one
+run 'echo side > s'
+snapshot side
+rollback two
+run 'ls s 2>&1 | wc -l'
+rollback side
+run 'cat a s'
+is 'another line from the first one' "$OUT" $'one\nside'
+
+# ---- forks ----
+forked '{"snapshot":"two","thread":"f1"}'
+is 'a fork is a box of the same user' "$STATUS $(j '[.user,.thread,.state]|tostring')" '201 ["default","f1","ready"]'
+f1=$FORK
+in_box "$f1" 'cat a n; echo mine > a; rm n; cat a'
+is 'with the files of the snapshot, its own from then on' "$OUT" $'two\nnew\nmine'
+run 'cat a'
+is 'the box knows nothing of it' "$OUT" one
+fork '{"snapshot":"two","thread":"f1"}'
+is_error 'the same pair again' 409 EXISTS
+run 'echo now > now'
+forked '{}'
+is 'a fork of the files as they are' "$STATUS $(j .thread)" '201 null'
+f2=$FORK
+in_box "$f2" 'cat a s now'
+is 'has them' "$OUT" $'one\nside\nnow'
+api POST "/v1/boxes/$f2/fork" '{"user":"ann","thread":"x"}'
+is 'a fork of a fork, for another user' "$STATUS $(j .user)" '201 ann'
+f3=$(j .id)
+is 'with the id of its pair' "$f3" "$(printf ann:x | sha256sum | cut -c1-16)"
+in_box "$f3" 'cat now; stat -c %u:%g now; touch mine'
+is 'and its files fit its ids' "$OUT" $'now\n1000:1000'
+in_box "$f1" 'rm -rf /workspace/* /etc/hostname 2> /dev/null; ls | wc -l'
+run 'cat a s now'
+is 'what one removes the others keep' "$OUT" $'one\nside\nnow'
+
+# ---- with processes ----
+tag_new
+api POST "$B/processes" "{\"command\":\"i=0; while :; do echo \$i > counter; i=\$((i+1)); echo \$i >> log; sleep 0.01; done; sleep $TAG\"}"
+pid=$(j .pid)
+eventually 5 test -n "$(get counter; echo "$BODY")"
+snapshot busy
+like 'a snapshot of a busy box is a copy' "$STATUS $(j '[.method,.stopped]|tostring')" '^201 \["(copy|reflink|btrfs)",false\]$'
+diag "$(j '.method + ", pause " + (.pause_ms|tostring) + " ms"')"
+[ "$(j .pause_ms)" != 0 ] && pass 'and tells the pause' || fail 'and tells the pause' "$BODY"
+api GET "$B/processes/$pid"
+is 'the process lives on' "$(j .state)" running
+forked '{"snapshot":"busy"}'
+f4=$FORK
+in_box "$f4" 'c=$(cat counter) l=$(tail -1 log); [ $c = $l ] || [ $((c + 1)) = $l ] && echo consistent'
+is 'the copy is of one moment' "$OUT" consistent
+rollback busy
+between 'a rollback ends the processes, and says how many' "$(j .processes_ended)" 1 3
+api GET "$B/processes/$pid"
+is_error 'they are gone' 404 NOT_FOUND
+run 'cat a; test -s log && echo log'
+is 'and the files are those of the copy' "$OUT" $'one\nlog'
+
+# An ended process whose output somebody may still want, and files in memory, keep the runner.
+api POST "$B/processes" '{"command":"echo kept"}'
+pid=$(j .pid)
+ended() { api GET "$B/processes/$pid" && [ "$(j .state)" = exited ]; }
+eventually 5 ended
+run 'echo more > more'
+snapshot held
+is 'output of an ended process is not lost to a snapshot' "$(j .stopped)" false
+api GET "$B/processes/$pid/output"
+is 'it is there' "$BODY" kept
+rollback held
+run 'echo shared > /dev/shm/x; echo more > more2'
+snapshot shm
+run 'cat /dev/shm/x'
+is 'nor what is in /dev/shm' "$OUT" shared
+
+# ---- bad input ----
+for name in '' . .. a/b 'a b' "$(printf %065d 0)" 'ü' '%00' '$x'; do
+    api POST "$B/snapshots" "{\"name\":\"$name\"}"
+    is_error "the name '${name:0:10}'" 400 INVALID
+done
+snapshot one
+is_error 'a name that is taken' 409 EXISTS one
+rollback none
+is_error 'rollback to what is not there' 404 NOT_FOUND none
+api POST "$B/rollback" '{}'
+is_error 'rollback to nothing' 400 INVALID snapshot
+fork '{"snapshot":"none"}'
+is_error 'fork of what is not there' 404 NOT_FOUND none
+fork '{"user":"a b"}'
+is_error 'fork for no user' 400 INVALID user
+fork '{"mounts":[]}'
+is_error 'fork with an unknown field' 400 INVALID mounts
+api DELETE "$B/snapshots/none"
+is_error 'removing what is not there' 404 NOT_FOUND
+api DELETE "$B/snapshots/%2e%2e%2f%2e%2e%2fbox"
+is_error 'removing by a path' 400 INVALID slash
+for what in 'POST snapshots {}' 'GET snapshots' 'POST rollback {"snapshot":"one"}' 'POST fork {}' 'GET diff'; do
+    read -r method path body <<< "$what"
+    api "$method" "/v1/boxes/0123456789abcdef/$path" "$body"
+    is_error "$method $path of no box" 404 NOT_FOUND
+done
+
+# ---- a limit ----
+box_new
+api GET "/v1/boxes/$BOX/snapshots"
+is 'a new box has none' "$(j -c .)" '{"snapshots":[]}'
+urls=$(printf "http://localhost$B/snapshots %.0s" {1..256})
+curl -s --unix-socket "$SOCKET" -X POST -d '{}' $urls > /dev/null
+api GET "$B/snapshots"
+is 'as many snapshots as there may be, made in a row' "$(j '.snapshots|length')" 256
+snapshot more
+is_error 'and no more' 429 LIMIT 256
+api DELETE "$B"
+is 'a box with all of them is deleted' "$STATUS" 204
+
+# ---- across restarts ----
+box_new '"user":"ann","thread":"keep"'
+keep=$BOX
+run 'echo 1 > f'
+snapshot s1
+run 'echo 2 > f'
+snapshot s2
+run 'echo 3 > f'
+for signal in TERM KILL; do
+    kill "-$signal" "$DAEMON_PID"
+    wait "$DAEMON_PID" 2> /dev/null
+    start_daemon "$program"
+    api GET "$B/snapshots"
+    is "$signal: the snapshots are there" "$(j -c '[.snapshots[].name]')" '["s1","s2"]'
+    run 'cat f'
+    is "$signal: and the box" "$OUT" 3
+done
+rollback s1
+run 'cat f'
+is 'a rollback after that' "$OUT" 1
+rollback s2
+
+# ---- deleted in any order ----
+api DELETE "$B/snapshots/s1"
+is 'the lower of two goes' "$STATUS" 204
+run 'cat f'
+is 'and the box has its files' "$OUT" 2
+forked '{"snapshot":"s2"}'
+last=$FORK
+api DELETE "$B"
+is 'the box goes before its fork' "$STATUS" 204
+in_box "$last" 'cat f'
+is 'which has its files' "$OUT" 2
+count=$(layers)
+api DELETE "/v1/boxes/$last"
+eventually 5 test "$(layers)" -lt "$count" && pass 'with the last that needs it a layer goes' || fail 'with the last that needs it a layer goes' "$(layers) of $count"
+api DELETE "/v1/boxes/$f3"
+api DELETE "/v1/boxes/$f1"
+box_use "$f2"
+run 'cat a s now'
+is 'forks of forks lose nothing' "$OUT" $'one\nside\nnow'
+delete_boxes
+none() { [ -z "$(ls -A "$STATE/layers")" ]; }
+eventually 5 none && pass 'no box, no layer' || fail 'no box, no layer' "$(ls -R "$STATE/layers" | head -20)"
+box_new
