@@ -11,7 +11,7 @@
 
 enum {
     EVICT_RETRY_MS = 1000,
-    MEMORY_LOOK_MS = 20, /* what was free so long ago is still free enough: a look costs as much as a tenth of a box */
+    MEMORY_LOOK_MS = 100, /* what was free so long ago is still free enough: a look costs some 30 us */
     /* What another daemon uses it touches once a turn of its keeper, and we look once a turn of ours. */
     ELSEWHERE_MS = 3000
 };
@@ -140,10 +140,10 @@ bool room_wanted_locked(struct provider *provider) {
     return most && provider->running > most && room_victim_locked(provider, clock_ms());
 }
 
-static uint64_t memory_look(struct provider *provider, bool again) {
+static uint64_t memory_look(struct provider *provider, bool again, uint64_t enough) {
     uint64_t now_ms = clock_ms();
     if (again || now_ms >= atomic_load(&provider->memory_ms) + MEMORY_LOOK_MS) {
-        atomic_store(&provider->memory_bytes, memory_available(""));
+        atomic_store(&provider->memory_bytes, memory_available("", enough));
         atomic_store(&provider->memory_ms, now_ms);
     }
     return atomic_load(&provider->memory_bytes);
@@ -157,7 +157,7 @@ static const char *room_short(struct provider *provider, bool again, uint64_t *r
     bool many = most && provider->running > most;
     pthread_mutex_unlock(&provider->lock);
     *ret_reserve = reserve;
-    *ret_free = reserve ? memory_look(provider, again) : UINT64_MAX;
+    *ret_free = reserve ? memory_look(provider, again, reserve) : UINT64_MAX;
     return *ret_free < reserve ? "memory" : many ? "replicas" : NULL;
 }
 

@@ -18,8 +18,8 @@ uint64_t clock_wall_ms(void) {
     return real_wall_ms() + (uint64_t)atomic_load(&wall_jump_ms);
 }
 
-uint64_t memory_available(const char *root) {
-    (void)root;
+uint64_t memory_available(const char *root, uint64_t enough) {
+    (void)root, (void)enough;
     return atomic_load(&free_bytes);
 }
 
