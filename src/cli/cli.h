@@ -155,6 +155,8 @@ int command_exec(struct cli *cli, int argc, char **argv);
 int command_create(struct cli *cli, int argc, char **argv);
 int command_ps(struct cli *cli, int argc, char **argv);
 int command_rm(struct cli *cli, int argc, char **argv);
+int command_pause(struct cli *cli, int argc, char **argv);
+int command_resume(struct cli *cli, int argc, char **argv);
 int command_shell(struct cli *cli, int argc, char **argv);
 int command_cp(struct cli *cli, int argc, char **argv);
 int command_cat(struct cli *cli, int argc, char **argv);

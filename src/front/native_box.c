@@ -1,4 +1,4 @@
-/* Boxes over HTTP: acquire, list, look, release, destroy. Called through native_routes.
+/* Boxes over HTTP: acquire, list, look, release, pause, resume, destroy. Called through native_routes.
  * Not to break: a token bound to a user neither makes, sees nor ends anybody else's box. */
 #include <stdlib.h>
 #include <string.h>
@@ -232,6 +232,29 @@ int native_boxes(struct http_request *request, struct box *unused, struct err *e
 int native_release(struct http_request *request, struct box *box, struct err *err) {
     int failed = provider_release(front_of(request)->provider, box, err);
     return failed ? failed : native_box(request, box, err);
+}
+
+/* The box that was looked up is one life of it: afterwards there may be another. */
+static int native_stand(struct http_request *request, const struct box *box, bool pause, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    const char *user = front_who(request)->user;
+    struct box *after = NULL;
+    int failed = pause ? provider_pause(provider, user, box->id, err) : provider_resume(provider, user, box->id, err);
+    if (!failed)
+        failed = provider_look(provider, user, box->id, &after, err);
+    if (failed)
+        return failed;
+    failed = native_box(request, after, err);
+    provider_look_end(provider, after);
+    return failed;
+}
+
+int native_pause(struct http_request *request, struct box *box, struct err *err) {
+    return native_stand(request, box, true, err);
+}
+
+int native_resume(struct http_request *request, struct box *box, struct err *err) {
+    return native_stand(request, box, false, err);
 }
 
 int native_destroy(struct http_request *request, struct box *unused, struct err *err) {

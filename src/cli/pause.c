@@ -1,0 +1,31 @@
+/* `cubby pause` and `cubby resume`: the processes of boxes stand still, and go on. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+static int pause_each(struct cli *cli, int argc, char **argv, const char *verb) {
+    int status = 0;
+    argc = option_parse(cli, argc, argv, NULL);
+    if (argc == 0)
+        option_fail(cli, "which box? (`cubby ps` shows them)");
+    for (int i = 0; i < argc; i++)
+        remote_path(cli, argv[i], verb, NULL); /* all are ids before the first is touched */
+    for (int i = 0; i < argc; i++) {
+        struct err err = {0};
+        if (remote_call(cli, "POST", remote_path(cli, argv[i], verb, NULL), NULL, NULL, &err) < 0) {
+            cli_fail(&err);
+            status = EXIT_OURS;
+            continue;
+        }
+        printf("%s\n", argv[i]);
+    }
+    return status;
+}
+
+int command_pause(struct cli *cli, int argc, char **argv) {
+    return pause_each(cli, argc, argv, "/pause");
+}
+
+int command_resume(struct cli *cli, int argc, char **argv) {
+    return pause_each(cli, argc, argv, "/resume");
+}
