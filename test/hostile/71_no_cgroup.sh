@@ -57,5 +57,26 @@ if [ -d /sys/fs/cgroup/memory ]; then
     if eventually 5 tag_gone; then pass 'without v2: and its tree'; else fail 'without v2: and its tree'; fi
     run 'for i in $(seq 60); do sleep 5 & done; wait' '"timeout_ms":2000'
     like 'without v2: the limit of processes holds' "$ERR" 'fork'
+    if [ -d /sys/fs/cgroup/freezer ]; then # there a killed process ends only when it is let go
+        tag_new
+        api POST "$B/processes" "{\"command\":\"sleep $TAG & while :; do :; done\"}"
+        api POST "$B/pause"
+        is 'without v2: paused by the freezer of v1' "$STATUS $(j .state)" '200 paused'
+        number=$(cut -d ' ' -f 9 "$STATE/boxes/$BOX/jail")
+        is 'without v2: the kernel says so' "$(< "/sys/fs/cgroup/freezer/cubby/$number/freezer.state")" FROZEN
+        api POST "$B/resume"
+        run 'echo on'
+        is 'without v2: resumed' "$OUT" on
+        api POST "$B/pause"
+        now_ms
+        start=$NOW
+        api DELETE "$B"
+        now_ms
+        is 'without v2: deleted while it is paused' "$STATUS" 204
+        between 'without v2: at once' $((NOW - start)) 0 5000
+        if eventually 5 tag_gone; then pass 'without v2: with all it ran'; else fail 'without v2: with all it ran'; fi
+        no_freezer() { [ ! -d "/sys/fs/cgroup/freezer/cubby/$number" ]; }
+        if eventually 5 no_freezer; then pass 'without v2: no group is left'; else fail 'without v2: no group is left'; fi
+    fi
     lacking_end
 fi
