@@ -2,17 +2,18 @@
 #include "base/arena.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Below a page: musl gives every freed page back to the kernel, a system call each time. */
 enum { ARENA_BLOCK_BYTES = 3968 };
 
 struct arena_block {
     struct arena_block *next;
     size_t used, size;
+    bool given; /* by the caller: not ours to free, not zeroed */
     _Alignas(16) uint8_t data[];
 };
 
@@ -20,10 +21,17 @@ void arena_init(struct arena *arena) {
     arena->blocks = NULL;
 }
 
+void arena_init_in(struct arena *arena, void *memory, size_t size) {
+    struct arena_block *block = memory;
+    *block = (struct arena_block){.size = size - sizeof *block, .given = true};
+    arena->blocks = block;
+}
+
 void arena_done(struct arena *arena) {
     while (arena->blocks) {
         struct arena_block *next = arena->blocks->next;
-        free(arena->blocks);
+        if (!arena->blocks->given)
+            free(arena->blocks);
         arena->blocks = next;
     }
 }
@@ -44,7 +52,7 @@ void *arena_alloc(struct arena *arena, size_t size) {
     }
     void *at = block->data + block->used;
     block->used += size;
-    return at;
+    return block->given ? memset(at, 0, size) : at;
 }
 
 char *arena_copy(struct arena *arena, const void *data, size_t len) {

@@ -9,6 +9,8 @@ struct arena {
 };
 
 void arena_init(struct arena *arena);
+/* Begins with memory of the caller's, which outlives the arena: 16-aligned, larger than 64 bytes, not zeroed. */
+void arena_init_in(struct arena *arena, void *memory, size_t size);
 void arena_done(struct arena *arena);                                /* frees everything; safe twice */
 void *arena_alloc(struct arena *arena, size_t size);                 /* zeroed, aligned to 16 */
 char *arena_copy(struct arena *arena, const void *data, size_t len); /* with a NUL behind it */

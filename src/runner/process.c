@@ -31,6 +31,8 @@ enum {
     SPARE_PIPES = 3,
     RAISE_PASSES = 16,
     KEPT_BYTES = 16 << 20, /* output of ended commands: the runner's memory is the box's */
+    START_BYTES = 4 << 10, /* what a child reads of its request, usually */
+    ROOM_BYTES = START_BYTES + SPAWN_STACK_BYTES,
 };
 #define OOM_SCORE_OF_COMMANDS "500"
 
@@ -41,9 +43,8 @@ struct process_table {
     struct process *tidy;      /* ended in this turn: buried after the answers went out */
     int spare[SPARE_PIPES][2]; /* made ahead, for the next command */
     int null_fd;
-    struct arena keep;  /* see process_table_open */
     struct slot *slots; /* LIMIT_PROCESSES of them, shared with children */
-    uint8_t *stacks;    /* SPAWN_STACK_BYTES a slot, for children until they exec */
+    uint8_t *rooms;     /* ROOM_BYTES a slot, for children until they exec */
     bool slot_used[LIMIT_PROCESSES];
     unsigned count;
     int oom_score_fd;
@@ -67,17 +68,14 @@ void process_table_open(struct runner *runner) {
     runner->processes = table;
     table->slots =
         mmap(NULL, LIMIT_PROCESSES * sizeof *table->slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    table->stacks = mmap(NULL, (size_t)LIMIT_PROCESSES * SPAWN_STACK_BYTES, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (table->slots == MAP_FAILED || table->stacks == MAP_FAILED)
+    table->rooms = mmap(NULL, (size_t)LIMIT_PROCESSES * ROOM_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (table->slots == MAP_FAILED || table->rooms == MAP_FAILED)
         abort();
     table->leaves = leaf_pool_new(runner);
     table->leaves_work = table->leaves != NULL;
     memset(table->spare, -1, sizeof table->spare);
     table->null_fd = path_open(runner->config->root_fd, "/dev/null", O_RDWR, 0);
-    /* One block of an arena's size is held for ever, so that malloc keeps the memory of the others, call after call. */
-    arena_init(&table->keep);
-    (void)arena_alloc(&table->keep, 1);
     /* Children inherit the score. A process that is not dumpable may not open its own: open it now, keep it. */
     int uid = setfsuid(geteuid()); /* first: it makes us not dumpable */
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -153,7 +151,7 @@ int process_new(struct runner *runner, struct process **ret_process, struct err 
         at++;
     table->slot_used[at] = true;
     process->slot = &table->slots[at];
-    arena_init(&process->start);
+    arena_init_in(&process->start, table->rooms + (size_t)at * ROOM_BYTES, START_BYTES);
     memset(process->slot, 0, sizeof *process->slot);
     process->ready.fd = process->input.fd = -1;
     for (int i = 0; i < 2; i++)
@@ -266,7 +264,7 @@ static pid_t start_below(struct process *process) {
     struct process_table *table = process->runner->processes;
     struct err ignored;
     process->leaf = table->leaves_work ? leaf_take(table->leaves, &ignored) : NULL;
-    process->spawn.stack = table->stacks + (size_t)(process->slot - table->slots) * SPAWN_STACK_BYTES;
+    process->spawn.stack = table->rooms + (size_t)(process->slot - table->slots) * ROOM_BYTES + START_BYTES;
     pid_t pid = process->leaf ? spawn_start(&process->spawn, process->leaf) : -ENOSYS;
     if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM)
         return pid; /* its score is raised once it has memory of its own: process_started */

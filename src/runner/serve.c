@@ -28,6 +28,7 @@ enum {
     FLUSH_BYTES = 32 << 10,
     OUT_HIGH_BYTES = 256 << 10,          /* above it DATA and ITEM wait */
     OUT_MAX_BYTES = 16 << 20,            /* answers to a daemon that reads nothing; above it the wire goes */
+    ARGS_BYTES = 2 << 10,                /* of a usual call, decoded */
     KEEP_BYTES = 64 << 10,               /* an empty buffer larger than this is given back */
     OWED_BYTES = LIMIT_CREDIT_BYTES / 4, /* input credit is returned in lumps; a quarter of the window cannot stall */
 };
@@ -258,8 +259,9 @@ static int frame_hello(struct rwire *wire, const struct frame *frame, struct err
 
 /* All arguments are there: find the op and begin it. */
 static int call_begin(struct rcall *call, const uint8_t *payload, size_t len, struct err *err) {
+    _Alignas(16) uint8_t memory[ARGS_BYTES]; /* musl gives freed pages back to the kernel, and takes them again */
     autoarena arena;
-    arena_init(&arena);
+    arena_init_in(&arena, memory, sizeof memory);
     struct fields fields;
     int r = fields_parse(view_of(payload, len), &arena, &fields, err);
     if (r < 0)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 #include "backend/backend.h"
 #include "backend/ids.h"
+#include "backend/jail.h"
 #include "backend/template.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -307,6 +309,63 @@ static void test_template(struct jail *jail, const struct backend_env *env) {
     jail->spec.template_name = NULL;
 }
 
+/* ---- jails made for nobody ---- */
+
+static int call_once(struct wire *wire, enum op op, const struct buf *args, struct err *err) {
+    struct call *call;
+    struct event event;
+    struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + 10000};
+    int r = call_open(wire, op, args, NULL, 0, false, &call, err);
+    if (r < 0)
+        return r;
+    r = call_next(call, &wait, &event, err);
+    call_close(call);
+    return r;
+}
+
+static bool make_blank(struct jail *jail, struct slot *slot) {
+    struct template template;
+    struct err err = {0};
+    struct limits limits = {0};
+    struct slot_want want = {.template = &template, .limits = &limits};
+    int r = template_find(jail->backend->env, "host", &template, &err);
+    if (r == 0)
+        r = slot_make(jail->backend, &want, slot, &err);
+    if (r == 0)
+        r = slot_tell_blank(jail->backend, slot, &err);
+    if (r == 0)
+        r = slot_greet(jail->backend, slot, slot->dir, &err);
+    if (r < 0)
+        printf("# blank: %s\n", err.text);
+    return r == 0;
+}
+
+static void test_blank(struct jail *jail) {
+    struct slot slot;
+    struct err err = {0};
+    const char *env[] = {"OWNER=ann", "HOME=/tmp", NULL};
+    struct spec spec = {.user = "ann", .id = "00000000000000b1", .env = env, .env_count = 2, .shell = "/bin/dash"};
+    spec.limits.open_files = 77;
+    ok(make_blank(jail, &slot), "a jail is made for nobody");
+    ok(slot_alive(&slot), "it waits");
+    ok(call_once(slot.wire, OP_PING, NULL, &err) == -ERR_BUSY, "and answers nothing before it is somebody's");
+    ok(slot_bind(jail->backend, &slot, &spec, &err) == 0, "it is bound");
+    jail->wire = slot.wire;
+    is(run(jail, "echo $OWNER $HOME $LANG; ulimit -n; readlink /proc/$$/exe"), "ann /tmp C.UTF-8\n77\n/usr/bin/dash\n",
+       "to its owner's environment, shell and limits");
+    ok(call_once(slot.wire, OP_BIND, NULL, &err) == -ERR_EXISTS, "only once");
+    jail->pidfd = slot.pidfd;
+    snprintf(jail->spec.id, sizeof jail->spec.id, "%s", spec.id);
+    ok(stop(jail, false), "and ends as any box");
+    ok(make_blank(jail, &slot), "another one");
+    struct pollfd polls = {.fd = slot.pidfd, .events = POLLIN};
+    wire_unref(slot.wire);
+    slot.wire = NULL;
+    ok(poll(&polls, 1, 10000) == 1, "which nobody takes ends with its wire");
+    ok(!slot_alive(&slot), "and is known to have ended");
+    slot_drop(jail->backend, &slot);
+}
+
 static void test_rubbish(struct jail *jail) {
     ok(start(jail, "00000000000000f1"), "a jail that leaves a deep tree");
     run(jail, "python3 - <<'E'\nimport os\nfor i in range(3000):\n os.mkdir('d'); os.chdir('d')\nE\n"
@@ -495,6 +554,7 @@ int main(int argc, char **argv) {
         test_limits(&jail);
         test_keep(&jail);
         test_rubbish(&jail);
+        test_blank(&jail);
         test_template(&jail, &env);
         test_ordinary(top);
     }
