@@ -89,7 +89,7 @@ static bool use_running_locked(struct provider *provider, struct place *place, s
 /* Room for it is made, and it is opened; the box is marked by the caller, who does not hold the lock. */
 static int use_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                     bool *ret_created, struct err *err) {
-    int r = room_make(provider, err);
+    int r = room_make(provider, false, err);
     if (r == 0)
         return place_open(provider, place, how, ret_box, ret_created, err);
     pthread_mutex_lock(&provider->lock);

@@ -11,7 +11,9 @@
 
 enum {
     EVICT_RETRY_MS = 1000,
-    MEMORY_LOOK_MS = 100, /* what was free so long ago is still free enough: a look costs some 30 us */
+    /* A look costs some 50 us, a twentieth of a box. The keeper looks once a turn; others only where it is getting short. */
+    MEMORY_LOOK_MS = 100,
+    MEMORY_AMPLE_MS = 2000,
     /* What another daemon uses it touches once a turn of its keeper, and we look once a turn of ours. */
     ELSEWHERE_MS = 3000
 };
@@ -141,8 +143,9 @@ bool room_wanted_locked(struct provider *provider) {
 }
 
 static uint64_t memory_look(struct provider *provider, bool again, uint64_t enough) {
-    uint64_t now_ms = clock_ms();
-    if (again || now_ms >= atomic_load(&provider->memory_ms) + MEMORY_LOOK_MS) {
+    uint64_t now_ms = clock_ms(), seen_ms = atomic_load(&provider->memory_ms);
+    bool ample = atomic_load(&provider->memory_bytes) >> 31 && atomic_load(&provider->memory_bytes) / 2 > enough;
+    if (again || !seen_ms || now_ms >= seen_ms + (ample ? MEMORY_AMPLE_MS : MEMORY_LOOK_MS)) {
         atomic_store(&provider->memory_bytes, memory_available("", enough));
         atomic_store(&provider->memory_ms, now_ms);
     }
@@ -161,9 +164,9 @@ static const char *room_short(struct provider *provider, bool again, uint64_t *r
     return *ret_free < reserve ? "memory" : many ? "replicas" : NULL;
 }
 
-int room_make(struct provider *provider, struct err *err) {
+int room_make(struct provider *provider, bool look, struct err *err) {
     uint64_t reserve, left;
-    const char *why = room_short(provider, false, &reserve, &left);
+    const char *why = room_short(provider, look, &reserve, &left);
     if (!why)
         return 0;
     pthread_mutex_lock(&provider->room_lock);

@@ -295,7 +295,7 @@ static void keeper_others_locked(struct provider *provider) {
 static void keeper_room_locked(struct provider *provider) {
     struct err ignored; /* that memory stays short is told to who wants more of it */
     pthread_mutex_unlock(&provider->lock);
-    room_make(provider, &ignored);
+    room_make(provider, true, &ignored);
     pthread_mutex_lock(&provider->lock);
 }
 

@@ -150,8 +150,8 @@ int room_for_box_locked(const struct provider *provider, const struct box *box, 
 /* The box in its place is to have processes: it is counted so, or refused (LIMIT). */
 int room_for_runner_locked(struct provider *provider, struct place *place, struct err *err);
 /* Evicts released boxes, the least recently used first, until replicas and memory have room for those that are counted.
- * BUSY: memory has not. Without the lock; may take long. */
-int room_make(struct provider *provider, struct err *err);
+ * BUSY: memory has not. look: how much is free now, not a while ago. Without the lock; may take long. */
+int room_make(struct provider *provider, bool look, struct err *err);
 bool room_wanted_locked(struct provider *provider); /* room_make would evict, as far as replicas go */
 /* It has been without a call for its idle time-out. */
 bool room_idle_locked(const struct place *place, uint64_t now_ms);
