@@ -19,6 +19,7 @@
 #include "backend/copytree.h"
 #include "backend/ids.h"
 #include "backend/jail.h"
+#include "backend/store.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/text.h"
@@ -141,7 +142,13 @@ static int keep_copy(struct backend *backend, const struct spec *spec, int box_d
     uint64_t begin_us = clock_us();
     struct copied copied = {0};
     struct err own;
-    int r = was_frozen ? 0 : freeze_set(backend, spec->id, true, err);
+    int r = store_snapshot(box_dir, layer_dir, err); /* of one moment by itself: nothing has to stand still */
+    if (r != -ERR_NOT_FOUND) {
+        if (r == 0)
+            *ret_kept = (struct kept){.method = "btrfs"};
+        return r;
+    }
+    r = was_frozen ? 0 : freeze_set(backend, spec->id, true, err);
     if (r == 0)
         r = copy_now(backend, spec->id, box_dir, layer_dir, &copied, err);
     if (!was_frozen && freeze_set(backend, spec->id, false, &own) < 0 && r == 0) {

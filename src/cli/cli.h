@@ -157,6 +157,10 @@ int command_ps(struct cli *cli, int argc, char **argv);
 int command_rm(struct cli *cli, int argc, char **argv);
 int command_pause(struct cli *cli, int argc, char **argv);
 int command_resume(struct cli *cli, int argc, char **argv);
+int command_snapshot(struct cli *cli, int argc, char **argv);
+int command_rollback(struct cli *cli, int argc, char **argv);
+int command_fork(struct cli *cli, int argc, char **argv);
+int command_diff(struct cli *cli, int argc, char **argv);
 int command_shell(struct cli *cli, int argc, char **argv);
 int command_cp(struct cli *cli, int argc, char **argv);
 int command_cat(struct cli *cli, int argc, char **argv);
@@ -172,6 +176,7 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 
 extern const struct option_row run_options[], exec_options[], create_options[], ps_options[], rm_options[],
     shell_options[], cp_options[], ls_options[], token_options[], audit_options[], doctor_options[], template_options[],
-    version_options[], events_options[], port_options[];
+    version_options[], events_options[], port_options[], snapshot_options[], rollback_options[], fork_options[],
+    diff_options[];
 
 #endif

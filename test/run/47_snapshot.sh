@@ -110,9 +110,16 @@ is 'what one removes the others keep' "$OUT" $'one\nside\nnow'
 
 # ---- with processes ----
 tag_new
+<<<<<<< HEAD
+api POST "$B/processes" "{\"command\":\"i=0; while :; do i=\$((i+1)); echo \$i > new; mv new counter; echo \$i >> log; sleep 0.01; done; sleep $TAG\"}"
+pid=$(j .pid)
+counting() { get log && [ "$STATUS" = 200 ]; }
+eventually 5 counting
+=======
 api POST "$B/processes" "{\"command\":\"i=0; while :; do echo \$i > counter; i=\$((i+1)); echo \$i >> log; sleep 0.01; done; sleep $TAG\"}"
 pid=$(j .pid)
 eventually 5 test -n "$(get counter; echo "$BODY")"
+>>>>>>> theirs
 snapshot busy
 like 'a snapshot of a busy box is a copy' "$STATUS $(j '[.method,.stopped]|tostring')" '^201 \["(copy|reflink|btrfs)",false\]$'
 diag "$(j '.method + ", pause " + (.pause_ms|tostring) + " ms"')"
@@ -121,7 +128,11 @@ api GET "$B/processes/$pid"
 is 'the process lives on' "$(j .state)" running
 forked '{"snapshot":"busy"}'
 f4=$FORK
+<<<<<<< HEAD
+in_box "$f4" 'c=$(cat counter) l=$(tail -1 log); [ $c = $l ] || [ $c = $((l + 1)) ] && echo consistent'
+=======
 in_box "$f4" 'c=$(cat counter) l=$(tail -1 log); [ $c = $l ] || [ $((c + 1)) = $l ] && echo consistent'
+>>>>>>> theirs
 is 'the copy is of one moment' "$OUT" consistent
 rollback busy
 between 'a rollback ends the processes, and says how many' "$(j .processes_ended)" 1 3
@@ -231,3 +242,39 @@ delete_boxes
 none() { [ -z "$(ls -A "$STATE/layers")" ]; }
 eventually 5 none && pass 'no box, no layer' || fail 'no box, no layer' "$(ls -R "$STATE/layers" | head -20)"
 box_new
+<<<<<<< HEAD
+
+# ---- the command line ----
+use_cubby
+run 'echo 1 > f'
+c snapshot create "$BOX" cli
+is 'cubby snapshot create' "$CODE $OUT" '0 cli'
+c snapshot create --json "$BOX"
+is 'cubby snapshot create --json' "$CODE $(jq -r .method <<< "$OUT")" '0 layer'
+auto=$(jq -r .name <<< "$OUT")
+c snapshot list "$BOX"
+like 'cubby snapshot list' "$OUT" $'^NAME +CREATED[^\n]+\ncli +20[-0-9: ]+ +layer +[0-9.]+ ms +0 +1\n'
+c snapshot rm "$BOX" "$auto" none
+is 'cubby snapshot rm: what is there goes, what is not fails' "$CODE $OUT" "125 $auto"
+c snapshot list --json "$BOX"
+is 'cubby snapshot list --json' "$(jq -c '[.snapshots[].name]' <<< "$OUT")" '["cli"]'
+run 'echo 2 > f'
+c diff "$BOX"
+is 'cubby diff' "$CODE $(tail -n +2 <<< "$OUT" | tr -s ' ')" '0 added file 2 /workspace/f'
+c fork --thread made --json "$BOX"
+is 'cubby fork --json' "$CODE $(jq -r .thread <<< "$OUT")" '0 made'
+c fork -s cli "$BOX"
+in_box "$OUT" 'cat f'
+is 'cubby fork' "$CODE $OUT" '0 1'
+tag_new
+api POST "$B/processes" "{\"command\":\"exec sleep $TAG\"}"
+c rollback "$BOX" cli
+is 'cubby rollback says what it ended' "$CODE $ERR" '0 cubby: 1 process was ended'
+run 'cat f'
+is 'and the file is back' "$OUT" 1
+for words in 'snapshot' 'snapshot what' 'snapshot create' 'snapshot rm x' 'snapshot rm 0123456789abcdef a/b' 'rollback' 'fork' 'diff a b' 'diff --limit x 0123456789abcdef'; do
+    c $words
+    is "cubby $words: usage" "$CODE" 2
+done
+=======
+>>>>>>> theirs

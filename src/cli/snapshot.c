@@ -1,0 +1,216 @@
+/* `cubby snapshot`, `cubby rollback`, `cubby fork`, `cubby diff`: files of a box kept, put back, given to another box,
+ * compared with the template. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+struct snapshot_values {
+    bool json;
+    const char *snapshot, *user, *thread;
+    uint64_t limit;
+};
+#define JSON_ROW                                                                                                       \
+    { "json", 0, OPTION_FLAG, offsetof(struct snapshot_values, json), NULL, "the daemon's answer" }
+
+const struct option_row snapshot_options[] = {JSON_ROW, {.name = NULL}};
+const struct option_row rollback_options[] = {JSON_ROW, {.name = NULL}};
+const struct option_row fork_options[] = {
+    {"snapshot", 's', OPTION_TEXT, offsetof(struct snapshot_values, snapshot), "NAME",
+     "whose files; else as they are now"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct snapshot_values, user), "NAME", "owner of the new box"},
+    {"thread", 't', OPTION_TEXT, offsetof(struct snapshot_values, thread), "NAME", "thread of the new box"},
+    JSON_ROW,
+    {.name = NULL},
+};
+const struct option_row diff_options[] = {
+    {"limit", 'n', OPTION_NUMBER, offsetof(struct snapshot_values, limit), "N", "changes shown; 1000 by default"},
+    JSON_ROW,
+    {.name = NULL},
+};
+
+static int snapshot_create(struct cli *cli, const struct snapshot_values *values, int argc, char **argv);
+static int snapshot_list(struct cli *cli, const struct snapshot_values *values, int argc, char **argv);
+static int snapshot_rm(struct cli *cli, const struct snapshot_values *values, int argc, char **argv);
+
+/* An object of texts; those that are NULL are left out. */
+static void body_of(struct buf *body, const char *const (*rows)[2], size_t count) {
+    struct json json;
+    buf_init(body, 64 << 10);
+    json_init(&json, body);
+    json_open(&json, '{');
+    for (size_t i = 0; i < count; i++)
+        if (rows[i][1]) {
+            json_key(&json, rows[i][0]);
+            json_str(&json, rows[i][1]);
+        }
+    json_close(&json, '}');
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+    return json_string_value(json_object_get(object, key));
+}
+
+int command_snapshot(struct cli *cli, int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(struct cli *cli, const struct snapshot_values *values, int argc, char **argv);
+    } verbs[] = {{"create", snapshot_create}, {"list", snapshot_list}, {"rm", snapshot_rm}};
+    struct snapshot_values values = {0};
+    argc = option_parse(cli, argc, argv, &values);
+    for (size_t i = 0; argc > 0 && i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(argv[0], verbs[i].name) == 0)
+            return verbs[i].run(cli, &values, argc - 1, argv + 1);
+    option_fail(cli, argc > 0 ? "what is '%s'? create, list or rm" : "create, list or rm?", argc > 0 ? argv[0] : "");
+}
+
+static int snapshot_create(struct cli *cli, const struct snapshot_values *values, int argc, char **argv) {
+    struct err err = {0};
+    json_t *json = NULL;
+    if (argc < 1 || argc > 2)
+        option_fail(cli, "create needs a box, and perhaps a name");
+    autobuf body;
+    body_of(&body, (const char *const[][2]){{"name", argc > 1 ? argv[1] : NULL}}, 1);
+    if (remote_json(cli, "POST", remote_path(cli, argv[0], "/snapshots", NULL), &body, &json, &err) < 0)
+        return cli_fail(&err);
+    if (values->json)
+        remote_print(json);
+    else
+        printf("%s\n", text_of(json, "name"));
+    json_decref(json);
+    return 0;
+}
+
+static int snapshot_list(struct cli *cli, const struct snapshot_values *values, int argc, char **argv) {
+    static const char *const heads[] = {"NAME", "CREATED (UTC)", "METHOD", "PAUSE", "COPIED", "LAYERS", NULL};
+    struct err err = {0};
+    json_t *json = NULL, *row;
+    size_t i;
+    if (argc != 1)
+        option_fail(cli, "list needs a box");
+    if (remote_json(cli, "GET", remote_path(cli, argv[0], "/snapshots", NULL), NULL, &json, &err) < 0)
+        return cli_fail(&err);
+    struct table table;
+    table_init(&table, &cli->arena, heads);
+    json_array_foreach(json_object_get(json, "snapshots"), i, row) {
+        const char *created = text_of(row, "created_at");
+        char *time = arena_strdup(&cli->arena, created ? created : "");
+        if (strlen(time) >= 19) {
+            time[10] = ' ';
+            time[19] = 0;
+        }
+        table_cell(&table, text_of(row, "name"));
+        table_cell(&table, time);
+        table_cell(&table, text_of(row, "method"));
+        table_cell(&table, arena_printf(&cli->arena, "%.1f ms", json_number_value(json_object_get(row, "pause_ms"))));
+        table_cell(&table, table_size(&cli->arena, (uint64_t)json_integer_value(json_object_get(row, "copied_bytes"))));
+        table_cell(&table,
+                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(row, "layers"))));
+    }
+    if (values->json)
+        remote_print(json);
+    else
+        table_print(&table, stdout);
+    json_decref(json);
+    return 0;
+}
+
+static int snapshot_rm(struct cli *cli, const struct snapshot_values *values, int argc, char **argv) {
+    int status = 0;
+    (void)values;
+    if (argc < 2)
+        option_fail(cli, "rm needs a box and the names of its snapshots");
+    for (int i = 1; i < argc; i++) {
+        struct err err = {0};
+        if (!*argv[i] || strspn(argv[i], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") !=
+                             strlen(argv[i])) /* it becomes part of a path */
+            option_fail(cli, "'%s' is no name of a snapshot", argv[i]);
+        const char *rest = arena_printf(&cli->arena, "/snapshots/%s", argv[i]);
+        if (remote_call(cli, "DELETE", remote_path(cli, argv[0], rest, NULL), NULL, NULL, &err) < 0)
+            status = cli_fail(&err);
+        else
+            printf("%s\n", argv[i]);
+    }
+    return status;
+}
+
+int command_rollback(struct cli *cli, int argc, char **argv) {
+    struct snapshot_values values = {0};
+    struct err err = {0};
+    json_t *json = NULL;
+    argc = option_parse(cli, argc, argv, &values);
+    if (argc != 2)
+        option_fail(cli, "which box, to which of its snapshots?");
+    autobuf body;
+    body_of(&body, (const char *const[][2]){{"snapshot", argv[1]}}, 1);
+    if (remote_json(cli, "POST", remote_path(cli, argv[0], "/rollback", NULL), &body, &json, &err) < 0)
+        return cli_fail(&err);
+    long long ended = (long long)json_integer_value(json_object_get(json, "processes_ended"));
+    if (values.json)
+        remote_print(json);
+    else if (ended)
+        fprintf(stderr, "cubby: %lld process%s ended\n", ended, ended == 1 ? " was" : "es were");
+    json_decref(json);
+    return 0;
+}
+
+int command_fork(struct cli *cli, int argc, char **argv) {
+    struct snapshot_values values = {0};
+    struct err err = {0};
+    json_t *json = NULL;
+    argc = option_parse(cli, argc, argv, &values);
+    if (argc != 1)
+        option_fail(cli, "which box?");
+    autobuf body;
+    body_of(&body,
+            (const char *const[][2]){{"snapshot", values.snapshot}, {"user", values.user}, {"thread", values.thread}},
+            3);
+    if (remote_json(cli, "POST", remote_path(cli, argv[0], "/fork", NULL), &body, &json, &err) < 0)
+        return cli_fail(&err);
+    if (values.json)
+        remote_print(json);
+    else
+        printf("%s\n", text_of(json, "id"));
+    json_decref(json);
+    return 0;
+}
+
+static void diff_table(struct cli *cli, const json_t *changes) {
+    static const char *const heads[] = {"CHANGE", "TYPE", "SIZE", "PATH", NULL};
+    struct table table;
+    json_t *row;
+    size_t i;
+    table_init(&table, &cli->arena, heads);
+    json_array_foreach(changes, i, row) {
+        autobuf path;
+        buf_init(&path, 64 << 10);
+        bool good = remote_bytes(row, "path", &path);
+        table_cell(&table, text_of(row, "change"));
+        table_cell(&table, text_of(row, "type"));
+        table_cell(&table,
+                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(row, "size"))));
+        table_cell(&table, good ? arena_copy(&cli->arena, path.data, path.len) : NULL);
+    }
+    table_print(&table, stdout);
+}
+
+int command_diff(struct cli *cli, int argc, char **argv) {
+    struct snapshot_values values = {.limit = 1000};
+    struct err err = {0};
+    json_t *json = NULL;
+    argc = option_parse(cli, argc, argv, &values);
+    if (argc != 1)
+        option_fail(cli, "which box?");
+    const char *rest = arena_printf(&cli->arena, "/diff?limit=%" PRIu64, values.limit);
+    if (remote_json(cli, "GET", remote_path(cli, argv[0], rest, NULL), NULL, &json, &err) < 0)
+        return cli_fail(&err);
+    if (values.json)
+        remote_print(json);
+    else
+        diff_table(cli, json_object_get(json, "changes"));
+    if (!values.json && json_is_true(json_object_get(json, "truncated")))
+        fprintf(stderr, "cubby: there are more changes (--limit)\n");
+    json_decref(json);
+    return 0;
+}
