@@ -110,16 +110,10 @@ is 'what one removes the others keep' "$OUT" $'one\nside\nnow'
 
 # ---- with processes ----
 tag_new
-<<<<<<< HEAD
 api POST "$B/processes" "{\"command\":\"i=0; while :; do i=\$((i+1)); echo \$i > new; mv new counter; echo \$i >> log; sleep 0.01; done; sleep $TAG\"}"
 pid=$(j .pid)
 counting() { get log && [ "$STATUS" = 200 ]; }
 eventually 5 counting
-=======
-api POST "$B/processes" "{\"command\":\"i=0; while :; do echo \$i > counter; i=\$((i+1)); echo \$i >> log; sleep 0.01; done; sleep $TAG\"}"
-pid=$(j .pid)
-eventually 5 test -n "$(get counter; echo "$BODY")"
->>>>>>> theirs
 snapshot busy
 like 'a snapshot of a busy box is a copy' "$STATUS $(j '[.method,.stopped]|tostring')" '^201 \["(copy|reflink|btrfs)",false\]$'
 diag "$(j '.method + ", pause " + (.pause_ms|tostring) + " ms"')"
@@ -128,11 +122,7 @@ api GET "$B/processes/$pid"
 is 'the process lives on' "$(j .state)" running
 forked '{"snapshot":"busy"}'
 f4=$FORK
-<<<<<<< HEAD
 in_box "$f4" 'c=$(cat counter) l=$(tail -1 log); [ $c = $l ] || [ $c = $((l + 1)) ] && echo consistent'
-=======
-in_box "$f4" 'c=$(cat counter) l=$(tail -1 log); [ $c = $l ] || [ $((c + 1)) = $l ] && echo consistent'
->>>>>>> theirs
 is 'the copy is of one moment' "$OUT" consistent
 rollback busy
 between 'a rollback ends the processes, and says how many' "$(j .processes_ended)" 1 3
@@ -242,7 +232,6 @@ delete_boxes
 none() { [ -z "$(ls -A "$STATE/layers")" ]; }
 eventually 5 none && pass 'no box, no layer' || fail 'no box, no layer' "$(ls -R "$STATE/layers" | head -20)"
 box_new
-<<<<<<< HEAD
 
 # ---- the command line ----
 use_cubby
@@ -276,5 +265,3 @@ for words in 'snapshot' 'snapshot what' 'snapshot create' 'snapshot rm x' 'snaps
     c $words
     is "cubby $words: usage" "$CODE" 2
 done
-=======
->>>>>>> theirs
