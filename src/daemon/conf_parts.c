@@ -276,7 +276,7 @@ int conf_read_users(struct conf_reader *reader, const struct conf_target *target
             failed = conf_mapping(reader, &(struct conf_target){.conf = conf, .user = user}, pairs[i].value, err);
     }
     conf->user_count = count;
-    if (count)
+    if (count && !failed)
         qsort(conf->users, count, sizeof *conf->users, user_order);
     return failed;
 }

@@ -134,7 +134,8 @@ static int expand_one(const char *text, struct buf *out, size_t *ret_used, struc
     const char *value = getenv(name);
     if (!value)
         return err_set(err, ERR_INVALID, "$%s is not set in the environment of cubbyd", name);
-    buf_puts(out, value);
+    if (*value)
+        buf_puts(out, value);
     *ret_used = 1 + braced + len + braced;
     return 0;
 }
@@ -145,7 +146,8 @@ static int expand(struct arena *arena, const char *text, const char **ret_value,
     buf_init(&out, READER_VALUE_BYTES);
     while (*text && !failed) {
         size_t used = strcspn(text, "$");
-        buf_put(&out, text, used);
+        if (used)
+            buf_put(&out, text, used);
         text += used;
         used = 0;
         if (*text)

@@ -48,7 +48,7 @@ static char *copy_text(const char *text, size_t len) {
 /* Real paths are put into command lines as they are: nothing a shell would take apart may be in them. */
 static bool plain_path(const char *path) {
     for (; *path; path++)
-        if (!isalnum((unsigned char)*path) && !strchr("_./+@:,=-", *path))
+        if (!isalnum((unsigned char)*path) && !strchr("_./+@:,=%-", *path))
             return false;
     return true;
 }

@@ -1,0 +1,283 @@
+/* The configuration file: what is read, what is refused and with which line, and what one user gets on top of all. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/conf_table.h"
+
+static int count, failures;
+static struct err err;
+
+static void ok(bool condition, const char *name) {
+    printf("%sok %d - %s\n", condition ? "" : "not ", ++count, name);
+    failures += !condition;
+    if (!condition)
+        printf("# %s\n", err.text);
+}
+
+static char path[] = "/tmp/conf-test-XXXXXX";
+
+static int load(const char *text, size_t len, struct conf **ret_conf) {
+    char *argv[] = {"cubbyd", "--config", path, "--check", NULL};
+    FILE *file = fopen(path, "w");
+    if (!file || fwrite(text, 1, len, file) != len || fclose(file))
+        exit(1);
+    err = (struct err){0};
+    *ret_conf = NULL;
+    return conf_new(4, argv, ret_conf, &err);
+}
+
+static struct conf *fine(const char *text, const char *name) {
+    struct conf *conf;
+    ok(load(text, strlen(text), &conf) == 0, name);
+    if (!conf)
+        exit(1);
+    return conf;
+}
+
+/* Refused; the error has the line, the word, and not the value of SECRET. */
+static void refused(const char *text, size_t len, unsigned line, const char *word) {
+    struct conf *conf;
+    char where[64], name[400];
+    snprintf(where, sizeof where, "%s line %u:", path, line);
+    int r = load(text, len, &conf);
+    snprintf(name, sizeof name, "line %u: %s", line, word);
+    ok(r < 0 && !conf && (!line || strstr(err.text, where)) && strstr(err.text, word) && !strstr(err.text, "hunter2"),
+       name);
+    conf_unref(conf);
+}
+
+#define REFUSED(text, line, word) refused(text, sizeof(text) - 1, line, word)
+
+static void test_refused(void) {
+    REFUSED("listen: 127.0.0.1:1\nnonsense: 1\n", 2, "unknown option 'nonsense'");
+    REFUSED("memory-mb: 1\n", 1, "unknown option");
+    REFUSED("pids: 9\nmemory_mb: 100\npids: 10\n", 3, "pids stands there twice");
+    REFUSED("limits: {memory_mb: 100}\nmemory_mb: 200\n", 2, "memory_mb stands there twice");
+    REFUSED("limits:\n  listen: x\n", 2, "not one of the limits");
+    REFUSED("limits: 5\n", 1, "limits must be a mapping");
+    REFUSED("memory_mb: -1\n", 1, "memory_mb must be a number");
+    REFUSED("memory_mb: 1e3\n", 1, "memory_mb must be a number");
+    REFUSED("memory_mb: 99999999999999999999\n", 1, "memory_mb must be a number");
+    REFUSED("memory_mb: 3\n", 1, "0 or at least 16");
+    REFUSED("pids: 7\n", 1, "0 or at least 8");
+    REFUSED("cpus: nan\n", 1, "cpus must be a number");
+    REFUSED("cpus: .inf\n", 1, "cpus must be a number");
+    REFUSED("cpus: -0.5\n", 1, "cpus must be a number");
+    REFUSED("memory_mb:\n  - 5\n", 2, "single value");
+    REFUSED("memory_mb: {a: 5}\n", 1, "single value");
+    REFUSED("audit: yes\n", 1, "audit must be true or false");
+    REFUSED("listen: ''\n", 1, "may not be empty");
+    REFUSED("mount_sources: /srv\n", 1, "must be a list");
+    REFUSED("mount_sources: [srv]\n", 0, "absolute");
+    REFUSED("mount_sources:\n- /srv\n- [/x]\n", 3, "single value");
+    REFUSED("disk_quota: magic\n", 1, "must be one of");
+    REFUSED("networks: [none, host]\n", 1, "words of");
+    REFUSED("backend: docker9\n", 0, "no backend 'docker9'");
+    REFUSED("backends: [jail, warp]\n", 0, "no backend 'warp'");
+    REFUSED("tls_cert: /x\n", 0, "go together");
+    REFUSED("- a\n- b\n", 1, "must be a mapping");
+    REFUSED("just text\n", 1, "must be a mapping");
+    REFUSED("? [a]\n: b\n", 1, "must be text");
+    REFUSED("listen: \"a\\0b\"\n", 1, "single value");
+}
+
+static void test_parts_refused(void) {
+    REFUSED("env:\n  A: 1\n  A: 2\n", 3, "A stands there twice");
+    REFUSED("env:\n  9A: 1\n", 2, "'9A' is not a name");
+    REFUSED("env:\n- A=1\n- B\n", 3, "'B' is not a name");
+    REFUSED("env: text\n", 1, "must be a list");
+    REFUSED("env: {A: [1]}\n", 1, "single value");
+    REFUSED("mounts:\n- source: /srv\n", 2, "needs 'source' and 'target'");
+    REFUSED("mounts:\n- {source: /srv, target: /mnt, mode: 5}\n", 2, "unknown key 'mode'");
+    REFUSED("mounts:\n- {source: /srv, target: /mnt, read_only: 1}\n", 2, "read_only must be true or false");
+    REFUSED("mounts:\n- {source: /srv, target: /mnt}\n- {source: /x, target: /mnt}\n", 3, "'/mnt' is there twice");
+    REFUSED("mounts:\n- {source: /srv, target: /proc/self}\n", 2, "inside /proc");
+    REFUSED("mounts:\n- {source: /srv, target: /sys}\n", 2, "inside /sys");
+    REFUSED("mounts:\n- {source: /srv, target: /dev/x}\n", 2, "inside /dev");
+    REFUSED("mounts:\n- {source: /srv, target: /}\n", 2, "target");
+    REFUSED("mounts:\n- {source: srv, target: /mnt}\n", 2, "source");
+    REFUSED("mounts:\n- {source: '/srv/{thread}', target: /mnt}\n", 2, "without {user}");
+    REFUSED("mounts:\n- {source: '/srv/{pid}', target: /mnt}\n", 2, "braces");
+    REFUSED("mounts: {a: b}\n", 1, "must be a list");
+    REFUSED("templates:\n- ../x\n", 2, "no name of a template");
+    REFUSED("templates:\n- {path: /x}\n", 2, "needs 'name'");
+    REFUSED("templates:\n  a: relative\n", 2, "must be absolute");
+    REFUSED("default_template: a/b\n", 0, "no name of a template");
+    REFUSED("tokens: none\n", 1, "must be a list");
+    REFUSED("tokens:\n- {token: hunter2, scope: admin}\n", 2, "at least 16");
+    REFUSED("tokens:\n- {token: hunter2hunter2hunter2, scope: root}\n", 2, "scope");
+    REFUSED("tokens:\n- {token: hunter2hunter2hunter2, scope: user}\n", 2, "needs 'user'");
+    REFUSED("tokens:\n- {token: hunter2hunter2hunter2, scope: user, user: a b}\n", 2, "user must be");
+    REFUSED("tokens:\n- {scope: admin}\n", 2, "needs 'token'");
+    REFUSED("tokens:\n- {token_sha256: xyz, scope: admin}\n", 2, "64 lower-case");
+    REFUSED("users: [ann]\n", 1, "users must be a mapping");
+    REFUSED("users:\n  a b: {}\n", 2, "user must be");
+    REFUSED("users:\n  ann: 5\n", 2, "must be a mapping");
+    REFUSED("users:\n  ann:\n    listen: x\n", 3, "listen cannot differ by user");
+    REFUSED("users:\n  ann:\n    pids: 100\n    pids: 100\n", 4, "twice");
+    REFUSED("users:\n  ann: {}\n  ann: {}\n", 3, "ann stands there twice");
+    REFUSED("users:\n  ann:\n    templates:\n    - {name: x, path: /y}\n", 4, "user's templates are names");
+    REFUSED("users:\n  ann:\n    backend: warp\n", 0, "user ann: backend");
+}
+
+static void test_yaml(void) {
+    REFUSED("a: [1, 2\nb: 3\n", 2, "not YAML");
+    REFUSED("env: &a\n  A: 1\nusers:\n  x: {env: *a}\n", 4, "aliases");
+    REFUSED("a: &a [x,x]\nb: &b [*a,*a]\n", 2, "aliases");
+    REFUSED("listen: x\n---\nlisten: y\n", 2, "second document");
+    REFUSED("\x7f"
+            "ELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0>\0\x01",
+            1, "not YAML");
+    REFUSED("listen: x\nstate: \xff\xfe\n", 2, "not YAML");
+    size_t size = (4u << 20) + 1;
+    char *large = malloc(size);
+    memset(large, '#', size);
+    refused(large, size, 0, "more than 4194304 bytes");
+    memset(large, '[', size);
+    refused(large, size - 1, 1, "nested too deep");
+    for (size_t i = 0; i + 2 <= size; i += 2)
+        memcpy(large + i, "- ", 2);
+    refused(large, size - 1, 1, "nested too deep");
+    for (size_t i = 0; i + 2 <= size; i += 2)
+        memcpy(large + i, "-\n", 2);
+    refused(large, size - 1, 250000, "too many values");
+    free(large);
+    struct conf *conf = fine("", "an empty file");
+    conf_unref(conf);
+    conf = fine("# nothing\n", "comments only");
+    conf_unref(conf);
+    char *argv[] = {"cubbyd", "--config", "/tmp", "--check", NULL};
+    ok(conf_new(4, argv, &conf, &err) < 0 && strstr(err.text, "directory"), "a directory");
+    argv[2] = "/nonexistent/x";
+    ok(conf_new(4, argv, &conf, &err) < 0 && strstr(err.text, "/nonexistent/x"), "a file that is not there");
+}
+
+static void test_environment(void) {
+    setenv("CONF_TEST", "hunter2", 1);
+    setenv("CONF_NUMBER", "333", 1);
+    setenv("CONF_TOKEN", "hunter2hunter2hunter2", 1);
+    unsetenv("CONF_NONE");
+    struct conf *conf = fine("memory_mb: $CONF_NUMBER\n"
+                             "env: {A: $CONF_TEST, B: 'x${CONF_TEST}y$$z', C: '$CONF_NUMBER-$CONF_TEST'}\n"
+                             "tokens:\n- {token: $CONF_TOKEN, scope: admin}\n",
+                             "references to the environment");
+    const struct conf_list *env = &conf->share.env;
+    ok(conf->share.memory_mb == 333, "a whole value");
+    ok(env->count == 3 && strcmp(env->items[0], "A=hunter2") == 0 && strcmp(env->items[1], "B=xhunter2y$z") == 0 &&
+           strcmp(env->items[2], "C=333-hunter2") == 0,
+       "parts of values, and a dollar");
+    uint8_t hash[32];
+    auth_hash("hunter2hunter2hunter2", hash);
+    ok(conf->token_count == 1 && memcmp(conf->tokens[0].sha256, hash, 32) == 0, "a token");
+    conf_unref(conf);
+    REFUSED("listen: 127.0.0.1:1\nenv:\n- A=$CONF_NONE\n", 3, "$CONF_NONE is not set");
+    REFUSED("env:\n  A: ${CONF_NONE}\n", 2, "$CONF_NONE is not set");
+    REFUSED("env:\n  A: 5$\n", 2, "'$' must be followed");
+    REFUSED("env:\n  A: ${CONF_TEST\n", 2, "'$' must be followed");
+    REFUSED("env:\n  A: $5\n", 2, "'$' must be followed");
+    REFUSED("memory_mb: $CONF_TEST\n", 1, "not '$CONF_TEST'");
+    REFUSED("audit: $CONF_TEST\n", 1, "not '$CONF_TEST'");
+    REFUSED("networks: [$CONF_TEST]\n", 1, "not '$CONF_TEST'");
+    REFUSED("tokens:\n- {token: $CONF_TEST, scope: admin}\n", 2, "at least 16");
+}
+
+static void test_users(void) {
+    struct conf *conf = fine("users:\n"
+                             "  zoe: {limits: {pids: 99}, env: {B: 3, C: 4}, networks: [none]}\n"
+                             "  ann:\n"
+                             "    memory_mb: 64\n"
+                             "    mounts:\n"
+                             "    - {source: /srv/ann, target: /data}\n"
+                             "    max_boxes_per_user: 2\n"
+                             "    user_memory_mb: 128\n"
+                             "pids: 50\n"
+                             "env: {A: 1, B: 2}\n"
+                             "mounts:\n"
+                             "- {source: /srv/all, target: /data, read_only: true}\n"
+                             "- {source: '/srv/{user}', target: /home, create: true}\n"
+                             "templates: {small: /srv/small.tar, host: ''}\n"
+                             "default_template: small\n",
+                             "users before the options of all");
+    struct policy *policy = conf_policy(conf);
+    conf_unref(conf); /* the policy holds it */
+    const struct share *ann = policy_for(policy, "ann"), *zoe = policy_for(policy, "zoe"),
+                       *bob = policy_for(policy, "bob");
+    ok(ann->limits.memory_mb == 64 && ann->limits.pids == 50 && ann->max_boxes == 2 && ann->memory_mb == 128,
+       "own values, and everybody's");
+    ok(zoe->limits.pids == 99 && zoe->limits.memory_mb == 2048 && zoe->max_boxes == 4096, "through limits, too");
+    ok(bob == &policy->share && bob->limits.pids == 50, "a user without a row");
+    ok(!strcmp(zoe->env[0], "A=1") && !strcmp(zoe->env[1], "B=2") && !strcmp(zoe->env[2], "B=3") &&
+           !strcmp(zoe->env[3], "C=4") && !zoe->env[4],
+       "his variables come after everybody's");
+    ok(ann->mount_count == 2 && !strcmp(ann->mounts[0].source, "/srv/ann") && !ann->mounts[0].read_only &&
+           !strcmp(ann->mounts[1].target, "/home") && ann->mounts[1].create,
+       "his mount on the same target replaces everybody's");
+    ok(bob->mount_count == 2 && bob->mounts[0].read_only, "which others have");
+    ok(zoe->networks && !strcmp(zoe->networks[0], "none") && !zoe->networks[1] && !bob->networks, "networks");
+    ok(!strcmp(bob->templates[0], "small") && !strcmp(bob->templates[1], "host") && !bob->templates[2] &&
+           !strcmp(ann->template_name, "small"),
+       "templates");
+    policy_unref(policy);
+}
+
+static void test_long_list(void) {
+    char text[4096] = "env:\n";
+    for (int i = 0; i < 200; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "- V%d=%d\n", i, i);
+    struct conf *conf = fine(text, "a long list");
+    const struct conf_list *env = &conf->share.env;
+    ok(env->count == 200 && !strcmp(env->items[0], "V0=0") && !strcmp(env->items[199], "V199=199") && !env->items[200],
+       "whole and in order");
+    conf_unref(conf);
+}
+
+static char changed[512];
+
+static void note(void *user, const char *name, bool at_once) {
+    (void)user;
+    snprintf(changed + strlen(changed), sizeof changed - strlen(changed), "%s%s ", name, at_once ? "" : "!");
+}
+
+static void differ(const char *first, const char *second, const char *want) {
+    struct conf *a = fine(first, "one"), *b = fine(second, "another");
+    changed[0] = 0;
+    conf_changes(a, b, note, NULL);
+    ok(strcmp(changed, want) == 0, want[0] ? want : "no change");
+    if (strcmp(changed, want) != 0)
+        printf("# got %s\n", changed);
+    conf_unref(a);
+    conf_unref(b);
+}
+
+static void test_changes(void) {
+    differ("pids: 100\nusers: {a: {pids: 10}}\n", "users: {a: {pids: 10}}\nlimits: {pids: 100}\n", "");
+    differ("pids: 100\nlisten: 127.0.0.1:1\n", "pids: 101\n", "listen! pids ");
+    differ("users: {a: {pids: 10}}\n", "users: {a: {pids: 11}}\n", "users ");
+    differ("users: {a: {}}\n", "users: {b: {}}\n", "users ");
+    differ("env: {A: 1}\n", "env: {A: 2}\n", "env ");
+    differ("mounts: [{source: /a, target: /b}]\n", "mounts: [{source: /a, target: /b, create: true}]\n", "mounts ");
+    differ("templates: {a: /x}\n", "templates: {a: /y}\n", "templates ");
+    differ("tokens: [{token: hunter2hunter2hunter2, scope: admin}]\n",
+           "tokens: [{token: hunter2hunter2hunter2, scope: read}]\n", "tokens ");
+    differ("cpus: 1\nstore: btrfs\n", "cpus: 1.5\n", "cpus store! ");
+}
+
+int main(void) {
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return 1;
+    close(fd);
+    test_refused();
+    test_parts_refused();
+    test_yaml();
+    test_environment();
+    test_users();
+    test_long_list();
+    test_changes();
+    unlink(path);
+    printf("1..%d\n", count);
+    return failures > 0;
+}
