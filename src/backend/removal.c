@@ -10,15 +10,32 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 struct removal {
     int top;                 /* the tree's first directory: everything is moved up to here */
     unsigned long long next; /* number of the next name in top */
     dev_t device;
+    const atomic_bool *hurry; /* NULL: no pauses */
+    uint64_t step_us;         /* when this step began */
 };
+
+/* Neither nice nor the idle class keeps a kernel that is not preempted, and a disk that discards, from letting others wait
+ * for each removed file: so much work, then so long nothing. */
+enum { STEP_US = 1000, PAUSE_US = 2000 };
+
+static void removal_pause(struct removal *removal) {
+    if (!removal->hurry || atomic_load_explicit(removal->hurry, memory_order_relaxed))
+        return;
+    if (clock_us() - removal->step_us < STEP_US)
+        return;
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
+    removal->step_us = clock_us();
+}
 
 static int remove_entry(struct removal *removal, int dirfd, const char *name);
 
@@ -44,6 +61,7 @@ static int empty_once(struct removal *removal, int fd, bool *ret_some) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         *ret_some = true;
+        removal_pause(removal);
         r = remove_entry(removal, fd, entry->d_name);
     }
     closedir(dir);
@@ -95,6 +113,10 @@ static int remove_entry(struct removal *removal, int dirfd, const char *name) {
 }
 
 int removal_tree(int dirfd, const char *name) {
+    return removal_tree_gently(dirfd, name, NULL);
+}
+
+int removal_tree_gently(int dirfd, const char *name, const atomic_bool *hurry) {
     if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
         return 0;
     if (errno != EISDIR && errno != EPERM)
@@ -105,7 +127,7 @@ int removal_tree(int dirfd, const char *name) {
     struct stat status;
     if (fstat(top, &status) < 0)
         return -errno;
-    struct removal removal = {.top = top, .device = status.st_dev};
+    struct removal removal = {.top = top, .device = status.st_dev, .hurry = hurry, .step_us = clock_us()};
     bool some;
     int r;
     do

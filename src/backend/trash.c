@@ -23,6 +23,7 @@
 #include "base/fd.h"
 
 #define QUEUE_MAX 256
+#define QUEUE_LONG 32 /* from here on the work is done without pauses, or it would never be done */
 
 struct trash {
     int dir;
@@ -32,10 +33,11 @@ struct trash {
     pthread_cond_t more, less;
     unsigned queued;
     bool stop;
+    atomic_bool hurry; /* no pauses: somebody waits, or will */
 };
 
 static void *trash_main(void *arg);
-static void empty(int dir);
+static void empty(struct trash *trash);
 static bool remove_plain(int top, const char *name);
 
 struct trash *trash_new(const char *dir) {
@@ -56,12 +58,13 @@ void trash_free(struct trash *trash) {
         return;
     pthread_mutex_lock(&trash->lock);
     trash->stop = true;
+    atomic_store(&trash->hurry, true);
     pthread_cond_signal(&trash->more);
     pthread_mutex_unlock(&trash->lock);
     if (trash->threaded)
         pthread_join(trash->thread, NULL);
     else if (trash->dir >= 0)
-        empty(trash->dir);
+        empty(trash);
     fd_close(&trash->dir);
     free(trash);
 }
@@ -100,7 +103,8 @@ int trash_put(struct trash *trash, int dirfd, const char *name, struct err *err)
     thread_start_locked(trash);
     while (trash->threaded && trash->queued >= QUEUE_MAX)
         pthread_cond_wait(&trash->less, &trash->lock);
-    trash->queued++;
+    if (++trash->queued > QUEUE_LONG)
+        atomic_store(&trash->hurry, true);
     pthread_cond_signal(&trash->more);
     pthread_mutex_unlock(&trash->lock);
     return 0;
@@ -122,10 +126,11 @@ static void *trash_main(void *arg) {
             pthread_cond_wait(&trash->more, &trash->lock);
         if (trash->queued == 0)
             break;
+        atomic_store(&trash->hurry, trash->stop || trash->queued > QUEUE_LONG);
         trash->queued = 0;
         pthread_cond_broadcast(&trash->less);
         pthread_mutex_unlock(&trash->lock);
-        empty(trash->dir);
+        empty(trash);
         pthread_mutex_lock(&trash->lock);
     }
     pthread_mutex_unlock(&trash->lock);
@@ -133,13 +138,14 @@ static void *trash_main(void *arg) {
 }
 
 /* One pass: what cannot be removed now (a mount the kernel still takes apart) is left for the next one. */
-static void empty(int top) {
+static void empty(struct trash *trash) {
+    int top = trash->dir;
     int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     while (dir && (entry = readdir(dir)))
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && !remove_plain(top, entry->d_name))
-            removal_tree(top, entry->d_name);
+            removal_tree_gently(top, entry->d_name, &trash->hurry);
     if (dir)
         closedir(dir);
 }
