@@ -33,7 +33,7 @@ for controller in cpu memory pids io; do echo "+$controller" > system.slice/cgro
 for pid in $(cat cgroup.procs); do echo "$pid" > system.slice/test.service/cgroup.procs; done 2> /dev/null
 
 cd /cubby
-export CUBBYD=/cubby/build/cubbyd BACKENDS=jail TEST_JOBS=2 TEST_SLOW
+export CUBBYD=/cubby/build/cubbyd BACKENDS=jail TEST_JOBS TEST_SLOW
 echo "$(uname -sr), cgroup v2 with $(cat /sys/fs/cgroup/cgroup.controllers)"
 build/cubby doctor
 
