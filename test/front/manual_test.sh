@@ -14,11 +14,71 @@ for file in man/*.[158]; do
     is "$file renders without warnings" "$(man --warnings -l "$file" 2>&1 > /dev/null)" ''
 done
 
-yaml=$(page cubby.yaml.5)
-while IFS=$'\t' read -r name _; do
-    name=${name#--}
-    like "cubby.yaml(5) has ${name//-/_}" "$yaml" "(^|[[:space:],])${name//-/_}([[:space:],]|\$)"
-done < <("$BUILD/cubbyd" --options | awk '{ print $1 }' | grep -E '^-?-?[a-z]')
+# ---- the configuration ----
+
+source=man/cubby.yaml.5
+options=$("$BUILD/cubbyd" --options)
+section() { # section NAME: lines of the page's source from that head to the next
+    awk -v head=".Sh $1" '$0 == head { on = 1; next } /^\.Sh / { on = 0 } on' "$source"
+}
+is 'the table of cubby.yaml(5) is that of cubbyd --options' \
+    "$(section 'THE TABLE' | sed -n '/^\.Bd/,/^\.Ed/{/^\.[BE]d/!p}' | tr -s ' ')" "$(cut -f1-6 <<< "$options" | tr '\t' ' ' | tr -s ' ')"
+# every option has a paragraph, and every paragraph is about one (inner lists are deeper)
+described=$(section DESCRIPTION | awk '/^\.Bl/ { depth++ } /^\.El/ { depth-- } depth == 1 && /^\.It Cm/' | sed 's/^\.It Cm//; s/,//g' | tr -s ' ' '\n' |
+    grep -vx 'limits' | sed '/^$/d' | sort)
+is 'cubby.yaml(5) describes every option, and nothing else' "$described" "$(cut -f1 <<< "$options" | sort)"
+
+# every key of the other product's section, as our notes of it have them
+for key in use allow_host_bash image port replicas overflow_policy acquire_timeout burst_limit container_prefix idle_timeout \
+    health_check_skip_seconds ownership renewal_interval_seconds ttl_multiplier redis_url key_prefix mounts host_path container_path \
+    read_only thread_data_mounts environment bash_output_max_chars read_file_output_max_chars ls_output_max_chars bash_command_timeout \
+    provisioner_url provisioner_api_key network.mode; do
+    ok "its key $key has its counterpart" grep -qE "^\.(It Cm|Cm|Pq no Cm) (.* )?$key( |\$)" <(section 'COMING FROM DEERFLOW')
+done
+for option in $(section 'COMING FROM DEERFLOW' | awk '/^\.Cm / { print $2 } /^\.Pq Cm/ { print $3 }'); do
+    case $option in source | target | read_only | host_path | container_path | timeout_ms | output_limit_bytes | local | none) continue ;; esac
+    ok "which is an option: $option" grep -qP "^$option\t" <<< "$options"
+done
+
+# examples load, on a machine that has what they name
+work=$(mktemp -d "${TMPDIR:-/tmp}/cubby-manual.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/srv/datasets" "$work/srv/cubby/users" "$work/srv/templates" "$work/etc"
+: > "$work/srv/templates/python.tar"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost -keyout "$work/etc/key.pem" \
+    -out "$work/etc/cert.pem" 2> /dev/null
+chmod 600 "$work/etc/key.pem"
+section EXAMPLES | sed "s#/srv/#$work/srv/#; s#/etc/cubby/#$work/etc/#" | awk -v dir="$work" '/^\.Bd/ { n++; on = 1; next } /^\.Ed/ { on = 0 } on { print > dir "/example" n }'
+examples=$(ls "$work" | grep -c '^example')
+[ "$examples" -ge 3 ] || fail 'the examples' "only $examples"
+for example in "$work"/example*; do
+    is "${example##*/} of cubby.yaml(5) is fine" \
+        "$(ALICE_TOKEN=0123456789abcdef0123 API_KEY=x "$BUILD/cubbyd" --config "$example" --check 2>&1)" "the configuration $example is fine"
+done
+rm "$work/etc/cert.pem"
+like 'a certificate that is missing is found by --check' "$(ALICE_TOKEN=0123456789abcdef0123 "$BUILD/cubbyd" --config "$work/example1" --check 2>&1)" 'cert.pem'
+rm -r "$work/srv/datasets"
+like 'and a mount' "$(API_KEY=x "$BUILD/cubbyd" --config "$work/example2" --check 2>&1)" "mounts: source '$work/srv/datasets'"
+like 'and a variable' "$(env -u API_KEY "$BUILD/cubbyd" --config "$work/example2" --check 2>&1)" 'line [0-9]+: API_KEY: \$API_KEY is not set'
+"$BUILD/cubbyd" --config "$work/example2" --check > /dev/null 2>&1
+is 'with status 2' $? 2
+
+# the file that is read where none is named: seen in a mount namespace of its own
+if [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null; then
+    default() { # default COMMAND...: with $work/default as /etc/cubby
+        unshare -m bash -c 'mkdir -p "$0/up" "$0/w" && mount -t tmpfs none "$0/w" && mkdir "$0/w/u" "$0/w/w" &&
+            mount -t overlay none -o "lowerdir=/etc,upperdir=$0/w/u,workdir=$0/w/w" /etc && mkdir -p /etc/cubby &&
+            cp "$0/default" /etc/cubby/cubby.yaml && exec "$@"' "$work" "$@"
+    }
+    echo 'pids: 100' > "$work/default"
+    is 'the default file is read' "$(default "$BUILD/cubbyd" --check 2>&1)" 'the configuration /etc/cubby/cubby.yaml is fine'
+    echo 'pids: many' > "$work/default"
+    like 'and looked at as any other' "$(default "$BUILD/cubbyd" --check 2>&1)" '^cubbyd: /etc/cubby/cubby.yaml line 1: pids'
+    is '--config goes before it' "$(default "$BUILD/cubbyd" --config /dev/null --check 2>&1)" 'the configuration /dev/null is fine'
+    ok '--help needs no configuration' default "$BUILD/cubbyd" --help
+else skip 'the default file' 'needs root and mount namespaces'; fi
+
+# ---- the command line ----
 
 cubby=$(page cubby.1)
 for command in $("$BUILD/cubby" help | awk '/^  [a-z]/ { print $1 }'); do
