@@ -45,6 +45,14 @@ else
     run "id -u; ls / | wc -l; cat /proc/1/environ; ls /home $USER_DIR; kill -0 $DAEMON_PID"
     like 'with one id, and nothing of the host' "$OUT" $'^1000\n'
     like 'the host is not seen' "$ERR" "$USER_DIR.*No such file.*(No such process|not permitted)"
+    # The boxes have his uid, and the runner's file may be his: none is started from the file itself.
+    runner=$(cut -d' ' -f1 "$STATE/boxes/$BOX/jail")
+    like 'its runner is a copy in memory' "$(readlink "/proc/$runner/exe")" '^/memfd:cubby-runner'
+    is 'the same as the file' "$(sha256sum < "/proc/$runner/exe")" "$(sha256sum < "$BUILD/cubby-runner")"
+    is 'sealed for good: nobody writes, grows or shrinks it' \
+        "$(python3 -c 'import fcntl, sys; print(fcntl.fcntl(open(sys.argv[1], "rb"), fcntl.F_GET_SEALS))' "/proc/$runner/exe" 2>&1)" 15
+    run 'for p in self 1 $$; do { printf x >> /proc/$p/exe; } 2> /dev/null; echo $?; done'
+    unlike 'and no command of a box writes to it' "$OUT" '(^|\n)0(\n|$)'
     run 'true' '"user":"root"'
     is_error 'root is refused' 501 UNSUPPORTED 'needs cubby to run as root'
     for limit in '"memory_mb":64' '"pids":64' '"cpus":1'; do
