@@ -6,6 +6,8 @@
 #ifndef CUBBY_BACKEND_BACKEND_H
 #define CUBBY_BACKEND_BACKEND_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
 #include "base/json.h"
 #include "wire/spec.h"
@@ -89,7 +91,10 @@ struct backend_ops {
                 struct err *err);
     /* Its processes end, and its own files are thrown away; what lies below them stays. */
     int (*fresh)(struct backend *backend, const struct spec *spec, struct err *err);
-    int (*drop_layer)(struct backend *backend, const char *layer, struct err *err);  /* nobody uses it; idempotent */
+    /* What `layers` show together becomes LAYER/fs, whole or not at all. May take long; ends early when *stop is set. */
+    int (*squash)(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,
+                  struct err *err);
+    int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* nobody uses it; idempotent */
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };

@@ -10,19 +10,26 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "backend/copytree.h"
 #include "backend/ids.h"
 #include "backend/jail.h"
 #include "backend/store.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/text.h"
+
+enum { SQUASH_LOOK_MS = 100 };
 
 static int open_box(struct backend *backend, const char *id, struct err *err);
 static int open_layer(struct backend *backend, const char *layer, struct err *err);
@@ -199,6 +206,67 @@ int layer_fresh(struct backend *backend, const struct spec *spec, struct err *er
     if (r == 0)
         r = trash_files(backend, box, err);
     return r == 0 ? make_fresh(backend, spec, box, err) : r;
+}
+
+/* ---- squashed ---- */
+
+/* In another process: it reads what boxes have made, and may be ended. */
+static int squash_run(struct backend *backend, char *const argv[], const atomic_bool *stop, struct err *err) {
+    char path[64], text[400] = "";
+    int errors[2];
+    if (pipe2(errors, O_CLOEXEC) < 0)
+        return err_errno(err, errno, "pipe2");
+    autofd ours = errors[0], theirs = errors[1];
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, backend->null_fd, 0);
+    posix_spawn_file_actions_adddup2(&actions, backend->null_fd, 1);
+    posix_spawn_file_actions_adddup2(&actions, theirs, 2);
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    pid_t pid;
+    snprintf(path, sizeof path, "%s", backend->image.path);
+    int r = posix_spawn(&pid, path, &actions, &attributes, argv, (char *[]){NULL});
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    fd_close(&theirs);
+    if (r != 0)
+        return err_errno(err, r, "cannot start '%s'", backend->env->runner_path);
+    struct pollfd polls = {.fd = ours, .events = POLLIN};
+    while (poll(&polls, 1, SQUASH_LOOK_MS) <= 0) /* readable at its end at the latest */
+        if (atomic_load(stop))
+            kill(pid, SIGKILL); /* our child, not waited for */
+    ssize_t n = read(ours, text, sizeof text - 1);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    text[n > 0 ? n - 1 : 0] = 0; /* without its newline */
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0
+               ? 0
+               : err_set(err, ERR_IO, "%s", *text ? text : "squashing was broken off");
+}
+
+int layer_squash(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,
+                 struct err *err) {
+    char *argv[LIMIT_LAYERS + 4] = {"cubby-runner", "squash"};
+    autoarena arena;
+    arena_init(&arena);
+    autofd dir = open_layer(backend, layer, err);
+    if (dir < 0)
+        return dir;
+    if (mkdirat(dir, "part", 0755) < 0)
+        return err_errno(err, errno, "the layer %s", layer);
+    argv[2] = arena_printf(&arena, "%s/layers/%s/part", backend->env->state_dir, layer);
+    for (size_t i = 0; layers[i] && i < LIMIT_LAYERS; i++)
+        argv[3 + i] = arena_printf(&arena, "%s/layers/%s/fs", backend->env->state_dir, layers[i]);
+    int r = squash_run(backend, argv, stop, err);
+    if (r == 0 && renameat2(dir, "part", dir, "fs", RENAME_NOREPLACE) < 0) /* whole, or not there */
+        r = err_errno(err, errno, "the layer %s", layer);
+    return r;
 }
 
 int layer_drop(struct backend *backend, const char *layer, struct err *err) {

@@ -9,6 +9,8 @@ enum backend_files layer_files(struct backend *backend, const char *id);
 int layer_keep(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
                struct err *err);
 int layer_fresh(struct backend *backend, const struct spec *spec, struct err *err);
+int layer_squash(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,
+                 struct err *err);
 int layer_drop(struct backend *backend, const char *layer, struct err *err);
 
 #endif

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "box/layer.h"
+#include "box/squash.h"
 #include "box/table.h"
 
 enum { BUSY_ELSEWHERE_MS = 3000 };
@@ -245,6 +246,8 @@ static int create_work(void *argument, struct work *work, struct err *err) {
     }
     copy_layers(creating->arena, &snapshot);
     *creating->ret_snapshot = snapshot;
+    if (taking.kept.moved) /* it does not run now */
+        squash_swap(work);
     return 0;
 }
 
@@ -252,7 +255,11 @@ int snapshot_create(struct provider *provider, const char *user, const char *id,
                     struct snapshot *ret_snapshot, struct err *err) {
     struct creating creating = {.name = name, .arena = arena, .ret_snapshot = ret_snapshot};
     int r = name ? check_name(name, err) : 0;
-    return r == 0 ? provider_work(provider, user, id, create_work, &creating, err) : r;
+    if (r == 0)
+        r = provider_work(provider, user, id, create_work, &creating, err);
+    if (r == 0)
+        squash_want(provider, id, list_count(ret_snapshot->layers));
+    return r;
 }
 
 /* ---- list, remove ---- */
@@ -494,6 +501,8 @@ void snapshot_forget(struct provider *provider, const struct box *box, struct sn
     char owner[LAYER_OWNER_BYTES];
     if (!holding)
         return;
+    if (gone)
+        squash_forget(provider, box->id);
     if (gone)
         layer_release_all(provider, box->ops, box->backend, holding->layers, box->id);
     for (size_t i = 0; gone && i < holding->count; i++)

@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "box/layer.h"
+#include "box/squash.h"
 
 enum {
     KEEPER_TURN_MS = 1000,
@@ -446,6 +447,7 @@ static void end_box(struct provider *provider, struct box *box) {
 
 void provider_free(struct provider *provider, bool end_boxes) {
     threads_end(provider);
+    squash_end(provider);
     if (end_boxes && statelock_crowded(&provider->statelock)) {
         log_info("another daemon serves this state directory: the boxes are left to it");
         end_boxes = false;
