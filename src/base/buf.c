@@ -41,8 +41,8 @@ uint8_t *buf_reserve(struct buf *buf, size_t n) {
 }
 
 void buf_put(struct buf *buf, const void *data, size_t n) {
-    uint8_t *at = buf_reserve(buf, n);
-    if (at && n) {
+    uint8_t *at = n ? buf_reserve(buf, n) : NULL;
+    if (at) {
         memcpy(at, data, n);
         buf->len += n;
     }

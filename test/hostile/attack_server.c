@@ -183,8 +183,9 @@ static void do_hang(struct request *request) {
 
 static void do_drip(struct request *request) {
     say(request->fd, "HTTP/1.1 200 OK\r\nX-Slow: ");
-    while (say(request->fd, "x"))
-        pause_ms(5);
+    while (
+        say(request->fd, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"))
+        pause_ms(1);
     note("drip-closed");
 }
 

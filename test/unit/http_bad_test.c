@@ -29,6 +29,11 @@ static void handle_query(struct http_request *request) {
     http_reply(request, 200, "text/plain", text ? text : "none", text ? len : 4);
 }
 
+static void handle_tail(struct http_request *request) {
+    const char *tail = http_tail(request);
+    http_reply(request, 200, "text/plain", tail ? tail : "none", tail ? strlen(tail) : 4);
+}
+
 static const struct route routes[] = {
     {"GET", "/", handle_word, ROUTE_QUICK, "root", "", NULL},
     {"GET", "/echo", handle_echo, ROUTE_QUICK, "echo", "", NULL},
@@ -38,6 +43,8 @@ static const struct route routes[] = {
     {"GET", "/p/{x}/deep", handle_param, 0, "deep", "", NULL},
     {"GET", "/p/word/other", handle_word, 0, "other", "", NULL},
     {"GET", "/q", handle_query, ROUTE_QUICK, "query", "", NULL},
+    {"ANY", "/t/{x}/{rest...}", handle_tail, ROUTE_EMBED, "tail", "", NULL},
+    {"GET", "/t/{x}", handle_tail, 0, "before", "", NULL},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
@@ -273,22 +280,71 @@ static void test_hosts(struct lab *lab) {
         {403, "Host: 127.evil\r\n"},
         {403, "Host:\r\n"},
         {403, "Host: localhost.evil.example\r\n"},
-        {200, H "Origin: http://localhost:3000\r\n"},
+        {200, "Host: localhost:7070\r\nOrigin: http://LocalHost:7070\r\n"},
+        {403, "Host: localhost:7070\r\nOrigin: http://localhost:3000\r\n"}, /* another server of this machine */
+        {403, "Host: localhost:7070\r\nOrigin: http://127.0.0.1:7070\r\n"},
+        {403, "Host: localhost:7070\r\nOrigin: http://localhost\r\n"},
+        {200, H "Origin: https://box.example:3000\r\n"},
+        {200, H "Sec-Fetch-Site: none\r\n"},
+        {200, H "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\n"},
+        {403, H "Sec-Fetch-Site: cross-site\r\n"},
+        {403, H "Sec-Fetch-Site: same-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: script\r\n"},
+        {403, H "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe\r\n"},
+        {200, H "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n"},
+        {200, H "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\nOrigin: http://box.example\r\n"},
         {403, H "Origin: http://evil.example\r\n"},
         {403, H "Origin: null\r\n"},
         {200, H "Origin: https://box.example\r\n"},
         {403, H "Origin: http://localhost.evil.example\r\n"},
     };
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
-        char text[200];
+        char text[400];
         snprintf(text, sizeof text, "GET /echo HTTP/1.1\r\n%s\r\n", hosts[i].headers);
         char name[200];
         const char *what = strstr(hosts[i].headers, "Origin") ? strstr(hosts[i].headers, "Origin") : hosts[i].headers;
+        what = strstr(what, "Sec-") ? strstr(what, "Sec-") : what;
         snprintf(name, sizeof name, "%.*s gets %d", (int)strcspn(what, "\r"), what, hosts[i].status);
         check(lab_ask_text(lab, text, &answer) == hosts[i].status, name);
     }
     check(lab_ask_text(lab, "GET http://evil.example/echo HTTP/1.1\r\n" H "\r\n", &answer) == 403,
           "the host of an absolute target counts");
+    free(answer.body);
+}
+
+static void test_tail(struct lab *lab) {
+    static struct answer answer;
+    static const struct {
+        const char *line, *body; /* body NULL: refused */
+    } tails[] = {
+        {"GET /t/a/b/c", "/b/c"}, {"PROPFIND /t/a/", "/"},
+        {"POST /t/a//", "//"},    {"GET /t/a/b%2Fc/../d/./%zz?x=1&x=2&%", "/b%2Fc/../d/./%zz?x=1&x=2&%"},
+        {"GET /t/%61/x", "/x"},   {"GET http://localhost/t/a/x?y", "/x?y"},
+        {"GET /t/a", "none"},     {"GET /t/a?q=/x", "none"},
+        {"POST /t/a", NULL},      {"GET /t/../x", NULL},
+        {"GET /t/a%2Fb/x", NULL}, {"GET /t//x", NULL},
+        {"GET /t/a/x#y", NULL},   {"GET /%74/a/x", NULL}, /* routes are found before anything is decoded */
+    };
+    for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "%s HTTP/1.1\r\n" H "\r\n", tails[i].line);
+        int status = lab_ask_text(lab, text, &answer);
+        bool same = answer.body && tails[i].body && strcmp(answer.body, tails[i].body) == 0;
+        check(tails[i].body ? status == 200 && same : status >= 400 && status < 500, tails[i].line);
+    }
+    check(lab_ask_text(lab, "GET /t/a/x HTTP/1.1\r\n" H "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n\r\n",
+                       &answer) == 200,
+          "a part of a sandboxed page");
+    check(lab_ask_text(lab, "GET /t/a/x HTTP/1.1\r\n" H "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\n\r\n",
+                       &answer) == 403,
+          "is not fetched by its scripts");
+    check(lab_ask_text(lab,
+                       "POST /t/a/x HTTP/1.1\r\n" H "Content-Length: 0\r\nSec-Fetch-Site: cross-site\r\n"
+                       "Sec-Fetch-Mode: no-cors\r\n\r\n",
+                       &answer) == 403,
+          "nor posted to");
+    check(lab_ask_text(lab, "POST /t/a/x HTTP/1.1\r\n" H "Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n",
+                       &answer) == 200,
+          "a coded body is somebody else's to undo");
     free(answer.body);
 }
 
@@ -318,6 +374,7 @@ int main(void) {
     test_sizes(&lab);
     test_decoding(&lab);
     test_hosts(&lab);
+    test_tail(&lab);
     test_routes();
     check(lab_stop(&lab, 3000) == 0, "stops cleanly");
     return tap_end();
