@@ -2,9 +2,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -313,6 +315,19 @@ static void test_removal(void) {
     ok(removal_tree(top, "tree") == 0 && faccessat(top, "tree", F_OK, 0) < 0, "a tree 3000 deep goes");
     ok(faccessat(top, "keep", F_OK, 0) == 0, "and what its links pointed to stays");
     ok(removal_tree(top, "tree") == 0, "what is not there is removed already");
+    must(mkdirat(top, "tree", 0700) == 0, "mkdir");
+    autofd tree = openat(top, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < 2000; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        make_file(tree, name, "x");
+    }
+    struct rusage before, after;
+    atomic_bool hurry = false;
+    must(getrusage(RUSAGE_THREAD, &before) == 0, "getrusage");
+    ok(removal_tree_gently(top, "tree", &hurry) == 0 && faccessat(top, "tree", F_OK, 0) < 0, "gently goes all as well");
+    must(getrusage(RUSAGE_THREAD, &after) == 0, "getrusage");
+    ok(after.ru_nvcsw > before.ru_nvcsw, "with pauses");
     removal_tree(AT_FDCWD, base);
 }
 
