@@ -455,6 +455,13 @@ static void bench_quota(void) {
     idle_rows("disk quota: 1000 idle jails, memory each", QUOTA);
 }
 
+/* In a btrfs of our own. */
+static void bench_store(void) {
+    create_row("quota in a store: create + first exec, p50", QUOTA);
+    cycle_row("quota in a store: create + delete", QUOTA);
+    idle_rows("quota in a store: 1000 idle jails", QUOTA);
+}
+
 /* ---- files ---- */
 
 static double wrk(int to_port, const char *path) {
@@ -699,12 +706,25 @@ static void bench_search(void) {
 static const struct {
     const char *name;
     void (*run)(void);
-} rows[] = {{"exec", bench_exec},   {"create", bench_create},         {"run", bench_run},
-            {"cycle", bench_cycle}, {"throughput", bench_throughput}, {"get4k", bench_get4k},
-            {"large", bench_large}, {"audit", bench_audit},           {"search", bench_search},
-            {"idle", bench_idle},   {"quota", bench_quota},           {"bombs", bench_bombs},
-            {"adopt", bench_adopt}, {"delete", bench_delete},         {"pool", bench_pool},
-            {"burst", bench_burst}};
+} rows[] = {{"exec", bench_exec},
+            {"create", bench_create},
+            {"run", bench_run},
+            {"cycle", bench_cycle},
+            {"throughput", bench_throughput},
+            {"get4k", bench_get4k},
+            {"large", bench_large},
+            {"audit", bench_audit},
+            {"search", bench_search},
+            {"idle", bench_idle},
+            {"quota", bench_quota},
+            {"bombs", bench_bombs},
+            {"adopt", bench_adopt},
+            {"delete", bench_delete},
+            {"pool", bench_pool},
+            {"burst", bench_burst},
+            {"ports", bench_ports},
+            {"serve", bench_serve},
+            {"store", bench_store}};
 
 int main(int argc, char **argv) {
     if (argc < 6)

@@ -19,6 +19,7 @@ void exec_samples(struct client *client, const char *id, double *us, size_t coun
 pid_t daemon_start(int at, const char *state, const char *const *more);
 void daemon_open(struct client *client, int at); /* waits until it listens */
 
+void bench_ports(void), bench_serve(void);
 void bench_pool(void), bench_burst(void);
 
 #endif

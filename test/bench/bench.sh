@@ -1,6 +1,6 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
-# Parts: exec pool create run cycle throughput get4k large audit search idle quota bombs adopt delete burst. Everything lives below BENCH_DIR (default: a fresh
+# Parts: exec pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports. Everything lives below BENCH_DIR (default: a fresh
 # directory below /var/tmp), so that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
 set -u
@@ -8,7 +8,7 @@ BUILD=$(realpath "$1") PART=${2-}
 cd "$(dirname "$0")/../.." || exit 1
 WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
 BENCH=$BUILD/bench/bench
-PARTS='exec pool create run cycle throughput get4k large audit search idle quota bombs adopt delete burst'
+PARTS='exec pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports'
 DAEMON_PID='' NGINX_PID='' failed=0 missed=0
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 
@@ -40,8 +40,8 @@ start_daemon() { # start_daemon [COMMAND PREFIX...]
     PORT=$(free_port)
     printf 'mount_sources:\n  - %s\nmax_boxes_per_user: 0\nend_boxes: true\n' "$WORK/tree" > "$WORK/config.yaml"
     # Without a line a request, as nginx here.
-    "$@" "$BUILD/cubbyd" --listen "127.0.0.1:$PORT" --state "$WORK/state${WITHOUT_AUDIT:+-without}" --config "$WORK/config.yaml" --log-level warn \
-        ${WITHOUT_AUDIT:+--audit=false} > "$WORK/daemon.log" 2>&1 < /dev/null &
+    "$@" "$BUILD/cubbyd" --listen "127.0.0.1:$PORT" --state "$WORK/state${WITHOUT_AUDIT:+-without}${STORE:+-store}" --config "$WORK/config.yaml" --log-level warn \
+        ${WITHOUT_AUDIT:+--audit=false} ${STORE:+--store="$STORE"} > "$WORK/daemon.log" 2>&1 < /dev/null &
     DAEMON_PID=$!
     wait_for "$PORT" /healthz || { tail -20 "$WORK/daemon.log" >&2; echo 'bench: the daemon does not answer' >&2; exit 1; }
 }
@@ -126,10 +126,18 @@ if [ -z "$PART" ] || [ "$PART" = audit ]; then
 fi
 part idle
 part quota
+if [ -z "$PART" ] || [[ $PART = quota || $PART = store ]]; then
+    stop_daemon
+    STORE=btrfs start_daemon
+    PART='' part store
+    stop_daemon
+    start_daemon
+fi
 part bombs
 part adopt
 part delete
 part burst
+part ports
 stop_daemon
 printf '%d parts with a missed bar, %d failed\n' "$missed" "$failed"
 [ "$failed" = 0 ]
