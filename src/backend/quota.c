@@ -106,7 +106,9 @@ int quota_layers(int fs, struct err *err) {
     return 0;
 }
 
-static int make_plain(int box_dir, struct err *err) {
+static int make_plain(const struct backend_env *env, int box_dir, struct err *err) {
+    if (quota_in_store(box_dir))
+        return quota_btrfs.make(env, box_dir, &(struct quota_size){0}, err);
     if (mkdirat(box_dir, "fs", 0755) < 0)
         return err_errno(err, errno, "the box's files");
     autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -116,7 +118,7 @@ static int make_plain(int box_dir, struct err *err) {
 int quota_make(struct quota *quota, int box_dir, uint64_t disk_mb, bool one_shot, enum quota_form *ret_form,
                struct err *err) {
     if (disk_mb == 0) {
-        int r = make_plain(box_dir, err);
+        int r = make_plain(quota->env, box_dir, err);
         if (r == 0)
             *ret_form = QUOTA_DIRECTORY;
         return r;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backend/quota.h"
+#include "backend/store.h"
 #include "base/fd.h"
 
 static bool on_btrfs(int fd) {
@@ -64,15 +65,29 @@ static int limit(int fs, const struct quota_size *size, struct err *err) {
     return ioctl(fs, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? err_errno(err, errno, "the box's qgroup") : 0;
 }
 
+bool quota_in_store(int box_dir) {
+    struct btrfs_qgroup_limit_item item;
+    return on_btrfs(box_dir) && quota_item(box_dir, BTRFS_QGROUP_LIMIT_KEY, STORE_GROUP, &item, sizeof item) == 0;
+}
+
 static int btrfs_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
-    struct btrfs_ioctl_vol_args args = {.name = "fs"};
+    struct {
+        struct btrfs_qgroup_inherit inherit;
+        uint64_t group;
+    } in = {.inherit = {.num_qgroups = 1}, .group = STORE_GROUP};
+    struct btrfs_ioctl_vol_args_v2 args = {.name = "fs"};
     (void)env;
-    if (ioctl(box_dir, BTRFS_IOC_SUBVOL_CREATE, &args) < 0)
+    if (quota_in_store(box_dir)) {
+        args.flags = BTRFS_SUBVOL_QGROUP_INHERIT;
+        args.size = sizeof in;
+        args.qgroup_inherit = &in.inherit;
+    }
+    if (ioctl(box_dir, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0)
         return err_errno(err, errno, "the box's subvolume");
     autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fs < 0)
         return err_errno(err, errno, "the box's subvolume");
-    int r = limit(fs, size, err);
+    int r = size->bytes ? limit(fs, size, err) : 0;
     return r < 0 ? r : quota_layers(fs, err);
 }
 

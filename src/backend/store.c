@@ -37,15 +37,20 @@
 #define IMAGE "store.img"
 #define IMAGE_NEW "store.img.new"
 #define PLACE "store"
-#define FIRST_MB 1024u   /* of the image; it grows when less than ROOM_MB of it is free */
-#define SMALLEST_MB 256u /* what btrfs needs to be of use */
-#define ROOM_MB 512u     /* more than boxes write between two looks */
+#define FIRST_MB 1024u   /* of the image; it grows when less than room_mb() of it is free */
+#define SMALLEST_MB 512u /* below, its parts are too small to be shared well */
+#define ROOM_MB 512u     /* at least: more than boxes write between two looks */
 #define LOOK_MS 250
-#define DISK_KEPT_MB 1024u           /* of the disk below: the host's */
-#define SUPER_AT 65536               /* of the image: where btrfs' superblock lies ... */
-#define SUPER_FSID_AT 32             /* ... and in that the file system's id */
-#define SIMPLE_QUOTA 4u              /* BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, of Linux 6.7 */
-#define OPTIONS "nodiscard,commit=5" /* what is discarded would be the disk's again; deleted files go with a commit */
+#define KEPT_MIN_MB 96u
+#define KEPT_MAX_MB 8192u
+#define UNMOUNT_TRIES 300  /* of 10 ms */
+#define DISK_KEPT_MB 1024u /* of the disk below: the host's */
+#define SUPER_AT 65536     /* of the image: where btrfs' superblock lies ... */
+#define SUPER_FSID_AT 32   /* ... and in that the file system's id */
+#define SIMPLE_QUOTA 4u    /* BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, of Linux 6.7 */
+/* What is discarded would be the disk's again; deleted files go with a commit; metadata gets its share of the space before
+ * data has taken it all. */
+#define OPTIONS "nodiscard,commit=5,metadata_ratio=6"
 
 static const char *const kinds[] = {"layers", "trash", "boxes"}; /* the mark last */
 
@@ -64,7 +69,6 @@ static int open_image(struct store *store, struct err *err);
 static int mount_image(struct store *store, struct err *err);
 static int make_links(struct store *store, struct err *err);
 static void *grow_main(void *argument);
-static bool grow_start(struct store *store);
 
 /* ---- whether ---- */
 
@@ -165,7 +169,6 @@ int store_open(const struct backend_env *env, struct store **ret_store, struct e
         store_free(store);
         return err_wrap(err, "the store ('%s/" IMAGE "')", env->state_dir);
     }
-    store->growing = grow_start(store);
     *ret_store = store;
     return 0;
 }
@@ -179,13 +182,38 @@ static void store_stop(struct store *store) {
         pthread_join(store->grower, NULL);
 }
 
-/* Boxes that run have mounts of their own: they go on, and the next daemon finds their device. */
+static void note_live(void *user, const char *id) {
+    (void)id;
+    *(bool *)user = true;
+}
+
+static bool has_live(const struct store *store) {
+    bool live = false;
+    struct err ignored;
+    autofd boxes = openat(store->state, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    backend_list_boxes(boxes, "jail", note_live, &live, &ignored);
+    return live;
+}
+
+/* While boxes run it is in use, and stays for the next daemon. Of those that just ended the kernel may still be taking
+ * things apart. */
+static bool unmount(const struct store *store) {
+    struct timespec pause = {.tv_nsec = 10000000};
+    bool live = has_live(store);
+    for (int tries = 0; umount2(store->place, UMOUNT_NOFOLLOW) < 0; tries++) {
+        if (errno != EBUSY || live || tries == UNMOUNT_TRIES)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 void store_close(struct store *store) {
     if (!store)
         return;
     store_stop(store);
     flock(store->state, LOCK_EX);
-    if (umount2(store->place, UMOUNT_NOFOLLOW) < 0 && errno != EBUSY && errno != EINVAL)
+    if (!unmount(store) && errno != EBUSY && errno != EINVAL)
         log_warn("the store cannot be unmounted: %s", strerror(errno));
     store_free(store);
 }
@@ -193,7 +221,7 @@ void store_close(struct store *store) {
 bool store_remove(struct store *store) {
     store_stop(store);
     flock(store->state, LOCK_EX);
-    bool gone = umount2(store->place, UMOUNT_NOFOLLOW) == 0;
+    bool gone = unmount(store);
     if (gone) {
         for (size_t i = sizeof kinds / sizeof *kinds; i-- > 0;)
             unlinkat(store->state, kinds[i], 0);
@@ -302,6 +330,26 @@ static int enable_quota(const struct store *store, struct err *err) {
     return err_errno(err, errno, "its quotas");
 }
 
+/* An eighth is the daemon's: for records, for deleting, and for the trees that all files hang in. */
+static uint64_t kept_mb(uint64_t size_mb) {
+    uint64_t kept = size_mb / 8;
+    return kept < KEPT_MIN_MB ? KEPT_MIN_MB : kept > KEPT_MAX_MB ? KEPT_MAX_MB : kept;
+}
+
+static int limit_boxes(const struct store *store, int place, struct err *err) {
+    struct stat status;
+    struct btrfs_ioctl_qgroup_create_args create = {.create = 1, .qgroupid = STORE_GROUP};
+    if (fstat(store->image, &status) < 0)
+        return err_errno(err, errno, "its size");
+    uint64_t mb = (uint64_t)status.st_size >> 20;
+    struct btrfs_ioctl_qgroup_limit_args limit = {
+        .qgroupid = STORE_GROUP, .lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = (mb - kept_mb(mb)) << 20}};
+    if ((ioctl(place, BTRFS_IOC_QGROUP_CREATE, &create) < 0 && errno != EEXIST) ||
+        ioctl(place, BTRFS_IOC_QGROUP_LIMIT, &limit) < 0)
+        return err_errno(err, errno, "the quota of all boxes");
+    return 0;
+}
+
 static int mount_image(struct store *store, struct err *err) {
     char path[LOOPDEV_PATH_BYTES];
     if (mkdirat(store->state, PLACE, 0700) < 0 && errno != EEXIST)
@@ -325,6 +373,9 @@ static int make_links(struct store *store, struct err *err) {
     autofd place = open(store->place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (place < 0 || fchmod(place, 0700) < 0)
         return err_errno(err, errno, "'%s'", store->place);
+    int r = limit_boxes(store, place, err);
+    if (r < 0)
+        return r;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         char target[32], is[32] = "";
         snprintf(target, sizeof target, PLACE "/%s", kinds[i]);
@@ -355,11 +406,20 @@ static uint64_t promised_bytes(const uint8_t *fsid) {
     return fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
-static bool has_room(int place, const uint8_t *fsid) {
+/* Free at any time: two boxes may fill themselves at once, where the disk has so much. */
+static uint64_t room_mb(const struct store *store) {
+    uint64_t boxes_mb = 2 * store->env->limits.disk_mb, quarter_mb = disk_free_mb(store->image) / 4;
+    boxes_mb = boxes_mb < quarter_mb ? boxes_mb : quarter_mb;
+    return boxes_mb > ROOM_MB ? boxes_mb : ROOM_MB;
+}
+
+static bool has_room(const struct store *store, int place, const uint8_t *fsid) {
     struct statvfs space;
     if (fstatvfs(place, &space) < 0)
         return true;
-    return (uint64_t)space.f_bavail * space.f_frsize >= promised_bytes(fsid) + ((uint64_t)ROOM_MB << 20);
+    uint64_t size_mb = (uint64_t)space.f_blocks * space.f_frsize >> 20;
+    return (uint64_t)space.f_bavail * space.f_frsize >=
+           promised_bytes(fsid) + ((room_mb(store) + kept_mb(size_mb)) << 20);
 }
 
 /* A quarter more, as far as the configuration and the disk below allow. 0: no more. */
@@ -388,14 +448,16 @@ static bool grow(struct store *store, int place) {
         log_warn("the store cannot grow: %s", strerror(errno));
         return false;
     }
+    if (limit_boxes(store, place, &err) < 0)
+        log_warn("the store has grown in vain: %s", err.text);
     log_info("the store has %llu MB now", (unsigned long long)mb);
     return true;
 }
 
 static void look(struct store *store, int place, const uint8_t *fsid) {
-    if (has_room(place, fsid) || flock(store->state, LOCK_EX | LOCK_NB) < 0)
+    if (has_room(store, place, fsid) || flock(store->state, LOCK_EX | LOCK_NB) < 0)
         return;
-    while (!has_room(place, fsid) && grow(store, place))
+    while (!has_room(store, place, fsid) && grow(store, place))
         ;
     flock(store->state, LOCK_UN);
 }
@@ -423,8 +485,8 @@ static void *grow_main(void *argument) {
     return NULL;
 }
 
-static bool grow_start(struct store *store) {
-    return pthread_create(&store->grower, NULL, grow_main, store) == 0;
+void store_serve(struct store *store) {
+    store->growing = pthread_create(&store->grower, NULL, grow_main, store) == 0;
 }
 
 /* ---- snapshots ---- */

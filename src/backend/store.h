@@ -11,10 +11,15 @@
 
 #include "backend/backend.h"
 
+/* The qgroup that all boxes of a store are in: together they leave a part of it to the daemon, which could not delete
+ * anything otherwise. Not in anybody else's btrfs. */
+#define STORE_GROUP (1ull << 48 | 0x6375626279ull)
+
 struct store;
 
 /* Before anything in the state directory is opened. *ret_store NULL: there is none, and none is wanted. */
 int store_open(const struct backend_env *env, struct store **ret_store, struct err *err);
+void store_serve(struct store *store); /* from now on it grows when it has to */
 /* Everything in it is closed. Unmounted, unless another daemon uses it. NULL is fine. */
 void store_close(struct store *store);
 /* The same, and the image goes, with all that was in it. false: it is in use, and stays. */

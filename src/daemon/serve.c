@@ -103,6 +103,7 @@ static int daemon_store(const struct backend_env *env, struct store **ret_store,
     char text[4400];
     int failed = store_open(env, ret_store, err);
     if (!failed && *ret_store) {
+        store_serve(*ret_store);
         store_describe(*ret_store, text, sizeof text);
         log_info("%s", text);
     }
