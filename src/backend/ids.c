@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,20 @@ static uint64_t process_look(pid_t pid, char *ret_state) {
 uint64_t process_start(pid_t pid) {
     char state;
     return process_look(pid, &state);
+}
+
+static void own_start_read(void);
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+static uint64_t own_start_value;
+
+/* Of this process: it does not change, and every box needs it twice. */
+static uint64_t own_start(void) {
+    pthread_once(&own_once, own_start_read);
+    return own_start_value;
+}
+
+static void own_start_read(void) {
+    own_start_value = process_start(getpid());
 }
 
 bool process_alive(pid_t pid, uint64_t start) {
@@ -101,7 +116,7 @@ bool ids_inherit(unsigned slot, pid_t pid, uint64_t start) {
     bool owned = ids_read(dir, name, &claim) && claim.pid == pid && claim.start == start;
     if (owned) {
         autofd fd = openat(dir, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-        owned = fd >= 0 && ids_write(fd, 2, NULL, getpid(), process_start(getpid())) == 0;
+        owned = fd >= 0 && ids_write(fd, 2, NULL, getpid(), own_start()) == 0;
     }
     flock(dir, LOCK_UN);
     return owned;
@@ -167,7 +182,7 @@ static bool ids_stale(int dir, const char *name) {
 
 /* 0, -EEXIST when somebody living has it, or another -errno. */
 static int ids_try(int dir, const char *name, const char *state_dir) {
-    uint64_t start = process_start(getpid());
+    uint64_t start = own_start();
     autofd fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0)
         return ids_write(fd, 2, state_dir, getpid(), start);

@@ -9,11 +9,13 @@
  * Rules: 1. `queue`, `count`, `stop`, `untidy` and the traffic of `door` under `lock`. 2. The threads work without it. */
 #include "backend/reaper.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/ids.h"
@@ -22,6 +24,9 @@
 #define QUEUE_MAX 64
 #define DEVICES_KEPT 16 /* free loop devices, for the next boxes */
 #define THREADS 2       /* one waits for the disk while the other works */
+/* Several at a time, one right after the other: what the first has written to the disk, the next ones need not. */
+#define TOGETHER 8
+#define GATHER_MS 30 /* how long the first waits for company */
 
 struct reaper {
     struct backend *backend;
@@ -44,10 +49,14 @@ struct reaper *reaper_new(struct backend *backend) {
     if (!reaper)
         abort();
     reaper->backend = backend;
-    if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, reaper->door) < 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, reaper->door) < 0)
         reaper->door[0] = reaper->door[1] = -1;
     pthread_mutex_init(&reaper->lock, NULL);
-    pthread_cond_init(&reaper->more, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&reaper->more, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pthread_cond_init(&reaper->less, NULL);
     return reaper;
 }
@@ -99,7 +108,14 @@ static void take_mounts(struct reaper *reaper, struct remains *remains) {
         fd_recv(reaper->door[1], &byte, 1, &remains->mounts_fd, MSG_DONTWAIT);
 }
 
-void reaper_bury(struct backend *backend, struct remains *remains) {
+/* Late: whoever lets go of the box's root last, takes its overlay apart. */
+static void bury_mounts(struct remains *remains) {
+    fd_close(&remains->mounts_fd);
+    if (remains->claimed)
+        ids_release(remains->slot);
+}
+
+static void bury_rest(struct backend *backend, struct remains *remains) {
     if (remains->outer_pid) {
         waitpid(remains->outer_pid, NULL, 0);
         return;
@@ -107,9 +123,11 @@ void reaper_bury(struct backend *backend, struct remains *remains) {
     cgroup_remove(&backend->cgroups, &remains->cgroup);
     if (remains->net)
         net_detach(remains->slot);
-    fd_close(&remains->mounts_fd); /* late: whoever lets go of the box's root last, takes its overlay apart */
-    if (remains->claimed)
-        ids_release(remains->slot);
+}
+
+void reaper_bury(struct backend *backend, struct remains *remains) {
+    bury_rest(backend, remains);
+    bury_mounts(remains);
 }
 
 /* In a lull after boxes have gone: loop devices, which take long. false: nothing to do. */
@@ -124,6 +142,36 @@ static bool tidy_locked(struct reaper *reaper) {
     return true;
 }
 
+static void gather_locked(struct reaper *reaper) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += GATHER_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (reaper->count > 0 && reaper->count < TOGETHER && !reaper->stop)
+        if (pthread_cond_timedwait(&reaper->more, &reaper->lock, &until) == ETIMEDOUT)
+            break;
+}
+
+static void bury_locked(struct reaper *reaper) {
+    struct remains batch[TOGETHER];
+    unsigned count = 0;
+    for (; count < TOGETHER && reaper->count > 0; count++) {
+        batch[count] = reaper->queue[reaper->first];
+        reaper->first = (reaper->first + 1) % QUEUE_MAX;
+        reaper->count--;
+        take_mounts(reaper, &batch[count]);
+        pthread_cond_signal(&reaper->less);
+    }
+    pthread_mutex_unlock(&reaper->lock);
+    for (unsigned i = 0; i < count; i++)
+        bury_rest(reaper->backend, &batch[i]);
+    for (unsigned i = 0; i < count; i++)
+        bury_mounts(&batch[i]);
+    pthread_mutex_lock(&reaper->lock);
+    reaper->untidy = true;
+}
+
 static void *reaper_main(void *arg) {
     struct reaper *reaper = arg;
     if (reaper->door[1] > 2 && unshare(CLONE_FILES) == 0) { /* and nobody's connection is kept open by the copies */
@@ -136,17 +184,10 @@ static void *reaper_main(void *arg) {
         while (reaper->count == 0 && !reaper->stop)
             if (!tidy_locked(reaper))
                 pthread_cond_wait(&reaper->more, &reaper->lock);
-        if (reaper->count == 0)
+        gather_locked(reaper);
+        if (reaper->count == 0 && reaper->stop)
             break;
-        struct remains remains = reaper->queue[reaper->first];
-        reaper->first = (reaper->first + 1) % QUEUE_MAX;
-        reaper->count--;
-        take_mounts(reaper, &remains);
-        pthread_cond_signal(&reaper->less);
-        pthread_mutex_unlock(&reaper->lock);
-        reaper_bury(reaper->backend, &remains);
-        pthread_mutex_lock(&reaper->lock);
-        reaper->untidy = true;
+        bury_locked(reaper);
     }
     pthread_mutex_unlock(&reaper->lock);
     return NULL;
