@@ -47,7 +47,7 @@ int engine_state(struct arena *arena, const char **ret_dir, struct err *err) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     const char *places[2];
     size_t count = 0;
-    if (geteuid() == 0 && (mkdir("/run/cubby", 0755) == 0 || errno == EEXIST))
+    if (geteuid() == 0 && (mkdir("/run/cubby", 0700) == 0 || errno == EEXIST))
         places[count++] = engine_idmaps("/run/cubby") ? "/run/cubby/run" : "/var/lib/cubby-run";
     else if (runtime && runtime[0] == '/' && strlen(runtime) < 1000)
         places[count++] = arena_printf(arena, "%s/cubby-run", runtime);
