@@ -73,7 +73,7 @@ const struct conf_option conf_options[] = {
      .text = "MiB of memory that boxes leave to this machine, where replicas is 0"},
     {ROW("wake_paused", BOOL, wake_paused), .at_once = true, .fallback = "false",
      .text = "a paused box that is used goes on by itself; else it answers that it is paused"},
-    {ROW("pool_size", INT, pool_size), .max = 256, .fallback = "8", .text = "parts of boxes kept ready"},
+    {ROW("pool_size", INT, pool_size), .max = 256, .fallback = "8", .text = "jails kept ready for new boxes"},
     {ROW("end_boxes", BOOL, end_boxes), .at_once = true, .fallback = "false",
      .text = "end all boxes' processes when the daemon stops; else the next daemon adopts them"},
     {ROW("auth", TEXT, auth), .at_once = true, .fallback = "auto", .choices = "auto|peer|required",
