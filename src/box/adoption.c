@@ -19,33 +19,55 @@ enum { ADOPTION_WAIT_MS = 800 }; /* before serving; what takes longer goes on me
 
 /* ---- boxes on the disk ---- */
 
-/* What another daemon did to a box that is known here: removed it, paused it, let it go on. */
-static void follow_others(struct provider *provider, const char *id) {
+/* Is it otherwise than the table says: paused, released, or started elsewhere since its record was last looked at? */
+static bool follow_differs(struct provider *provider, const char *id) {
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_get_locked(provider, id);
+    const struct box *box = place && !place_marked(place) && !place->box->spec.one_shot ? place->box : NULL;
+    const struct backend_ops *ops = box ? box->ops : NULL;
+    struct backend *backend = box ? box->backend : NULL;
+    bool was = box && box->state == BOX_PAUSED, runs = box && place->runs && !box->died[0], touched = false;
+    if (box && box->died[0] && box->wire) {
+        touched = true; /* its end here has not been looked into */
+    } else if (box && !place->runs) {
+        uint64_t touched_ns = record_touched_ns(provider->boxes_fd, id);
+        touched = touched_ns != place->touched_ns;
+        place->touched_ns = touched_ns;
+    } else if (runs && !was) {
+        touched = record_released(provider->boxes_fd, id) != (box->state == BOX_WARM);
+    }
+    pthread_mutex_unlock(&provider->lock);
+    return touched || (runs && ops->paused && ops->paused(backend, id) != was);
+}
+
+/* What another daemon did to a box that is known here: removed it, paused it, let it go on, started it. false: somebody
+ * works on it, and may or may not find out. */
+static bool follow_others(struct provider *provider, const char *id) {
+    struct err err;
+    pthread_mutex_lock(&provider->lock);
+    struct place *place = place_get_locked(provider, id);
+    bool free = !place || !place_marked(place);
     if (place && !place_marked(place) && !place->box->spec.one_shot && !record_exists(provider->boxes_fd, id)) {
         if (place->box->wire)
             wire_kill(place->box->wire, "the box was deleted");
         table_event(provider, "box_deleted", place->box, "by another daemon");
         place_remove_locked(provider, place);
-        place = NULL;
     }
-    const struct box *box = place && !place_marked(place) ? place->box : NULL;
-    const struct backend_ops *ops = box ? box->ops : NULL;
-    struct backend *backend = box ? box->backend : NULL;
-    bool was = box && box->state == BOX_PAUSED, runs = box && place->runs && !box->died[0];
     pthread_mutex_unlock(&provider->lock);
-    if (!runs || !ops->paused || ops->paused(backend, id) == was)
-        return;
-    struct err err;
+    if (!free || !follow_differs(provider, id))
+        return free;
     pthread_mutex_lock(&provider->lock);
     place = place_get_locked(provider, id);
-    bool mine = place && !place_marked(place) && (place->box->state == BOX_PAUSED) == was;
-    if (mine)
+    free = !place || !place_marked(place);
+    if (place && free)
         place_mark_locked(place, BOX_STARTING);
     pthread_mutex_unlock(&provider->lock);
-    if (mine && place_open(provider, place, PLACE_SETTLE, NULL, NULL, &err) < 0)
+    if (!place || !free)
+        return free;
+    int r = place_open(provider, place, PLACE_SETTLE, NULL, NULL, &err);
+    if (r < 0 && r != -ERR_NOT_FOUND)
         log_warn("box %s: %s", id, err.text);
+    return r == 0 || r == -ERR_NOT_FOUND;
 }
 
 static int load_record(struct provider *provider, const char *id, struct box **ret_box, struct err *err) {
@@ -64,23 +86,32 @@ static int load_record(struct provider *provider, const char *id, struct box **r
     return r;
 }
 
-void adoption_load(struct provider *provider, const char *id) {
+/* false: it may still be otherwise than the table says. */
+static bool load(struct provider *provider, const char *id) {
     struct err err;
     struct box *box = NULL;
     pthread_mutex_lock(&provider->lock);
     bool known = place_get_locked(provider, id);
     pthread_mutex_unlock(&provider->lock);
-    if (known && table_crowded(provider))
-        follow_others(provider, id);
-    if (known || load_record(provider, id, &box, &err) < 0)
-        return;
+    if (known)
+        return !table_crowded(provider) || follow_others(provider, id);
+    if (load_record(provider, id, &box, &err) < 0)
+        return true;
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_get_locked(provider, id) ? NULL : place_add_locked(provider, box);
     pthread_mutex_unlock(&provider->lock);
-    if (!place) /* somebody was faster */
+    if (!place) { /* somebody was faster */
         box_unref(box);
-    else if (place_open(provider, place, PLACE_ADOPT, NULL, NULL, &err) < 0 && err.code != ERR_NOT_FOUND)
-        log_warn("box %s: %s", id, err.text); /* not found: deleted meanwhile */
+        return false;
+    }
+    int r = place_open(provider, place, PLACE_ADOPT, NULL, NULL, &err);
+    if (r < 0 && r != -ERR_NOT_FOUND) /* not found: deleted meanwhile */
+        log_warn("box %s: %s", id, err.text);
+    return r == 0 || r == -ERR_NOT_FOUND;
+}
+
+void adoption_load(struct provider *provider, const char *id) {
+    load(provider, id);
 }
 
 static void ids_note(void *user, const char *id) {
@@ -113,15 +144,17 @@ static void ids_in_table(struct provider *provider, struct box_ids *ids) {
     pthread_mutex_unlock(&provider->lock);
 }
 
-void adoption_refresh(struct provider *provider) {
+bool adoption_refresh(struct provider *provider) {
     if (!table_crowded(provider))
-        return; /* nobody else makes or removes boxes here */
+        return true; /* nobody else makes or removes boxes here */
     struct box_ids ids = {0};
+    bool whole = true;
     ids_on_disk(provider, &ids);
     ids_in_table(provider, &ids);
     for (size_t i = 0; i < ids.count; i++)
-        adoption_load(provider, ids.list[i]);
+        whole &= load(provider, ids.list[i]);
     free(ids.list);
+    return whole;
 }
 
 /* ---- an earlier daemon's ---- */

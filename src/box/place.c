@@ -283,10 +283,9 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
     return r;
 }
 
-/* A frozen runner answers nothing, so it is not asked. died: what the kernel says of a dead one means nothing. */
-static int open_paused(const struct box *old, struct box *box, enum place_how how, struct opened *opened,
-                       struct err *err) {
-    if (old->died[0] || !box->ops->paused || !box->ops->paused(box->backend, box->id))
+/* A frozen runner answers nothing, so it is not asked. */
+static int open_paused(struct box *box, enum place_how how, struct opened *opened, struct err *err) {
+    if (!box->ops->paused || !box->ops->paused(box->backend, box->id))
         return 0;
     opened->paused = !(how & HOW_WAKES);
     opened->woken = how & HOW_WAKES;
@@ -309,7 +308,7 @@ static int open_recorded(struct provider *provider, struct box *old, const struc
     if ((how & HOW_MAKES) && !box_owned(box, old->user, old->thread))
         r = err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
     if (r == 0)
-        r = open_paused(old, box, how, opened, err);
+        r = open_paused(box, how, opened, err);
     if (r == 0 && !same && !opened->paused)
         r = open_runner(provider, old, box, how, opened, err);
     if (r < 0 && !same)

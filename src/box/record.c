@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -139,16 +140,19 @@ bool record_unfinished(int boxes_fd, const char *id) {
 void record_touch(int boxes_fd, const char *id) {
     char path[RECORD_PATH_BYTES];
     put_path(path, id, "box.json");
-    utimensat(boxes_fd, path, NULL, AT_SYMLINK_NOFOLLOW);
+    struct timespec times[2]; /* to the nanosecond: the kernel's own is the same for milliseconds */
+    clock_gettime(CLOCK_REALTIME, &times[1]);
+    times[0] = times[1];
+    utimensat(boxes_fd, path, times, AT_SYMLINK_NOFOLLOW);
 }
 
-uint64_t record_touched_ms(int boxes_fd, const char *id) {
+uint64_t record_touched_ns(int boxes_fd, const char *id) {
     char path[RECORD_PATH_BYTES];
     struct stat status;
     put_path(path, id, "box.json");
     if (fstatat(boxes_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0 || status.st_mtime < 0)
         return 0;
-    return (uint64_t)status.st_mtime * 1000 + (uint64_t)status.st_mtim.tv_nsec / 1000000;
+    return (uint64_t)status.st_mtime * 1000000000 + (uint64_t)status.st_mtim.tv_nsec;
 }
 
 void record_release(int boxes_fd, const char *id, bool released) {

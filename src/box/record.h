@@ -25,7 +25,7 @@ bool record_exists(int boxes_fd, const char *id);
 bool record_unfinished(int boxes_fd, const char *id); /* a directory whose box was never recorded */
 
 void record_touch(int boxes_fd, const char *id); /* for other daemons: it is used */
-uint64_t record_touched_ms(int boxes_fd, const char *id);
+uint64_t record_touched_ns(int boxes_fd, const char *id);
 
 /* On the warm shelf, for other daemons and the next one. */
 void record_release(int boxes_fd, const char *id, bool released);

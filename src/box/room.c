@@ -85,11 +85,13 @@ static struct place *room_victim_locked(struct provider *provider, uint64_t now_
 /* Under the box's lock between daemons: another one uses it, or has lately. */
 static bool used_elsewhere(struct provider *provider, struct place *place, bool idle) {
     struct box *box = place->box;
-    uint64_t now_ms = clock_ms(), touched_ms;
+    uint64_t now_ms = clock_ms(), touched_ns;
     if (!table_crowded(provider))
         return false;
-    if ((touched_ms = record_touched_ms(provider->boxes_fd, box->id)) != place->touched_ms) {
-        place->touched_ms = touched_ms;
+    if (box->ops->paused && box->ops->paused(box->backend, box->id))
+        return true;
+    if ((touched_ns = record_touched_ns(provider->boxes_fd, box->id)) != place->touched_ns) {
+        place->touched_ns = touched_ns;
         atomic_store(&box->used_ms, now_ms);
         return true;
     }

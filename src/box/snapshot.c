@@ -113,7 +113,8 @@ static bool is_idle(struct work *work) {
     struct err ignored;
     if (!box->wire || atomic_load(&box->refs) > 1 || work->state == BOX_PAUSED)
         return false;
-    if (table_crowded(provider) && record_touched_ms(provider->boxes_fd, box->id) + BUSY_ELSEWHERE_MS > clock_wall_ms())
+    if (table_crowded(provider) &&
+        record_touched_ns(provider->boxes_fd, box->id) / 1000000 + BUSY_ELSEWHERE_MS > clock_wall_ms())
         return false;
     return box_processes(box, 0, process_note, &processes, &ignored) == 0 && processes == 0;
 }
@@ -405,16 +406,21 @@ static int fork_work(void *argument, struct work *work, struct err *err) {
     struct forking *forking = argument;
     const struct fork_request *request = forking->request;
     struct taking taking = {.owner = forking->id};
-    int r = can_keep(work->box, err);
-    if (r == 0)
-        r = fork_layers(work, forking, &taking, err);
-    if (r < 0)
-        return r;
     struct record record = work->record;
     record.created_ms = clock_wall_ms();
     memcpy(record.spec.id, forking->id, sizeof record.spec.id);
     record.spec.user = request->user ? request->user : record.spec.user;
     record.spec.thread = request->thread ? arena_copy(work->arena, request->thread, request->thread_len) : NULL;
+    int r = can_keep(work->box, err);
+    if (r == 0) { /* somebody else's variables and workspace are not his */
+        struct policy *policy = table_policy(work->provider);
+        r = policy_fork(policy, &work->record.spec, work->arena, &record.spec, err);
+        policy_unref(policy);
+    }
+    if (r == 0)
+        r = fork_layers(work, forking, &taking, err);
+    if (r < 0)
+        return r;
     record.spec.layers = taking.layers;
     record.spec.layer_count = list_count(taking.layers);
     forking->ret_box = box_make(work->box->ops, work->box->backend, &record);

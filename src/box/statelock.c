@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-/* Bytes of the file. Nothing is written there; a lock may lie beyond the end. */
-enum { AT_SERVE = 0, AT_REAPER = 1, AT_BOXES = 16 };
+/* Bytes of the file; a lock may lie beyond its end. Its content is one number, the visits. */
+enum { AT_SERVE = 0, AT_REAPER = 1, AT_VISITS = 2, AT_BOXES = 16 };
 
 static bool take(const struct statelock *lock, short type, off_t at) {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
@@ -33,10 +33,21 @@ void statelock_done(struct statelock *lock) {
     lock->held = NULL;
 }
 
+uint64_t statelock_visits(struct statelock *lock) {
+    uint64_t visits = 0;
+    return pread(lock->fd, &visits, sizeof visits, 0) == (ssize_t)sizeof visits ? visits : 0;
+}
+
 int statelock_serve(struct statelock *lock, struct err *err) {
-    return take(lock, F_RDLCK, AT_SERVE)
-               ? 0
-               : err_set(err, ERR_BUSY, "the state directory is just being cleaned up (cubbyd --cleanup); try again");
+    struct flock alone = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = AT_VISITS, .l_len = 1};
+    if (!take(lock, F_RDLCK, AT_SERVE))
+        return err_set(err, ERR_BUSY, "the state directory is just being cleaned up (cubbyd --cleanup); try again");
+    if (fcntl(lock->fd, F_OFD_SETLKW, &alone) < 0)
+        return err_errno(err, errno, "the lock of the state directory");
+    uint64_t visits = statelock_visits(lock) + 1;
+    ssize_t n = pwrite(lock->fd, &visits, sizeof visits, 0);
+    take(lock, F_UNLCK, AT_VISITS);
+    return n == (ssize_t)sizeof visits ? 0 : err_errno(err, errno, "the lock of the state directory");
 }
 
 int statelock_alone(struct statelock *lock, struct err *err) {

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -24,6 +25,7 @@ void statelock_done(struct statelock *lock);
 int statelock_serve(struct statelock *lock, struct err *err); /* together with others; BUSY while one is alone */
 int statelock_alone(struct statelock *lock, struct err *err); /* BUSY while anybody serves */
 bool statelock_crowded(struct statelock *lock);               /* others serve too */
+uint64_t statelock_visits(struct statelock *lock);            /* how many have come to serve, ever */
 bool statelock_reaper(struct statelock *lock);                /* true: we are it now, until we end */
 /* One box: whoever makes, starts, ends or removes it. Waits; BUSY after wait_ms. */
 int statelock_box(struct statelock *lock, const char *id, unsigned wait_ms, struct err *err);

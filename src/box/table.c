@@ -71,7 +71,25 @@ void provider_configure(struct provider *provider, struct policy *policy) {
 }
 
 bool table_crowded(struct provider *provider) {
-    return !provider->env->one_shot && statelock_crowded(&provider->statelock);
+    if (provider->env->one_shot)
+        return false;
+    if (!atomic_load(&provider->stale) && !statelock_crowded(&provider->statelock) &&
+        statelock_visits(&provider->statelock) == atomic_load(&provider->visits))
+        return false;
+    atomic_store(&provider->stale, true);
+    return true;
+}
+
+/* Alone again: the table is made like the disk, and can be believed. */
+static void keeper_follow(struct provider *provider) {
+    uint64_t visits = statelock_visits(&provider->statelock);
+    if (!table_crowded(provider) || statelock_crowded(&provider->statelock))
+        return;
+    if (!adoption_refresh(provider) || statelock_crowded(&provider->statelock) ||
+        statelock_visits(&provider->statelock) != visits)
+        return;
+    atomic_store(&provider->visits, visits);
+    atomic_store(&provider->stale, false);
 }
 
 /* ---- events ---- */
@@ -259,13 +277,13 @@ static void keeper_touch_locked(struct provider *provider) {
             struct box *box = place->box;
             if (!box->wire)
                 continue;
-            uint64_t touched_ms = record_touched_ms(provider->boxes_fd, place->id);
-            if (touched_ms != place->touched_ms)
+            uint64_t touched_ns = record_touched_ns(provider->boxes_fd, place->id);
+            if (touched_ns != place->touched_ns)
                 atomic_store(&box->used_ms, now_ms);
             bool here = atomic_load(&box->refs) > 1;
             if (here)
                 record_touch(provider->boxes_fd, place->id);
-            place->touched_ms = here ? record_touched_ms(provider->boxes_fd, place->id) : touched_ms;
+            place->touched_ns = here ? record_touched_ns(provider->boxes_fd, place->id) : touched_ns;
         }
 }
 
@@ -284,6 +302,7 @@ static void keeper_others_locked(struct provider *provider) {
     bool clean = !was_reaper || (was_crowded && !provider->crowded) || clock_ms() >= provider->clean_ms;
     bool crowded = provider->crowded;
     pthread_mutex_unlock(&provider->lock);
+    keeper_follow(provider);
     if (clean)
         adoption_clean(provider, !was_reaper);
     if (crowded || !was_reaper)
@@ -356,6 +375,8 @@ static int open_state(struct provider *provider, struct err *err) {
         r = statelock_serve(&provider->statelock, err);
     provider->reaper = r == 0 && !provider->env->one_shot && statelock_reaper(&provider->statelock);
     provider->crowded = r == 0 && statelock_crowded(&provider->statelock);
+    atomic_init(&provider->stale, provider->crowded);
+    atomic_init(&provider->visits, r == 0 ? statelock_visits(&provider->statelock) : 0);
     return r;
 }
 

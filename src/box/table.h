@@ -4,6 +4,7 @@
 #define CUBBY_BOX_TABLE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "box/provider.h"
 #include "box/record.h"
@@ -28,7 +29,7 @@ struct place {
     /* clock_ms, as every time in the table: the wall clock may jump, and decides nothing. */
     uint64_t written_ms; /* when that was */
     uint64_t later_ms;   /* who came by itself has failed here: not again before */
-    uint64_t touched_ms; /* the time of its record when last seen: it changes when another daemon uses the box */
+    uint64_t touched_ns; /* the time of its record when last seen: it changes when another daemon uses the box */
 };
 
 struct provider {
@@ -43,14 +44,17 @@ struct provider {
     bool backend_tried[BACKENDS_MAX];
     struct backend *backends[BACKENDS_MAX];
     struct err backend_errors[BACKENDS_MAX];
-    int boxes_fd;  /* STATE/boxes */
-    int layers_fd; /* STATE/layers */
+    int boxes_fd;          /* STATE/boxes */
+    int layers_fd;         /* STATE/layers */
+    struct squash *squash; /* squash.c; NULL until it is wanted */
     struct statelock statelock;
-    uint64_t clean_ms; /* when the reaper looks again for what dead daemons left (clock_ms) */
-    bool reaper;       /* of several daemons the one that ends idle boxes and cleans */
-    bool crowded;      /* other daemons served this state directory too, a turn ago; table_crowded for now */
-    int epoll_fd;      /* runners: pidfd and wire, by id */
-    int wake_fd;       /* ends the watcher */
+    uint64_t clean_ms;       /* when the reaper looks again for what dead daemons left (clock_ms) */
+    bool reaper;             /* of several daemons the one that ends idle boxes and cleans */
+    bool crowded;            /* other daemons served this state directory too, a turn ago; table_crowded for now */
+    _Atomic uint64_t visits; /* of daemons here, up to when the table was last like the disk ... */
+    atomic_bool stale;       /* ... and others were here then or since: what the table says may be so no more */
+    int epoll_fd;            /* runners: pidfd and wire, by id */
+    int wake_fd;             /* ends the watcher */
     bool threads;
     bool ending;
     pthread_t watcher, keeper;
@@ -160,7 +164,8 @@ void room_evict_locked(struct provider *provider, struct place *place, const cha
 
 /* ---- table.c ---- */
 
-bool table_crowded(struct provider *provider); /* other daemons serve this state directory: asks the kernel, cheaply */
+/* Other daemons serve this state directory, or did, and the table does not follow yet. Cheap. */
+bool table_crowded(struct provider *provider);
 struct policy *table_policy(struct provider *provider); /* with a reference for the caller; takes the lock */
 int table_backend(struct provider *provider, const char *name, const struct backend_ops **ret_ops,
                   struct backend **ret_backend, struct err *err);
@@ -181,9 +186,10 @@ void provider_event(const struct provider *provider, const char *verb, const cha
 
 /* A box known only on disk comes into the table; of one that is known, what other daemons did to it. */
 void adoption_load(struct provider *provider, const char *id);
-void adoption_refresh(struct provider *provider); /* what other daemons made and removed */
-void adoption_begin(struct provider *provider);   /* of all on the disk, by threads */
-void adoption_wait(struct provider *provider);    /* until they are through, or it takes too long */
+/* What other daemons made, did and removed. false: somebody was just working on one of those. */
+bool adoption_refresh(struct provider *provider);
+void adoption_begin(struct provider *provider); /* of all on the disk, by threads */
+void adoption_wait(struct provider *provider);  /* until they are through, or it takes too long */
 void adoption_end(struct provider *provider);
 /* The reaper's: what dead daemons left, boxes never finished. first: files without a record are told of. */
 void adoption_clean(struct provider *provider, bool first);

@@ -103,7 +103,8 @@ int provider_work(struct provider *provider, const char *user, const char *id,
     bool gone = false;
     int r = statelock_box(&provider->statelock, id, WORK_LOCK_MS, err);
     if (r == 0) {
-        if (table_crowded(provider)) { /* another daemon may have ended its runner, and started another */
+        /* Another daemon may have ended its runner, and started another; or its end here has not been looked into. */
+        if (table_crowded(provider) || place->box->died[0]) {
             r = place_open(provider, place, PLACE_SETTLE | HOW_HELD, NULL, NULL, err);
             gone = r == -ERR_NOT_FOUND;
         }

@@ -293,7 +293,7 @@ static bool fake_paused(struct backend *backend, const char *id) {
     (void)backend;
     pthread_mutex_lock(&fake.lock);
     struct fake_runner *runner = fake_find_locked(id);
-    bool paused = runner && runner->paused;
+    bool paused = runner && runner->paused && !runner->dead;
     pthread_mutex_unlock(&fake.lock);
     return paused;
 }
@@ -309,14 +309,17 @@ static const struct backend_ops backend_fake = {.name = "fake",
                                                 .paused = fake_paused};
 const struct backend_ops *const backend_table[] = {&backend_fake, NULL};
 
-static void runner_dies(const char *id) {
+/* false: none lived. */
+static bool runner_dies(const char *id) {
     pthread_mutex_lock(&fake.lock);
     struct fake_runner *runner = fake_find_locked(id);
+    bool lived = runner && !runner->dead;
     if (runner) {
         runner->dead = true;
         fake_end_locked(runner);
     }
     pthread_mutex_unlock(&fake.lock);
+    return lived;
 }
 
 static bool soon(bool (*condition)(void)) {
