@@ -198,6 +198,7 @@ static const struct {
     {"root/proc/bus", "empty"},
     {"root/proc/irq", "empty"},
     {"root/proc/driver", "empty"},
+    {"root/proc/dynamic_debug", "empty"},
     {"root/proc/acpi", "empty"},
     {"root/proc/asound", "empty"},
     {"root/proc/scsi", "empty"},

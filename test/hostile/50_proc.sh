@@ -15,7 +15,7 @@ for user in agent root; do
         run "head -c 100 /proc/$file 2> /dev/null | wc -c" "$U"
         is "$user: /proc/$file tells nothing" "$OUT" 0
     done
-    run 'ls -A /proc/fs /proc/bus /proc/irq /proc/driver /proc/acpi /proc/scsi /proc/asound /sys 2> /dev/null | grep -v -e : -e "^$"' "$U"
+    run 'ls -A /proc/fs /proc/bus /proc/irq /proc/driver /proc/dynamic_debug /proc/acpi /proc/scsi /proc/asound /sys 2> /dev/null | grep -v -e : -e "^$"' "$U"
     is "$user: nor do its directories" "$OUT" ''
     run 'dmesg 2>&1; cat /dev/kmsg 2>&1; true' "$U"
     unlike "$user: no kernel messages" "$OUT" 'Linux version|^\[ *[0-9]+\.'
