@@ -721,6 +721,7 @@ static const struct {
             {"adopt", bench_adopt},
             {"delete", bench_delete},
             {"pool", bench_pool},
+            {"acquire", bench_acquire},
             {"burst", bench_burst},
             {"ports", bench_ports},
             {"serve", bench_serve},
