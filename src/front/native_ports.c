@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "front/native.h"
 #include "front/port_head.h"
+#include "front/trail.h"
 
 enum {
     PIECE_BYTES = 64 << 10,
@@ -41,6 +42,15 @@ static int native_port_open(struct http_request *request, struct box *box, const
                             struct call **ret_call, struct err *err);
 static int native_port_pump(struct native_port *port, struct err *err);
 
+/* For the audit log: "GET 8080/path". A query may hold what is nobody's business. */
+static void native_port_told(struct http_request *request, const char *tail) {
+    static const struct body_field rows[] = {{.name = "what", .type = BODY_TEXT, .flags = BODY_TOLD}, {.name = NULL}};
+    char *text = arena_printf(http_arena(request), "%s %.5s%.*s", http_method(request), http_param(request, "port"),
+                              (int)strcspn(tail, "?"), tail);
+    const struct body_text what = {.data = text, .len = strlen(text)};
+    trail_fields(request, rows, &what);
+}
+
 /* A worker of the page's own would outlive the sandbox of the page. */
 static int native_port_refuse(struct http_request *request, struct err *err) {
     const char *to = http_header(request, "sec-fetch-dest");
@@ -60,6 +70,8 @@ int native_port(struct http_request *request, struct box *box, struct err *err) 
     int result = native_port_refuse(request, err);
     if (result >= 0)
         result = native_port_path(request, box, &port.path, err);
+    if (result >= 0)
+        native_port_told(request, http_tail(request));
     if (result >= 0)
         result = native_port_open(request, box, &port.path, &port.call, err);
     if (result < 0)
@@ -393,6 +405,7 @@ int native_forward(struct http_request *request, struct box *box, struct err *er
         http_reply_header(request, "Location", arena_printf(http_arena(request), "%s/", path.prefix));
         return front_empty(request, 308);
     }
+    native_port_told(request, "");
     result = native_port_open(request, box, &path, &forward.call, err);
     if (result < 0)
         return result;

@@ -148,6 +148,16 @@ static void do_upload(struct request *request) {
     say(request->fd, text);
 }
 
+/* All bytes until the client has said all, and only then an answer. */
+static void do_count(struct request *request) {
+    uint64_t n = request->have;
+    char data[65536];
+    for (ssize_t got; (got = recv(request->fd, data, sizeof data, 0)) > 0;)
+        n += (uint64_t)got;
+    snprintf(data, sizeof data, "counted %llu", (unsigned long long)n);
+    say(request->fd, data);
+}
+
 static void do_big(struct request *request) {
     static char zeros[65536];
     char head[128];
@@ -373,9 +383,10 @@ static const struct {
 static const struct {
     const char *path;
     void (*run)(struct request *request);
-} programs[] = {{"/echo", do_echo},       {"/upload", do_upload}, {"/big/", do_big},          {"/events", do_events},
-                {"/endless", do_endless}, {"/hang", do_hang},     {"/drip", do_drip},         {"/early", do_early},
-                {"/interim", do_interim}, {"/reset", do_reset},   {"/many", do_many_headers}, {"/ws", do_ws}};
+} programs[] = {{"/echo", do_echo},     {"/count", do_count},     {"/upload", do_upload}, {"/big/", do_big},
+                {"/events", do_events}, {"/endless", do_endless}, {"/hang", do_hang},     {"/drip", do_drip},
+                {"/early", do_early},   {"/interim", do_interim}, {"/reset", do_reset},   {"/many", do_many_headers},
+                {"/ws", do_ws}};
 
 static void *serve(void *argument) {
     struct request *request = argument;

@@ -187,6 +187,14 @@ expect until the end
 wait
 END
 like 'any protocol over a WebSocket, and its end' "$OUTPUT" $'seen\nclosed 1000'
+ws '' << 'END'
+send GET /count HTTP/1.1\r\n\r\n
+send 0123456789
+text eof
+expect counted 33
+wait
+END
+like 'an end towards the server is not the end of its answer' "$OUTPUT" $'seen\nclosed 1000'
 OUTPUT=$("$TOOL" ws "$SOCKET" "$B/ports/1" < /dev/null)
 like 'nobody there' "$OUTPUT" '^status 502'
 
@@ -211,6 +219,24 @@ c port "$BOX" 0
 is 'no port' "$CODE" 2
 c port 0123456789abcdef 80
 is 'no box' "$CODE" 125
+
+# ---- states and records ----
+
+api POST "$B/pause"
+if [[ $STATUS = 20[04] ]]; then
+    port GET /echo
+    paused=$STATUS$(j .error.code)
+    api POST "$B/exec" '{"command":"true"}'
+    is 'a paused box answers as to other calls' "$paused" "$STATUS$(j .error.code)"
+    api POST "$B/resume"
+    port GET /echo
+    is 'and goes on with its server' "$STATUS" 200
+else skip 'a paused box' "$(j .error.message)"; fi
+port GET '/echo/told?secret=word'
+audited() { api GET "/v1/audit?box=$BOX&verb=port&tail=1&limit=5"; [[ $BODY = *"GET $PORT/echo/told\""* ]]; }
+ok 'the audit log has method, port and path' eventually 10 audited
+api GET "/v1/audit?box=$BOX&verb=port&tail=1&limit=5"
+unlike 'and no query' "$BODY" 'secret=word'
 
 # ---- whose ----
 
@@ -260,4 +286,9 @@ until_ms=$((NOW + 2500))
 eventually 5 passed
 port GET /echo
 is_error 'afterwards it is; a stopped box is started again, without its server' 502 PROTOCOL 'nothing listens'
+server
+timeout 30 curl -sN --unix-socket "$SOCKET" "http://localhost$B/ports/$PORT/events" > "$WORK/stream" & reader=$!
+ok 'a stream of a box' eventually 5 came
 api DELETE "$B"
+wait "$reader"
+like 'that is deleted is cut off at once' "$STATUS $?" '^204 (18|56)$'
