@@ -308,3 +308,15 @@ int mounts_again(const struct policy *policy, const struct spec *spec, struct er
     }
     return 0;
 }
+
+void mounts_asked(const struct policy *policy, const struct spec *from, struct arena *arena,
+                  const struct mount **ret_mounts, size_t *ret_count) {
+    const struct share *share = policy_for(policy, from->user);
+    struct mount *mounts = arena_alloc(arena, (from->mount_count + 1) * sizeof *mounts);
+    size_t count = 0;
+    for (size_t i = 0; i < from->mount_count; i++)
+        if (!mount_given(share, from, &from->mounts[i]))
+            mounts[count++] = from->mounts[i];
+    *ret_mounts = mounts;
+    *ret_count = count;
+}

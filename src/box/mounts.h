@@ -11,6 +11,9 @@ int mounts_spec(const struct policy *policy, const struct share *share, const st
 /* Of a box that starts again: each mount must still be one that it could ask for, or that it is given. DENIED names the
  * one that is not. */
 int mounts_again(const struct policy *policy, const struct spec *spec, struct err *err);
+/* The mounts that `from` asked for: those which the configuration does not give it. In arena. */
+void mounts_asked(const struct policy *policy, const struct spec *from, struct arena *arena,
+                  const struct mount **ret_mounts, size_t *ret_count);
 /* Of the configuration: INVALID says what is wrong with it. */
 int mounts_check(const struct share_mount *mount, struct err *err);
 

@@ -270,3 +270,20 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
         *ret_spec = spec;
     return r;
 }
+
+int policy_fork(const struct policy *policy, const struct spec *from, struct arena *arena, struct spec *spec,
+                struct err *err) {
+    const struct share *share = policy_for(policy, from->user);
+    struct box_request asked = {.env = arena_alloc(arena, (from->env_count + 1) * sizeof *asked.env)};
+    size_t count = 0;
+    for (size_t i = 0; i < from->env_count; i++)
+        if (!listed(share->env, from->env[i]))
+            asked.env[count++] = from->env[i];
+    mounts_asked(policy, from, arena, &asked.mounts, &asked.mount_count);
+    share = policy_for(policy, spec->user);
+    spec->env_count = 0;
+    int r = spec_env(share, &asked, arena, spec, err);
+    if (r == 0)
+        r = mounts_spec(policy, share, &asked, arena, spec, err);
+    return r;
+}

@@ -90,6 +90,10 @@ struct box_request {
 /* Fills *ret_spec with copies in arena. INVALID names the field; DENIED a mount source that is not allowed. */
 int policy_spec(const struct policy *policy, const struct box_request *request, const char id[17], struct arena *arena,
                 struct spec *ret_spec, struct err *err);
+/* spec is a copy of `from` with an id, user or thread of its own: what the configuration gave to the one (variables,
+ * mounts) is replaced by what it gives to the other. In arena. */
+int policy_fork(const struct policy *policy, const struct spec *from, struct arena *arena, struct spec *spec,
+                struct err *err);
 int policy_user(const char *user, struct err *err); /* the grammar of user names */
 int policy_env(const char *entry, struct err *err); /* "NAME=VALUE" */
 bool policy_template(const char *name);             /* the grammar of templates' names */

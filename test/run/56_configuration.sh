@@ -60,6 +60,17 @@ if second_start "$config" "$program"; then
     make_box "\"user\":\"bob\",\"thread\":\"n\",\"mounts\":[{\"source\":\"$WORK/plain\",\"target\":\"/workspace\"}]"
     like 'a request cannot replace a configured mount' "$STATUS $BODY" '^(400|403) .*(twice|not allowed)'
 
+    if [ "$BACKEND" = jail ]; then
+        box_use "$first"
+        api POST "/v1/boxes/$BOX/fork" '{"user":"ann","thread":"forked"}'
+        is 'a fork for somebody else' "$STATUS" 201
+        box_use "$(j .id)"
+        run 'ls; echo $FROM_FILE'
+        is "has that one's workspace and variables" "$OUT" 2
+        ok 'on the host, too' test -d "$users/ann/threads/forked/workspace"
+        api DELETE "/v1/boxes/$BOX"
+    fi
+
     # somebody's own options
     make_box '"user":"ann","thread":"1"'
     run 'echo $FROM_FILE'

@@ -303,6 +303,43 @@ static void test_users(void) {
        "the one that was asked for");
 }
 
+/* What one was given is not the other's. */
+static void test_fork(void) {
+    char base[] = "/tmp/policy-test-XXXXXX", pattern[64], want[64];
+    if (!mkdtemp(base))
+        exit(1);
+    snprintf(pattern, sizeof pattern, "%s/{user}-{thread}", base);
+    const struct share_mount mount = {.source = pattern, .target = "/workspace", .create = true};
+    const struct share_user users[] = {
+        {"ann", {.env = (const char *[]){"KEY=of-ann", "A=1", NULL}, .mounts = &mount, .mount_count = 1}},
+        {"bob", {.env = (const char *[]){"KEY=of-bob", NULL}, .mounts = &mount, .mount_count = 1}},
+    };
+    const struct policy policy = {.mount_sources = (const char *[]){"/usr", NULL}, .users = users, .user_count = 2};
+    const struct mount shared = {.source = "/usr", .target = "/mnt/usr", .read_only = true};
+    struct box_request request = {.user = "ann",
+                                  .thread = "t",
+                                  .thread_len = 1,
+                                  .env = (const char *[]){"OWN=2", NULL},
+                                  .mounts = &shared,
+                                  .mount_count = 1};
+    ok(ask(&policy, &request) == 0 && spec.mount_count == 2 && spec.env_count == 3, "a box");
+    struct spec fork = spec;
+    fork.user = "bob";
+    fork.thread = "u";
+    bool made = policy_fork(&policy, &spec, &arena, &fork, &err) == 0;
+    snprintf(want, sizeof want, "%s/bob-u", base);
+    ok(made && fork.mount_count == 2 && strcmp(fork.mounts[0].source, "/usr") == 0 &&
+           strcmp(fork.mounts[1].source, want) == 0,
+       "a fork for somebody else has his workspace, and what was asked for");
+    ok(made && fork.env_count == 2 && strcmp(fork.env[0], "KEY=of-bob") == 0 && strcmp(fork.env[1], "OWN=2") == 0,
+       "and his variables");
+    const struct policy narrow = {.users = users, .user_count = 2};
+    ok(policy_fork(&narrow, &spec, &arena, &fork, &err) == -ERR_DENIED && strstr(err.text, "/usr"),
+       "what may no longer be asked for is refused");
+    if (nftw(base, remove_entry, 8, FTW_DEPTH | FTW_PHYS))
+        exit(1);
+}
+
 int main(void) {
     arena_init(&arena);
     test_ids();
@@ -313,6 +350,7 @@ int main(void) {
     test_given();
     test_checked();
     test_users();
+    test_fork();
     arena_done(&arena);
     printf("1..%d\n", count);
     return failures > 0;
