@@ -153,6 +153,10 @@ void native_box_json(struct json *json, struct box *box) {
     json_str(json, box->ops->name);
     json_key(json, "state");
     json_str(json, box_state_name(box->state));
+    json_key(json, "running");
+    json_bool(json, (box->wire || box->state == BOX_PAUSED) && !box->died[0]);
+    json_key(json, "died");
+    json_str(json, box->died[0] ? box->died : NULL);
     json_key(json, "workspace");
     json_str(json, box_workspace(box));
     json_key(json, "template");
