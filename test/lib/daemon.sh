@@ -91,14 +91,14 @@ delete_boxes() {
 # What this daemon's boxes have on the machine beside the daemon itself.
 leftovers() {
     local pid
-    grep -F "$WORK" /proc/self/mountinfo
+    grep -F "$WORK" /proc/self/mountinfo | grep -vF " $STATE/store " # the daemon's, while it lives
     for pid in /proc/[0-9]*; do
         case $(tr '\0' ' ' 2> /dev/null < "$pid/cmdline") in cubby-runner*) ;; *) continue ;; esac
         if ls -l "$pid/fd" "$pid/cwd" 2> /dev/null | grep -qF "$WORK"; then
             echo "process $pid: $(tr '\0' ' ' < "$pid/cmdline")"
         fi
     done
-    grep -hF "$WORK" /sys/block/loop*/loop/backing_file 2> /dev/null | grep -vF /boxes/.slot- # those are the pool's
+    grep -hF "$WORK" /sys/block/loop*/loop/backing_file 2> /dev/null | grep -vF -e /boxes/.slot- -e "$STATE/store.img" # those are the pool's and the daemon's
     find "$STATE" -mindepth 1 -regextype posix-extended -regex '.*/[0-9a-f]{16}[^/]*' 2> /dev/null | head -5
 }
 no_leftovers() { [ -z "$(leftovers)" ]; }
@@ -108,6 +108,7 @@ no_leftovers() { [ -z "$(leftovers)" ]; }
 host_leftovers() {
     local at number
     leftovers
+    grep -F " $STATE/store " /proc/self/mountinfo
     grep -lsF " $STATE" /run/cubby/ids/[0-9]* | sed 's/^/claim /'
     for at in /sys/fs/cgroup/{cubby,*/cubby}/[0-9]* /sys/class/net/cubby-[0-9]*; do
         number=${at##*[-/]}
