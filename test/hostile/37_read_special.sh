@@ -40,7 +40,8 @@ each /dev/ptmx 400 INVALID
 for path in /dev/tty /dev/console /proc/kmsg /proc/kcore /proc/self/mem /proc/1/mem /proc/sysrq-trigger /dev/mem /dev/kvm; do
     now_ms; start=$NOW
     API_SECONDS=20 get "$path"
-    like "$path" "$STATUS" '^40[034]$'
+    # what the machine has of them is covered by an empty file
+    like "$path" "$STATUS ${#BODY}" '^(40[034] .*|200 0)$'
     now_ms
     [ $((NOW - start)) -lt 3000 ] || slow+=" $path"
 done
