@@ -265,6 +265,32 @@ as ann DELETE "$B"
 second_end
 is 'the second daemon ends in order' $? 0
 
+# ---- a box with a network, a server that others wrote ----
+
+api POST /v1/boxes "{\"backend\":\"$BACKEND\",\"network\":\"open\"}"
+if [ "$STATUS" = 201 ]; then
+    box_use "$(j .id)"
+    upload server "$BUILD/test/attack_server" '&mode=0755'
+    server
+    port GET /chunked
+    is 'a box with a network' "$STATUS $BODY" '200 onetwo'
+    api DELETE "$B"
+else skip 'a box with a network' "$(j .error.message)"; fi
+box_use "${FIRST[4]}"
+run 'command -v python3'
+if [ "$CODE" = 0 ] && [ "$BACKEND" != local ]; then
+    put page/index.html '<p>hello' '&parents=1'
+    api POST "$B/processes" '{"command":"cd page && exec python3 -m http.server 8123"}'
+    PORT=8123
+    serves() { port GET /; [ "$STATUS" = 200 ]; }
+    ok "python's server" eventually 20 serves
+    port GET /index.html
+    is 'its file' "$BODY" '<p>hello'
+    is 'its type' "$(header content-type)" text/html
+    port GET /none
+    is 'its errors' "$STATUS" 404
+else skip "python's server" 'no python3, or the ports are the machine'"'"'s own'; fi
+
 # ---- use ----
 
 box_new '"thread":"ports","idle_timeout_ms":700'
