@@ -88,13 +88,16 @@ truncate -s 16M "$WORK/small.img"
 if mke2fs -q -t ext4 -m 0 -O ^has_journal "$WORK/small.img" && mount -o loop "$WORK/small.img" "$WORK/state-second" 2> /dev/null; then
     if second_start "$WORK/small.yaml" "$program"; then
         box_new
-        head -c 100M /dev/zero > "$WORK/state-second/filler" 2> /dev/null
+        fill() { head -c 100M /dev/zero >> "$WORK/state-second/filler" 2> /dev/null || sync -f "$WORK/state-second"; }
+        fill
+        fill # into what the first one's own end has freed
         api POST /v1/boxes '{"backend":"jail"}'
         diag "full: $BODY"
         like 'no room for a box: an error' "$STATUS $(j .error.code)" '^(5|429|413)'
         isnt 'that says why' "$(j .error.message)" null
         runs
         is 'a box that is there goes on' "$OUT" fine
+        fill # what the box that was not made had taken
         put x 'some text'
         like 'a write is an error, not half a file' "$STATUS" '^(5|413|429)'
         get x
