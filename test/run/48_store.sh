@@ -49,6 +49,30 @@ for signal in TERM KILL; do
     is "$signal: one mount, one device" "$(mounts) $(devices)" '1 1'
 done
 
+# ---- a snapshot of a running box ----
+
+run 'echo one > f'
+api POST "$B/processes" '{"command":"while :; do :; done"}'
+pid=$(j .pid)
+api POST "$B/snapshots" '{"name":"live"}'
+is 'a running box: kept by a snapshot, without a pause' "$STATUS $(j '[.method,.pause_ms,.copied_bytes,.stopped]|tostring')" '201 ["btrfs",0,0,false]'
+api GET "$B/processes/$pid"
+is 'its processes run on' "$(j .state)" running
+api POST "$B/processes/$pid/signal" '{"signal":"SIGKILL"}'
+run 'echo fits > f'
+kept=$BOX
+api POST "$B/fork" '{"snapshot":"live"}'
+box_use "$(j .id)"
+run 'cat f; echo two > f; cat f'
+is 'a fork has the files of that moment' "$OUT" $'one\ntwo'
+bounded 'a fork'
+api DELETE "$B"
+box_use "$kept"
+api DELETE "$B/snapshots/live"
+is 'the snapshot is deleted' "$STATUS" 204
+run 'cat f'
+is 'its box has its own' "$OUT" fits
+
 # ---- two daemons ----
 
 one=("$DAEMON_PID" "$SOCKET")
