@@ -306,10 +306,13 @@ static int check_all(const struct conf *conf, struct err *err) {
     return failed;
 }
 
-/* Where there is no --config: the default file, if somebody has made one. */
+/* Where there is no --config: the default file, if somebody has made one. It may be closed to an ordinary user, whose own
+ * daemon is then none of its business; root must be able to read it. */
 static int read_file(struct conf *conf, struct err *err) {
-    if (!conf->config && access(CONF_DEFAULT_FILE, F_OK) == 0)
-        conf->config = CONF_DEFAULT_FILE;
+    if (!conf->config && access(CONF_DEFAULT_FILE, F_OK) == 0) {
+        conf->closed_default = geteuid() != 0 && access(CONF_DEFAULT_FILE, R_OK) < 0;
+        conf->config = conf->closed_default ? NULL : CONF_DEFAULT_FILE;
+    }
     return conf->config ? conf_file(conf, conf->config, err) : 0;
 }
 

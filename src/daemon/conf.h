@@ -70,7 +70,8 @@ struct conf {
     struct arena arena;
     bool given[CONF_ROWS]; /* a row of the table each: set by the file or the command line, not by default */
     enum conf_action action;
-    const char *config; /* the file; NULL: none */
+    const char *config;  /* the file; NULL: none */
+    bool closed_default; /* there is a default file, and it is not for this user */
     const char *listen, *state, *runner, *auth, *log_level, *tls_cert, *tls_key, *disk_quota, *socket_mode,
         *socket_group, *store;
     bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused;

@@ -229,6 +229,8 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     daemon_log_level(conf->log_level);
     if (conf->config)
         log_info("configuration %s", conf->config);
+    if (conf->closed_default)
+        log_warn("%s is closed to this user and not used; --config names another", CONF_DEFAULT_FILE);
     daemon_limits();
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* what a parent forgot to close is nothing for runners */
     daemon_block_signals(&daemon->signals);   /* before any thread, so that all inherit it */

@@ -68,7 +68,7 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null; then
     default() { # default COMMAND...: with $work/default as /etc/cubby
         unshare -m bash -c 'mkdir -p "$0/up" "$0/w" && mount -t tmpfs none "$0/w" && mkdir "$0/w/u" "$0/w/w" &&
             mount -t overlay none -o "lowerdir=/etc,upperdir=$0/w/u,workdir=$0/w/w" /etc && mkdir -p /etc/cubby &&
-            cp "$0/default" /etc/cubby/cubby.yaml && exec "$@"' "$work" "$@"
+            cp -p "$0/default" /etc/cubby/cubby.yaml && exec "$@"' "$work" "$@"
     }
     echo 'pids: 100' > "$work/default"
     is 'the default file is read' "$(default "$BUILD/cubbyd" --check 2>&1)" 'the configuration /etc/cubby/cubby.yaml is fine'
@@ -76,6 +76,11 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null; then
     like 'and looked at as any other' "$(default "$BUILD/cubbyd" --check 2>&1)" '^cubbyd: /etc/cubby/cubby.yaml line 1: pids'
     is '--config goes before it' "$(default "$BUILD/cubbyd" --config /dev/null --check 2>&1)" 'the configuration /dev/null is fine'
     ok '--help needs no configuration' default "$BUILD/cubbyd" --help
+    chmod 600 "$work/default"
+    if setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$BUILD/cubbyd"; then
+        is 'one that is closed to an ordinary user is not his' \
+            "$(HOME=/tmp default setpriv --reuid=65534 --regid=65534 --clear-groups "$BUILD/cubbyd" --check 2>&1)" 'the configuration is fine'
+    else skip 'one that is closed to an ordinary user' 'he cannot reach the build'; fi
 else skip 'the default file' 'needs root and mount namespaces'; fi
 
 # ---- the command line ----
