@@ -16,7 +16,7 @@
 #include "runner/ops.h"
 #include "runner/serve.h"
 
-enum { READ_BYTES = 64 << 10 };
+enum { READ_BYTES = 64 << 10, READS_A_TURN = 4 };
 
 struct dial {
     struct source source;
@@ -127,29 +127,30 @@ static void dial_write(struct dial *dial) {
     }
 }
 
-/* One read a turn. False: the server has ended, and so has the call. */
+/* A few reads a turn, while they are full ones. False: the server has ended, and so has the call. */
 static bool dial_read(struct dial *dial) {
     static uint8_t scratch[READ_BYTES]; /* one loop, one thread */
     struct rcall *call = dial->call;
-    if (!call->credit_out || !reply_room(call))
-        return true;
-    size_t room = call->credit_out < READ_BYTES ? call->credit_out : READ_BYTES;
-    ssize_t n = recv(dial->source.fd, scratch, room, 0);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return true;
-    if (n > 0) {
+    for (int i = 0; i < READS_A_TURN && call->credit_out && reply_room(call); i++) {
+        size_t room = call->credit_out < READ_BYTES ? call->credit_out : READ_BYTES;
+        ssize_t n = recv(dial->source.fd, scratch, room, 0);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return true;
+        if (n <= 0) {
+            struct err err;
+            err_set(&err, ERR_GONE, "the server on port %u broke the connection off", dial->port);
+            if (n < 0)
+                dial_fail(dial, &err);
+            else
+                dial_end(dial);
+            return false;
+        }
         reply_data(call, STREAM_STDOUT, scratch, (size_t)n);
         reply_now(call);
-        return true;
+        if ((size_t)n < room)
+            return true;
     }
-    struct err err;
-    if (n == 0) {
-        dial_end(dial);
-    } else {
-        err_set(&err, ERR_GONE, "the server on port %u broke the connection off", dial->port);
-        dial_fail(dial, &err);
-    }
-    return false;
+    return true;
 }
 
 /* Watches only what can be served: a hang-up without credit would spin the loop. */
