@@ -168,6 +168,12 @@ static const char *path_type(mode_t mode) {
 }
 
 int path_open_file(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct err *err) {
+    struct stat ignored;
+    return path_open_stat(root, path, flags, mode, ret_fd, &ignored, err);
+}
+
+int path_open_stat(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct stat *ret_stat,
+                   struct err *err) {
     autofd fd = path_open(root, path, flags, mode);
     if (fd == -ENXIO)
         return err_set(err, ERR_INVALID, "'%s' is not a regular file", path);
@@ -185,6 +191,7 @@ int path_open_file(int root, const char *path, int flags, mode_t mode, int *ret_
     struct statfs system; /* what procfs makes up when it is read has no size; some of it blocks */
     if (status.st_size == 0 && fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
         return err_set(err, ERR_INVALID, "'%s' is on procfs; read it with a command", path);
+    *ret_stat = status;
     *ret_fd = fd_take(&fd);
     return 0;
 }

@@ -20,6 +20,9 @@ int path_walk(int root, const char *path, int flags, mode_t mode);
 /* The same for content: a regular file, not one that procfs makes up. A FIFO, socket, device or directory is INVALID at
  * once. O_NONBLOCK stays on: it means nothing to a regular file. Errors name `path` as the client gave it. */
 int path_open_file(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct err *err);
+struct stat;
+int path_open_stat(int root, const char *path, int flags, mode_t mode, int *ret_fd, struct stat *ret_stat,
+                   struct err *err); /* the same, and what it looked at */
 /* The parent directory (O_PATH) and the last component. "/" and paths ending in "." or ".." are INVALID. */
 int path_open_parent(int root, const char *path, int *ret_dirfd, char name[256], struct err *err);
 /* Joins cwd and path into out when path is relative. False when it does not fit. */

@@ -167,16 +167,20 @@ void audit_put(struct audit *audit, const struct audit_row *row) {
     pthread_mutex_unlock(&audit->lock);
 }
 
-/* A row like one in the queue is added to it. False: there is none; *ret_place is where it may be noted. */
-static bool audit_join_locked(struct audit *audit, const struct audit_row *row, const struct buf *encoded,
-                              size_t *ret_place) {
+/* Where a read of this kind may be noted. */
+static size_t audit_place(const struct audit_row *row) {
     uint64_t hash = 14695981039346656037u; /* FNV-1a, over what tells reads apart most */
     static const enum audit_field fields[] = {AUDIT_VERB, AUDIT_BOX, AUDIT_PEER, AUDIT_DETAIL};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         for (size_t at = 0; at < row->texts[fields[i]].len; at++)
             hash = (hash ^ (uint8_t)row->texts[fields[i]].data[at]) * 1099511628211u;
-    size_t place = hash % RECENT_READS, at = audit->reads[place].at, len = audit->reads[place].len;
-    *ret_place = place;
+    return hash % RECENT_READS;
+}
+
+/* A row like one in the queue is added to it. False: there is none. */
+static bool audit_join_locked(struct audit *audit, const struct audit_row *row, const struct buf *encoded,
+                              size_t place) {
+    size_t at = audit->reads[place].at, len = audit->reads[place].len;
     if (!len || !audit_alike(audit->queue.data + at, len, encoded->data, encoded->len))
         return false;
     audit_add(audit->queue.data + at, row);
@@ -186,12 +190,12 @@ static bool audit_join_locked(struct audit *audit, const struct audit_row *row, 
 void audit_put_read(struct audit *audit, const struct audit_row *row) {
     if (!audit)
         return;
-    size_t place;
     uint8_t bytes[AUDIT_ROW_BYTES];
     struct buf encoded = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}; /* on the stack: it never grows */
     audit_encode(row, &encoded);
+    size_t place = audit_place(row);
     pthread_mutex_lock(&audit->lock);
-    if (!audit_join_locked(audit, row, &encoded, &place)) {
+    if (!audit_join_locked(audit, row, &encoded, place)) {
         uint64_t put = audit->put;
         audit_put_locked(audit, row, true);
         if (audit->put > put) { /* the queue may have been emptied meanwhile, but this row is in it, at its end */

@@ -67,9 +67,18 @@ void file_from_fields(const struct fields *end, struct file_stat *stat) {
     }
 }
 
+/* By hand: printf is a tenth of what a small file costs the daemon outside the kernel. */
 const char *file_etag(const struct file_stat *stat, char text[ETAG_BYTES]) {
-    snprintf(text, ETAG_BYTES, "\"%llx-%llx-%llx\"", (unsigned long long)stat->inode, (unsigned long long)stat->size,
-             (unsigned long long)stat->mtime_ns);
+    const uint64_t numbers[] = {stat->inode, stat->size, stat->mtime_ns};
+    char *at = text;
+    *at++ = '"';
+    for (size_t i = 0; i < 3; i++) {
+        int digits = numbers[i] ? (67 - __builtin_clzll(numbers[i])) / 4 : 1;
+        while (digits-- > 0)
+            *at++ = "0123456789abcdef"[numbers[i] >> (4 * digits) & 15];
+        *at++ = i < 2 ? '-' : '"';
+    }
+    *at = 0;
     return text;
 }
 
@@ -81,14 +90,15 @@ static uint32_t id_inside(uid_t host, uid_t agent) {
 
 /* fsuid and fsgid are the thread's own; the kernel drops the capabilities over files with fsuid 0 and gives them back
  * with it. Group first on the way down, user first on the way up: both need the rights of the other step. */
-static int read_open_below(const struct wire *wire, const char *path, int *ret_fd, struct err *err) {
+static int read_open_below(const struct wire *wire, const char *path, int *ret_fd, struct stat *ret_stat,
+                           struct err *err) {
     uid_t uid = wire_uid(wire);
     gid_t gid = wire_gid(wire);
     if (uid == (uid_t)-1)
-        return path_open_file(wire_root(wire), path, O_RDONLY, 0, ret_fd, err);
+        return path_open_stat(wire_root(wire), path, O_RDONLY, 0, ret_fd, ret_stat, err);
     autofd fd = -1;
     int old_gid = setfsgid(gid), old_uid = setfsuid(uid);
-    int r = path_open_file(wire_root(wire), path, O_RDONLY, 0, &fd, err);
+    int r = path_open_stat(wire_root(wire), path, O_RDONLY, 0, &fd, ret_stat, err);
     /* Going back tells what it was: where the rights were not the box user's, nothing of this open counts. */
     bool ours = setfsuid((uid_t)old_uid) == (int)uid;
     ours = setfsgid((gid_t)old_gid) == (int)gid && ours;
@@ -105,12 +115,10 @@ static int read_open_direct(struct box *box, const char *path, int *ret_fd, stru
     if (!path_join(whole, sizeof whole, box_workspace(box), path))
         return err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
     autofd fd = -1;
-    int r = read_open_below(box->wire, whole, &fd, err);
+    struct stat status;
+    int r = read_open_below(box->wire, whole, &fd, &status, err);
     if (r < 0)
         return r;
-    struct stat status;
-    if (fstat(fd, &status) < 0)
-        return err_errno(err, errno, "'%s'", path);
     *ret_stat = (struct file_stat){
         .type = FILE_REGULAR,
         .size = (uint64_t)status.st_size,

@@ -18,8 +18,11 @@
 const char *native_path(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
                         struct err *err) {
     const char *given = path->data ? path->data : ".";
-    char *full = *given == '/' ? arena_strdup(http_arena(request), given)
-                               : arena_printf(http_arena(request), "%s/%s", box_workspace(box), given);
+    size_t given_len = strlen(given), base_len = *given == '/' ? 0 : strlen(box_workspace(box));
+    char *full = arena_alloc(http_arena(request), base_len + given_len + 2);
+    memcpy(full, box_workspace(box), base_len);
+    full[base_len] = '/';
+    memcpy(full + base_len + (*given != '/'), given, given_len + 1);
     char *to = full;
     for (const char *from = full; *from;) {
         if (from[0] == '/' && from[1] == '/')

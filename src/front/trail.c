@@ -2,12 +2,9 @@
  * Not to break: nothing gets into a detail but through redact, and only from rows marked as told. */
 #include "front/trail.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -20,38 +17,12 @@ struct trail *trail_of(const struct http_request *request) {
     return http_user_data(request);
 }
 
-/* "10.0.0.7:4711". Asked at the beginning: a client that has reset its connection has no address any more. */
-static void trail_address(int fd, char *text, size_t size) {
-    struct sockaddr_storage address;
-    socklen_t len = sizeof address;
-    char host[INET6_ADDRSTRLEN] = "?";
-    if (getpeername(fd, (struct sockaddr *)&address, &len) < 0)
-        return;
-    const struct sockaddr_in *in = (const struct sockaddr_in *)&address;
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
-    if (address.ss_family == AF_INET && inet_ntop(AF_INET, &in->sin_addr, host, sizeof host))
-        snprintf(text, size, "%s:%u", host, ntohs(in->sin_port));
-    else if (address.ss_family == AF_INET6 && inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host))
-        snprintf(text, size, "[%s]:%u", host, ntohs(in6->sin6_port));
-}
-
-static void trail_peer(struct http_request *request, struct trail *trail) {
-    struct http_peer peer;
-    http_peer(request, &peer);
-    uid_t uid = peer.unix_socket || peer.loopback ? http_peer_uid(request) : (uid_t)-1;
-    if (!peer.unix_socket)
-        trail_address(http_fd(request), trail->peer, sizeof trail->peer);
-    size_t used = strlen(trail->peer);
-    if (uid != (uid_t)-1)
-        snprintf(trail->peer + used, sizeof trail->peer - used, "%suid:%u", used ? " " : "", uid);
-}
-
 void trail_begin(struct http_request *request) {
     struct trail *trail = arena_alloc(http_arena(request), sizeof *trail);
     http_set_user_data(request, trail);
     trail->at_ms = clock_wall_ms();
     if (front_of(request)->audit)
-        trail_peer(request, trail);
+        trail->peer = http_peer_text(request); /* lives as long as the connection, so longer than this */
 }
 
 void trail_box(struct http_request *request, const struct box *box) {
@@ -214,7 +185,7 @@ static void trail_who(const struct trail *trail, struct http_request *request, s
         audit_set(row, AUDIT_SCOPE, auth_scope_name(who->scope));
         audit_set(row, AUDIT_TOKEN, who->token[0] ? who->token : NULL);
     }
-    audit_set(row, AUDIT_PEER, trail->peer[0] ? trail->peer : NULL);
+    audit_set(row, AUDIT_PEER, trail->peer && trail->peer[0] ? trail->peer : NULL);
     audit_set(row, AUDIT_REQUEST_ID, http_request_id(request));
 }
 

@@ -15,8 +15,8 @@ struct trail {
     const struct who *who; /* NULL: nobody we know */
     struct front_settings *settings;
     uint64_t at_ms;
-    int code; /* ERR_ number; 0: fine */
-    char peer[80];
+    int code;              /* ERR_ number; 0: fine */
+    const char *peer;      /* NULL: nobody wants to know */
     char box[17];          /* "" : none */
     const char *user;      /* whose box */
     const struct box *now; /* while its handler runs: its environment is secret */

@@ -223,6 +223,7 @@ static void conn_close(struct http_server *server, struct conn *conn) {
     tls_free(conn->tls, !conn->reset);
     close(conn->fd);
     free(conn->partial);
+    free(conn->peer);
     free(conn);
 }
 

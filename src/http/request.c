@@ -2,10 +2,14 @@
  *
  * Called by conn.c. Not to break: every path through request_serve ends with an answer or an aborted connection, and
  * with `finished` called once. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "http/internal.h"
@@ -413,6 +417,38 @@ uid_t http_peer_uid(struct http_request *request) {
         conn->uid = peer_uid(conn->fd);
     conn->uid_known = true;
     return conn->uid;
+}
+
+/* "10.0.0.7:4711". A client that has reset its connection has no address any more. */
+static void peer_address(int fd, char *text, size_t size) {
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    char host[INET6_ADDRSTRLEN] = "?";
+    if (getpeername(fd, (struct sockaddr *)&address, &len) < 0)
+        return;
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&address;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
+    if (address.ss_family == AF_INET && inet_ntop(AF_INET, &in->sin_addr, host, sizeof host))
+        snprintf(text, size, "%s:%u", host, ntohs(in->sin_port));
+    else if (address.ss_family == AF_INET6 && inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host))
+        snprintf(text, size, "[%s]:%u", host, ntohs(in6->sin6_port));
+}
+
+const char *http_peer_text(struct http_request *request) {
+    struct conn *conn = request->conn;
+    if (conn->peer)
+        return conn->peer;
+    char text[80] = "";
+    uid_t uid = conn->unix_socket || conn->loopback ? http_peer_uid(request) : (uid_t)-1;
+    if (!conn->unix_socket)
+        peer_address(conn->fd, text, sizeof text);
+    size_t used = strlen(text);
+    if (uid != (uid_t)-1)
+        snprintf(text + used, sizeof text - used, "%suid:%u", used ? " " : "", uid);
+    conn->peer = strdup(text);
+    if (!conn->peer)
+        abort();
+    return conn->peer;
 }
 
 bool http_blocks(struct http_request *request) {

@@ -284,7 +284,9 @@ static void make_certificate(const char *cert_path, const char *key_path) {
     FILE *file = fopen(cert_path, "w");
     PEM_write_X509(file, cert);
     fclose(file);
+    mode_t before = umask(077); /* others may not read it, or it is refused */
     file = fopen(key_path, "w");
+    umask(before);
     PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL);
     fclose(file);
     X509_free(cert);
@@ -370,6 +372,9 @@ static void test_tls(void) {
     check(lab_stop(&lab, 1000) == 0, "stops");
     struct http_server *server;
     struct err err;
+    chmod(key, 0644);
+    check(http_server_new("127.0.0.1:0", &config, &server, &err) == -ERR_DENIED && strstr(err.text, "chmod 600"),
+          "a key that everybody can read is refused");
     config.tls_key = "/nonexistent";
     check(http_server_new("127.0.0.1:0", &config, &server, &err) < 0 && strstr(err.text, "/nonexistent"),
           "a missing key is an error that names it");
