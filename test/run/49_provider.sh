@@ -115,8 +115,8 @@ ask_many() { # 8 at a time; the answers' statuses
         -H 'Content-Type: application/json' -d {} http://localhost/v1/boxes < <(sed 's/"/\\"/g' "$WORK/many") | sort | uniq -c | tr -s ' '
 }
 is "$MANY threads have boxes" "$(ask_many)" " $MANY 201"
-box_use "$(printf 'many:t7' | sha256sum | cut -c1-16)"
-run 'echo seven > f'
+box_use "$(printf 'many:t3' | sha256sum | cut -c1-16)"
+run 'echo three > f'
 kill -KILL "$DAEMON_PID"
 wait "$DAEMON_PID" 2> /dev/null
 start_daemon "$program" || { fail 'the next daemon starts' "$(tail -5 "$WORK/daemon.log")"; return; }
@@ -124,6 +124,6 @@ is 'the daemon is killed under them: each is found again' "$(ask_many)" " $MANY 
 api GET '/v1/boxes?user=many'
 is 'there are as many' "$(j '.boxes|length') $(j '[.boxes[]|select(.running)]|length')" "$MANY $MANY"
 run 'cat f'
-is 'with their files' "$OUT" seven
+is 'with their files' "$OUT" three
 api DELETE '/v1/boxes?user=many'
 is 'and all go at once' "$STATUS $(j .ended)" "200 $MANY"
