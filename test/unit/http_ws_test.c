@@ -8,6 +8,7 @@
 #include <openssl/x509.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #define H "Host: localhost\r\n"
 #define UPGRADE                                                                                                        \
