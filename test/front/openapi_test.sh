@@ -60,6 +60,6 @@ check 'required fields are declared' \
     jq -e '[.. | objects | select(has("required") and has("properties")) | (.required - (.properties | keys)) == []] | all' \
     "$work/openapi.json"
 check 'the exec body has its fields' contract
-check 'every option has four columns' awk -F'\t' 'NF != 4 || $4 == "" { exit 1 }' "$work/options"
+check 'every option has seven columns' awk -F'\t' 'NF != 7 || $7 == "" { exit 1 }' "$work/options"
 echo "1..$checks"
 exit $((failures > 0))
