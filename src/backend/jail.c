@@ -146,6 +146,8 @@ static int start_once(struct backend *backend, const struct spec *spec, const st
         r = slot_tell(backend, slot, spec, err);
         if (r == 0)
             r = slot_greet(backend, slot, spec->id, err);
+        if (r == 0)
+            slot_part(backend, slot, true);
     }
     if (r == 0)
         return 0;

@@ -81,6 +81,8 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err);
 /* slot_plan.c: from a half to a whole: told what it is, then greeted in the directory `name`; slot->wire is set. */
 int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
 int slot_greet(struct backend *backend, struct slot *slot, const char *name, struct err *err);
+void slot_part(struct backend *backend, struct slot *slot,
+               bool later); /* then: its stage one ends, and is waited for */
 /* The same for nobody, with the limits it was made with ... */
 int slot_tell_blank(struct backend *backend, struct slot *slot, struct err *err);
 bool slot_plain(const struct spec *spec); /* ... which can become any box of the same limits that this is true of */

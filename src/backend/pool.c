@@ -162,7 +162,9 @@ static struct slot *make_begin(struct backend *backend, const struct limits *lim
 static bool make_end(struct backend *backend, bool blank, struct slot *slot) {
     struct err err;
     int r = blank ? slot_greet(backend, slot, slot->dir, &err) : slot_ready(backend, slot, &err);
-    if (r == 0 && !blank)
+    if (r == 0 && blank)
+        slot_part(backend, slot, false);
+    else if (r == 0)
         r = slot_record(backend, slot, slot->dir, &err);
     if (r == 0)
         return true;

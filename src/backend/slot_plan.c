@@ -100,12 +100,15 @@ int slot_greet(struct backend *backend, struct slot *slot, const char *name, str
     if (backend->root)
         wire_set_ids(slot->wire, slot->uid_base + JAIL_AGENT_ID, slot->uid_base + JAIL_AGENT_ID);
     fd_close(&slot->errors_fd);
-    if (backend->reaper && waitpid(slot->outer_pid, NULL, WNOHANG) == 0) /* it is just ending */
+    return 0;
+}
+
+void slot_part(struct backend *backend, struct slot *slot, bool later) {
+    if (later && backend->reaper && waitpid(slot->outer_pid, NULL, WNOHANG) == 0)
         reaper_put(backend->reaper, &(struct remains){.mounts_fd = -1, .outer_pid = slot->outer_pid});
     else
         waitpid(slot->outer_pid, NULL, 0);
     slot->outer_pid = 0;
-    return 0;
 }
 
 /* ---- made for nobody, bound later ---- */

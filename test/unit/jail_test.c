@@ -335,6 +335,8 @@ static bool make_blank(struct jail *jail, struct slot *slot) {
         r = slot_tell_blank(jail->backend, slot, &err);
     if (r == 0)
         r = slot_greet(jail->backend, slot, slot->dir, &err);
+    if (r == 0)
+        slot_part(jail->backend, slot, false);
     if (r < 0)
         printf("# blank: %s\n", err.text);
     return r == 0;
