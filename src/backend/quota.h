@@ -60,6 +60,7 @@ bool quota_remove(int box_dir); /* as the method's */
  * there is none. Takes some 10 ms. */
 bool quota_tidy(unsigned keep);
 bool quota_in_store(int box_dir);                   /* every box is a subvolume there, bounded or not */
+bool quota_can_snapshot(int box_dir);               /* and the quotas of the file system still hold afterwards */
 int quota_run(char *const argv[], struct err *err); /* the exit status of a program that says nothing, or a failure */
 /* The directories that layers are, below `fs`. */
 int quota_layers(int fs, struct err *err);

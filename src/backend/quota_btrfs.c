@@ -70,6 +70,17 @@ bool quota_in_store(int box_dir) {
     return on_btrfs(box_dir) && quota_item(box_dir, BTRFS_QGROUP_LIMIT_KEY, STORE_GROUP, &item, sizeof item) == 0;
 }
 
+/* The quotas of kernels before 6.7 lose count when a member of a group is snapshotted, and with it the limits. */
+bool quota_can_snapshot(int box_dir) {
+    enum { SIMPLE_MODE = 1 << 3 }; /* BTRFS_QGROUP_STATUS_FLAG_SIMPLE_MODE */
+    struct btrfs_qgroup_status_item status;
+    if (!quota_in_store(box_dir))
+        return true;
+    return quota_item(box_dir, BTRFS_QGROUP_STATUS_KEY, 0, &status,
+                      sizeof status.version + sizeof status.generation + sizeof status.flags) == 0 &&
+           (status.flags & SIMPLE_MODE);
+}
+
 static int btrfs_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
     struct {
         struct btrfs_qgroup_inherit inherit;

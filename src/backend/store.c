@@ -498,6 +498,8 @@ int store_snapshot(int from_box_dir, int to_layer_dir, struct err *err) {
     if (fs < 0 || fstatfs(fs, &system) < 0 || (unsigned long)system.f_type != BTRFS_SUPER_MAGIC ||
         fstat(fs, &status) < 0 || status.st_ino != BTRFS_FIRST_FREE_OBJECTID)
         return err_set(err, ERR_NOT_FOUND, "the box's files are no subvolume");
+    if (!quota_can_snapshot(from_box_dir))
+        return err_set(err, ERR_NOT_FOUND, "a snapshot here needs a kernel of at least 6.7");
     struct btrfs_ioctl_vol_args_v2 args = {.fd = fs, .flags = BTRFS_SUBVOL_RDONLY, .name = "fs"};
     return ioctl(to_layer_dir, BTRFS_IOC_SNAP_CREATE_V2, &args) < 0 ? err_errno(err, errno, "the snapshot") : 0;
 }

@@ -27,7 +27,8 @@ bool store_remove(struct store *store);
 /* One line for who starts the daemon. */
 void store_describe(const struct store *store, char *text, size_t size);
 
-/* `fs` of a box's directory as it is now, as `fs` of a layer's. Its processes run on. NOT_FOUND: it is no subvolume. */
+/* `fs` of a box's directory as it is now, as `fs` of a layer's. Its processes run on. NOT_FOUND: it is no subvolume, or
+ * the kernel would lose count of its quotas; a copy that shares its blocks is the way then. */
 int store_snapshot(int from_box_dir, int to_layer_dir, struct err *err);
 
 #endif
