@@ -31,8 +31,8 @@ struct box {
     atomic_uint calls; /* requests on it now, counted by the door that admits them */
     /* ---- */
     _Atomic uint64_t used_ms; /* clock_ms; box_last_used_ms for people */
-    enum box_state state;
-    struct wire *wire;
+    _Atomic enum box_state state; /* these two may be looked at without it */
+    struct wire *_Atomic wire;
     int pidfd;
     char died[128];  /* why the wire ended, when it did */
     bool died_final; /* and more is not to be known */

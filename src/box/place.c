@@ -198,8 +198,8 @@ static int wire_start(struct box *box, struct err *err) {
     int r = box->ops->start(box->backend, &box->spec, &wire, &pidfd, err);
     if (r < 0)
         return r;
-    box->wire = wire;
     box->pidfd = pidfd;
+    box->wire = wire; /* last: who sees it may use it */
     return 0;
 }
 
@@ -223,8 +223,8 @@ static int wire_find(struct box *box, struct err *err) {
     int r = box->ops->discover(box->backend, box->id, &wire, &pidfd, err);
     if (r < 0)
         return r;
-    box->wire = wire;
     box->pidfd = pidfd;
+    box->wire = wire; /* last: who sees it may use it */
     return 0;
 }
 

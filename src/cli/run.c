@@ -147,8 +147,10 @@ static int run_open(struct run *run, struct err *err) {
         engine_sweep(run->env.state_dir, box->ops, box->backend);
     if (code == 0)
         code = engine_claim(run->env.state_dir, box->ops, box->id, &run->lock, err);
+    struct wire *wire = NULL;
     if (code == 0)
-        code = box->ops->start(box->backend, &box->spec, &box->wire, &box->pidfd, err);
+        code = box->ops->start(box->backend, &box->spec, &wire, &box->pidfd, err);
+    box->wire = wire;
     box->state = BOX_READY;
     return code;
 }

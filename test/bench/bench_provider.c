@@ -37,8 +37,8 @@ void bench_acquire(void) {
         idle_ms(10);
     }
     double with = median(ours, ACQUIRE_ROUNDS * ACQUIRE_BURST), without = median(none, ACQUIRE_ROUNDS * ACQUIRE_BURST);
-    row("acquire of a live box over an empty request", "us", with - without, "the bar, in us", ACQUIRE_MOST_US,
-        AT_MOST, 1);
+    row("acquire of a live box over an empty request", "us", with - without, "the bar, in us", ACQUIRE_MOST_US, AT_MOST,
+        1);
     snprintf(text, sizeof text, "  acquire %.1f us, GET /healthz %.1f us", with, without);
     note(text);
     box_delete(&client, id);
