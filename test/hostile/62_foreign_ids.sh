@@ -27,7 +27,7 @@ while IFS=$'\t' read -r method pattern _; do
     [ "$method" != ANY ] || method=GET
     case $pattern in */files | */stat | */list | */hash | */watch | */archive) path+='?path=diary' ;; esac
     body=
-    case $method$pattern in POST*/exec | POST*/processes) body='{"command":"true"}' ;; POST*/stdin) ;; POST*) body='{}' ;; esac
+    case $method$pattern in POST*/exec | POST*/processes) body='{"command":"true"}' ;; POST*/stdin) ;; POST*/rollback) body='{"snapshot":"x"}' ;; POST*) body='{}' ;; esac
     as bob "$method" "${path//\{id\}/$ABSENT}" "$body"
     absent=$(answer "$ABSENT") status=$STATUS
     as bob "$method" "${path//\{id\}/$ANNS}" "$body"
@@ -47,7 +47,7 @@ is_error 'a reader of another user' 404 NOT_FOUND
 # Nor does the time tell: the daemon's own, of many requests in turn, the middle one.
 urls=()
 for _ in {1..150}; do urls+=("http://localhost/v1/boxes/$ABSENT/files?path=diary" "http://localhost/v1/boxes/$ANNS/files?path=diary"); done
-curl -s -o /dev/null --unix-socket "$SOCKET" -H 'Authorization: Bearer bob-token-0123456789abcdef' "${urls[@]}"
+curl -s -o /dev/null --unix-socket "$SOCKET" -H 'Authorization: Bearer bob-token-0123456789abcdef' "${urls[@]}" > /dev/null
 middle_us() { # middle_us ID: of the last 150 requests for it
     grep -o "GET /v1/boxes/$1/files 404 .* us=[0-9]*" "$WORK/daemon.log" | tail -150 | sed 's/.*us=//' | sort -n | sed -n 75p
 }
