@@ -21,17 +21,18 @@ struct removal {
     unsigned long long next; /* number of the next name in top */
     dev_t device;
     const atomic_bool *hurry; /* NULL: no pauses */
+    unsigned removed;         /* entries so far */
     uint64_t step_us;         /* when this step began */
 };
 
-/* Neither nice nor the idle class keeps a kernel that is not preempted, and a disk that discards, from letting others wait
- * for each removed file: so much work, then so long nothing. */
-enum { STEP_US = 1000, PAUSE_US = 2000 };
+/* Small trees are nobody's trouble. For large ones neither nice nor the idle class keeps a kernel that is not preempted,
+ * and a disk that discards, from letting others wait for each removed file: so much work, then so long nothing. */
+enum { SMALL_ENTRIES = 1000, STEP_US = 1000, PAUSE_US = 2000 };
 
 static void removal_pause(struct removal *removal) {
     if (!removal->hurry || atomic_load_explicit(removal->hurry, memory_order_relaxed))
         return;
-    if (clock_us() - removal->step_us < STEP_US)
+    if (++removal->removed < SMALL_ENTRIES || clock_us() - removal->step_us < STEP_US)
         return;
     nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
     removal->step_us = clock_us();

@@ -110,26 +110,27 @@ int trash_put(struct trash *trash, int dirfd, const char *name, struct err *err)
     return 0;
 }
 
-/* Whoever is being served goes first, at the processor and at the disk. */
-static void be_humble(void) {
+/* Whoever is being served goes first, at the processor and at the disk; unless so much waits here that it must be done. */
+static void be_humble(bool hurry) {
     enum { WHO_THREAD = 1, CLASS_IDLE = 3 << 13 }; /* of ioprio_set, which has no header */
-    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+    setpriority(PRIO_PROCESS, (id_t)gettid(), hurry ? 0 : 19);
     syscall(SYS_ioprio_set, WHO_THREAD, 0, CLASS_IDLE);
 }
 
 static void *trash_main(void *arg) {
     struct trash *trash = arg;
-    be_humble();
     pthread_mutex_lock(&trash->lock);
     for (;;) {
         while (trash->queued == 0 && !trash->stop)
             pthread_cond_wait(&trash->more, &trash->lock);
         if (trash->queued == 0)
             break;
-        atomic_store(&trash->hurry, trash->stop || trash->queued > QUEUE_LONG);
+        bool hurry = trash->stop || trash->queued > QUEUE_LONG;
+        atomic_store(&trash->hurry, hurry);
         trash->queued = 0;
         pthread_cond_broadcast(&trash->less);
         pthread_mutex_unlock(&trash->lock);
+        be_humble(hurry);
         empty(trash);
         pthread_mutex_lock(&trash->lock);
     }
