@@ -24,6 +24,7 @@ ulimit -Hn 65536
 
 # ext4 with project quotas holds everything the tests make, their state directories above all
 mke2fs -q -t ext4 -O project,quota -E quotatype=prjquota /dev/vdc && mount -o prjquota /dev/vdc /tmp && chmod 1777 /tmp
+mkswap -q /dev/vdf && swapon /dev/vdf
 mkfs.xfs -q /dev/vdd && mount -o prjquota /dev/vdd /xfs && chmod 1777 /xfs
 
 cd /sys/fs/cgroup

@@ -72,6 +72,7 @@ make_tree
 blank quota.img 6G
 blank xfs.img 2G
 blank logs.img 256M
+blank swap.img 256M
 drive() { DISKS+=(-drive "file=$VM/$1,if=virtio,format=raw,cache=unsafe$2"); }
 DISKS=()
 drive root.ext4 ,snapshot=on
@@ -79,6 +80,7 @@ drive tree.ext4 ,snapshot=on
 drive quota.img ''
 drive xfs.img ''
 drive logs.img ''
+drive swap.img ''
 status=0
 timeout --foreground "${VM_SECONDS:-14400}" qemu-system-x86_64 "${ACCEL[@]}" -smp "$CORES" -m "${VM_MEMORY_MB:-3072}" \
     -display none -monitor none -serial "file:$VM/console.log" -serial stdio -nic none -no-reboot \
@@ -88,7 +90,7 @@ timeout --foreground "${VM_SECONDS:-14400}" qemu-system-x86_64 "${ACCEL[@]}" -sm
 rm -rf "$VM/logs"
 mkdir "$VM/logs"
 tar -xf "$VM/logs.img" -C "$VM/logs" 2> /dev/null || true
-[ -n "${KEEP-}" ] || rm -f "$VM"/{quota,xfs,logs}.img
+[ -n "${KEEP-}" ] || rm -f "$VM"/{quota,xfs,logs,swap}.img
 last=$(tail -1 "$VM/output.log")
 if ! [[ $last =~ ^[0-9]+\ passed,\ [0-9]+\ failed ]]; then
     echo "the machine ended before its tests did (status $status); the end of its console:"
