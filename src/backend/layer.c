@@ -261,7 +261,7 @@ int layer_squash(struct backend *backend, const char *layer, const char *const *
     if (mkdirat(dir, "part", 0755) < 0)
         return err_errno(err, errno, "the layer %s", layer);
     argv[2] = arena_printf(&arena, "%s/layers/%s/part", backend->env->state_dir, layer);
-    for (size_t i = 0; layers[i] && i < LIMIT_LAYERS; i++)
+    for (size_t i = 0; i < LIMIT_LAYERS && layers[i]; i++)
         argv[3 + i] = arena_printf(&arena, "%s/layers/%s/fs", backend->env->state_dir, layers[i]);
     int r = squash_run(backend, argv, stop, err);
     if (r == 0 && renameat2(dir, "part", dir, "fs", RENAME_NOREPLACE) < 0) /* whole, or not there */

@@ -720,6 +720,7 @@ static const struct {
             {"bombs", bench_bombs},
             {"adopt", bench_adopt},
             {"delete", bench_delete},
+            {"snapshot", bench_snapshot},
             {"pool", bench_pool},
             {"acquire", bench_acquire},
             {"burst", bench_burst},

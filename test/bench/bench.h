@@ -20,7 +20,7 @@ pid_t daemon_start(int at, const char *state, const char *const *more);
 void daemon_open(struct client *client, int at); /* waits until it listens */
 
 void bench_ports(void), bench_serve(void);
-void bench_pool(void), bench_burst(void);
+void bench_pool(void), bench_burst(void), bench_snapshot(void);
 void bench_acquire(void);
 
 #endif

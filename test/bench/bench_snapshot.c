@@ -1,0 +1,107 @@
+/* Part of the bench: snapshots and forks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+enum { SNAPSHOT_ROUNDS = 3, SNAPSHOT_CREATES = 25 };
+
+/* A number after "key": in the last answer. */
+static double answer_number(const char *answer, const char *key) {
+    char text[64];
+    snprintf(text, sizeof text, "\"%s\":", key);
+    const char *at = strstr(answer, text);
+    return at ? strtod(at + strlen(text), NULL) : -1;
+}
+
+static void box_fill(struct client *client, const char *id, unsigned files) {
+    char path[64], body[256];
+    snprintf(path, sizeof path, "/v1/boxes/%s/exec", id);
+    snprintf(
+        body, sizeof body,
+        "{\"command\":\"for ((d = 0; d < %u; d++)); do mkdir d$d; for ((f = 0; f < 1000; f++)); do : > d$d/$f; done; "
+        "done\",\"timeout_ms\":600000}",
+        files / 1000);
+    client_expect(client, 200, "POST", path, body);
+}
+
+/* Milliseconds of a snapshot and of a fork of it; the box holds so many files in its own layer, and idles. */
+static void snapshot_once(struct client *client, unsigned files, double *ret_snapshot, double *ret_fork,
+                          double *ret_exec) {
+    char id[ID_BYTES], fork_id[ID_BYTES], path[64], request[512], *answer;
+    box_create(client, "", id);
+    box_fill(client, id, files);
+    idle_ms(500);
+    snprintf(path, sizeof path, "/v1/boxes/%s/snapshots", id);
+    uint64_t begin = now_ns();
+    if (client_call(client, &answer, "POST", path, "{\"name\":\"s\"}") != 201 || !strstr(answer, "\"layer\""))
+        die("snapshot: %.400s", answer);
+    uint64_t half = now_ns();
+    snprintf(path, sizeof path, "/v1/boxes/%s/fork", id);
+    if (client_call(client, &answer, "POST", path, "{\"snapshot\":\"s\"}") != 201)
+        die("fork: %.400s", answer);
+    uint64_t end = now_ns();
+    snprintf(fork_id, sizeof fork_id, "%.16s", strstr(answer, "\"id\":\"") + 6);
+    exec_once(client, request, box_exec_request(request, sizeof request, fork_id));
+    *ret_snapshot = (double)(half - begin) / 1e6;
+    *ret_fork = (double)(end - half) / 1e6;
+    *ret_exec = (double)(now_ns() - end) / 1e6;
+    box_delete(client, fork_id);
+    box_delete(client, id);
+    idle_ms(200);
+}
+
+static void create_samples(struct client *client, double *ms) {
+    char ids[SNAPSHOT_CREATES][ID_BYTES];
+    for (int i = 0; i < SNAPSHOT_CREATES; i++) {
+        idle_ms(20);
+        uint64_t begin = now_ns();
+        box_create(client, "", ids[i]);
+        ms[i] = (double)(now_ns() - begin) / 1e6;
+    }
+    for (int i = 0; i < SNAPSHOT_CREATES; i++)
+        box_delete(client, ids[i]);
+}
+
+static void snapshot_running(struct client *client, unsigned files) {
+    char id[ID_BYTES], path[64], text[200], *answer;
+    box_create(client, "", id);
+    box_fill(client, id, files);
+    snprintf(path, sizeof path, "/v1/boxes/%s/processes", id);
+    client_expect(client, 201, "POST", path, "{\"command\":\"exec sleep 1000\"}");
+    snprintf(path, sizeof path, "/v1/boxes/%s/snapshots", id);
+    if (client_call(client, &answer, "POST", path, "{}") != 201)
+        die("snapshot: %.400s", answer);
+    const char *method = strstr(answer, "\"method\":\"") + 10;
+    snprintf(text, sizeof text, "  snapshot with a process running, %u files: %.*s, pause %.1f ms", files,
+             (int)strcspn(method, "\""), method, answer_number(answer, "pause_ms"));
+    note(text);
+    box_delete(client, id);
+}
+
+void bench_snapshot(void) {
+    static const unsigned files[] = {1000, 100000};
+    double snapshot[2][SNAPSHOT_ROUNDS], fork[2][SNAPSHOT_ROUNDS], both[2][SNAPSHOT_ROUNDS], exec[2][SNAPSHOT_ROUNDS];
+    double creates[SNAPSHOT_CREATES];
+    struct client client;
+    char text[200];
+    client_open(&client, port);
+    create_samples(&client, creates);
+    double create = median(creates, SNAPSHOT_CREATES);
+    for (int round = 0; round < SNAPSHOT_ROUNDS; round++)
+        for (int size = 0; size < 2; size++) {
+            snapshot_once(&client, files[size], &snapshot[size][round], &fork[size][round], &exec[size][round]);
+            both[size][round] = snapshot[size][round] + fork[size][round];
+        }
+    double few = median(both[0], SNAPSHOT_ROUNDS), many = median(both[1], SNAPSHOT_ROUNDS);
+    row("snapshot + fork, idle box of 1,000 files", "ms", few, "creating an empty box", create, AT_MOST, 3.0);
+    row("snapshot + fork, idle box of 100,000 files", "ms", many, "creating an empty box", create, AT_MOST, 3.0);
+    row("snapshot + fork, 100,000 files", "ms", many, "of 1,000 files", few, AT_MOST, 1.3);
+    snprintf(text, sizeof text, "  of it the snapshot %.2f ms, the fork %.2f ms; its first exec %.2f ms",
+             median(snapshot[1], SNAPSHOT_ROUNDS), median(fork[1], SNAPSHOT_ROUNDS), median(exec[1], SNAPSHOT_ROUNDS));
+    note(text);
+    snapshot_running(&client, 1000);
+    snapshot_running(&client, 100000);
+    client_close(&client);
+}
