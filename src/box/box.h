@@ -30,7 +30,7 @@ struct box {
     atomic_uint refs;
     atomic_uint calls; /* requests on it now, counted by the door that admits them */
     /* ---- */
-    _Atomic uint64_t used_ms; /* clock_ms; box_last_used_ms for people */
+    _Atomic uint64_t used_ms;     /* clock_ms; box_last_used_ms for people */
     _Atomic enum box_state state; /* these two may be looked at without it */
     struct wire *_Atomic wire;
     int pidfd;
