@@ -11,7 +11,7 @@ restart() { # with the trap, not yet armed
     [ ! -d "/proc/$DAEMON_PID" ] || kill -KILL "$DAEMON_PID"
     wait "$DAEMON_PID" 2> /dev/null
     rm -f "$WORK/crash"
-    start_daemon "$BUILD/test/crash" "$WORK/crash" -- "$plain"
+    start_daemon env LD_PRELOAD="$BUILD/test/killstep.so" CRASH_FILE="$WORK/crash" "$plain"
 }
 files() { run 'cat a b'; FILES=$(xargs <<< "$OUT"); }
 listed() { api GET "$B/snapshots"; j -r '[.snapshots[].name]|join(" ")'; }
@@ -22,7 +22,7 @@ crash() {
     shift
     for ((step = 1 + SRANDOM % 2; step < 40; step += CRASH_ALL ? 1 : 1 + SRANDOM % 5)); do
         prepare
-        echo "$step" > "$WORK/crash"
+        printf '%03d' "$step" > "$WORK/crash"
         STATUS=$(curl -s -o /dev/null -w '%{http_code}' --max-time 30 --unix-socket "$SOCKET" -X "$1" ${3:+-d "$3"} "http://localhost$2")
         rm -f "$WORK/crash"
         [ "$STATUS" = 000 ] || break
@@ -30,6 +30,8 @@ crash() {
         restart 2> /dev/null
         check || { fail "$name, killed at step $step" "$WHY"; return; }
     done
+    # What goes on after the answer (the trash) may have met the last step.
+    curl -sf --max-time 10 --unix-socket "$SOCKET" -o /dev/null http://localhost/healthz || restart 2> /dev/null
     [ "$died" -ge 1 ] && pass "$name: killed $died times on its way" || fail "$name: killed on its way" "$died, then $STATUS"
     check || fail "$name, not killed" "$WHY"
 }
