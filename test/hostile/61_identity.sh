@@ -12,7 +12,7 @@ for user in agent root; do
     run 'cat /proc/self/mountinfo /proc/self/mounts /proc/self/mountstats /proc/self/cgroup /proc/cmdline /proc/swaps /proc/partitions /proc/diskstats; cat /proc/self/task/*/mountinfo' "$U"
     unlike "$user: no path of the host" "$OUT" "$WORK|$STATE|/var/lib/cubby|$BOX|vd[a-z]|sd[a-z]|nvme|UUID"
     isnt "$user: though there are mounts to see" "$(grep -c overlay <<< "$OUT")" 0
-    run 'ls /proc/tty/driver /proc/dynamic_debug 2>&1 | grep -v -i -e "denied" -e "no such"; cat /proc/1/stack /proc/1/wchan /proc/self/stack 2> /dev/null | tr -d 0' "$U"
+    run 'ls /proc/tty/driver /proc/dynamic_debug 2>&1 | grep -v -i -e "denied" -e "no such" -e ":$"; cat /proc/1/stack /proc/1/wchan /proc/self/stack 2> /dev/null | tr -d 0' "$U"
     is "$user: no kernel stacks, no drivers" "$OUT" ''
 done
 box_use "$NEIGHBOUR"
