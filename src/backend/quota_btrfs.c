@@ -82,16 +82,16 @@ bool quota_can_snapshot(int box_dir) {
 }
 
 static int btrfs_make(const struct backend_env *env, int box_dir, const struct quota_size *size, struct err *err) {
-    struct {
-        struct btrfs_qgroup_inherit inherit;
-        uint64_t group;
-    } in = {.inherit = {.num_qgroups = 1}, .group = STORE_GROUP};
+    _Alignas(struct btrfs_qgroup_inherit) uint8_t room[sizeof(struct btrfs_qgroup_inherit) + sizeof(uint64_t)] = {0};
+    struct btrfs_qgroup_inherit *inherit = (struct btrfs_qgroup_inherit *)(void *)room;
+    inherit->num_qgroups = 1;
+    inherit->qgroups[0] = STORE_GROUP;
     struct btrfs_ioctl_vol_args_v2 args = {.name = "fs"};
     (void)env;
     if (quota_in_store(box_dir)) {
         args.flags = BTRFS_SUBVOL_QGROUP_INHERIT;
-        args.size = sizeof in;
-        args.qgroup_inherit = &in.inherit;
+        args.size = sizeof room;
+        args.qgroup_inherit = inherit;
     }
     if (ioctl(box_dir, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0)
         return err_errno(err, errno, "the box's subvolume");

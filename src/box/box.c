@@ -127,7 +127,7 @@ static int feed_send(struct feed *feed, struct call *call, const struct verb *ve
 static int verb_alive(struct box *box, const struct verb *verb, struct err *err) {
     if (verb->timeout_ms || verb->bound_ms)
         return -ERR_TIMEOUT;
-    if (__atomic_load_n(&box->state, __ATOMIC_RELAXED) == BOX_PAUSED)
+    if (atomic_load(&box->state) == BOX_PAUSED)
         return 0; /* and does the rest when it is woken */
     struct verb ping = {.op = OP_PING, .watch = -1, .timeout_ms = VERB_SILENCE_MS};
     autoarena arena;

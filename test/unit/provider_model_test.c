@@ -289,13 +289,13 @@ static void storm(struct provider *provider, struct key *key) {
 
 /* Rule 9, and what follows from it: sums of the places. */
 static bool counts_exact(struct provider *provider) {
-    unsigned count = 0, running = 0;
+    unsigned places = 0, running = 0;
     struct tally_sum sum = {0}, told = {0};
     pthread_mutex_lock(&provider->lock);
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
         for (struct place *place = provider->buckets[i]; place; place = place->next) {
             bool runs = place_marked(place) ? place->runs : place->box->wire || place->box->state == BOX_PAUSED;
-            count++;
+            places++;
             running += runs && place->runs;
             sum.boxes++;
             sum.memory_mb += runs ? place->box->spec.limits.memory_mb : 0;
@@ -305,7 +305,7 @@ static bool counts_exact(struct provider *provider) {
         struct tally_sum one = tally_of(&provider->tally, keys[i].user);
         told = (struct tally_sum){told.boxes + one.boxes, told.memory_mb + one.memory_mb, told.disk_mb + one.disk_mb};
     }
-    bool exact = count == provider->count && running == provider->running && memcmp(&sum, &told, sizeof sum) == 0;
+    bool exact = places == provider->count && running == provider->running && memcmp(&sum, &told, sizeof sum) == 0;
     pthread_mutex_unlock(&provider->lock);
     return exact;
 }

@@ -143,7 +143,7 @@ static bool file_there(const char *id, const char *name, bool make) {
 
 /* What the counts must be, by a walk over the places. */
 static bool counts_exact(struct provider *of) {
-    unsigned count = 0, running = 0;
+    unsigned places = 0, running = 0;
     bool fine = true;
     pthread_mutex_lock(&of->lock);
     struct tally sums = {0};
@@ -151,7 +151,7 @@ static bool counts_exact(struct provider *of) {
         for (struct place *place = of->buckets[i]; place; place = place->next) {
             const struct box *box = place->box;
             bool runs = place_marked(place) ? place->runs : box->wire || box->state == BOX_PAUSED;
-            count++;
+            places++;
             running += runs;
             fine &= runs == place->runs;
             tally_change(&sums, box->user, (struct tally_sum){0},
@@ -164,7 +164,7 @@ static bool counts_exact(struct provider *of) {
             struct tally_sum a = tally_of(&sums, place->box->user), b = tally_of(&of->tally, place->box->user);
             fine &= a.boxes == b.boxes && a.memory_mb == b.memory_mb && a.disk_mb == b.disk_mb;
         }
-    fine &= count == of->count && running == of->running;
+    fine &= places == of->count && running == of->running;
     pthread_mutex_unlock(&of->lock);
     tally_done(&sums);
     return fine;
