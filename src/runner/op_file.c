@@ -436,7 +436,7 @@ static int mkdir_begin(struct rcall *call, const struct fields *args, struct err
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     int r = op_path(call->runner->config, args, FIELD_PATH, true, &root, path, err);
-    mode_t mode;
+    mode_t mode = 0;
     if (r == 0)
         r = op_mode(args, 0755, &mode, err);
     if (r < 0)
