@@ -113,6 +113,8 @@ static int make_files(struct backend *backend, const struct slot_want *want, str
     if (!want->kept)
         memcpy(slot->dir, name, sizeof name); /* goes if the start fails */
     int r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
+    if (r < 0 && errno == ENOSPC && syncfs(backend->boxes_dir) == 0) /* freed space counts when it is written (btrfs) */
+        r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
     if (r < 0 && errno == EEXIST && !want->id) { /* of a slot of this number that a dead daemon left: not ours to use */
         r = trash_put(backend->trash, backend->boxes_dir, name, err);
         if (r == 0)

@@ -39,6 +39,7 @@
 #define PLACE "store"
 #define FIRST_MB 1024u   /* of the image; it grows when less than room_mb() of it is free */
 #define SMALLEST_MB 512u /* below, its parts are too small to be shared well */
+#define MIXED_MB 2048u   /* below, files and names share the same parts */
 #define ROOM_MB 512u     /* at least: more than boxes write between two looks */
 #define LOOK_MS 250
 #define KEPT_MIN_MB 96u
@@ -271,7 +272,10 @@ static int format(struct store *store, struct err *err) {
     if (fallocate(fd, 0, 0, (off_t)(mb << 20)) < 0)
         return err_errno(err, errno, "%llu MB for it", (unsigned long long)mb);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), fd);
-    char *argv[] = {program, "-q", "-f", "-K", "-d", "single", "-m", "single", "-L", "cubby", path, NULL};
+    /* A small one keeps files and their names in the same places, or the first would use up what the others need. */
+    bool small = store->env->store_mb && store->env->store_mb < MIXED_MB;
+    char *argv[] = {program, "-q", "-f", "-K", "-d", "single", "-m", "single", "-L", "cubby", path, small ? "-M" : NULL,
+                    NULL};
     int r = quota_run(argv, err);
     if (r != 0)
         return r < 0 ? r : err_set(err, ERR_IO, "mkfs.btrfs failed with %d", r);

@@ -23,6 +23,7 @@
 #include "base/fd.h"
 
 #define QUEUE_MAX 256
+#define FULL_TURNS 3
 #define QUEUE_LONG 32 /* from here on the work is done without pauses, or it would never be done */
 
 struct trash {
@@ -97,7 +98,12 @@ int trash_put(struct trash *trash, int dirfd, const char *name, struct err *err)
     static atomic_uint count;
     char to[64];
     snprintf(to, sizeof to, "box-%d-%u-%s", getpid(), atomic_fetch_add(&count, 1), name);
-    if (renameat(dirfd, name, trash->dir, to) < 0)
+    int r = renameat(dirfd, name, trash->dir, to);
+    for (int turn = 0; r < 0 && errno == ENOSPC && turn < FULL_TURNS; turn++) {
+        syncfs(trash->dir); /* space that was freed can be used when that is written down (btrfs) */
+        r = renameat(dirfd, name, trash->dir, to);
+    }
+    if (r < 0)
         return errno == ENOENT ? 0 : err_errno(err, errno, "cannot remove the files of '%s'", name);
     pthread_mutex_lock(&trash->lock);
     thread_start_locked(trash);

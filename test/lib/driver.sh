@@ -1,5 +1,5 @@
 #!/bin/bash
-# The test driver: runs every TAP program two at a time with a time limit each, shows what failed, and ends with one
+# The test driver: runs every TAP program, three at a time (most of them wait most of the time), with a time limit each, shows what failed, and ends with one
 # line of counts. usage: driver.sh BUILD [PATTERN]; PATTERN picks jobs whose name matches (a shell pattern inside).
 # TEST_SLOW=N: on a machine that is N times slower than usual.
 set -u
@@ -9,7 +9,7 @@ LOGS=$BUILD/test-logs
 mkdir -p "$LOGS"
 rm -f "$LOGS"/*.log "$LOGS"/*.sum
 export BUILD
-PARALLEL=${TEST_JOBS:-2}
+PARALLEL=${TEST_JOBS:-3}
 JOB_NAMES=() JOB_LIMITS=() JOB_COMMANDS=()
 
 job() { # job NAME SECONDS COMMAND...
