@@ -211,3 +211,11 @@ const struct quota_method quota_tmpfs = {
     .make = tmpfs_make,
     .again = tmpfs_again,
 };
+
+/* In a store STATE/boxes leads to another file system than the state directory's; before the first start there is none. */
+int quota_place(const struct backend_env *env) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/boxes", env->state_dir);
+    int boxes = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return boxes >= 0 ? boxes : open(env->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}

@@ -62,6 +62,7 @@ bool quota_tidy(unsigned keep);
 bool quota_in_store(int box_dir);                   /* every box is a subvolume there, bounded or not */
 bool quota_can_snapshot(int box_dir);               /* and the quotas of the file system still hold afterwards */
 int quota_run(char *const argv[], struct err *err); /* the exit status of a program that says nothing, or a failure */
+int quota_place(const struct backend_env *env);     /* where boxes are made: a directory, or -1 */
 /* The directories that layers are, below `fs`. */
 int quota_layers(int fs, struct err *err);
 

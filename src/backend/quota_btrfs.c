@@ -44,11 +44,7 @@ static int quota_item(int fd, uint32_t type, uint64_t offset, void *ret_item, si
 
 static int btrfs_probe(const struct backend_env *env, struct err *err) {
     struct btrfs_qgroup_status_item status;
-    char path[4200];
-    snprintf(path, sizeof path, "%s/boxes", env->state_dir); /* in a store it leads elsewhere */
-    autofd state = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (state < 0)
-        state = open(env->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autofd state = quota_place(env);
     if (state < 0 || !on_btrfs(state))
         return err_set(err, ERR_UNSUPPORTED, "the state directory is not on btrfs, and has no store (store: btrfs)");
     if (geteuid() != 0)

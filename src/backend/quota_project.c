@@ -29,7 +29,7 @@ static int control(int fd, int command, uint32_t id, void *data) {
 
 /* Counting alone is not enough: limits must be enforced. */
 static int project_probe(const struct backend_env *env, struct err *err) {
-    autofd state = open(env->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autofd state = quota_place(env);
     struct fsxattr attributes;
     struct fs_quota_statv status = {.qs_version = FS_QSTATV_VERSION1};
     const unsigned both = FS_QUOTA_PDQ_ACCT | FS_QUOTA_PDQ_ENFD;
