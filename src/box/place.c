@@ -238,7 +238,8 @@ static bool runner_broke(const struct box *old) {
 
 /* What is left of a runner was ended, or nothing was left. */
 static void note_end(struct provider *provider, const struct box *old, struct box *box, enum place_how how, bool left) {
-    if (left && !(how & HOW_ADOPTS)) {
+    /* What ended while nobody served is no death; beside another daemon somebody did. */
+    if (left && (!(how & HOW_ADOPTS) || table_crowded(provider))) {
         const char *why = old->died[0] ? old->died : "its runner ended";
         table_event(provider, "box_died", box, why);
         if (!(how & HOW_STARTS))

@@ -103,7 +103,8 @@ enum place_how {                  /* bits, and what they are put together to */
                  HOW_STOPPED = 8, /* ... only if the box was stopped; one whose runner died is GONE */
                  HOW_USES = 16,   /* it leaves the warm shelf */
                  HOW_WAKES = 32,  /* a paused one goes on */
-                 HOW_ADOPTS = 64, /* the daemon has just come: what the runner left is ended, and that is no death */
+                 HOW_ADOPTS =
+                     64, /* the daemon has just come: what the runner left is ended, and if no other serves that is no death */
                  HOW_HELD =
                      128, /* the caller holds the box's lock between daemons and goes on working: lock and mark stay */
                  PLACE_FRESH = HOW_MAKES | HOW_STARTS | HOW_USES,
