@@ -78,6 +78,22 @@ int conf_read_env(struct conf_reader *reader, const struct conf_target *target, 
 
 /* ---- mounts ---- */
 
+/* Whether anything in a mapping comes from the environment: it may be a secret, and no error shows it. */
+static bool has_reference(struct conf_reader *reader, const yaml_node_t *node) {
+    for (yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *value = conf_node(reader, pair->value);
+        if (value->type == YAML_SCALAR_NODE && memchr(value->data.scalar.value, '$', value->data.scalar.length))
+            return true;
+    }
+    return false;
+}
+
+static int mount_at(struct conf_reader *reader, const yaml_node_t *node, struct err *err) {
+    if (node->type == YAML_MAPPING_NODE && has_reference(reader, node))
+        err_set(err, ERR_INVALID, "this mount, with what it takes from the environment, is none that can be made");
+    return conf_at(reader, node, err);
+}
+
 static int read_mount(struct conf_reader *reader, const yaml_node_t *node, struct share_mount *mount, struct err *err) {
     const char *read_only = NULL, *create = NULL;
     const struct part_field fields[] = {{.name = "source", .to = &mount->source},
@@ -97,7 +113,7 @@ static int read_mount(struct conf_reader *reader, const yaml_node_t *node, struc
     if (!failed)
         failed = mounts_check(mount, err);
     if (failed)
-        return conf_at(reader, node, err);
+        return mount_at(reader, node, err);
     mount->source = arena_strdup(&reader->conf->arena, mount->source);
     mount->target = arena_strdup(&reader->conf->arena, mount->target);
     return 0;
@@ -117,7 +133,7 @@ int conf_read_mounts(struct conf_reader *reader, const struct conf_target *targe
         for (size_t j = 0; j < i && !failed; j++)
             if (strcmp(mounts[i].target, mounts[j].target) == 0) {
                 err_set(err, ERR_INVALID, "mounts: target '%.200s' is there twice", mounts[i].target);
-                failed = conf_at(reader, item, err);
+                failed = mount_at(reader, item, err);
             }
     }
     *list = (struct conf_mounts){.items = mounts, .count = count};
