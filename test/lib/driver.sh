@@ -25,6 +25,8 @@ collect() {
         for file in test/run/[0-9]*.sh; do
             [ -e "$file" ] || continue
             name=$(basename "$file" .sh)
+            # What is about the daemon and not about boxes says `# backends: jail`, and runs once.
+            ! grep -q '^# backends: ' "$file" || grep -qE "^# backends: .*\b$backend\b" "$file" || continue
             job "run/$backend/$name" 240 env BACKEND="$backend" test/run/run.sh "$file"
         done
     done

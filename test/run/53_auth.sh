@@ -1,4 +1,5 @@
 # Tokens: who may do what, and what others' boxes look like.
+# backends: jail
 
 write_tokens "$WORK/auth.yaml"
 if second_start "$WORK/auth.yaml" "$program"; then

@@ -1,4 +1,5 @@
 # The audit log: every request and what happens by itself leave a row, which outlives the box and the daemon.
+# backends: jail
 
 rows() { api GET "/v1/audit?$([[ ${1-} = *limit=* ]] || echo limit=1000)${1:+&}${1-}"; } # rows [PARAMETERS]
 # The row of an answer is put when the answer is out: a moment later. has FILTER [PARAMETERS]: some row fits

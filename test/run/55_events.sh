@@ -1,4 +1,5 @@
 # What happens to boxes as an event stream: every type, in order, resumed, filtered, for whoever may see it.
+# backends: jail
 
 use_cubby
 runner_of() { cut -d' ' -f1 "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" 2> /dev/null | head -1; }

@@ -1,4 +1,5 @@
 # The configuration: mounts with placeholders, users' own options, templates; SIGHUP reads it again without losing anything.
+# backends: jail
 
 config=$WORK/conf.yaml users=$WORK/users
 mkdir -p "$users" "$WORK/templates/small/usr/share" "$WORK/plain"

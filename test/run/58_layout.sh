@@ -1,4 +1,5 @@
 # Where things lie on the host: a state directory that was used holds what cubby-layout(5) says, and nothing is wider.
+# backends: jail
 
 # layout_strays DIRECTORY SECTION: what lies there and is not in the manual, or has a wider mode than it says
 layout_strays() {
