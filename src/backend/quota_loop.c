@@ -27,8 +27,8 @@
 #include "backend/quota.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/loop.h"
 #include "base/text.h"
-#include "wire/plan.h"
 
 #define FORMAT 1                /* raise when what format() makes changes */
 #define MB_MAX (1u << 20)       /* 1 TiB: formatting takes 0.3 s there, and the host's ext4 ends at 16 */
@@ -316,7 +316,7 @@ static int by_number(const void *a, const void *b) {
 /* The highest first: the kernel hands out the lowest. One that is in use refuses to go. */
 bool quota_tidy(unsigned keep) {
     unsigned numbers[LOOPS_LOOKED_AT] = {0}, count = 0;
-    DIR *dir = opendir(PLAN_LOOPS_DIR);
+    DIR *dir = opendir(LOOP_NOTES_DIR);
     for (struct dirent *entry; dir && count < LOOPS_LOOKED_AT && (entry = readdir(dir));) {
         uint64_t number;
         if (text_u64(entry->d_name, 1u << 20, &number))

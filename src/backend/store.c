@@ -355,7 +355,7 @@ static int limit_boxes(const struct store *store, int place, struct err *err) {
 }
 
 static int mount_image(struct store *store, struct err *err) {
-    char path[LOOPDEV_PATH_BYTES];
+    char path[LOOP_PATH_BYTES];
     if (mkdirat(store->state, PLACE, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "'%s'", store->place);
     int r = is_mounted(store, err);
@@ -363,7 +363,8 @@ static int mount_image(struct store *store, struct err *err) {
         return r < 0 ? r : 0;
     autofd device = loopdev_find(store->image, path, err);
     if (device == -ERR_NOT_FOUND)
-        device = loopdev_attach(store->image, path, err);
+        /* Direct: what is in the memory for the files of boxes need not be there a second time for the image. */
+        device = loop_attach(store->image, LO_FLAGS_DIRECT_IO, path, err);
     if (device < 0)
         return device;
     if (mount(path, store->place, "btrfs", MS_NOSUID | MS_NODEV | MS_NOATIME, OPTIONS) < 0)
@@ -440,7 +441,7 @@ static uint64_t next_mb(const struct store *store, uint64_t now_mb) {
 static bool grow(struct store *store, int place) {
     struct stat status;
     struct err err;
-    char path[LOOPDEV_PATH_BYTES];
+    char path[LOOP_PATH_BYTES];
     if (fstat(store->image, &status) < 0)
         return false;
     uint64_t mb = next_mb(store, (uint64_t)status.st_size >> 20);

@@ -227,3 +227,17 @@ bool path_join(char *out, size_t size, const char *cwd, const char *path) {
     int n = *path == '/' ? snprintf(out, size, "%s", path) : snprintf(out, size, "%s/%s", cwd, path);
     return n >= 0 && (size_t)n < size;
 }
+
+bool path_normal(const char *path) {
+    if (path[0] != '/' || path[1] == 0)
+        return false;
+    for (const char *at = path; *at;) {
+        const char *name = at + 1;
+        size_t len = strcspn(name, "/");
+        if (len == 0 || len > LIMIT_NAME_BYTES || (len == 1 && name[0] == '.') ||
+            (len == 2 && name[0] == '.' && name[1] == '.'))
+            return false;
+        at = name + len;
+    }
+    return true;
+}

@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/path.h"
 #include "base/sha256.h"
 #include "base/text.h"
 
@@ -31,20 +32,6 @@ static bool path_within(const char *path, const char *prefix) {
     if (len == 1 && prefix[0] == '/')
         return path[0] == '/';
     return strncmp(path, prefix, len) == 0 && (path[len] == 0 || path[len] == '/');
-}
-
-static bool path_normal(const char *path) {
-    if (path[0] != '/' || path[1] == 0)
-        return false;
-    for (const char *at = path; *at;) {
-        const char *name = at + 1;
-        size_t len = strcspn(name, "/");
-        if (len == 0 || len > LIMIT_NAME_BYTES || (len == 1 && name[0] == '.') ||
-            (len == 2 && name[0] == '.' && name[1] == '.'))
-            return false;
-        at = name + len;
-    }
-    return true;
 }
 
 static int check_target(const char *target, struct err *err) {

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "base/limits.h"
+#include "base/path.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "box/mounts.h"
@@ -120,20 +121,6 @@ static int spec_env(const struct share *share, const struct box_request *request
         }
     }
     return 0;
-}
-
-static bool path_normal(const char *path) {
-    if (path[0] != '/' || path[1] == 0)
-        return false;
-    for (const char *at = path; *at;) {
-        const char *name = at + 1;
-        size_t len = strcspn(name, "/");
-        if (len == 0 || len > LIMIT_NAME_BYTES || (len == 1 && name[0] == '.') ||
-            (len == 2 && name[0] == '.' && name[1] == '.'))
-            return false;
-        at = name + len;
-    }
-    return true;
 }
 
 static int check_range(const char *field, double value, double min, double max, struct err *err) {

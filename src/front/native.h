@@ -44,7 +44,8 @@ int native_exec_request(struct http_request *request, const struct exec_args *ar
                         struct err *err);
 /* exit_code, signal, timed_out, oom_killed, stdout_bytes, stderr_bytes as members. */
 void native_result_json(struct json *json, const struct exec_result *result);
-void native_box_json(struct json *json, struct box *box);               /* an object */
+void native_box_json(struct json *json, struct box *box); /* an object */
+const char *native_type_name(enum file_type type);
 void native_stat_json(struct json *json, const struct file_stat *stat); /* an object */
 /* A client's path made absolute (absent: the workspace), so that answers and sentences name whole paths. "//" and "/./"
  * are folded; ".." is the kernel's business. tree: a trailing '/' goes too. NULL: too long, err is set. */

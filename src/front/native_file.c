@@ -256,9 +256,13 @@ int native_remove(struct http_request *request, struct box *box, struct err *err
 
 /* ---- stat ---- */
 
-void native_stat_json(struct json *json, const struct file_stat *stat) {
+const char *native_type_name(enum file_type type) {
     static const char *const types[] = {
         [FILE_REGULAR] = "file", [FILE_DIR] = "dir", [FILE_SYMLINK] = "symlink", [FILE_OTHER] = "other"};
+    return type >= FILE_REGULAR && type <= FILE_OTHER ? types[type] : "other";
+}
+
+void native_stat_json(struct json *json, const struct file_stat *stat) {
     const char *name = stat->name ? stat->name : "", *path = stat->path ? stat->path : "", *target = stat->target;
     bool utf8 = text_utf8(name, strlen(name)) && text_utf8(path, strlen(path)) &&
                 (!target || text_utf8(target, strlen(target)));
@@ -272,7 +276,7 @@ void native_stat_json(struct json *json, const struct file_stat *stat) {
     json_key(json, "encoding");
     json_str(json, utf8 ? "utf-8" : "base64");
     json_key(json, "type");
-    json_str(json, stat->type >= FILE_REGULAR && stat->type <= FILE_OTHER ? types[stat->type] : "other");
+    json_str(json, native_type_name(stat->type));
     json_key(json, "size");
     json_uint(json, stat->size);
     json_key(json, "mode");

@@ -148,8 +148,6 @@ int native_fork(struct http_request *request, struct box *unused, struct err *er
 static int native_diff_each(void *user, const struct file_change *change) {
     static const char *const changes[] = {
         [WATCH_CREATED] = "added", [WATCH_MODIFIED] = "modified", [WATCH_REMOVED] = "removed"};
-    static const char *const types[] = {
-        [FILE_REGULAR] = "file", [FILE_DIR] = "dir", [FILE_SYMLINK] = "symlink", [FILE_OTHER] = "other"};
     struct answer *answer = user;
     struct json *json = &answer->json;
     bool utf8 = text_utf8(change->path, strlen(change->path));
@@ -161,7 +159,7 @@ static int native_diff_each(void *user, const struct file_change *change) {
     json_key(json, "change");
     json_str(json, changes[change->event]);
     json_key(json, "type");
-    json_str(json, change->type >= FILE_REGULAR && change->type <= FILE_OTHER ? types[change->type] : "other");
+    json_str(json, native_type_name(change->type));
     json_key(json, "size");
     json_uint(json, change->size);
     json_close(json, '}');

@@ -107,26 +107,15 @@ static int ws_shake(struct http_request *request, struct err *err) {
 static ssize_t on_recv(wslay_event_context_ptr context, uint8_t *data, size_t len, int flags, void *user) {
     (void)flags;
     struct ws *ws = user;
-    struct http_request *request = ws->request;
-    size_t have = request->in_end - request->in_at;
     ws->full = wslay_event_get_queued_msg_count(context) > 0; /* or a flood of pings would pile up pongs */
     if (ws->first || ws->full) {
         wslay_event_set_error(context, WSLAY_ERR_WOULDBLOCK);
         return -1;
     }
-    if (have) { /* frames that came with the handshake */
-        size_t n = have < len ? have : len;
-        memcpy(data, request->worker->scratch + request->in_at, n);
-        request->in_at += n;
-        return (ssize_t)n;
-    }
-    short events;
-    ssize_t n = conn_recv(request->conn, data, len, &events);
-    if (n > 0) {
-        request->bytes_in += (uint64_t)n;
+    ssize_t n = http_tunnel_read(ws->request, data, len);
+    if (n > 0)
         return n;
-    }
-    ws->broken = n != -EAGAIN;
+    ws->broken = n < 0;
     wslay_event_set_error(context, ws->broken ? WSLAY_ERR_CALLBACK_FAILURE : WSLAY_ERR_WOULDBLOCK);
     return -1;
 }

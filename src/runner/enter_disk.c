@@ -15,14 +15,12 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/loop.h"
 #include "runner/enter.h"
 
-#define ATTACH_TRIES 100 /* another program may take the device we were told is free */
-#define LOOPS_USUAL 8    /* the kernel makes so many by itself */
 #define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
 
 static int lock_image(const char *path, bool read_only, struct err *err);
-static int attach_image(int image, bool read_only, int *ret_device, struct err *err);
 static int mount_device(int device, bool sparse, bool read_only, struct err *err);
 
 int enter_disk(const char *path, bool read_only, struct err *err) {
@@ -30,9 +28,11 @@ int enter_disk(const char *path, bool read_only, struct err *err) {
     if (image < 0)
         return image;
     struct stat status;
-    int r = fstat(image, &status) < 0 ? err_errno(err, errno, "the box's disk")
-                                      : attach_image(image, read_only, &device, err);
-    return r < 0 ? r : mount_device(device, status.st_blocks * 512 < status.st_size, read_only, err);
+    char name[LOOP_PATH_BYTES];
+    if (fstat(image, &status) < 0)
+        return err_errno(err, errno, "the box's disk");
+    device = loop_attach(image, read_only ? LO_FLAGS_READ_ONLY : 0, name, err);
+    return device < 0 ? device : mount_device(device, status.st_blocks * 512 < status.st_size, read_only, err);
 }
 
 /* The lock belongs to the open file, which the loop device holds: it goes when the last mount of the image goes. Many may
@@ -44,48 +44,6 @@ static int lock_image(const char *path, bool read_only, struct err *err) {
     if (flock(image, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
         return err_set(err, ERR_BUSY, "'%s' is still in use; try again", path);
     return fd_take(&image);
-}
-
-/* Told to the daemon: devices stay when they are free again, 100 KB each, until somebody removes them. */
-static void note_device(int number) {
-    char path[64];
-    if (number < LOOPS_USUAL)
-        return;
-    snprintf(path, sizeof path, PLAN_LOOPS_DIR "/%d", number);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 && errno == ENOENT && mkdir(PLAN_LOOPS_DIR, 0700) == 0)
-        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    fd_close(&fd);
-}
-
-static int attach_image(int image, bool read_only, int *ret_device, struct err *err) {
-    autofd control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-    if (control < 0)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "/dev/loop-control cannot be opened; modprobe loop, and give it to this "
-                       "container if it is one");
-    struct loop_config config = {.fd = (uint32_t)image,
-                                 .block_size = 4096,
-                                 .info.lo_flags = LO_FLAGS_AUTOCLEAR | (read_only ? LO_FLAGS_READ_ONLY : 0)};
-    for (int tries = 0; tries < ATTACH_TRIES; tries++) {
-        int number = ioctl(control, LOOP_CTL_GET_FREE);
-        char path[32];
-        snprintf(path, sizeof path, "/dev/loop%d", number);
-        autofd device = number < 0 ? -1 : open(path, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
-        if (device < 0 && number >= 0 && errno == ENXIO)
-            continue;
-        if (device < 0)
-            return err_set(err, ERR_UNSUPPORTED,
-                           "no loop device can be opened ('%s'); give this container loop devices", path);
-        if (ioctl(device, LOOP_CONFIGURE, &config) == 0) {
-            note_device(number);
-            *ret_device = fd_take(&device);
-            return 0;
-        }
-        if (errno != EBUSY)
-            return err_errno(err, errno, "'%s'", path);
-    }
-    return err_set(err, ERR_BUSY, "other programs take every free loop device; try again");
 }
 
 static int set(int fs, const char *key, const char *value) {

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "runner/walk.h"
 
 enum { DENTS_BYTES = 65536 };
 
@@ -48,7 +49,6 @@ static void stack_push(struct stack *stack);
 static bool stack_pop(struct stack *stack, uint64_t *ret_mask, bool *ret_hidden);
 static void stack_read(struct stack *stack, size_t layer);
 static void stack_merge(struct stack *stack);
-static void *grow(void *data, size_t *cap, size_t need, size_t size);
 
 size_t stack_roots_fds(const struct stack_roots *roots, int *ret_fds) {
     size_t count = 0;
@@ -167,8 +167,8 @@ static void stack_add(struct stack *stack, size_t layer, const struct dent *dent
         stack->too_deep = true;
         return;
     }
-    stack->names = grow(stack->names, &stack->names_cap, stack->names_len + len + 1, 1);
-    stack->entries = grow(stack->entries, &stack->entries_cap, stack->count_entries + 1, sizeof *stack->entries);
+    stack->names = walk_grow(stack->names, &stack->names_cap, stack->names_len + len + 1, 1);
+    stack->entries = walk_grow(stack->entries, &stack->entries_cap, stack->count_entries + 1, sizeof *stack->entries);
     memcpy(stack->names + stack->names_len, dent->name, len + 1);
     stack->entries[stack->count_entries++] = (struct stack_entry){.name = (uint32_t)stack->names_len,
                                                                   .len = (uint16_t)len,
@@ -270,17 +270,4 @@ static bool stack_pop(struct stack *stack, uint64_t *ret_mask, bool *ret_hidden)
     *ret_mask = child->mask;
     *ret_hidden = child->hidden;
     return true;
-}
-
-static void *grow(void *data, size_t *cap, size_t need, size_t size) {
-    if (need <= *cap)
-        return data;
-    size_t next = *cap ? *cap : 256;
-    while (next < need)
-        next *= 2;
-    data = realloc(data, next * size);
-    if (!data)
-        abort();
-    *cap = next;
-    return data;
 }

@@ -40,7 +40,6 @@ struct walk_level { /* directories below one directory, still to be visited */
     struct glob_state *states;
 };
 
-static void *grow(void *data, size_t *cap, size_t need, size_t size);
 static int walk_read(struct walk *walk);
 static void walk_sort(struct walk *walk);
 static void walk_push(struct walk *walk);
@@ -156,8 +155,8 @@ static uint64_t name_key(const char *name, size_t len) {
 }
 
 static void walk_add(struct walk *walk, const char *name, size_t len, uint8_t type, bool descend) {
-    walk->names = grow(walk->names, &walk->names_cap, walk->names_len + len + 1, 1);
-    walk->entries = grow(walk->entries, &walk->entries_cap, walk->count + 1, sizeof *walk->entries);
+    walk->names = walk_grow(walk->names, &walk->names_cap, walk->names_len + len + 1, 1);
+    walk->entries = walk_grow(walk->entries, &walk->entries_cap, walk->count + 1, sizeof *walk->entries);
     memcpy(walk->names + walk->names_len, name, len + 1);
     walk->entries[walk->count++] = (struct walk_entry){.key = name_key(name, len),
                                                        .name = (uint32_t)walk->names_len,
@@ -361,7 +360,7 @@ static void walk_sort(struct walk *walk) {
     free(to);
 }
 
-static void *grow(void *data, size_t *cap, size_t need, size_t size) {
+void *walk_grow(void *data, size_t *cap, size_t need, size_t size) {
     if (need <= *cap)
         return data;
     size_t next = *cap ? *cap : 256;

@@ -17,9 +17,8 @@
 
 #define PLAN_VERSION 4
 #define PLAN_MAX_BYTES (1u << 20)
-#define PLAN_STAGE_FD 3                   /* where the runner finds the socket ... */
-#define PLAN_LOOPS_DIR "/run/cubby/loops" /* holds a name for every loop device a runner took beyond the usual 8 */
-#define PLAN_ERRORS_FD 4                  /* ... and the pipe that takes {u8 code, sentence} when a step fails */
+#define PLAN_STAGE_FD 3  /* where the runner finds the socket ... */
+#define PLAN_ERRORS_FD 4 /* ... and the pipe that takes {u8 code, sentence} when a step fails */
 
 enum plan_key {
     /* SLOT */

@@ -1,0 +1,14 @@
+/* Loop devices: an image file becomes a block device, which goes with its last user. */
+#ifndef CUBBY_BASE_LOOP_H
+#define CUBBY_BASE_LOOP_H
+
+#include "base/err.h"
+
+#define LOOP_PATH_BYTES 32
+#define LOOP_NOTES_DIR "/run/cubby/loops" /* holds a name for every device that was taken beyond the usual 8 */
+
+/* A free device with this image, as an open descriptor; path: its name. flags: LO_FLAGS_ of linux/loop.h, to clear itself is
+ * added. Whoever calls has seen to it that no other device that writes has the image. */
+int loop_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct err *err);
+
+#endif
