@@ -145,27 +145,36 @@ static int set_caps(uint64_t set, uint64_t inheritable, struct err *err) {
 
 /* ---- Landlock ---- */
 
-/* On the runner itself, so that all commands of a box are in one domain: they may signal and speak to each other, and
- * to nobody else, should the namespaces ever leak. Handles no file rights: the runner keeps its own. */
-static int landlock_scope(int abi, struct err *err) {
-    (void)abi;
-    struct landlock_ruleset_scoped rules = {.scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL};
-    autofd fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
-    if (fd < 0 || syscall(SYS_landlock_restrict_self, fd, 0) < 0)
-        return err_errno(err, errno, "cannot scope signals by Landlock");
-    return 0;
-}
-
-/* For commands: no device node can be made anywhere. Moving files between directories must be named to stay allowed. */
-static int landlock_commands(struct err *err) {
-    struct landlock_ruleset_attr rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR |
-                                                               LANDLOCK_ACCESS_FS_MAKE_BLOCK | ACCESS_FS_REFER};
+/* A ruleset that allows moving and linking files between directories, wherever: every domain forbids that unless it
+ * says otherwise, also one that handles nothing of files. */
+static int landlock_rules(const struct landlock_ruleset_scoped *rules, size_t size, struct err *err) {
     autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    autofd fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
+    autofd fd = (int)syscall(SYS_landlock_create_ruleset, rules, size, 0);
     struct landlock_path_beneath_attr refer = {.allowed_access = ACCESS_FS_REFER, .parent_fd = root};
     if (fd < 0 || syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &refer, 0) < 0)
         return err_errno(err, errno, "cannot prepare Landlock");
     return fd_take(&fd);
+}
+
+/* On the runner itself, so that all commands of a box are in one domain: they may signal and speak to each other, and
+ * to nobody else, should the namespaces ever leak. Takes no file rights: the runner keeps its own. */
+static int landlock_scope(int abi, struct err *err) {
+    (void)abi;
+    struct landlock_ruleset_scoped rules = {.handled_access_fs = ACCESS_FS_REFER,
+                                            .scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL};
+    autofd fd = landlock_rules(&rules, sizeof rules, err);
+    if (fd < 0)
+        return -1;
+    if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
+        return err_errno(err, errno, "cannot scope signals by Landlock");
+    return 0;
+}
+
+/* For commands: no device node can be made anywhere. */
+static int landlock_commands(struct err *err) {
+    struct landlock_ruleset_scoped rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR |
+                                                                 LANDLOCK_ACCESS_FS_MAKE_BLOCK | ACCESS_FS_REFER};
+    return landlock_rules(&rules, sizeof(struct landlock_ruleset_attr), err);
 }
 
 /* ---- seccomp ---- */

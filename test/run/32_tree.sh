@@ -149,3 +149,9 @@ API_SECONDS=60 api DELETE "$B/files?path=wide&recursive=1"
 now_ms
 like 'remove all' "$STATUS" '^20[04]$'
 between 'in time' $((NOW - start)) 0 30000
+
+# ---- between directories ----
+run 'mkdir -p m/from m/to && echo moved > m/from/a && echo linked > m/from/b &&
+    perl -e "rename q(m/from/a), q(m/to/a) or die qq(rename: \$!); link q(m/from/b), q(m/to/b) or die qq(link: \$!)" 2>&1 &&
+    cat m/to/a m/to/b && stat -c %h m/to/b'
+is 'a command renames and links files from one directory to another' "$OUT" $'moved\nlinked\n2'

@@ -52,28 +52,30 @@ SEED=${SNAPSHOT_SEED:-$SRANDOM}
 RANDOM=$((SEED & 32767))
 diag "SNAPSHOT_SEED=$SEED"
 umask 022
-name() { # one of few, up to three deep
+name() { # one of few, up to three deep, in the variable named; no subshell: that would draw from numbers of its own
     local n=(a b c d) path='' depth=$((RANDOM % 3 + 1))
     while ((depth--)); do path+=${path:+/}${n[RANDOM % 4]}; done
-    printf %s "$path"
+    printf -v "$1" %s "$path"
 }
-change() { # one random command
-    local x y
-    x=$(name) y=$(name)
+change() { # one random command, added to SCRIPT
+    local x y command
+    name x
+    name y
     case $((RANDOM % 9)) in
-        0 | 1 | 2) echo "echo $RANDOM > .t && mv -fT .t $x || rm -f .t" ;;
-        3) echo "mkdir -p $x" ;;
-        4) echo "rm -rf $x" ;;
-        5) echo "mv -fT $x $y" ;;
-        6) echo "ln -sfT $y $x" ;;
-        7) echo "ln -fT $x $y" ;;
-        8) echo "test ! -L $x -a -d $x && chmod 7$((RANDOM % 8))$((RANDOM % 8)) $x" ;;
+        0 | 1 | 2) command="echo $RANDOM > .t && mv -fT .t $x || rm -f .t" ;;
+        3) command="mkdir -p $x" ;;
+        4) command="rm -rf $x" ;;
+        5) command="mv -fT $x $y" ;;
+        6) command="ln -sfT $y $x" ;;
+        7) command="ln -fT $x $y" ;;
+        8) command="test ! -L $x -a -d $x && chmod 7$((RANDOM % 8))$((RANDOM % 8)) $x" ;;
     esac
+    SCRIPT+="{ $command; } 2> /dev/null; "
 }
 script() { # a few of them, in SCRIPT
     local i
     SCRIPT='cd t || exit 1; '
-    for ((i = 0; i < 8; i++)); do SCRIPT+="{ $(change); } 2> /dev/null; "; done
+    for ((i = 0; i < 8; i++)); do change; done
     SCRIPT+='true'
 }
 SHOW='cd t && find . -printf "%P %y %m %l\n" | LC_ALL=C sort && find . -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum'
