@@ -2,7 +2,7 @@
  * Not to break: after the first spill an error can only cut the body off, never look like a whole answer. */
 #include "front/answer.h"
 
-#include "front/headtail.h"
+#include "base/headtail.h"
 
 #define ANSWER_SPILL_BYTES (64u << 10)
 #define ANSWER_PIECE_BYTES (48u << 10) /* a multiple of 3: base64 of pieces joins without padding between */

@@ -8,7 +8,7 @@
 #include "box/audit.h"
 #include "box/provider.h"
 #include "front/auth.h"
-#include "front/body.h"
+#include "schema/body.h"
 #include "front/metrics.h"
 #include "http/server.h"
 

@@ -2,7 +2,7 @@
 #ifndef CUBBY_FRONT_NATIVE_ARGS_H
 #define CUBBY_FRONT_NATIVE_ARGS_H
 
-#include "front/body.h"
+#include "schema/body.h"
 
 /* ---- boxes ---- */
 

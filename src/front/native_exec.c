@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "front/answer.h"
-#include "front/headtail.h"
+#include "base/headtail.h"
 #include "front/native.h"
 #include "front/native_args.h"
 #include "front/trail.h"

@@ -6,7 +6,7 @@
 #include "box/audit.h"
 #include "box/box.h"
 #include "front/auth.h"
-#include "front/body.h"
+#include "schema/body.h"
 
 struct front;
 struct front_settings;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "front/body.h"
+#include "schema/body.h"
 #include "front/native_args.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
 /* body: bodies and queries are read strictly, and what is wrong is named. */
-#include "front/body.h"
+#include "schema/body.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* headtail: what is kept of long output, with true counts and no split characters. */
-#include "front/headtail.h"
+#include "base/headtail.h"
 
 #include <stdio.h>
 #include <stdlib.h>

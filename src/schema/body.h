@@ -1,8 +1,8 @@
 /* Request bodies and query parameters, declared as rows: the same rows check a request and write its OpenAPI schema.
  *
  * Every value lands in a plain struct through its row's offset. What a row does not allow is a 400 that names it. */
-#ifndef CUBBY_FRONT_BODY_H
-#define CUBBY_FRONT_BODY_H
+#ifndef CUBBY_SCHEMA_BODY_H
+#define CUBBY_SCHEMA_BODY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Output of which the first and the last part are kept: memory stays below a limit, counts stay true. */
-#ifndef CUBBY_FRONT_HEADTAIL_H
-#define CUBBY_FRONT_HEADTAIL_H
+#ifndef CUBBY_BASE_HEADTAIL_H
+#define CUBBY_BASE_HEADTAIL_H
 
 #include <stdbool.h>
 #include <stddef.h>

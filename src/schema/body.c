@@ -1,6 +1,6 @@
 /* Strict reading of JSON bodies and queries by tables. Called by every handler that takes arguments, and by the fuzzer.
  * Not to break: depth and number of values are bounded by a scan before jansson allocates anything. */
-#include "front/body.h"
+#include "schema/body.h"
 
 #include <jansson.h>
 #include <stdio.h>
