@@ -17,6 +17,8 @@
 #include "daemon/daemon.h"
 #include "front/events.h"
 #include "front/native.h"
+#include "front/toolbox.h"
+#include "tool/store.h"
 
 #define DAEMON_FILES                                                                                                   \
     262144 /* 10,000 boxes with a wire, a root and a pidfd each, and as many connections; root may ask */
@@ -214,6 +216,9 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
         failed = daemon_tokens(daemon, err);
     if (!failed)
         failed = daemon_audit(daemon, err);
+    daemon->front.tools = toolbox_functions;
+    if (!failed)
+        failed = tool_store_open(daemon->state, &daemon->front.tools.store, err);
     if (!failed)
         failed = daemon_provider(daemon, ret_store, err);
     return failed;
@@ -248,6 +253,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
         audit_event(front->audit, "daemon_stopped", NULL, NULL, NULL);
     }
     store_close(store);
+    tool_store_close(front->tools.store);
     audit_close(front->audit);
     events_free(front->events);
     auth_free(front->auth);

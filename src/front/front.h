@@ -11,6 +11,7 @@
 #include "schema/body.h"
 #include "front/metrics.h"
 #include "http/server.h"
+#include "tool/tool.h"
 
 /* What can change between two requests, never within one. Counted: each request holds the one it began with. */
 struct front_settings {
@@ -22,6 +23,7 @@ struct front_settings {
     uint64_t max_upload_bytes, max_unpack_entries;
     unsigned max_calls_per_box;
     struct tenant_limits tenant_limits;
+    const struct tool_settings *tools;
 };
 
 struct front { /* http_context */
@@ -30,6 +32,7 @@ struct front { /* http_context */
     struct metrics *metrics;
     struct audit *audit;        /* NULL: nothing is recorded */
     struct events *events;      /* what happens to boxes */
+    struct tool_host tools;     /* where tools run */
     struct http_server *server; /* set before the first request */
     const struct route *routes;
     uint64_t started_ms;

@@ -160,6 +160,16 @@ const struct route native_routes[] = {
      "max_unpack_entries refuse the archive.",
      EXTRA(.run = native_unpack, .query = workspace_query, .body_media = "application/x-tar", .status = 200,
            .answer = unpack_answer)},
+
+    {"GET", "/v1/tools", front_handle, 0, "tool_list", "The agent tools with their JSON schemas.",
+     EXTRA(.run = native_tools, .flags = ENDPOINT_QUIET, .status = 200, .answer = tools_answer)},
+    {"POST", BOX "/tools/{name}", front_handle, 0, "tool",
+     "Run an agent tool in a box; the body is its arguments. The header Cubby-Thread tells threads of one box apart.",
+     EXTRA(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
+    {"POST", "/v1/threads/{thread}/tools/{name}", front_handle, 0, "thread_tool",
+     "Run an agent tool in the box of this thread, which is made at the first call that needs it; Cubby-Parent: the thread "
+     "whose box it works in.",
+     EXTRA(.run = native_thread_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 

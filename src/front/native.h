@@ -34,6 +34,8 @@ native_run native_port, native_forward;
 native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff;
 /* native_token.c */
 native_run native_token_create, native_token_list, native_token_revoke;
+/* native_tool.c */
+native_run native_tools, native_tool, native_thread_tool;
 /* native_audit.c */
 native_run native_audit, native_audit_verify;
 

@@ -564,3 +564,17 @@ const struct body_field verify_answer[] = {
     SHOW_NULL("damage", TEXT, "of the file"),
     END,
 };
+
+/* ---- tools ---- */
+
+const struct body_field tools_answer[] = {
+    {.name = "tools",
+     .type = BODY_OBJECTS,
+     .text = "name, title, description, input_schema, output_schema, annotations"},
+    {.name = NULL},
+};
+const struct body_field tool_answer[] = {
+    {.name = "text", .type = BODY_TEXT, .text = "what an agent would see"},
+    {.name = "is_error", .type = BODY_BOOL, .text = "the text says what went wrong"},
+    {.name = NULL},
+};

@@ -117,6 +117,10 @@ extern const struct body_field path_query[], workspace_query[], put_query[], rem
 extern const struct body_field stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[], edit_answer[],
     unpack_answer[];
 
+/* ---- tools ---- */
+
+extern const struct body_field tools_answer[], tool_answer[];
+
 /* ---- tokens ---- */
 
 struct token_args {

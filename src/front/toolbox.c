@@ -1,0 +1,72 @@
+/* From an HTTP request to a call of a tool. Called by native_tool and mcp. Not to break: a box is looked for as the user of
+ * the token, and made only when a tool needs one. */
+#include "front/toolbox.h"
+
+#include <string.h>
+
+#include "base/limits.h"
+#include "front/trail.h"
+
+static int toolbox_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
+    struct http_request *request = door;
+    const struct front_settings *settings = front_settings(request);
+    const struct box_request wanted = {.user = user, .thread = thread, .thread_len = strlen(thread)};
+    struct box *box;
+    bool created;
+    int code = tenant_make(front_who(request)->tenant, &settings->tenant_limits, err);
+    if (code == 0)
+        code = provider_acquire(front_of(request)->provider, &wanted, &box, &created, err);
+    if (code < 0)
+        return code;
+    trail_box(request, box);
+    if (atomic_fetch_add(&box->calls, 1) >= settings->max_calls_per_box && settings->max_calls_per_box) {
+        toolbox_functions.release(door, box);
+        return err_set(err, ERR_LIMIT,
+                       "the box has %u requests running, which is the limit (max_calls_per_box); try again later",
+                       settings->max_calls_per_box);
+    }
+    *ret_box = box;
+    return 0;
+}
+
+static void toolbox_release(void *door, struct box *box) {
+    struct http_request *request = door;
+    atomic_fetch_sub(&box->calls, 1);
+    trail_box(request, NULL);
+    provider_put(front_of(request)->provider, box);
+}
+
+const struct tool_host toolbox_functions = {.acquire = toolbox_acquire, .release = toolbox_release};
+
+int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
+                  struct err *err) {
+    const struct who *who = front_who(request);
+    const char *header = http_header(request, "cubby-thread");
+    const char *parent = http_header(request, "cubby-parent");
+    tool_call_init(call, &front_of(request)->tools, front_settings(request)->tools, http_arena(request));
+    call->door = request;
+    call->box = box;
+    call->user = box ? box->user : who->user ? who->user : "default";
+    call->thread = thread ? thread : header ? header : box ? "" : TOOLBOX_THREAD;
+    call->parent = parent;
+    call->watch = http_fd(request);
+    if (strlen(call->thread) > LIMIT_THREAD_BYTES || (parent && strlen(parent) > LIMIT_THREAD_BYTES))
+        return err_set(err, ERR_INVALID, "a thread's name has at most %u bytes", LIMIT_THREAD_BYTES);
+    return 0;
+}
+
+int toolbox_run(struct http_request *request, struct tool_call *call, const struct tool *tool, const char *args,
+                size_t len, struct err *err) {
+    const void *checked;
+    trail_note(request, tool->name);
+    int code = tool_run(call, tool, args, len, &checked, err);
+    if (checked)
+        trail_fields(request, tool->fields, checked);
+    if (call->has_exec)
+        trail_result(request, &call->exec);
+    return code;
+}
+
+void toolbox_end(struct tool_call *call) {
+    tool_call_done(call);
+}

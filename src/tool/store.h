@@ -1,0 +1,24 @@
+/* STATE/tools.db: what tools remember between calls, for every daemon on the state directory: working directories, what a
+ * model has read, kept results. One SQLite file; the results themselves are files below STATE/offload. */
+#ifndef CUBBY_TOOL_STORE_H
+#define CUBBY_TOOL_STORE_H
+
+#include <sqlite3.h>
+
+#include "base/err.h"
+
+struct tool_store;
+
+/* Below directory (0700, the daemon's). */
+int tool_store_open(const char *directory, struct tool_store **ret_store, struct err *err);
+void tool_store_close(struct tool_store *store); /* NULL is fine; what waits to be written is written first */
+
+/* One thread at a time between these two. */
+sqlite3 *tool_store_lock(struct tool_store *store);
+void tool_store_unlock(struct tool_store *store);
+/* Under the lock: a statement kept from call to call, reset and ready to bind. sql: a constant. NULL: err is set. */
+sqlite3_stmt *tool_store_statement(struct tool_store *store, const char *sql, struct err *err);
+/* Where nameless and kept results lie. */
+int tool_store_dir(const struct tool_store *store);
+
+#endif

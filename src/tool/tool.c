@@ -1,0 +1,226 @@
+/* The table of tools, and the walk every call takes. Called by the doors: native_tool, mcp. Not to break: whatever a tool
+ * answers leaves here without the call's secrets, as UTF-8, and within its bounds. */
+#include "tool/tool.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "schema/schema.h"
+#include "tool/session.h"
+#include "tool/store.h"
+
+const struct tool_settings tool_defaults = {
+    .bash_chars = 20000,
+    .ls_chars = 20000,
+    .read_file_chars = 50000,
+    .glob_results = 200,
+    .grep_results = 100,
+    .bash_timeout_ms = DEFAULT_EXEC_TIMEOUT_MS,
+    .read_before_write = true,
+    .offload = true,
+    .offload_max_mb = 1024,
+    .offload_days = 7,
+};
+
+const struct tool *const tool_table[] = {
+    &tool_ls,
+    NULL,
+};
+
+/* ---- the table ---- */
+
+const struct tool *tool_find(const char *name) {
+    for (const struct tool *const *tool = tool_table; *tool; tool++)
+        if (strcmp((*tool)->name, name) == 0)
+            return *tool;
+    return NULL;
+}
+
+bool tool_offered(const struct tool *tool, const struct tool_settings *settings) {
+    return settings->offload || strcmp(tool->name, "recall") != 0;
+}
+
+static void tool_hints_json(struct json *json, const struct tool *tool) {
+    static const struct {
+        const char *name;
+        unsigned flag;
+    } hints[] = {{"readOnlyHint", TOOL_READS},
+                 {"destructiveHint", TOOL_ENDS},
+                 {"idempotentHint", TOOL_SAME},
+                 {"openWorldHint", TOOL_WORLD}};
+    json_open(json, '{');
+    json_key(json, "title");
+    json_str(json, tool->title);
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
+        json_key(json, hints[i].name);
+        json_bool(json, tool->flags & hints[i].flag);
+    }
+    json_close(json, '}');
+}
+
+void tool_list_json(struct json *json, const struct tool_settings *settings, bool mcp) {
+    json_open(json, '[');
+    for (const struct tool *const *at = tool_table; *at; at++) {
+        const struct tool *tool = *at;
+        if (!tool_offered(tool, settings))
+            continue;
+        json_open(json, '{');
+        json_key(json, "name");
+        json_str(json, tool->name);
+        json_key(json, "title");
+        json_str(json, tool->title);
+        json_key(json, "description");
+        json_str(json, tool->description);
+        json_key(json, mcp ? "inputSchema" : "input_schema");
+        schema_object(json, tool->fields);
+        if (tool->answer) {
+            json_key(json, mcp ? "outputSchema" : "output_schema");
+            schema_object(json, tool->answer);
+        }
+        json_key(json, "annotations");
+        tool_hints_json(json, tool);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+/* ---- a call ---- */
+
+void tool_call_init(struct tool_call *call, const struct tool_host *host, const struct tool_settings *settings,
+                    struct arena *arena) {
+    *call = (struct tool_call){
+        .host = host, .settings = settings, .user = "default", .thread = "", .arena = arena, .watch = -1};
+    spool_init(&call->result.text, settings->offload && host->store ? tool_store_dir(host->store) : -1);
+    buf_init(&call->result.structured, LIMIT_JSON_BYTES);
+    buf_init(&call->result.image, LIMIT_JSON_BYTES);
+    json_init(&call->result.json, &call->result.structured);
+}
+
+void tool_call_done(struct tool_call *call) {
+    if (call->acquired)
+        call->host->release(call->door, call->box);
+    call->acquired = false;
+    call->box = NULL;
+    spool_done(&call->result.text);
+    buf_done(&call->result.structured);
+    buf_done(&call->result.image);
+}
+
+/* What the model gets of an error; what it cannot do anything about stays one. */
+static int tool_told(struct tool_call *call, int code, struct err *err) {
+    if (code == -ERR_GONE || !call->box)
+        return code;
+    return tool_fail(call, "%s", err->text);
+}
+
+/* Everything that happens to a text on its way out. */
+static void tool_finish(struct tool_call *call, const void *args) {
+    struct tool_result *result = &call->result;
+    (void)args;
+    if (result->text.total == 0 && result->image.len == 0)
+        tool_say(call, "(empty)");
+}
+
+int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, const void **ret_args,
+             struct err *err) {
+    void *checked = arena_alloc(call->arena, tool->args_size ? tool->args_size : 1);
+    call->tool = tool;
+    if (ret_args)
+        *ret_args = NULL;
+    int code = body_parse(args, len, tool->fields, call->arena, checked, err);
+    if (code < 0) {
+        tool_fail(call, "%s", err->text);
+    } else {
+        if (ret_args)
+            *ret_args = checked;
+        code = tool->run(call, checked, err);
+        if (code < 0)
+            code = tool_told(call, code, err);
+        if (code < 0)
+            return code;
+    }
+    tool_finish(call, checked);
+    return 0;
+}
+
+/* ---- for tools ---- */
+
+int tool_box(struct tool_call *call, struct err *err) {
+    if (call->box)
+        return 0;
+    const char *thread = call->parent ? call->parent : call->thread;
+    int code = call->host->acquire(call->door, call->user, thread, &call->box, err);
+    call->acquired = code == 0;
+    return code;
+}
+
+/* The text of a path without "//", "/./" and "/x/../". Links on the way are the box's business: what the kernel finds
+ * under the folded name is what every tool means by it. */
+static void tool_fold(char *path) {
+    char *to = path;
+    for (const char *from = path; *from;) {
+        size_t len = strcspn(from + 1, "/") + 1; /* with its slash in front */
+        if (len == 3 && from[1] == '.' && from[2] == '.')
+            while (to > path && *--to != '/')
+                ;
+        else if (len > 1 && !(len == 2 && from[1] == '.'))
+            memmove(to, from, len), to += len;
+        from += len;
+    }
+    if (to == path)
+        *to++ = '/';
+    *to = 0;
+}
+
+int tool_path(struct tool_call *call, const struct body_text *path, const char **ret_path, struct err *err) {
+    const char *given = path->data ? path->data : "", *base = "";
+    int code = tool_box(call, err);
+    if (code == 0 && *given != '/')
+        code = session_cwd(call, &base, err);
+    if (code < 0)
+        return code;
+    if (strlen(base) + strlen(given) + 1 > LIMIT_PATH_BYTES)
+        return err_set(err, ERR_INVALID, "the path has more than %u bytes", LIMIT_PATH_BYTES);
+    char *full = arena_printf(call->arena, "%s%s%s", base, *given == '/' ? "" : "/", given);
+    tool_fold(full);
+    *ret_path = full;
+    return 0;
+}
+
+void tool_put(struct tool_call *call, const void *text, size_t len) {
+    spool_put(&call->result.text, text, len);
+}
+
+static void tool_vsay(struct tool_call *call, const char *format, va_list args) {
+    va_list again;
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = arena_alloc(call->arena, (size_t)len + 1);
+    vsnprintf(text, (size_t)len + 1, format, args);
+    tool_put(call, text, (size_t)len);
+}
+
+void tool_say(struct tool_call *call, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    tool_vsay(call, format, args);
+    va_end(args);
+}
+
+int tool_fail(struct tool_call *call, const char *format, ...) {
+    va_list args;
+    spool_clear(&call->result.text);
+    buf_clear(&call->result.structured);
+    json_init(&call->result.json, &call->result.structured);
+    buf_clear(&call->result.image);
+    call->result.is_error = true;
+    tool_put(call, "Error: ", 7);
+    va_start(args, format);
+    tool_vsay(call, format, args);
+    va_end(args);
+    return 0;
+}

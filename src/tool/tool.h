@@ -1,0 +1,135 @@
+/* Agent tools: one table for every door (REST, MCP, the page). A tool is a row: its name, what it takes, what a model is
+ * told about it, and the function that runs it. One file a tool.
+ *
+ * A tool answers with text for a model. What the model did wrong or can do something about (no such file, a command that
+ * failed, an argument out of range) is such a text too, with is_error set. Only what it cannot (nobody waits any more,
+ * there is no box to be had) is an error of the call. */
+#ifndef CUBBY_TOOL_TOOL_H
+#define CUBBY_TOOL_TOOL_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "box/box.h"
+#include "box/redact.h"
+#include "schema/body.h"
+#include "tool/spool.h"
+
+struct tool_store;
+struct guard_policy;
+
+/* What the configuration says of tools. Lengths are characters (Unicode code points); 0: no bound but our own. */
+struct tool_settings {
+    uint64_t bash_chars, ls_chars, read_file_chars; /* 20,000 20,000 50,000: longer texts are cut */
+    uint64_t glob_results, grep_results;            /* 200 100: of a call that does not say; at most 1000 and 500 */
+    uint64_t write_file_bytes;                      /* of one call that does not append; 0: LIMIT_JSON_BYTES */
+    uint64_t bash_timeout_ms;                       /* of a call that does not say */
+    bool read_before_write;                         /* an edit of what was not read, or changed since, is refused */
+    bool offload;                                   /* longer results are kept for `recall` instead of cut */
+    uint64_t offload_chars;                         /* how long; 0: the tool's own bound */
+    uint64_t offload_max_mb, offload_days;          /* of all kept results of a user; until one is forgotten */
+    const struct guard_policy *guard;               /* NULL: commands are not looked at */
+};
+extern const struct tool_settings tool_defaults;
+
+/* Where tools run: the daemon, or `cubby mcp`. Shared by all calls. */
+struct tool_host {
+    struct tool_store *store; /* what outlives a call: directories, what was read, kept results */
+    /* The box of (user, thread), made if need be; given back by release. At most once a call, when a tool first needs a
+     * box. door: the call's. From any thread. */
+    int (*acquire)(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
+    void (*release)(void *door, struct box *box);
+};
+
+struct tool_result {
+    struct spool text; /* for the model; never empty when the call is over */
+    bool is_error;
+    bool whole; /* neither cut nor kept: a text that is bounded by itself (recall, a range of lines is not) */
+    struct buf structured; /* one JSON object by the tool's `answer` rows, written through `json`; empty: none */
+    struct json json;
+    struct buf image;       /* a picture instead of text */
+    const char *image_type; /* "image/png" */
+};
+
+/* One call, from its arguments to its result. Lives as long as the door's request. */
+struct tool_call {
+    /* set by the door */
+    const struct tool_host *host;
+    void *door; /* for host->acquire and release */
+    const struct tool_settings *settings;
+    const char *user;
+    const char *thread; /* NUL-terminated, no NUL inside; "" when the door names a box and no thread */
+    const char *parent; /* of a sub-agent: the thread whose box it works in; NULL: its own */
+    struct box *box;    /* the door's, when it names one (then it stays the door's); else NULL */
+    struct arena *arena;
+    int watch;                  /* its hang-up cancels the call; -1: none */
+    const char *const *secrets; /* "NAME=VALUE" for this call's command only, NULL-terminated; may be NULL */
+    /* What happens meanwhile, for doors that show it; may be NULL. Called on the call's own thread. */
+    void (*progress)(void *progress_user, const char *message, size_t len);
+    void *progress_user;
+    /* filled while it runs */
+    const struct tool *tool;
+    bool acquired;         /* box came from host->acquire */
+    struct redact *redact; /* the secrets' values */
+    struct tool_result result;
+    struct exec_result exec; /* of a command, for the audit log */
+    bool has_exec;
+    const char *verdict; /* what the guard said, for the audit log; NULL: nothing */
+};
+
+enum tool_cut {
+    TOOL_WHOLE,  /* bounded by itself */
+    TOOL_MIDDLE, /* the middle goes */
+    TOOL_HEAD,   /* the head stays */
+};
+
+#define TOOL_READS 0x1u /* changes nothing */
+#define TOOL_ENDS 0x2u  /* may destroy something */
+#define TOOL_SAME 0x4u  /* twice is as good as once */
+#define TOOL_WORLD 0x8u /* reaches beyond the box */
+
+struct tool {
+    const char *name, *title;
+    const char *description; /* for a model: what it does, when to use it, what it answers */
+    const struct body_field *fields;
+    size_t args_size;
+    const struct body_field *answer; /* of the structured result; NULL: none */
+    unsigned flags;
+    enum tool_cut cut;
+    size_t cut_setting;   /* offsetof(struct tool_settings, ..._chars) */
+    const char *cut_hint; /* "Use a more specific path to see fewer results" */
+    /* 0: call->result is the answer. Negative: err; the model gets it as a text, unless nobody waits or there is no box. */
+    int (*run)(struct tool_call *call, const void *args, struct err *err);
+};
+
+extern const struct tool *const tool_table[]; /* NULL-terminated; the order of lists */
+const struct tool *tool_find(const char *name);
+/* Whether it is there with these settings: recall is not without offload. */
+bool tool_offered(const struct tool *tool, const struct tool_settings *settings);
+/* [{"name","title","description","input_schema","output_schema"?,"annotations"}...]; mcp: the keys of MCP (inputSchema ...) */
+void tool_list_json(struct json *json, const struct tool_settings *settings, bool mcp);
+
+/* ---- running one ---- */
+
+void tool_call_init(struct tool_call *call, const struct tool_host *host, const struct tool_settings *settings,
+                    struct arena *arena);
+void tool_call_done(struct tool_call *call); /* gives the box back */
+/* The whole walk: arguments checked by the rows, the tool, secrets out, result kept or cut. args: one JSON object.
+ * *ret_args, if not NULL, are the checked arguments for the audit log (in the arena; NULL when they were refused). */
+int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, const void **ret_args,
+             struct err *err);
+
+/* ---- for tools ---- */
+
+int tool_box(struct tool_call *call, struct err *err); /* call->box from here on */
+/* An argument as an absolute path in the box: relative ones from the working directory of the thread; NULL or "": that
+ * directory. "//", "/./" and ".." are folded by text. INVALID: too long. */
+int tool_path(struct tool_call *call, const struct body_text *path, const char **ret_path, struct err *err);
+void tool_say(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tool_put(struct tool_call *call, const void *text, size_t len);
+/* Replaces the text by "Error: ..." and sets is_error; 0, to be returned. */
+int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The rows, one a file. */
+extern const struct tool tool_ls;
+
+#endif
