@@ -173,6 +173,24 @@ run() {
     OUT=$(j .stdout) ERR=$(j .stderr) CODE=$(j .exit_code)
 }
 
+# tool NAME [JSON ARGUMENTS] [THREAD] [CURL OPTION...]: an agent tool in the current box, or in the box of THREAD. STATUS and
+# BODY, TEXT (newlines at its end included), IS_ERROR (true, false) of the answer; `j .structured` has the rest.
+tool() {
+    local name=$1 arguments=${2:-"{}"} at=$B
+    [ -z "${3-}" ] || at=/v1/threads/$(encode "$3")
+    api POST "$at/tools/$name" "$arguments" "${@:4}"
+    TEXT=$(j '.text // ""'; printf .) IS_ERROR=$(j .is_error)
+    TEXT=${TEXT%$'\n'.}
+}
+
+tool_is() { # tool_is NAME TEXT: the last call succeeded with exactly this
+    is "$1" "$IS_ERROR $TEXT" "false $2"
+}
+
+tool_fails() { # tool_fails NAME TEXT: the last call answered exactly this as an error
+    is "$1" "$IS_ERROR $TEXT" "true $2"
+}
+
 # ---- boxes ----
 
 # box_new [MORE JSON MEMBERS]: a new box, which becomes the current one (BOX, B)
