@@ -1,15 +1,35 @@
-/* Read before write: which version of a file a thread has seen. A version is a file's ETag; where a change could hide
- * behind the clock's tick, its sha256 as well. */
+/* Read before write: which version of a file a thread has seen. A version is a file's inode, size and time of change (its
+ * ETag); where a change could hide behind the clock's tick, its sha256 as well. Kept in memory, bounded, and written behind
+ * into tools.db: a restarted daemon, or another one on the same state directory, finds it there. */
 #ifndef CUBBY_TOOL_SEEN_H
 #define CUBBY_TOOL_SEEN_H
 
 #include "tool/tool.h"
 
-/* The model was shown (a part of) this version, or wrote it. path as tool_path gives it. Never waits for a disk. */
+struct seen_version {
+    uint64_t inode, size, mtime_ns;
+    bool hashed;
+    uint8_t sha256[32]; /* of the whole file; when hashed */
+};
+
+/* The model was shown (a part of) this version. path as tool_path gives it. A file that changed within the last tick of
+ * the clock is hashed in the box; else it only costs memory. */
 void seen_note(struct tool_call *call, const char *path, const struct file_stat *stat);
-/* Whether path may be written: it is not there, or what is there was seen last. *ret_etag: what must still be there when it
- * is replaced (for if_match; in the arena), NULL: nothing is there. INVALID with the sentence for the model otherwise.
- * With settings->read_before_write off everything may; *ret_etag is NULL. */
-int seen_check(struct tool_call *call, const char *path, const char **ret_etag, struct err *err);
+/* The thread wrote this version. sha256 NULL: not known. */
+void seen_wrote(struct tool_call *call, const char *path, const struct file_stat *stat, const uint8_t *sha256);
+/* What the thread saw last; false: it never saw it. */
+bool seen_last(struct tool_call *call, const char *path, struct seen_version *ret_version);
+/* The same from the disk, where another daemon's note may be newer; false: there is nothing newer than *version. */
+bool seen_newer(struct tool_call *call, const char *path, struct seen_version *version);
+
+/* The memory of a store, made and ended by it. */
+struct seen_table;
+#define SEEN_SCHEMA                                                                                                     \
+    "CREATE TABLE IF NOT EXISTS seen (box TEXT, key BLOB, inode INTEGER, size INTEGER, mtime_ns INTEGER, sha256 BLOB, " \
+    "at INTEGER, PRIMARY KEY (box, key)) WITHOUT ROWID;"
+struct seen_table *seen_table_new(struct tool_store *store);
+void seen_table_free(struct seen_table *table); /* NULL is fine; writes what waits first */
+/* A box is gone, and what was seen of it. */
+void seen_forget(struct tool_store *store, const char *box);
 
 #endif

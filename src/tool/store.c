@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "tool/seen.h"
 
 enum { STATEMENTS = 32, BUSY_MS = 5000 };
 
@@ -17,6 +18,7 @@ struct tool_store {
     int dir;
     pthread_mutex_t lock;
     sqlite3 *handle;
+    struct seen_table *seen;
     struct {
         const char *sql;
         sqlite3_stmt *statement;
@@ -25,7 +27,7 @@ struct tool_store {
 
 static const char schema[] =
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-    "CREATE TABLE IF NOT EXISTS cwd (box TEXT, thread TEXT, path TEXT NOT NULL, PRIMARY KEY (box, thread)) WITHOUT ROWID;";
+    "CREATE TABLE IF NOT EXISTS cwd (box TEXT, thread TEXT, path TEXT NOT NULL, PRIMARY KEY (box, thread)) WITHOUT ROWID;" SEEN_SCHEMA;
 
 int tool_store_open(const char *directory, struct tool_store **ret_store, struct err *err) {
     char path[4400], files[4400];
@@ -45,6 +47,7 @@ int tool_store_open(const char *directory, struct tool_store **ret_store, struct
         tool_store_close(store);
         return -ERR_IO;
     }
+    store->seen = seen_table_new(store);
     *ret_store = store;
     return 0;
 }
@@ -52,6 +55,7 @@ int tool_store_open(const char *directory, struct tool_store **ret_store, struct
 void tool_store_close(struct tool_store *store) {
     if (!store)
         return;
+    seen_table_free(store->seen);
     for (size_t i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(store->statements[i].statement);
     sqlite3_close(store->handle);
@@ -86,6 +90,10 @@ sqlite3_stmt *tool_store_statement(struct tool_store *store, const char *sql, st
     }
     err_set(err, ERR_IO, "tools.db: %s", sqlite3_errmsg(store->handle));
     return NULL;
+}
+
+struct seen_table *tool_store_seen(const struct tool_store *store) {
+    return store->seen;
 }
 
 int tool_store_dir(const struct tool_store *store) {

@@ -8,6 +8,7 @@
 #include "base/err.h"
 
 struct tool_store;
+struct seen_table;
 
 /* Below directory (0700, the daemon's). */
 int tool_store_open(const char *directory, struct tool_store **ret_store, struct err *err);
@@ -18,6 +19,8 @@ sqlite3 *tool_store_lock(struct tool_store *store);
 void tool_store_unlock(struct tool_store *store);
 /* Under the lock: a statement kept from call to call, reset and ready to bind. sql: a constant. NULL: err is set. */
 sqlite3_stmt *tool_store_statement(struct tool_store *store, const char *sql, struct err *err);
+/* What threads have seen of files (tool/seen.h). */
+struct seen_table *tool_store_seen(const struct tool_store *store);
 /* Where nameless and kept results lie. */
 int tool_store_dir(const struct tool_store *store);
 

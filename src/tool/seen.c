@@ -1,0 +1,294 @@
+/* What threads have seen of files. Called by the tools that read and write; its table belongs to the store.
+ * Rules: 1. table->lock guards the rows and what waits; nobody holds it while SQLite or a box works.
+ * 2. What waits is written by one thread in batches: a note never waits for a disk. What does not fit any more is only
+ *    forgotten by the next daemon, which then asks for the file to be read again.
+ * 3. Of two notes of one file the later one counts, whichever daemon took it. */
+#include "tool/seen.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/sha256.h"
+#include "tool/store.h"
+
+enum {
+    SETS = 4096,
+    WAYS = 4, /* of each set the row unused for longest goes: 16,384 notes, 2 MiB */
+    WAITING_MAX = 4096,
+    PRUNE_EVERY = 4096, /* rows written between two looks at how many there are */
+    ROWS_MAX = 200000,
+    DAYS_MAX = 30,
+    TICK_MS = 25, /* the coarsest clock of a file system: 10 ms with HZ=100, and some room */
+    KEY_BYTES = 16,
+    BOX_BYTES = 24,
+};
+
+struct seen_row {
+    char box[BOX_BYTES];
+    uint8_t key[KEY_BYTES];
+    struct seen_version version;
+    uint64_t at_ms;   /* when it was noted; 0: free */
+    uint64_t used_at; /* of table->turn */
+};
+
+struct seen_table {
+    struct tool_store *store;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t writer;
+    bool started, ending;
+    uint64_t turn;
+    struct seen_row rows[SETS][WAYS];
+    struct seen_row waiting[WAITING_MAX];
+    size_t waiting_count;
+    size_t written; /* since the last prune; the writer's own */
+};
+
+/* ---- rows ---- */
+
+/* The thread's length keeps thread and path apart, whatever stands in them. */
+static void seen_key(const struct tool_call *call, const char *path, uint8_t ret_key[KEY_BYTES]) {
+    uint8_t digest[32];
+    const char *text = arena_printf(call->arena, "%zu:%s%s", strlen(call->thread), call->thread, path);
+    sha256(text, strlen(text), digest);
+    memcpy(ret_key, digest, KEY_BYTES);
+}
+
+static struct seen_row *row_find_locked(struct seen_table *table, const char *box, const uint8_t *key) {
+    struct seen_row *set = table->rows[(key[0] | key[1] << 8) % SETS];
+    for (size_t i = 0; i < WAYS; i++)
+        if (set[i].at_ms && memcmp(set[i].key, key, KEY_BYTES) == 0 && strcmp(set[i].box, box) == 0) {
+            set[i].used_at = ++table->turn;
+            return &set[i];
+        }
+    return NULL;
+}
+
+static void row_put_locked(struct seen_table *table, const struct seen_row *row) {
+    struct seen_row *at = row_find_locked(table, row->box, row->key);
+    if (!at) {
+        struct seen_row *set = table->rows[(row->key[0] | row->key[1] << 8) % SETS];
+        at = set;
+        for (size_t i = 1; i < WAYS; i++)
+            if (set[i].used_at < at->used_at) /* free ones have never been used */
+                at = &set[i];
+    }
+    *at = *row;
+    at->used_at = ++table->turn;
+}
+
+static bool same_version(const struct seen_version *a, const struct seen_version *b) {
+    return a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns && a->hashed == b->hashed &&
+           (!a->hashed || memcmp(a->sha256, b->sha256, sizeof a->sha256) == 0);
+}
+
+/* ---- the disk ---- */
+
+static void write_rows(struct seen_table *table, const struct seen_row *rows, size_t count) {
+    struct err err;
+    sqlite3 *handle = tool_store_lock(table->store);
+    sqlite3_exec(handle, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    for (size_t i = 0; i < count; i++) {
+        sqlite3_stmt *put = tool_store_statement(
+            table->store,
+            "INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (box, key) DO UPDATE SET inode = excluded.inode, "
+            "size = excluded.size, mtime_ns = excluded.mtime_ns, sha256 = excluded.sha256, at = excluded.at "
+            "WHERE excluded.at >= at",
+            &err);
+        if (!put)
+            break;
+        const struct seen_version *version = &rows[i].version;
+        sqlite3_bind_text(put, 1, rows[i].box, -1, SQLITE_STATIC);
+        sqlite3_bind_blob(put, 2, rows[i].key, KEY_BYTES, SQLITE_STATIC);
+        sqlite3_bind_int64(put, 3, (int64_t)version->inode);
+        sqlite3_bind_int64(put, 4, (int64_t)version->size);
+        sqlite3_bind_int64(put, 5, (int64_t)version->mtime_ns);
+        if (version->hashed)
+            sqlite3_bind_blob(put, 6, version->sha256, sizeof version->sha256, SQLITE_STATIC);
+        sqlite3_bind_int64(put, 7, (int64_t)rows[i].at_ms);
+        sqlite3_step(put);
+        sqlite3_reset(put);
+    }
+    table->written += count;
+    if (table->written >= PRUNE_EVERY) {
+        table->written = 0;
+        char *sql =
+            sqlite3_mprintf("DELETE FROM seen WHERE at < %lld; DELETE FROM seen WHERE (box, key) IN (SELECT box, "
+                            "key FROM seen ORDER BY at DESC LIMIT -1 OFFSET %d)",
+                            (long long)clock_wall_ms() - DAYS_MAX * 86400000ll, ROWS_MAX);
+        sqlite3_exec(handle, sql, NULL, NULL, NULL);
+        sqlite3_free(sql);
+    }
+    sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);
+    tool_store_unlock(table->store);
+}
+
+static void *seen_writer(void *user) {
+    struct seen_table *table = user;
+    struct seen_row *batch = malloc(sizeof table->waiting);
+    if (!batch)
+        abort();
+    pthread_mutex_lock(&table->lock);
+    for (;;) {
+        while (table->waiting_count == 0 && !table->ending)
+            pthread_cond_wait(&table->wake, &table->lock);
+        size_t count = table->waiting_count;
+        if (count == 0)
+            break;
+        memcpy(batch, table->waiting, count * sizeof *batch);
+        table->waiting_count = 0;
+        pthread_mutex_unlock(&table->lock);
+        write_rows(table, batch, count);
+        pthread_mutex_lock(&table->lock);
+    }
+    pthread_mutex_unlock(&table->lock);
+    free(batch);
+    return NULL;
+}
+
+static bool row_read(struct seen_table *table, const char *box, const uint8_t *key, struct seen_row *ret_row) {
+    struct err err;
+    bool found = false;
+    tool_store_lock(table->store);
+    sqlite3_stmt *find = tool_store_statement(
+        table->store, "SELECT inode, size, mtime_ns, sha256, at FROM seen WHERE box = ? AND key = ?", &err);
+    if (find) {
+        sqlite3_bind_text(find, 1, box, -1, SQLITE_STATIC);
+        sqlite3_bind_blob(find, 2, key, KEY_BYTES, SQLITE_STATIC);
+        found = sqlite3_step(find) == SQLITE_ROW;
+        if (found) {
+            struct seen_version *version = &ret_row->version;
+            version->inode = (uint64_t)sqlite3_column_int64(find, 0);
+            version->size = (uint64_t)sqlite3_column_int64(find, 1);
+            version->mtime_ns = (uint64_t)sqlite3_column_int64(find, 2);
+            version->hashed = sqlite3_column_bytes(find, 3) == sizeof version->sha256;
+            if (version->hashed)
+                memcpy(version->sha256, sqlite3_column_blob(find, 3), sizeof version->sha256);
+            ret_row->at_ms = (uint64_t)sqlite3_column_int64(find, 4);
+        }
+        sqlite3_reset(find);
+    }
+    tool_store_unlock(table->store);
+    return found;
+}
+
+/* ---- for tools ---- */
+
+static struct seen_table *seen_row_of(const struct tool_call *call, const char *path, struct seen_row *row) {
+    struct seen_table *table = call->host->store ? tool_store_seen(call->host->store) : NULL;
+    *row = (struct seen_row){.at_ms = clock_wall_ms()};
+    strncpy(row->box, call->box->id, BOX_BYTES - 1);
+    seen_key(call, path, row->key);
+    return table;
+}
+
+void seen_wrote(struct tool_call *call, const char *path, const struct file_stat *stat, const uint8_t *sha256) {
+    struct seen_row row;
+    struct seen_table *table = seen_row_of(call, path, &row);
+    if (!table)
+        return;
+    row.version = (struct seen_version){
+        .inode = stat->inode, .size = stat->size, .mtime_ns = stat->mtime_ns, .hashed = sha256 != NULL};
+    if (sha256)
+        memcpy(row.version.sha256, sha256, sizeof row.version.sha256);
+    pthread_mutex_lock(&table->lock);
+    struct seen_row *old = row_find_locked(table, row.box, row.key);
+    bool news = !old || !same_version(&old->version, &row.version);
+    row_put_locked(table, &row);
+    if (news && table->waiting_count < WAITING_MAX)
+        table->waiting[table->waiting_count++] = row;
+    if (!table->started)
+        table->started = pthread_create(&table->writer, NULL, seen_writer, table) == 0;
+    pthread_cond_signal(&table->wake);
+    pthread_mutex_unlock(&table->lock);
+}
+
+void seen_note(struct tool_call *call, const char *path, const struct file_stat *stat) {
+    uint8_t sha256[32];
+    uint64_t size;
+    struct err err;
+    bool young = stat->mtime_ns / 1000000 + TICK_MS > clock_wall_ms() && stat->size <= LIMIT_EDIT_BYTES;
+    if (young && box_hash(call->box, path, call->watch, sha256, &size, &err) < 0)
+        young = false;
+    seen_wrote(call, path, stat, young ? sha256 : NULL);
+}
+
+bool seen_last(struct tool_call *call, const char *path, struct seen_version *ret_version) {
+    struct seen_row row;
+    struct seen_table *table = seen_row_of(call, path, &row);
+    if (!table)
+        return false;
+    pthread_mutex_lock(&table->lock);
+    const struct seen_row *held = row_find_locked(table, row.box, row.key);
+    if (held)
+        *ret_version = held->version;
+    pthread_mutex_unlock(&table->lock);
+    return held || seen_newer(call, path, ret_version);
+}
+
+bool seen_newer(struct tool_call *call, const char *path, struct seen_version *version) {
+    struct seen_row row;
+    struct seen_table *table = seen_row_of(call, path, &row);
+    if (!table || !row_read(table, row.box, row.key, &row))
+        return false;
+    pthread_mutex_lock(&table->lock);
+    const struct seen_row *held = row_find_locked(table, row.box, row.key);
+    bool newer = !held || (row.at_ms > held->at_ms && !same_version(&row.version, &held->version));
+    if (newer)
+        row_put_locked(table, &row);
+    pthread_mutex_unlock(&table->lock);
+    if (newer)
+        *version = row.version;
+    return newer;
+}
+
+/* ---- the table ---- */
+
+struct seen_table *seen_table_new(struct tool_store *store) {
+    struct seen_table *table = calloc(1, sizeof *table);
+    if (!table)
+        abort();
+    table->store = store;
+    pthread_mutex_init(&table->lock, NULL);
+    pthread_cond_init(&table->wake, NULL);
+    return table;
+}
+
+void seen_table_free(struct seen_table *table) {
+    if (!table)
+        return;
+    pthread_mutex_lock(&table->lock);
+    table->ending = true;
+    pthread_cond_signal(&table->wake);
+    pthread_mutex_unlock(&table->lock);
+    if (table->started)
+        pthread_join(table->writer, NULL);
+    pthread_cond_destroy(&table->wake);
+    pthread_mutex_destroy(&table->lock);
+    free(table);
+}
+
+void seen_forget(struct tool_store *store, const char *box) {
+    struct seen_table *table = tool_store_seen(store);
+    struct err err;
+    pthread_mutex_lock(&table->lock);
+    struct seen_row *rows = table->rows[0];
+    for (size_t i = 0; i < (size_t)SETS * WAYS; i++)
+        if (strcmp(rows[i].box, box) == 0)
+            rows[i] = (struct seen_row){0};
+    for (size_t i = 0; i < table->waiting_count; i++)
+        if (strcmp(table->waiting[i].box, box) == 0)
+            table->waiting[i--] = table->waiting[--table->waiting_count];
+    pthread_mutex_unlock(&table->lock);
+    tool_store_lock(store);
+    sqlite3_stmt *drop = tool_store_statement(store, "DELETE FROM seen WHERE box = ?", &err);
+    if (drop) {
+        sqlite3_bind_text(drop, 1, box, -1, SQLITE_STATIC);
+        sqlite3_step(drop);
+        sqlite3_reset(drop);
+    }
+    tool_store_unlock(store);
+}
