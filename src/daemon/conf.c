@@ -125,6 +125,42 @@ const struct conf_option conf_options[] = {
      .text = "rows of the audit log older than that are cut; 0: age does not matter"},
     {ROW("audit_max_mb", INT, audit_max_mb), .max = 1u << 20, .fallback = "1024",
      .text = "MiB of the audit log; beyond, its oldest rows are cut; 0: no limit"},
+    {ROW("tool_bash_chars", INT, tools.bash_chars), .at_once = true, .max = LIMIT_JSON_BYTES, .fallback = "20000",
+     .text = "characters of a command's output that a model gets, its middle goes first; 0: no limit"},
+    {ROW("tool_ls_chars", INT, tools.ls_chars), .at_once = true, .max = LIMIT_JSON_BYTES, .fallback = "20000",
+     .text = "characters of a listing, its end goes; 0: no limit"},
+    {ROW("tool_read_file_chars", INT, tools.read_file_chars), .at_once = true, .max = LIMIT_JSON_BYTES,
+     .fallback = "50000", .text = "characters of a file, its end goes; 0: no limit"},
+    {ROW("tool_glob_results", INT, tools.glob_results), .at_once = true, .min = 1, .max = 1000, .fallback = "200",
+     .text = "files that glob finds unless a call says"},
+    {ROW("tool_grep_results", INT, tools.grep_results), .at_once = true, .min = 1, .max = 500, .fallback = "100",
+     .text = "lines that grep finds unless a call says"},
+    {ROW("tool_write_file_bytes", INT, tools.write_file_bytes), .at_once = true, .max = LIMIT_JSON_BYTES,
+     .fallback = "0", .text = "bytes that write_file takes in one call that does not append; 0: no limit of its own"},
+    {ROW("tool_bash_timeout_ms", INT, tools.bash_timeout_ms), .at_once = true, .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
+     .fallback = "300000", .text = "time of a command unless a call says"},
+    {ROW("tool_read_before_write", BOOL, tools.read_before_write), .at_once = true, .fallback = "true",
+     .text = "tools change no file that the model has not read as it is now"},
+    {ROW("tool_offload", BOOL, tools.offload), .at_once = true, .fallback = "true",
+     .text = "results too long for a model are kept for the tool recall; else they are cut"},
+    {ROW("tool_offload_chars", INT, tools.offload_chars), .at_once = true, .max = LIMIT_JSON_BYTES, .fallback = "0",
+     .text = "characters from which on a result is too long; 0: its tool's own limit"},
+    {ROW("tool_offload_max_mb", INT, tools.offload_max_mb), .at_once = true, .min = 1, .max = 1u << 20,
+     .fallback = "1024", .text = "MiB of kept results of a user; beyond, his oldest go"},
+    {ROW("tool_offload_days", INT, tools.offload_days), .at_once = true, .min = 1, .max = 36500, .fallback = "7",
+     .text = "kept results older than that go"},
+    {ROW("tool_guard", TEXT, tool_guard), .at_once = true, .fallback = "audit", .choices = "off|audit|warn|block",
+     .text = "what is done about risky commands of tools: nothing, told to the audit log, to the model too, not run"},
+    {ROW("tool_guard_allow", LIST, guard_allow), .at_once = true,
+     .text = "the only commands that tools may run; default: any"},
+    {ROW("tool_guard_absolute_paths", BOOL, guard.absolute_paths), .at_once = true, .fallback = "true",
+     .text = "words of a command may be absolute paths outside tool_guard_roots"},
+    {ROW("tool_guard_parents", BOOL, guard.parents), .at_once = true, .fallback = "true",
+     .text = "words of a command may be paths with '..'"},
+    {ROW("tool_guard_roots", LIST, guard_roots), .at_once = true,
+     .text = "directories for absolute paths; default: the workspace, /tmp, and those of programs"},
+    {ROW("tool_env_remove", LIST, env_remove), .at_once = true,
+     .text = "variables with these beginnings reach no command of a tool, beside KUBERNETES_, SERVICE_ and SECRET_"},
     {ROW("log_level", TEXT, log_level), .at_once = true, .fallback = "info", .choices = "error|warn|info|debug",
      .text = "info: a line a request"},
     {.name = NULL},
@@ -285,6 +321,22 @@ static int check_share(const struct conf_share *share, struct err *err) {
     return 0;
 }
 
+/* An empty list would be no list: everything would be allowed where nothing was meant to be. */
+static int check_tools(const struct conf *conf, struct err *err) {
+    if (conf_given(conf, NULL, "tool_guard_allow") && !conf->guard_allow.count)
+        return err_set(err, ERR_INVALID, "tool_guard_allow is empty; leave it out to allow every command");
+    bool ruled = conf->guard_allow.count || !conf->guard.absolute_paths || !conf->guard.parents;
+    if (ruled && conf->guard.mode == GUARD_OFF)
+        return err_set(err, ERR_INVALID,
+                       "tool_guard is off, and there are rules for it (tool_guard_allow, tool_guard_absolute_paths, "
+                       "tool_guard_parents)");
+    for (size_t i = 0; i < conf->guard_roots.count; i++)
+        if (conf->guard_roots.items[i][0] != '/')
+            return err_set(err, ERR_INVALID, "tool_guard_roots: '%.200s' must be an absolute path",
+                           conf->guard_roots.items[i]);
+    return 0;
+}
+
 /* What stands in several options, or only makes sense together. */
 static int check_all(const struct conf *conf, struct err *err) {
     if (!conf->state)
@@ -299,11 +351,30 @@ static int check_all(const struct conf *conf, struct err *err) {
                            conf->mount_sources.items[i]);
     if (!conf->tls_cert != !conf->tls_key)
         return err_set(err, ERR_INVALID, "tls_cert and tls_key go together: give both or none");
-    int failed = check_share(&conf->share, err);
+    int failed = check_tools(conf, err);
+    if (!failed)
+        failed = check_share(&conf->share, err);
     for (size_t i = 0; i < conf->user_count && !failed; i++)
         if ((failed = check_share(&conf->users[i].share, err)))
             return err_wrap(err, "user %s", conf->users[i].name);
     return failed;
+}
+
+static void tool_parts(struct conf *conf) {
+    static const char *const modes[] = {
+        [GUARD_OFF] = "off", [GUARD_AUDIT] = "audit", [GUARD_WARNS] = "warn", [GUARD_BLOCKS] = "block"};
+    struct conf_list prefixes = {0};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(modes[i], conf->tool_guard))
+            conf->guard.mode = (enum guard_mode)i;
+    conf->guard.allow = (const char *const *)conf->guard_allow.items;
+    conf->guard.roots = (const char *const *)conf->guard_roots.items;
+    for (const char *const *prefix = tool_defaults.env_prefixes; *prefix; prefix++)
+        conf_list_add(&conf->arena, &prefixes, *prefix);
+    for (size_t i = 0; i < conf->env_remove.count; i++)
+        conf_list_add(&conf->arena, &prefixes, conf->env_remove.items[i]);
+    conf->tools.env_prefixes = (const char *const *)prefixes.items;
+    conf->tools.guard = &conf->guard;
 }
 
 /* Where there is no --config: the default file, if somebody has made one. It may be closed to an ordinary user, whose own
@@ -333,6 +404,7 @@ static int load(struct conf *conf, int argc, char **argv, struct err *err) {
     if (failed)
         return failed;
     state_default(conf);
+    tool_parts(conf);
     conf_inherit(conf);
     return check_all(conf, err);
 }

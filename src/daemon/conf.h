@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "box/policy.h"
 #include "front/auth.h"
+#include "tool/guard.h"
 
 #define CONF_DEFAULT_FILE "/etc/cubby/cubby.yaml"
 
@@ -87,6 +88,10 @@ struct conf {
         box_rate_per_user, max_requests_per_user, max_calls_per_box, body_memory_mb, min_rate_bytes, replicas,
         memory_reserve_mb, store_mb;
     uint64_t audit_days, audit_max_mb;
+    struct tool_settings tools; /* points to guard, and to what the lists below say */
+    struct guard_policy guard;
+    const char *tool_guard;
+    struct conf_list guard_allow, guard_roots, env_remove;
 };
 
 /* Defaults, then the file, then the command line. INVALID names the option, and the line of the file. The caller gets a

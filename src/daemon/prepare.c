@@ -242,7 +242,7 @@ struct front_settings *daemon_settings(struct conf *conf) {
     own->settings = (struct front_settings){
         .refs = 1,
         .released = settings_released,
-        .tools = &tool_defaults,
+        .tools = &conf->tools,
         .default_backend = conf->share.backend,
         .secret_env = (const char *const *)conf->share.env.items,
         .audit_detail = conf->audit_detail,

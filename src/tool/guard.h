@@ -15,10 +15,10 @@ enum guard_mode {
 struct guard_policy {
     enum guard_mode mode;
     const char *const *allow; /* commands that may be run, NULL-terminated; NULL: all. Holds in every mode but off */
-    bool absolute_paths, parents;    /* false: words that are absolute paths outside roots, or hold "..", are refused */
-    const char *const *roots;        /* below which absolute paths are fine; NULL: the workspace, /tmp and programs */
-    const char *const *env_prefixes; /* variables that no command gets; NULL-terminated */
+    bool absolute_paths, parents; /* false: words that are absolute paths outside roots, or hold "..", are refused */
+    const char *const *roots;     /* below which absolute paths are fine; NULL: the workspace, /tmp and programs */
 };
+extern const struct guard_policy guard_defaults;
 
 struct guard_verdict {
     enum guard_risk risk;

@@ -12,6 +12,8 @@
 #include "tool/session.h"
 #include "tool/store.h"
 
+static const char *const tool_env_prefixes[] = {"KUBERNETES_", "SERVICE_", "SECRET_", NULL};
+
 const struct tool_settings tool_defaults = {
     .bash_chars = 20000,
     .ls_chars = 20000,
@@ -23,6 +25,7 @@ const struct tool_settings tool_defaults = {
     .offload = true,
     .offload_max_mb = 1024,
     .offload_days = 7,
+    .env_prefixes = tool_env_prefixes,
 };
 
 const struct tool *const tool_table[] = {

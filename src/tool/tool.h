@@ -27,6 +27,7 @@ struct tool_settings {
     bool offload;                                   /* longer results are kept for `recall` instead of cut */
     uint64_t offload_chars;                         /* how long; 0: the tool's own bound */
     uint64_t offload_max_mb, offload_days;          /* of all kept results of a user; until one is forgotten */
+    const char *const *env_prefixes;                /* variables that no command gets; NULL-terminated, never NULL */
     const struct guard_policy *guard;               /* NULL: commands are not looked at */
 };
 extern const struct tool_settings tool_defaults;

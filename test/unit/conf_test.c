@@ -236,6 +236,39 @@ static void test_long_list(void) {
     conf_unref(conf);
 }
 
+/* The same defaults with a daemon and without one (cubby mcp). */
+static void test_tools(void) {
+    struct conf *conf = fine("", "no word of tools");
+    struct tool_settings found = conf->tools;
+    found.env_prefixes = tool_defaults.env_prefixes;
+    found.guard = tool_defaults.guard;
+    ok(memcmp(&found, &tool_defaults, sizeof found) == 0, "tools have the defaults of the table of tools");
+    ok(conf->guard.mode == GUARD_AUDIT && !conf->guard.allow && !conf->guard.roots && conf->guard.absolute_paths &&
+           conf->guard.parents && conf->tools.guard == &conf->guard,
+       "and the guard");
+    const char *const *prefixes = conf->tools.env_prefixes;
+    ok(!strcmp(prefixes[0], "KUBERNETES_") && !strcmp(prefixes[1], "SERVICE_") && !strcmp(prefixes[2], "SECRET_") &&
+           !prefixes[3],
+       "and variables that no command gets");
+    conf_unref(conf);
+    conf = fine("tool_bash_chars: 7\ntool_offload: false\ntool_guard: block\ntool_guard_allow: [ls, cat]\n"
+                "tool_guard_absolute_paths: false\ntool_guard_roots: [/srv]\ntool_env_remove: [AWS_]\n",
+                "words of tools");
+    ok(conf->tools.bash_chars == 7 && !conf->tools.offload && conf->tools.read_before_write, "limits");
+    ok(conf->guard.mode == GUARD_BLOCKS && !strcmp(conf->guard.allow[1], "cat") && !conf->guard.allow[2] &&
+           !conf->guard.absolute_paths && !strcmp(conf->guard.roots[0], "/srv") && !conf->guard.roots[1],
+       "the guard");
+    ok(!strcmp(conf->tools.env_prefixes[3], "AWS_") && !conf->tools.env_prefixes[4], "one more beginning");
+    conf_unref(conf);
+    REFUSED("tool_guard: maybe\n", 1, "must be one of off|audit|warn|block");
+    REFUSED("tool_guard_allow: []\n", 0, "tool_guard_allow is empty");
+    REFUSED("tool_guard: off\ntool_guard_allow: [ls]\n", 0, "tool_guard is off, and there are rules");
+    REFUSED("tool_guard: off\ntool_guard_parents: false\n", 0, "tool_guard is off, and there are rules");
+    REFUSED("tool_guard_roots: [srv]\n", 0, "absolute path");
+    REFUSED("tool_grep_results: 501\n", 1, "from 1 to 500");
+    REFUSED("users:\n  ann:\n    tool_guard: off\n", 3, "cannot differ by user");
+}
+
 static char changed[512];
 
 static void note(void *user, const char *name, bool at_once) {
@@ -265,6 +298,7 @@ static void test_changes(void) {
     differ("tokens: [{token: hunter2hunter2hunter2, scope: admin}]\n",
            "tokens: [{token: hunter2hunter2hunter2, scope: read}]\n", "tokens ");
     differ("cpus: 1\nstore: btrfs\n", "cpus: 1.5\n", "cpus store! ");
+    differ("tool_guard: off\n", "tool_ls_chars: 5\n", "tool_ls_chars tool_guard ");
 }
 
 int main(void) {
@@ -278,6 +312,7 @@ int main(void) {
     test_environment();
     test_users();
     test_long_list();
+    test_tools();
     test_changes();
     unlink(path);
     printf("1..%d\n", count);
