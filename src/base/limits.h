@@ -14,6 +14,9 @@
 /* commands */
 #define LIMIT_ARGV_COUNT 4096u
 #define LIMIT_ENV_COUNT 1024u
+#define LIMIT_SECRETS 64u               /* of one command */
+#define LIMIT_SECRETS_BYTES 65536u      /* all of them, with their names */
+#define LIMIT_ENV_DROPS 64u             /* prefixes of variables that a command does not get */
 #define LIMIT_EXEC_TIMEOUT_MS 86400000u /* a day */
 #define DEFAULT_EXEC_TIMEOUT_MS 300000u
 #define DEFAULT_OUTPUT_LIMIT_BYTES (1u << 20)
@@ -66,10 +69,22 @@
 #define LIMIT_EVENT_STREAMS 512u      /* open at once */
 #define LIMIT_EVENT_STREAMS_PER_USER 16u
 
+/* MCP */
+#define LIMIT_MCP_SESSIONS 4096u            /* of the era that has them; the one unused longest goes */
+#define LIMIT_MCP_SESSIONS_PER_USER 256u    /* the same, of one user */
+#define MCP_SESSION_IDLE_MS 86400000u       /* unused for so long, a session is forgotten */
+#define MCP_KEEP_ALIVE_MS 15000u            /* how long an answer may be silent before a comment goes out */
+#define MCP_PROGRESS_MS 100u                /* between two notices of progress */
+#define LIMIT_MCP_MESSAGE_BYTES (64u << 20) /* one that we send */
+#define LIMIT_RESOURCE_BYTES (8u << 20)     /* a file as a resource */
+#define LIMIT_RESOURCES 20000u              /* files of a workspace that are listed as resources */
+#define LIMIT_RESOURCES_PAGE 200u           /* of one answer */
+
 /* configuration */
 #define LIMIT_CONF_BYTES (4u << 20) /* of the file; 10,000 tokens have a third of it */
 
 /* requests */
+#define LIMIT_MCP_REQUESTS 64u       /* of one `cubby mcp`, under way at once */
 #define LIMIT_JSON_BYTES (32u << 20) /* a JSON body; stdin_base64 of 16 MiB fits */
 #define LIMIT_JSON_DEPTH 32u
 #define LIMIT_JSON_VALUES 65536u /* of one JSON body; a parsed value costs some 100 bytes */

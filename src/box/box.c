@@ -136,6 +136,23 @@ static int verb_alive(struct box *box, const struct verb *verb, struct err *err)
     return verb_run(box, &ping, &arena, &end, err);
 }
 
+/* call_next, with the pauses that somebody wants to hear of. */
+static int verb_next(struct call *call, const struct verb *verb, const struct call_wait *wait, struct event *ret_event,
+                     struct err *err) {
+    struct call_wait pause = *wait;
+    for (;;) {
+        uint64_t idle_at = clock_ms() + verb->idle_ms;
+        bool idles = verb->idle && (!wait->deadline_ms || idle_at < wait->deadline_ms);
+        pause.deadline_ms = idles ? idle_at : wait->deadline_ms;
+        int r = call_next(call, &pause, ret_event, err);
+        if (!idles || r != -ERR_TIMEOUT || clock_ms() < idle_at)
+            return r;
+        err->code = 0;
+        if ((r = verb->idle(verb->user)) < 0)
+            return verb_refused(r, err);
+    }
+}
+
 static int verb_loop(struct box *box, struct call *call, const struct verb *verb, struct feed *feed,
                      struct arena *arena, struct fields *ret_end, struct err *err) {
     struct call_wait wait = {
@@ -146,7 +163,7 @@ static int verb_loop(struct box *box, struct call *call, const struct verb *verb
         if (!verb->timeout_ms)
             wait.deadline_ms = clock_ms() + verb->bound_ms + VERB_SILENCE_MS;
         if (r == 0)
-            r = call_next(call, &wait, &event, err);
+            r = verb_next(call, verb, &wait, &event, err);
         if (r == -ERR_TIMEOUT && wait.deadline_ms <= clock_ms() && (r = verb_alive(box, verb, err)) == 0)
             continue;
         if (r < 0)

@@ -46,11 +46,13 @@ int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
 /* ---- commands ---- */
 
 struct exec_request {
-    const char *command;     /* given to the box's shell; or */
-    const char *const *argv; /* NULL-terminated, no shell */
-    const char *const *env;  /* "K=V", NULL-terminated, may be NULL */
-    const char *cwd;         /* NULL: the workspace */
-    const char *shell;       /* NULL: the box's */
+    const char *command;        /* given to the box's shell; or */
+    const char *const *argv;    /* NULL-terminated, no shell */
+    const char *const *env;     /* "K=V", NULL-terminated, may be NULL */
+    const char *const *secrets; /* the same; their values become [redacted] in all it says and wherever it is listed */
+    const char *const *drops;   /* beginnings of names: such variables of the box's own environment it does not get */
+    const char *cwd;            /* NULL: the workspace */
+    const char *shell;          /* NULL: the box's */
     bool root;
     bool pty;
     unsigned cols, rows;
@@ -72,6 +74,8 @@ struct exec_result {
 struct exec_sink { /* called in order on the caller's thread; a negative return cancels the command and is returned */
     int (*started)(void *user, uint64_t pid);                               /* may be NULL */
     int (*output)(void *user, int stream, const uint8_t *data, size_t len); /* STREAM_STDOUT / STREAM_STDERR */
+    int (*idle)(void *user);                                                /* nothing came for idle_ms; may be NULL */
+    uint64_t idle_ms;
     void *user;
 };
 
@@ -165,7 +169,13 @@ void box_write_abort(struct box_write *write); /* NULL is fine */
 const char *file_etag(const struct file_stat *stat, char text[ETAG_BYTES]); /* with its quotes */
 
 int box_stat(struct box *box, const char *path, struct arena *arena, struct file_stat *ret_stat, struct err *err);
-int box_list(struct box *box, const char *path, unsigned depth, uint64_t limit, int watch,
+struct list_request {
+    const char *path;
+    unsigned depth;
+    uint64_t limit;     /* 0: the default */
+    const char *ignore; /* a glob: names below path that match it are not descended into; may be NULL */
+};
+int box_list(struct box *box, const struct list_request *request, int watch,
              int (*each)(void *user, const struct file_stat *stat), void *user, bool *ret_truncated, struct err *err);
 int box_mkdir(struct box *box, const char *path, uint32_t mode, bool parents, struct err *err);
 int box_remove(struct box *box, const char *path, bool recursive, int watch, struct err *err);
@@ -175,6 +185,7 @@ struct glob_request {
     const char *pattern, *path; /* path may be NULL: the workspace */
     bool dirs;                  /* directories are results too */
     uint64_t limit, timeout_ms; /* 0: the default */
+    const char *ignore;         /* a glob: names below path that match it are left out with all below; may be NULL */
 };
 struct glob_result {
     bool truncated, timed_out;
@@ -188,6 +199,7 @@ struct grep_request {
     bool literal, ignore_case;
     unsigned context;
     uint64_t limit, timeout_ms;
+    const char *ignore; /* as in glob_request */
 };
 struct grep_match {
     const char *path;
@@ -205,8 +217,47 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
              int (*each)(void *user, const struct grep_match *match), void *user, struct grep_result *ret_result,
              struct err *err);
 int box_hash(struct box *box, const char *path, int watch, uint8_t ret_sha256[32], uint64_t *ret_size, struct err *err);
-int box_edit(struct box *box, const char *path, const char *old, size_t old_len, const char *new_text, size_t new_len,
-             bool all, uint64_t *ret_count, struct file_stat *ret_stat, struct err *err);
+
+/* A change of one file: atomic, and in turn with every other edit and append of it, whichever daemon they come from. */
+enum edit_kind {
+    EDIT_STRING, /* old by new_text */
+    EDIT_LINES,  /* lines first to last by new_text; last == first - 1: before first */
+    EDIT_REGEX,  /* Perl-compatible, ^ and $ at lines; $1 and ${name} in new_text */
+    EDIT_WHOLE,  /* the content is new_text */
+    EDIT_APPEND, /* new_text behind what is there */
+};
+struct edit_request {
+    const char *path;
+    enum edit_kind kind;
+    bool all;             /* STRING, REGEX: every place; else it must be the only one */
+    bool text;            /* STRING, LINES, REGEX: of text alone; CRLF and a byte order mark are kept (runner/edit_text.h) */
+    bool parents, create; /* WHOLE, APPEND: directories are made; if_match does not count where nothing is */
+    uint64_t first, last; /* lines; STRING, REGEX: only there; 0: from the first, to the last */
+    const char *old, *new_text;
+    size_t old_len, new_len;
+    const char *if_match;  /* an ETag; NULL: any version */
+    const uint8_t *sha256; /* of that version, 32 bytes; NULL: the ETag says enough */
+    uint64_t author;       /* what he wrote himself since if_match is as good; 0: nobody */
+};
+struct edit_line {
+    uint64_t line;
+    const char *text; /* bytes, maybe not UTF-8 */
+    size_t len;
+};
+struct edit_result {
+    struct file_stat stat;
+    bool created, hashed;
+    uint8_t sha256[32];          /* of the new version, when hashed */
+    uint64_t count, line, lines; /* places; where the first began; lines there are now: not of WHOLE and APPEND */
+    /* also filled on failure: old is not there (count 0), or not only once */
+    bool judged;
+    bool spaces; /* the lines below have the same text but for white space */
+    struct edit_line *near;
+    size_t near_count;
+};
+/* EXISTS: another version than if_match is there. NOT_FOUND: no file, or (judged) no old in it. */
+int box_edit(struct box *box, const struct edit_request *request, struct arena *arena, int watch,
+             struct edit_result *ret_result, struct err *err);
 /* What changed against the template, directory by directory. Of a removed directory only its own name is told. */
 struct file_change {
     const char *path;       /* absolute; valid during the callback; bytes, maybe not UTF-8 */

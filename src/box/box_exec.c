@@ -8,6 +8,13 @@
 /* How much longer than the command's own time-out a runner may take to say so. */
 enum { EXEC_SLACK_MS = KILL_GRACE_MS + 30000 };
 
+static size_t exec_rows(struct buf *args, enum field_id id, const char *const *rows) {
+    size_t count = 0;
+    for (; rows && rows[count]; count++)
+        field_text(args, id, rows[count]);
+    return count;
+}
+
 static int exec_args(const struct exec_request *request, uint64_t flags, struct buf *args, struct err *err) {
     if (request->command)
         field_text(args, FIELD_COMMAND, request->command);
@@ -18,11 +25,12 @@ static int exec_args(const struct exec_request *request, uint64_t flags, struct 
         field_text(args, FIELD_ARGV, *arg);
     if (count > LIMIT_ARGV_COUNT)
         return err_set(err, ERR_TOO_LARGE, "more than %u arguments", LIMIT_ARGV_COUNT);
-    count = 0;
-    for (const char *const *env = request->env; env && *env; env++, count++)
-        field_text(args, FIELD_ENV, *env);
-    if (count > LIMIT_ENV_COUNT)
+    if (exec_rows(args, FIELD_ENV, request->env) > LIMIT_ENV_COUNT)
         return err_set(err, ERR_TOO_LARGE, "more than %u variables", LIMIT_ENV_COUNT);
+    if (exec_rows(args, FIELD_SECRET, request->secrets) > LIMIT_SECRETS)
+        return err_set(err, ERR_TOO_LARGE, "more than %u secrets", LIMIT_SECRETS);
+    if (exec_rows(args, FIELD_ENV_DROP, request->drops) > LIMIT_ENV_DROPS)
+        return err_set(err, ERR_TOO_LARGE, "more than %u prefixes of variables", LIMIT_ENV_DROPS);
     if (request->cwd && verb_path(args, FIELD_CWD, request->cwd, err) < 0)
         return err_wrap(err, "cwd");
     if (request->shell)
@@ -107,6 +115,11 @@ static int exec_data(void *user, int stream, const uint8_t *data, size_t len, st
     return run->sink->output(run->sink->user, stream == STREAM_STDERR ? STREAM_STDERR : STREAM_STDOUT, data, len);
 }
 
+static int exec_idle(void *user) {
+    struct exec_run *run = user;
+    return run->sink->idle(run->sink->user);
+}
+
 int box_output_limit(const struct box *box, bool asked, uint64_t wanted, uint64_t fallback, size_t *ret_limit,
                      struct err *err) {
     uint64_t most = box->spec.limits.output_bytes ? box->spec.limits.output_bytes : LIMIT_OUTPUT_LIMIT_BYTES;
@@ -127,6 +140,10 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
         return r;
     struct exec_run run = {.sink = sink, .input = request->input, .left = request->input_len};
     struct verb verb = {.op = OP_EXEC, .watch = watch, .sink = &to_sink, .user = &run, .read_user = &run};
+    if (sink->idle) {
+        verb.idle = exec_idle;
+        verb.idle_ms = sink->idle_ms;
+    }
     if (request->timeout_ms)
         verb.timeout_ms = request->timeout_ms + EXEC_SLACK_MS;
     /* A small stdin travels with the call itself. */

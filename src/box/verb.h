@@ -29,6 +29,8 @@ struct verb {
                             works as long as it takes, and answers when asked whether it lives */
     const struct verb_sink *sink;
     void *user;
+    int (*idle)(void *user); /* called when nothing came for idle_ms; a negative return cancels the call; may be NULL */
+    uint64_t idle_ms;
     box_reader read_fn; /* input of the call; NULL: none */
     void *read_user;
     uint64_t input_max; /* TOO_LARGE beyond; 0: no limit */

@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "box/signame.h"
 #include "cli/cli.h"
 
 #define ANSWER_BYTES (256u << 20) /* a list of a million entries fits */
@@ -162,17 +163,6 @@ int remote_create(struct cli *cli, const struct box_options *options, const char
     return good ? 0 : err_set(err, ERR_PROTOCOL, "%s made a box without an id", remote_url());
 }
 
-/* "SIGKILL" as 9; 0 when unknown. */
-static int remote_signal(const char *name) {
-    for (int number = 1; number < NSIG; number++) {
-        const char *abbreviation = sigabbrev_np(number);
-        if (abbreviation && strncmp(name, "SIG", 3) == 0 && strcmp(name + 3, abbreviation) == 0)
-            return number;
-    }
-    uint64_t number = 0;
-    return text_u64(strncmp(name, "SIG", 3) == 0 ? name + 3 : name, 64, &number) ? (int)number : 0;
-}
-
 int remote_exit(const json_t *exit) {
     const json_t *exit_code = json_object_get(exit, "exit_code");
     const char *signal_name = json_string_value(json_object_get(exit, "signal"));
@@ -185,5 +175,5 @@ int remote_exit(const json_t *exit) {
     }
     if (json_is_integer(exit_code))
         return (int)(json_integer_value(exit_code) & 0xff);
-    return signal_name ? 128 + remote_signal(signal_name) : EXIT_OURS;
+    return signal_name ? 128 + signame_number(signal_name) : EXIT_OURS;
 }

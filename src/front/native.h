@@ -36,6 +36,8 @@ native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rol
 native_run native_token_create, native_token_list, native_token_revoke;
 /* native_tool.c */
 native_run native_tools, native_tool, native_thread_tool;
+/* native_offload.c */
+native_run native_offload, native_thread_offload;
 /* native_audit.c */
 native_run native_audit, native_audit_verify;
 
@@ -54,8 +56,6 @@ void native_stat_json(struct json *json, const struct file_stat *stat); /* an ob
 struct body_text;
 const char *native_path(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
                         struct err *err);
-int native_signal_number(const char *name); /* "SIGTERM", "TERM" or "15"; 0: none */
-const char *native_signal_name(int number, char text[24]);
 
 /* openapi.c */
 void openapi_write(const struct route *routes, struct buf *out);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "box/signame.h"
 #include "front/native.h"
 #include "front/native_args.h"
 
@@ -26,14 +27,14 @@ static void audit_json_text(struct json *json, const char *key, const struct aud
 }
 
 static void audit_json_result(struct json *json, const struct audit_row *row) {
-    char name[24];
+    char name[SIGNAME_BYTES];
     json_key(json, "exit_code");
     if (row->has_result && row->exited)
         json_int(json, row->exit_code);
     else
         json_nil(json);
     json_key(json, "signal");
-    json_str(json, row->has_result && !row->exited && row->signal ? native_signal_name(row->signal, name) : NULL);
+    json_str(json, row->has_result && !row->exited && row->signal ? signame_text(row->signal, name) : NULL);
     const struct {
         const char *key;
         bool value;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "front/answer.h"
 #include "base/headtail.h"
+#include "box/signame.h"
 #include "front/native.h"
 #include "front/native_args.h"
 #include "front/trail.h"
@@ -77,24 +78,15 @@ int native_exec_request(struct http_request *request, const struct exec_args *ar
     return failed;
 }
 
-const char *native_signal_name(int number, char text[24]) {
-    const char *name = sigabbrev_np(number);
-    if (name)
-        snprintf(text, 24, "SIG%s", name);
-    else
-        snprintf(text, 24, "SIG%d", number);
-    return text;
-}
-
 void native_result_json(struct json *json, const struct exec_result *result) {
-    char name[24];
+    char name[SIGNAME_BYTES];
     json_key(json, "exit_code");
     if (result->exited)
         json_int(json, result->exit_code);
     else
         json_nil(json);
     json_key(json, "signal");
-    json_str(json, !result->exited && result->signal ? native_signal_name(result->signal, name) : NULL);
+    json_str(json, !result->exited && result->signal ? signame_text(result->signal, name) : NULL);
     json_key(json, "timed_out");
     json_bool(json, result->timed_out);
     json_key(json, "oom_killed");

@@ -8,6 +8,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "box/signame.h"
 #include "front/answer.h"
 #include "front/native.h"
 #include "front/native_args.h"
@@ -120,20 +121,6 @@ int native_stdin(struct http_request *request, struct box *box, struct err *err)
     return failed ? failed : front_empty(request, 204);
 }
 
-int native_signal_number(const char *name) {
-    uint64_t number;
-    if (text_u64(name, 64, &number))
-        return (int)number;
-    if (!strncasecmp(name, "SIG", 3))
-        name += 3;
-    for (int i = 1; i < 32; i++) {
-        const char *known = sigabbrev_np(i);
-        if (known && !strcasecmp(known, name))
-            return i;
-    }
-    return 0;
-}
-
 int native_signal(struct http_request *request, struct box *box, struct err *err) {
     struct signal_args args = {0};
     uint64_t pid;
@@ -142,7 +129,7 @@ int native_signal(struct http_request *request, struct box *box, struct err *err
         failed = native_pid(request, &pid, err);
     if (failed)
         return failed;
-    int number = native_signal_number(args.signal.data);
+    int number = signame_number(args.signal.data);
     if (!number)
         return err_set(err, ERR_INVALID, "'signal' must be a name such as SIGTERM or a number from 1 to 64, not '%s'",
                        args.signal.data);

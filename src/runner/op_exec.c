@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/conceal.h"
 #include "runner/ops.h"
 #include "runner/process.h"
 
@@ -37,6 +38,8 @@ static int exec_launch(struct process *process, const struct fields *args, struc
     process->pty = flags & CALL_PTY;
     process->background = flags & CALL_BACKGROUND;
     process->command = command_text(args);
+    for (int i = 0; i < 2; i++)
+        process->streams[i].conceal = conceal_new(args->secrets);
     r = process_stdio(process, flags & CALL_STDIN ? PROCESS_STDIN : 0, size_of(args, FIELD_COLS, DEFAULT_COLS),
                       size_of(args, FIELD_ROWS, DEFAULT_ROWS), err);
     if (r < 0)
@@ -118,13 +121,20 @@ static char *command_text(const struct fields *args) {
             buf_byte(&text, ' ');
         buf_puts(&text, args->argv[i]);
     }
-    size_t len = text.len;
+    autobuf concealed;
+    buf_init(&concealed, LIMIT_CALL_ARGS_BYTES * 6);
+    struct conceal *conceal = conceal_new(args->secrets);
+    const struct buf *shown = conceal ? &concealed : &text;
+    if (conceal)
+        conceal_text(conceal, text.data, text.len, &concealed);
+    conceal_free(conceal);
+    size_t len = shown->len;
     if (len > PROCESS_COMMAND_BYTES) {
         len = PROCESS_COMMAND_BYTES;
-        while (len > PROCESS_COMMAND_BYTES - 4 && (text.data[len] & 0xc0) == 0x80)
+        while (len > PROCESS_COMMAND_BYTES - 4 && (shown->data[len] & 0xc0) == 0x80)
             len--;
     }
-    char *copy = strndup(text.data ? (char *)text.data : "", len);
+    char *copy = strndup(shown->data ? (char *)shown->data : "", len);
     if (!copy)
         abort();
     return copy;

@@ -79,7 +79,8 @@ enum process_phase { PHASE_STARTING, PHASE_RUNNING, PHASE_ENDING, PHASE_DRAINING
 struct stream {
     struct source source; /* our end of the pipe, or the terminal */
     struct process *process;
-    uint8_t id; /* STREAM_STDOUT or STREAM_STDERR */
+    uint8_t id;              /* STREAM_STDOUT or STREAM_STDERR */
+    struct conceal *conceal; /* the command's secrets; NULL: it has none */
     struct mask *mask;
     struct buf held; /* masked bytes that found no credit */
     bool over;       /* read to its end; closed later, off the path of the answer */
@@ -167,6 +168,7 @@ void process_drop(struct process *process);                              /* out 
 void process_put_result(const struct process *process, struct buf *out); /* EXIT or SIGNALLED, ... */
 void process_done(struct process *process); /* ends it when its streams are done, else nothing */
 /* ---- stream.c: output, input, rings ---- */
+struct conceal;
 #define PROCESS_STDIN 0x1u /* process_stdio: the input is a pipe */
 int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned rows, struct err *err);
 void process_stdio_given(struct process *process); /* the child has its ends */

@@ -69,24 +69,43 @@ static bool same_key(const char *a, const char *b) {
     return strncmp(a, b, n + 1) == 0;
 }
 
+static bool dropped(const struct fields *args, const char *row) {
+    for (size_t i = 0; i < args->drop_count; i++)
+        if (strncmp(row, args->drops[i], strlen(args->drops[i])) == 0)
+            return true;
+    return false;
+}
+
 /* A later variable replaces an earlier one of the same name. */
+static int env_put(struct spawn *spawn, size_t *count, const char *row, struct err *err) {
+    const char *equals = strchr(row, '=');
+    if (!equals || equals == row)
+        return err_set(err, ERR_INVALID, "variable '%.100s' is not NAME=VALUE", row);
+    size_t at = 0;
+    while (at < *count && !same_key(row, spawn->env[at]))
+        at++;
+    spawn->env[at] = (char *)(uintptr_t)row;
+    *count += at == *count;
+    return 0;
+}
+
+/* The box's variables without those to drop, then the call's. */
 static int prepare_env(struct spawn *spawn, const struct fields *args, struct arena *arena, struct err *err) {
     size_t base = 0, count = 0;
+    int r = 0;
     while (spawn->config->env && spawn->config->env[base])
         base++;
-    spawn->env = arena_alloc(arena, (base + args->env_count + 1) * sizeof *spawn->env);
-    for (size_t i = 0; i < base + args->env_count; i++) {
-        const char *row = i < base ? spawn->config->env[i] : args->env[i - base];
-        const char *equals = strchr(row, '=');
-        if (!equals || equals == row)
-            return err_set(err, ERR_INVALID, "variable '%.100s' is not NAME=VALUE", row);
-        size_t at = 0;
-        while (at < count && !same_key(row, spawn->env[at]))
-            at++;
-        spawn->env[at] = i < base ? (char *)(uintptr_t)row : arena_strdup(arena, row);
-        count += at == count;
-    }
-    return 0;
+    spawn->env = arena_alloc(arena, (base + args->env_count + args->secret_count + 1) * sizeof *spawn->env);
+    for (size_t i = 0; r == 0 && i < base; i++)
+        if (!dropped(args, spawn->config->env[i]))
+            r = env_put(spawn, &count, spawn->config->env[i], err);
+    for (size_t i = 0; r == 0 && i < args->env_count; i++)
+        r = env_put(spawn, &count, arena_strdup(arena, args->env[i]), err);
+    for (size_t i = 0; r == 0 && i < args->secret_count; i++)
+        r = !strchr(args->secrets[i], '=') || args->secrets[i][0] == '='
+                ? err_set(err, ERR_INVALID, "a secret is not NAME=VALUE") /* it may be the value */
+                : env_put(spawn, &count, arena_strdup(arena, args->secrets[i]), err);
+    return r;
 }
 
 static char *mapped(const struct spawn *spawn, const char *text, struct arena *arena) {

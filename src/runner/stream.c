@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/conceal.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "runner/process.h"
@@ -150,18 +151,43 @@ static void stream_shut(struct stream *stream) {
     fd_close(&stream->source.fd);
 }
 
+/* Secrets first: one may hold a path. */
+static void stream_filter(struct stream *stream, const uint8_t *data, size_t len, bool last) {
+    autobuf concealed, masked;
+    buf_init(&concealed, HELD_MAX_BYTES);
+    buf_init(&masked, HELD_MAX_BYTES);
+    if (stream->conceal) {
+        conceal_put(stream->conceal, data, len, &concealed);
+        if (last)
+            conceal_flush(stream->conceal, &concealed);
+        data = concealed.data;
+        len = concealed.len;
+    }
+    if (stream->mask) {
+        if (len)
+            mask_put(stream->mask, data, len, &masked);
+        if (last)
+            mask_flush(stream->mask, &masked);
+        data = masked.data;
+        len = masked.len;
+    }
+    stream_take(stream, data, len);
+}
+
+static void stream_unfilter(struct stream *stream) {
+    mask_free(stream->mask);
+    conceal_free(stream->conceal);
+    stream->mask = NULL;
+    stream->conceal = NULL;
+}
+
 static void stream_close(struct stream *stream) {
     stream->over = true;
     if (stream->process->background || stream->process->phase != PHASE_DRAINING)
         stream_shut(stream);
-    if (stream->mask) {
-        autobuf rest;
-        buf_init(&rest, HELD_MAX_BYTES);
-        mask_flush(stream->mask, &rest);
-        mask_free(stream->mask);
-        stream->mask = NULL;
-        stream_take(stream, rest.data, rest.len);
-    }
+    if (stream->mask || stream->conceal)
+        stream_filter(stream, NULL, 0, true);
+    stream_unfilter(stream);
     if (stream->process->background)
         watchers_tell(stream->process);
 }
@@ -187,14 +213,10 @@ void stream_pump(struct stream *stream) {
             stream_close(stream);
             return;
         }
-        if (!stream->mask) {
+        if (stream->mask || stream->conceal)
+            stream_filter(stream, scratch, (size_t)n, false);
+        else
             stream_take(stream, scratch, (size_t)n);
-            continue;
-        }
-        autobuf masked;
-        buf_init(&masked, HELD_MAX_BYTES);
-        mask_put(stream->mask, scratch, (size_t)n, &masked);
-        stream_take(stream, masked.data, masked.len);
     } while (process->phase == PHASE_DRAINING);
     source_set(process->runner, &stream->source, EPOLLIN);
 }
@@ -261,9 +283,7 @@ void stream_free(struct stream *stream) {
     if (stream->source.fd >= 0)
         source_set(stream->process->runner, &stream->source, 0);
     fd_close(&stream->source.fd);
-    if (stream->mask)
-        mask_free(stream->mask);
-    stream->mask = NULL;
+    stream_unfilter(stream);
     buf_done(&stream->held);
     if (stream->ring)
         munmap(stream->ring, LIMIT_RING_BYTES);

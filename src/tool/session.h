@@ -1,12 +1,16 @@
-/* What a thread's tools remember of it: its working directory, and what it has read. Keyed by the box and the thread: a
- * sub-agent in its parent's box has its own. Survives restarts. */
+/* The working directory of a thread, which outlives its calls and the daemon. Keyed by the box and the thread: a sub-agent
+ * in its parent's box has its own. */
 #ifndef CUBBY_TOOL_SESSION_H
 #define CUBBY_TOOL_SESSION_H
 
 #include "tool/tool.h"
 
-/* Absolute; the workspace when there was no cd. In the call's arena. Needs call->box. */
+/* Absolute; the workspace when there was no cd. In the call's arena. Needs call->box. It may have vanished meanwhile. */
 int session_cwd(struct tool_call *call, const char **ret_path, struct err *err);
+/* path: as tool_path gives it; its caller has seen that it is a directory. */
 int session_cd(struct tool_call *call, const char *path, struct err *err);
+/* After something failed in the thread's directory: true when that is because it is a directory no longer. Then it is the
+ * workspace again, and err says so. */
+bool session_vanished(struct tool_call *call, const char *path, struct err *err);
 
 #endif

@@ -2,17 +2,24 @@
  * answers leaves here without the call's secrets, as UTF-8, and within its bounds. */
 #include "tool/tool.h"
 
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/conceal.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "schema/schema.h"
+#include "tool/offload.h"
+#include "tool/secret.h"
 #include "tool/session.h"
 #include "tool/store.h"
+#include "tool/truncate.h"
 
 static const char *const tool_env_prefixes[] = {"KUBERNETES_", "SERVICE_", "SECRET_", NULL};
+
+enum { TOOL_ANSWER_ROWS = 32 }; /* members of a structured result */
 
 const struct tool_settings tool_defaults = {
     .bash_chars = 20000,
@@ -29,8 +36,7 @@ const struct tool_settings tool_defaults = {
 };
 
 const struct tool *const tool_table[] = {
-    &tool_ls,
-    NULL,
+    &tool_bash, &tool_ls, &tool_glob, &tool_grep, &tool_read_file, &tool_recall, NULL,
 };
 
 /* ---- the table ---- */
@@ -64,6 +70,18 @@ static void tool_hints_json(struct json *json, const struct tool *tool) {
     json_close(json, '}');
 }
 
+/* The text stands in MCP's structured results too (see mcp.c). */
+static void tool_answer_json(struct json *json, const struct body_field *answer) {
+    struct body_field rows[TOOL_ANSWER_ROWS + 2] = {0};
+    size_t count = 0;
+    for (; answer[count].name && count < TOOL_ANSWER_ROWS; count++)
+        rows[count] = answer[count];
+    rows[count] = (struct body_field){
+        .name = "text", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The same as the text beside this object."};
+    json_key(json, "outputSchema");
+    schema_object(json, rows);
+}
+
 void tool_list_json(struct json *json, const struct tool_settings *settings, bool mcp) {
     json_open(json, '[');
     for (const struct tool *const *at = tool_table; *at; at++) {
@@ -79,8 +97,10 @@ void tool_list_json(struct json *json, const struct tool_settings *settings, boo
         json_str(json, tool->description);
         json_key(json, mcp ? "inputSchema" : "input_schema");
         schema_object(json, tool->fields);
-        if (tool->answer) {
-            json_key(json, mcp ? "outputSchema" : "output_schema");
+        if (tool->answer && mcp)
+            tool_answer_json(json, tool->answer);
+        else if (tool->answer) {
+            json_key(json, "output_schema");
             schema_object(json, tool->answer);
         }
         json_key(json, "annotations");
@@ -107,6 +127,8 @@ void tool_call_done(struct tool_call *call) {
         call->host->release(call->door, call->box);
     call->acquired = false;
     call->box = NULL;
+    conceal_free(call->conceal);
+    call->conceal = NULL;
     spool_done(&call->result.text);
     buf_done(&call->result.structured);
     buf_done(&call->result.image);
@@ -122,31 +144,52 @@ static int tool_told(struct tool_call *call, int code, struct err *err) {
 /* Everything that happens to a text on its way out. */
 static void tool_finish(struct tool_call *call, const void *args) {
     struct tool_result *result = &call->result;
-    (void)args;
+    secret_settle(call);
+    secret_hide(call, NULL);
     if (result->text.total == 0 && result->image.len == 0)
-        tool_say(call, "(empty)");
+        spool_put(&result->text, "(empty)", 7);
+    truncate_repair(call);
+    if (!offload_result(call, args))
+        truncate_result(call);
+}
+
+/* failed: why there are no checked arguments. */
+static int tool_walk(struct tool_call *call, const void *checked, int failed, const void **ret_args, struct err *err) {
+    if (ret_args)
+        *ret_args = failed < 0 ? NULL : checked;
+    if (failed < 0) {
+        tool_fail(call, "%s", err->text);
+    } else {
+        int code = call->tool->run(call, checked, err);
+        if (code < 0)
+            code = tool_told(call, code, err);
+        if (code < 0) {
+            secret_hide(call, err);
+            return code;
+        }
+    }
+    tool_finish(call, checked);
+    return 0;
+}
+
+int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *args, const void **ret_args,
+                    struct err *err) {
+    void *checked = arena_alloc(call->arena, tool->args_size ? tool->args_size : 1);
+    call->tool = tool;
+    int code = secret_take(call, args, err);
+    if (code == 0)
+        code = body_take(args, tool->fields, call->arena, checked, err);
+    return tool_walk(call, checked, code, ret_args, err);
 }
 
 int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, const void **ret_args,
              struct err *err) {
-    void *checked = arena_alloc(call->arena, tool->args_size ? tool->args_size : 1);
+    json_t *root = NULL;
     call->tool = tool;
-    if (ret_args)
-        *ret_args = NULL;
-    int code = body_parse(args, len, tool->fields, call->arena, checked, err);
-    if (code < 0) {
-        tool_fail(call, "%s", err->text);
-    } else {
-        if (ret_args)
-            *ret_args = checked;
-        code = tool->run(call, checked, err);
-        if (code < 0)
-            code = tool_told(call, code, err);
-        if (code < 0)
-            return code;
-    }
-    tool_finish(call, checked);
-    return 0;
+    int code = body_load(args, len, &root, err);
+    code = code < 0 ? tool_walk(call, NULL, code, ret_args, err) : tool_run_object(call, tool, root, ret_args, err);
+    json_decref(root);
+    return code;
 }
 
 /* ---- for tools ---- */
@@ -194,7 +237,15 @@ int tool_path(struct tool_call *call, const struct body_text *path, const char *
 }
 
 void tool_put(struct tool_call *call, const void *text, size_t len) {
-    spool_put(&call->result.text, text, len);
+    if (call->conceal)
+        secret_put(call, text, len);
+    else
+        spool_put(&call->result.text, text, len);
+}
+
+void tool_take(struct tool_call *call, struct spool *text) {
+    secret_settle(call);
+    spool_move(&call->result.text, text);
 }
 
 static void tool_vsay(struct tool_call *call, const char *format, va_list args) {
@@ -216,6 +267,7 @@ void tool_say(struct tool_call *call, const char *format, ...) {
 
 int tool_fail(struct tool_call *call, const char *format, ...) {
     va_list args;
+    secret_forget(call);
     spool_clear(&call->result.text);
     buf_clear(&call->result.structured);
     json_init(&call->result.json, &call->result.structured);

@@ -10,10 +10,10 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "box/box.h"
-#include "box/redact.h"
 #include "schema/body.h"
 #include "tool/spool.h"
 
+struct conceal;
 struct tool_store;
 struct guard_policy;
 
@@ -39,12 +39,15 @@ struct tool_host {
      * box. door: the call's. From any thread. */
     int (*acquire)(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
     void (*release)(void *door, struct box *box);
+    /* The same box, but none is made or started: *ret_box NULL then. May be NULL: like acquire. */
+    int (*find)(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
 };
 
 struct tool_result {
     struct spool text; /* for the model; never empty when the call is over */
     bool is_error;
-    bool whole; /* neither cut nor kept: a text that is bounded by itself (recall, a range of lines is not) */
+    bool whole;            /* neither cut nor kept: a text that is bounded by itself (recall) */
+    bool ranged;           /* cut when too long, never kept: a part that was asked for (a range of lines) */
     struct buf structured; /* one JSON object by the tool's `answer` rows, written through `json`; empty: none */
     struct json json;
     struct buf image;       /* a picture instead of text */
@@ -69,12 +72,13 @@ struct tool_call {
     void *progress_user;
     /* filled while it runs */
     const struct tool *tool;
-    bool acquired;         /* box came from host->acquire */
-    struct redact *redact; /* the secrets' values */
+    bool acquired;           /* box came from host->acquire */
+    struct conceal *conceal; /* the secrets' values, out of what is put; NULL: none */
     struct tool_result result;
     struct exec_result exec; /* of a command, for the audit log */
     bool has_exec;
-    const char *verdict; /* what the guard said, for the audit log; NULL: nothing */
+    const char *verdict;              /* what the guard said, for the audit log; NULL: nothing */
+    const char *source, *source_etag; /* the file that the result shows (offload_source), and its version; NULL: none */
 };
 
 enum tool_cut {
@@ -118,6 +122,9 @@ void tool_call_done(struct tool_call *call); /* gives the box back */
  * *ret_args, if not NULL, are the checked arguments for the audit log (in the arena; NULL when they were refused). */
 int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, const void **ret_args,
              struct err *err);
+/* The same with arguments that were read already. */
+int tool_run_object(struct tool_call *call, const struct tool *tool, struct json_t *args, const void **ret_args,
+                    struct err *err);
 
 /* ---- for tools ---- */
 
@@ -127,10 +134,19 @@ int tool_box(struct tool_call *call, struct err *err); /* call->box from here on
 int tool_path(struct tool_call *call, const struct body_text *path, const char **ret_path, struct err *err);
 void tool_say(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tool_put(struct tool_call *call, const void *text, size_t len);
+void tool_take(struct tool_call *call,
+               struct spool *text); /* all of it; it holds no secrets, and is empty afterwards */
 /* Replaces the text by "Error: ..." and sets is_error; 0, to be returned. */
 int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The last row of every tool's arguments, which have a `struct body_text description`: many agents send it. */
+#define TOOL_DESCRIPTION(args)                                                                                         \
+    {                                                                                                                  \
+        .name = "description", .type = BODY_TEXT, .flags = BODY_TOLD, .offset = offsetof(args, description),           \
+        .max = 1000, .text = "Why, in a few words: for people who look on; not used."                                  \
+    }
+
 /* The rows, one a file. */
-extern const struct tool tool_ls;
+extern const struct tool tool_bash, tool_ls, tool_glob, tool_grep, tool_read_file, tool_recall;
 
 #endif

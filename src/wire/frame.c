@@ -103,7 +103,7 @@ void field_number(struct buf *out, enum field_id id, uint64_t value) {
 }
 
 char field_kind(uint8_t id) {
-    static const char kinds[64] = {
+    static const char kinds[FIELD_IDS] = {
 #define X(name, number, kind) [number] = #kind[0],
         FIELD_LIST(X)
 #undef X
@@ -155,37 +155,63 @@ int item_next(struct view *view, struct view *ret_fields, struct err *err) {
     return 1;
 }
 
+/* The repeated fields. */
+static const struct fields_list {
+    enum field_id id;
+    unsigned max;
+    size_t rows, count; /* offsets in struct fields */
+} fields_lists[] = {
+    {FIELD_ARGV, LIMIT_ARGV_COUNT, offsetof(struct fields, argv), offsetof(struct fields, argc)},
+    {FIELD_ENV, LIMIT_ENV_COUNT, offsetof(struct fields, env), offsetof(struct fields, env_count)},
+    {FIELD_SECRET, LIMIT_SECRETS, offsetof(struct fields, secrets), offsetof(struct fields, secret_count)},
+    {FIELD_ENV_DROP, LIMIT_ENV_DROPS, offsetof(struct fields, drops), offsetof(struct fields, drop_count)},
+};
+enum { FIELDS_LISTS = sizeof fields_lists / sizeof *fields_lists };
+
+static const struct fields_list *fields_list(uint8_t id) {
+    for (size_t i = 0; field_kind(id) == 'L' && i < FIELDS_LISTS; i++)
+        if (fields_lists[i].id == id)
+            return &fields_lists[i];
+    return NULL;
+}
+
+static const char ***fields_rows(struct fields *fields, const struct fields_list *list) {
+    return (const char ***)((char *)fields + list->rows);
+}
+
+static size_t *fields_rows_count(struct fields *fields, const struct fields_list *list) {
+    return (size_t *)((char *)fields + list->count);
+}
+
 /* Counts the repeated fields first, so that the vectors are allocated once and within limits. */
-static int fields_count(struct view view, struct fields *fields, struct err *err) {
+static int fields_count(struct view view, struct fields *fields, struct arena *arena, struct err *err) {
     struct field field;
     int r;
     while ((r = field_next(&view, &field, err)) > 0) {
-        fields->argc += field.id == FIELD_ARGV;
-        fields->env_count += field.id == FIELD_ENV;
+        const struct fields_list *list = fields_list(field.id);
+        if (list && ++*fields_rows_count(fields, list) > list->max)
+            return err_set(err, ERR_PROTOCOL, "field %u came more than %u times", field.id, list->max);
     }
-    if (r < 0)
-        return r;
-    if (fields->argc > LIMIT_ARGV_COUNT || fields->env_count > LIMIT_ENV_COUNT)
-        return err_set(err, ERR_PROTOCOL, "more than %u arguments or %u variables", LIMIT_ARGV_COUNT, LIMIT_ENV_COUNT);
-    return 0;
+    for (size_t i = 0; r == 0 && i < FIELDS_LISTS; i++) {
+        size_t *count = fields_rows_count(fields, &fields_lists[i]);
+        *fields_rows(fields, &fields_lists[i]) = arena_alloc(arena, (*count + 1) * sizeof(char *));
+        *count = 0;
+    }
+    return r;
 }
 
 int fields_parse(struct view view, struct arena *arena, struct fields *ret_fields, struct err *err) {
     struct fields *fields = ret_fields;
     memset(fields, 0, sizeof *fields);
-    int r = fields_count(view, fields, err);
+    int r = fields_count(view, fields, arena, err);
     if (r < 0)
         return r;
-    fields->argv = arena_alloc(arena, (fields->argc + 1) * sizeof *fields->argv);
-    fields->env = arena_alloc(arena, (fields->env_count + 1) * sizeof *fields->env);
-    size_t argc = 0, env_count = 0;
     struct field field;
     while ((r = field_next(&view, &field, err)) > 0) {
         const char *copy = field_kind(field.id) == 'N' ? NULL : arena_copy(arena, field.data, field.len);
-        if (field.id == FIELD_ARGV) {
-            fields->argv[argc++] = copy;
-        } else if (field.id == FIELD_ENV) {
-            fields->env[env_count++] = copy;
+        const struct fields_list *list = fields_list(field.id);
+        if (list) {
+            (*fields_rows(fields, list))[(*fields_rows_count(fields, list))++] = copy;
         } else if (fields->has[field.id]) {
             return err_set(err, ERR_PROTOCOL, "field %u came twice", field.id);
         } else {

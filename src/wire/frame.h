@@ -54,12 +54,12 @@ int item_next(struct view *view, struct view *ret_fields, struct err *err);
 /* All fields of one payload, decoded once. Pointers are into the payload; texts are copied with a NUL into `arena`. */
 struct arena;
 struct fields {
-    uint64_t number[64];
-    const char *text[64]; /* S, and B where there is no length to lose; NULL when absent */
-    size_t len[64];       /* of text or bytes */
-    bool has[64];
-    const char **argv, **env; /* NULL-terminated; argv[argc] == NULL */
-    size_t argc, env_count;
+    uint64_t number[FIELD_IDS];
+    const char *text[FIELD_IDS]; /* S, and B where there is no length to lose; NULL when absent */
+    size_t len[FIELD_IDS];       /* of text or bytes */
+    bool has[FIELD_IDS];
+    const char **argv, **env, **secrets, **drops; /* NULL-terminated; argv[argc] == NULL */
+    size_t argc, env_count, secret_count, drop_count;
 };
 /* Fills *ret_fields; each field at most once but for L. -ERR_PROTOCOL otherwise. Limits of limits.h hold. */
 int fields_parse(struct view view, struct arena *arena, struct fields *ret_fields, struct err *err);

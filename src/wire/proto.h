@@ -41,7 +41,7 @@ enum frame_type {
 /* name, number. The rows say: arguments -> answer */
 #define OP_LIST(X)                                                                                                     \
     X(PING, 1)                                                                                                         \
-    X(EXEC, 2)    /* COMMAND or ARGV+; ENV* CWD USER TIMEOUT_MS SHELL COLS ROWS FLAGS(STDIN, BACKGROUND, PTY)          \
+    X(EXEC, 2)    /* COMMAND or ARGV+; ENV* SECRET* ENV_DROP* CWD USER TIMEOUT_MS SHELL COLS ROWS FLAGS(STDIN, BACKGROUND, PTY)          \
                      -> STAT{PID} DATA* END{EXIT or SIGNALLED, TIMED_OUT, OOM, STUCK, BYTES_OUT, BYTES_ERR, DURATION_MS}; \
                      BACKGROUND -> END{PID, STARTED_MS} */                                                             \
     X(PS, 3)      /* PID? -> ITEM{PID, COMMAND, STATE, EXIT|SIGNALLED, BYTES_OUT, BYTES_ERR, STARTED_MS}* END */       \
@@ -53,19 +53,21 @@ enum frame_type {
     X(READ, 9)    /* PATH OFFSET LENGTH FLAGS(WANT_FD) -> STAT{file}(fd) DATA* END */                                  \
     X(WRITE, 10)  /* PATH MODE SIZE IF_MATCH FLAGS(APPEND, PARENTS, WANT_FD) -> STAT(fd)?; input -> END{file, CREATED} */ \
     X(STAT, 11)   /* PATH FLAGS(FOLLOW) -> END{file} */                                                                \
-    X(LIST, 12)   /* PATH DEPTH LIMIT -> ITEM{file}* END{TRUNCATED} */                                                 \
+    X(LIST, 12)   /* PATH DEPTH LIMIT IGNORE -> ITEM{file}* END{TRUNCATED} */                                          \
     X(MKDIR, 13)  /* PATH MODE FLAGS(PARENTS) -> END{CREATED} */                                                       \
     X(REMOVE, 14) /* PATH FLAGS(RECURSIVE) -> END{FILES} */                                                            \
     X(MOVE, 15)   /* PATH TO FLAGS(OVERWRITE) -> END */                                                                \
-    X(GLOB, 16)   /* PATTERN PATH LIMIT TIMEOUT_MS FLAGS(DIRS) -> ITEM{PATH}* END{TRUNCATED, TIMED_OUT} */             \
-    X(GREP, 17)   /* PATTERN PATH GLOB LIMIT CONTEXT TIMEOUT_MS FLAGS(LITERAL, IGNORE_CASE)                            \
+    X(GLOB, 16)   /* PATTERN PATH LIMIT TIMEOUT_MS IGNORE FLAGS(DIRS) -> ITEM{PATH}* END{TRUNCATED, TIMED_OUT} */      \
+    X(GREP, 17)   /* PATTERN PATH GLOB LIMIT CONTEXT TIMEOUT_MS IGNORE FLAGS(LITERAL, IGNORE_CASE)                     \
                      -> ITEM{PATH, LINE, TEXT, BEFORE?, AFTER?}* END{TRUNCATED, TIMED_OUT, FILES} */                    \
     X(HASH, 18)   /* PATH -> END{SHA256, SIZE} */                                                                      \
     X(WATCH, 19)  /* PATH FLAGS(RECURSIVE) -> STAT ITEM{EVENT, PATH, TO?}* until CANCEL */                             \
     X(TAR_OUT, 20) /* PATH -> DATA* END{FILES} */                                                                      \
     X(TAR_IN, 21) /* PATH LIMIT; input -> ITEM{PATH, MESSAGE}* (left out) END{FILES, SIZE, TRUNCATED} */               \
     X(CONNECT, 24) /* PORT TIMEOUT_MS; input goes to the server -> STAT DATA* END */                                     \
-    X(EDIT, 22)   /* PATH LENGTH(of old) FLAGS(ALL); input = old then new -> END{file, FILES(replacements)} */          \
+    X(EDIT, 22)   /* PATH LENGTH(of old) FIRST LAST IF_MATCH SHA256 AUTHOR FLAGS(ALL, REGEX, LINES, TEXT, OVERWRITE, APPEND, PARENTS, \
+                     CREATE); input = old then new -> ITEM{FILES, STATE}? ITEM{LINE, TEXT}* END{file, FILES(replacements), LINE, LINES, \
+                     CREATED, SHA256?} */                                                                              \
     X(BIND, 25)   /* ENV* SHELL? LIMIT(processes) FILES(open ones) -> END; once, first of all, where a box was made ahead */ \
     X(DIFF, 23)   /* LIMIT -> ITEM{EVENT(created, modified, removed), PATH, TYPE, SIZE}* END{TRUNCATED} */
 
@@ -87,7 +89,10 @@ enum op {
     X(BYTES_OUT, 45, N) X(BYTES_ERR, 46, N) X(DURATION_MS, 47, N) X(TRUNCATED, 48, N) X(FILES, 49, N)                  \
     X(SHA256, 50, B) X(EVENT, 51, N) X(STARTED_MS, 52, N) X(STATE, 53, N) X(CODE, 54, N) X(MESSAGE, 55, S)             \
     X(VERSION, 56, N) X(FIRST, 57, N) X(NEXT, 58, N) X(CREATED, 59, N) X(FEATURES, 60, N) X(BEFORE, 61, B)             \
-    X(AFTER, 62, B) X(WORKSPACE, 63, S)
+    X(AFTER, 62, B) X(WORKSPACE, 63, S) X(SECRET, 64, L) X(ENV_DROP, 65, L) X(AUTHOR, 66, N) X(LAST, 67, N)      \
+    X(LINES, 68, N) X(IGNORE, 72, S)
+
+#define FIELD_IDS 96 /* every number above is below it */
 
 enum field_id {
 #define X(name, number, kind) FIELD_##name = (number),
@@ -112,6 +117,10 @@ enum field_id {
 #define CALL_IGNORE_CASE 0x0800u
 #define CALL_FOLLOW 0x1000u
 #define CALL_ALL 0x2000u
+#define CALL_REGEX 0x4000u   /* EDIT: old is a regular expression */
+#define CALL_LINES 0x8000u   /* EDIT: new takes the place of lines FIRST to LAST; there is no old */
+#define CALL_TEXT 0x10000u   /* EDIT: only what is text; CRLF and a byte order mark are kept */
+#define CALL_CREATE 0x20000u /* EDIT: where nothing is, IF_MATCH does not count */
 
 /* values */
 enum file_type { FILE_REGULAR = 1, FILE_DIR = 2, FILE_SYMLINK = 3, FILE_OTHER = 4 };
@@ -122,5 +131,6 @@ enum watch_event { WATCH_CREATED = 1, WATCH_MODIFIED = 2, WATCH_REMOVED = 3, WAT
 #define FEATURE_PASS_FD 0x1u /* this wire can carry descriptors */
 #define FEATURE_ROOT_FD 0x2u /* the runner's HELLO carries an O_PATH descriptor of the box's root */
 #define FEATURE_CGROUP 0x4u  /* commands have a cgroup of their own */
+#define FEATURE_EDIT 0x8u    /* EDIT knows more than a string in a file */
 
 #endif

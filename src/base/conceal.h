@@ -1,0 +1,28 @@
+/* Values that nobody may see, out of a stream of bytes: each becomes [redacted], however the stream is cut into pieces.
+ * Values that overlap become one. Linear in the stream, whatever the values are. */
+#ifndef CUBBY_BASE_CONCEAL_H
+#define CUBBY_BASE_CONCEAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct conceal;
+
+/* Shorter values are too common in any text to be replaced: who gives one is told so (conceal_short). */
+#define CONCEAL_MIN_BYTES 4
+#define CONCEAL_TEXT "[redacted]"
+
+/* rows: "NAME=VALUE", NULL-terminated, copied. Beside each value: without the blanks at its end (a shell drops them), and
+ * as it stands in a JSON string. NULL: nothing to hide. */
+struct conceal *conceal_new(const char *const *rows);
+void conceal_free(struct conceal *conceal); /* NULL is fine */
+/* What is decided goes to out; what may still become a value is held back, at most the longest value's bytes. */
+void conceal_put(struct conceal *conceal, const void *data, size_t len, struct buf *out);
+void conceal_flush(struct conceal *conceal, struct buf *out); /* the stream is over; another may begin */
+/* A whole text at once. */
+void conceal_text(struct conceal *conceal, const void *data, size_t len, struct buf *out);
+/* The first row whose value could not be hidden (empty ones have nothing to hide); NULL: none. */
+const char *conceal_short(const char *const *rows);
+
+#endif

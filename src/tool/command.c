@@ -1,0 +1,128 @@
+/* Commands of tools. Called by bash, background and download. Not to break: output goes to a spool as it comes, so that
+ * memory stays bounded whatever a command says, and a hang-up of the door ends the command with all it started. */
+#include "tool/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "box/signame.h"
+#include "tool/secret.h"
+#include "tool/session.h"
+
+enum {
+    COMMAND_TELL_MS = 1000,  /* at most once, while it talks */
+    COMMAND_IDLE_MS = 10000, /* and while it does not: clients give up on what is silent for a minute */
+    COMMAND_LAST_BYTES = 256,
+};
+
+struct command_watch {
+    struct tool_call *call;
+    struct spool *errors;
+    char last[COMMAND_LAST_BYTES]; /* the end of what it said */
+    size_t len;
+    uint64_t begun_ms, told_ms;
+};
+
+int command_prepare(struct tool_call *call, const struct body_text *cwd, uint64_t timeout_ms,
+                    struct exec_request *ret_request, struct err *err) {
+    const char *path;
+    int code = tool_path(call, cwd, &path, err);
+    if (code < 0)
+        return code;
+    *ret_request = (struct exec_request){
+        .cwd = path, .timeout_ms = timeout_ms, .secrets = call->secrets, .drops = call->settings->env_prefixes};
+    return 0;
+}
+
+/* ---- while it runs ---- */
+
+static void command_keep(struct command_watch *watch, const uint8_t *data, size_t len) {
+    size_t room = sizeof watch->last, n = len < room ? len : room;
+    if (watch->len + n > room) {
+        size_t old = watch->len + n - room;
+        memmove(watch->last, watch->last + old, watch->len - old);
+        watch->len -= old;
+    }
+    memcpy(watch->last + watch->len, data + (len - n), n);
+    watch->len += n;
+}
+
+/* The last line that says something; else how long it has been running. */
+static void command_tell(struct command_watch *watch) {
+    const char *text = watch->last;
+    size_t end = watch->len, begin;
+    watch->told_ms = clock_ms();
+    while (end && strchr(" \t\r\n", text[end - 1]))
+        end--;
+    for (begin = end; begin && text[begin - 1] != '\n' && text[begin - 1] != '\r';)
+        begin--;
+    while (begin < end && ((unsigned char)text[begin] & 0xc0) == 0x80) /* the middle of a character */
+        begin++;
+    char line[64];
+    int n = snprintf(line, sizeof line, "running for %llu s",
+                     (unsigned long long)(watch->told_ms - watch->begun_ms) / 1000);
+    if (begin < end)
+        watch->call->progress(watch->call->progress_user, text + begin, end - begin);
+    else
+        watch->call->progress(watch->call->progress_user, line, (size_t)n);
+}
+
+static int command_output(void *user, int stream, const uint8_t *data, size_t len) {
+    struct command_watch *watch = user;
+    if (stream == STREAM_STDERR)
+        spool_put(watch->errors, data, len);
+    else
+        tool_put(watch->call, data, len);
+    if (!watch->call->progress)
+        return 0;
+    command_keep(watch, data, len);
+    if (clock_ms() - watch->told_ms >= COMMAND_TELL_MS)
+        command_tell(watch);
+    return 0;
+}
+
+static int command_idle(void *user) {
+    struct command_watch *watch = user;
+    watch->len = 0; /* its last words were told already */
+    command_tell(watch);
+    return 0;
+}
+
+int command_run(struct tool_call *call, const struct exec_request *request, struct spool *errors, struct err *err) {
+    struct command_watch watch = {.call = call, .errors = errors, .begun_ms = clock_ms(), .told_ms = clock_ms()};
+    const struct exec_sink sink = {.output = command_output,
+                                   .idle = call->progress ? command_idle : NULL,
+                                   .idle_ms = COMMAND_IDLE_MS,
+                                   .user = &watch};
+    spool_init(errors, call->result.text.dir);
+    int code = box_exec(call->box, request, &sink, call->watch, &call->exec, err);
+    call->has_exec = code == 0;
+    secret_settle(call);
+    return code < 0 ? command_failed(call, request, code, err) : 0;
+}
+
+/* ---- when it is over ---- */
+
+int command_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err) {
+    const char *cwd;
+    struct err ignored;
+    if (code == -ERR_GONE || session_cwd(call, &cwd, &ignored) < 0 || strcmp(cwd, request->cwd) != 0)
+        return code;
+    return session_vanished(call, cwd, err) ? -err->code : code;
+}
+
+void command_json(struct json *json, const struct exec_result *result) {
+    char name[SIGNAME_BYTES];
+    json_key(json, "exit_code");
+    if (result->exited)
+        json_int(json, result->exit_code);
+    else
+        json_nil(json);
+    json_key(json, "signal");
+    json_str(json, !result->exited && result->signal ? signame_text(result->signal, name) : NULL);
+    json_key(json, "timed_out");
+    json_bool(json, result->timed_out);
+    json_key(json, "oom_killed");
+    json_bool(json, result->oom_killed);
+}

@@ -1,0 +1,119 @@
+/* Secrets of a call. Called by the walk in tool.c. Not to break: they are checked before anything that could name one, and
+ * nothing goes into a text around secret_put. */
+#include "tool/secret.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/conceal.h"
+#include "base/limits.h"
+
+enum { SECRET_PIECE_BYTES = 65536, SECRET_OUT_BYTES = 8 << 20 };
+
+struct meta_args {
+    const char **secrets;
+};
+
+static const struct body_field meta_fields[] = {
+    {.name = "secrets",
+     .type = BODY_MAP,
+     .flags = BODY_SECRET,
+     .offset = offsetof(struct meta_args, secrets),
+     .max = LIMIT_SECRETS,
+     .text = "variables for this call's command only"},
+    {.name = NULL},
+};
+
+static bool secret_name(const char *row, size_t len) {
+    for (size_t i = 0; i < len; i++)
+        if (!(isalpha((unsigned char)row[i]) || row[i] == '_' || (i && isdigit((unsigned char)row[i]))))
+            return false;
+    return len > 0;
+}
+
+static int secret_check(const char *const *rows, struct err *err) {
+    size_t total = 0, count = 0;
+    for (; rows && rows[count]; count++) {
+        size_t name = strcspn(rows[count], "=");
+        total += strlen(rows[count]);
+        if (!secret_name(rows[count], name) || rows[count][name] != '=')
+            return err_set(err, ERR_INVALID, "a secret's name must be a variable's: letters, digits and _");
+    }
+    const char *weak = conceal_short(rows);
+    if (weak)
+        return err_set(err, ERR_INVALID, "the secret %.*s has less than %d bytes and could not be hidden in the output",
+                       (int)strcspn(weak, "="), weak, CONCEAL_MIN_BYTES);
+    if (count > LIMIT_SECRETS || total > LIMIT_SECRETS_BYTES)
+        return err_set(err, ERR_INVALID, "a call takes at most %u secrets of %u bytes together", LIMIT_SECRETS,
+                       LIMIT_SECRETS_BYTES);
+    return 0;
+}
+
+int secret_take(struct tool_call *call, json_t *args, struct err *err) {
+    struct meta_args taken = {0};
+    json_t *meta = json_is_object(args) ? json_object_get(args, "_meta") : NULL;
+    int code = 0;
+    if (meta)
+        code = body_take(meta, meta_fields, call->arena, &taken, err);
+    if (code < 0)
+        return err_wrap(err, "_meta");
+    if (meta)
+        json_object_del(args, "_meta");
+    if (!call->secrets)
+        call->secrets = (const char *const *)taken.secrets;
+    code = secret_check(call->secrets, err);
+    if (code == 0 && !call->conceal)
+        call->conceal = conceal_new(call->secrets);
+    return code;
+}
+
+void secret_put(struct tool_call *call, const void *text, size_t len) {
+    const uint8_t *from = text;
+    autobuf out;
+    buf_init(&out, SECRET_OUT_BYTES);
+    while (len) {
+        size_t n = len < SECRET_PIECE_BYTES ? len : SECRET_PIECE_BYTES;
+        conceal_put(call->conceal, from, n, &out);
+        spool_put(&call->result.text, out.data, out.len);
+        buf_clear(&out);
+        from += n;
+        len -= n;
+    }
+}
+
+void secret_settle(struct tool_call *call) {
+    if (!call->conceal)
+        return;
+    autobuf out;
+    buf_init(&out, SECRET_OUT_BYTES);
+    conceal_flush(call->conceal, &out);
+    spool_put(&call->result.text, out.data, out.len);
+}
+
+void secret_forget(struct tool_call *call) {
+    if (!call->conceal)
+        return;
+    autobuf out;
+    buf_init(&out, SECRET_OUT_BYTES);
+    conceal_flush(call->conceal, &out);
+}
+
+void secret_hide(struct tool_call *call, struct err *err) {
+    struct buf *structured = &call->result.structured;
+    if (!call->conceal)
+        return;
+    autobuf out;
+    buf_init(&out, 4 * structured->max);
+    if (structured->len) {
+        conceal_text(call->conceal, structured->data, structured->len, &out);
+        buf_clear(structured);
+        buf_put(structured, out.data, out.len);
+    }
+    if (!err)
+        return;
+    buf_clear(&out);
+    conceal_text(call->conceal, err->text, strnlen(err->text, sizeof err->text), &out);
+    snprintf(err->text, sizeof err->text, "%.*s", (int)out.len, out.len ? (const char *)out.data : "");
+}
