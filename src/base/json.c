@@ -123,6 +123,11 @@ void json_bool(struct json *json, bool value) {
     buf_puts(json->out, value ? "true" : "false");
 }
 
+void json_raw(struct json *json, const char *text, size_t len) {
+    json_next(json);
+    buf_put(json->out, text, len);
+}
+
 void json_nil(struct json *json) {
     json_next(json);
     buf_puts(json->out, "null");

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "front/mcp.h"
 #include "front/trail.h"
 
 struct front *front_of(const struct http_request *request) {
@@ -32,9 +33,11 @@ static struct front_settings *settings_take(struct front *front) {
 void front_init(struct front *front, const struct route *routes) {
     *front = (struct front){.routes = routes, .started_ms = clock_wall_ms()};
     pthread_mutex_init(&front->lock, NULL);
+    front->mcp = mcp_door_new();
 }
 
 void front_done(struct front *front) {
+    mcp_door_free(front->mcp);
     settings_unref(front->settings);
     pthread_mutex_destroy(&front->lock);
 }

@@ -33,6 +33,7 @@ struct front { /* http_context */
     struct audit *audit;        /* NULL: nothing is recorded */
     struct events *events;      /* what happens to boxes */
     struct tool_host tools;     /* where tools run */
+    struct mcp_door *mcp;       /* what MCP keeps between requests */
     struct http_server *server; /* set before the first request */
     const struct route *routes;
     uint64_t started_ms;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "front/answer.h"
+#include "front/mcp.h"
 #include "front/native_args.h"
 
 #define BOX "/v1/boxes/{id}"
@@ -170,6 +171,20 @@ const struct route native_routes[] = {
      "Run an agent tool in the box of this thread, which is made at the first call that needs it; Cubby-Parent: the thread "
      "whose box it works in.",
      EXTRA(.run = native_thread_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
+    {"POST", BOX "/offload/refresh", front_handle, 0, "offload_refresh",
+     "Which kept results of tools show files that have changed since; of the conversation that Cubby-Thread names.",
+     EXTRA(.run = native_offload, .status = 200, .answer = offload_answer)},
+    {"POST", "/v1/threads/{thread}/offload/refresh", front_handle, 0, "thread_offload_refresh",
+     "Which kept results of this thread's tools show files that have changed since: to be asked after each batch of calls. "
+     "A box is started only when there is something to look at.",
+     EXTRA(.run = native_thread_offload, .status = 200, .answer = offload_answer)},
+    {"POST", "/mcp", front_handle, 0, "mcp",
+     "The tools and the files of the workspace over MCP (Streamable HTTP): one JSON-RPC message, answered as JSON or as an "
+     "event stream.",
+     EXTRA(.run = mcp_post, .body_media = "application/json", .status = 200, .other_status = 202,
+           .answer_media = "application/json")},
+    {"DELETE", "/mcp", front_handle, 0, "mcp_end", "End the MCP session that Mcp-Session-Id names; what runs in it ends.",
+     EXTRA(.run = mcp_delete, .status = 204)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 

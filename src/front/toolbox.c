@@ -7,6 +7,19 @@
 #include "base/limits.h"
 #include "front/trail.h"
 
+static int toolbox_admit(struct http_request *request, struct box *box, struct box **ret_box, struct err *err) {
+    unsigned most = front_settings(request)->max_calls_per_box;
+    trail_box(request, box);
+    if (atomic_fetch_add(&box->calls, 1) >= most && most) {
+        toolbox_functions.release(request, box);
+        return err_set(err, ERR_LIMIT,
+                       "the box has %u requests running, which is the limit (max_calls_per_box); try again later",
+                       most);
+    }
+    *ret_box = box;
+    return 0;
+}
+
 static int toolbox_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
     struct http_request *request = door;
     const struct front_settings *settings = front_settings(request);
@@ -16,17 +29,19 @@ static int toolbox_acquire(void *door, const char *user, const char *thread, str
     int code = tenant_make(front_who(request)->tenant, &settings->tenant_limits, err);
     if (code == 0)
         code = provider_acquire(front_of(request)->provider, &wanted, &box, &created, err);
-    if (code < 0)
-        return code;
-    trail_box(request, box);
-    if (atomic_fetch_add(&box->calls, 1) >= settings->max_calls_per_box && settings->max_calls_per_box) {
-        toolbox_functions.release(door, box);
-        return err_set(err, ERR_LIMIT,
-                       "the box has %u requests running, which is the limit (max_calls_per_box); try again later",
-                       settings->max_calls_per_box);
-    }
-    *ret_box = box;
-    return 0;
+    return code < 0 ? code : toolbox_admit(request, box, ret_box, err);
+}
+
+static int toolbox_find(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
+    struct http_request *request = door;
+    struct box *box;
+    char id[17];
+    policy_id(user, thread, strlen(thread), id);
+    int code = provider_get(front_of(request)->provider, user, id, &box, err);
+    *ret_box = NULL;
+    if (code == -ERR_NOT_FOUND)
+        return 0;
+    return code < 0 ? code : toolbox_admit(request, box, ret_box, err);
 }
 
 static void toolbox_release(void *door, struct box *box) {
@@ -36,7 +51,8 @@ static void toolbox_release(void *door, struct box *box) {
     provider_put(front_of(request)->provider, box);
 }
 
-const struct tool_host toolbox_functions = {.acquire = toolbox_acquire, .release = toolbox_release};
+const struct tool_host toolbox_functions = {
+    .acquire = toolbox_acquire, .release = toolbox_release, .find = toolbox_find};
 
 int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
                   struct err *err) {
@@ -55,15 +71,34 @@ int toolbox_begin(struct http_request *request, struct box *box, const char *thr
     return 0;
 }
 
+/* The name stands before the arguments, which are checked by the tool. */
+static void toolbox_told(struct http_request *request, struct tool_call *call, const void *checked) {
+    struct trail *trail = trail_of(request);
+    trail->reads = call->tool->flags & TOOL_READS;
+    if (checked)
+        trail_fields(request, call->tool->fields, checked);
+    const char *args = trail->detail;
+    trail->detail = NULL;
+    trail_note(request, call->tool->name);
+    if (args)
+        trail_note(request, args);
+    if (call->has_exec)
+        trail_result(request, &call->exec);
+}
+
 int toolbox_run(struct http_request *request, struct tool_call *call, const struct tool *tool, const char *args,
                 size_t len, struct err *err) {
     const void *checked;
-    trail_note(request, tool->name);
     int code = tool_run(call, tool, args, len, &checked, err);
-    if (checked)
-        trail_fields(request, tool->fields, checked);
-    if (call->has_exec)
-        trail_result(request, &call->exec);
+    toolbox_told(request, call, checked);
+    return code;
+}
+
+int toolbox_run_object(struct http_request *request, struct tool_call *call, const struct tool *tool,
+                       struct json_t *args, struct err *err) {
+    const void *checked;
+    int code = tool_run_object(call, tool, args, &checked, err);
+    toolbox_told(request, call, checked);
     return code;
 }
 

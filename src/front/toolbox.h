@@ -16,6 +16,9 @@ int toolbox_begin(struct http_request *request, struct box *box, const char *thr
 /* tool_run, and what the audit log says about it. */
 int toolbox_run(struct http_request *request, struct tool_call *call, const struct tool *tool, const char *args,
                 size_t len, struct err *err);
+/* The same with arguments that were read already. */
+int toolbox_run_object(struct http_request *request, struct tool_call *call, const struct tool *tool,
+                       struct json_t *args, struct err *err);
 void toolbox_end(struct tool_call *call);
 
 #endif

@@ -228,7 +228,7 @@ static void trail_row(struct http_request *request, struct audit_row *row) {
 static bool trail_reads(const struct http_request *request) {
     const struct route *route = http_route(request);
     const struct endpoint *endpoint = route->extra;
-    return !strcmp(route->method, "GET") && !(endpoint->flags & ENDPOINT_WRITES);
+    return trail_of(request)->reads || (!strcmp(route->method, "GET") && !(endpoint->flags & ENDPOINT_WRITES));
 }
 
 /* What the server itself answered (a body that never came) has only a status. */

@@ -20,6 +20,7 @@ struct trail {
     char box[17];          /* "" : none */
     const char *user;      /* whose box */
     const struct box *now; /* while its handler runs: its environment is secret */
+    bool reads; /* whatever the route says: nothing is another because of it */
     bool has_result;
     struct exec_result result;
     const char *detail;

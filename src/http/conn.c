@@ -296,6 +296,7 @@ void conn_shutdown_all(struct http_server *server, bool active_too) {
     for (int list = LIST_IDLE; list <= (active_too ? LIST_ACTIVE : LIST_HEAD); list++) {
         for (struct conn_link *at = server->lists[list].next; at != &server->lists[list]; at = at->next) {
             conn_of(at)->expired = true;
+            atomic_store(&conn_of(at)->cut, list == LIST_ACTIVE);
             shutdown(conn_of(at)->fd, list == LIST_ACTIVE ? SHUT_RDWR : SHUT_RD);
         }
     }
@@ -311,9 +312,15 @@ void http_own(struct http_request *request, const void *owner) {
 void http_server_cut(struct http_server *server, const void *owner, const struct http_request *but) {
     pthread_mutex_lock(&server->lock);
     for (struct conn_link *at = server->lists[LIST_ACTIVE].next; at != &server->lists[LIST_ACTIVE]; at = at->next)
-        if (atomic_load(&conn_of(at)->owner) == owner && !(but && but->conn == conn_of(at)))
+        if (atomic_load(&conn_of(at)->owner) == owner && !(but && but->conn == conn_of(at))) {
+            atomic_store(&conn_of(at)->cut, true);
             shutdown(conn_of(at)->fd, SHUT_RDWR);
+        }
     pthread_mutex_unlock(&server->lock);
+}
+
+bool http_is_cut(const struct http_request *request) {
+    return atomic_load(&request->conn->cut);
 }
 
 /* ---- bytes ---- */

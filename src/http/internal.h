@@ -135,6 +135,7 @@ struct conn {
     bool unix_socket, loopback;
     bool uid_known; /* uid is what was found, -1 included */
     bool reset;     /* close with RST */
+    atomic_bool cut; /* by us, not by its client, while a request runs */
     char *peer;     /* http_peer_text; NULL: not asked for yet */
     int fd;
     uid_t uid;

@@ -109,6 +109,9 @@ bool http_is_tls(const struct http_request *request);
 bool http_is_old(const struct http_request *request); /* HTTP/1.0 */
 const char *http_request_id(const struct http_request *request);
 int http_fd(const struct http_request *request); /* the client's socket: watch it for POLLRDHUP */
+/* The server ended the connection (http_server_cut, the end of its time to drain), not the client: for handlers that go on
+ * when a client hangs up. */
+bool http_is_cut(const struct http_request *request);
 struct http_peer {
     bool unix_socket, loopback;
 };

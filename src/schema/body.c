@@ -15,8 +15,7 @@ static int body_scan(const char *data, size_t len, struct err *err);
 static int body_object(json_t *object, const struct body_field *fields, const char *where, struct arena *arena,
                        void *args, struct err *err);
 
-int body_parse(const char *data, size_t len, const struct body_field *fields, struct arena *arena, void *ret_args,
-               struct err *err) {
+int body_load(const char *data, size_t len, json_t **ret_root, struct err *err) {
     if (len > LIMIT_JSON_BYTES)
         return err_set(err, ERR_TOO_LARGE, "a JSON body holds at most %u bytes", LIMIT_JSON_BYTES);
     int failed = body_scan(data, len, err);
@@ -28,10 +27,23 @@ int body_parse(const char *data, size_t len, const struct body_field *fields, st
     if (!root)
         return err_set(err, ERR_INVALID, "the body is not JSON: %s (line %d, column %d)", why.text, why.line,
                        why.column);
-    if (json_is_object(root))
-        failed = body_object(root, fields, "", arena, ret_args, err);
-    else
-        failed = err_set(err, ERR_INVALID, "the body must be a JSON object");
+    *ret_root = root;
+    return 0;
+}
+
+int body_take(json_t *root, const struct body_field *fields, struct arena *arena, void *ret_args, struct err *err) {
+    if (!json_is_object(root))
+        return err_set(err, ERR_INVALID, "the body must be a JSON object");
+    return body_object(root, fields, "", arena, ret_args, err);
+}
+
+int body_parse(const char *data, size_t len, const struct body_field *fields, struct arena *arena, void *ret_args,
+               struct err *err) {
+    json_t *root;
+    int failed = body_load(data, len, &root, err);
+    if (failed)
+        return failed;
+    failed = body_take(root, fields, arena, ret_args, err);
     json_decref(root);
     return failed;
 }

@@ -59,7 +59,7 @@ struct body_field {
     uint64_t min, max;               /* numbers: range; text: bytes; lists and maps: count */
     uint64_t fallback;               /* numbers */
     const char *choices;             /* "none|open"; NULL: any */
-    const struct body_field *fields; /* of nested objects */
+    const struct body_field *fields; /* of nested objects; answers may have objects without: any members */
     size_t item_size;                /* BODY_OBJECTS */
     const char *text;                /* one sentence */
 };
@@ -68,6 +68,12 @@ struct body_field {
  * object. Texts are copied into arena. */
 int body_parse(const char *data, size_t len, const struct body_field *fields, struct arena *arena, void *ret_args,
                struct err *err);
+/* Its two steps, for a door that looks at the value in between: the text within the limits of a body as jansson's value
+ * (of any type), to be given back with json_decref; and such a value by the rows. */
+struct json_t;
+int body_load(const char *data, size_t len, struct json_t **ret_root, struct err *err);
+int body_take(struct json_t *root, const struct body_field *fields, struct arena *arena, void *ret_args,
+              struct err *err);
 
 /* Query parameters of the same rows (only TEXT, NAME, INT, BOOL, MODE). get returns NULL when absent. */
 typedef const char *(*body_get)(void *user, const char *name, size_t *ret_len);
