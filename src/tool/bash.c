@@ -5,7 +5,7 @@
 
 #include "base/limits.h"
 #include "box/signame.h"
-#include "tool/command.h"
+#include "tool/shell.h"
 
 struct bash_args {
     struct body_text command, cwd, description;
@@ -18,7 +18,7 @@ static const struct body_field bash_fields[] = {
      .flags = BODY_REQUIRED | BODY_TOLD,
      .offset = offsetof(struct bash_args, command),
      .min = 1,
-     .max = COMMAND_MAX_BYTES,
+     .max = SHELL_MAX_BYTES,
      .text = "The command line, given to the box's shell."},
     {.name = "timeout_ms",
      .type = BODY_INT,
@@ -37,7 +37,7 @@ static const struct body_field bash_fields[] = {
 };
 
 static const struct body_field bash_answer[] = {
-    COMMAND_ANSWER,
+    SHELL_ANSWER,
     {.name = "duration_ms", .type = BODY_INT, .text = "how long it ran"},
     {.name = "stdout_bytes", .type = BODY_INT, .text = "what it wrote, before anything was cut"},
     {.name = "stderr_bytes", .type = BODY_INT, .text = "the same of its errors"},
@@ -89,7 +89,7 @@ static void bash_end(struct tool_call *call, uint64_t timeout_ms) {
 static void bash_structured(struct tool_call *call, const struct exec_request *request) {
     struct json *json = &call->result.json;
     json_open(json, '{');
-    command_json(json, &call->exec);
+    shell_json(json, &call->exec);
     json_key(json, "duration_ms");
     json_uint(json, call->exec.duration_ms);
     json_key(json, "stdout_bytes");
@@ -106,11 +106,11 @@ static int bash_run(struct tool_call *call, const void *user, struct err *err) {
     uint64_t timeout_ms = args->timeout_ms.has ? args->timeout_ms.value : call->settings->bash_timeout_ms;
     struct exec_request request;
     struct spool errors;
-    int code = command_prepare(call, &args->cwd, timeout_ms, &request, err);
+    int code = shell_prepare(call, &args->cwd, timeout_ms, &request, err);
     if (code < 0)
         return code;
     request.command = args->command.data;
-    code = command_run(call, &request, &errors, err);
+    code = shell_run(call, &request, &errors, err);
     if (code == 0) {
         if (errors.total && call->result.text.total)
             tool_say(call, "\nStd Error:\n");

@@ -1,24 +1,24 @@
 /* What the tools that run commands share: bash, bash_background, download. */
-#ifndef CUBBY_TOOL_COMMAND_H
-#define CUBBY_TOOL_COMMAND_H
+#ifndef CUBBY_TOOL_SHELL_H
+#define CUBBY_TOOL_SHELL_H
 
 #include "tool/tool.h"
 
 /* The longest argument that the kernel takes (MAX_ARG_STRLEN), without its NUL. */
-#define COMMAND_MAX_BYTES 131071
+#define SHELL_MAX_BYTES 131071
 
 /* The box, the directory (cwd, or the thread's), the secrets of the call, the variables it does not get. */
-int command_prepare(struct tool_call *call, const struct body_text *cwd, uint64_t timeout_ms,
-                    struct exec_request *ret_request, struct err *err);
+int shell_prepare(struct tool_call *call, const struct body_text *cwd, uint64_t timeout_ms,
+                  struct exec_request *ret_request, struct err *err);
 /* Runs it: its output goes into the call's text and `errors` (initialised here; the caller's), what it says meanwhile to
  * the door. A working directory that has vanished is told. */
-int command_run(struct tool_call *call, const struct exec_request *request, struct spool *errors, struct err *err);
+int shell_run(struct tool_call *call, const struct exec_request *request, struct spool *errors, struct err *err);
 /* How a failure of box_exec or box_spawn is told: by the directory, where that is the reason. Returns its code. */
-int command_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err);
-/* exit_code, signal, timed_out, oom_killed as members; the rows for a tool's answer are COMMAND_ANSWER. */
-void command_json(struct json *json, const struct exec_result *result);
+int shell_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err);
+/* exit_code, signal, timed_out, oom_killed as members; the rows for a tool's answer are SHELL_ANSWER. */
+void shell_json(struct json *json, const struct exec_result *result);
 
-#define COMMAND_ANSWER                                                                                                 \
+#define SHELL_ANSWER                                                                                                   \
     {.name = "exit_code", .type = BODY_INT, .flags = BODY_NULLABLE, .text = "null: it was killed, or still runs"},     \
         {.name = "signal", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "what killed it, such as SIGKILL"},      \
         {.name = "timed_out", .type = BODY_BOOL, .text = "it was ended because its time was over"}, {                  \

@@ -1,6 +1,6 @@
 /* Commands of tools. Called by bash, background and download. Not to break: output goes to a spool as it comes, so that
  * memory stays bounded whatever a command says, and a hang-up of the door ends the command with all it started. */
-#include "tool/command.h"
+#include "tool/shell.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,21 +11,21 @@
 #include "tool/session.h"
 
 enum {
-    COMMAND_TELL_MS = 1000,  /* at most once, while it talks */
-    COMMAND_IDLE_MS = 10000, /* and while it does not: clients give up on what is silent for a minute */
-    COMMAND_LAST_BYTES = 256,
+    SHELL_TELL_MS = 1000,  /* at most once, while it talks */
+    SHELL_IDLE_MS = 10000, /* and while it does not: clients give up on what is silent for a minute */
+    SHELL_LAST_BYTES = 256,
 };
 
-struct command_watch {
+struct shell_watch {
     struct tool_call *call;
     struct spool *errors;
-    char last[COMMAND_LAST_BYTES]; /* the end of what it said */
+    char last[SHELL_LAST_BYTES]; /* the end of what it said */
     size_t len;
     uint64_t begun_ms, told_ms;
 };
 
-int command_prepare(struct tool_call *call, const struct body_text *cwd, uint64_t timeout_ms,
-                    struct exec_request *ret_request, struct err *err) {
+int shell_prepare(struct tool_call *call, const struct body_text *cwd, uint64_t timeout_ms,
+                  struct exec_request *ret_request, struct err *err) {
     const char *path;
     int code = tool_path(call, cwd, &path, err);
     if (code < 0)
@@ -37,7 +37,7 @@ int command_prepare(struct tool_call *call, const struct body_text *cwd, uint64_
 
 /* ---- while it runs ---- */
 
-static void command_keep(struct command_watch *watch, const uint8_t *data, size_t len) {
+static void shell_keep(struct shell_watch *watch, const uint8_t *data, size_t len) {
     size_t room = sizeof watch->last, n = len < room ? len : room;
     if (watch->len + n > room) {
         size_t old = watch->len + n - room;
@@ -49,7 +49,7 @@ static void command_keep(struct command_watch *watch, const uint8_t *data, size_
 }
 
 /* The last line that says something; else how long it has been running. */
-static void command_tell(struct command_watch *watch) {
+static void shell_tell(struct shell_watch *watch) {
     const char *text = watch->last;
     size_t end = watch->len, begin;
     watch->told_ms = clock_ms();
@@ -68,43 +68,41 @@ static void command_tell(struct command_watch *watch) {
         watch->call->progress(watch->call->progress_user, line, (size_t)n);
 }
 
-static int command_output(void *user, int stream, const uint8_t *data, size_t len) {
-    struct command_watch *watch = user;
+static int shell_output(void *user, int stream, const uint8_t *data, size_t len) {
+    struct shell_watch *watch = user;
     if (stream == STREAM_STDERR)
         spool_put(watch->errors, data, len);
     else
         tool_put(watch->call, data, len);
     if (!watch->call->progress)
         return 0;
-    command_keep(watch, data, len);
-    if (clock_ms() - watch->told_ms >= COMMAND_TELL_MS)
-        command_tell(watch);
+    shell_keep(watch, data, len);
+    if (clock_ms() - watch->told_ms >= SHELL_TELL_MS)
+        shell_tell(watch);
     return 0;
 }
 
-static int command_idle(void *user) {
-    struct command_watch *watch = user;
+static int shell_idle(void *user) {
+    struct shell_watch *watch = user;
     watch->len = 0; /* its last words were told already */
-    command_tell(watch);
+    shell_tell(watch);
     return 0;
 }
 
-int command_run(struct tool_call *call, const struct exec_request *request, struct spool *errors, struct err *err) {
-    struct command_watch watch = {.call = call, .errors = errors, .begun_ms = clock_ms(), .told_ms = clock_ms()};
-    const struct exec_sink sink = {.output = command_output,
-                                   .idle = call->progress ? command_idle : NULL,
-                                   .idle_ms = COMMAND_IDLE_MS,
-                                   .user = &watch};
+int shell_run(struct tool_call *call, const struct exec_request *request, struct spool *errors, struct err *err) {
+    struct shell_watch watch = {.call = call, .errors = errors, .begun_ms = clock_ms(), .told_ms = clock_ms()};
+    const struct exec_sink sink = {
+        .output = shell_output, .idle = call->progress ? shell_idle : NULL, .idle_ms = SHELL_IDLE_MS, .user = &watch};
     spool_init(errors, call->result.text.dir);
     int code = box_exec(call->box, request, &sink, call->watch, &call->exec, err);
     call->has_exec = code == 0;
     secret_settle(call);
-    return code < 0 ? command_failed(call, request, code, err) : 0;
+    return code < 0 ? shell_failed(call, request, code, err) : 0;
 }
 
 /* ---- when it is over ---- */
 
-int command_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err) {
+int shell_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err) {
     const char *cwd;
     struct err ignored;
     if (code == -ERR_GONE || session_cwd(call, &cwd, &ignored) < 0 || strcmp(cwd, request->cwd) != 0)
@@ -112,7 +110,7 @@ int command_failed(struct tool_call *call, const struct exec_request *request, i
     return session_vanished(call, cwd, err) ? -err->code : code;
 }
 
-void command_json(struct json *json, const struct exec_result *result) {
+void shell_json(struct json *json, const struct exec_result *result) {
     char name[SIGNAME_BYTES];
     json_key(json, "exit_code");
     if (result->exited)
