@@ -1,4 +1,4 @@
-/* The verbs of single files: read, write, stat, mkdir, remove, move, hash, edit. Called by the doors. Not to break: on
+/* The verbs of single files: read, write, stat, mkdir, remove, move, hash. Called by the doors. Not to break: on
  * this machine bytes move once (a descriptor, not a copy through the wire), and whatever the daemon opens itself it opens
  * below the box's root with the box user's rights. */
 #include <errno.h>
@@ -282,52 +282,5 @@ int box_hash(struct box *box, const char *path, int watch, uint8_t ret_sha256[32
     }
     memcpy(ret_sha256, end.text[FIELD_SHA256], 32);
     *ret_size = end.number[FIELD_SIZE];
-    return 0;
-}
-
-/* ---- edit ---- */
-
-struct edit_feed {
-    const char *part[2];
-    size_t left[2];
-};
-
-static ssize_t edit_read(void *user, void *data, size_t size, struct err *err) {
-    (void)err;
-    struct edit_feed *feed = user;
-    int i = feed->left[0] ? 0 : 1;
-    size_t n = feed->left[i] < size ? feed->left[i] : size;
-    memcpy(data, feed->part[i], n);
-    feed->part[i] += n;
-    feed->left[i] -= n;
-    return (ssize_t)n;
-}
-
-int box_edit(struct box *box, const char *path, const char *old, size_t old_len, const char *new_text, size_t new_len,
-             bool all, uint64_t *ret_count, struct file_stat *ret_stat, struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    autoarena arena;
-    arena_init(&arena);
-    struct fields end;
-    int r = verb_path(&args, FIELD_PATH, path, err);
-    if (r < 0)
-        return r;
-    if (old_len == 0)
-        return err_set(err, ERR_INVALID, "the text to replace is empty");
-    field_number(&args, FIELD_LENGTH, old_len);
-    field_number(&args, FIELD_FLAGS, all ? CALL_ALL : 0);
-    struct edit_feed feed = {{old, new_text}, {old_len, new_len}};
-    struct verb verb = {.op = OP_EDIT,
-                        .args = &args,
-                        .watch = -1,
-                        .timeout_ms = VERB_SHORT_MS,
-                        .read_fn = edit_read,
-                        .read_user = &feed};
-    r = verb_run(box, &verb, &arena, &end, err);
-    if (r < 0)
-        return r;
-    *ret_count = end.number[FIELD_FILES];
-    file_from_fields(&end, ret_stat);
     return 0;
 }

@@ -181,24 +181,27 @@ int native_hash(struct http_request *request, struct box *box, struct err *err) 
 
 int native_edit(struct http_request *request, struct box *box, struct err *err) {
     struct edit_args args = {0};
-    struct file_stat stat = {0};
-    uint64_t count;
+    struct edit_result result;
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
     const char *path = native_path(request, box, &args.path, false, err);
-    failed = path ? box_edit(box, path, args.old.data, args.old.len, args.new_text.data, args.new_text.len, args.all,
-                             &count, &stat, err)
-                  : -err->code;
+    const struct edit_request edit = {.path = path,
+                                      .all = args.all,
+                                      .old = args.old.data,
+                                      .old_len = args.old.len,
+                                      .new_text = args.new_text.data,
+                                      .new_len = args.new_text.len};
+    failed = path ? box_edit(box, &edit, http_arena(request), http_fd(request), &result, err) : -err->code;
     if (failed)
         return failed;
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
     json_key(&answer.json, "replacements");
-    json_uint(&answer.json, count);
+    json_uint(&answer.json, result.count);
     json_key(&answer.json, "size");
-    json_uint(&answer.json, stat.size);
+    json_uint(&answer.json, result.stat.size);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }

@@ -15,6 +15,7 @@
 #include "runner/op_file.h"
 #include "runner/ops.h"
 #include "runner/replace.h"
+#include "runner/walk.h"
 
 enum { READ_INLINE_BYTES = 65536 }; /* more is streamed by a worker: the loop does not wait for a disk */
 
@@ -84,6 +85,16 @@ int op_open_dir(const struct runner_config *config, const struct fields *args, i
     return 0;
 }
 
+int op_ignore(const struct fields *args, struct glob *ignore, struct walk *walk, struct err *err) {
+    if (!args->has[FIELD_IGNORE] || args->len[FIELD_IGNORE] == 0)
+        return 0;
+    const char *why = glob_compile(ignore, args->text[FIELD_IGNORE], args->len[FIELD_IGNORE]);
+    if (why)
+        return err_set(err, ERR_INVALID, "names to ignore '%s': %s", args->text[FIELD_IGNORE], why);
+    walk->ignore = ignore;
+    return 0;
+}
+
 void shown_init(struct shown *shown, const char *path) {
     size_t len = path ? strlen(path) : 0;
     while (len > 0 && path[len - 1] == '/')
@@ -108,8 +119,8 @@ size_t shown_set(struct shown *shown, const char *dir, size_t dir_len, const cha
 }
 
 int op_to_worker(struct rcall *call, const struct op_def *def, const struct fields *args, struct err *err) {
-    static const enum field_id numbers[] = {FIELD_FLAGS, FIELD_OFFSET, FIELD_LENGTH};
-    static const enum field_id texts[] = {FIELD_PATH, FIELD_TO};
+    static const enum field_id numbers[] = {FIELD_FLAGS, FIELD_OFFSET, FIELD_LENGTH, FIELD_MODE};
+    static const enum field_id texts[] = {FIELD_PATH, FIELD_TO, FIELD_IF_MATCH};
     autobuf payload;
     buf_init(&payload, LIMIT_FRAME_PAYLOAD_BYTES);
     field_number(&payload, FIELD_OP, def->op);
@@ -275,7 +286,6 @@ const struct op_def op_read = {.op = OP_READ, .begin = read_begin, .cancel = rea
 
 struct writing {
     struct replace replace;
-    int append_fd; /* -1: atomic */
     bool created;
     mode_t mode;
     char *shown, *if_match;
@@ -287,22 +297,9 @@ static void write_free(struct rcall *call) {
     if (!writing)
         return;
     replace_done(&writing->replace);
-    fd_close(&writing->append_fd);
     free(writing->shown);
     free(writing->if_match);
     free(writing);
-}
-
-static int write_open_append(struct writing *writing, int root, const char *path, struct err *err) {
-    int flags = O_WRONLY | O_APPEND;
-    int r = path_open_file(root, path, flags, 0, &writing->append_fd, err);
-    if (r == -ERR_NOT_FOUND) {
-        writing->created = true;
-        mode_t mask = umask(0);
-        r = path_open_file(root, path, flags | O_CREAT, writing->mode ? writing->mode : 0644, &writing->append_fd, err);
-        umask(mask);
-    }
-    return r;
 }
 
 static int write_open(struct writing *writing, const struct runner_config *config, const struct fields *args,
@@ -317,8 +314,6 @@ static int write_open(struct writing *writing, const struct runner_config *confi
         r = replace_mkdirs(root, path, writing->shown, 0755, true, err);
     if (r < 0)
         return r;
-    if (flags & CALL_APPEND)
-        return write_open_append(writing, root, path, err);
     r = replace_find(&writing->replace, root, path, writing->shown, writing->if_match, err);
     if (r == 0)
         r = replace_open(&writing->replace, writing->shown, err);
@@ -327,11 +322,13 @@ static int write_open(struct writing *writing, const struct runner_config *confi
 }
 
 static int write_begin(struct rcall *call, const struct fields *args, struct err *err) {
+    mode_t mode;
+    if (args->number[FIELD_FLAGS] & CALL_APPEND) /* takes turns with edits of the same file */
+        return op_mode(args, 0, &mode, err) < 0 ? -err->code : op_to_worker(call, &op_edit, args, err);
     struct writing *writing = calloc(1, sizeof *writing);
     if (!writing)
         abort();
     writing->replace = (struct replace){.dirfd = -1, .fd = -1};
-    writing->append_fd = -1;
     writing->shown = strdup(args->has[FIELD_PATH] ? args->text[FIELD_PATH] : "");
     writing->if_match = args->has[FIELD_IF_MATCH] ? strdup(args->text[FIELD_IF_MATCH]) : NULL;
     call->state = writing;
@@ -340,7 +337,7 @@ static int write_begin(struct rcall *call, const struct fields *args, struct err
         write_free(call);
         return r;
     }
-    if (args->number[FIELD_FLAGS] & CALL_WANT_FD) { /* none for append: the bytes come as DATA */
+    if (args->number[FIELD_FLAGS] & CALL_WANT_FD) {
         autobuf none;
         buf_init(&none, 64);
         reply_stat(call, &none, writing->replace.fd);
@@ -350,7 +347,7 @@ static int write_begin(struct rcall *call, const struct fields *args, struct err
 
 static int write_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
     struct writing *writing = call->state;
-    int r = fd_write_all(writing->append_fd >= 0 ? writing->append_fd : writing->replace.fd, data, len);
+    int r = fd_write_all(writing->replace.fd, data, len);
     if (r < 0) {
         err_errno(err, -r, "writing '%s'", writing->shown);
         write_free(call);
@@ -363,11 +360,7 @@ static int write_input(struct rcall *call, const uint8_t *data, size_t len, stru
 static int write_finish(struct rcall *call, struct err *err) {
     struct writing *writing = call->state;
     struct stat status;
-    int r = 0;
-    if (writing->append_fd < 0)
-        r = replace_commit(&writing->replace, writing->shown, writing->mode, writing->if_match, &status, err);
-    else if (fstat(writing->append_fd, &status) < 0)
-        r = err_errno(err, errno, "'%s'", writing->shown);
+    int r = replace_commit(&writing->replace, writing->shown, writing->mode, writing->if_match, &status, err);
     bool created = writing->created;
     write_free(call);
     if (r < 0)

@@ -138,6 +138,23 @@ int replace_commit(struct replace *replace, const char *shown, mode_t mode, cons
     return replace_status(replace, shown, ret_status, err);
 }
 
+int replace_look(struct replace *replace, const char *shown, struct err *err) {
+    return check_old(replace, shown, NULL, err);
+}
+
+int replace_create(struct replace *replace, const char *shown, mode_t mode, struct stat *ret_status, struct err *err) {
+    int r = replace_dress(replace, shown, mode, err);
+    if (r < 0)
+        return r;
+    r = (int)syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_NOREPLACE);
+    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system that cannot: we have just looked */
+        r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name);
+    if (r < 0)
+        return errno == EEXIST ? 1 : err_errno(err, errno, "'%s'", shown);
+    replace->temp[0] = 0;
+    return replace_status(replace, shown, ret_status, err);
+}
+
 /* ---- one version for another ---- */
 
 static bool same_version(const struct stat *a, const struct stat *b) {

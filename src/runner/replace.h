@@ -36,6 +36,10 @@ int replace_commit(struct replace *replace, const char *shown, mode_t mode, cons
  * by now, or it was changed: nothing is replaced, look again. */
 int replace_exchange(struct replace *replace, const char *shown, mode_t mode, const struct stat *read,
                      struct stat *ret_status, struct err *err);
+/* For one that waited: what is there now (existed, old). */
+int replace_look(struct replace *replace, const char *shown, struct err *err);
+/* As replace_commit, but only where nothing is. 1: something is. */
+int replace_create(struct replace *replace, const char *shown, mode_t mode, struct stat *ret_status, struct err *err);
 void replace_done(struct replace *replace); /* closes; removes the hidden file unless committed. Safe twice */
 
 /* Makes every missing directory of path (not its last component when `parent` is set). Returns 1 when the last one was

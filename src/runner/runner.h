@@ -128,14 +128,17 @@ struct op_def {
     int (*work)(struct worker *worker, const struct fields *args, struct err *err);
     bool layers; /* work: with the layers' descriptors, and the rights of the box's root where there is one: what is in
                     the box's files is told whoever owns it */
+    bool turns;  /* work: those of one file go one after another (runner/turn.h) */
     bool cleans; /* work: instead of being killed its input ends early, which it must take for a failure, and tidy up */
 };
 extern const struct op_def *const op_table[]; /* ends with NULL */
 const struct op_def *op_find(unsigned op);
 
 /* ---- workers (worker.c): inside the worker process ---- */
+struct turn_version;
 struct worker {
     const struct runner_config *config;
+    const struct turn_version *version; /* an op that takes turns: what one wrote last to this file; NULL: not known */
     int root_fd;
     int out_fd, in_fd;
     struct buf out;    /* frame being filled */

@@ -114,7 +114,7 @@ static void wire_open(struct runner *runner, int fd) {
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     field_number(&hello, FIELD_FEATURES,
                  (wire->is_unix ? FEATURE_PASS_FD : 0) | (root ? FEATURE_ROOT_FD : 0) |
-                     (process_has_leaves(runner) ? FEATURE_CGROUP : 0));
+                     (process_has_leaves(runner) ? FEATURE_CGROUP : 0) | FEATURE_EDIT);
     field_text(&hello, FIELD_WORKSPACE, runner->config->workspace);
     frame_put(&wire->out, FRAME_HELLO, 0, root ? FLAG_FD : 0, hello.data, hello.len);
     if (root) {

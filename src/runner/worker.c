@@ -22,6 +22,7 @@
 #include "runner/runner.h"
 #include "runner/serve.h"
 #include "runner/stack.h"
+#include "runner/turn.h"
 #include "runner/work.h"
 
 enum {
@@ -29,6 +30,7 @@ enum {
     QUEUE_ARGS_BYTES = 64 << 10, /* calls with larger arguments are not queued */
     FRAME_BYTES = LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES,
     ITEM_FLUSH_BYTES = 32 << 10,
+    TURN_INPUT_BYTES = LIMIT_CREDIT_BYTES / 2, /* who takes turns waits for all of his input, or this much */
 };
 
 struct work {
@@ -43,11 +45,13 @@ struct work {
     struct buf frames; /* read from out, not yet relayed */
     struct buf input;  /* not yet taken by the worker */
     size_t input_done;
+    struct turn turn; /* keyed: an op that takes turns */
 };
 
 struct worker_table {
     struct work *all; /* in order of arrival */
     unsigned running;
+    struct turn_table *turns;
 };
 
 /* ---- inside the worker ---- */
@@ -182,13 +186,18 @@ static void close_others_but_dirs(int a, int b, int c) {
 }
 
 static _Noreturn void worker_main(const struct runner_config *config, const struct op_def *def,
-                                  const struct buf *payload, int out_fd, int in_fd) {
+                                  const struct buf *payload, const struct turn_version *version, int out_fd,
+                                  int in_fd) {
     if (config->maps)
         close_others_but_dirs(config->root_fd, out_fd, in_fd);
     else
         close_others(config, out_fd, in_fd, def->layers);
-    struct worker worker = {
-        .config = config, .root_fd = config->root_fd, .out_fd = out_fd, .in_fd = in_fd, .item_frame = SIZE_MAX};
+    struct worker worker = {.config = config,
+                            .version = version,
+                            .root_fd = config->root_fd,
+                            .out_fd = out_fd,
+                            .in_fd = in_fd,
+                            .item_frame = SIZE_MAX};
     buf_init(&worker.out, 2 * FRAME_BYTES);
     struct err err;
     struct fields fields;
@@ -213,6 +222,7 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
 /* ---- the loop's side ---- */
 
 static int work_launch(struct work *work, const struct buf *payload, struct err *err);
+static void queue_next(struct runner *runner);
 static void work_pump(struct work *work);
 static void work_settle(struct work *work);
 
@@ -222,23 +232,37 @@ void worker_table_open(struct runner *runner) {
         abort();
 }
 
+static int work_turn(struct runner *runner, const struct buf *payload, struct turn *ret_turn, struct err *err) {
+    autoarena arena;
+    arena_init(&arena);
+    struct fields fields;
+    int r = fields_parse(view_of(payload->data, payload->len), &arena, &fields, err);
+    if (r == 0)
+        turn_of(runner->config, &fields, ret_turn);
+    return r;
+}
+
 int worker_start(struct rcall *call, const struct op_def *def, const struct buf *payload, struct err *err) {
     struct runner *runner = call->runner;
     assert(def == call->def);
-    bool queue = runner->workers->running >= WORKERS_MAX;
+    struct turn turn = {0};
+    int r = def->turns ? work_turn(runner, payload, &turn, err) : 0;
+    if (r < 0)
+        return r;
+    bool queue = runner->workers->running >= WORKERS_MAX || turn.keyed;
     if (queue && payload->len > QUEUE_ARGS_BYTES)
         return err_set(err, ERR_BUSY, "%u file operations are under way in this box; try again", WORKERS_MAX);
     struct work *work = calloc(1, sizeof *work);
     if (!work)
         abort();
-    *work = (struct work){.runner = runner, .call = call, .out.fd = -1, .in.fd = -1};
+    *work = (struct work){.runner = runner, .call = call, .out.fd = -1, .in.fd = -1, .turn = turn};
     buf_init(&work->args, QUEUE_ARGS_BYTES + 1);
     buf_init(&work->frames, 2 * FRAME_BYTES);
     buf_init(&work->input, LIMIT_CREDIT_BYTES);
     if (queue) {
         buf_put(&work->args, payload->data, payload->len);
     } else {
-        int r = work_launch(work, payload, err);
+        r = work_launch(work, payload, err);
         if (r < 0) {
             free(work);
             return r;
@@ -276,7 +300,8 @@ static int work_launch(struct work *work, const struct buf *payload, struct err 
     pid_t pid = fork();
     int number = errno;
     if (pid == 0)
-        worker_main(runner->config, work->call->def, payload, out[1], in[0]);
+        worker_main(runner->config, work->call->def, payload, turn_last(runner->workers->turns, &work->turn), out[1],
+                    in[0]);
     process_oom_score(runner, false);
     errno = number;
     if (pid < 0)
@@ -314,6 +339,8 @@ static bool work_relay(struct work *work) {
         struct buf payload = {.data = (uint8_t *)(uintptr_t)frame.payload, .len = frame.len, .max = frame.len + 1};
         struct rcall *call = work->call;
         if (frame.type == FRAME_END) {
+            if (work->turn.keyed)
+                turn_wrote(&work->runner->workers->turns, &work->turn, frame.payload, frame.len);
             work->call = NULL;
             reply_end(call, &payload);
         } else if (frame.type == FRAME_STAT || frame.type == FRAME_DATA || frame.type == FRAME_ITEM) {
@@ -389,12 +416,17 @@ int worker_input(struct rcall *call, const uint8_t *data, size_t len, struct err
     if (work->input.failed)
         return err_set(err, ERR_INTERNAL, "more input than credit");
     work_feed(work);
+    if (!work->pid)
+        queue_next(work->runner);
     return 0;
 }
 
 int worker_finish(struct rcall *call, struct err *err) {
     (void)err;
-    work_feed(call->state);
+    struct work *work = call->state;
+    work_feed(work);
+    if (!work->pid)
+        queue_next(work->runner);
     return 0;
 }
 
@@ -432,9 +464,27 @@ bool worker_is_child(const struct runner *runner, pid_t pid) {
     return false;
 }
 
+/* Who takes turns does so when his input is there: a slow client keeps nobody waiting. */
+static bool work_ready(const struct work *work) {
+    return !work->pid && work->call &&
+           (!work->turn.keyed || work->call->input_eof || work->input.len >= TURN_INPUT_BYTES);
+}
+
+static bool work_waits(const struct work *work) {
+    bool before = true;
+    for (const struct work *other = work->runner->workers->all; other; other = other->next) {
+        if (other == work)
+            before = false;
+        else if (turn_same(&other->turn, &work->turn) && (other->pid || (before && work_ready(other))))
+            return true;
+    }
+    return false;
+}
+
+/* One at a time: whoever ends, or gets his input, calls again. */
 static void queue_next(struct runner *runner) {
     struct work *work = runner->workers->all;
-    while (work && (work->pid || !work->call))
+    while (work && !(work_ready(work) && !work_waits(work)))
         work = work->next;
     if (!work || runner->workers->running >= WORKERS_MAX)
         return;

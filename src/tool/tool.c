@@ -35,9 +35,15 @@ const struct tool_settings tool_defaults = {
     .env_prefixes = tool_env_prefixes,
 };
 
+/* clang-format off */
 const struct tool *const tool_table[] = {
-    &tool_bash, &tool_ls, &tool_glob, &tool_grep, &tool_read_file, &tool_recall, NULL,
+    &tool_bash, &tool_ls, &tool_glob, &tool_grep, &tool_read_file, &tool_write_file, &tool_str_replace,
+    &tool_edit,
+    &tool_cd,
+    &tool_recall,
+    NULL,
 };
+/* clang-format on */
 
 /* ---- the table ---- */
 

@@ -147,6 +147,7 @@ int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((fo
     }
 
 /* The rows, one a file. */
-extern const struct tool tool_bash, tool_ls, tool_glob, tool_grep, tool_read_file, tool_recall;
+extern const struct tool tool_bash, tool_cd, tool_ls, tool_glob, tool_grep, tool_read_file, tool_write_file,
+    tool_str_replace, tool_edit, tool_recall;
 
 #endif

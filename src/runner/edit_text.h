@@ -1,0 +1,64 @@
+/* One change of a text in memory: a string, a range of lines, or a regular expression. Pure: op_edit reads and writes the
+ * file. Lines end with a newline, and the last one may lack it. */
+#ifndef CUBBY_RUNNER_EDIT_TEXT_H
+#define CUBBY_RUNNER_EDIT_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define EDIT_NEAR_MAX 12         /* lines that are shown with a failure */
+#define EDIT_NEAR_TEXT_BYTES 400 /* of each */
+
+struct edit_near {
+    uint64_t line; /* from 1 */
+    const uint8_t *text;
+    size_t len;
+};
+
+struct edit_text {
+    bool lines, regex; /* neither: a string */
+    bool all;          /* every place; else it must be the only one */
+    /* It is text: what holds NUL or is UTF-16 is refused; a byte order mark belongs to no line; in a file whose every line
+     * ends with CRLF, LF means that, both in the file and in what is given. Else bytes are bytes. */
+    bool text;
+    /* Lines; 0: from the first, to the last. With `lines` last may be first - 1: before `first`; and first 0 is behind the
+     * last. */
+    uint64_t first, last;
+    const uint8_t *old, *new_text;
+    size_t old_len, new_len;
+    /* answer */
+    uint64_t count, line, total; /* places changed; where the first began; lines there are now */
+    bool judged;                 /* on failure: it failed for its count; then near shows where or what else */
+    bool spaces;                 /* what is near differs by white space alone */
+    struct edit_near near[EDIT_NEAR_MAX];
+    size_t near_count;
+    /* private */
+    struct buf body, given_old, given_new;
+};
+
+/* data with the change made into *out, which is as large as it may become. near points into data and edit. */
+int edit_text_apply(struct edit_text *edit, const uint8_t *data, size_t len, const char *shown, struct buf *out,
+                    struct err *err);
+void edit_text_done(struct edit_text *edit);
+
+/* ---- between its files ---- */
+
+struct edit_span {
+    const uint8_t *data;  /* of the whole body */
+    size_t len, from, to; /* what may be changed */
+    uint64_t first;       /* its first line */
+};
+/* edit_regex.c: the changed part, [from, to) alone, behind what is in out. */
+int edit_regex(struct edit_text *edit, const struct edit_span *span, const char *shown, struct buf *out,
+               struct err *err);
+/* Another place was found at `at`: counts it and remembers its line. */
+void edit_text_place(struct edit_text *edit, const struct edit_span *span, size_t at);
+/* edit_near.c: fills near with the lines of the body that are most like the old text. */
+void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t len);
+void edit_near_put(struct edit_text *edit, uint64_t line, const uint8_t *text, size_t len); /* one line, cut */
+
+#endif

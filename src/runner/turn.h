@@ -1,0 +1,40 @@
+/* Turns: calls that change one file in place of itself (edit, append) go one after another, in the order they came, whatever
+ * wire they came by. A file is known by its directory and its name there: an edit gives it a new inode.
+ *
+ * And who wrote what is there now: an edit may ask for the version its author has seen, and what the author wrote himself
+ * since then, he has seen. Only here that is known at the moment it counts. */
+#ifndef CUBBY_RUNNER_TURN_H
+#define CUBBY_RUNNER_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "wire/frame.h"
+
+struct runner_config;
+
+struct turn {
+    bool keyed; /* else its file was not to be found: nobody waits for it */
+    uint64_t device, directory, name;
+    uint64_t author; /* 0: unknown */
+};
+
+struct turn_version {
+    struct turn turn; /* of the call that wrote it */
+    uint64_t inode, size, mtime_ns;
+    bool hashed;
+    uint8_t sha256[32];
+};
+
+/* Of a call with PATH, and AUTHOR, FLAGS (PARENTS: its directories are made). On the loop. */
+void turn_of(const struct runner_config *config, const struct fields *args, struct turn *ret_turn);
+bool turn_same(const struct turn *a, const struct turn *b);
+
+/* A few hundred files written last; NULL is empty. */
+struct turn_table;
+/* What the END of a call says it wrote. */
+void turn_wrote(struct turn_table **table, const struct turn *turn, const uint8_t *end, size_t len);
+const struct turn_version *turn_last(const struct turn_table *table, const struct turn *turn); /* NULL: not known */
+
+#endif
