@@ -56,12 +56,13 @@ bash_tool 'cd /tmp && pwd'
 tool_is 'a tip for who changes the directory' $'/tmp\n\nTip: cd holds for this command only; use the cd tool to stay in a directory.'
 bash_tool 'cdx 2>/dev/null || echo cd'
 tool_is 'and for nobody else' $'cd\n'
-bash_tool 'pwd' '"cwd":"/tmp"'
-tool_is 'a directory for one command' $'/tmp\n'
+run 'mkdir there'
+bash_tool 'pwd' '"cwd":"there"'
+tool_is 'a directory for one command' $'/workspace/there\n'
 bash_tool 'pwd'
 tool_is 'and no more than one' $'/workspace\n'
-bash_tool 'pwd' '"cwd":"/no/such"'
-tool_fails 'a directory that is not there' "Error: no directory '/no/such' to run the command in"
+bash_tool 'pwd' '"cwd":"no/such"'
+tool_fails 'a directory that is not there' "Error: no directory '/workspace/no/such' to run the command in"
 
 # ---- arguments ----
 

@@ -1,0 +1,292 @@
+/* cd: the working directory of the thread, for all its calls to come. A row of tool_table. Shows what kind of project the
+ * directory is and what lies in it: the first question after every change. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "tool/session.h"
+
+enum {
+    CD_SHOWN = 30,     /* entries */
+    CD_MARKERS = 12,   /* files named as the project's */
+    CD_SCANNED = 5000, /* entries looked at */
+};
+
+struct cd_args {
+    struct body_text path, description;
+};
+
+static const struct body_field cd_fields[] = {
+    {.name = "path",
+     .type = BODY_TEXT,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct cd_args, path),
+     .max = LIMIT_PATH_BYTES,
+     .text =
+         "Directory to work in from now on; absolute, or relative to the working directory. Without it: back to the "
+         "workspace."},
+    TOOL_DESCRIPTION(struct cd_args),
+    {.name = NULL},
+};
+
+static const struct body_field cd_answer[] = {
+    {.name = "cwd", .type = BODY_TEXT, .text = "the working directory now"},
+    {.name = "project", .type = BODY_TEXTS, .text = "what kind of project it is"},
+    {.name = NULL},
+};
+
+/* Files that say what a directory is; "*.x": any name that ends so. */
+static const struct cd_marker {
+    const char *name, *kind;
+} cd_markers[] = {
+    {"go.mod", "Go"},
+    {"go.work", "Go"},
+    {"Cargo.toml", "Rust"},
+    {"package.json", "Node.js"},
+    {"tsconfig.json", "TypeScript"},
+    {"deno.json", "Deno"},
+    {"bun.lockb", "Bun"},
+    {"pyproject.toml", "Python"},
+    {"setup.py", "Python"},
+    {"setup.cfg", "Python"},
+    {"requirements.txt", "Python"},
+    {"Pipfile", "Python"},
+    {"environment.yml", "Conda"},
+    {"pom.xml", "Java"},
+    {"build.gradle", "Gradle"},
+    {"build.gradle.kts", "Gradle"},
+    {"build.sbt", "Scala"},
+    {"Gemfile", "Ruby"},
+    {"composer.json", "PHP"},
+    {"mix.exs", "Elixir"},
+    {"rebar.config", "Erlang"},
+    {"pubspec.yaml", "Dart"},
+    {"Package.swift", "Swift"},
+    {"*.xcodeproj", "Xcode"},
+    {"*.sln", ".NET"},
+    {"*.csproj", ".NET"},
+    {"*.fsproj", ".NET"},
+    {"*.cabal", "Haskell"},
+    {"stack.yaml", "Haskell"},
+    {"dune-project", "OCaml"},
+    {"build.zig", "Zig"},
+    {"CMakeLists.txt", "CMake"},
+    {"meson.build", "Meson"},
+    {"configure.ac", "Autotools"},
+    {"Makefile", "Make"},
+    {"justfile", "Just"},
+    {"WORKSPACE", "Bazel"},
+    {"MODULE.bazel", "Bazel"},
+    {"Dockerfile", "Docker"},
+    {"docker-compose.yml", "Docker"},
+    {"compose.yaml", "Docker"},
+    {"Chart.yaml", "Helm"},
+    {"*.tf", "Terraform"},
+    {"flake.nix", "Nix"},
+    {".git", "Git"},
+    {".hg", "Mercurial"},
+    {"AGENTS.md", NULL},
+    {"CLAUDE.md", NULL},
+    {"README.md", NULL},
+    {"README", NULL},
+};
+enum { CD_KINDS = sizeof cd_markers / sizeof *cd_markers };
+
+/* Names with a dot that are worth a line; the others are hidden. */
+static const char *const cd_dots[] = {".github",       ".gitignore",    ".gitlab-ci.yml", ".gitmodules",
+                                      ".dockerignore", ".editorconfig", ".env.example",   ".eslintrc.json",
+                                      ".npmrc",        ".nvmrc",        ".prettierrc",    ".python-version"};
+
+struct cd_entry {
+    const char *name;
+    enum file_type type;
+    uint64_t size;
+};
+
+struct cd_scan {
+    struct tool_call *call;
+    struct cd_entry dirs[CD_SHOWN], files[CD_SHOWN];
+    size_t dir_count, file_count; /* all of them */
+    const char *markers[CD_MARKERS];
+    size_t marker_count;
+    bool kinds[CD_KINDS];
+};
+
+static bool cd_matches(const char *pattern, const char *name) {
+    size_t len = strlen(name), tail = strlen(pattern) - 1;
+    if (pattern[0] != '*')
+        return strcmp(pattern, name) == 0;
+    return len > tail && strcmp(name + len - tail, pattern + 1) == 0;
+}
+
+static bool cd_hidden(const char *name) {
+    for (size_t i = 0; i < sizeof cd_dots / sizeof *cd_dots; i++)
+        if (strcmp(cd_dots[i], name) == 0)
+            return false;
+    return name[0] == '.';
+}
+
+static void cd_mark(struct cd_scan *scan, const char *name) {
+    bool found = false;
+    for (size_t i = 0; i < CD_KINDS; i++)
+        if (cd_matches(cd_markers[i].name, name))
+            found = scan->kinds[i] = true;
+    if (!found)
+        return;
+    if (scan->marker_count < CD_MARKERS)
+        scan->markers[scan->marker_count] = arena_strdup(scan->call->arena, name);
+    scan->marker_count++;
+}
+
+static int cd_each(void *user, const struct file_stat *stat) {
+    struct cd_scan *scan = user;
+    cd_mark(scan, stat->name);
+    if (cd_hidden(stat->name))
+        return 0;
+    bool dir = stat->type == FILE_DIR;
+    size_t at = dir ? scan->dir_count++ : scan->file_count++;
+    if (at < CD_SHOWN)
+        (dir ? scan->dirs : scan->files)[at] = (struct cd_entry){
+            .name = arena_strdup(scan->call->arena, stat->name), .type = stat->type, .size = stat->size};
+    return 0;
+}
+
+/* ---- what is told ---- */
+
+/* A name as a terminal may see it: it is the box's, and may hold anything. */
+static void cd_name(struct tool_call *call, const char *name) {
+    autobuf shown;
+    buf_init(&shown, 8 * LIMIT_NAME_BYTES);
+    text_shown(&shown, name, strlen(name));
+    tool_put(call, shown.data, shown.len);
+}
+
+/* Each kind once, in the table's order. */
+static size_t cd_each_kind(const struct cd_scan *scan, const char *ret_kinds[CD_KINDS]) {
+    size_t count = 0;
+    for (size_t i = 0; i < CD_KINDS; i++) {
+        bool known = !cd_markers[i].kind || !scan->kinds[i];
+        for (size_t k = 0; k < count && !known; k++)
+            known = strcmp(ret_kinds[k], cd_markers[i].kind) == 0;
+        if (!known)
+            ret_kinds[count++] = cd_markers[i].kind;
+    }
+    return count;
+}
+
+static void cd_project(struct tool_call *call, const struct cd_scan *scan) {
+    const char *kinds[CD_KINDS];
+    size_t count = cd_each_kind(scan, kinds);
+    if (!scan->marker_count)
+        return;
+    tool_say(call, "\xf0\x9f\x93\x81 Project context:\n");
+    for (size_t i = 0; i < count; i++)
+        tool_say(call, "%s%s", i ? " / " : "   Type: ", kinds[i]);
+    if (count)
+        tool_say(call, "\n");
+    tool_say(call, "   Files: ");
+    for (size_t i = 0; i < scan->marker_count && i < CD_MARKERS; i++) {
+        tool_say(call, "%s", i ? ", " : "");
+        cd_name(call, scan->markers[i]);
+    }
+    if (scan->marker_count > CD_MARKERS)
+        tool_say(call, " (+%zu more)", scan->marker_count - CD_MARKERS);
+    tool_say(call, "\n\n");
+}
+
+static void cd_size(struct tool_call *call, uint64_t size) {
+    static const char *const units[] = {"KB", "MB", "GB", "TB", "PB", "EB"};
+    double value = (double)size / 1024;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        value /= 1024;
+        unit++;
+    }
+    if (size < 1024)
+        tool_say(call, " (%u B)", (unsigned)size);
+    else
+        tool_say(call, " (%.1f %s)", value, units[unit]);
+}
+
+static void cd_tree(struct tool_call *call, const struct cd_scan *scan, const char *path, bool truncated) {
+    const char *name = strrchr(path, '/') + 1;
+    size_t shown = 0;
+    tool_say(call, "\xf0\x9f\x93\x82 Directory structure of ");
+    cd_name(call, *name ? name : "/");
+    tool_say(call, ":\n");
+    for (size_t i = 0; i < scan->dir_count && shown < CD_SHOWN; i++, shown++) {
+        tool_say(call, "   \xf0\x9f\x93\x81 ");
+        cd_name(call, scan->dirs[i].name);
+        tool_say(call, "/\n");
+    }
+    for (size_t i = 0; i < scan->file_count && shown < CD_SHOWN; i++, shown++) {
+        tool_say(call, scan->files[i].type == FILE_SYMLINK ? "   \xf0\x9f\x94\x97 " : "   \xf0\x9f\x93\x84 ");
+        cd_name(call, scan->files[i].name);
+        if (scan->files[i].type == FILE_REGULAR)
+            cd_size(call, scan->files[i].size);
+        tool_say(call, "\n");
+    }
+    size_t rest = scan->dir_count + scan->file_count - shown;
+    if (truncated)
+        tool_say(call, "   ... and more than %zu others (use ls or glob)\n", rest);
+    else if (rest)
+        tool_say(call, "   ... and %zu more (use ls or glob)\n", rest);
+    else if (!shown)
+        tool_say(call, "   (empty)\n");
+}
+
+static void cd_structured(struct tool_call *call, const struct cd_scan *scan, const char *path) {
+    struct json *json = &call->result.json;
+    const char *kinds[CD_KINDS];
+    size_t count = cd_each_kind(scan, kinds);
+    json_open(json, '{');
+    json_key(json, "cwd");
+    json_str(json, path);
+    json_key(json, "project");
+    json_open(json, '[');
+    for (size_t i = 0; i < count; i++)
+        json_str(json, kinds[i]);
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+static int cd_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct cd_args *args = user;
+    const char *path;
+    bool truncated;
+    int code = tool_path(call, &args->path, &path, err);
+    if (code == 0 && args->path.len == 0)
+        path = box_workspace(call->box);
+    if (code < 0)
+        return code;
+    struct cd_scan *scan = arena_alloc(call->arena, sizeof *scan);
+    scan->call = call;
+    const struct list_request look = {.path = path, .depth = 1, .limit = CD_SCANNED};
+    code = box_list(call->box, &look, call->watch, cd_each, scan, &truncated, err);
+    if (code == -ERR_NOT_FOUND)
+        return tool_fail(call, "directory not found: %s", path);
+    if (code == -ERR_INVALID)
+        return tool_fail(call, "not a directory: %s", path);
+    if (code == 0)
+        code = session_cd(call, path, err);
+    if (code < 0)
+        return code;
+    tool_say(call, "Changed directory to %s\n\n", path);
+    cd_project(call, scan);
+    cd_tree(call, scan, path, truncated);
+    cd_structured(call, scan, path);
+    return 0;
+}
+
+const struct tool tool_cd = {
+    .name = "cd",
+    .title = "Change the working directory",
+    .description = "Change the directory in which commands start and from which relative paths count, for all calls to "
+                   "come. Shows what kind of project is there and what lies in it.",
+    .fields = cd_fields,
+    .args_size = sizeof(struct cd_args),
+    .answer = cd_answer,
+    .flags = TOOL_SAME,
+    .run = cd_run,
+};
