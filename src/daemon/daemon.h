@@ -7,6 +7,7 @@
 
 #include "daemon/conf.h"
 #include "front/front.h"
+#include "tool/upkeep.h"
 
 struct daemon {
     int argc;
@@ -16,6 +17,7 @@ struct daemon {
     char state[PATH_MAX], runner[PATH_MAX];
     struct backend_env env;
     struct front front;
+    struct upkeep *_Atomic upkeep; /* of what tools remember; the provider's threads tell it of boxes */
     sigset_t signals;
 };
 

@@ -72,6 +72,7 @@ void daemon_reload(struct daemon *daemon) {
     provider_configure(daemon->front.provider, policy);
     policy_unref(policy);
     front_configure(&daemon->front, daemon_settings(fresh));
+    upkeep_configure(daemon->upkeep, fresh->tools.offload_days);
     daemon_log_level(fresh->log_level);
     conf_unref(daemon->conf);
     daemon->conf = fresh;

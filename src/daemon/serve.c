@@ -94,7 +94,10 @@ static int daemon_audit(struct daemon *daemon, struct err *err) {
 
 /* What happened to a box. */
 static void daemon_event(void *user, const struct box_event *event) {
-    const struct front *front = user;
+    const struct daemon *daemon = user;
+    const struct front *front = &daemon->front;
+    if (event->id && strcmp(event->verb, "box_deleted") == 0)
+        upkeep_forget(daemon->upkeep, event->id);
     if (!event->asked)
         audit_event(front->audit, event->verb, event->id, event->user, event->detail);
     events_put(front->events, event);
@@ -118,7 +121,7 @@ static int daemon_provider(struct daemon *daemon, struct store **ret_store, stru
     if (failed)
         return failed;
     policy->event = daemon_event;
-    policy->event_user = &daemon->front;
+    policy->event_user = daemon;
     daemon->env.limits = policy->share.limits;
     failed = daemon_store(&daemon->env, ret_store, err);
     if (!failed)
@@ -161,6 +164,30 @@ static void daemon_ready(const struct conf *conf, const struct front *front) {
         log_info("try: curl --unix-socket %s -X POST http://localhost/v1/boxes", address + 5);
     else
         log_info("try: curl -X POST %s://%s/v1/boxes", conf->tls_cert ? "https" : "http", address);
+}
+
+static bool daemon_has_box(void *user, const char *id) {
+    struct provider *provider = user;
+    struct box *box;
+    struct err err;
+    if (provider_look(provider, NULL, id, &box, &err) < 0)
+        return false;
+    provider_look_end(provider, box);
+    return true;
+}
+
+static int daemon_upkeep(struct daemon *daemon, struct err *err) {
+    const struct upkeep_options options = {.store = daemon->front.tools.store,
+                                           .days = daemon->conf->tools.offload_days,
+                                           .alive = daemon_has_box,
+                                           .user = daemon->front.provider};
+    struct upkeep *upkeep;
+    int failed = upkeep_start(&options, &upkeep, err);
+    if (failed)
+        provider_free(daemon->front.provider, false);
+    else
+        daemon->upkeep = upkeep;
+    return failed;
 }
 
 /* ---- all ---- */
@@ -221,7 +248,7 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
         failed = tool_store_open(daemon->state, &daemon->front.tools.store, err);
     if (!failed)
         failed = daemon_provider(daemon, ret_store, err);
-    return failed;
+    return failed ? failed : daemon_upkeep(daemon, err);
 }
 
 int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
@@ -248,11 +275,13 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     if (!failed) {
         front->metrics = metrics_new(native_routes);
         failed = daemon_run(daemon, err);
+        upkeep_stop(daemon->upkeep); /* it asks the provider, which tells it what happens until the end */
         provider_free(front->provider, daemon->conf->end_boxes);
         metrics_free(front->metrics);
         audit_event(front->audit, "daemon_stopped", NULL, NULL, NULL);
     }
     store_close(store);
+    upkeep_free(daemon->upkeep);
     tool_store_close(front->tools.store);
     audit_close(front->audit);
     events_free(front->events);

@@ -573,8 +573,30 @@ const struct body_field tools_answer[] = {
      .text = "name, title, description, input_schema, output_schema, annotations"},
     {.name = NULL},
 };
+static const struct body_field tool_image_answer[] = {
+    {.name = "mime_type", .type = BODY_TEXT, .text = "such as image/png"},
+    {.name = "data", .type = BODY_TEXT, .text = "base64"},
+    {.name = NULL},
+};
 const struct body_field tool_answer[] = {
     {.name = "text", .type = BODY_TEXT, .text = "what an agent would see"},
     {.name = "is_error", .type = BODY_BOOL, .text = "the text says what went wrong"},
+    {.name = "structured", .type = BODY_OBJECT, .text = "the same by the tool's output_schema, where it has one"},
+    {.name = "image",
+     .type = BODY_OBJECT,
+     .fields = tool_image_answer,
+     .text = "a picture, where the tool answers with one"},
+    {.name = NULL},
+};
+
+static const struct body_field offload_result_answer[] = {
+    {.name = "id", .type = BODY_TEXT, .text = "of the kept result"},
+    {.name = "path", .type = BODY_TEXT, .text = "of the file that it shows"},
+    {.name = "change", .type = BODY_TEXT, .choices = "modified|removed", .text = "what happened to the file since"},
+    {.name = NULL},
+};
+const struct body_field offload_answer[] = {
+    {.name = "stale", .type = BODY_TEXTS, .text = "ids of kept results that went stale; each is told once"},
+    {.name = "results", .type = BODY_OBJECTS, .fields = offload_result_answer, .text = "the same, with why"},
     {.name = NULL},
 };

@@ -119,7 +119,7 @@ extern const struct body_field stat_answer[], list_answer[], glob_answer[], grep
 
 /* ---- tools ---- */
 
-extern const struct body_field tools_answer[], tool_answer[];
+extern const struct body_field tools_answer[], tool_answer[], offload_answer[];
 
 /* ---- tokens ---- */
 

@@ -4,11 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 void spool_init(struct spool *spool, int dir) {
@@ -36,10 +39,24 @@ void spool_clear(struct spool *spool) {
     spool_init(spool, dir);
 }
 
+/* Nameless, so that it is gone with its process. Where the file system has no such files, one with a name that goes at
+ * once; a killed daemon leaves it to the sweep. */
+static int spool_file(int dir) {
+    char name[48];
+    int fd = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
+        return fd;
+    snprintf(name, sizeof name, "new-%d-%" PRIu64, getpid(), clock_us());
+    fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        unlinkat(dir, name, 0);
+    return fd;
+}
+
 /* What is in memory goes to the file, which is made if need be. False: there can be none. */
 static bool spool_flush(struct spool *spool) {
     if (spool->fd < 0 && spool->dir >= 0)
-        spool->fd = openat(spool->dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        spool->fd = spool_file(spool->dir);
     if (spool->fd < 0)
         return false;
     for (size_t at = 0; at < spool->memory.len;) {
@@ -103,4 +120,26 @@ void spool_move(struct spool *spool, struct spool *from) {
     spool_put(spool, data, len);
     spool->total += lost - len;
     spool_clear(from);
+}
+
+/* By a copy, where the file has lost its name for good. */
+static int spool_copy(struct spool *spool, const char *name, struct err *err) {
+    size_t len;
+    const uint8_t *data = spool_view(spool, &len);
+    autofd fd = openat(spool->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : fd_write_all(fd, data, len);
+    if (r < 0 && fd >= 0)
+        unlinkat(spool->dir, name, 0);
+    return r < 0 ? err_errno(err, -r, "a kept result cannot be written") : 0;
+}
+
+int spool_link(struct spool *spool, const char *name, struct err *err) {
+    char self[64];
+    if (spool->dropping || !spool_flush(spool))
+        return err_set(err, ERR_UNSUPPORTED, "there is no place for long results");
+    snprintf(self, sizeof self, "/proc/self/fd/%d", spool->fd);
+    if (linkat(spool->fd, "", spool->dir, name, AT_EMPTY_PATH) == 0 ||
+        linkat(AT_FDCWD, self, spool->dir, name, AT_SYMLINK_FOLLOW) == 0)
+        return 0;
+    return errno == EEXIST ? err_errno(err, errno, "a kept result") : spool_copy(spool, name, err);
 }

@@ -28,6 +28,9 @@ void spool_clear(struct spool *spool);
 void spool_put(struct spool *spool, const void *data, size_t len);
 /* Appends all of another, which is empty afterwards. */
 void spool_move(struct spool *spool, struct spool *from);
+/* The text as a file of its directory, under a name that is not taken; the spool goes on with the same file. Nothing is
+ * written when it already lies in a nameless one. UNSUPPORTED: there can be no file. */
+int spool_link(struct spool *spool, const char *name, struct err *err);
 /* The whole text in one piece (a map of the file, when there is one); valid until the next put, clear or done. */
 const uint8_t *spool_view(struct spool *spool, size_t *ret_len);
 

@@ -1,5 +1,9 @@
-/* The file of what tools remember. Called by session, seen, offload; opened by the daemon and `cubby mcp`. Not to break:
- * store->lock guards the connection, and nobody holds it while a box works. */
+/* The file of what tools remember. Called by session, seen, offload, upkeep; opened by the daemon and `cubby mcp`. Not to
+ * break: store->lock guards the connection, and nobody holds it while a box works.
+ *
+ * It has a write-ahead log that is synced at checkpoints only (synchronous=NORMAL): tools write at nearly every call, and a
+ * rollback journal would wait for the disk twice each time. A killed daemon loses nothing; a machine that loses power may
+ * lose the last calls' directories, readings and results, and the sweep finds files without a row. */
 #include "tool/store.h"
 
 #include <errno.h>
@@ -7,17 +11,19 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "tool/seen.h"
 
-enum { STATEMENTS = 32, BUSY_MS = 5000 };
+enum { STATEMENTS = 48 };
 
 struct tool_store {
     int dir;
-    pthread_mutex_t lock;
-    sqlite3 *handle;
+    pthread_mutex_t lock; /* of what is below */
+    struct db db;
     struct seen_table *seen;
     struct {
         const char *sql;
@@ -25,27 +31,42 @@ struct tool_store {
     } statements[STATEMENTS];
 };
 
+/* Of kept results, `number` is their age; `marks` finds characters and lines in a long one (offload_index.h). */
 static const char schema[] =
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-    "CREATE TABLE IF NOT EXISTS cwd (box TEXT, thread TEXT, path TEXT NOT NULL, PRIMARY KEY (box, thread)) WITHOUT ROWID;" SEEN_SCHEMA;
+    "CREATE TABLE cwd (box TEXT, thread TEXT, path TEXT NOT NULL, PRIMARY KEY (box, thread)) WITHOUT ROWID;" SEEN_SCHEMA
+    "CREATE TABLE offload (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, user TEXT NOT NULL, box TEXT NOT NULL,"
+    " thread TEXT NOT NULL, tool TEXT NOT NULL, made_ms INTEGER NOT NULL, bytes INTEGER NOT NULL,"
+    " chars INTEGER NOT NULL, lines INTEGER NOT NULL, marks BLOB NOT NULL, path TEXT, sha256 BLOB,"
+    " stale INTEGER NOT NULL DEFAULT 0);"
+    "CREATE INDEX offload_user ON offload (user, number, bytes);"
+    "CREATE INDEX offload_box ON offload (box, thread);"
+    "CREATE INDEX offload_made ON offload (made_ms);";
+
+static const struct db_kind kind = {
+    .name = "tools.db",
+    .what = "what tools remember (tools.db)",
+    .application = 0x63756f6c, /* "cuol" */
+    .version = 1,
+    .schema = schema,
+    .pragmas = "PRAGMA synchronous=NORMAL;PRAGMA journal_size_limit=16777216",
+    .wal = true,
+    .closed = true,
+};
 
 int tool_store_open(const char *directory, struct tool_store **ret_store, struct err *err) {
-    char path[4400], files[4400];
-    snprintf(path, sizeof path, "%s/tools.db", directory);
+    char files[LIMIT_PATH_BYTES + 16];
     snprintf(files, sizeof files, "%s/offload", directory);
     if (mkdir(files, 0700) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "cannot make %s", files);
+        return err_errno(err, errno, "cannot make %.400s", files);
     struct tool_store *store = calloc(1, sizeof *store);
     if (!store)
         abort();
     pthread_mutex_init(&store->lock, NULL);
     store->dir = open(files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (store->dir < 0 || sqlite3_open(path, &store->handle) != SQLITE_OK ||
-        sqlite3_busy_timeout(store->handle, BUSY_MS) != SQLITE_OK ||
-        sqlite3_exec(store->handle, schema, NULL, NULL, NULL) != SQLITE_OK) {
-        err_set(err, ERR_IO, "%s: %s", path, store->handle ? sqlite3_errmsg(store->handle) : "cannot be opened");
+    int r = store->dir < 0 ? err_errno(err, errno, "%.400s", files) : db_open(&kind, directory, &store->db, err);
+    if (r < 0) {
         tool_store_close(store);
-        return -ERR_IO;
+        return err_wrap(err, "%.300s/%s", directory, kind.name);
     }
     store->seen = seen_table_new(store);
     *ret_store = store;
@@ -58,7 +79,7 @@ void tool_store_close(struct tool_store *store) {
     seen_table_free(store->seen);
     for (size_t i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(store->statements[i].statement);
-    sqlite3_close(store->handle);
+    db_close(&store->db);
     fd_close(&store->dir);
     pthread_mutex_destroy(&store->lock);
     free(store);
@@ -66,7 +87,11 @@ void tool_store_close(struct tool_store *store) {
 
 sqlite3 *tool_store_lock(struct tool_store *store) {
     pthread_mutex_lock(&store->lock);
-    return store->handle;
+    return store->db.handle;
+}
+
+struct db *tool_store_db(struct tool_store *store) {
+    return &store->db;
 }
 
 void tool_store_unlock(struct tool_store *store) {
@@ -81,21 +106,39 @@ sqlite3_stmt *tool_store_statement(struct tool_store *store, const char *sql, st
             return store->statements[i].statement;
         }
         if (!store->statements[i].sql) {
-            if (sqlite3_prepare_v3(store->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &store->statements[i].statement,
-                                   NULL) != SQLITE_OK)
-                break;
+            if (sqlite3_prepare_v3(store->db.handle, sql, -1, SQLITE_PREPARE_PERSISTENT,
+                                   &store->statements[i].statement, NULL) != SQLITE_OK) {
+                db_fail(&store->db, err);
+                return NULL;
+            }
             store->statements[i].sql = sql;
             return store->statements[i].statement;
         }
     }
-    err_set(err, ERR_IO, "tools.db: %s", sqlite3_errmsg(store->handle));
-    return NULL;
+    abort(); /* more statements in the source than places here */
+}
+
+int tool_store_dir(const struct tool_store *store) {
+    return store->dir;
 }
 
 struct seen_table *tool_store_seen(const struct tool_store *store) {
     return store->seen;
 }
 
-int tool_store_dir(const struct tool_store *store) {
-    return store->dir;
+int tool_store_boxes(struct tool_store *store, void (*each)(void *user, const char *box), void *user, struct err *err) {
+    struct db *db = &store->db;
+    sqlite3_stmt *statement = NULL;
+    tool_store_lock(store);
+    int step, r = db_prepare(db, "SELECT box FROM cwd UNION SELECT box FROM seen UNION SELECT box FROM offload",
+                             &statement, err);
+    if (r == 0) {
+        while ((step = sqlite3_step(statement)) == SQLITE_ROW)
+            each(user, (const char *)sqlite3_column_text(statement, 0));
+        if (step != SQLITE_DONE)
+            r = db_fail(db, err);
+    }
+    sqlite3_finalize(statement);
+    tool_store_unlock(store);
+    return r;
 }

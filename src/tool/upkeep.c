@@ -1,0 +1,173 @@
+/* The thread that forgets. Started by the daemon; told by the provider's events which boxes were deleted. Not to break: who
+ * tells it never waits, because events come from within the provider; and what it missed (another daemon's death between a box
+ * and what was remembered of it) it finds by looking: at its start and once an hour. */
+#include "tool/upkeep.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "tool/offload_store.h"
+#include "tool/seen.h"
+
+enum { UPKEEP_TURN_S = 3600, BOX_BYTES = 17 };
+
+struct boxes {
+    char (*ids)[BOX_BYTES];
+    size_t count, cap;
+};
+
+struct upkeep {
+    struct upkeep_options options;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of what is below */
+    pthread_cond_t wake;
+    struct boxes gone;
+    uint64_t days;
+    bool sweep, ending;
+};
+
+static void boxes_add(void *user, const char *box) {
+    struct boxes *boxes = user;
+    if (!box || strlen(box) >= BOX_BYTES)
+        return;
+    if (boxes->count == boxes->cap) {
+        boxes->cap = boxes->cap ? 2 * boxes->cap : 16;
+        boxes->ids = realloc(boxes->ids, boxes->cap * sizeof *boxes->ids);
+        if (!boxes->ids)
+            abort();
+    }
+    memcpy(boxes->ids[boxes->count++], box, strlen(box) + 1);
+}
+
+/* ---- its thread ---- */
+
+/* Working directories of its threads. */
+static int forget_cwd(struct tool_store *store, const char *box, struct err *err) {
+    tool_store_lock(store);
+    sqlite3_stmt *forget = tool_store_statement(store, "DELETE FROM cwd WHERE box = ?", err);
+    int r = forget ? 0 : -err->code;
+    if (r == 0) {
+        sqlite3_bind_text(forget, 1, box, -1, SQLITE_STATIC);
+        if (sqlite3_step(forget) != SQLITE_DONE)
+            r = db_fail(tool_store_db(store), err);
+        sqlite3_reset(forget);
+    }
+    tool_store_unlock(store);
+    return r;
+}
+
+static void forget_box(const struct upkeep *upkeep, const char *box) {
+    struct err err;
+    seen_forget(upkeep->options.store, box);
+    if (forget_cwd(upkeep->options.store, box, &err) < 0 || offload_forget(upkeep->options.store, box, &err) < 0)
+        log_warn("what tools remember of box %s stays for now: %s", box, err.text);
+}
+
+/* Boxes that went while nobody told, and results that are too old or were left half. */
+static void look_around(const struct upkeep *upkeep, uint64_t days) {
+    struct boxes known = {0};
+    struct err err;
+    uint64_t now_ms = clock_wall_ms(), age_ms = days * 86400000;
+    if (tool_store_boxes(upkeep->options.store, boxes_add, &known, &err) < 0)
+        log_warn("%s", err.text);
+    for (size_t i = 0; i < known.count; i++)
+        if (!upkeep->options.alive(upkeep->options.user, known.ids[i]))
+            forget_box(upkeep, known.ids[i]);
+    free(known.ids);
+    if (offload_sweep(upkeep->options.store, days && age_ms < now_ms ? now_ms - age_ms : 0, &err) < 0)
+        log_warn("kept results are not swept: %s", err.text);
+}
+
+static void *upkeep_main(void *argument) {
+    struct upkeep *upkeep = argument;
+    pthread_mutex_lock(&upkeep->lock);
+    for (bool ending = false; !ending;) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += UPKEEP_TURN_S;
+        while (!upkeep->sweep && !upkeep->gone.count && !upkeep->ending)
+            upkeep->sweep = pthread_cond_timedwait(&upkeep->wake, &upkeep->lock, &until) == ETIMEDOUT;
+        struct boxes gone = upkeep->gone;
+        bool sweep = upkeep->sweep && !upkeep->ending;
+        uint64_t days = upkeep->days;
+        upkeep->gone = (struct boxes){0};
+        upkeep->sweep = false;
+        ending = upkeep->ending;
+        pthread_mutex_unlock(&upkeep->lock);
+        for (size_t i = 0; i < gone.count; i++)
+            forget_box(upkeep, gone.ids[i]);
+        free(gone.ids);
+        if (sweep)
+            look_around(upkeep, days);
+        pthread_mutex_lock(&upkeep->lock);
+    }
+    pthread_mutex_unlock(&upkeep->lock);
+    return NULL;
+}
+
+/* ---- from outside ---- */
+
+int upkeep_start(const struct upkeep_options *options, struct upkeep **ret_upkeep, struct err *err) {
+    struct upkeep *upkeep = calloc(1, sizeof *upkeep);
+    pthread_condattr_t attributes;
+    if (!upkeep)
+        abort();
+    upkeep->options = *options;
+    upkeep->days = options->days;
+    upkeep->sweep = true;
+    pthread_mutex_init(&upkeep->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&upkeep->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    int number = pthread_create(&upkeep->thread, NULL, upkeep_main, upkeep);
+    if (number) {
+        upkeep_free(upkeep);
+        return err_errno(err, number, "cannot start a thread");
+    }
+    *ret_upkeep = upkeep;
+    return 0;
+}
+
+void upkeep_stop(struct upkeep *upkeep) {
+    if (!upkeep)
+        return;
+    pthread_mutex_lock(&upkeep->lock);
+    upkeep->ending = true;
+    pthread_cond_signal(&upkeep->wake);
+    pthread_mutex_unlock(&upkeep->lock);
+    pthread_join(upkeep->thread, NULL);
+}
+
+void upkeep_free(struct upkeep *upkeep) {
+    if (!upkeep)
+        return;
+    pthread_cond_destroy(&upkeep->wake);
+    pthread_mutex_destroy(&upkeep->lock);
+    free(upkeep->gone.ids);
+    free(upkeep);
+}
+
+void upkeep_configure(struct upkeep *upkeep, uint64_t days) {
+    if (!upkeep)
+        return;
+    pthread_mutex_lock(&upkeep->lock);
+    upkeep->sweep |= upkeep->days != days;
+    upkeep->days = days;
+    pthread_cond_signal(&upkeep->wake);
+    pthread_mutex_unlock(&upkeep->lock);
+}
+
+void upkeep_forget(struct upkeep *upkeep, const char *box) {
+    if (!upkeep)
+        return;
+    pthread_mutex_lock(&upkeep->lock);
+    boxes_add(&upkeep->gone, box);
+    pthread_cond_signal(&upkeep->wake);
+    pthread_mutex_unlock(&upkeep->lock);
+}
