@@ -1,4 +1,5 @@
-/* Removing a tree that a box filled: any depth, any number of entries, nothing followed. Private to backend/. */
+/* Removing a tree that a box filled: any depth, any number of entries, nothing followed. For backend/ and the engine of the
+ * command line. */
 #ifndef CUBBY_BACKEND_REMOVAL_H
 #define CUBBY_BACKEND_REMOVAL_H
 

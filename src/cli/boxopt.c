@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "box/policy.h"
 #include "cli/cli.h"
 #include "wire/spec.h"
 
@@ -56,6 +57,31 @@ const char **box_options_env(struct cli *cli, const struct text_list *list) {
             env[count++] = arena_printf(&cli->arena, "%s=%s", text, here);
     }
     return env;
+}
+
+void box_options_request(struct cli *cli, const struct box_options *options, struct box_request *ret_request) {
+    *ret_request = (struct box_request){
+        .backend = options->backend,
+        .template_name = options->template_name,
+        .shell = options->shell,
+        .env = box_options_env(cli, &options->env),
+        .mounts = box_options_mounts(cli, &options->mounts),
+        .mount_count = options->mounts.count,
+        .has_memory = options->memory_mb,
+        .has_cpus = options->cpus > 0,
+        .has_pids = options->pids,
+        .has_disk = options->disk_mb,
+        .has_open_files = options->open_files,
+        .has_output = options->output_bytes,
+        .limits = {.memory_mb = options->memory_mb,
+                   .cpus = options->cpus,
+                   .pids = options->pids,
+                   .disk_mb = options->disk_mb,
+                   .open_files = options->open_files,
+                   .output_bytes = options->output_bytes},
+        .network = options->net,
+        .one_shot = true,
+    };
 }
 
 static void box_options_text(struct json *json, const char *key, const char *text) {

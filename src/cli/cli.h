@@ -101,6 +101,9 @@ struct mount;
 const struct mount *box_options_mounts(struct cli *cli, const struct text_list *list);
 /* "K" rows completed from this process's environment; NULL-terminated, NULL when none. Exits 2 on a malformed one. */
 const char **box_options_env(struct cli *cli, const struct text_list *list);
+/* The request for a box of this process. Exits 2 on a malformed option. */
+struct box_request;
+void box_options_request(struct cli *cli, const struct box_options *options, struct box_request *ret_request);
 /* Writes the members of a `POST /v1/boxes` body into an open object. */
 void box_options_json(struct cli *cli, const struct box_options *options, struct json *json);
 
@@ -151,6 +154,7 @@ int remote_exit(const struct json_t *exit);
 /* ---- the commands, one file each ---- */
 
 int command_run(struct cli *cli, int argc, char **argv);
+int command_mcp(struct cli *cli, int argc, char **argv);
 int command_exec(struct cli *cli, int argc, char **argv);
 int command_create(struct cli *cli, int argc, char **argv);
 int command_ps(struct cli *cli, int argc, char **argv);
@@ -169,14 +173,15 @@ int command_token(struct cli *cli, int argc, char **argv);
 int command_audit(struct cli *cli, int argc, char **argv);
 int command_events(struct cli *cli, int argc, char **argv);
 int command_port(struct cli *cli, int argc, char **argv);
+int command_tool(struct cli *cli, int argc, char **argv);
 int command_doctor(struct cli *cli, int argc, char **argv);
 int command_template(struct cli *cli, int argc, char **argv);
 int command_version(struct cli *cli, int argc, char **argv);
 int command_help_command(struct cli *cli, int argc, char **argv);
 
-extern const struct option_row run_options[], exec_options[], create_options[], ps_options[], rm_options[],
-    shell_options[], cp_options[], ls_options[], token_options[], audit_options[], doctor_options[], template_options[],
-    version_options[], events_options[], port_options[], snapshot_options[], rollback_options[], fork_options[],
-    diff_options[];
+extern const struct option_row run_options[], mcp_options[], exec_options[], create_options[], ps_options[],
+    rm_options[], shell_options[], cp_options[], ls_options[], token_options[], audit_options[], doctor_options[],
+    template_options[], version_options[], events_options[], port_options[], tool_options[], snapshot_options[],
+    rollback_options[], fork_options[], diff_options[];
 
 #endif

@@ -1,4 +1,4 @@
-/* State of boxes without a daemon, and the runner's place. Not to break: a box is claimed before it is made and unclaimed
+/* A box without a daemon, its state, and the runner's place. Not to break: a box is claimed before it is made and unclaimed
  * after it is gone, so that what a killed `cubby run` left is found by the next one; a directory that somebody else can
  * write is never used. */
 #include "cli/engine.h"
@@ -19,6 +19,8 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "backend/removal.h"
+#include "cli/cli.h"
 
 /* A directory that is ours alone: made, or found with the right owner and mode. */
 static int engine_private(const char *path, struct err *err) {
@@ -72,20 +74,25 @@ const char *engine_daemon_state(struct arena *arena) {
     return arena_printf(arena, "%s/.local/state/cubby", home && home[0] == '/' ? home : "");
 }
 
-/* ---- claims: STATE/live/ID.BACKEND, locked by the process that has the box ---- */
+/* ---- claims: STATE/live/ID.BACKEND, locked by the process that has the box; STATE/mcp/ID, its directory ---- */
 
 #define CLAIM_BYTES (LIMIT_PATH_BYTES + 64)
 
-static void engine_claim_path(char out[CLAIM_BYTES], const char *state_dir, const char *backend, const char *id) {
-    snprintf(out, CLAIM_BYTES, "%s/live/%s.%s", state_dir, id, backend);
+static void engine_claim_path(char out[CLAIM_BYTES], const struct engine *engine) {
+    snprintf(out, CLAIM_BYTES, "%s/live/%s.%s", engine->env.state_dir, engine->box.id, engine->box.ops->name);
 }
 
-int engine_claim(const char *state_dir, const struct backend_ops *ops, const char *id, int *ret_lock, struct err *err) {
+static int engine_claim(struct engine *engine, struct err *err) {
     char path[CLAIM_BYTES];
-    snprintf(path, sizeof path, "%s/live", state_dir);
+    if (engine->claim >= 0)
+        return 0;
+    int code = engine_state(engine->arena, &engine->env.state_dir, err);
+    if (code < 0)
+        return code;
+    snprintf(path, sizeof path, "%s/live", engine->env.state_dir);
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "%s", path);
-    engine_claim_path(path, state_dir, ops->name, id);
+    engine_claim_path(path, engine);
     for (;;) {
         struct stat status;
         autofd lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -94,18 +101,34 @@ int engine_claim(const char *state_dir, const struct backend_ops *ops, const cha
         /* A sweep may have taken it for a leftover between open and flock: then the name is gone. */
         if (status.st_nlink == 0)
             continue;
-        *ret_lock = fd_take(&lock);
+        engine->claim = fd_take(&lock);
         return 0;
     }
 }
 
-void engine_unclaim(const char *state_dir, const struct backend_ops *ops, const char *id) {
-    char path[CLAIM_BYTES];
-    engine_claim_path(path, state_dir, ops->name, id);
-    unlink(path);
+int engine_directory(struct engine *engine, const char **ret_path, struct err *err) {
+    int code = engine_claim(engine, err);
+    if (code < 0)
+        return code;
+    const char *all = arena_printf(engine->arena, "%s/mcp", engine->env.state_dir);
+    const char *own = arena_printf(engine->arena, "%s/%s", all, engine->box.id);
+    code = engine_private(all, err);
+    if (code == 0)
+        code = engine_private(own, err);
+    if (code == 0)
+        *ret_path = own;
+    return code;
 }
 
-static void engine_sweep_one(int dir, const char *name, const struct backend_ops *ops, struct backend *backend) {
+static void engine_remove_directory(const char *state_dir, const char *id) {
+    char path[CLAIM_BYTES];
+    snprintf(path, sizeof path, "%s/mcp/%s", state_dir, id);
+    removal_tree(AT_FDCWD, path);
+}
+
+/* Whatever runs that were killed have left: claimed, and nobody holds the claim. */
+static void engine_sweep_one(const struct engine *engine, int dir, const char *name) {
+    const struct backend_ops *ops = engine->box.ops;
     char id[17];
     if (strlen(name) < 18 || name[16] != '.' || strcmp(name + 17, ops->name) != 0)
         return;
@@ -113,18 +136,92 @@ static void engine_sweep_one(int dir, const char *name, const struct backend_ops
     id[16] = 0;
     autofd lock = text_id(id) ? openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
     struct err ignored;
-    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && ops->stop(backend, id, false, &ignored) == 0)
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && ops->stop(engine->box.backend, id, false, &ignored) == 0) {
+        engine_remove_directory(engine->env.state_dir, id);
         unlinkat(dir, name, 0);
+    }
 }
 
-void engine_sweep(const char *state_dir, const struct backend_ops *ops, struct backend *backend) {
+static void engine_sweep(const struct engine *engine) {
     char path[CLAIM_BYTES];
-    snprintf(path, sizeof path, "%s/live", state_dir);
+    snprintf(path, sizeof path, "%s/live", engine->env.state_dir);
     DIR *dir = opendir(path);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        engine_sweep_one(dirfd(dir), entry->d_name, ops, backend);
+        engine_sweep_one(engine, dirfd(dir), entry->d_name);
     if (dir)
         closedir(dir);
+}
+
+/* ---- one box ---- */
+
+int engine_plan(struct engine *engine, const struct box_request *request, const char *const *allow_weaker,
+                struct arena *arena, struct err *err) {
+    const char *name = request->backend ? request->backend : "jail";
+    struct policy policy = {.any_mount_source = true};
+    engine->arena = arena;
+    engine->box.ops = backend_find(name);
+    if (!engine->box.ops)
+        return err_set(err, ERR_INVALID, "there is no backend '%s'", name);
+    engine->env.one_shot = true;
+    engine->env.allow_weaker = allow_weaker;
+    engine->env.allow_local = true; /* whoever types it may do without a box as well */
+    if (request->template_name)
+        engine->env.templates_dir = arena_printf(arena, "%s/templates", engine_daemon_state(arena));
+    policy_random_id(engine->box.id);
+    return policy_spec(&policy, request, engine->box.id, arena, &engine->box.spec, err);
+}
+
+static int engine_open(struct engine *engine, struct err *err) {
+    int code = engine_runner(engine->arena, &engine->env.runner_path, err);
+    if (code == 0)
+        code = engine_claim(engine, err);
+    if (code == 0)
+        code = engine->box.ops->open(&engine->env, &engine->box.backend, err);
+    if (code == 0)
+        engine_sweep(engine);
+    return code;
+}
+
+int engine_start(struct engine *engine, struct err *err) {
+    struct box *box = &engine->box;
+    struct wire *wire = NULL;
+    int code = box->backend ? 0 : engine_open(engine, err);
+    if (code == 0 && box->wire) {
+        code = box->ops->stop(box->backend, box->id, true, err);
+        wire_unref(box->wire);
+        box->wire = NULL;
+        fd_close(&box->pidfd);
+    }
+    if (code == 0)
+        code = box->ops->start(box->backend, &box->spec, &wire, &box->pidfd, err);
+    if (code < 0)
+        return code;
+    box->wire = wire;
+    box->state = BOX_READY;
+    return 0;
+}
+
+void engine_stop(struct engine *engine) {
+    struct err err;
+    struct box *box = &engine->box;
+    bool gone = true;
+    if (box->backend) {
+        gone = !box->wire || box->ops->stop(box->backend, box->id, false, &err) == 0;
+        if (!gone)
+            cli_fail(&err); /* and the claim stays for the next run to try again */
+        wire_unref(box->wire);
+        fd_close(&box->pidfd);
+        box->ops->close(box->backend);
+        box->wire = NULL;
+        box->backend = NULL;
+    }
+    if (engine->claim >= 0 && gone) {
+        char path[CLAIM_BYTES];
+        engine_remove_directory(engine->env.state_dir, box->id);
+        engine_claim_path(path, engine);
+        unlink(path);
+    }
+    fd_close(&engine->claim);
 }
 
 /* ---- the runner ---- */

@@ -1,23 +1,38 @@
-/* The engine inside this process: where boxes of `cubby run` have their state, and where the runner is. Called by run,
- * doctor and template. */
+/* The engine inside this process: a box without a daemon, where it has its state, and where the runner is. Called by run,
+ * mcp, doctor and template. */
 #ifndef CUBBY_CLI_ENGINE_H
 #define CUBBY_CLI_ENGINE_H
 
 #include "backend/backend.h"
 #include "base/arena.h"
+#include "box/box.h"
+#include "box/policy.h"
+
+/* One box of this process. Zeroed but for claim and box.pidfd, which are -1. */
+struct engine {
+    struct arena *arena;
+    struct backend_env env;
+    struct box box; /* its wire is NULL until it was started */
+    int claim;      /* a lock: as long as it is held, nobody takes the box for a leftover */
+};
+#define ENGINE_EMPTY                                                                                                   \
+    { .claim = -1, .box.pidfd = -1 }
+
+/* Checks what is asked for and makes nothing. INVALID: a sentence about it. */
+int engine_plan(struct engine *engine, const struct box_request *request, const char *const *allow_weaker,
+                struct arena *arena, struct err *err);
+/* A directory of this process's own that goes when the engine stops, or, after a kill, with the next run. */
+int engine_directory(struct engine *engine, const char **ret_path, struct err *err);
+/* Starts the box, or starts it again on its files after it died. What killed runs have left is ended first. */
+int engine_start(struct engine *engine, struct err *err);
+/* The end of it all, on every way out. What could not be taken apart is said, and left for the next run. */
+void engine_stop(struct engine *engine);
 
 /* The state directory of boxes without a daemon (0700, ours; shared by all our runs, so that the skeleton of `host` is
  * made once): below /run/cubby as root, else $XDG_RUNTIME_DIR or /tmp. */
 int engine_state(struct arena *arena, const char **ret_dir, struct err *err);
 /* The daemon's default state directory, where templates are imported. */
 const char *engine_daemon_state(struct arena *arena);
-
-/* Claims a box: as long as *ret_lock is open, nobody takes it for a leftover. Before start. */
-int engine_claim(const char *state_dir, const struct backend_ops *ops, const char *id, int *ret_lock, struct err *err);
-void engine_unclaim(const char *state_dir, const struct backend_ops *ops, const char *id); /* after stop */
-/* Ends what runs that were killed have left: claimed, and nobody holds the claim. */
-void engine_sweep(const char *state_dir, const struct backend_ops *ops, struct backend *backend);
-
 /* The runner: CUBBY_RUNNER, or beside this program, or in its ../libexec/cubby. */
 int engine_runner(struct arena *arena, const char **ret_path, struct err *err);
 

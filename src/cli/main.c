@@ -16,6 +16,11 @@ const struct command command_table[] = {
      "terminal the command gets a terminal. The exit status is the command's, 128+N when signal N ended it, 127 when\n"
      "it was not found, 126 when it cannot be executed, 124 on time-out, 125 when cubby itself failed.",
      command_run, run_options, 0},
+    {"mcp", "[--workspace DIR] [OPTION…]", "agent tools for an MCP host, in a box around a directory; needs no daemon",
+     "Speaks the Model Context Protocol on standard input and output: an MCP host starts it. DIR, the current directory by\n"
+     "default, is /workspace in a box that is made at the first call of a tool and ends with standard input; its tools\n"
+     "reach nothing else of this machine. Without --net open the box has no network.",
+     command_mcp, mcp_options, ANYWHERE},
     {"exec", "[OPTION…] ID [--] COMMAND [ARG…] | ID -c STRING", "run a command in a box of the daemon",
      "The words are the command's arguments as they are; -c gives one string to the box's shell instead.", command_exec,
      exec_options, 1},
@@ -68,6 +73,11 @@ const struct command command_table[] = {
      "this machine is forwarded to it until interrupted, whatever protocol it speaks; a browser should take that way:\n"
      "there the page has an origin of its own.",
      command_port, port_options, ANYWHERE},
+    {"tool", "[--thread T | --box ID] [--json] [NAME [KEY=VALUE… | JSON]]",
+     "call an agent tool as an agent would, or list them",
+     "Prints the text that an agent would see; the exit status is 1 when it is an error. VALUE is a text, or JSON where the\n"
+     "tool takes something else; @FILE and @- stand for what is in a file or on standard input.",
+     command_tool, tool_options, ANYWHERE},
     {"doctor", "[--json]", "what this machine lacks for boxes, and the fix",
      "The exit status is 1 when something is missing without which no jail can be made.", command_doctor,
      doctor_options, ANYWHERE},

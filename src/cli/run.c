@@ -41,9 +41,8 @@ struct run {
     struct cli *cli;
     struct run_values values;
     char **argv;
-    struct backend_env env;
-    struct box box;
-    int lock, signal_fd, ended_by;
+    struct engine engine;
+    int signal_fd, ended_by;
     bool terminal, input;
     struct exec_result result;
 };
@@ -56,7 +55,7 @@ static int run_status(struct run *run, int code, bool started, const struct err 
 static void run_streams(struct run *run);
 
 int command_run(struct cli *cli, int argc, char **argv) {
-    struct run run = {.cli = cli, .lock = -1, .signal_fd = -1, .box.pidfd = -1};
+    struct run run = {.cli = cli, .signal_fd = -1, .engine = ENGINE_EMPTY};
     struct err err = {0};
     argc = option_parse(cli, argc, argv, &run.values);
     if (argc == 0)
@@ -91,68 +90,17 @@ static void run_streams(struct run *run) {
     run->input = run->terminal || (!in && !null);
 }
 
-static int run_spec(struct run *run, struct spec *ret_spec, struct err *err) {
-    const struct box_options *options = &run->values.box;
-    struct box_request request = {
-        .backend = options->backend,
-        .template_name = options->template_name,
-        .shell = options->shell,
-        .env = box_options_env(run->cli, &options->env),
-        .mounts = box_options_mounts(run->cli, &options->mounts),
-        .mount_count = options->mounts.count,
-        .has_memory = options->memory_mb,
-        .has_cpus = options->cpus > 0,
-        .has_pids = options->pids,
-        .has_disk = options->disk_mb,
-        .has_open_files = options->open_files,
-        .has_output = options->output_bytes,
-        .limits = {.memory_mb = options->memory_mb,
-                   .cpus = options->cpus,
-                   .pids = options->pids,
-                   .disk_mb = options->disk_mb,
-                   .open_files = options->open_files,
-                   .output_bytes = options->output_bytes},
-        .network = options->net,
-        .one_shot = true,
-    };
-    struct policy policy = {.any_mount_source = true};
-    policy_random_id(run->box.id);
-    return policy_spec(&policy, &request, run->box.id, &run->cli->arena, ret_spec, err);
-}
-
 static int run_open(struct run *run, struct err *err) {
-    const char *name = run->values.box.backend ? run->values.box.backend : "jail";
-    struct box *box = &run->box;
-    box->ops = backend_find(name);
-    if (!box->ops)
-        option_fail(run->cli, "there is no backend '%s'", name);
-    int code = run_spec(run, &box->spec, err);
+    struct box_request request;
+    box_options_request(run->cli, &run->values.box, &request);
+    int code =
+        engine_plan(&run->engine, &request, (const char *const *)run->values.allow_weaker.items, &run->cli->arena, err);
     if (code == -ERR_INVALID)
         option_fail(run->cli, "%s", err->text);
     /* From here on a signal must not end us before the box is gone. */
     if (code == 0)
         code = run->signal_fd = terminal_signals(err);
-    if (code >= 0)
-        code = engine_runner(&run->cli->arena, &run->env.runner_path, err);
-    if (code == 0)
-        code = engine_state(&run->cli->arena, &run->env.state_dir, err);
-    run->env.one_shot = true;
-    run->env.allow_weaker = (const char *const *)run->values.allow_weaker.items;
-    run->env.allow_local = true; /* whoever types it may do without a box as well */
-    if (run->values.box.template_name)
-        run->env.templates_dir = arena_printf(&run->cli->arena, "%s/templates", engine_daemon_state(&run->cli->arena));
-    if (code == 0)
-        code = box->ops->open(&run->env, &box->backend, err);
-    if (code == 0)
-        engine_sweep(run->env.state_dir, box->ops, box->backend);
-    if (code == 0)
-        code = engine_claim(run->env.state_dir, box->ops, box->id, &run->lock, err);
-    struct wire *wire = NULL;
-    if (code == 0)
-        code = box->ops->start(box->backend, &box->spec, &wire, &box->pidfd, err);
-    box->wire = wire;
-    box->state = BOX_READY;
-    return code;
+    return code < 0 ? code : engine_start(&run->engine, err);
 }
 
 static int run_exec(struct run *run, struct err *err) {
@@ -169,8 +117,9 @@ static int run_exec(struct run *run, struct err *err) {
         terminal_size(STDOUT_FILENO, &request.cols, &request.rows);
         request.env = env;
     }
-    struct pump pump = {.box = &run->box, .signal_fd = run->signal_fd, .input = run->input, .terminal = run->terminal};
-    int code = box_exec_open(&run->box, &request, run->input, &pump.call, err);
+    struct pump pump = {
+        .box = &run->engine.box, .signal_fd = run->signal_fd, .input = run->input, .terminal = run->terminal};
+    int code = box_exec_open(&run->engine.box, &request, run->input, &pump.call, err);
     if (code == 0 && run->terminal && isatty(STDIN_FILENO))
         code = terminal_raw(STDIN_FILENO, err);
     if (code == 0)
@@ -184,9 +133,9 @@ static int run_exec(struct run *run, struct err *err) {
  * go. Nobody needs to wait for that: a child of ours does, and holds the claim meanwhile. Returns only when there was
  * nothing to wait for or no child to do it. */
 static void run_leave(struct run *run, int status) {
-    if (run->box.pidfd >= 0)
-        pidfd_send_signal(run->box.pidfd, SIGKILL, NULL, 0);
-    pid_t child = run->box.wire ? fork() : -1;
+    if (run->engine.box.pidfd >= 0)
+        pidfd_send_signal(run->engine.box.pidfd, SIGKILL, NULL, 0);
+    pid_t child = run->engine.box.wire ? fork() : -1;
     if (child < 0) {
         run_close(run);
     } else if (child == 0) {
@@ -203,19 +152,7 @@ static void run_leave(struct run *run, int status) {
 }
 
 static void run_close(struct run *run) {
-    struct err err;
-    struct box *box = &run->box;
-    if (box->backend) {
-        bool gone = !box->wire || box->ops->stop(box->backend, box->id, false, &err) == 0;
-        if (!gone)
-            cli_fail(&err); /* and the claim stays for the next run to try again */
-        wire_unref(box->wire);
-        fd_close(&box->pidfd);
-        box->ops->close(box->backend);
-        if (gone && run->lock >= 0)
-            engine_unclaim(run->env.state_dir, box->ops, box->id);
-    }
-    fd_close(&run->lock);
+    engine_stop(&run->engine);
     fd_close(&run->signal_fd);
 }
 
@@ -226,7 +163,7 @@ static bool run_has_workdir(struct run *run) {
     if (!run->values.workdir)
         return true;
     const char *inside = arena_printf(&run->cli->arena, "%s/.", run->values.workdir);
-    return box_stat(&run->box, inside, &run->cli->arena, &stat, &ignored) == 0;
+    return box_stat(&run->engine.box, inside, &run->cli->arena, &stat, &ignored) == 0;
 }
 
 static int run_status(struct run *run, int code, bool started, const struct err *err) {

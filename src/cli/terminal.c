@@ -79,7 +79,7 @@ int terminal_signal(int signal_fd) {
     return read(signal_fd, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
 }
 
-static bool terminal_ending(void) {
+bool terminal_ending(void) {
     sigset_t pending;
     sigpending(&pending);
     return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) || sigismember(&pending, SIGHUP) ||

@@ -60,6 +60,7 @@ enum conf_action {
     CONF_VERSION,
     CONF_OPTIONS,
     CONF_ROUTES,
+    CONF_TOOLS,
     CONF_OPENAPI,
     CONF_CHECK,
     CONF_CLEANUP

@@ -13,6 +13,7 @@ static const struct {
     {"version", CONF_VERSION, "the version"},
     {"options", CONF_OPTIONS, "the table of options"},
     {"routes", CONF_ROUTES, "the table of routes"},
+    {"tools", CONF_TOOLS, "the agent tools with their schemas, as JSON"},
     {"openapi", CONF_OPENAPI, "the API as OpenAPI 3.1"},
     {"check", CONF_CHECK, "read the configuration and what it names, then stop"},
     {"cleanup", CONF_CLEANUP, "end and remove all boxes of --state with their files, and what dead daemons left"},

@@ -14,6 +14,17 @@ static void daemon_print_routes(void) {
         printf("%s\t%s\t%s\t%s\n", route->method, route->pattern, route->name, route->summary);
 }
 
+/* As the defaults have them. */
+static void daemon_print_tools(void) {
+    struct json json;
+    autobuf out;
+    buf_init(&out, 4u << 20);
+    json_init(&json, &out);
+    tool_list_json(&json, &tool_defaults, false);
+    fwrite(out.data, 1, out.len, stdout);
+    putchar('\n');
+}
+
 static void daemon_print_openapi(void) {
     autobuf out;
     buf_init(&out, 4u << 20);
@@ -68,6 +79,9 @@ int main(int argc, char **argv) {
         break;
     case CONF_ROUTES:
         daemon_print_routes();
+        break;
+    case CONF_TOOLS:
+        daemon_print_tools();
         break;
     case CONF_OPENAPI:
         daemon_print_openapi();

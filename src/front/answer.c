@@ -63,6 +63,19 @@ int answer_long(struct answer *answer, const uint8_t *data, size_t len, bool utf
     return answer->failed;
 }
 
+int answer_raw(struct answer *answer, const uint8_t *json, size_t len) {
+    if (answer->json.comma)
+        buf_byte(&answer->out, ',');
+    while (len && !answer->failed) {
+        size_t n = len < ANSWER_PIECE_BYTES ? len : ANSWER_PIECE_BYTES;
+        buf_put(&answer->out, json, n);
+        json += n, len -= n;
+        answer_spill(answer);
+    }
+    answer->json.comma = true;
+    return answer->failed;
+}
+
 int answer_end(struct answer *answer, int result, struct err *err) {
     if (!result && answer->out.failed)
         result = err_set(err, ERR_INTERNAL, "one entry of the answer is larger than %u bytes", ANSWER_MAX_BYTES);

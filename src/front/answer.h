@@ -21,6 +21,8 @@ void answer_done(struct answer *answer);
 int answer_spill(struct answer *answer); /* sends what is there when it is much; negative: stop, nobody listens */
 /* One string value of any length: as it is when utf8, else base64. */
 int answer_long(struct answer *answer, const uint8_t *data, size_t len, bool utf8);
+/* JSON that is written already, of any length. */
+int answer_raw(struct answer *answer, const uint8_t *json, size_t len);
 /* Sends the rest. result: 0, or the code in err: then an error is answered, or the begun body is cut off. */
 int answer_end(struct answer *answer, int result, struct err *err);
 

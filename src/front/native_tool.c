@@ -26,6 +26,19 @@ static int native_tool_answer(struct http_request *request, struct tool_call *ca
     answer_long(&answer, text, len, true);
     json_key(&answer.json, "is_error");
     json_bool(&answer.json, result->is_error);
+    if (result->structured.len) {
+        json_key(&answer.json, "structured");
+        answer_raw(&answer, result->structured.data, result->structured.len);
+    }
+    if (result->image.len) {
+        json_key(&answer.json, "image");
+        json_open(&answer.json, '{');
+        json_key(&answer.json, "mime_type");
+        json_str(&answer.json, result->image_type);
+        json_key(&answer.json, "data");
+        answer_long(&answer, result->image.data, result->image.len, false);
+        json_close(&answer.json, '}');
+    }
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }

@@ -81,7 +81,7 @@ void schema_field(struct json *json, const struct body_field *field) {
     schema_details(json, field);
     if (field->choices)
         schema_choices(json, field->choices);
-    if (field->type == BODY_OBJECT)
+    if (field->type == BODY_OBJECT && field->fields)
         schema_members(json, field->fields);
     if (field->type == BODY_TEXTS || field->type == BODY_OBJECTS) {
         schema_range(json, field, "minItems", "maxItems");

@@ -10,7 +10,7 @@ if ! command -v man > /dev/null || ! command -v col > /dev/null; then
     finish
     exit 0
 fi
-for file in man/*.[158]; do
+for file in man/*.[1578]; do
     is "$file renders without warnings" "$(man --warnings -l "$file" 2>&1 > /dev/null)" ''
 done
 
@@ -88,7 +88,7 @@ else skip 'the default file' 'needs root and mount namespaces'; fi
 cubby=$(page cubby.1)
 for command in $("$BUILD/cubby" help | awk '/^  [a-z]/ { print $1 }'); do
     like "cubby(1) has the command $command" "$cubby" "cubby $command"
-    for option in $("$BUILD/cubby" help "$command" | grep -oE '^ +(-[a-z], )?--[a-z]+' | grep -oE -- '--[a-z]+'); do
+    for option in $("$BUILD/cubby" help "$command" | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
         like "cubby(1) has $command $option" "$cubby" "$option"
     done
     is "cubby $command --help" "$("$BUILD/cubby" "$command" --help | head -1 | cut -c1-$((13 + ${#command})))" "usage: cubby $command"

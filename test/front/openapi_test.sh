@@ -49,6 +49,7 @@ contract() { # what api.md promises by name
         all' "$work/openapi.json"
 }
 
+check 'there are routes to compare' test "$(wc -l < "$work/routes")" -gt 50
 check 'the document is JSON' jq -e '.openapi == "3.1.0"' "$work/openapi.json"
 check 'its operations are the routes' same_operations
 check 'every path parameter is declared' documented_parameters

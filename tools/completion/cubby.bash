@@ -41,6 +41,8 @@ _cubby() {
     --net) COMPREPLY=($(compgen -W "none open" -- "$cur")); return ;;
     --scope) COMPREPLY=($(compgen -W "admin user read" -- "$cur")); return ;;
     --state) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    --workspace) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    --allow-weaker) COMPREPLY=($(compgen -W "landlock" -- "$cur")); return ;;
     --mount | --workdir | -w) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --box | -b) COMPREPLY=($(compgen -W "$(_cubby_boxes)" -- "$cur")); return ;;
     --outcome) COMPREPLY=($(compgen -W "ok failed INVALID UNAUTHORIZED DENIED NOT_FOUND EXISTS GONE TOO_LARGE LIMIT INTERNAL IO UNSUPPORTED PROTOCOL BUSY TIMEOUT" -- "$cur")); return ;;
@@ -48,13 +50,14 @@ _cubby() {
     esac
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$(cubby help "$command" 2>/dev/null |
-            grep -oE '^ +(-[a-z], )?--[a-z]+' | grep -oE -- '--[a-z]+') --help" -- "$cur"))
+            grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+') --help" -- "$cur"))
         return
     fi
     case $command in
     help) COMPREPLY=($(compgen -W "$(cubby help 2>/dev/null | awk '/^  [a-z]/ { print $1 }')" -- "$cur")) ;;
     exec | rm | shell) COMPREPLY=($(compgen -W "$(_cubby_boxes)" -- "$cur")) ;;
     token) ((cword == 2)) && COMPREPLY=($(compgen -W "create list revoke" -- "$cur")) ;;
+    tool) ((cword == 2)) && COMPREPLY=($(compgen -W "$(timeout 2 cubby tool 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")) ;;
     template) ((cword == 2)) && COMPREPLY=($(compgen -W "import list remove" -- "$cur")) || COMPREPLY=($(compgen -f -- "$cur")) ;;
     cat | ls | cp)
         if [[ $cur =~ ^([0-9a-f]{16}):(.*)$ ]]; then

@@ -1,0 +1,416 @@
+/* `cubby mcp`: the agent tools for an MCP host that starts us, over standard input and output, without a daemon. A
+ * directory of the host is /workspace in one box, which is made at the first call that needs it and ends with us.
+ *
+ * Rules:
+ *  1. Nothing but messages reaches the host's end of standard output: it is moved away, and 1 is standard error.
+ *  2. The main thread reads and never waits for a box: whatever may take long has a thread of its own, so that a
+ *     cancellation is always heard.
+ *  3. `lock` guards the box, its users and the count of threads. A box that died is started again when nobody uses it.
+ *  4. An ending signal is never read, only seen: as long as it is pending no write to a host that does not read blocks.
+ *  5. Whatever way we end, the requests end first, then the box, then what tools kept (the next run sweeps after a kill). */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "cli/cli.h"
+#include "cli/engine.h"
+#include "cli/terminal.h"
+#include "tool/mcp.h"
+#include "tool/store.h"
+
+enum {
+    STDIO_STACK = 512 << 10, /* of their threads */
+    STDIO_GRACE_MS = 5000,   /* for what was asked before standard input ended */
+    STDIO_READ_BYTES = 64 << 10,
+};
+#define STDIO_THREAD "mcp" /* of a host that names none */
+
+struct stdio_values {
+    struct box_options box;
+    const char *workspace;
+    struct text_list allow_weaker;
+};
+
+const struct option_row mcp_options[] = {
+    {"workspace", 'w', OPTION_TEXT, offsetof(struct stdio_values, workspace), "DIR",
+     "what is /workspace in the box; the current directory by default"},
+    BOX_OPTION_ROWS(struct stdio_values, box),
+    {"allow-weaker", 0, OPTION_LIST, offsetof(struct stdio_values, allow_weaker), "landlock",
+     "do without this wall where the machine lacks it"},
+    {.name = NULL},
+};
+
+struct stdio {
+    struct cli *cli;
+    struct stdio_values values;
+    int out, signal_fd, ended; /* ended: a thread has */
+    pthread_mutex_t out_lock;  /* one message at a time */
+    struct tool_host host;
+    struct mcp *mcp;
+    struct mcp_session *session;
+    struct buf line;   /* what came of the next message */
+    bool line_skipped; /* it is too long: the rest is read and forgotten */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct engine engine;
+    unsigned users;    /* calls that hold the box */
+    unsigned requests; /* threads */
+};
+
+struct stdio_request {
+    struct stdio *stdio;
+    struct arena arena;
+    struct mcp_message message;
+    struct mcp_exchange exchange;
+};
+
+static void stdio_plan(struct stdio *stdio);
+static int stdio_open(struct stdio *stdio, struct err *err);
+static void stdio_loop(struct stdio *stdio);
+static void stdio_close(struct stdio *stdio);
+
+int command_mcp(struct cli *cli, int argc, char **argv) {
+    struct stdio stdio = {.cli = cli,
+                          .engine = ENGINE_EMPTY,
+                          .out = -1,
+                          .signal_fd = -1,
+                          .ended = -1,
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .out_lock = PTHREAD_MUTEX_INITIALIZER,
+                          .changed = PTHREAD_COND_INITIALIZER};
+    struct err err = {0};
+    argc = option_parse(cli, argc, argv, &stdio.values);
+    if (argc > 0)
+        option_fail(cli, "unexpected '%s'", argv[0]);
+    stdio_plan(&stdio);
+    int code = stdio_open(&stdio, &err);
+    if (code == 0)
+        stdio_loop(&stdio);
+    stdio_close(&stdio);
+    return code < 0 ? cli_fail(&err) : 0;
+}
+
+/* ---- the beginning ---- */
+
+/* A directory that was meant: without the option, a host may have started us anywhere. */
+static const char *stdio_workspace(struct stdio *stdio) {
+    struct cli *cli = stdio->cli;
+    const char *given = stdio->values.workspace, *home = getenv("HOME");
+    char *real = realpath(given ? given : ".", NULL), *real_home = home && *home ? realpath(home, NULL) : NULL;
+    struct stat status;
+    if (!real || stat(real, &status) < 0 || !S_ISDIR(status.st_mode))
+        option_fail(cli, "the workspace '%s' is no directory here", given ? given : ".");
+    if (strcmp(real, "/") == 0)
+        option_fail(cli, "the workspace would be all of this machine; name a directory with --workspace DIR");
+    if (!given && real_home && strcmp(real, real_home) == 0)
+        option_fail(cli, "the workspace would be your home directory; name a directory with --workspace DIR");
+    const char *workspace = arena_strdup(&cli->arena, real);
+    free(real);
+    free(real_home);
+    return workspace;
+}
+
+static void stdio_plan(struct stdio *stdio) {
+    struct cli *cli = stdio->cli;
+    struct box_request request;
+    struct err err;
+    box_options_request(cli, &stdio->values.box, &request);
+    struct mount *mounts = arena_alloc(&cli->arena, (request.mount_count + 1) * sizeof *mounts);
+    for (size_t i = 0; i < request.mount_count; i++) {
+        mounts[i + 1] = request.mounts[i];
+        if (strcmp(mounts[i + 1].target, WORKSPACE_PATH) == 0)
+            option_fail(cli, "--mount: " WORKSPACE_PATH " is the workspace; say --workspace instead");
+    }
+    mounts[0] = (struct mount){.source = stdio_workspace(stdio), .target = WORKSPACE_PATH};
+    request.mounts = mounts;
+    request.mount_count++;
+    if (engine_plan(&stdio->engine, &request, (const char *const *)stdio->values.allow_weaker.items, &cli->arena,
+                    &err) < 0)
+        option_fail(cli, "%s", err.text);
+    stdio->engine.box.user = arena_strdup(&cli->arena, "default");
+}
+
+static int stdio_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
+static void stdio_release(void *door, struct box *box);
+
+static int stdio_open(struct stdio *stdio, struct err *err) {
+    stdio->out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (stdio->out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        return err_errno(err, errno, "standard output");
+    int code = stdio->signal_fd = terminal_signals(err);
+    if (code < 0)
+        return code;
+    stdio->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (stdio->ended < 0)
+        return err_errno(err, errno, "eventfd");
+    buf_init(&stdio->line, LIMIT_JSON_BYTES + 4096); /* the largest arguments fit, and what stands around them */
+    stdio->host = (struct tool_host){.acquire = stdio_acquire, .find = stdio_acquire, .release = stdio_release};
+    stdio->mcp = mcp_new();
+    stdio->session = mcp_session_only(stdio->mcp);
+    if (isatty(STDIN_FILENO))
+        fprintf(stderr,
+                "cubby mcp is for an MCP host to start: it speaks the Model Context Protocol on standard input and\n"
+                "output. `man cubby-tools` has the lines for common hosts. Ctrl-D ends it.\n");
+    return 0;
+}
+
+/* ---- the box, and what tools keep ---- */
+
+static int stdio_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
+    struct stdio *stdio = door;
+    struct box *box = &stdio->engine.box;
+    int code = 0;
+    (void)user, (void)thread; /* all have the one box */
+    pthread_mutex_lock(&stdio->lock);
+    while (box->wire && !wire_alive(box->wire) && stdio->users)
+        pthread_cond_wait(&stdio->changed, &stdio->lock);
+    if (!box->wire || !wire_alive(box->wire))
+        code = engine_start(&stdio->engine, err);
+    stdio->users += code == 0;
+    pthread_mutex_unlock(&stdio->lock);
+    if (code == 0)
+        *ret_box = box;
+    return code;
+}
+
+static void stdio_release(void *door, struct box *box) {
+    struct stdio *stdio = door;
+    (void)box;
+    pthread_mutex_lock(&stdio->lock);
+    stdio->users--;
+    pthread_cond_broadcast(&stdio->changed);
+    pthread_mutex_unlock(&stdio->lock);
+}
+
+/* Before the first call of a tool, and not when we start. */
+static int stdio_store(struct stdio *stdio, struct err *err) {
+    const char *directory;
+    int code = 0;
+    pthread_mutex_lock(&stdio->lock);
+    if (!stdio->host.store) {
+        code = engine_directory(&stdio->engine, &directory, err);
+        if (code == 0)
+            code = tool_store_open(directory, &stdio->host.store, err);
+    }
+    pthread_mutex_unlock(&stdio->lock);
+    return code;
+}
+
+/* ---- one message ---- */
+
+static int stdio_send(struct mcp_exchange *exchange, const char *text, size_t len, bool last) {
+    struct stdio *stdio = exchange->door;
+    (void)last;
+    pthread_mutex_lock(&stdio->out_lock);
+    int code = terminal_write(stdio->out, stdio->signal_fd, text, len);
+    if (code == 0)
+        code = terminal_write(stdio->out, stdio->signal_fd, "\n", 1);
+    pthread_mutex_unlock(&stdio->out_lock);
+    return code < 0 ? -ERR_GONE : 0;
+}
+
+static int stdio_begin(struct mcp_exchange *exchange, const struct mcp_message *message, struct tool_call *call,
+                       struct err *err) {
+    call->door = exchange->door;
+    call->thread = message->thread ? message->thread : STDIO_THREAD;
+    call->parent = message->parent;
+    call->secrets = message->secrets;
+    if (strlen(call->thread) > LIMIT_THREAD_BYTES || (call->parent && strlen(call->parent) > LIMIT_THREAD_BYTES))
+        return err_set(err, ERR_INVALID, "a thread's name has at most %u bytes", LIMIT_THREAD_BYTES);
+    return 0;
+}
+
+static int stdio_run(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool,
+                     struct json_t *args, struct err *err) {
+    (void)exchange;
+    return tool_run_object(call, tool, args, NULL, err);
+}
+
+static const struct mcp_transport stdio_transport = {.send = stdio_send, .begin = stdio_begin, .run = stdio_run};
+
+static void stdio_serve(struct stdio_request *request) {
+    mcp_serve(&request->exchange, &request->message);
+    mcp_message_done(&request->message);
+    arena_done(&request->arena);
+    free(request);
+}
+
+static void *stdio_thread(void *user) {
+    struct stdio_request *request = user;
+    struct stdio *stdio = request->stdio;
+    struct err err;
+    int code = stdio_store(stdio, &err);
+    if (code < 0)
+        mcp_refuse(&request->message, MCP_INTERNAL, 0, "%s", err.text);
+    stdio_serve(request);
+    pthread_mutex_lock(&stdio->lock);
+    stdio->requests--;
+    eventfd_write(stdio->ended, 1);
+    pthread_cond_broadcast(&stdio->changed);
+    pthread_mutex_unlock(&stdio->lock);
+    return NULL;
+}
+
+/* A thread more, if there may be one. */
+static bool stdio_spawn(struct stdio *stdio, struct stdio_request *request) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_mutex_lock(&stdio->lock);
+    stdio->requests++;
+    pthread_mutex_unlock(&stdio->lock);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STDIO_STACK);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    bool made = pthread_create(&thread, &attributes, stdio_thread, request) == 0;
+    pthread_attr_destroy(&attributes);
+    if (made)
+        return true;
+    pthread_mutex_lock(&stdio->lock);
+    stdio->requests--;
+    pthread_mutex_unlock(&stdio->lock);
+    return false;
+}
+
+static void stdio_message(struct stdio *stdio, const char *data, size_t len, bool too_long) {
+    struct stdio_request *request = calloc(1, sizeof *request);
+    if (!request)
+        abort();
+    request->stdio = stdio;
+    arena_init(&request->arena);
+    mcp_read(&request->message, data, len);
+    request->exchange = (struct mcp_exchange){.mcp = stdio->mcp,
+                                              .transport = &stdio_transport,
+                                              .door = stdio,
+                                              .arena = &request->arena,
+                                              .host = &stdio->host,
+                                              .settings = &tool_defaults,
+                                              .session = stdio->session,
+                                              .watch = -1};
+    pthread_mutex_lock(&stdio->lock);
+    bool full = stdio->requests >= LIMIT_MCP_REQUESTS;
+    pthread_mutex_unlock(&stdio->lock);
+    if (too_long)
+        mcp_refuse(&request->message, MCP_REQUEST, 0, "a message holds at most %zu bytes", stdio->line.max);
+    else if (full && request->message.slow)
+        mcp_refuse(&request->message, MCP_INTERNAL, 0,
+                   "%u requests are under way, which is the limit; wait for one to end", LIMIT_MCP_REQUESTS);
+    mcp_enter(&request->exchange, &request->message);
+    if (request->message.kind == MCP_CALL && request->message.slow) {
+        if (stdio_spawn(stdio, request))
+            return;
+        mcp_refuse(&request->message, MCP_INTERNAL, 0, "no thread can be had for it");
+    }
+    stdio_serve(request);
+}
+
+/* ---- reading ---- */
+
+static void stdio_line(struct stdio *stdio) {
+    struct buf *line = &stdio->line;
+    size_t blank = 0;
+    while (blank < line->len && strchr(" \t\r", line->data[blank]) && line->data[blank])
+        blank++;
+    if (stdio->line_skipped)
+        stdio_message(stdio, "", 0, true);
+    else if (blank < line->len)
+        stdio_message(stdio, (const char *)line->data, line->len, false);
+    stdio->line_skipped = false;
+    buf_clear(line);
+}
+
+static void stdio_bytes(struct stdio *stdio, const char *data, size_t len) {
+    while (len) {
+        const char *end = memchr(data, '\n', len);
+        size_t piece = end ? (size_t)(end - data) : len;
+        if (stdio->line.len + piece > stdio->line.max) {
+            stdio->line_skipped = true;
+            buf_done(&stdio->line);
+            buf_init(&stdio->line, stdio->line.max);
+        }
+        if (!stdio->line_skipped)
+            buf_put(&stdio->line, data, piece);
+        if (end)
+            stdio_line(stdio);
+        data += piece + (end != NULL);
+        len -= piece + (end != NULL);
+    }
+}
+
+/* True: the host has gone or a signal came; what is under way is not waited for. */
+static bool stdio_ended(struct stdio *stdio, const struct pollfd *wait) {
+    if (wait[1].revents) {
+        if (terminal_ending())
+            return true;
+        terminal_signal(stdio->signal_fd);
+    }
+    return wait[2].revents & (POLLERR | POLLHUP | POLLNVAL);
+}
+
+/* What was asked before standard input ended is answered, if it does not take long. */
+static void stdio_finish(struct stdio *stdio) {
+    uint64_t deadline = clock_ms() + STDIO_GRACE_MS, now;
+    while ((now = clock_ms()) < deadline) {
+        struct pollfd wait[3] = {
+            {.fd = stdio->ended, .events = POLLIN}, {.fd = stdio->signal_fd, .events = POLLIN}, {.fd = stdio->out}};
+        eventfd_t ignored;
+        eventfd_read(stdio->ended, &ignored);
+        pthread_mutex_lock(&stdio->lock);
+        unsigned requests = stdio->requests;
+        pthread_mutex_unlock(&stdio->lock);
+        if (!requests || (poll(wait, 3, (int)(deadline - now)) > 0 && stdio_ended(stdio, wait)))
+            return;
+    }
+}
+
+static void stdio_loop(struct stdio *stdio) {
+    char data[STDIO_READ_BYTES];
+    for (;;) {
+        struct pollfd wait[3] = {
+            {.fd = STDIN_FILENO, .events = POLLIN}, {.fd = stdio->signal_fd, .events = POLLIN}, {.fd = stdio->out}};
+        if (poll(wait, 3, -1) < 0 && errno != EINTR)
+            return;
+        if (stdio_ended(stdio, wait))
+            return;
+        if (!wait[0].revents)
+            continue;
+        ssize_t len = read(STDIN_FILENO, data, sizeof data);
+        if (len > 0)
+            stdio_bytes(stdio, data, (size_t)len);
+        else if (len == 0 || (errno != EINTR && errno != EAGAIN))
+            break;
+    }
+    stdio_line(stdio); /* the last one may lack its newline */
+    stdio_finish(stdio);
+}
+
+/* ---- the end ---- */
+
+static void stdio_close(struct stdio *stdio) {
+    if (stdio->session) {
+        mcp_session_end(stdio->session);
+        kill(getpid(), SIGTERM); /* blocked, and seen by whoever writes to a host that does not read (rule 4) */
+    }
+    pthread_mutex_lock(&stdio->lock);
+    while (stdio->requests)
+        pthread_cond_wait(&stdio->changed, &stdio->lock);
+    pthread_mutex_unlock(&stdio->lock);
+    if (stdio->session)
+        mcp_session_put(stdio->session);
+    mcp_free(stdio->mcp);
+    tool_store_close(stdio->host.store);
+    engine_stop(&stdio->engine);
+    buf_done(&stdio->line);
+    fd_close(&stdio->ended);
+    fd_close(&stdio->signal_fd);
+    fd_close(&stdio->out);
+}

@@ -1,0 +1,231 @@
+/* `cubby tool`: an agent tool by hand, as an agent would call it: the list, or one call with its text on standard output.
+ * Not to break: what comes from a box is shown on a terminal without its control characters. */
+#include "http/client.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "cli/cli.h"
+
+#define TOOL_THREAD "cli" /* where a call names none */
+
+struct tool_values {
+    const char *box, *thread;
+    bool json;
+};
+
+const struct option_row tool_options[] = {
+    {"thread", 't', OPTION_TEXT, offsetof(struct tool_values, thread), "TEXT",
+     "in this thread's box, made if need be; " TOOL_THREAD " by default"},
+    {"box", 'b', OPTION_TEXT, offsetof(struct tool_values, box), "ID", "in this box instead"},
+    {"json", 0, OPTION_FLAG, offsetof(struct tool_values, json), NULL, "the daemon's answer"},
+    {.name = NULL},
+};
+
+/* ---- the list ---- */
+
+/* The first sentence. */
+static const char *tool_summary(struct arena *arena, const json_t *tool) {
+    const char *text = json_string_value(json_object_get(tool, "description"));
+    const char *end = text ? strstr(text, ". ") : NULL;
+    return end ? arena_copy(arena, text, (size_t)(end - text)) : text;
+}
+
+static int tool_list(struct cli *cli, const json_t *tools) {
+    static const char *const heads[] = {"TOOL", "ARGUMENTS", "WHAT IT DOES", NULL};
+    struct table table;
+    size_t at;
+    json_t *tool;
+    table_init(&table, &cli->arena, heads);
+    json_array_foreach(tools, at, tool) {
+        autobuf names;
+        const char *name;
+        json_t *field;
+        buf_init(&names, 4096);
+        json_object_foreach(json_object_get(json_object_get(tool, "input_schema"), "properties"), name,
+                            field) if (strcmp(name, "description") != 0)
+            buf_printf(&names, "%s%s", names.len ? " " : "", name);
+        table_cell(&table, json_string_value(json_object_get(tool, "name")));
+        table_cell(&table, arena_strdup(&cli->arena, names.len ? buf_cstr(&names) : "-"));
+        table_cell(&table, tool_summary(&cli->arena, tool));
+    }
+    table_print(&table, stdout);
+    return 0;
+}
+
+/* ---- arguments ---- */
+
+/* "@FILE", "@-": what stands there; anything else is itself. */
+static json_t *tool_text(struct cli *cli, const char *word) {
+    autobuf text;
+    buf_init(&text, LIMIT_JSON_BYTES);
+    if (word[0] != '@')
+        return json_string(word);
+    FILE *file = strcmp(word, "@-") == 0 ? stdin : fopen(word + 1, "re");
+    if (!file)
+        option_fail(cli, "no file '%s' here", word + 1);
+    char piece[16384];
+    for (size_t len; (len = fread(piece, 1, sizeof piece, file)) > 0;)
+        buf_put(&text, piece, len);
+    bool failed = ferror(file) || text.failed;
+    if (file != stdin)
+        fclose(file);
+    if (failed)
+        option_fail(cli, "'%s' cannot be read, or is larger than %u bytes", word + 1, LIMIT_JSON_BYTES);
+    json_t *value = json_stringn(text.len ? (const char *)text.data : "", text.len);
+    if (!value)
+        option_fail(cli, "'%s' is not UTF-8", word + 1);
+    return value;
+}
+
+/* KEY=VALUE: a string where the tool wants one, else JSON. */
+static void tool_argument(struct cli *cli, const json_t *schema, const char *word, json_t *arguments) {
+    const char *equals = strchr(word, '=');
+    if (!equals || equals == word)
+        option_fail(cli, "an argument is KEY=VALUE, or all of them are one JSON object, not '%s'", word);
+    const char *key = arena_copy(&cli->arena, word, (size_t)(equals - word));
+    const json_t *type = json_object_get(json_object_get(json_object_get(schema, "properties"), key), "type");
+    bool text = !json_is_string(type) || strcmp(json_string_value(type), "string") == 0;
+    json_t *value = text ? tool_text(cli, equals + 1) : json_loads(equals + 1, JSON_DECODE_ANY, NULL);
+    if (!value) /* the daemon says what it wants */
+        value = json_string(equals + 1);
+    if (!value || json_object_set_new(arguments, key, value) < 0)
+        option_fail(cli, "'%s' is not UTF-8", word);
+}
+
+static json_t *tool_arguments(struct cli *cli, const json_t *schema, int argc, char **argv) {
+    json_error_t why;
+    if (argc == 1 && argv[0][0] == '{') {
+        json_t *whole = json_loads(argv[0], JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+        if (!whole)
+            option_fail(cli, "the arguments are not JSON: %s (column %d)", why.text, why.column);
+        return whole;
+    }
+    json_t *arguments = json_object();
+    for (int i = 0; i < argc; i++)
+        tool_argument(cli, schema, argv[i], arguments);
+    return arguments;
+}
+
+/* ---- the answer ---- */
+
+static void tool_show(const char *text, size_t len) {
+    autobuf shown;
+    buf_init(&shown, (size_t)64 << 20);
+    for (size_t at = 0; at < len;) {
+        size_t plain = 0;
+        while (at + plain < len && text[at + plain] != '\n' && text[at + plain] != '\t')
+            plain++;
+        text_shown(&shown, text + at, plain);
+        at += plain;
+        if (at < len)
+            buf_byte(&shown, (uint8_t)text[at++]);
+    }
+    fwrite(shown.data, 1, shown.len, stdout);
+}
+
+static void tool_image(const json_t *image) {
+    const char *type = json_string_value(json_object_get(image, "mime_type"));
+    const json_t *data = json_object_get(image, "data");
+    autobuf bytes;
+    buf_init(&bytes, LIMIT_JSON_BYTES);
+    if (!json_is_string(data) || !text_unbase64(&bytes, json_string_value(data), json_string_length(data)))
+        return;
+    if (isatty(STDOUT_FILENO))
+        fprintf(stderr, "cubby: a picture (%.40s, %zu bytes); redirect the output to keep it\n", type ? type : "?",
+                bytes.len);
+    else
+        fwrite(bytes.data, 1, bytes.len, stdout);
+}
+
+static int tool_print(const json_t *answer) {
+    const json_t *text = json_object_get(answer, "text"), *image = json_object_get(answer, "image");
+    const char *data = json_string_value(text);
+    size_t len = json_string_length(text);
+    if (image)
+        tool_image(image);
+    else if (data && isatty(STDOUT_FILENO))
+        tool_show(data, len);
+    else if (data)
+        fwrite(data, 1, len, stdout);
+    if (!image && len && data[len - 1] != '\n')
+        putchar('\n');
+    return json_is_true(json_object_get(answer, "is_error")) ? 1 : 0;
+}
+
+/* ---- the call ---- */
+
+static const char *tool_path(struct cli *cli, const struct tool_values *values, const char *name) {
+    char *encoded = http_encode(name, strlen(name)), *thread = NULL;
+    const char *path;
+    if (values->box) {
+        path = remote_path(cli, values->box, arena_printf(&cli->arena, "/tools/%s", encoded), NULL);
+    } else {
+        const char *asked = values->thread ? values->thread : TOOL_THREAD;
+        thread = http_encode(asked, strlen(asked));
+        path = arena_printf(&cli->arena, "/v1/threads/%s/tools/%s", thread, encoded);
+    }
+    free(thread);
+    free(encoded);
+    return path;
+}
+
+static const json_t *tool_schema(const json_t *tools, const char *name) {
+    size_t at;
+    json_t *tool;
+    json_array_foreach(tools, at, tool) {
+        const char *known = json_string_value(json_object_get(tool, "name"));
+        if (known && strcmp(known, name) == 0)
+            return json_object_get(tool, "input_schema");
+    }
+    return NULL;
+}
+
+static int tool_run(struct cli *cli, const struct tool_values *values, const json_t *tools, int argc, char **argv) {
+    struct err err = {0};
+    autobuf body;
+    buf_init(&body, LIMIT_JSON_BYTES);
+    const json_t *schema = tool_schema(tools, argv[0]);
+    if (!schema)
+        option_fail(cli, "there is no tool '%s'; `cubby tool` lists them", argv[0]);
+    json_t *arguments = tool_arguments(cli, schema, argc - 1, argv + 1), *answer = NULL;
+    char *text = json_dumps(arguments, JSON_COMPACT);
+    buf_puts(&body, text ? text : "{}");
+    free(text);
+    json_decref(arguments);
+    int code = remote_json(cli, "POST", tool_path(cli, values, argv[0]), &body, &answer, &err);
+    if (code < 0)
+        return cli_fail(&err);
+    int status = json_is_true(json_object_get(answer, "is_error")) ? 1 : 0;
+    if (values->json)
+        remote_print(answer);
+    else
+        status = tool_print(answer);
+    json_decref(answer);
+    return status;
+}
+
+int command_tool(struct cli *cli, int argc, char **argv) {
+    struct tool_values values = {0};
+    struct err err = {0};
+    json_t *list = NULL;
+    argc = option_parse(cli, argc, argv, &values);
+    if (values.box && values.thread)
+        option_fail(cli, "--box or --thread, not both");
+    if (remote_json(cli, "GET", "/v1/tools", NULL, &list, &err) < 0)
+        return cli_fail(&err);
+    const json_t *tools = json_object_get(list, "tools");
+    int status = 0;
+    if (argc > 0)
+        status = tool_run(cli, &values, tools, argc, argv);
+    else if (values.json)
+        remote_print(tools);
+    else
+        status = tool_list(cli, tools);
+    json_decref(list);
+    return status;
+}
