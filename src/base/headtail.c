@@ -58,8 +58,9 @@ static size_t headtail_orphans(const uint8_t *data, size_t len) {
 
 const uint8_t *headtail_finish(struct headtail *headtail, size_t *ret_len) {
     struct buf *head = &headtail->head, *tail = &headtail->tail;
-    if (headtail_truncated(headtail)) {
+    if (headtail_truncated(headtail) && tail->len) {
         head->len -= headtail_partial(head->data, head->len);
+        headtail->gap = head->len;
         uint8_t start[4];
         size_t probe = headtail_less(sizeof start, tail->len);
         for (size_t i = 0; i < probe; i++)

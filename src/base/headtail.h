@@ -13,6 +13,7 @@ struct headtail {
     size_t head_max, tail_max; /* the two halves of the limit */
     size_t tail_at;            /* oldest byte of the ring */
     uint64_t total;            /* bytes that came */
+    size_t gap;                /* of what finish gave: where bytes are missing */
 };
 
 void headtail_init(struct headtail *headtail, size_t limit);

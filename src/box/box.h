@@ -107,7 +107,11 @@ struct output_slice {
 /* Appends at most out->max bytes; waits up to wait_ms for the first new one. */
 int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch, struct buf *out,
                struct output_slice *ret_slice, struct err *err);
+/* Waits until stdout or stderr has more than offsets[0] or [1] bytes, it has ended, or wait_ms are over. */
+int box_output_wait(struct box *box, uint64_t pid, const uint64_t offsets[2], uint64_t wait_ms, int watch,
+                    bool *ret_running, struct err *err);
 int box_signal(struct box *box, uint64_t pid, int signal, struct err *err);
+int box_signal_tree(struct box *box, uint64_t pid, int signal, struct err *err); /* all it started */
 int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, struct err *err);
 
 /* Feeding bytes in pieces: read_fn gives the next piece (0: end, negative: give up, the code is returned). */
@@ -229,8 +233,8 @@ enum edit_kind {
 struct edit_request {
     const char *path;
     enum edit_kind kind;
-    bool all;             /* STRING, REGEX: every place; else it must be the only one */
-    bool text;            /* STRING, LINES, REGEX: of text alone; CRLF and a byte order mark are kept (runner/edit_text.h) */
+    bool all;  /* STRING, REGEX: every place; else it must be the only one */
+    bool text; /* STRING, LINES, REGEX: of text alone; CRLF and a byte order mark are kept (runner/edit_text.h) */
     bool parents, create; /* WHOLE, APPEND: directories are made; if_match does not count where nothing is */
     uint64_t first, last; /* lines; STRING, REGEX: only there; 0: from the first, to the last */
     const char *old, *new_text;

@@ -78,14 +78,16 @@ static int list_item(void *user, struct view view, struct err *err) {
     return r < 0 ? r : walk->file(walk->user, &stat);
 }
 
-int box_list(struct box *box, const char *path, unsigned depth, uint64_t limit, int watch,
+int box_list(struct box *box, const struct list_request *request, int watch,
              int (*each)(void *user, const struct file_stat *stat), void *user, bool *ret_truncated, struct err *err) {
     static const struct verb_sink sink = {.item = list_item};
-    limit = limit ? limit : DEFAULT_LIST_LIMIT;
+    uint64_t limit = request->limit ? request->limit : DEFAULT_LIST_LIMIT;
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = verb_path(&args, FIELD_PATH, path, err);
-    field_number(&args, FIELD_DEPTH, depth);
+    int r = verb_path(&args, FIELD_PATH, request->path, err);
+    if (request->ignore)
+        field_text(&args, FIELD_IGNORE, request->ignore);
+    field_number(&args, FIELD_DEPTH, request->depth);
     field_number(&args, FIELD_LIMIT, limit);
     struct walk walk = {.user = user, .left = limit, .file = each};
     struct fields end;
@@ -128,6 +130,8 @@ int box_glob(struct box *box, const struct glob_request *request, int watch,
     field_number(&args, FIELD_LIMIT, limit);
     if (request->timeout_ms)
         field_number(&args, FIELD_TIMEOUT_MS, request->timeout_ms);
+    if (request->ignore)
+        field_text(&args, FIELD_IGNORE, request->ignore);
     field_number(&args, FIELD_FLAGS, request->dirs ? CALL_DIRS : 0);
     struct walk walk = {.user = user, .left = limit, .path = each};
     struct fields end;
@@ -190,6 +194,8 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
     int r = request->path ? verb_path(&args, FIELD_PATH, request->path, err) : 0;
     if (request->glob)
         field_text(&args, FIELD_GLOB, request->glob);
+    if (request->ignore)
+        field_text(&args, FIELD_IGNORE, request->ignore);
     field_number(&args, FIELD_LIMIT, limit);
     field_number(&args, FIELD_CONTEXT, request->context);
     field_number(&args, FIELD_TIMEOUT_MS, request->timeout_ms);

@@ -32,8 +32,8 @@ int native_list(struct http_request *request, struct box *box, struct err *err) 
     json_open(&answer.json, '{');
     json_key(&answer.json, "entries");
     json_open(&answer.json, '[');
-    failed = box_list(box, path, (unsigned)args.depth.value, args.limit.value, http_fd(request), native_list_each,
-                      &answer, &truncated, err);
+    const struct list_request list = {.path = path, .depth = (unsigned)args.depth.value, .limit = args.limit.value};
+    failed = box_list(box, &list, http_fd(request), native_list_each, &answer, &truncated, err);
     json_close(&answer.json, ']');
     json_key(&answer.json, "truncated");
     json_bool(&answer.json, truncated);

@@ -15,6 +15,11 @@ int op_open_file(const struct runner_config *config, const struct fields *args, 
 /* A directory to walk: opened for reading, below the root. A NULL path field means the workspace. */
 int op_open_dir(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);
 
+/* What a walk leaves out, by field IGNORE; *ignore lives as long as the walk. */
+struct glob;
+struct walk;
+int op_ignore(const struct fields *args, struct glob *ignore, struct walk *walk, struct err *err);
+
 /* Names in results: the client's path, extended. */
 struct shown {
     char text[2 * LIMIT_PATH_BYTES + 4];

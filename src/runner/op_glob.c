@@ -14,7 +14,7 @@
 
 struct search {
     struct worker *worker;
-    struct glob glob;
+    struct glob glob, ignore;
     struct walk walk;
     struct shown shown;
     bool dirs; /* directories are results too */
@@ -87,7 +87,9 @@ static int glob_work(struct worker *worker, const struct fields *args, struct er
     search.walk.keep_max = (size_t)search.limit + 1;
     search.walk.deadline_ms = deadline_ms;
     shown_init(&search.shown, at.has[FIELD_PATH] ? at.text[FIELD_PATH] : worker->config->workspace);
-    r = walk_each(&search.walk, glob_entry, &search, err);
+    r = op_ignore(args, &search.ignore, &search.walk, err);
+    if (r == 0)
+        r = walk_each(&search.walk, glob_entry, &search, err);
     bool timed_out = search.walk.timed_out;
     bool truncated = search.truncated || search.walk.too_long || search.walk.dropped || timed_out;
     walk_done(&search.walk);

@@ -46,7 +46,7 @@ struct batch {
 struct grep {
     struct worker *worker;
     struct pattern pattern;
-    struct glob glob;
+    struct glob glob, ignore;
     bool has_glob;
     unsigned context;
     uint64_t limit, deadline_ms;
@@ -323,6 +323,16 @@ static int grep_compile(struct grep *grep, const struct fields *args, struct err
                            flags & CALL_IGNORE_CASE, err);
 }
 
+/* One file is the path. A glob for base names holds for it too. */
+static int grep_open_file(struct grep *grep, const struct fields *args, int root, const char *path, struct err *err) {
+    const char *slash = strrchr(path, '/');
+    if (grep->has_glob && !strchr(args->text[FIELD_GLOB], '/') && !glob_match(&grep->glob, slash ? slash + 1 : path)) {
+        grep->ended = true;
+        return 0;
+    }
+    return path_open_file(root, path, O_RDONLY, 0, &grep->file_fd, err);
+}
+
 /* Opens the path: a directory to walk, or one file. */
 static int grep_open(struct grep *grep, const struct fields *args, struct err *err) {
     const struct runner_config *config = grep->worker->config;
@@ -336,14 +346,14 @@ static int grep_open(struct grep *grep, const struct fields *args, struct err *e
         return r;
     grep->dir_fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
     if (grep->dir_fd == -ENOTDIR)
-        return path_open_file(root, path, O_RDONLY, 0, &grep->file_fd, err);
+        return grep_open_file(grep, args, root, path, err);
     if (grep->dir_fd < 0)
         return err_errno(err, -grep->dir_fd, "'%s'", grep->path);
     walk_init(&grep->walk, grep->dir_fd);
     grep->walk.keep = keep_file;
     grep->walk.glob = grep->has_glob ? &grep->glob : NULL;
     grep->walk.user = grep;
-    return 0;
+    return op_ignore(args, &grep->ignore, &grep->walk, err);
 }
 
 static unsigned grep_threads(void) {

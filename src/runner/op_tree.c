@@ -19,6 +19,7 @@
 struct list {
     struct worker *worker;
     struct walk walk;
+    struct glob ignore;
     struct shown shown;
     uint64_t limit, sent;
     bool truncated;
@@ -64,7 +65,10 @@ static int list_work(struct worker *worker, const struct fields *args, struct er
     list.walk.keep_max = (size_t)list.limit + 1;
     list.walk.deadline_ms = clock_ms() + DEFAULT_WALK_TIMEOUT_MS;
     shown_init(&list.shown, args->has[FIELD_PATH] ? args->text[FIELD_PATH] : worker->config->workspace);
-    r = walk_each(&list.walk, list_entry, &list, err);
+    list.walk.keep_ignored = true;
+    r = op_ignore(args, &list.ignore, &list.walk, err);
+    if (r == 0)
+        r = walk_each(&list.walk, list_entry, &list, err);
     bool truncated = list.truncated || list.walk.too_long || list.walk.dropped || list.walk.timed_out;
     walk_done(&list.walk);
     if (r < 0)

@@ -179,7 +179,10 @@ static void walk_dent(struct walk *walk, const struct dent *dent) {
         walk->too_long = true;
         return;
     }
-    bool descend = type == DT_DIR;
+    bool ignored = walk->ignore && glob_step(walk->ignore, &walk->ignore->start, name, len, NULL);
+    if (ignored && !walk->keep_ignored)
+        return;
+    bool descend = type == DT_DIR && !ignored;
     bool keep = !walk->keep || walk->keep(walk, name, len, type, &descend);
     descend = descend && type == DT_DIR && walk->depth < walk->max_depth;
     if (keep || descend)

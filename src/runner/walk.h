@@ -27,6 +27,9 @@ struct walk {
     /* Which entries to keep; NULL: all. Directories not kept are still visited when *descend stays set. */
     bool (*keep)(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend);
     const struct glob *glob; /* when set, states of directories are kept and dead ones not visited */
+    /* Names that match it are left out, at any depth but the start; with keep_ignored they are kept and not descended into. */
+    const struct glob *ignore;
+    bool keep_ignored;
     void *user;
     size_t keep_max;      /* 0: all. Of one directory only so many entries are wanted, the first by name */
     uint64_t deadline_ms; /* 0: none. Then the walk ends */

@@ -45,9 +45,9 @@ enum frame_type {
                      -> STAT{PID} DATA* END{EXIT or SIGNALLED, TIMED_OUT, OOM, STUCK, BYTES_OUT, BYTES_ERR, DURATION_MS}; \
                      BACKGROUND -> END{PID, STARTED_MS} */                                                             \
     X(PS, 3)      /* PID? -> ITEM{PID, COMMAND, STATE, EXIT|SIGNALLED, BYTES_OUT, BYTES_ERR, STARTED_MS}* END */       \
-    X(OUTPUT, 4)  /* PID STREAM OFFSET LENGTH WAIT_MS -> STAT{FIRST, NEXT, STATE} DATA* END */                         \
+    X(OUTPUT, 4)  /* PID STREAM OFFSET LENGTH WAIT_MS NEXT? -> STAT{FIRST, NEXT, STATE} DATA* END */                   \
     X(INPUT, 5)   /* PID FLAGS(CLOSE); input is its stdin -> END{SIZE} */                                              \
-    X(SIGNAL, 6)  /* PID SIGNAL, to its process group -> END */                                                        \
+    X(SIGNAL, 6)  /* PID SIGNAL FLAGS(ALL), to its process group or its whole tree -> END */                           \
     X(RESIZE, 7)  /* PID COLS ROWS -> END */                                                                           \
     X(ATTACH, 8)  /* PID OFFSET; input goes to it -> STAT{FIRST} DATA* END as EXEC; CANCEL detaches, it lives on */    \
     X(READ, 9)    /* PATH OFFSET LENGTH FLAGS(WANT_FD) -> STAT{file}(fd) DATA* END */                                  \

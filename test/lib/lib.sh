@@ -179,7 +179,8 @@ tool() {
     local name=$1 arguments=${2:-"{}"} at=$B
     [ -z "${3-}" ] || at=/v1/threads/$(encode "$3")
     api POST "$at/tools/$name" "$arguments" "${@:4}"
-    TEXT=$(j '.text // ""'; printf .) IS_ERROR=$(j .is_error)
+    TEXT=$(j '"\(.is_error)\n\(.text // "")"'; printf .)
+    IS_ERROR=${TEXT%%$'\n'*} TEXT=${TEXT#*$'\n'}
     TEXT=${TEXT%$'\n'.}
 }
 

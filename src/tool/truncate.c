@@ -1,0 +1,148 @@
+/* Cutting and repairing texts of tools. Called by the walk of a call and by read_file. Not to break: a cut text has at most
+ * as many characters as were allowed, its marker included, and is UTF-8 when the text was. */
+#include "tool/truncate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tool/secret.h"
+
+#define TRUNCATE_HEAD "\n... [truncated: showing first %llu of %llu chars. %s] ..."
+#define TRUNCATE_MIDDLE "\n... [middle truncated: %llu chars skipped] ...\n"
+#define TRUNCATE_LOST "\n... [%llu bytes dropped: longer than what is kept of one result] ...\n"
+
+/* ---- characters ---- */
+
+static bool truncate_begins(uint8_t byte) {
+    return (byte & 0xc0) != 0x80;
+}
+
+size_t truncate_chars(const uint8_t *text, size_t len) {
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += truncate_begins(text[i]);
+    return n;
+}
+
+size_t truncate_head(const uint8_t *text, size_t len, size_t n) {
+    size_t at = 0;
+    for (; at < len; at++)
+        if (truncate_begins(text[at]) && n-- == 0)
+            break;
+    return at;
+}
+
+size_t truncate_tail(const uint8_t *text, size_t len, size_t n) {
+    size_t at = len;
+    while (at > 0 && n > 0)
+        n -= truncate_begins(text[--at]);
+    return len - at;
+}
+
+/* ---- cutting ---- */
+
+void truncate_text(const uint8_t *text, size_t len, uint64_t total, size_t limit, enum tool_cut cut, const char *hint,
+                   struct buf *out) {
+    unsigned long long all = total;
+    bool middle = cut == TOOL_MIDDLE;
+    int room = middle ? snprintf(NULL, 0, TRUNCATE_MIDDLE, all) : snprintf(NULL, 0, TRUNCATE_HEAD, all, all, hint);
+    size_t marker = (size_t)room; /* as long as it can get; hints are ASCII */
+    if (limit <= marker) {
+        buf_put(out, text, truncate_head(text, len, limit));
+        return;
+    }
+    size_t kept = limit - marker;
+    size_t head = truncate_head(text, len, middle ? kept / 2 : kept);
+    buf_put(out, text, head);
+    if (middle) {
+        size_t tail = truncate_tail(text + head, len - head, kept - kept / 2);
+        buf_printf(out, TRUNCATE_MIDDLE, all - kept);
+        buf_put(out, text + len - tail, tail);
+    } else {
+        buf_printf(out, TRUNCATE_HEAD, (unsigned long long)kept, all, hint);
+    }
+}
+
+uint64_t truncate_limit(const struct tool_call *call) {
+    const struct tool *tool = call->tool;
+    return tool->cut == TOOL_WHOLE ? 0 : *(const uint64_t *)((const char *)call->settings + tool->cut_setting);
+}
+
+static void truncate_to(struct tool_call *call, const uint8_t *text, size_t len, uint64_t total, uint64_t limit) {
+    const struct tool *tool = call->tool;
+    struct buf cut;
+    buf_init(&cut, len + 512);
+    truncate_text(text, len, total, (size_t)limit, tool->cut, tool->cut_hint ? tool->cut_hint : "", &cut);
+    spool_clear(&call->result.text);
+    spool_put(&call->result.text, cut.data, cut.len);
+    buf_done(&cut);
+}
+
+void truncate_result(struct tool_call *call) {
+    uint64_t limit = truncate_limit(call);
+    size_t len;
+    if (call->result.whole || limit == 0)
+        return;
+    const uint8_t *text = spool_view(&call->result.text, &len);
+    if (len <= limit && call->result.text.total == len)
+        return;
+    uint64_t total = truncate_chars(text, len) + (call->result.text.total - len);
+    if (total > limit)
+        truncate_to(call, text, len, total, limit);
+}
+
+void truncate_part(struct tool_call *call, uint64_t total) {
+    size_t len;
+    secret_settle(call);
+    const uint8_t *text = spool_view(&call->result.text, &len);
+    truncate_to(call, text, len, total, truncate_limit(call));
+    call->result.whole = true;
+}
+
+/* ---- repairing ---- */
+
+/* Bytes of the character at text; 0: there is none. */
+static size_t truncate_character(const uint8_t *text, size_t len) {
+    for (size_t n = 1; n <= 4 && n <= len; n++)
+        if (text_utf8(text, n))
+            return n;
+    return 0;
+}
+
+/* Each byte that belongs to no character becomes one U+FFFD. */
+static void truncate_sane(struct spool *to, const uint8_t *text, size_t len) {
+    size_t from = 0;
+    for (size_t at = 0, n; at < len; at += n) {
+        n = text[at] < 0x80 ? 1 : truncate_character(text + at, len - at);
+        if (n)
+            continue;
+        spool_put(to, text + from, at - from);
+        spool_put(to, "\xef\xbf\xbd", 3);
+        from = at + 1;
+        n = 1;
+    }
+    spool_put(to, text + from, len - from);
+}
+
+void truncate_repair(struct tool_call *call) {
+    struct spool *text = &call->result.text, fixed;
+    size_t len;
+    const uint8_t *data = spool_view(text, &len);
+    uint64_t lost = text->total - len;
+    if (lost == 0 && text_utf8(data, len))
+        return;
+    size_t gap = text->dropping ? text->ends.gap : len;
+    spool_init(&fixed, text->dir);
+    truncate_sane(&fixed, data, gap);
+    if (lost) {
+        char marker[128];
+        int n = snprintf(marker, sizeof marker, TRUNCATE_LOST, (unsigned long long)lost);
+        spool_put(&fixed, marker, (size_t)n);
+        lost -= lost < (uint64_t)n ? lost : (uint64_t)n; /* the marker stands for as many */
+    }
+    truncate_sane(&fixed, data + gap, len - gap);
+    fixed.total += lost;
+    spool_done(text);
+    *text = fixed;
+}
