@@ -89,7 +89,8 @@ struct backend_ops {
      * meanwhile. On failure the files are where they were, and the layer may hold a part. NULL: this backend cannot. */
     int (*keep)(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
                 struct err *err);
-    /* Its processes end, and its own files are thrown away; what lies below them stays. */
+    /* Its processes end, and its own files are thrown away; what lies below them stays. A box that has a directory and
+     * nothing in it is made complete that way, but for its record: it can be started. */
     int (*fresh)(struct backend *backend, const struct spec *spec, struct err *err);
     /* What `layers` show together becomes LAYER/fs, whole or not at all. May take long; ends early when *stop is set. */
     int (*squash)(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,

@@ -64,6 +64,11 @@ bool process_alive(pid_t pid, uint64_t start) {
     return pid > 0 && start != 0 && process_start(pid) == start;
 }
 
+bool process_asleep(pid_t pid) {
+    char state = 0;
+    return process_look(pid, &state) != 0 && state == 'S';
+}
+
 bool claim_dead(const struct claim *claim) {
     char state = 0; /* one that nobody waits for is gone, too: there are machines whose init does not */
     return claim->pid <= 0 || claim->start == 0 || process_look(claim->pid, &state) != claim->start || state == 'Z' ||

@@ -31,6 +31,7 @@
 #include "backend/probe.h"
 #include "backend/reaper.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "wire/plan.h"
 
@@ -218,7 +219,7 @@ static int own_pidfd(pid_t pid) {
 
 /* The descriptor first, then the start time: so it is of that very process. */
 static int live_pidfd(const struct jail_record *record) {
-    int fd = own_pidfd(record->pid);
+    int fd = record->pid > 0 ? own_pidfd(record->pid) : -1;
     if (fd >= 0 && !process_alive(record->pid, record->start))
         fd_close(&fd);
     return fd;
@@ -260,22 +261,13 @@ static int jail_list(struct backend *backend, void (*each)(void *user, const cha
 
 /* ---- stop ---- */
 
-/* Kills and waits. A process in uninterruptible sleep keeps it waiting: BUSY, and the caller may come again. The mount
- * namespace is held meanwhile: otherwise PID 1 would take all mounts apart, and write their files to the disk, before
- * it counts as gone. */
-static int end_processes(struct backend *backend, const struct jail_record *record, bool hold_mounts,
-                         int *ret_mounts_fd, struct err *err) {
-    autofd pidfd = live_pidfd(record), mounts = -1;
-    if (pidfd < 0)
-        return 0;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/ns/mnt",
-             record->pid); /* of that very process, as long as it is not waited for */
-    if (hold_mounts)
-        mounts = open(path, O_RDONLY | O_CLOEXEC);
+static void send_kill(struct backend *backend, const struct jail_record *record, int pidfd) {
     syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0); /* PID 1: the kernel ends the rest with it */
     struct cgroup cgroup = jail_record_cgroup(record);
     freeze_killed(&backend->cgroups, &cgroup);
+}
+
+static int wait_ended(int pidfd, struct err *err) {
     struct pollfd polls = {.fd = pidfd, .events = POLLIN};
     int n;
     while ((n = poll(&polls, 1, 10000)) < 0 && errno == EINTR)
@@ -284,36 +276,77 @@ static int end_processes(struct backend *backend, const struct jail_record *reco
         return err_set(err, ERR_BUSY, "the box's processes do not end; try again");
     siginfo_t info;
     waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED); /* ECHILD when an earlier daemon was its parent */
-    *ret_mounts_fd = fd_take(&mounts);
     return 0;
 }
 
-static int end_box(struct backend *backend, const struct jail_record *record, bool later, struct err *err) {
-    later = later && backend->reaper && record->ranged;
+/* Kills, and waits where that is asked for. A process in uninterruptible sleep keeps it waiting: BUSY, and the caller may
+ * come again. The mount namespace is held meanwhile: otherwise PID 1 would take all mounts apart, and write their files to
+ * the disk, before it counts as gone. */
+static int end_processes(struct backend *backend, const struct jail_record *record, enum jail_wait wait,
+                         struct remains *remains, struct err *err) {
+    autofd pidfd = live_pidfd(record), mounts = -1;
+    if (pidfd < 0)
+        return 0;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/mnt",
+             record->pid); /* of that very process, as long as it is not waited for */
+    if (wait != WAIT_ALL)
+        mounts = open(path, O_RDONLY | O_CLOEXEC);
+    bool asleep = wait == WAIT_NONE && process_asleep(record->pid);
+    send_kill(backend, record, pidfd);
+    if (asleep && jail_alone(record->pid)) { /* from now on it starts nobody */
+        remains->pid = record->pid;
+        remains->start = record->start;
+    }
+    int r = remains->pid ? 0 : wait_ended(pidfd, err);
+    if (r == 0)
+        remains->mounts_fd = fd_take(&mounts);
+    return r;
+}
+
+void jail_await(pid_t pid, uint64_t start) {
+    struct err err;
+    autofd pidfd = live_pidfd(&(struct jail_record){.pid = pid, .start = start});
+    if (pidfd >= 0 && wait_ended(pidfd, &err) < 0)
+        log_warn("process %d: %s", pid, err.text);
+}
+
+/* Whatever runs in a pid namespace is a descendant of its PID 1. */
+bool jail_alone(pid_t pid) {
+    char path[80], text[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    return fd_read_file(AT_FDCWD, path, text, sizeof text) == 0;
+}
+
+static int end_box(struct backend *backend, const struct jail_record *record, enum jail_wait wait, struct err *err) {
+    if (!backend->reaper || !record->ranged)
+        wait = WAIT_ALL;
     struct remains remains = {.mounts_fd = -1,
                               .cgroup = jail_record_cgroup(record),
                               .slot = record->slot,
                               .net = record->net,
                               .claimed = record->ranged};
-    int r = end_processes(backend, record, later, &remains.mounts_fd, err);
+    int r = end_processes(backend, record, wait, &remains, err);
     if (r < 0)
         return r;
-    if (record->ranged && !ids_inherit(record->slot, record->pid, record->start))
+    if (record->ranged && !ids_inherit(record->slot, record->pid, record->start)) {
         fd_close(&remains.mounts_fd); /* cleaned before; the slot may be another box's by now */
-    else if (later)
+        jail_await(remains.pid, remains.start);
+    } else if (wait != WAIT_ALL) {
         reaper_put(backend->reaper, &remains);
-    else
+    } else {
         reaper_bury(backend, &remains);
+    }
     return 0;
 }
 
-static int end_recorded(struct backend *backend, const char *id, bool later, struct err *err) {
+static int end_recorded(struct backend *backend, const char *id, enum jail_wait wait, struct err *err) {
     struct jail_record record;
-    return jail_record_read(backend, id, &record) == 0 ? end_box(backend, &record, later, err) : 0;
+    return jail_record_read(backend, id, &record) == 0 ? end_box(backend, &record, wait, err) : 0;
 }
 
-int jail_end(struct backend *backend, const char *id, bool later, struct err *err) {
-    int r = end_recorded(backend, id, later, err);
+int jail_end(struct backend *backend, const char *id, enum jail_wait wait, struct err *err) {
+    int r = end_recorded(backend, id, wait, err);
     if (r < 0)
         return r;
     char path[64];
@@ -329,8 +362,8 @@ static int jail_stop(struct backend *backend, const char *id, bool keep_files, s
     if (!text_id(id))
         return err_set(err, ERR_INVALID, "'%.40s' is no id of a box", id);
     if (keep_files)
-        return jail_end(backend, id, false, err);
-    int r = end_recorded(backend, id, true, err);
+        return jail_end(backend, id, WAIT_ALL, err);
+    int r = end_recorded(backend, id, WAIT_PROCESSES, err);
     return r == 0 ? trash_put(backend->trash, backend->boxes_dir, id, err) : r;
 }
 

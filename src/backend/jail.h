@@ -116,9 +116,17 @@ struct jail_record {
     char cgroup[32];
     bool v1[CGROUP_CONTROLLERS];
 };
-/* Its processes end, its files stay where they are. later: its mounts are taken apart in the background, and whoever
- * mounts those files as they are meanwhile must not write to them. Idempotent. */
-int jail_end(struct backend *backend, const char *id, bool later, struct err *err);
+/* What of a box's end is waited for. */
+enum jail_wait {
+    WAIT_ALL,
+    WAIT_PROCESSES, /* its mounts are taken apart in the background */
+    WAIT_NONE,      /* and so ends a runner that sleeps alone in its box: killed, it never does anything again */
+};
+/* Its processes end, its files stay where they are. Unless all is waited for, whoever mounts those files as they are must
+ * not write to them. Idempotent. */
+int jail_end(struct backend *backend, const char *id, enum jail_wait wait, struct err *err);
+void jail_await(pid_t pid, uint64_t start); /* of one that was killed; nothing when it is gone, or pid is 0 */
+bool jail_alone(pid_t pid);                 /* PID 1 of a box in which nothing else runs */
 int jail_record_read(struct backend *backend, const char *id, struct jail_record *ret_record); /* 0 or -errno */
 struct cgroup jail_record_cgroup(const struct jail_record *record);
 

@@ -2,8 +2,9 @@
  * break: a layer is never written to once it has its files, because overlays lie on it; what a box has is either in its
  * own directory or in the layer, at every moment: the move is one rename.
  *
- * A box that is ended to have its files moved still has its overlay: nobody can write through it any more, and it is taken
- * apart in the background (an overlay that goes writes its files to the disk, which takes as long as there are files). An
+ * A box that is ended to have its files moved still has its overlay, and a moment longer its sleeping runner: nobody can
+ * write through it any more, and both go in the background (an overlay that goes writes its files to the disk, which takes
+ * as long as there are files). An
  * image is different: it must be unmounted first, or what is mounted from it next would not see what was written last. */
 #include "backend/layer.h"
 
@@ -59,13 +60,11 @@ static bool is_unchanged(int box_dir) {
     return true;
 }
 
-/* Whatever runs in a pid namespace is a descendant of its PID 1. What was put into /dev/shm would not outlive it. */
+/* What was put into /dev/shm would not outlive it. */
 static bool is_busy(const struct jail_record *record) {
-    char path[80], text[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", record->pid, record->pid);
-    ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof text);
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/root/dev/shm", record->pid);
-    return n != 0 || !is_empty(AT_FDCWD, path);
+    return !jail_alone(record->pid) || !is_empty(AT_FDCWD, path);
 }
 
 enum backend_files layer_files(struct backend *backend, const char *id) {
@@ -94,7 +93,7 @@ static int make_fresh(struct backend *backend, const struct spec *spec, int box_
 static int keep_move(struct backend *backend, const struct spec *spec, int box_dir, int layer_dir,
                      struct kept *ret_kept, struct err *err) {
     uint64_t begin_us = clock_us();
-    int r = jail_end(backend, spec->id, !is_image(box_dir), err);
+    int r = jail_end(backend, spec->id, is_image(box_dir) ? WAIT_ALL : WAIT_NONE, err);
     if (r < 0)
         return r;
     uint64_t end_us = clock_us();
@@ -193,7 +192,9 @@ static int trash_files(struct backend *backend, int box_dir, struct err *err) {
     int r = trash_put(backend->trash, box_dir, "old", err); /* of one who was killed here */
     if (r < 0)
         return r;
-    if (mkdirat(box_dir, "old", 0700) < 0 || (renameat(box_dir, "fs", box_dir, "old/fs") < 0 && errno != ENOENT))
+    if (faccessat(box_dir, "fs", F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+        return 0;
+    if (mkdirat(box_dir, "old", 0700) < 0 || renameat(box_dir, "fs", box_dir, "old/fs") < 0)
         return err_errno(err, errno, "the box's files");
     return trash_put(backend->trash, box_dir, "old", err);
 }
@@ -202,7 +203,7 @@ int layer_fresh(struct backend *backend, const struct spec *spec, struct err *er
     autofd box = open_box(backend, spec->id, err);
     if (box < 0)
         return box;
-    int r = jail_end(backend, spec->id, !is_image(box), err);
+    int r = jail_end(backend, spec->id, is_image(box) ? WAIT_ALL : WAIT_PROCESSES, err);
     if (r == 0)
         r = trash_files(backend, box, err);
     return r == 0 ? make_fresh(backend, spec, box, err) : r;

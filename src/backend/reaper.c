@@ -120,6 +120,7 @@ static void bury_rest(struct backend *backend, struct remains *remains) {
         waitpid(remains->outer_pid, NULL, 0);
         return;
     }
+    jail_await(remains->pid, remains->start);
     cgroup_remove(&backend->cgroups, &remains->cgroup);
     if (remains->net)
         net_detach(remains->slot);

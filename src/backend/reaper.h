@@ -11,6 +11,8 @@ struct remains {
     struct cgroup cgroup;
     unsigned slot;
     bool net, claimed;
+    pid_t pid; /* its PID 1, killed and not waited for yet; 0: it is gone */
+    uint64_t start;
     pid_t outer_pid; /* to be waited for, and nothing else; 0: all the above */
 };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -217,6 +218,27 @@ static int open_fresh(struct provider *provider, struct box *box, struct err *er
     return r;
 }
 
+/* Nothing is recorded, and nothing is to run: the record, and no files of its own. Those of a box that lost its record
+ * would cover what lies below. */
+static int open_still(struct provider *provider, struct box *box, struct err *err) {
+    struct err ignored;
+    int r = record_unfinished(provider->boxes_fd, box->id) ? box->ops->stop(box->backend, box->id, false, err) : 0;
+    if (r < 0)
+        return r;
+    if (mkdirat(provider->boxes_fd, box->id, BACKEND_UNFINISHED_MODE) < 0)
+        return errno == EEXIST ? err_set(err, ERR_EXISTS,
+                                         "there are files of a box %s that lost its record; an administrator can "
+                                         "delete it",
+                                         box->id)
+                               : err_errno(err, errno, "'boxes/%s'", box->id);
+    r = box->ops->fresh(box->backend, &box->spec, err);
+    if (r == 0)
+        r = record_write(provider->boxes_fd, box, err);
+    if (r < 0)
+        box->ops->stop(box->backend, box->id, false, &ignored);
+    return r;
+}
+
 static int wire_find(struct box *box, struct err *err) {
     struct wire *wire;
     int pidfd = -1;
@@ -327,8 +349,8 @@ static int open_box(struct provider *provider, struct box *old, enum place_how h
     struct record record;
     int r = old->spec.one_shot ? -ERR_NOT_FOUND : record_read(provider->boxes_fd, old->id, &arena, &record, err);
     if (r < 0 && (how & HOW_MAKES)) { /* a damaged one, too: the id says whose it is */
-        r = open_fresh(provider, old, err);
-        *opened = (struct opened){.box = old, .created = true, .started = true};
+        r = how & HOW_STARTS ? open_fresh(provider, old, err) : open_still(provider, old, err);
+        *opened = (struct opened){.box = old, .created = true, .started = how & HOW_STARTS};
         return r;
     }
     if (how & HOW_ALONE)
@@ -386,6 +408,11 @@ static int place_hand_locked(struct provider *provider, struct place *place, enu
     struct box *box = place->box;
     if (box->state == BOX_PAUSED && !(how & HOW_STARTS))
         return err_set(err, ERR_BUSY, "box %s is paused; resume it first (POST /v1/boxes/%s/resume)", box->id, box->id);
+    if (!box->wire && (how & HOW_MAKES)) { /* new, and not to be started */
+        atomic_fetch_add(&box->refs, 1);
+        *ret_box = box;
+        return 0;
+    }
     if (!box->wire && box->state != BOX_PAUSED)
         return err_set(err, ERR_GONE, "box %s: %s; its files are kept", place->id, box->died);
     *ret_box = place_use_locked(provider, place);

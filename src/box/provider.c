@@ -1,6 +1,6 @@
 /* The table of boxes: acquire, get, release, pause, destroy. Called by the doors.
  *
- * A box is in one of these states; ended and died are WARM without a runner (and `died` says why).
+ * A box is in one of these states; ended and died are WARM without a runner (and `died` says why). A fork begins as ended.
  *
  *   state     processes  acquire       get               by itself                        counted as running
  *   STARTING  come       waits         waits             -> READY, or what it was         yes, if it is to have some
@@ -186,13 +186,24 @@ static int acquire_new(struct provider *provider, struct box **box, enum place_h
     int r = place_get_locked(provider, (*box)->id) ? 1 : room_for_box_locked(provider, *box, err);
     if (r == 0) {
         place = place_add_locked(provider, *box);
-        r = room_for_runner_locked(provider, place, err);
+        r = how & HOW_STARTS ? room_for_runner_locked(provider, place, err) : 0;
         *box = NULL;
         if (r < 0)
             place_remove_locked(provider, place);
     }
     pthread_mutex_unlock(&provider->lock);
-    return r == 0 ? use_open(provider, place, how, ret_box, ret_created, err) : r;
+    if (r != 0)
+        return r;
+    return how & HOW_STARTS ? use_open(provider, place, how, ret_box, ret_created, err)
+                            : place_open(provider, place, how, ret_box, ret_created, err);
+}
+
+/* Not found because it was deleted meanwhile, and maybe made again by another daemon; not for want of a part of it. */
+static bool acquire_deleted(struct provider *provider, const char *id) {
+    pthread_mutex_lock(&provider->lock);
+    bool known = place_get_locked(provider, id);
+    pthread_mutex_unlock(&provider->lock);
+    return !known || !record_exists(provider->boxes_fd, id);
 }
 
 /* One try. box: made from the request, in case there is none; set to NULL when the table has taken it. Not in use and not
@@ -211,7 +222,7 @@ static int acquire_once(struct provider *provider, const char *id, struct box **
         return r;
     }
     int r = use_place_locked(provider, place, PLACE_AGAIN, ret_box, ret_created, err);
-    return r == -ERR_NOT_FOUND && !record_exists(provider->boxes_fd, id) ? 1 : r; /* deleted meanwhile: a new one */
+    return r == -ERR_NOT_FOUND && acquire_deleted(provider, id) ? 1 : r;
 }
 
 int provider_acquire(struct provider *provider, const struct box_request *request, struct box **ret_box,
@@ -311,6 +322,8 @@ int provider_look(struct provider *provider, const char *user, const char *id, s
     adoption_load(provider, id);
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_get_locked(provider, id);
+    if (owned(place, user) && place_marked(place) && place->was == BOX_PAUSED) /* not for long, and it starts nothing */
+        place = place_settled_locked(provider, id);
     bool found = owned(place, user);
     if (found && !place->box->spec.one_shot && table_crowded(provider)) /* somebody may just be finding out */
         found = record_exists(provider->boxes_fd, id);

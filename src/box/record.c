@@ -309,8 +309,14 @@ static json_t *load_record(int fd, struct err *err, const char *id) {
         err_set(err, ERR_INVALID, "the record of box %s is no file of a record's size", id);
         return NULL;
     }
-    json_error_t where;
-    json_t *root = json_loadfd(fd, JSON_REJECT_DUPLICATES, &where);
+    size_t size = (size_t)status.st_size;
+    autobuf text;
+    buf_init(&text, LIMIT_JSON_BYTES);
+    char *data = (char *)buf_reserve(&text, size); /* json_loadfd would read byte by byte */
+    json_error_t where = {.text = "it is cut short"};
+    json_t *root = data && fd_read_full(fd, data, size) == (ssize_t)size
+                       ? json_loadb(data, size, JSON_REJECT_DUPLICATES, &where)
+                       : NULL;
     if (!root)
         err_set(err, ERR_INVALID, "the record of box %s is damaged: line %d: %s", id, where.line, where.text);
     return root;

@@ -32,6 +32,16 @@ static int quota_uncounted(const struct box *box, const char *limit, const char 
                    limit, box->user, option);
 }
 
+/* Whether it may run while others of its user have so much. */
+static int quota_memory(const struct box *box, const struct share *share, uint64_t has, struct err *err) {
+    uint64_t more = box->spec.limits.memory_mb;
+    if (share->memory_mb && !more)
+        return quota_uncounted(box, "memory_mb", "user_memory_mb", err);
+    if (share->memory_mb && (more > share->memory_mb || has > share->memory_mb - more))
+        return quota_exceeded(box->user, has, more, share->memory_mb, "memory", "user_memory_mb", err);
+    return 0;
+}
+
 int room_for_box_locked(const struct provider *provider, const struct box *box, struct err *err) {
     const struct share *share = policy_for(provider->policy, box->user);
     struct tally_sum has = tally_of(&provider->tally, box->user);
@@ -43,6 +53,10 @@ int room_for_box_locked(const struct provider *provider, const struct box *box, 
     if (share->max_boxes && has.boxes >= share->max_boxes)
         return err_set(err, ERR_LIMIT, "user '%s' has %u boxes, which is the limit (max_boxes_per_user); delete some",
                        box->user, share->max_boxes);
+    /* One that may not run at all is not made; whether it may beside the others is asked when it is to run. */
+    int r = quota_memory(box, share, 0, err);
+    if (r < 0)
+        return r;
     if (share->disk_mb && !disk_mb)
         return quota_uncounted(box, "disk_mb", "user_disk_mb", err);
     if (share->disk_mb && (disk_mb > share->disk_mb || has.disk_mb > share->disk_mb - disk_mb))
@@ -53,13 +67,10 @@ int room_for_box_locked(const struct provider *provider, const struct box *box, 
 int room_for_runner_locked(struct provider *provider, struct place *place, struct err *err) {
     const struct box *box = place->box;
     const struct share *share = policy_for(provider->policy, box->user);
-    uint64_t has = tally_of(&provider->tally, box->user).memory_mb, more = box->spec.limits.memory_mb;
-    if (!place->runs && share->memory_mb && !more)
-        return quota_uncounted(box, "memory_mb", "user_memory_mb", err);
-    if (!place->runs && share->memory_mb && (more > share->memory_mb || has > share->memory_mb - more))
-        return quota_exceeded(box->user, has, more, share->memory_mb, "memory", "user_memory_mb", err);
-    place_count_locked(provider, place, true);
-    return 0;
+    int r = place->runs ? 0 : quota_memory(box, share, tally_of(&provider->tally, box->user).memory_mb, err);
+    if (r == 0)
+        place_count_locked(provider, place, true);
+    return r;
 }
 
 /* ---- eviction ---- */

@@ -13,7 +13,7 @@
  *   be thrown away: from here on it is done, whoever finishes it; 3. they are; 4. the record no longer says so; 5. the
  *   layers that the box had before are let go of.
  * Removing: the record goes, then the layers are let go of. A box: its directory goes, records and all, then the layers.
- * Fork: the layers are held by the new box under the old one's lock, then that box is made as any other. */
+ * Fork: the layers are held by the new box under the old one's lock, then that box is recorded; its first use starts it. */
 #include "box/snapshot.h"
 
 #include <fcntl.h>
@@ -46,6 +46,7 @@ static int record_put(struct work *work, struct err *err) {
     struct box *box = box_make(work->box->ops, work->box->backend, &work->record);
     int r = record_write(work->provider->boxes_fd, box, err);
     box_unref(box);
+    work->recorded = r == 0;
     return r;
 }
 
@@ -95,6 +96,7 @@ static bool list_has(const char *const *list, const char *layer) {
 static void set_layers(struct work *work, const char **layers) {
     work->record.spec.layers = layers;
     work->record.spec.layer_count = list_count(layers);
+    work->recorded = false;
 }
 
 /* ---- the files as they are ---- */

@@ -34,7 +34,8 @@ struct fork_request {
     const char *thread;   /* NULL: none */
     size_t thread_len;
 };
-/* A new box with the same files and the same spec; EXISTS when the pair has one. The caller gets a reference. */
+/* A new box with the same files and the same spec; EXISTS when the pair has one. It does not run before its first use. The
+ * caller gets a reference. */
 int snapshot_fork(struct provider *provider, const char *user, const char *id, const struct fork_request *request,
                   struct box **ret_box, struct err *err);
 

@@ -108,7 +108,7 @@ enum place_how {                  /* bits, and what they are put together to */
                  HOW_HELD =
                      128, /* the caller holds the box's lock between daemons and goes on working: lock and mark stay */
                  PLACE_FRESH = HOW_MAKES | HOW_STARTS | HOW_USES,
-                 PLACE_NEW = PLACE_FRESH | HOW_ALONE,
+                 PLACE_NEW = HOW_MAKES | HOW_ALONE, /* not started: its first use does that */
                  PLACE_AGAIN = HOW_STARTS | HOW_USES,
                  PLACE_GET = HOW_STOPPED | HOW_USES,
                  PLACE_WAKE = PLACE_GET | HOW_WAKES,
@@ -125,8 +125,8 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
 
 /* ---- provider.c ---- */
 
-/* A box from a record instead of a request, with its id; EXISTS when that is taken. Counted, started and recorded as
- * acquire does. */
+/* A box from a record instead of a request, with its id; EXISTS when that is taken. Counted and recorded as acquire does,
+ * and not started: it is as one whose processes were ended. */
 int provider_make(struct provider *provider, const struct record *record, struct box **ret_box, struct err *err);
 int provider_id(const struct box_request *request, char ret_id[17], struct err *err); /* of the pair, or a random one */
 
@@ -139,6 +139,7 @@ struct work {
     struct record record; /* as on the disk; what the work changes of it is written when `changed` */
     struct arena *arena;  /* for what it puts there */
     bool changed;         /* set by the work: it runs no more, and goes on as the record says */
+    bool recorded;        /* set by the work: the record on the disk is that one already */
     enum box_state state; /* READY, WARM or PAUSED: what it was, and becomes again unless `changed` */
 };
 /* Its processes and mounts go, its files stay. Idempotent; the place notices. */

@@ -49,7 +49,7 @@ static int work_run(struct work *work, int (*run)(void *argument, struct work *w
     if (r >= 0) {
         struct err own;
         after = box_make(box->ops, box->backend, &work->record);
-        int written = record_write(provider->boxes_fd, after, &own);
+        int written = work->recorded ? 0 : record_write(provider->boxes_fd, after, &own);
         if (written < 0) {
             *err = own;
             r = written;

@@ -90,7 +90,7 @@ const struct route native_routes[] = {
      EXTRA(.run = native_rollback, .flags = ENDPOINT_NO_BOX, .body = rollback_fields, .status = 200,
            .answer = rollback_answer)},
     {"POST", BOX "/fork", front_handle, 0, "fork",
-     "A new box with the same files and settings: those of a snapshot, or as they are now.",
+     "A new box with the same files and settings: those of a snapshot, or as they are now. It runs at its first use.",
      EXTRA(.run = native_fork, .flags = ENDPOINT_NO_BOX, .body = fork_fields, .status = 201, .answer = box_answer)},
     {"GET", BOX "/diff", front_handle, 0, "diff", "What changed against the template.",
      EXTRA(.run = native_diff, .query = diff_query, .status = 200, .answer = diff_answer)},

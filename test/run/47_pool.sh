@@ -11,6 +11,7 @@ pool_full() { [ "$(live_pool | wc -l)" = "$POOL" ] && [ "$(pool | wc -l)" = "$PO
 refilled() { if eventually 20 pool_full; then pass "$1"; else fail "$1" "$(pool | xargs)"; fi; }
 pooled() { grep -qx "$1" <<< "$BEFORE"; } # it waited in the pool when BEFORE was taken
 gone() { ! kill -0 "$1" 2> /dev/null; }
+dead() { local pid; for pid; do [[ $(sed 's/.*) //' "/proc/$pid/stat" 2> /dev/null) != [RSDTt]* ]] || return 1; done; } # ended, waited for or not
 first=$BOX
 
 refilled 'the pool is filled'
@@ -59,6 +60,7 @@ refilled 'after all of them the pool is full'
 # Killed while they wait.
 BEFORE=$(pool)
 kill -KILL $BEFORE
+eventually 10 dead $BEFORE
 box_new '"user":"dora"'
 is 'with a dead pool a box is made' "$STATUS" 201
 is 'none of the dead ones' "$(grep -cx "$(runner_of "$BOX")" <<< "$BEFORE")" 0
@@ -68,6 +70,7 @@ refilled 'the pool recovers'
 is 'without the dead' "$(pool | grep -cxF "$BEFORE")" 0
 BEFORE=$(pool)
 kill -KILL "$(head -1 <<< "$BEFORE")"
+eventually 10 dead "$(head -1 <<< "$BEFORE")"
 for i in 1 2 3; do
     box_new && run 'echo fine'
     is "one of them dead: box $i" "$OUT" fine

@@ -84,7 +84,7 @@ is 'another line from the first one' "$OUT" $'one\nside'
 
 # ---- forks ----
 forked '{"snapshot":"two","thread":"f1"}'
-is 'a fork is a box of the same user' "$STATUS $(j '[.user,.thread,.state]|tostring')" '201 ["default","f1","ready"]'
+is 'a fork is a box of the same user that does not run yet' "$STATUS $(j '[.user,.thread,.state,.running,.died]|tostring')" '201 ["default","f1","warm",false,null]'
 f1=$FORK
 in_box "$f1" 'cat a n; echo mine > a; rm n; cat a'
 is 'with the files of the snapshot, its own from then on' "$OUT" $'two\nnew\nmine'
@@ -107,6 +107,50 @@ is 'and its files fit its ids' "$OUT" $'now\n1000:1000'
 in_box "$f1" 'rm -rf /workspace/* /etc/hostname 2> /dev/null; ls | wc -l'
 run 'cat a s now'
 is 'what one removes the others keep' "$OUT" $'one\nside\nnow'
+
+# ---- a fork runs at its first use ----
+runs() { api GET "/v1/boxes/$1"; j '[.state,.running]|tostring'; }
+forked '{"snapshot":"two","thread":"later"}'
+later=$FORK
+is 'looking at a fork does not start it' "$(runs "$later")$(runs "$later")" '["warm",false]["warm",false]'
+api POST "/v1/boxes/$later/pause"
+is_error 'it has nothing to pause' 400 INVALID
+api GET "/v1/boxes/$later/snapshots"
+is 'nor have listing its snapshots' "$(j -c .)$(runs "$later")" '{"snapshots":[]}["warm",false]'
+api POST "/v1/boxes/$later/snapshots" '{"name":"same"}'
+is 'a snapshot of it is what it was made of' "$STATUS $(j '[.method,.stopped,.layers]|tostring')$(runs "$later")" '201 ["layer",false,2]["warm",false]'
+api POST "/v1/boxes/$later/fork" '{"thread":"latest"}'
+latest=$(j .id)
+is 'a fork of it needs none to run' "$STATUS $(runs "$later")$(runs "$latest")" '201 ["warm",false]["warm",false]'
+api POST "/v1/boxes/$later/rollback" '{"snapshot":"same"}'
+is 'rolled back it has ended nothing' "$STATUS $(j .processes_ended)$(runs "$later")" '200 0["warm",false]'
+kill -KILL "$DAEMON_PID"
+wait "$DAEMON_PID" 2> /dev/null
+start_daemon "$program"
+is 'the next daemon knows it as such' "$(runs "$later")$(runs "$latest")" '["warm",false]["warm",false]'
+in_box "$later" 'cat a n'
+is 'its first command starts it' "$OUT $(runs "$later")" $'two\nnew ["ready",true]'
+api POST /v1/boxes '{"thread":"latest"}'
+is 'and so does acquiring it' "$STATUS $(j '[.id,.state,.running]|tostring')" "200 [\"$latest\",\"ready\",true]"
+forked '{"thread":"never"}'
+api DELETE "/v1/boxes/$FORK"
+is 'one that never ran is deleted' "$STATUS $(ls "$STATE/boxes" | grep -c "$FORK")" '204 0'
+lost=$(printf default:lost | sha256sum | cut -c1-16)
+mkdir -m 700 "$STATE/boxes/$lost"
+mkdir "$STATE/boxes/$lost/fs"
+fork '{"thread":"lost"}'
+is_error "files of a box that lost its record are not covered by a fork's" 409 EXISTS record
+ok 'and are still there' test -d "$STATE/boxes/$lost/fs"
+api DELETE "/v1/boxes/$lost"
+is 'who may do everything removes them' "$STATUS" 204
+mkdir -m 1700 "$STATE/boxes/$lost"
+forked '{"thread":"lost"}'
+is 'what a daemon left that was killed while it made a box is no hindrance' "$STATUS $FORK" "201 $lost"
+in_box "$lost" 'cat a now'
+is 'and the fork has its files' "$OUT" $'one\nnow'
+api DELETE "/v1/boxes/$lost"
+api DELETE "/v1/boxes/$later"
+api DELETE "/v1/boxes/$latest"
 
 # ---- with processes ----
 tag_new

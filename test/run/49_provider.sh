@@ -16,6 +16,8 @@ users:
     max_boxes_per_user: 0
     user_memory_mb: 0
     user_disk_mb: 0
+  tiny:
+    user_memory_mb: 100
   many:
     max_boxes_per_user: 0
     user_memory_mb: 0
@@ -54,6 +56,24 @@ is 'what was evicted goes on with its files' "$STATUS $OUT" '200 kept'
 api GET "/v1/audit?verb=box_evicted&box=$b"
 is 'and the log says why' "$(j '.events[0].detail')" replicas
 for id in "$a" "$b" "$c" "$d" "$e" "$f"; do api DELETE "/v1/boxes/$id"; done
+if [ "$BACKEND" != local ]; then
+    acquire free a
+    a=$ID
+    run 'echo kept > f'
+    for i in 1 2 3 4; do api POST "/v1/boxes/$a/fork" "{\"thread\":\"f$i\"}"; forks[i]=$(j .id); done
+    acquire free a
+    acquire free b
+    b=$ID
+    api POST "/v1/boxes/$b/release"
+    ok 'forks that do not run evict nobody' runs "$b"
+    for i in 1 2; do
+        box_use "${forks[i]}"
+        run 'cat f'
+        is "fork $i is started by its use" "$STATUS $OUT" '200 kept'
+    done
+    ok 'which counts: what was released is evicted' ended "$b"
+    for id in "$a" "$b" "${forks[@]}"; do api DELETE "/v1/boxes/$id"; done
+fi
 
 # quotas of users
 if [ "$BACKEND" = local ]; then
@@ -76,6 +96,21 @@ else
         is_error 'a negative limit' 400 INVALID memory_mb
         acquire poor c '"limits":{"memory_mb":1e300}'
         is_error 'an absurd one' 400 INVALID memory_mb
+        id() { printf 'poor:%s' "$1" | sha256sum | cut -c1-16; }
+        api POST "/v1/boxes/$(id a)/fork" '{"thread":"c"}'
+        is 'memory is counted of what runs: a fork has none yet' "$STATUS $(j .running)" '201 false'
+        api POST "/v1/boxes/$(id a)/exec" '{"command":"true"}' # it was ended for the fork
+        api POST "/v1/boxes/$(id c)/exec" '{"command":"true"}'
+        is_error 'and is refused its start beside the others' 429 LIMIT user_memory_mb
+        is 'nothing came of that' "$(runs "$(id c)" || j '[.state,.died]|tostring')" '["warm",null]'
+        api POST "/v1/boxes/$(id a)/fork" '{"thread":"d"}'
+        api POST "/v1/boxes/$(id a)/fork" '{"thread":"e"}'
+        is_error 'forks are counted as boxes' 429 LIMIT max_boxes_per_user
+        api POST "/v1/boxes/$(id a)/fork" '{"user":"tiny"}'
+        is_error 'one that could never run is not made' 429 LIMIT user_memory_mb
+        api DELETE "/v1/boxes/$(id a)"
+        api POST "/v1/boxes/$(id c)/exec" '{"command":"true"}'
+        is 'with memory given back it starts' "$STATUS" 200
     else skip 'memory and disk of several boxes' "$(j .error.message)"; fi
     api DELETE '/v1/boxes?user=poor'
 fi

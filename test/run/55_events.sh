@@ -48,6 +48,12 @@ before=$(types all "$ann")
 kill -KILL "$(runner_of "$ann")"
 tells 'killed' all "$ann" "${before}died"
 like 'and why' "$(field all 'select(.type == "died").why')" 'its runner|killed|signal 9'
+api POST "$B/fork" '{}'
+fork=$(j .id)
+tells 'a fork' all "$fork" created
+api POST "/v1/boxes/$fork/exec" '{"command":"true"}'
+tells 'its first use' all "$fork" 'created ready'
+api DELETE "/v1/boxes/$fork"
 before=$(types all "$ann")
 api DELETE "$B"
 tells 'deleted' all "$ann" "${before}deleted"
