@@ -294,15 +294,51 @@ int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint6
     return r;
 }
 
-int box_signal(struct box *box, uint64_t pid, int signal, struct err *err) {
+int box_output_wait(struct box *box, uint64_t pid, const uint64_t offsets[2], uint64_t wait_ms, int watch,
+                    bool *ret_running, struct err *err) {
+    static const struct verb_sink sink = {.stat = output_stat};
+    autobuf args;
+    buf_init(&args, 256);
+    field_number(&args, FIELD_PID, pid);
+    field_number(&args, FIELD_STREAM, STREAM_STDOUT);
+    field_number(&args, FIELD_OFFSET, offsets[0]);
+    field_number(&args, FIELD_NEXT, offsets[1]);
+    field_number(&args, FIELD_LENGTH, 0);
+    field_number(&args, FIELD_WAIT_MS, wait_ms);
+    struct output_take take = {0};
+    struct verb verb = {.op = OP_OUTPUT,
+                        .args = &args,
+                        .watch = watch,
+                        .timeout_ms = wait_ms + VERB_SHORT_MS,
+                        .sink = &sink,
+                        .user = &take};
+    autoarena arena;
+    arena_init(&arena);
+    struct fields end;
+    int r = verb_run(box, &verb, &arena, &end, err);
+    if (r == 0)
+        *ret_running = take.slice.running;
+    return r;
+}
+
+static int signal_send(struct box *box, uint64_t pid, int signal, uint64_t flags, struct err *err) {
     autobuf args;
     buf_init(&args, 64);
     field_number(&args, FIELD_PID, pid);
     field_number(&args, FIELD_SIGNAL, (uint64_t)signal);
+    field_number(&args, FIELD_FLAGS, flags);
     autoarena arena;
     arena_init(&arena);
     struct fields end;
     return verb_short(box, OP_SIGNAL, &args, &arena, &end, err);
+}
+
+int box_signal(struct box *box, uint64_t pid, int signal, struct err *err) {
+    return signal_send(box, pid, signal, 0, err);
+}
+
+int box_signal_tree(struct box *box, uint64_t pid, int signal, struct err *err) {
+    return signal_send(box, pid, signal, CALL_ALL, err);
 }
 
 int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, struct err *err) {

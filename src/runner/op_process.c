@@ -68,6 +68,8 @@ struct output {
     struct rcall *call;
     struct stream *stream;
     uint64_t offset, length;
+    const struct stream *other; /* whose output is waited for as well; NULL: it is not */
+    uint64_t other_offset;
     struct buf data; /* taken out of the ring at once: it may be overwritten while we wait for credit */
     size_t done;
 };
@@ -114,9 +116,14 @@ static void output_answer(struct output *output) {
     output_pump(call);
 }
 
+static bool output_news(const struct output *output) {
+    return output->stream->total > output->offset || output->stream->process->phase == PHASE_ENDED ||
+           (output->other && output->other->total > output->other_offset);
+}
+
 static void output_changed(struct watcher *watcher) {
     struct output *output = (struct output *)watcher;
-    if (output->stream->total > output->offset || output->stream->process->phase == PHASE_ENDED)
+    if (output_news(output))
         output_answer(output);
 }
 
@@ -141,11 +148,15 @@ static int output_begin(struct rcall *call, const struct fields *args, struct er
                               .length = LIMIT_RING_BYTES};
     if (args->has[FIELD_LENGTH] && args->number[FIELD_LENGTH] < LIMIT_RING_BYTES)
         output->length = args->number[FIELD_LENGTH];
+    if (args->has[FIELD_NEXT]) {
+        output->other = &process->streams[stream == STREAM_STDOUT];
+        output->other_offset = args->number[FIELD_NEXT];
+    }
     buf_init(&output->data, LIMIT_RING_BYTES);
     call->state = output;
     watcher_add(process, &output->watcher);
     uint64_t wait_ms = args->number[FIELD_WAIT_MS];
-    if (output->stream->total > output->offset || process->phase == PHASE_ENDED || wait_ms == 0)
+    if (output_news(output) || wait_ms == 0)
         output_answer(output);
     else
         timer_set(call->runner, &output->timer,
@@ -255,7 +266,9 @@ static int signal_begin(struct rcall *call, const struct fields *args, struct er
         return err_set(err, ERR_INVALID, "no signal %llu", (unsigned long long)number);
     if (process->phase > PHASE_RUNNING)
         return err_set(err, ERR_GONE, "process %d has ended", process->pid);
-    if (kill(-process->pid, (int)number) < 0)
+    if (args->number[FIELD_FLAGS] & CALL_ALL)
+        process_signal(process, (int)number);
+    else if (kill(-process->pid, (int)number) < 0)
         return err_errno(err, errno, "cannot signal process %d", process->pid);
     reply_end(call, NULL);
     return 0;

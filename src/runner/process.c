@@ -423,6 +423,15 @@ void process_kill(struct process *process) {
     timer_set(process->runner, &process->timer, clock_ms() + STUCK_MS);
 }
 
+void process_signal(struct process *process, int number) {
+    if (number == SIGKILL)
+        process_kill(process);
+    else if (process->leaf)
+        leaf_signal(process->leaf, number);
+    else if (process->child)
+        tree_signal(process->child, number);
+}
+
 /* Killed, and still there: it hangs in the kernel. The answer does not wait for it. */
 static void timer_stuck(struct timer *timer) {
     struct process *process = timer_process(timer);

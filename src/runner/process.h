@@ -162,6 +162,7 @@ int process_new(struct runner *runner, struct process **ret_process, struct err 
 int process_launch(struct process *process, struct err *err); /* spawn is prepared, pipes are set */
 void process_started(struct process *process);                /* it runs, or it could not */
 void process_kill(struct process *process);                   /* the whole tree, at once */
+void process_signal(struct process *process, int number);     /* the whole tree */
 void process_timeout_ms(struct process *process, uint64_t timeout_ms);
 void process_detach(struct process *process);                            /* its call is over */
 void process_drop(struct process *process);                              /* out of the table, freed */

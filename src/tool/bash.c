@@ -5,6 +5,8 @@
 
 #include "base/limits.h"
 #include "box/signame.h"
+#include "tool/guard.h"
+#include "tool/guard.h"
 #include "tool/shell.h"
 
 struct bash_args {
@@ -109,6 +111,10 @@ static int bash_run(struct tool_call *call, const void *user, struct err *err) {
     int code = shell_prepare(call, &args->cwd, timeout_ms, &request, err);
     if (code < 0)
         return code;
+    if (!guard_admits(call, args->command.data))
+        return 0;
+    if (!guard_admits(call, args->command.data))
+        return 0;
     request.command = args->command.data;
     code = shell_run(call, &request, &errors, err);
     if (code == 0) {

@@ -45,6 +45,65 @@ int session_cd(struct tool_call *call, const char *path, struct err *err) {
     return code;
 }
 
+int session_looked(struct tool_call *call, uint64_t pid, uint64_t started_ms, uint64_t ret_offsets[2],
+                   struct err *err) {
+    struct tool_store *store = call->host->store;
+    ret_offsets[0] = ret_offsets[1] = 0;
+    tool_store_lock(store);
+    sqlite3_stmt *find = tool_store_statement(
+        store, "SELECT stdout, stderr FROM looked WHERE box = ? AND thread = ? AND pid = ? AND started_ms = ?", err);
+    if (find) {
+        sqlite3_bind_text(find, 1, call->box->id, -1, SQLITE_STATIC);
+        sqlite3_bind_text(find, 2, call->thread, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(find, 3, (sqlite3_int64)pid);
+        sqlite3_bind_int64(find, 4, (sqlite3_int64)started_ms);
+        bool known = sqlite3_step(find) == SQLITE_ROW;
+        for (int i = 0; i < 2 && known; i++)
+            ret_offsets[i] = (uint64_t)sqlite3_column_int64(find, i);
+        sqlite3_reset(find);
+    }
+    tool_store_unlock(store);
+    return find ? 0 : -err->code;
+}
+
+/* One statement under the lock; its parameters are those of session_look. */
+static int session_write(struct tool_call *call, const char *sql, const sqlite3_int64 *numbers, int count,
+                         struct err *err) {
+    struct tool_store *store = call->host->store;
+    sqlite3 *handle = tool_store_lock(store);
+    sqlite3_stmt *put = tool_store_statement(store, sql, err);
+    int code = put ? 0 : -err->code;
+    if (put) {
+        sqlite3_bind_text(put, 1, call->box->id, -1, SQLITE_STATIC);
+        sqlite3_bind_text(put, 2, call->thread, -1, SQLITE_STATIC);
+        for (int i = 0; i < count; i++)
+            sqlite3_bind_int64(put, 3 + i, numbers[i]);
+        if (sqlite3_step(put) != SQLITE_DONE)
+            code = err_set(err, ERR_IO, "what was read cannot be kept: %s", sqlite3_errmsg(handle));
+        sqlite3_reset(put);
+    }
+    tool_store_unlock(store);
+    return code;
+}
+
+/* A runner keeps fewer commands than rows stay: LIMIT_PROCESSES. */
+int session_look(struct tool_call *call, uint64_t pid, uint64_t started_ms, const uint64_t offsets[2],
+                 struct err *err) {
+    const sqlite3_int64 numbers[] = {(sqlite3_int64)pid, (sqlite3_int64)started_ms, (sqlite3_int64)offsets[0],
+                                     (sqlite3_int64)offsets[1]};
+    int code = session_write(call,
+                             "INSERT OR REPLACE INTO looked (box, thread, pid, started_ms, stdout, stderr) "
+                             "VALUES (?, ?, ?, ?, ?, ?)",
+                             numbers, 4, err);
+    if (code == 0)
+        code =
+            session_write(call,
+                          "DELETE FROM looked WHERE box = ?1 AND thread = ?2 AND number <= (SELECT number FROM looked "
+                          "WHERE box = ?1 AND thread = ?2 ORDER BY number DESC LIMIT 1 OFFSET 256)",
+                          NULL, 0, err);
+    return code;
+}
+
 static int session_any(void *user, const struct file_stat *stat) {
     (void)user;
     (void)stat;
@@ -68,4 +127,22 @@ bool session_vanished(struct tool_call *call, const char *path, struct err *err)
             "that is where it should run",
             path, workspace);
     return true;
+}
+
+int session_forget(struct tool_store *store, const char *box, struct err *err) {
+    static const char *const tables[] = {"DELETE FROM cwd WHERE box = ?", "DELETE FROM looked WHERE box = ?"};
+    int code = 0;
+    tool_store_lock(store);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && code == 0; i++) {
+        sqlite3_stmt *forget = tool_store_statement(store, tables[i], err);
+        code = forget ? 0 : -err->code;
+        if (!forget)
+            break;
+        sqlite3_bind_text(forget, 1, box, -1, SQLITE_STATIC);
+        if (sqlite3_step(forget) != SQLITE_DONE)
+            code = db_fail(tool_store_db(store), err);
+        sqlite3_reset(forget);
+    }
+    tool_store_unlock(store);
+    return code;
 }

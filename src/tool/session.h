@@ -9,8 +9,14 @@
 int session_cwd(struct tool_call *call, const char **ret_path, struct err *err);
 /* path: as tool_path gives it; its caller has seen that it is a directory. */
 int session_cd(struct tool_call *call, const char *path, struct err *err);
+/* Where the thread last stopped reading the output of a background command (0, 0: never). started_ms tells it from another
+ * one that has its number now. */
+int session_looked(struct tool_call *call, uint64_t pid, uint64_t started_ms, uint64_t ret_offsets[2], struct err *err);
+int session_look(struct tool_call *call, uint64_t pid, uint64_t started_ms, const uint64_t offsets[2], struct err *err);
 /* After something failed in the thread's directory: true when that is because it is a directory no longer. Then it is the
  * workspace again, and err says so. */
 bool session_vanished(struct tool_call *call, const char *path, struct err *err);
+/* Everything of a box that is no more. */
+int session_forget(struct tool_store *store, const char *box, struct err *err);
 
 #endif

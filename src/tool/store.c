@@ -34,6 +34,8 @@ struct tool_store {
 /* Of kept results, `number` is their age; `marks` finds characters and lines in a long one (offload_index.h). */
 static const char schema[] =
     "CREATE TABLE cwd (box TEXT, thread TEXT, path TEXT NOT NULL, PRIMARY KEY (box, thread)) WITHOUT ROWID;" SEEN_SCHEMA
+    "CREATE TABLE looked (number INTEGER PRIMARY KEY, box TEXT NOT NULL, thread TEXT NOT NULL, pid INTEGER NOT NULL,"
+    " started_ms INTEGER NOT NULL, stdout INTEGER NOT NULL, stderr INTEGER NOT NULL, UNIQUE (box, thread, pid));"
     "CREATE TABLE offload (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, user TEXT NOT NULL, box TEXT NOT NULL,"
     " thread TEXT NOT NULL, tool TEXT NOT NULL, made_ms INTEGER NOT NULL, bytes INTEGER NOT NULL,"
     " chars INTEGER NOT NULL, lines INTEGER NOT NULL, marks BLOB NOT NULL, path TEXT, sha256 BLOB,"

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "schema/schema.h"
 #include "tool/offload.h"
+#include "tool/guard.h"
 #include "tool/secret.h"
 #include "tool/session.h"
 #include "tool/store.h"
@@ -33,13 +34,14 @@ const struct tool_settings tool_defaults = {
     .offload_max_mb = 1024,
     .offload_days = 7,
     .env_prefixes = tool_env_prefixes,
+    .guard = &guard_defaults,
 };
 
 /* clang-format off */
 const struct tool *const tool_table[] = {
     &tool_bash, &tool_ls, &tool_glob, &tool_grep, &tool_read_file, &tool_write_file, &tool_str_replace,
     &tool_edit,
-    &tool_cd,
+    &tool_cd, &tool_bash_background, &tool_bash_output, &tool_bash_kill,
     &tool_recall,
     NULL,
 };
@@ -150,6 +152,7 @@ static int tool_told(struct tool_call *call, int code, struct err *err) {
 /* Everything that happens to a text on its way out. */
 static void tool_finish(struct tool_call *call, const void *args) {
     struct tool_result *result = &call->result;
+    guard_tell(call);
     secret_settle(call);
     secret_hide(call, NULL);
     if (result->text.total == 0 && result->image.len == 0)

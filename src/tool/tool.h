@@ -78,6 +78,7 @@ struct tool_call {
     struct exec_result exec; /* of a command, for the audit log */
     bool has_exec;
     const char *verdict;              /* what the guard said, for the audit log; NULL: nothing */
+    const char *warning;              /* and for the model, behind the text; NULL: nothing */
     const char *source, *source_etag; /* the file that the result shows (offload_source), and its version; NULL: none */
 };
 
@@ -147,7 +148,7 @@ int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((fo
     }
 
 /* The rows, one a file. */
-extern const struct tool tool_bash, tool_cd, tool_ls, tool_glob, tool_grep, tool_read_file, tool_write_file,
+extern const struct tool tool_bash, tool_bash_background, tool_bash_output, tool_bash_kill, tool_cd, tool_ls, tool_glob, tool_grep, tool_read_file, tool_write_file,
     tool_str_replace, tool_edit, tool_recall;
 
 #endif

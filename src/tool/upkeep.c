@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "tool/offload_store.h"
 #include "tool/seen.h"
+#include "tool/session.h"
 
 enum { UPKEEP_TURN_S = 3600, BOX_BYTES = 17 };
 
@@ -46,25 +47,10 @@ static void boxes_add(void *user, const char *box) {
 
 /* ---- its thread ---- */
 
-/* Working directories of its threads. */
-static int forget_cwd(struct tool_store *store, const char *box, struct err *err) {
-    tool_store_lock(store);
-    sqlite3_stmt *forget = tool_store_statement(store, "DELETE FROM cwd WHERE box = ?", err);
-    int r = forget ? 0 : -err->code;
-    if (r == 0) {
-        sqlite3_bind_text(forget, 1, box, -1, SQLITE_STATIC);
-        if (sqlite3_step(forget) != SQLITE_DONE)
-            r = db_fail(tool_store_db(store), err);
-        sqlite3_reset(forget);
-    }
-    tool_store_unlock(store);
-    return r;
-}
-
 static void forget_box(const struct upkeep *upkeep, const char *box) {
     struct err err;
     seen_forget(upkeep->options.store, box);
-    if (forget_cwd(upkeep->options.store, box, &err) < 0 || offload_forget(upkeep->options.store, box, &err) < 0)
+    if (session_forget(upkeep->options.store, box, &err) < 0 || offload_forget(upkeep->options.store, box, &err) < 0)
         log_warn("what tools remember of box %s stays for now: %s", box, err.text);
 }
 
