@@ -238,10 +238,19 @@ static int refuse(struct http_request *request, int status, const char *text) {
     autobuf out;
     buf_init(&out, 4096);
     json_init(&json, &out);
-    json_raw(&json, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32000,\"message\":", 58);
-    json.comma = false;
+    json_open(&json, '{');
+    json_key(&json, "jsonrpc");
+    json_str(&json, "2.0");
+    json_key(&json, "id");
+    json_nil(&json);
+    json_key(&json, "error");
+    json_open(&json, '{');
+    json_key(&json, "code");
+    json_int(&json, MCP_REFUSED);
+    json_key(&json, "message");
     json_str(&json, text);
-    json_raw(&json, "}}", 2);
+    json_close(&json, '}');
+    json_close(&json, '}');
     return http_reply(request, status, "application/json", out.data, out.len);
 }
 

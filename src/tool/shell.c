@@ -11,7 +11,7 @@
 #include "tool/session.h"
 
 enum {
-    SHELL_TELL_MS = 1000,  /* at most once, while it talks */
+    SHELL_TELL_MS = 200,   /* at most once, while it talks */
     SHELL_IDLE_MS = 10000, /* and while it does not: clients give up on what is silent for a minute */
     SHELL_LAST_BYTES = 256,
 };
@@ -90,7 +90,7 @@ static int shell_idle(void *user) {
 }
 
 int shell_run(struct tool_call *call, const struct exec_request *request, struct spool *errors, struct err *err) {
-    struct shell_watch watch = {.call = call, .errors = errors, .begun_ms = clock_ms(), .told_ms = clock_ms()};
+    struct shell_watch watch = {.call = call, .errors = errors, .begun_ms = clock_ms()};
     const struct exec_sink sink = {
         .output = shell_output, .idle = call->progress ? shell_idle : NULL, .idle_ms = SHELL_IDLE_MS, .user = &watch};
     spool_init(errors, call->result.text.dir);
