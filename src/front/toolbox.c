@@ -75,11 +75,14 @@ int toolbox_begin(struct http_request *request, struct box *box, const char *thr
 static void toolbox_told(struct http_request *request, struct tool_call *call, const void *checked) {
     struct trail *trail = trail_of(request);
     trail->reads = call->tool->flags & TOOL_READS;
+    trail->secrets = call->secrets;
     if (checked)
         trail_fields(request, call->tool->fields, checked);
     const char *args = trail->detail;
     trail->detail = NULL;
     trail_note(request, call->tool->name);
+    if (call->verdict)
+        trail_quote(request, call->verdict);
     if (args)
         trail_note(request, args);
     if (call->has_exec)

@@ -74,8 +74,24 @@ static void trail_secrets(struct http_request *request, const struct body_field 
     if (trail->now)
         redact_env(secrets, (const char *const *)trail->now->spec.env);
     redact_env(secrets, front_settings(request)->secret_env);
+    for (const char *const *row = trail->secrets; row && *row; row++) {
+        const char *value = strchr(*row, '=');
+        if (value)
+            redact_add(secrets, "redacted", 8, value + 1, strlen(value + 1));
+    }
     if (header && !strncasecmp(header, "Bearer ", 7))
         redact_add(secrets, "token", 5, header + 7, strlen(header + 7));
+}
+
+void trail_quote(struct http_request *request, const char *text) {
+    static const struct body_field nothing[] = {{.name = NULL}};
+    struct redact secrets = {.arena = http_arena(request)};
+    autobuf out;
+    buf_init(&out, audit_columns[AUDIT_DETAIL].max);
+    trail_secrets(request, nothing, NULL, &secrets);
+    if (front_of(request)->audit && front_settings(request)->audit_detail &&
+        !redact_text(&secrets, &out, text, strlen(text)))
+        trail_note(request, buf_cstr(&out));
 }
 
 static void trail_say(struct trail_text *text, const char *name, const char *data, size_t len) {

@@ -15,12 +15,13 @@ struct trail {
     const struct who *who; /* NULL: nobody we know */
     struct front_settings *settings;
     uint64_t at_ms;
-    int code;              /* ERR_ number; 0: fine */
-    const char *peer;      /* NULL: nobody wants to know */
-    char box[17];          /* "" : none */
-    const char *user;      /* whose box */
-    const struct box *now; /* while its handler runs: its environment is secret */
-    bool reads; /* whatever the route says: nothing is another because of it */
+    int code;                   /* ERR_ number; 0: fine */
+    const char *peer;           /* NULL: nobody wants to know */
+    char box[17];               /* "" : none */
+    const char *user;           /* whose box */
+    const struct box *now;      /* while its handler runs: its environment is secret */
+    const char *const *secrets; /* "NAME=VALUE" of this request alone; NULL: none */
+    bool reads;                 /* whatever the route says: nothing is another because of it */
     bool has_result;
     struct exec_result result;
     const char *detail;
@@ -32,6 +33,7 @@ struct trail *trail_of(const struct http_request *request); /* NULL before trail
 void trail_begin(struct http_request *request);
 void trail_box(struct http_request *request, const struct box *box); /* it is about this box; NULL: no longer at hand */
 void trail_note(struct http_request *request, const char *text);     /* added to the detail; nothing secret */
+void trail_quote(struct http_request *request, const char *text);    /* the same, secrets of environments taken out */
 void trail_code(struct http_request *request, int code);
 void trail_result(struct http_request *request, const struct exec_result *result);
 /* The rows with BODY_TOLD become the detail, without the values of BODY_SECRET rows and of all environments. */

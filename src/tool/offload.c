@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "box/policy.h"
@@ -63,7 +64,7 @@ static void source_hash(struct tool_call *call, uint8_t ret_sha256[32]) {
 }
 
 /* bash(command=make -j4 all) */
-static void text_call(struct buf *out, const struct tool_call *call, const void *args) {
+static void text_call(struct buf *out, struct tool_call *call, const void *args) {
     const char *between = "";
     buf_printf(out, "%s(", call->tool->name);
     for (const struct body_field *field = call->tool->fields; args && field->name; field++) {
@@ -73,10 +74,13 @@ static void text_call(struct buf *out, const struct tool_call *call, const void 
         if (strcmp(field->name, "description") == 0)
             continue;
         if (field->type == BODY_TEXT && text->data) {
-            size_t len = truncate_head((const uint8_t *)text->data, text->len, 80);
+            autobuf plain;
+            buf_init(&plain, 4 * LIMIT_JSON_BYTES);
+            secret_text(call, text->data, text->len, &plain);
+            size_t len = truncate_head(plain.data, plain.len, 80);
             buf_printf(out, "%s%s=", between, field->name);
-            text_shown(out, text->data, len);
-            buf_puts(out, len < text->len ? "..." : "");
+            text_shown(out, (const char *)plain.data, len);
+            buf_puts(out, len < plain.len ? "..." : "");
             between = ", ";
         } else if (field->type == BODY_INT && number->has) {
             buf_printf(out, "%s%s=%" PRIu64, between, field->name, number->value);
@@ -87,7 +91,7 @@ static void text_call(struct buf *out, const struct tool_call *call, const void 
 }
 
 /* What stands in the result's place. A text that is only a little too long is not shown nearly whole. */
-static void text_kept(struct buf *out, const struct tool_call *call, const void *args, const struct offload_row *row,
+static void text_kept(struct buf *out, struct tool_call *call, const void *args, const struct offload_row *row,
                       const uint8_t *text, size_t len, uint64_t limit) {
     uint64_t head_chars = limit / 3 < HEAD_CHARS ? limit / 3 : HEAD_CHARS;
     uint64_t tail_chars = limit / 6 < TAIL_CHARS ? limit / 6 : TAIL_CHARS, chars = row->index.chars;

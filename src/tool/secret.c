@@ -100,6 +100,13 @@ void secret_forget(struct tool_call *call) {
     conceal_flush(call->conceal, &out);
 }
 
+void secret_text(struct tool_call *call, const char *text, size_t len, struct buf *out) {
+    if (call->conceal)
+        conceal_text(call->conceal, text, len, out);
+    else
+        buf_put(out, text, len);
+}
+
 void secret_hide(struct tool_call *call, struct err *err) {
     struct buf *structured = &call->result.structured;
     if (!call->conceal)

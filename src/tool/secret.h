@@ -15,6 +15,8 @@ int secret_take(struct tool_call *call, struct json_t *args, struct err *err);
 void secret_settle(struct tool_call *call);
 void secret_forget(struct tool_call *call); /* what is still held back of a text that is thrown away */
 void secret_put(struct tool_call *call, const void *text, size_t len);
+/* A whole text without the secrets, for what is cut afterwards: half a secret is a secret. */
+void secret_text(struct tool_call *call, const char *text, size_t len, struct buf *out);
 /* The structured result, and an error's sentence when there is one. */
 void secret_hide(struct tool_call *call, struct err *err);
 
