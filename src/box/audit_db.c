@@ -3,23 +3,16 @@
  * daemons on one file continue one chain. */
 #include "box/audit_db.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/text.h"
 
 enum {
-    DB_APPLICATION = 0x63756264, /* "cubd": PRAGMA application_id */
-    DB_VERSION = 1,
-    DB_BUSY_MS = 5000,    /* another daemon writes its batch meanwhile */
     DB_TRIM_ROWS = 20000, /* cut at once: the writer's queue waits for it */
     DB_CHECK_ROWS = 64,   /* of the end of the chain, looked at when the file is opened */
     DB_FIRST_TEXT = 11,   /* column of verb */
@@ -49,101 +42,27 @@ static const char db_schema[] =
     "CREATE TRIGGER cut_delete BEFORE DELETE ON cut"
     " BEGIN SELECT raise(ABORT, 'a cut cannot be taken back'); END;";
 
-/* ---- errors ---- */
+static const struct db_kind kind = {
+    .name = "audit.db",
+    .what = "audit log",
+    .application = 0x63756264, /* "cubd" */
+    .version = 1,
+    .schema = db_schema,
+    .pragmas = "PRAGMA synchronous=NORMAL;PRAGMA wal_autocheckpoint=8000;PRAGMA journal_size_limit=67108864",
+    .wal = true,
+};
 
-int audit_db_fail(const struct audit_db *db, const char *what, struct err *err) {
-    int code = sqlite3_errcode(db->handle) & 0xff;
-    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
-        return err_set(err, ERR_IO, "%s: the audit log is damaged (%s)", what, sqlite3_errmsg(db->handle));
-    if (code == SQLITE_INTERRUPT)
-        return err_set(err, ERR_TIMEOUT, "%s took too long; ask for less, e.g. with since", what);
-    return err_set(err, code == SQLITE_BUSY ? ERR_BUSY : ERR_IO, "%s: %s", what, sqlite3_errmsg(db->handle));
-}
+/* ---- opening ---- */
 
 /* What an operator reads when the daemon refuses to start. */
-static int db_refuse(const char *path, struct err *err) {
+static int db_refuse(const char *directory, struct err *err) {
     char why[sizeof err->text];
     memcpy(why, err->text, sizeof why);
     return err_set(
         err, (enum err_code)err->code,
-        "audit log %s: %.300s; keep the file as it is, move it away and start again (a new one is begun), or "
+        "audit log %s/%s: %.300s; keep the file as it is, move it away and start again (a new one is begun), or "
         "set audit: false",
-        path, why);
-}
-
-/* ---- opening ---- */
-
-int audit_db_prepare(struct audit_db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    if (sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL) != SQLITE_OK)
-        return audit_db_fail(db, "audit", err);
-    *ret_statement = statement;
-    return 0;
-}
-
-static int db_exec(struct audit_db *db, const char *sql, struct err *err) {
-    return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : audit_db_fail(db, "audit", err);
-}
-
-static int db_end_transaction(struct audit_db *db, int r, struct err *err) {
-    struct err ignored;
-    if (r == 0)
-        r = db_exec(db, "COMMIT", err);
-    if (r < 0 && !sqlite3_get_autocommit(db->handle))
-        db_exec(db, "ROLLBACK", &ignored);
-    return r;
-}
-
-/* The one number a query answers. */
-static int db_number(struct audit_db *db, const char *sql, int64_t *ret_number, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = audit_db_prepare(db, sql, &statement, err);
-    if (r < 0)
-        return r;
-    if (sqlite3_step(statement) == SQLITE_ROW)
-        *ret_number = sqlite3_column_int64(statement, 0);
-    else
-        r = audit_db_fail(db, "audit", err);
-    sqlite3_finalize(statement);
-    return r;
-}
-
-/* Whose file it is: ours, of a version we know, or an empty one that becomes ours. */
-static int db_identify(struct audit_db *db, struct err *err) {
-    int64_t application = 0, version = 0, tables = 0;
-    int r = db_number(db, "PRAGMA application_id", &application, err);
-    if (r == 0)
-        r = db_number(db, "PRAGMA user_version", &version, err);
-    if (r == 0)
-        r = db_number(db, "SELECT count(*) FROM sqlite_master", &tables, err);
-    if (r < 0)
-        return r;
-    if (!tables && !application) {
-        char pragmas[96];
-        snprintf(pragmas, sizeof pragmas, "PRAGMA application_id=%d;PRAGMA user_version=%d", DB_APPLICATION,
-                 DB_VERSION);
-        r = db_exec(db, db_schema, err);
-        return r < 0 ? r : db_exec(db, pragmas, err);
-    }
-    if (application != DB_APPLICATION)
-        return err_set(err, ERR_INVALID, "this is some other program's data base");
-    if (version != DB_VERSION)
-        return err_set(err, ERR_INVALID, "it was written by another version of cubby (format %" PRId64 ", not %d)",
-                       version, DB_VERSION);
-    return 0;
-}
-
-static int db_connect(const char *path, int flags, struct audit_db *db, struct err *err) {
-    int code = sqlite3_open_v2(path, &db->handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
-    if (!db->handle)
-        abort();
-    if (code != SQLITE_OK)
-        return audit_db_fail(db, "audit", err);
-    sqlite3_extended_result_codes(db->handle, 1);
-    sqlite3_busy_timeout(db->handle, DB_BUSY_MS);
-    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    return 0;
+        directory, kind.name, why);
 }
 
 /* The last rows fit to each other: the file is no older, cut or patched copy, as far as that is cheap to see. */
@@ -153,10 +72,10 @@ static int db_check_end(struct audit_db *db, struct err *err) {
     int r = audit_db_start(db, &start, before, err);
     sqlite3_stmt *statement = NULL;
     if (r == 0)
-        r = audit_db_prepare(db,
-                             "SELECT " AUDIT_DB_COLUMNS " FROM audit WHERE id >= (SELECT max(id) FROM audit) - ?1"
-                             " ORDER BY id",
-                             &statement, err);
+        r = db_prepare(&db->db,
+                       "SELECT " AUDIT_DB_COLUMNS " FROM audit WHERE id >= (SELECT max(id) FROM audit) - ?1"
+                       " ORDER BY id",
+                       &statement, err);
     if (r < 0)
         return r;
     sqlite3_bind_int(statement, 1, DB_CHECK_ROWS);
@@ -171,50 +90,24 @@ static int db_check_end(struct audit_db *db, struct err *err) {
         known = true;
     }
     if (r == 0 && step != SQLITE_DONE)
-        r = audit_db_fail(db, "its last rows", err);
+        r = db_fail(&db->db, err);
     sqlite3_finalize(statement);
     return r;
 }
 
-/* Another daemon may be making the same file at this moment, and the switch to a WAL does not wait for it. */
-static int db_journal(struct audit_db *db, struct err *err) {
-    int r;
-    for (uint64_t end_ms = clock_ms() + DB_BUSY_MS;; usleep(20000)) {
-        r = db_exec(db,
-                    "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;PRAGMA cell_size_check=ON;"
-                    "PRAGMA wal_autocheckpoint=8000;PRAGMA journal_size_limit=67108864",
-                    err);
-        if (r != -ERR_BUSY || clock_ms() > end_ms)
-            return r;
-    }
-}
-
 int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *err) {
     struct audit_db db = {0};
-    char path[4096];
-    snprintf(path, sizeof path, "%s/" AUDIT_DB_NAME, directory);
-    /* SQLite would make it 0644. One that is there is not opened: closing it would drop the locks SQLite has on it. */
-    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int r = file < 0 && errno != EEXIST ? err_errno(err, errno, "it cannot be made") : 0;
-    fd_close(&file);
-    if (r == 0)
-        r = db_connect(path, SQLITE_OPEN_READWRITE, &db, err);
-    if (r == 0)
-        r = db_journal(&db, err);
-    if (r == 0)
-        r = db_exec(&db, "BEGIN IMMEDIATE", err);
-    if (r == 0)
-        r = db_end_transaction(&db, db_identify(&db, err), err);
+    int r = db_open(&kind, directory, &db.db, err);
     if (r == 0)
         r = db_check_end(&db, err);
     if (r == 0)
-        r = audit_db_prepare(&db,
-                             "INSERT INTO audit VALUES"
-                             " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)",
-                             &db.insert, err);
+        r = db_prepare(&db.db,
+                       "INSERT INTO audit VALUES"
+                       " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)",
+                       &db.insert, err);
     if (r < 0) {
         audit_db_close(&db);
-        return db_refuse(path, err);
+        return db_refuse(directory, err);
     }
     *ret_db = db;
     return 0;
@@ -222,22 +115,15 @@ int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *er
 
 int audit_db_open_reading(const char *directory, struct audit_db *ret_db, struct err *err) {
     struct audit_db db = {0};
-    char path[4096];
-    snprintf(path, sizeof path, "%s/" AUDIT_DB_NAME, directory);
-    int r = db_connect(path, SQLITE_OPEN_READWRITE, &db, err); /* a reader of a WAL may have to make its index */
+    int r = db_open_reading(&kind, directory, &db.db, err);
     if (r == 0)
-        r = db_exec(&db, "PRAGMA query_only=ON", err);
-    if (r < 0) {
-        audit_db_close(&db);
-        return r;
-    }
-    *ret_db = db;
-    return 0;
+        *ret_db = db;
+    return r;
 }
 
 void audit_db_close(struct audit_db *db) {
     sqlite3_finalize(db->insert);
-    sqlite3_close(db->handle);
+    db_close(&db->db);
     *db = (struct audit_db){0};
 }
 
@@ -283,11 +169,11 @@ bool audit_db_row_fits(const struct audit_row *row, const uint8_t before[32]) {
 
 int audit_db_start(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err) {
     sqlite3_stmt *statement = NULL;
-    int r = audit_db_prepare(db, "SELECT id, hash FROM cut", &statement, err);
+    int r = db_prepare(&db->db, "SELECT id, hash FROM cut", &statement, err);
     if (r < 0)
         return r;
     if (sqlite3_step(statement) != SQLITE_ROW)
-        r = audit_db_fail(db, "audit", err);
+        r = db_fail(&db->db, err);
     else if (sqlite3_column_bytes(statement, 1) != 32)
         r = err_set(err, ERR_IO, "the audit log is damaged (its beginning is not noted)");
     if (r == 0) {
@@ -299,9 +185,9 @@ int audit_db_start(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], 
 }
 
 /* The newest row, or where the log was cut. */
-static int db_end(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err) {
+static int db_newest(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err) {
     sqlite3_stmt *statement = NULL;
-    int r = audit_db_prepare(db, "SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1", &statement, err);
+    int r = db_prepare(&db->db, "SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1", &statement, err);
     if (r < 0)
         return r;
     int step = sqlite3_step(statement);
@@ -310,7 +196,7 @@ static int db_end(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], s
         *ret_id = (uint64_t)sqlite3_column_int64(statement, 0);
         memcpy(ret_hash, sqlite3_column_blob(statement, 1), 32);
     } else if (step != SQLITE_DONE) {
-        r = audit_db_fail(db, "audit", err);
+        r = db_fail(&db->db, err);
     }
     sqlite3_finalize(statement);
     return r < 0 || found ? r : audit_db_start(db, ret_id, ret_hash, err);
@@ -344,7 +230,7 @@ static int db_insert(struct audit_db *db, const struct audit_row *row, struct er
     sqlite3_clear_bindings(db->insert);
     db_bind(db->insert, row);
     int step = sqlite3_step(db->insert);
-    int r = step == SQLITE_DONE ? 0 : audit_db_fail(db, "audit", err);
+    int r = step == SQLITE_DONE ? 0 : db_fail(&db->db, err);
     sqlite3_reset(db->insert);
     return r;
 }
@@ -353,7 +239,7 @@ static int db_insert(struct audit_db *db, const struct audit_row *row, struct er
 static int db_insert_all(struct audit_db *db, const struct buf *batch, uint64_t *ret_last, struct err *err) {
     uint8_t hash[32] = {0};
     uint64_t id = 0;
-    int r = db_end(db, &id, hash, err);
+    int r = db_newest(db, &id, hash, err);
     struct view rest = view_of(batch->data, batch->len);
     while (r == 0 && rest.len) {
         const uint8_t *begin = rest.data;
@@ -371,10 +257,10 @@ static int db_insert_all(struct audit_db *db, const struct buf *batch, uint64_t 
 
 int audit_db_append(struct audit_db *db, const struct buf *batch, struct err *err) {
     uint64_t last = 0;
-    int r = db_exec(db, "BEGIN IMMEDIATE", err);
+    int r = db_begin(&db->db, err);
     if (r < 0)
         return r;
-    r = db_end_transaction(db, db_insert_all(db, batch, &last, err), err);
+    r = db_end(&db->db, db_insert_all(db, batch, &last, err), err);
     if (r == 0)
         db->last = last;
     return r;
@@ -387,20 +273,20 @@ static int db_trim_id(struct audit_db *db, uint64_t before_ms, uint64_t max_byte
                       struct err *err) {
     int64_t pages = 0, unused = 0, size = 0, id = 0, newest = 0;
     char sql[192];
-    int r = db_number(db, "PRAGMA page_count", &pages, err);
+    int r = db_number(&db->db, "PRAGMA page_count", &pages, err);
     if (r == 0)
-        r = db_number(db, "PRAGMA freelist_count", &unused, err);
+        r = db_number(&db->db, "PRAGMA freelist_count", &unused, err);
     if (r == 0)
-        r = db_number(db, "PRAGMA page_size", &size, err);
+        r = db_number(&db->db, "PRAGMA page_size", &size, err);
     if (r == 0)
-        r = db_number(db, "SELECT coalesce(max(id), 0) FROM audit", &newest, err);
+        r = db_number(&db->db, "SELECT coalesce(max(id), 0) FROM audit", &newest, err);
     uint64_t used = (uint64_t)((pages - unused) * size), rows = (uint64_t)newest > start ? (uint64_t)newest - start : 0;
     if (r == 0 && before_ms) { /* the first young one; rows come in order of their end */
         snprintf(sql, sizeof sql,
                  "SELECT coalesce((SELECT id - 1 FROM audit WHERE at_ms >= %" PRIu64 " ORDER BY id LIMIT 1),"
                  " (SELECT max(id) FROM audit), 0)",
                  before_ms);
-        r = db_number(db, sql, &id, err);
+        r = db_number(&db->db, sql, &id, err);
     }
     if (r == 0 && max_bytes && used > max_bytes) { /* a tenth below, so that it is not done all the time */
         double part = 1 - 0.9 * (double)max_bytes / (double)used;
@@ -437,11 +323,11 @@ static int db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, 
     audit_set(&row, AUDIT_DETAIL, detail);
     audit_encode(&row, &batch);
     r = db_insert_all(db, &batch, &last, err); /* before: the newest row may be among those that go */
-    return r < 0 ? r : db_exec(db, sql, err);
+    return r < 0 ? r : db_exec(&db->db, sql, err);
 }
 
 int audit_db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, bool *ret_more, struct err *err) {
     *ret_more = false;
-    int r = db_exec(db, "BEGIN IMMEDIATE", err);
-    return r < 0 ? r : db_end_transaction(db, db_trim(db, before_ms, max_bytes, ret_more, err), err);
+    int r = db_begin(&db->db, err);
+    return r < 0 ? r : db_end(&db->db, db_trim(db, before_ms, max_bytes, ret_more, err), err);
 }

@@ -2,18 +2,14 @@
 #ifndef CUBBY_BOX_AUDIT_DB_H
 #define CUBBY_BOX_AUDIT_DB_H
 
-#include <sqlite3.h>
-
-#include "base/err.h"
 #include "box/audit.h"
+#include "box/db.h"
 
 struct audit_db {
-    sqlite3 *handle;
+    struct db db;
     sqlite3_stmt *insert;
     uint64_t last; /* the newest row that append wrote */
 };
-
-#define AUDIT_DB_NAME "audit.db"
 
 /* Makes the file where there is none, checks it where there is one. A connection is one thread's. */
 int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *err);
@@ -26,8 +22,6 @@ int audit_db_append(struct audit_db *db, const struct buf *batch, struct err *er
 int audit_db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, bool *ret_more, struct err *err);
 
 /* for audit_read.c */
-int audit_db_fail(const struct audit_db *db, const char *what, struct err *err);
-int audit_db_prepare(struct audit_db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err);
 /* The columns of AUDIT_DB_COLUMNS into a row; texts are valid until the statement's next step. */
 #define AUDIT_DB_COLUMNS                                                                                                \
     "id, at_ms, status, exit_code, signal, timed_out, oom_killed, bytes_in, bytes_out, duration_us, count, verb, box, " \

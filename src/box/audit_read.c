@@ -54,7 +54,7 @@ static int read_prepare(struct audit_db *db, const struct audit_query *query, sq
     for (size_t i = 0; i < count; i++)
         buf_printf(&sql, " %s %s", i ? "AND" : "WHERE", filters[i].sql);
     buf_puts(&sql, query->tail ? " ORDER BY id DESC LIMIT ?) ORDER BY id" : " ORDER BY id LIMIT ?");
-    int r = audit_db_prepare(db, buf_cstr(&sql), ret_statement, err);
+    int r = db_prepare(&db->db, buf_cstr(&sql), ret_statement, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < count; i++)
@@ -69,11 +69,11 @@ static int read_prepare(struct audit_db *db, const struct audit_query *query, sq
 
 static int read_newest(struct audit_db *db, uint64_t *ret_id, struct err *err) {
     sqlite3_stmt *statement = NULL;
-    int r = audit_db_prepare(db, "SELECT coalesce(max(id), (SELECT id FROM cut)) FROM audit", &statement, err);
+    int r = db_prepare(&db->db, "SELECT coalesce(max(id), (SELECT id FROM cut)) FROM audit", &statement, err);
     if (r == 0 && sqlite3_step(statement) == SQLITE_ROW)
         *ret_id = (uint64_t)sqlite3_column_int64(statement, 0);
     else if (r == 0)
-        r = audit_db_fail(db, "audit", err);
+        r = db_fail(&db->db, err);
     sqlite3_finalize(statement);
     return r;
 }
@@ -101,7 +101,7 @@ static int read_rows(struct audit_db *db, const struct audit_query *query,
         count++;
     }
     if (r == 0 && step != SQLITE_DONE)
-        r = audit_db_fail(db, "reading the audit log", err);
+        r = db_fail(&db->db, err);
     sqlite3_finalize(statement);
     if (r == 0) {
         page.next = page.next > query->after ? page.next : query->after;
@@ -118,10 +118,9 @@ int audit_read(struct audit *audit, const struct audit_query *query,
     int r = audit_db_open_reading(audit_directory(audit), &db, err);
     if (r < 0)
         return r;
-    sqlite3_progress_handler(db.handle, READ_STEPS, read_late, &end_ms);
+    sqlite3_progress_handler(db.db.handle, READ_STEPS, read_late, &end_ms);
     /* one snapshot for the newest id and the rows: `next` skips nothing */
-    if (sqlite3_exec(db.handle, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
-        r = audit_db_fail(&db, "audit", err);
+    r = db_exec(&db.db, "BEGIN", err);
     if (r == 0)
         r = read_rows(&db, query, each, user, ret_page, err);
     audit_db_close(&db);
@@ -135,7 +134,7 @@ static int verify_rows(struct audit_db *db, struct audit_verdict *verdict, struc
     uint64_t id = 0;
     int step, r = audit_db_start(db, &id, verdict->hash, err);
     if (r == 0)
-        r = audit_db_prepare(db, "SELECT " AUDIT_DB_COLUMNS " FROM audit ORDER BY id", &statement, err);
+        r = db_prepare(&db->db, "SELECT " AUDIT_DB_COLUMNS " FROM audit ORDER BY id", &statement, err);
     if (r < 0)
         return r;
     while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -149,14 +148,14 @@ static int verify_rows(struct audit_db *db, struct audit_verdict *verdict, struc
         verdict->rows++;
     }
     if (step != SQLITE_DONE)
-        r = audit_db_fail(db, "checking the audit log", err);
+        r = db_fail(&db->db, err);
     sqlite3_finalize(statement);
     return r;
 }
 
 static int verify_file(struct audit_db *db, struct audit_verdict *verdict, struct err *err) {
     sqlite3_stmt *statement = NULL;
-    int r = audit_db_prepare(db, "PRAGMA quick_check(1)", &statement, err);
+    int r = db_prepare(&db->db, "PRAGMA quick_check(1)", &statement, err);
     if (r == 0 && sqlite3_step(statement) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(statement, 0);
         if (text && strcmp(text, "ok") != 0 && !(verdict->damage = strdup(text)))
