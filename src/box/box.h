@@ -255,7 +255,11 @@ struct edit_result {
     uint64_t count, line, lines; /* places; where the first began; lines there are now: not of WHOLE and APPEND */
     /* also filled on failure: old is not there (count 0), or not only once */
     bool judged;
-    bool spaces; /* the lines below have the same text but for white space */
+    enum {
+        EDIT_NEAR_ALIKE,
+        EDIT_NEAR_SPACES,
+        EDIT_NEAR_OUTSIDE
+    } how; /* differ by white space alone; outside of first-last */
     struct edit_line *near;
     size_t near_count;
 };

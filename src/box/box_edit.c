@@ -42,7 +42,9 @@ static int edit_item(void *user, struct view fields, struct err *err) {
         if (field.id == FIELD_FILES)
             result->count = field.number;
         else if (field.id == FIELD_STATE)
-            result->spaces = field.number;
+            result->how = field.number == EDIT_NEAR_SPACES    ? EDIT_NEAR_SPACES
+                          : field.number == EDIT_NEAR_OUTSIDE ? EDIT_NEAR_OUTSIDE
+                                                              : EDIT_NEAR_ALIKE;
         else if (field.id == FIELD_LINE)
             line.line = field.number;
         else if (field.id == FIELD_TEXT)

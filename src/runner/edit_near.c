@@ -140,7 +140,7 @@ void edit_near_find(struct edit_text *edit, const uint8_t *data, size_t len) {
     size_t start = 0;
     read_old(&old, edit->old, edit->old_len);
     size_t same = best_by_lines(&old, data, len, &start);
-    edit->spaces = same > 0 && same == old.filled;
+    edit->how = same > 0 && same == old.filled ? EDIT_SPACES : EDIT_ALIKE;
     if (same == 0 && !best_by_pairs(&old, data, len, &start))
         return;
     const uint8_t *at = data, *begin, *stop;

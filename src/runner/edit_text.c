@@ -110,6 +110,18 @@ void edit_text_place(struct edit_text *edit, const struct edit_span *span, size_
     edit_near_put(edit, line, begin, (size_t)(end - begin));
 }
 
+static void edit_look_around(struct edit_text *edit, const struct edit_span *span) {
+    const uint8_t *hit = memmem(span->data, span->len, edit->old, edit->old_len);
+    if (!hit) {
+        edit_near_find(edit, span->data, span->len);
+        return;
+    }
+    edit->how = EDIT_OUTSIDE;
+    edit->all = false; /* so that it is shown */
+    edit_text_place(edit, span, (size_t)(hit - span->data));
+    edit->count = 0;
+}
+
 static int edit_judge(struct edit_text *edit, const struct edit_span *span, const char *shown, struct err *err) {
     const char *what = edit->regex ? "pattern" : "text to replace";
     if (edit->count == 1 || (edit->count > 1 && edit->all)) {
@@ -121,7 +133,7 @@ static int edit_judge(struct edit_text *edit, const struct edit_span *span, cons
         return err_set(err, ERR_INVALID, "the %s is in '%s' %llu times: give more of it, or all=true", what, shown,
                        (unsigned long long)edit->count);
     if (!edit->regex)
-        edit_near_find(edit, span->data, span->len);
+        edit_look_around(edit, span);
     return err_set(err, ERR_NOT_FOUND, "the %s is not in '%s'", what, shown);
 }
 
@@ -184,7 +196,8 @@ static int edit_as_text(struct edit_text *edit, const uint8_t *data, size_t len,
                         struct err *err) {
     bool wide = len >= 2 && ((data[0] == 0xff && data[1] == 0xfe) || (data[0] == 0xfe && data[1] == 0xff));
     if (wide || memchr(data, 0, len))
-        return err_set(err, ERR_INVALID, "'%s' is %s", shown, wide ? "UTF-16 text" : "binary");
+        return err_set(err, ERR_INVALID, "'%s' is %s", shown,
+                       wide ? "UTF-16 text: convert it first, e.g. with iconv" : "binary");
     size_t mark = len >= 3 && memcmp(data, "\357\273\277", 3) == 0 ? 3 : 0;
     buf_put(out, data, mark);
     if (!all_crlf(data, len))

@@ -19,6 +19,13 @@ struct edit_near {
     size_t len;
 };
 
+/* What near shows of a text that is not there. Numbers of the wire. */
+enum edit_how {
+    EDIT_ALIKE = 0,
+    EDIT_SPACES = 1,  /* the same but for white space */
+    EDIT_OUTSIDE = 2, /* the text itself, outside of the lines that may be changed */
+};
+
 struct edit_text {
     bool lines, regex; /* neither: a string */
     bool all;          /* every place; else it must be the only one */
@@ -33,7 +40,7 @@ struct edit_text {
     /* answer */
     uint64_t count, line, total; /* places changed; where the first began; lines there are now */
     bool judged;                 /* on failure: it failed for its count; then near shows where or what else */
-    bool spaces;                 /* what is near differs by white space alone */
+    enum edit_how how;           /* what near is */
     struct edit_near near[EDIT_NEAR_MAX];
     size_t near_count;
     /* private */

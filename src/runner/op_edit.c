@@ -24,7 +24,7 @@
 
 enum {
     AGAIN_MS = 10000, /* how long a file that changes all the time is tried */
-    REGEX_SECONDS = 10,
+    REGEX_SECONDS = 5,
     PIECE_BYTES = 65536,
 };
 
@@ -67,7 +67,7 @@ static void edit_tell_near(const struct edit *edit) {
     struct err err;
     struct buf *out = worker_item(worker);
     field_number(out, FIELD_FILES, text->count);
-    field_number(out, FIELD_STATE, text->spaces);
+    field_number(out, FIELD_STATE, text->how);
     int r = worker_item_end(worker, &err);
     for (size_t i = 0; i < text->near_count && r == 0; i++) {
         out = worker_item(worker);

@@ -57,10 +57,11 @@ static int change_judged(struct tool_call *call, const struct change *change) {
         tool_fail(call, "%s %llu times%s: %s\nGive more of the text around it, or set replace_all.",
                   regex ? "pattern matches" : "String to replace is in the file", (unsigned long long)result->count,
                   range, edit->path);
+    static const char *const heads[] = {[EDIT_NEAR_ALIKE] = "\nThe nearest lines are:",
+                                        [EDIT_NEAR_SPACES] = "\nThese lines differ from it in white space only:",
+                                        [EDIT_NEAR_OUTSIDE] = "\nIt is outside of these lines:"};
     if (result->near_count)
-        tool_say(call, result->count    ? "\nIt is here:"
-                       : result->spaces ? "\nThese lines differ from it in white space only:"
-                                        : "\nThe nearest lines are:");
+        tool_say(call, "%s", result->count ? "\nIt is here:" : heads[result->how]);
     change_show(call, result);
     return 0;
 }
