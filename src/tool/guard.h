@@ -4,13 +4,21 @@
 
 #include "tool/tool.h"
 
-enum guard_risk { GUARD_PASS, GUARD_WARN, GUARD_BLOCK };
+enum guard_risk {
+    GUARD_PASS,
+    GUARD_WARN,   /* it may change where it runs */
+    GUARD_BLOCK,  /* it may destroy or betray something */
+    GUARD_REFUSE, /* a rule of the policy's forbids it: not run in any mode */
+};
 enum guard_mode {
     GUARD_OFF,
     GUARD_AUDIT,  /* what it finds stands in the audit log */
     GUARD_WARNS,  /* and in the answer */
     GUARD_BLOCKS, /* and high risks are not run */
 };
+
+/* Longer commands are a high risk: nobody reads them. */
+#define GUARD_CHARS 10000
 
 struct guard_policy {
     enum guard_mode mode;
@@ -24,8 +32,14 @@ struct guard_verdict {
     enum guard_risk risk;
     char reason[160]; /* "" for pass: "recursive removal of '/'" */
 };
-/* Parses; never runs or expands anything. */
-void guard_judge(const struct guard_policy *policy, const char *command, size_t len, const char *workspace,
-                 struct guard_verdict *ret_verdict);
+/* Parses; never runs or expands anything. workspace: an absolute path. */
+void guard_judge(const struct guard_policy *policy, struct arena *arena, const char *command, size_t len,
+                 const char *workspace, struct guard_verdict *ret_verdict);
+
+/* For tools that run commands, before they do: what is found goes into call->verdict for the audit log and, by the mode,
+ * into the answer. False: it must not be run, and the answer is written. Needs call->box. */
+bool guard_admits(struct tool_call *call, const char *command);
+/* Behind the text of a command that was run: what guard_admits has to say about it. Called by tool_run for every tool. */
+void guard_tell(struct tool_call *call);
 
 #endif

@@ -1,0 +1,76 @@
+/* A shell's command read as the shell reads it: simple commands with their words and redirections, in the order of the
+ * text, those inside substitutions with the word they stand in. Nothing is run and nothing is expanded. Bash's grammar. */
+#ifndef CUBBY_TOOL_WORDS_H
+#define CUBBY_TOOL_WORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#define WORDS_BYTES (1u << 20) /* longest text that is read */
+#define WORDS_DEPTH 64         /* groups and substitutions inside each other */
+#define WORDS_WORK (16u << 20) /* bytes looked at, however often */
+
+#define WORD_QUOTED 0x1u  /* a part of it was in quotes */
+#define WORD_EXPANDS 0x2u /* the shell puts something in: $x, $(x), `x`, $((1)), <(x) */
+#define WORD_GLOBS 0x4u   /* * ? [ without quotes */
+#define WORD_BRACES 0x8u  /* {a,b} or {1..2} without quotes: may become several words */
+#define WORD_TILDE 0x10u  /* begins with ~ without quotes */
+
+struct script;
+
+struct word {
+    const char *text; /* without its quotes; what the shell puts in stands there as it is written: $x, $(x) */
+    size_t len;       /* of text; there is a NUL behind it, and none inside */
+    size_t plain;     /* of its first bytes that stand there as they are: not quoted, not put in */
+    unsigned flags;
+    const struct script *inside; /* the substitutions in it */
+    const struct word *next;
+};
+
+enum redirect_kind {
+    REDIRECT_IN,   /* < */
+    REDIRECT_OUT,  /* > >> >| &> &>> <> and >&NAME */
+    REDIRECT_DUP,  /* >&2 <&- */
+    REDIRECT_BODY, /* << <<-: a here-document; target is its text */
+    REDIRECT_TEXT, /* <<< */
+};
+
+struct redirect {
+    enum redirect_kind kind;
+    struct word target;
+    const struct redirect *next;
+};
+
+enum command_kind {
+    COMMAND_SIMPLE,   /* words[0] is what is run; no words: assignments and redirections alone */
+    COMMAND_VALUES,   /* words that are no command: for, select, case, (( )), and redirections of a group */
+    COMMAND_TEST,     /* those of [[ ]] */
+    COMMAND_FUNCTION, /* words[0] is the name of a function that is defined; its body follows */
+};
+
+struct command {
+    enum command_kind kind;
+    const struct word *assigns; /* NAME=VALUE in front, and arrays */
+    const struct word *words;
+    const struct redirect *redirects;
+    const struct command *source; /* it reads from a pipe: the first command of the pipeline; NULL: it does not */
+    bool pipes;                   /* its output goes into a pipe */
+    bool background;              /* & behind it, or behind what it is part of */
+    bool endless;                 /* in a loop that never ends: while true, until false, for ((;;)) */
+    const char *function;         /* in the body of this one; NULL */
+    const struct command *next;   /* as they stand in the text */
+};
+
+struct script {
+    const struct command *commands;
+    const struct script *next; /* of the same word */
+};
+
+/* *ret_script lives in the arena and does not point into text. INVALID: the sentence says what is wrong ("unclosed
+ * quote"); a shell would refuse it, too, or it is deeper or longer than is read here. */
+int words_parse(struct arena *arena, const char *text, size_t len, const struct script **ret_script, struct err *err);
+
+#endif
