@@ -113,8 +113,6 @@ static int bash_run(struct tool_call *call, const void *user, struct err *err) {
         return code;
     if (!guard_admits(call, args->command.data))
         return 0;
-    if (!guard_admits(call, args->command.data))
-        return 0;
     request.command = args->command.data;
     code = shell_run(call, &request, &errors, err);
     if (code == 0) {

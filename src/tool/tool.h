@@ -148,7 +148,7 @@ int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((fo
     }
 
 /* The rows, one a file. */
-extern const struct tool tool_bash, tool_bash_background, tool_bash_output, tool_bash_kill, tool_cd, tool_ls, tool_glob, tool_grep, tool_read_file, tool_write_file,
-    tool_str_replace, tool_edit, tool_recall;
+extern const struct tool tool_bash, tool_bash_background, tool_bash_output, tool_bash_kill, tool_cd, tool_download,
+    tool_ls, tool_glob, tool_grep, tool_read_file, tool_write_file, tool_str_replace, tool_edit, tool_recall;
 
 #endif

@@ -336,6 +336,9 @@ static const struct {
              "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfinal"},
     {"/redirect", "HTTP/1.1 302 Found\r\nLocation: /there?x=1\r\nContent-Length: 0\r\n\r\n"},
     {"/redirect-away", "HTTP/1.1 302 Found\r\nLocation: //evil.example/\r\nContent-Length: 0\r\n\r\n"},
+    {"/redirect-file", "HTTP/1.1 302 Found\r\nLocation: file:///etc/hostname\r\nContent-Length: 0\r\n\r\n"},
+    {"/redirect-loop",
+     "HTTP/1.1 302 Found\r\nLocation: /redirect-loop\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"},
     {"/cookie", "HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/; Domain=localhost; HttpOnly\r\nSet-Cookie: c=d\r\n"
                 "Set-Cookie: nothing\r\nContent-Length: 0\r\n\r\n"},
     {"/origin",

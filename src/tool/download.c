@@ -1,0 +1,286 @@
+/* download: a URL into a file, by curl or wget in the box: what the box cannot reach, this cannot either. A row of
+ * tool_table. Not to break: the daemon's own network is never used, and the file appears whole or not at all. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "tool/shell.h"
+
+enum {
+    DOWNLOAD_URL_BYTES = 8192,
+    DOWNLOAD_DEFAULT_BYTES = 100 << 20,
+    DOWNLOAD_NO_CLIENT = 127, /* the script's word for: neither curl nor wget */
+    CURL_RESOLVE = 6,
+    CURL_CONNECT = 7,
+    CURL_TOO_LARGE = 63,
+    WGET_NETWORK = 4,
+    BLOCK_BYTES = 512, /* of ulimit -f, by POSIX */
+};
+
+struct download_args {
+    struct body_text url, path, description;
+    struct body_number max_bytes, timeout_ms;
+};
+
+static const struct body_field download_fields[] = {
+    {.name = "url",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED | BODY_TOLD,
+     .offset = offsetof(struct download_args, url),
+     .min = 1,
+     .max = DOWNLOAD_URL_BYTES,
+     .text = "http:// or https://"},
+    {.name = "path",
+     .type = BODY_TEXT,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct download_args, path),
+     .max = LIMIT_PATH_BYTES,
+     .text = "File to write, or a directory; the default is the working directory, with the URL's last name."},
+    {.name = "max_bytes",
+     .type = BODY_INT,
+     .offset = offsetof(struct download_args, max_bytes),
+     .min = 1,
+     .max = LIMIT_UPLOAD_BYTES,
+     .fallback = DOWNLOAD_DEFAULT_BYTES,
+     .text = "Nothing is kept of what is larger."},
+    {.name = "timeout_ms",
+     .type = BODY_INT,
+     .offset = offsetof(struct download_args, timeout_ms),
+     .min = 1,
+     .max = LIMIT_EXEC_TIMEOUT_MS,
+     .text = "Milliseconds after which it is given up."},
+    TOOL_DESCRIPTION(struct download_args),
+    {.name = NULL},
+};
+
+static const struct body_field download_answer[] = {
+    {.name = "path", .type = BODY_TEXT, .text = "the file"},
+    {.name = "bytes", .type = BODY_INT, .text = "its size"},
+    {.name = "content_type", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "as the server said; null: not known"},
+    {.name = NULL},
+};
+
+/* $1 URL, $2 file, $3 blocks. Of wget only what all its kinds know is used. */
+static const char download_script[] =
+    "ulimit -f \"$3\"\n"
+    "if command -v curl >/dev/null 2>&1; then\n"
+    "  exec curl -q -g -sS -f -L --max-redirs 10 --proto =http,https --proto-redir =http,https --connect-timeout 30"
+    " --max-filesize \"$4\" -o \"$2\" -w '%{content_type}' -- \"$1\"\n"
+    "elif command -v wget >/dev/null 2>&1; then\n"
+    "  exec wget -T 30 -O \"$2\" -- \"$1\"\n"
+    "fi\n"
+    "exit 127\n";
+
+/* ---- where to ---- */
+
+static bool download_url_fine(const char *url) {
+    for (const char *c = url; *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == 127)
+            return false;
+    return strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0;
+}
+
+/* The last name in the URL's path, if it is one that a file may have. */
+static const char *download_name(struct tool_call *call, const char *url) {
+    const char *path = strstr(url, "://") + 3;
+    path += strcspn(path, "/?#");
+    size_t len = strcspn(path, "?#");
+    while (len && path[len - 1] == '/')
+        len--;
+    size_t begin = len;
+    while (begin && path[begin - 1] != '/')
+        begin--;
+    len -= begin;
+    char *name = arena_printf(call->arena, "%.*s", (int)len, path + begin);
+    bool bad = len == 0 || len > LIMIT_NAME_BYTES || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+    return bad ? "download" : name;
+}
+
+static int download_target(struct tool_call *call, const struct download_args *args, const char **ret_path,
+                           struct err *err) {
+    const char *path;
+    struct file_stat stat;
+    struct err ignored;
+    int code = tool_path(call, &args->path, &path, err);
+    if (code < 0)
+        return code;
+    bool dir = args->path.len == 0 || args->path.data[args->path.len - 1] == '/' ||
+               (box_stat(call->box, path, call->arena, &stat, &ignored) == 0 && stat.type == FILE_DIR);
+    *ret_path = dir ? arena_printf(call->arena, "%s/%s", strcmp(path, "/") == 0 ? "" : path,
+                                   download_name(call, args->url.data))
+                    : path;
+    return 0;
+}
+
+/* Beside the file, so that the exchange is one rename; a name that searches leave out. */
+static const char *download_part(struct tool_call *call, const char *path) {
+    uint64_t number = 0;
+    (void)!getrandom(&number, sizeof number, 0);
+    return arena_printf(call->arena, "%.*s.upload-%016llx.part", (int)(strrchr(path, '/') + 1 - path), path,
+                        (unsigned long long)number);
+}
+
+static int download_parents(struct tool_call *call, const char *path, struct err *err) {
+    const char *slash = strrchr(path, '/');
+    if (slash == path)
+        return 0;
+    int code = box_mkdir(call->box, arena_printf(call->arena, "%.*s", (int)(slash - path), path), 0, true, err);
+    return code == -ERR_EXISTS ? 0 : code;
+}
+
+/* ---- fetching ---- */
+
+struct download {
+    struct tool_call *call;
+    const struct download_args *args;
+    uint64_t max_bytes, timeout_ms;
+    const char *path, *part;
+    struct spool errors;
+    struct file_stat stat;
+    const char *type;
+};
+
+/* What the client program said last, in one line. */
+static const char *download_said(struct download *download) {
+    size_t len, begin;
+    const char *text = (const char *)spool_view(&download->errors, &len);
+    while (len && strchr(" \r\n", text[len - 1]))
+        len--;
+    for (begin = len; begin && text[begin - 1] != '\n';)
+        begin--;
+    autobuf shown;
+    buf_init(&shown, 4 * 400 + 8);
+    text_shown(&shown, text + begin, len - begin < 400 ? len - begin : 400);
+    return arena_printf(download->call->arena, "%.*s", (int)shown.len, shown.len ? (const char *)shown.data : "");
+}
+
+static bool download_unreached(const struct exec_result *result) {
+    return result->exited && (result->exit_code == CURL_RESOLVE || result->exit_code == CURL_CONNECT ||
+                              result->exit_code == WGET_NETWORK);
+}
+
+static int download_failed(struct download *download) {
+    struct tool_call *call = download->call;
+    const struct exec_result *result = &call->exec;
+    if (result->exited && result->exit_code == DOWNLOAD_NO_CLIENT)
+        return tool_fail(call,
+                         "the box has neither curl nor wget, which download needs; install one of them in the box");
+    if (result->timed_out)
+        return tool_fail(call, "download timed out after %.1f seconds: %s", (double)download->timeout_ms / 1000,
+                         download->args->url.data);
+    if ((!result->exited && result->signal == SIGXFSZ) || (result->exited && result->exit_code == CURL_TOO_LARGE))
+        return tool_fail(call, "%s has more than %llu bytes (max_bytes); nothing was kept", download->args->url.data,
+                         (unsigned long long)download->max_bytes);
+    bool alone = download_unreached(result) && !call->box->ops->no_limits && call->box->spec.network == NETWORK_NONE;
+    const char *said = download_said(download);
+    return tool_fail(call, "download failed: %s%s", *said ? said : "the program that fetches it was ended",
+                     alone ? ". This box has no network (network: none), so only servers inside it can be reached"
+                           : "");
+}
+
+static int download_fetch(struct download *download, struct err *err) {
+    struct tool_call *call = download->call;
+    const struct body_text workspace = {0};
+    struct exec_request request;
+    int code = shell_prepare(call, &workspace, download->timeout_ms, &request, err);
+    if (code < 0)
+        return code;
+    uint64_t blocks = (download->max_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    const char *const argv[] = {"/bin/sh",
+                                "-c",
+                                download_script,
+                                "download",
+                                download->args->url.data,
+                                download->part,
+                                arena_printf(call->arena, "%llu", (unsigned long long)blocks),
+                                arena_printf(call->arena, "%llu", (unsigned long long)download->max_bytes),
+                                NULL};
+    request.argv = argv;
+    request.cwd = box_workspace(call->box);
+    return shell_run(call, &request, &download->errors, err);
+}
+
+/* The part in the file's place. 1: it is there; 0: the answer is an error, and nothing has changed. */
+static int download_keep(struct download *download, struct err *err) {
+    struct tool_call *call = download->call;
+    if (!call->exec.exited || call->exec.exit_code)
+        return download_failed(download);
+    int code = box_stat(call->box, download->part, call->arena, &download->stat, err);
+    if (code == -ERR_NOT_FOUND) /* some versions make no file of an empty answer */
+        return tool_fail(call, "%s is empty; nothing was written", download->args->url.data);
+    if (code == 0 && download->stat.size > download->max_bytes)
+        return tool_fail(call, "%s has more than %llu bytes (max_bytes); nothing was kept", download->args->url.data,
+                         (unsigned long long)download->max_bytes);
+    if (code == 0)
+        code = box_move(call->box, download->part, download->path, true, err);
+    return code < 0 ? code : 1;
+}
+
+static void download_tell(struct download *download) {
+    struct tool_call *call = download->call;
+    struct json *json = &call->result.json;
+    tool_say(call, "Downloaded: %s (%llu bytes)", download->path, (unsigned long long)download->stat.size);
+    json_open(json, '{');
+    json_key(json, "path");
+    json_str(json, download->path);
+    json_key(json, "bytes");
+    json_uint(json, download->stat.size);
+    json_key(json, "content_type");
+    json_str(json, download->type && *download->type ? download->type : NULL);
+    json_close(json, '}');
+}
+
+/* What the client wrote to its output is the type, not the answer. */
+static const char *download_type(struct tool_call *call) {
+    size_t len;
+    const uint8_t *text = spool_view(&call->result.text, &len);
+    char *type = len && len < 200 ? arena_printf(call->arena, "%.*s", (int)len, (const char *)text) : NULL;
+    spool_clear(&call->result.text);
+    return type;
+}
+
+static int download_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct download_args *args = user;
+    struct download download = {.call = call,
+                                .args = args,
+                                .max_bytes = args->max_bytes.value,
+                                .timeout_ms =
+                                    args->timeout_ms.has ? args->timeout_ms.value : call->settings->bash_timeout_ms};
+    struct err ignored;
+    if (!download_url_fine(args->url.data))
+        return tool_fail(call, "'url' must begin with http:// or https:// and hold no blanks");
+    int code = download_target(call, args, &download.path, err);
+    if (code == 0)
+        code = download_parents(call, download.path, err);
+    if (code < 0)
+        return code;
+    download.part = download_part(call, download.path);
+    spool_init(&download.errors, -1);
+    code = download_fetch(&download, err);
+    download.type = download_type(call);
+    if (code == 0)
+        code = download_keep(&download, err);
+    if (code != 1)
+        box_remove(call->box, download.part, false, -1, &ignored);
+    else
+        download_tell(&download);
+    spool_done(&download.errors);
+    return code == 1 ? 0 : code;
+}
+
+const struct tool tool_download = {
+    .name = "download",
+    .title = "Download a URL",
+    .description = "Fetch an http or https URL into a file in the box, from inside the box's own network, following "
+                   "redirects. The file appears whole or not at all; an older one is replaced.",
+    .fields = download_fields,
+    .args_size = sizeof(struct download_args),
+    .answer = download_answer,
+    .flags = TOOL_ENDS | TOOL_WORLD | TOOL_SAME,
+    .run = download_run,
+};
