@@ -91,3 +91,40 @@ is 'much more than fits stays within bounds' "$(((${#TEXT} < 20100)) && echo yes
 like 'and keeps its end' "$TEXT" 'the end'
 is 'all of it is counted' "$(j .structured.stdout_bytes)" 300000009
 between 'the daemon stays small' "$(($(daemon_memory_kb VmHWM) / 1024))" 1 900
+
+# ---- nobody waits any more ----
+
+tag_new
+api POST "$B/tools/bash" "{\"command\":\"setsid sleep $TAG & (sleep $TAG &) ; sleep $TAG\"}" --max-time 1
+like 'a client that hangs up' "$STATUS" '^curl-28'
+ok 'ends the command and all it started' eventually 10 tag_gone
+
+# ---- where it lies on the host is not the model's business ----
+
+if [ "$BACKEND" = local ]; then
+    real=$STATE/boxes/$BOX/workspace
+    bash_tool 'pwd -P; echo "$HOME"; readlink -f .; ls -d "$PWD"; cat /workspace/nothing; env | grep HOME; /workspace/not-there'
+    unlike 'commands do not show it' "$TEXT" "$STATE"
+    like 'but the boxs paths' "$TEXT" $'^/workspace\n/workspace\n/workspace\n/workspace\n'
+    bash_tool "printf %s $real/x | sed 's/./&\n/g' | tr -d '\n'; echo; echo $real/y >&2; echo ${real}-backup"
+    tool_is 'however it is written, and nothing else is taken for it' "/workspace/x
+${real}-backup
+
+Std Error:
+/workspace/y
+"
+    bash_tool 'echo deep > /workspace/there/f; cat /workspace/there/f; cd /workspace/there && pwd'
+    like 'paths of the box work in commands' "$TEXT" $'^deep\n/workspace/there\n'
+    seen=''
+    for call in 'ls {"path":"/workspace/none"}' 'ls {}' 'glob {"pattern":"**/f"}' 'grep {"pattern":"deep"}' 'read_file {"path":"there"}' \
+        'read_file {"path":"none"}' 'write_file {"path":"there","content":"x"}' 'str_replace {"path":"none","old_str":"a","new_str":"b"}' \
+        'cd {"path":"there"}' 'cd {"path":"none"}' 'bash {"command":"pwd","cwd":"none"}' 'bash_background {"command":"pwd"}' \
+        'bash_output {}' 'download {"url":"http://127.0.0.1:1/x","path":"there/d"}'; do
+        tool "${call%% *}" "${call#* }"
+        seen+="$call: $BODY
+"
+    done
+    unlike 'no tool shows it, in answers or errors' "$seen" "$STATE"
+else
+    skip 'commands do not show where they lie on the host' 'only backend local has two names for a path'
+fi
