@@ -436,6 +436,8 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
         if (opened.deleted)
             table_event(provider, "box_deleted", old, "by another daemon");
         place_remove_locked(provider, place);
+        if (opened.deleted && (how & HOW_STARTS))
+            r = 1;
     } else if (r < 0) {
         place->later_ms = clock_ms() + RETRY_MS;
         if (!(how & HOW_HELD))

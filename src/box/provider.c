@@ -198,14 +198,6 @@ static int acquire_new(struct provider *provider, struct box **box, enum place_h
                             : place_open(provider, place, how, ret_box, ret_created, err);
 }
 
-/* Not found because it was deleted meanwhile, and maybe made again by another daemon; not for want of a part of it. */
-static bool acquire_deleted(struct provider *provider, const char *id) {
-    pthread_mutex_lock(&provider->lock);
-    bool known = place_get_locked(provider, id);
-    pthread_mutex_unlock(&provider->lock);
-    return !known || !record_exists(provider->boxes_fd, id);
-}
-
 /* One try. box: made from the request, in case there is none; set to NULL when the table has taken it. Not in use and not
  * opened: 1, come again. */
 static int acquire_once(struct provider *provider, const char *id, struct box **box, const char *user,
@@ -221,8 +213,7 @@ static int acquire_once(struct provider *provider, const char *id, struct box **
         pthread_mutex_unlock(&provider->lock);
         return r;
     }
-    int r = use_place_locked(provider, place, PLACE_AGAIN, ret_box, ret_created, err);
-    return r == -ERR_NOT_FOUND && acquire_deleted(provider, id) ? 1 : r;
+    return use_place_locked(provider, place, PLACE_AGAIN, ret_box, ret_created, err);
 }
 
 int provider_acquire(struct provider *provider, const struct box_request *request, struct box **ret_box,
@@ -322,8 +313,6 @@ int provider_look(struct provider *provider, const char *user, const char *id, s
     adoption_load(provider, id);
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_get_locked(provider, id);
-    if (owned(place, user) && place_marked(place) && place->was == BOX_PAUSED) /* not for long, and it starts nothing */
-        place = place_settled_locked(provider, id);
     bool found = owned(place, user);
     if (found && !place->box->spec.one_shot && table_crowded(provider)) /* somebody may just be finding out */
         found = record_exists(provider->boxes_fd, id);

@@ -119,6 +119,7 @@ enum place_how {                  /* bits, and what they are put together to */
 };
 /* What the disk says of the box, under its lock between daemons, becomes what is in its place. The box is STARTING or
  * CLOSING, marked by the caller, who does not hold the lock. NOT_FOUND: another daemon deleted it, and the place is gone.
+ * One that was deleted meanwhile is NOT_FOUND, with HOW_STARTS 1: come again for a new one.
  * A paused box is opened as such by HOW_STARTS, and BUSY for who only wants to use it. ret_box, ret_created may be NULL. */
 int place_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                bool *ret_created, struct err *err);

@@ -17,7 +17,7 @@ struct key {
     bool storm, idles;
     /* the model */
     bool exists, paused;
-    bool died;                 /* its runner was killed, and nobody has acquired it since */
+    atomic_bool died;          /* its runner was killed, and nobody has acquired it since */
     bool told_dead;            /* and get has said so: it must go on to */
     unsigned number;           /* written into its files when it was made */
     atomic_bool active, still; /* must not be evicted: acquired and not released; paused */
@@ -56,7 +56,7 @@ static struct key *key_of(const char *id) {
 
 static void on_end(const char *id, bool keep_files) {
     struct key *key = key_of(id);
-    if (!key || key->storm || !keep_files)
+    if (!key || key->storm || !keep_files || atomic_load(&key->died)) /* what is left of a dead one is nobody's */
         return;
     expect(!atomic_load(&key->held), key, "rule 5: evicted while somebody holds it", 1);
     expect(!atomic_load(&key->still), key, "rule 10: evicted while it is paused", 1);
@@ -189,7 +189,6 @@ static void calm_release(struct provider *provider, struct key *key) {
 static void calm_pause(struct provider *provider, struct key *key) {
     struct err err;
     bool was = key->paused;
-    atomic_store(&key->still, key->exists); /* from the first moment on that it may be */
     int r = provider_pause(provider, key->user, key->id, &err);
     if (!key->exists)
         expect(r == -ERR_NOT_FOUND, key, "pause of what is not there", r);
@@ -198,8 +197,7 @@ static void calm_pause(struct provider *provider, struct key *key) {
     else /* it may have been ended for idleness, for others, or by its death */
         expect((!was && r == -ERR_INVALID) || (r == -ERR_GONE && key->died), key, "pause", r);
     key->paused &= r != -ERR_GONE;
-    if (!key->paused)
-        atomic_store(&key->still, false);
+    atomic_store(&key->still, key->paused); /* not before: an eviction that began earlier may have won */
 }
 
 static void calm_resume(struct provider *provider, struct key *key) {
@@ -228,8 +226,9 @@ static void calm_kill(struct provider *provider, struct key *key) {
         return;
     atomic_store(&key->active, false); /* what is left of it may be ended */
     atomic_store(&key->still, false);
-    key->died |= runner_dies(key->id);
-    if (!key->died) {
+    bool before = atomic_exchange(&key->died, true);
+    if (!runner_dies(key->id) && !before) {
+        atomic_store(&key->died, false);
         atomic_store(&key->still, key->paused);
     }
 }
@@ -241,7 +240,9 @@ static void calm_look(struct provider *provider, struct key *key) {
     expect(r == (key->exists ? 0 : -ERR_NOT_FOUND), key, "look", r);
     if (r == 0) {
         enum box_state state = box->state;
-        expect(!key->paused || key->died || state == BOX_PAUSED, key, "rule 10: the state of a paused one", (int)state);
+        /* starting: somebody in this process is just finding out what others did to it */
+        expect(!key->paused || key->died || state == BOX_PAUSED || state == BOX_STARTING, key,
+               "rule 10: the state of a paused one", (int)state);
         expect(key->paused || key->died || state != BOX_PAUSED, key, "the state of one that is not paused", (int)state);
         provider_look_end(provider, box);
     }
