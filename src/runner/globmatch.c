@@ -265,6 +265,38 @@ bool glob_match(const struct glob *glob, const char *path) {
     }
 }
 
+/* ---- many names ---- */
+
+static void byte_add(uint64_t set[4], char byte) {
+    set[(uint8_t)byte / 64] |= 1ull << ((uint8_t)byte % 64);
+}
+
+static bool byte_in(const uint64_t set[4], char byte) {
+    return set[(uint8_t)byte / 64] >> ((uint8_t)byte % 64) & 1;
+}
+
+const char *glob_names_compile(struct glob_names *names, const char *pattern, size_t len) {
+    memset(names, 0, sizeof *names);
+    const char *why = glob_compile(&names->glob, pattern, len);
+    for (size_t i = 0; !why && i < names->glob.count; i++) {
+        const struct glob_part *part = &names->glob.parts[i];
+        bool begins =
+            part->len && (part->kind == GLOB_LITERAL || part->kind == GLOB_GENERAL) && !strchr("*?[\\", part->text[0]);
+        if (begins)
+            byte_add(names->first, part->text[0]);
+        else if (part->kind == GLOB_SUFFIX && part->len)
+            byte_add(names->last, part->text[part->len - 1]);
+        else
+            names->any = true;
+    }
+    return why;
+}
+
+bool glob_names_match(const struct glob_names *names, const char *name, size_t len) {
+    bool maybe = names->any || (len && (byte_in(names->first, name[0]) || byte_in(names->last, name[len - 1])));
+    return maybe && glob_step(&names->glob, &names->glob.start, name, len, NULL);
+}
+
 /* Bytes of the UTF-8 character at text, 1 where it is none. */
 static size_t character(const char *text, size_t len) {
     unsigned char c = (unsigned char)*text;

@@ -45,4 +45,14 @@ bool glob_step(const struct glob *glob, const struct glob_state *state, const ch
 bool glob_alive(const struct glob_state *state);
 bool glob_match(const struct glob *glob, const char *path); /* a whole relative path */
 
+/* Many alternatives for one name, asked for every name of a walk: most names are told by their first and last byte that
+ * none can match. */
+struct glob_names {
+    struct glob glob;
+    uint64_t first[4], last[4]; /* bytes that a name may begin or end with to match */
+    bool any;                   /* or it may whatever they are */
+};
+const char *glob_names_compile(struct glob_names *names, const char *pattern, size_t len); /* as glob_compile */
+bool glob_names_match(const struct glob_names *names, const char *name, size_t len);
+
 #endif

@@ -85,10 +85,10 @@ int op_open_dir(const struct runner_config *config, const struct fields *args, i
     return 0;
 }
 
-int op_ignore(const struct fields *args, struct glob *ignore, struct walk *walk, struct err *err) {
+int op_ignore(const struct fields *args, struct glob_names *ignore, struct walk *walk, struct err *err) {
     if (!args->has[FIELD_IGNORE] || args->len[FIELD_IGNORE] == 0)
         return 0;
-    const char *why = glob_compile(ignore, args->text[FIELD_IGNORE], args->len[FIELD_IGNORE]);
+    const char *why = glob_names_compile(ignore, args->text[FIELD_IGNORE], args->len[FIELD_IGNORE]);
     if (why)
         return err_set(err, ERR_INVALID, "names to ignore '%s': %s", args->text[FIELD_IGNORE], why);
     walk->ignore = ignore;

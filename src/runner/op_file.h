@@ -16,9 +16,9 @@ int op_open_file(const struct runner_config *config, const struct fields *args, 
 int op_open_dir(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err);
 
 /* What a walk leaves out, by field IGNORE; *ignore lives as long as the walk. */
-struct glob;
+struct glob_names;
 struct walk;
-int op_ignore(const struct fields *args, struct glob *ignore, struct walk *walk, struct err *err);
+int op_ignore(const struct fields *args, struct glob_names *ignore, struct walk *walk, struct err *err);
 
 /* Names in results: the client's path, extended. */
 struct shown {

@@ -14,7 +14,8 @@
 
 struct search {
     struct worker *worker;
-    struct glob glob, ignore;
+    struct glob glob;
+    struct glob_names ignore;
     struct walk walk;
     struct shown shown;
     bool dirs; /* directories are results too */

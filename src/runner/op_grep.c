@@ -46,7 +46,8 @@ struct batch {
 struct grep {
     struct worker *worker;
     struct pattern pattern;
-    struct glob glob, ignore;
+    struct glob glob;
+    struct glob_names ignore;
     bool has_glob;
     unsigned context;
     uint64_t limit, deadline_ms;

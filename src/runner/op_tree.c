@@ -19,7 +19,7 @@
 struct list {
     struct worker *worker;
     struct walk walk;
-    struct glob ignore;
+    struct glob_names ignore;
     struct shown shown;
     uint64_t limit, sent;
     bool truncated;

@@ -179,7 +179,7 @@ static void walk_dent(struct walk *walk, const struct dent *dent) {
         walk->too_long = true;
         return;
     }
-    bool ignored = walk->ignore && glob_step(walk->ignore, &walk->ignore->start, name, len, NULL);
+    bool ignored = walk->ignore && glob_names_match(walk->ignore, name, len);
     if (ignored && !walk->keep_ignored)
         return;
     bool descend = type == DT_DIR && !ignored;

@@ -28,7 +28,7 @@ struct walk {
     bool (*keep)(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend);
     const struct glob *glob; /* when set, states of directories are kept and dead ones not visited */
     /* Names that match it are left out, at any depth but the start; with keep_ignored they are kept and not descended into. */
-    const struct glob *ignore;
+    const struct glob_names *ignore;
     bool keep_ignored;
     void *user;
     size_t keep_max;      /* 0: all. Of one directory only so many entries are wanted, the first by name */

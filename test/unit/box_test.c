@@ -423,7 +423,8 @@ static int hostile_list(const char *path, uint64_t limit, int *ret_seen) {
     struct box *box = acquire("h", NULL, NULL);
     bool truncated;
     *ret_seen = 0;
-    int r = box_list(box, &(struct list_request){.path = path, .depth = 1, .limit = limit}, -1, count_file, ret_seen, &truncated, &err);
+    int r = box_list(box, &(struct list_request){.path = path, .depth = 1, .limit = limit}, -1, count_file, ret_seen,
+                     &truncated, &err);
     bool dead = !wire_alive(box->wire);
     provider_put(provider, box);
     return r == 0 ? 0 : dead ? r : -ERR_INTERNAL;

@@ -142,11 +142,36 @@ static void test_prune(void) {
     glob_done(&glob);
 }
 
+/* The short cut by first and last byte never changes the answer. */
+static void test_names(void) {
+    static const char pattern[] = "{.git,node_modules,*.log,*~,.up-*.part,b[ao]x,\\*star}";
+    static const struct {
+        const char *name;
+        bool match;
+    } names[] = {
+        {".git", true},  {".gitignore", false}, {"a.log", true},      {"log", false},      {"x~", true},
+        {"~", true},     {"~x", false},         {".up-1.part", true}, {"up-.part", false}, {"node_modules", true},
+        {"node", false}, {"bax", true},         {"bix", false},       {"*star", true},     {"star", false}};
+    struct glob_names glob;
+    bool same = !glob_names_compile(&glob, pattern, strlen(pattern)) && glob.any;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        same = same && glob_names_match(&glob, names[i].name, strlen(names[i].name)) == names[i].match;
+    glob_done(&glob.glob);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strchr(table[i].path, '/') || glob_names_compile(&glob, table[i].pattern, strlen(table[i].pattern)))
+            continue;
+        same = same && glob_names_match(&glob, table[i].path, strlen(table[i].path)) == table[i].match;
+        glob_done(&glob.glob);
+    }
+    ok(same, "names to ignore match as the pattern does");
+}
+
 int main(void) {
     test_table();
     test_refused();
     test_bounded();
     test_prune();
+    test_names();
     printf("1..%d\n", count);
     return failures > 0;
 }
