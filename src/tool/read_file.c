@@ -25,7 +25,7 @@ enum {
     READ_LEAST_BYTES = 8 << 10,
     READ_TRIES = 3,
 };
-#define READ_KEPT_BYTES (64ull << 20)  /* of a whole file, for `recall`; longer ones are only cut */
+#define READ_KEPT_BYTES SPOOL_FILE_BYTES /* of a whole file, for `recall`; longer ones are only cut */
 #define READ_COUNT_BYTES (64ull << 20) /* read on to count what is not shown; then it is taken for ASCII */
 #define READ_SCAN_BYTES (1ull << 30)   /* in search of a line */
 #define READ_IMAGE_BYTES (5u << 20)    /* of a picture; what common models take */

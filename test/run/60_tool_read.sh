@@ -51,8 +51,8 @@ long() { # long TEXT: what of it is left, and how long it is
     KEPT=${1%%$'\n... ['*} MARK=$'\n... ['${1#*$'\n... ['} LENGTH=${#1}
 }
 tool ls '{"path":"many"}'
-if [[ $TEXT == *recall* ]]; then pass 'ls above 20,000 characters is kept for recall'; else fail 'ls above 20,000 characters is kept for recall' "$TEXT"; fi
-is 'its data holds what was shown' "$(j '.structured.truncated')" true
+like 'what has more than 20,000 characters is kept for recall' "$IS_ERROR $TEXT" '^false .*recall'
+is 'its data holds what can be shown' "$(j -c '[.structured.truncated, (.structured.entries | length < 1000)]')" '[true,true]'
 
 # ---- glob ----
 
@@ -283,13 +283,40 @@ like 'the whole is kept for recall' "$TEXT" recall
 run 'cd r && head -c 100000000 /dev/zero | tr "\0" x > hundred && printf "\nlast" >> hundred'
 tool read_file '{"path":"r/hundred","start_line":2}'
 tool_is 'a line behind one of 100 MB' last
-tool read_file '{"path":"r/hundred"}'
+tool read_file '{"path":"r/hundred","end_line":1}'
 long "$TEXT"
-is 'and that line' "$LENGTH $MARK" "49996 "$'\n... [truncated: showing first 49886 of 100000005 chars. Use start_line/end_line to read a specific range] ...'
+is 'and that line' "$LENGTH $MARK" "49996 "$'\n... [truncated: showing first 49886 of 100000000 chars. Use start_line/end_line to read a specific range] ...'
 run 'cd r && rm hundred && printf "%09000d\n" 0 > sparse && truncate -s 2G sparse'
 tool read_file '{"path":"r/sparse","start_line":3}'
 tool_fails 'a line is not looked for without end' "Error: line 3 of $W/r/sparse is behind its first 1073741824 bytes; use bash (sed -n, tail)"
 run 'rm r/sparse'
+
+# ---- without a store of results they are cut; the limits are the configuration's ----
+
+configure() { # configure LINES: and wait until they hold
+    cp "$CONFIG" "$WORK/config.before"
+    printf '%s\n' "$1" >> "$CONFIG"
+    kill -HUP "$DAEMON_PID"
+    eventually 10 has_limits
+}
+has_limits() { api GET /v1/tools && [ "$(j '[.tools[].name] | index("recall")')" = null ]; }
+if configure $'tool_offload: false\ntool_ls_chars: 300\ntool_read_file_chars: 300\ntool_glob_results: 3\ntool_grep_results: 2'; then
+    tool ls '{"path":"many"}'
+    long "$TEXT"
+    total=$((1101 * (${#W} + 7) - 1 + 1000 * 33 + 101 * 6))
+    like 'ls is cut' "$LENGTH $MARK" "^(300|299|298) "$'\n... \\[truncated: showing first [0-9]+ of '"$total"$' chars\\. Use a more specific path to see fewer results\\] \\.\\.\\.$'
+    tool read_file '{"path":"r/long"}'
+    long "$TEXT"
+    is 'a whole file too' "$LENGTH $MARK" "297 "$'\n... [truncated: showing first 192 of 208894 chars. Use start_line/end_line to read a specific range] ...'
+    tool glob '{"pattern":"*","path":"many"}'
+    is 'glob shows as many as configured' "${TEXT%%$'\n'*}" "Found 3 paths under $W/many (showing first 3)"
+    tool grep '{"pattern":"1","path":"l/numbers"}'
+    is 'grep too' "${TEXT%%$'\n'*}" "Found 2 matches under $W/l/numbers (showing first 2)"
+    cp "$WORK/config.before" "$CONFIG"
+    kill -HUP "$DAEMON_PID"
+    has_recall() { ! has_limits; }
+    ok 'and back' eventually 10 has_recall
+else fail 'limits are configured' "$(tail -3 "$WORK/daemon.log")"; fi
 
 # ---- a file that changes ----
 
