@@ -94,5 +94,49 @@ for command in $("$BUILD/cubby" help | awk '/^  [a-z]/ { print $1 }'); do
     is "cubby $command --help" "$("$BUILD/cubby" "$command" --help | head -1 | cut -c1-$((13 + ${#command})))" "usage: cubby $command"
 done
 
+# ---- the agent tools ----
+
+source=man/cubby-tools.7
+tools=$("$BUILD/cubbyd" --tools)
+# a line an argument, as the page has them: tool, argument, "required" where it is
+written() {
+    section TOOLS | awk '$1 == ".Ss" { tool = $2 }
+        /^\.It Fa/ { required = sub(/ Pq required/, "") ? " required" : ""; gsub(/[,]/, "")
+            for (i = 3; i <= NF; i++) print tool, $i required }' | sort
+}
+is 'cubby-tools(7) has every tool, in the order of the list' "$(section TOOLS | awk '$1 == ".Ss" { print $2 }')" "$(jq -r '.[].name' <<< "$tools")"
+is 'and every argument, and whether it must be there' "$(written)" \
+    "$(jq -r '.[] | .name as $tool | .input_schema | (.required // []) as $needed | .properties | keys[] | . as $name |
+        select($name != "description") | "\($tool) \($name)\(if $needed | index($name) then " required" else "" end)"' <<< "$tools" | sort)"
+number() { sed ':a; s/\([0-9]\)\([0-9]\{3\}\)\($\|,\)/\1,\2\3/; ta' <<< "$1"; } # with commas
+paragraph() { # paragraph TOOL ARGUMENT: what the page says about it
+    section TOOLS | awk -v tool="$1" -v name="$2" '$1 == ".Ss" { on = $2 == tool } /^\.(It|El)/ { item = 0 }
+        on && /^\.It Fa/ { for (i = 3; i <= NF; i++) item = item || $i == name } on && item'
+}
+while read -r tool name value; do
+    like "cubby-tools(7) has the $value of $tool $name" "$(paragraph "$tool" "$name")" "(^|[^0-9a-z,-])$(number "$value")([^0-9a-z-]|\$)"
+done < <(jq -r '.[] | .name as $tool | .input_schema.properties | to_entries[] | .key as $name | .value |
+    (select(.type == "integer") | .maximum // empty | select(. < 1000000000)), (.default // empty), ((.enum // [])[]) | "\($tool) \($name) \(.)"' <<< "$tools")
+is 'tools without a description for people are named' \
+    "$(jq -r '.[] | select(.input_schema.properties | has("description") | not).name' <<< "$tools")" "$(grep -A1 'which is not used; only' $source | tail -1 | sed 's/^.Cm //')"
+
+# Texts that the page quotes are in the sources, apart from what stands in braces.
+strings=$(cat src/tool/*.[ch] src/box/*.c | sed -e 's/" *PRI[a-z]*64 *"/llu/g' | tr '\n' ' ' | sed -e 's/" *"//g' -e 's/\\u2014/—/g' -e 's/\\"/"/g')
+while IFS= read -r line; do
+    while IFS= read -r part; do
+        [ "${#part}" -lt 8 ] || case $strings in *"$part"*) ;; *) fail "the text '$line' is in the sources" "not found: $part" ;; esac
+    done < <(sed -e 's/^Error: //' -e 's/{[^}]*}/\n/g' <<< "$line" | sed 's/^[ :]*//; s/[ :]*$//')
+done < <(awk '/^\.Sh (TOOLS|LONG RESULTS)$/ { on = 1 } /^\.Sh (WRITERS)/ { on = 0 } on && /^\.Bd -literal/ { text = 1; next } /^\.Ed/ { text = 0 } on && text' $source |
+    sed -e 's/^\\&//' -e 's/\\(em/—/g')
+pass 'the texts of cubby-tools(7) were looked for'
+
+# Every tool of the two systems has its row.
+for name in bash ls glob grep read_file write_file str_replace; do
+    ok "a row for DeerFlow's $name" grep -qx "\.It $name" <(awk '$0 == ".Ss DeerFlow" { on = 1; next } /^\.S[hs] / { on = 0 } on' $source)
+done
+for name in Shell task_status task_read task_wait task_kill Read FileCreate FileReplace Edit Glob Grep Cd Skill SubAgent DownloadFile offload_recall \
+    recall_masked feishu_upload_file feishu_send_file feishu_download_file Bang Fetch WebSearch 'config runner'; do
+    ok "a row for xbot's $name" grep -qE "^\.It (.*[ &])?$name( .*)?\$" <(awk '$0 == ".Ss xbot" { on = 1; next } /^\.S[hs] / { on = 0 } on' $source)
+done
 ok 'the completion is bash' bash -n tools/completion/cubby.bash
 finish

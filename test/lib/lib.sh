@@ -16,7 +16,8 @@ fail() { # fail NAME [DIAGNOSTIC]
     LIB_COUNT=$((LIB_COUNT + 1)) LIB_FAILED=$((LIB_FAILED + 1))
     printf 'not ok %d - %s\n' "$LIB_COUNT" "$1"
     local text=${2-}
-    printf '# %s:%s\n' "${BASH_SOURCE[2]##*/}" "${BASH_LINENO[1]}"
+    local at=$((${#BASH_SOURCE[@]} > 2 ? 1 : 0)) # called by a check, or as one itself
+    printf '# %s:%s\n' "${BASH_SOURCE[at + 1]##*/}" "${BASH_LINENO[at]}"
     [ -z "$text" ] || printf '%.1500s\n' "$text" | sed 's/^/# /'
     return 0
 }
