@@ -43,5 +43,53 @@ else
 fi
 grep -q '^hello from outside' "$work/tour.out" && ok "the tour shows what it promises" || not_ok "the tour shows what it promises" "$work/tour.out"
 grep -q '"exit_code":3' "$work/tour.out" && ok "the HTTP line answers with the exit code" || not_ok "the HTTP line answers with the exit code" "$work/tour.out"
+
+# The lines for MCP hosts, under "An agent in a box": what a host would do with each.
+awk '/^## / { on = $0 == "## An agent in a box" } on' README.md | sed "s|localhost:7070|127.0.0.1:$port|g; s|/home/me/project|$work/project|g; s|\${workspaceFolder}|$work/project|g" >"$work/agent"
+mkdir "$work/project" "$work/hosts"
+echo 'of the project' >"$work/project/file.txt"
+awk -v dir="$work/hosts" '/^```(json|toml|sh)$/ { kind = substr($0, 4); count++; next } /^```$/ { kind = "" } kind { print >(dir "/" count "." kind) }' "$work/agent"
+hello='{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}'
+call() { printf '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"%s"}}}' "$1"; }
+stdio_host() { # stdio_host COMMAND...: starts it as a host would, asks for a file of the project
+    printf '%s\n' "$hello" "$(call 'cat file.txt')" | (cd "$work/project" && PATH=$work/cubby/build:$PATH "$@") 2>"$work/host.err" |
+        jq -r 'select(.id == 1).result.content[0].text' | grep -qx 'of the project'
+}
+http_host() { # http_host URL HEADER
+    local post=(curl -s "$1" -H "$2" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream') session
+    session=$("${post[@]}" -D - -o "$work/host.err" -d "$hello" | tr -d '\r' | sed -n 's/^mcp-session-id: //Ip')
+    "${post[@]}" -H "Mcp-Session-Id: $session" -d "$(call 'echo in a box')" |
+        tee "$work/host.err" | sed 's/^data: //' | jq -r '.result.content[0].text? // empty' 2>/dev/null | grep -qx 'in a box'
+}
+claude() { # `claude mcp add` as that program takes it
+    [ "$1 $2" = 'mcp add' ] || return 1
+    shift 2
+    case $1 in
+    --transport) [ "$2 $3 $5" = 'http cubby --header' ] && http_host "$4" "$6" ;;
+    cubby) [ "$2" = -- ] && stdio_host "${@:3}" ;;
+    *) return 1 ;;
+    esac
+}
+tried=0
+for host in "$work"/hosts/*; do
+    case $host in
+    *.json)
+        entry=$(jq -c '(.mcpServers // .servers).cubby' "$host")
+        if [ "$(jq -r .type <<<"$entry")" = http ]; then
+            http_host "$(jq -r .url <<<"$entry")" "$(jq -r '.headers | to_entries[0] | "\(.key): \(.value)"' <<<"$entry")"
+        else
+            mapfile -t words < <(jq -r '.command, .args[]' <<<"$entry")
+            stdio_host "${words[@]}"
+        fi
+        ;;
+    *.toml)
+        mapfile -t words < <(sed -n 's/^command = //p; s/^args = //p' "$host" | jq -r 'if type == "array" then .[] else . end')
+        grep -qx '\[mcp_servers.cubby\]' "$host" && stdio_host "${words[@]}"
+        ;;
+    *.sh) (cd "$work/project" && PWD=$work/project . "$host") ;;
+    esac && ok "an MCP host with these lines works in a box: $(head -1 "$host")" || { cat "$host" >>"$work/host.err"; not_ok "an MCP host with these lines works in a box: $(head -1 "$host")" "$work/host.err"; }
+    tried=$((tried + 1))
+done
+[ "$tried" = 6 ] && ok 'all of them' || { ls "$work/hosts" >"$work/host.err"; not_ok 'all of them' "$work/host.err"; }
 echo "1..$n"
 exit $bad
