@@ -77,9 +77,22 @@ static bool spool_flush(struct spool *spool) {
     return true;
 }
 
+/* What was viewed is in one piece, and nothing can be added to that: it becomes the beginning of a new one. */
+static void spool_reopen(struct spool *spool) {
+    struct headtail viewed = spool->ends;
+    size_t len;
+    const uint8_t *data = headtail_finish(&viewed, &len);
+    headtail_init(&spool->ends, SPOOL_MEMORY_BYTES);
+    headtail_put(&spool->ends, data, len);
+    headtail_done(&viewed);
+    spool->viewed = false;
+}
+
 void spool_put(struct spool *spool, const void *data, size_t len) {
     const uint8_t *from = data;
     spool_unmap(spool);
+    if (spool->viewed && len)
+        spool_reopen(spool);
     spool->total += len;
     while (len && !spool->full) {
         if (spool->dropping) {
@@ -100,8 +113,10 @@ void spool_put(struct spool *spool, const void *data, size_t len) {
 }
 
 const uint8_t *spool_view(struct spool *spool, size_t *ret_len) {
-    if (spool->dropping)
+    if (spool->dropping) {
+        spool->viewed = true;
         return headtail_finish(&spool->ends, ret_len);
+    }
     if (spool->fd >= 0 && !spool->map) {
         spool_flush(spool);
         spool->map_len = spool->written;

@@ -15,6 +15,7 @@ struct spool {
     struct buf memory;    /* what came last, or everything */
     struct headtail ends; /* instead, when there can be no file and it is too long */
     bool dropping;        /* it is in use */
+    bool viewed;          /* and was made one piece */
     bool full;            /* the file took no more */
     uint64_t written;     /* bytes in the file */
     uint64_t total;       /* bytes that came; more than the view has: some were dropped */
