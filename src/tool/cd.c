@@ -176,7 +176,7 @@ static size_t cd_each_kind(const struct cd_scan *scan, const char *ret_kinds[CD_
 }
 
 static void cd_project(struct tool_call *call, const struct cd_scan *scan) {
-    const char *kinds[CD_KINDS];
+    const char *kinds[CD_KINDS] = {0};
     size_t count = cd_each_kind(scan, kinds);
     if (!scan->marker_count)
         return;
@@ -238,7 +238,7 @@ static void cd_tree(struct tool_call *call, const struct cd_scan *scan, const ch
 
 static void cd_structured(struct tool_call *call, const struct cd_scan *scan, const char *path) {
     struct json *json = &call->result.json;
-    const char *kinds[CD_KINDS];
+    const char *kinds[CD_KINDS] = {0};
     size_t count = cd_each_kind(scan, kinds);
     json_open(json, '{');
     json_key(json, "cwd");
