@@ -33,6 +33,7 @@ static bool follow_differs(struct provider *provider, const char *id) {
         uint64_t touched_ns = record_touched_ns(provider->boxes_fd, id);
         touched = touched_ns != place->touched_ns;
         place->touched_ns = touched_ns;
+        place->elsewhere_ms = touched ? clock_ms() : place->elsewhere_ms;
     } else if (runs && !was) {
         touched = record_released(provider->boxes_fd, id) != (box->state == BOX_WARM);
     }

@@ -103,9 +103,13 @@ static bool used_elsewhere(struct provider *provider, struct place *place, bool 
         return true;
     if ((touched_ns = record_touched_ns(provider->boxes_fd, box->id)) != place->touched_ns) {
         place->touched_ns = touched_ns;
+        place->elsewhere_ms = now_ms;
         atomic_store(&box->used_ms, now_ms);
         return true;
     }
+    if (place->elsewhere_ms &&
+        now_ms < place->elsewhere_ms + ELSEWHERE_MS) /* or holds it: it shows that every second */
+        return true;
     return !idle &&
            (!record_released(provider->boxes_fd, box->id) || now_ms < atomic_load(&box->used_ms) + ELSEWHERE_MS);
 }

@@ -278,8 +278,10 @@ static void keeper_touch_locked(struct provider *provider) {
             if (!box->wire)
                 continue;
             uint64_t touched_ns = record_touched_ns(provider->boxes_fd, place->id);
-            if (touched_ns != place->touched_ns)
+            if (touched_ns != place->touched_ns) {
                 atomic_store(&box->used_ms, now_ms);
+                place->elsewhere_ms = now_ms;
+            }
             bool here = atomic_load(&box->refs) > 1;
             if (here)
                 record_touch(provider->boxes_fd, place->id);

@@ -27,9 +27,10 @@ struct place {
     struct tally_sum counted; /* of its user */
     bool unsynced;            /* its record was written by us and is not surely on the disk yet */
     /* clock_ms, as every time in the table: the wall clock may jump, and decides nothing. */
-    uint64_t written_ms; /* when that was */
-    uint64_t later_ms;   /* who came by itself has failed here: not again before */
-    uint64_t touched_ns; /* the time of its record when last seen: it changes when another daemon uses the box */
+    uint64_t written_ms;   /* when that was */
+    uint64_t later_ms;     /* who came by itself has failed here: not again before */
+    uint64_t touched_ns;   /* the time of its record when last seen: it changes when another daemon uses the box */
+    uint64_t elsewhere_ms; /* when that was last noticed */
 };
 
 struct provider {

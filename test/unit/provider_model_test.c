@@ -240,9 +240,10 @@ static void calm_look(struct provider *provider, struct key *key) {
     expect(r == (key->exists ? 0 : -ERR_NOT_FOUND), key, "look", r);
     if (r == 0) {
         enum box_state state = box->state;
-        /* starting: somebody in this process is just finding out what others did to it */
-        expect(!key->paused || key->died || state == BOX_PAUSED || state == BOX_STARTING, key,
-               "rule 10: the state of a paused one", (int)state);
+        /* starting, closing: somebody in this process is just finding out what others did to it */
+        bool unsettled = state == BOX_STARTING || state == BOX_CLOSING;
+        expect(!key->paused || key->died || state == BOX_PAUSED || unsettled, key, "rule 10: the state of a paused one",
+               (int)state);
         expect(key->paused || key->died || state != BOX_PAUSED, key, "the state of one that is not paused", (int)state);
         provider_look_end(provider, box);
     }
