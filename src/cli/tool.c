@@ -28,15 +28,8 @@ const struct option_row tool_options[] = {
 
 /* ---- the list ---- */
 
-/* The first sentence. */
-static const char *tool_summary(struct arena *arena, const json_t *tool) {
-    const char *text = json_string_value(json_object_get(tool, "description"));
-    const char *end = text ? strstr(text, ". ") : NULL;
-    return end ? arena_copy(arena, text, (size_t)(end - text)) : text;
-}
-
 static int tool_list(struct cli *cli, const json_t *tools) {
-    static const char *const heads[] = {"TOOL", "ARGUMENTS", "WHAT IT DOES", NULL};
+    static const char *const heads[] = {"TOOL", "WHAT IT DOES", "ARGUMENTS", NULL};
     struct table table;
     size_t at;
     json_t *tool;
@@ -50,8 +43,8 @@ static int tool_list(struct cli *cli, const json_t *tools) {
                             field) if (strcmp(name, "description") != 0)
             buf_printf(&names, "%s%s", names.len ? " " : "", name);
         table_cell(&table, json_string_value(json_object_get(tool, "name")));
+        table_cell(&table, json_string_value(json_object_get(tool, "title")));
         table_cell(&table, arena_strdup(&cli->arena, names.len ? buf_cstr(&names) : "-"));
-        table_cell(&table, tool_summary(&cli->arena, tool));
     }
     table_print(&table, stdout);
     return 0;

@@ -105,6 +105,42 @@ like 'names it' "$ERR" none
 c ls --json "$box"
 ok 'ls --json' jq -e . <<< "$OUT"
 
+# agent tools by hand
+c tool
+is 'tool: the list' "$CODE $(awk 'NR > 1 { print $1 }' <<< "$OUT" | sort | xargs)" "0 $("$BUILD/cubbyd" --tools | jq -r '.[].name' | sort | xargs)"
+c tool --json
+ok 'tool: with its schemas' jq -e '.[0].input_schema.type == "object"' <<< "$OUT"
+c tool bash --box "$box" 'command=cat dir/sub/x; exit 4'
+is 'tool: what an agent would see' "$CODE $OUT" '0 x
+
+Exit Code: 4'
+printf 'one\ntwo\nthree' > "$WORK/in"
+c tool write_file --box "$box" path=by-tool "content=@$WORK/in"
+is 'tool: a value from a file' "$CODE $OUT" '0 OK'
+INPUT=$WORK/in c tool write_file --box "$box" path=by-tool content=@- append=true
+is 'tool: from standard input, and one that is no text' "$CODE $OUT" '0 OK'
+c tool read_file path=by-tool start_line=3 end_line=4 --box "$box"
+is 'tool: numbers, and options at the end' "$CODE $OUT" $'0 threeone\ntwo'
+c tool read_file '{"path":"by-tool","start_line":2,"end_line":2}' --box "$box"
+is 'tool: one object' "$CODE $OUT" '0 two'
+c tool read_file path=by-tool start_line=x --box "$box"
+is 'tool: an error is a text with status 1' "$CODE $OUT" "1 Error: 'start_line' must be an integer, not a string"
+c tool nonsense
+is 'tool: none of this name' "$CODE ${ERR%%$'\n'*}" "2 cubby tool: there is no tool 'nonsense'; \`cubby tool\` lists them"
+c tool ls nonsense
+like 'tool: a word that is no argument' "$CODE $ERR" "^2 cubby tool: an argument is KEY=VALUE"
+c tool ls path=@/no/such/file
+like 'tool: a file that is not there' "$CODE $ERR" "^2 cubby tool: no file '/no/such/file' here"
+c tool ls --box 123
+is 'tool: no box id' "$CODE" 2
+c tool bash 'command=echo a box of its own' --thread by-hand
+is 'tool: in the box of a thread' "$CODE $OUT" '0 a box of its own'
+c ps --json
+is 'tool: which was made' "$(jq -r '[(.boxes? // .)[] | select(.thread == "by-hand")] | length' <<< "$OUT")" 1
+c rm "$(jq -r '(.boxes? // .)[] | select(.thread == "by-hand").id' <<< "$OUT")"
+screen=$(timeout 20 "$BUILD/test/ptyrun" 100x20 expect:plain -- "$CUBBY" tool bash --box "$box" 'command=printf "\033]0;owned\007plain\n"' 2>&1)
+is 'tool: nothing in it can disturb a terminal' "$(tr -d '\r' <<< "$screen" | sed -n 1p)" '\x1b]0;owned\x07plain'
+
 # a terminal
 if command -v script > /dev/null; then
     screen=$(printf 'stty size; tty\nexit 5\n' | timeout 20 script -qec "stty cols 90 rows 20; $CUBBY shell $box" /dev/null 2>&1)
