@@ -32,7 +32,13 @@ static int text_sequence(uint8_t c, uint8_t *ret_low, uint8_t *ret_high) {
 bool text_utf8(const void *data, size_t len) {
     const uint8_t *p = data, *end = p + len;
     while (p < end) {
-        uint64_t eight;
+        uint64_t eight, four[4];
+        while ((size_t)(end - p) >= sizeof four) {
+            memcpy(four, p, sizeof four);
+            if ((four[0] | four[1] | four[2] | four[3]) & 0x8080808080808080ull)
+                break;
+            p += sizeof four;
+        }
         while ((size_t)(end - p) >= sizeof eight) {
             memcpy(&eight, p, sizeof eight);
             if (eight & 0x8080808080808080ull)

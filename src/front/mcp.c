@@ -37,6 +37,7 @@ struct mcp_door {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct mcp_post *waiting;
+    uint64_t entered;
     bool started, asleep, ending;
     pthread_t keeper;
 };
@@ -108,21 +109,25 @@ static void keeper_look(struct mcp_post *post, uint64_t now_ms) {
     pthread_mutex_unlock(&post->lock);
 }
 
+static void keeper_wait_locked(struct mcp_door *door) {
+    uint64_t until_ms = clock_ms() + KEEPER_MS;
+    const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000), .tv_nsec = (long)(until_ms % 1000) * 1000000};
+    while (!door->ending && clock_ms() < until_ms)
+        pthread_cond_timedwait(&door->changed, &door->lock, &until);
+}
+
+/* Sleeps through times without requests; while there are some, nobody has to wake it. */
 static void *keeper_main(void *argument) {
     struct mcp_door *door = argument;
     pthread_mutex_lock(&door->lock);
     while (!door->ending) {
-        uint64_t until_ms = clock_ms() + KEEPER_MS;
-        const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
-                                       .tv_nsec = (long)(until_ms % 1000) * 1000000};
-        door->asleep = !door->waiting;
-        if (door->asleep)
-            pthread_cond_wait(&door->changed, &door->lock);
-        else
-            pthread_cond_timedwait(&door->changed, &door->lock, &until);
-        door->asleep = false;
+        uint64_t before = door->entered;
+        keeper_wait_locked(door);
         for (struct mcp_post *post = door->waiting; post; post = post->next)
             keeper_look(post, clock_ms());
+        door->asleep = !door->waiting && door->entered == before;
+        while (door->asleep && !door->ending)
+            pthread_cond_wait(&door->changed, &door->lock);
     }
     pthread_mutex_unlock(&door->lock);
     return NULL;
@@ -137,8 +142,10 @@ static void keeper_enter(struct mcp_door *door, struct mcp_post *post) {
     if (post->next)
         post->next->prev = &post->next;
     door->waiting = post;
+    door->entered++;
     if (door->asleep)
         pthread_cond_signal(&door->changed);
+    door->asleep = false;
     pthread_mutex_unlock(&door->lock);
 }
 
@@ -211,7 +218,9 @@ static void check_headers(struct http_request *request, struct mcp_message *mess
 /* Whose a session is. */
 static const char *session_owner(struct http_request *request) {
     const struct who *who = front_who(request);
-    return who->user ? who->user : arena_printf(http_arena(request), "\n%s", who->token);
+    if (who->user)
+        return who->user;
+    return who->token[0] ? arena_printf(http_arena(request), "\n%s", who->token) : "";
 }
 
 /* The older era: whose session it is, made if this is how one begins. */
@@ -333,7 +342,8 @@ int mcp_post(struct http_request *request, struct box *unused, struct err *err) 
                                           .watch = -1};
     pthread_mutex_init(&post.lock, NULL);
     trail_of(request)->reads = true; /* unless a tool that writes is called */
-    trail_note(request, arena_printf(http_arena(request), "%.60s", message.method));
+    if (strlen(message.method) < 60 && strcmp(message.method, "tools/call") != 0)
+        trail_note(request, message.method);
     post_era(&post, &message);
     code = post_serve(&post, &message);
     struct mcp_session *session = post.exchange.session;

@@ -38,9 +38,15 @@ void trail_note(struct http_request *request, const char *text) {
     struct trail *trail = trail_of(request);
     if (!front_of(request)->audit)
         return;
-    trail->detail = trail->detail ? arena_printf(http_arena(request), "%s %s", trail->detail, text)
-                                  : arena_strdup(http_arena(request), text);
-    trail->detail_len = strlen(trail->detail);
+    size_t before = trail->detail ? trail->detail_len + 1 : 0, len = strlen(text);
+    char *detail = arena_alloc(http_arena(request), before + len + 1);
+    if (before) {
+        memcpy(detail, trail->detail, before - 1);
+        detail[before - 1] = ' ';
+    }
+    memcpy(detail + before, text, len);
+    trail->detail = detail;
+    trail->detail_len = before + len;
 }
 
 void trail_code(struct http_request *request, int code) {
@@ -178,17 +184,25 @@ static void trail_detail(struct http_request *request, const struct body_field *
     buf_done(&text.out);
 }
 
-void trail_fields(struct http_request *request, const struct body_field *fields, const void *args) {
+void trail_told(struct http_request *request, const struct body_field *fields, const void *args) {
+    if (front_of(request)->audit && front_settings(request)->audit_detail && fields)
+        trail_detail(request, fields, args);
+}
+
+void trail_running(struct http_request *request) {
     struct trail *trail = trail_of(request);
     const struct front *front = front_of(request);
-    if (front->audit && front_settings(request)->audit_detail && fields)
-        trail_detail(request, fields, args);
     if (front->audit && !trail->running && !trail_reads(request)) {
         struct audit_row row = {0};
         trail_row(request, &row);
         audit_set(&row, AUDIT_OUTCOME, "running");
         trail->running = audit_begin(front->audit, &row);
     }
+}
+
+void trail_fields(struct http_request *request, const struct body_field *fields, const void *args) {
+    trail_told(request, fields, args);
+    trail_running(request);
 }
 
 /* ---- the row ---- */

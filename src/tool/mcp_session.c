@@ -15,12 +15,12 @@
 #include "base/text.h"
 #include "tool/mcp_core.h"
 
-enum { SESSION_BUCKETS = 512, SESSION_EARLY = 16 };
+enum { SESSION_BUCKETS = 512, SESSION_EARLY = 16, SPARE_PIPES = 16 };
 
 struct mcp_running {
     struct mcp_running *next;
     const char *id;
-    int hang_up[2]; /* a pipe: its end is closed to cancel; -1: the request never waits */
+    int hang_up[2]; /* a pipe: its writing end is closed to cancel; -1: the request never waits */
     bool cancelled;
 };
 
@@ -43,7 +43,8 @@ struct mcp {
     pthread_mutex_t lock;
     struct mcp_session *buckets[SESSION_BUCKETS];
     unsigned count;
-    uint64_t swept_ms;
+    int spare[SPARE_PIPES][2]; /* of requests that were not cancelled */
+    unsigned spares;
 };
 
 struct mcp *mcp_new(void) {
@@ -69,6 +70,10 @@ void mcp_free(struct mcp *mcp) {
             next = session->next;
             session_unref_locked(session);
         }
+    while (mcp->spares--) {
+        close(mcp->spare[mcp->spares][0]);
+        close(mcp->spare[mcp->spares][1]);
+    }
     pthread_mutex_destroy(&mcp->lock);
     free(mcp);
 }
@@ -104,7 +109,6 @@ static void session_end_locked(struct mcp_session *session) {
 }
 
 static void session_sweep_locked(struct mcp *mcp, uint64_t now_ms) {
-    mcp->swept_ms = now_ms;
     for (unsigned i = 0; i < SESSION_BUCKETS; i++)
         for (struct mcp_session *session = mcp->buckets[i], *next; session; session = next) {
             next = session->next;
@@ -251,31 +255,51 @@ static bool running_early_locked(struct mcp_session *session, const char *id) {
     return false;
 }
 
+/* False: no descriptor is left. */
+static bool pipe_take(struct mcp *mcp, int ret_pipe[2]) {
+    pthread_mutex_lock(&mcp->lock);
+    bool spare = mcp->spares;
+    if (spare)
+        memcpy(ret_pipe, mcp->spare[--mcp->spares], 2 * sizeof *ret_pipe);
+    pthread_mutex_unlock(&mcp->lock);
+    return spare || pipe2(ret_pipe, O_CLOEXEC) == 0;
+}
+
+static void pipe_give_locked(struct mcp *mcp, int pipe[2]) {
+    if (pipe[0] >= 0 && pipe[1] >= 0 && mcp->spares < SPARE_PIPES) {
+        memcpy(mcp->spare[mcp->spares++], pipe, 2 * sizeof *pipe);
+        return;
+    }
+    fd_close(&pipe[0]);
+    fd_close(&pipe[1]);
+}
+
 void mcp_running_enter(struct mcp_exchange *exchange, struct mcp_message *message) {
     struct mcp_session *session = exchange->session;
+    struct mcp *mcp = session->mcp;
     struct mcp_running *running = calloc(1, sizeof *running);
     if (!running)
         abort();
     *running = (struct mcp_running){.id = message->id, .hang_up = {-1, -1}};
-    if (message->slow && pipe2(running->hang_up, O_CLOEXEC) < 0) {
+    if (message->slow && !pipe_take(mcp, running->hang_up)) {
         mcp_refuse(message, MCP_INTERNAL, 0, "no descriptor is left: %s", strerror(errno));
         free(running);
         return;
     }
-    pthread_mutex_lock(&session->mcp->lock);
+    pthread_mutex_lock(&mcp->lock);
     struct mcp_running **at = running_find_locked(session, message->id);
     bool twice = *at;
-    if (!twice) {
+    if (twice) {
+        pipe_give_locked(mcp, running->hang_up);
+    } else {
         if (session->ended || running_early_locked(session, message->id))
             running_cancel_locked(running);
         *at = running;
         exchange->running = running;
     }
-    pthread_mutex_unlock(&session->mcp->lock);
+    pthread_mutex_unlock(&mcp->lock);
     if (!twice)
         return;
-    fd_close(&running->hang_up[0]);
-    fd_close(&running->hang_up[1]);
     free(running);
     mcp_refuse(message, MCP_REQUEST, 400, "a request with this id runs already");
 }
@@ -290,8 +314,7 @@ bool mcp_running_leave(struct mcp_exchange *exchange) {
     *at = running->next;
     session->used_ms = clock_ms();
     exchange->running = NULL;
-    fd_close(&running->hang_up[0]);
-    fd_close(&running->hang_up[1]);
+    pipe_give_locked(session->mcp, running->hang_up);
     pthread_mutex_unlock(&session->mcp->lock);
     bool cancelled = running->cancelled;
     free(running);

@@ -200,9 +200,10 @@ void seen_wrote(struct tool_call *call, const char *path, const struct file_stat
     row_put_locked(table, &row);
     if (news && table->waiting_count < WAITING_MAX)
         table->waiting[table->waiting_count++] = row;
-    if (!table->started)
+    if (news && !table->started)
         table->started = pthread_create(&table->writer, NULL, seen_writer, table) == 0;
-    pthread_cond_signal(&table->wake);
+    if (news) /* what was seen before wakes nobody */
+        pthread_cond_signal(&table->wake);
     pthread_mutex_unlock(&table->lock);
 }
 

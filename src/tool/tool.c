@@ -169,6 +169,7 @@ static int tool_walk(struct tool_call *call, const void *checked, int failed, co
     if (failed < 0) {
         tool_fail(call, "%s", err->text);
     } else {
+        call->args = checked;
         int code = call->tool->run(call, checked, err);
         if (code < 0)
             code = tool_told(call, code, err);
@@ -204,12 +205,17 @@ int tool_run(struct tool_call *call, const struct tool *tool, const char *args, 
 /* ---- for tools ---- */
 
 int tool_box(struct tool_call *call, struct err *err) {
-    if (call->box)
-        return 0;
-    const char *thread = call->parent ? call->parent : call->thread;
-    int code = call->host->acquire(call->door, call->user, thread, &call->box, err);
-    call->acquired = code == 0;
-    return code;
+    if (!call->box) {
+        const char *thread = call->parent ? call->parent : call->thread;
+        int code = call->host->acquire(call->door, call->user, thread, &call->box, err);
+        call->acquired = code == 0;
+        if (code < 0)
+            return code;
+    }
+    if (call->begins && !call->begun)
+        call->begins(call);
+    call->begun = true;
+    return 0;
 }
 
 /* The text of a path without "//", "/./" and "/x/../". Links on the way are the box's business: what the kernel finds
@@ -239,7 +245,8 @@ int tool_path(struct tool_call *call, const struct body_text *path, const char *
         return code;
     if (strlen(base) + strlen(given) + 1 > LIMIT_PATH_BYTES)
         return err_set(err, ERR_INVALID, "the path has more than %u bytes", LIMIT_PATH_BYTES);
-    char *full = arena_printf(call->arena, "%s%s%s", base, *given == '/' ? "" : "/", given);
+    char *full = arena_alloc(call->arena, strlen(base) + strlen(given) + 2);
+    stpcpy(stpcpy(stpcpy(full, base), *given == '/' ? "" : "/"), given);
     tool_fold(full);
     *ret_path = full;
     return 0;

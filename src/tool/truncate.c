@@ -19,8 +19,13 @@ static bool truncate_begins(uint8_t byte) {
 }
 
 size_t truncate_chars(const uint8_t *text, size_t len) {
-    size_t n = 0;
-    for (size_t i = 0; i < len; i++)
+    const uint64_t ones = 0x0101010101010101u;
+    size_t n = 0, i = 0;
+    for (uint64_t eight; len - i >= sizeof eight; i += sizeof eight) { /* all but 10xxxxxx begin one */
+        memcpy(&eight, text + i, sizeof eight);
+        n += (size_t)((((~eight >> 7) | (eight >> 6)) & ones) * ones >> 56);
+    }
+    for (; i < len; i++)
         n += truncate_begins(text[i]);
     return n;
 }

@@ -153,6 +153,58 @@ static void test_json(void) {
         printf("# %s\n# %s\n", (char *)out.data, expected);
 }
 
+/* As a reader would write it: byte by byte. */
+static size_t escape_slowly(const char *text, size_t len, char *out) {
+    char *to = out;
+    *to++ = '"';
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c && strchr("\"\\\b\f\n\r\t", c))
+            to += sprintf(to, "\\%c", c == '"' || c == '\\' ? c : "btn?fr"[c - 8]);
+        else if (c < 32 || c == 127)
+            to += sprintf(to, "\\u%04x", c);
+        else
+            *to++ = (char)c;
+    }
+    *to++ = '"';
+    return (size_t)(to - out);
+}
+
+static bool escapes_alike(const char *text, size_t len, size_t more) {
+    char *want = malloc(6 * len + 3);
+    size_t want_len = escape_slowly(text, len, want);
+    struct json json;
+    autobuf out;
+    buf_init(&out, want_len + more);
+    json_init(&json, &out);
+    json_strn(&json, text, len);
+    bool alike = !out.failed && out.len == want_len && memcmp(out.data, want, want_len) == 0;
+    autobuf tight;
+    buf_init(&tight, want_len - 1);
+    json_init(&json, &tight);
+    json_strn(&json, text, len);
+    alike = alike && tight.failed && tight.len <= tight.max;
+    free(want);
+    return alike;
+}
+
+static void test_json_escapes(void) {
+    char text[4000];
+    unsigned wrong = 0;
+    for (int byte = 0; byte < 128; byte++)
+        for (size_t len = 1; len < 20; len++)
+            for (size_t at = 0; at < len; at++) {
+                memset(text, 'a', len);
+                text[at] = (char)byte;
+                text[(at * 7 + 3) % len] = (char)(byte ^ 0x5d);
+                wrong += !escapes_alike(text, len, at % 2 ? 0 : 20000);
+            }
+    ok(wrong == 0, "every byte at every place of a word is escaped as it should be, also in a buffer that just fits");
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)(i % 3 ? 1 : 'x');
+    ok(escapes_alike(text, sizeof text, 0) && escapes_alike(text, sizeof text, 100000), "so are long texts of escapes");
+}
+
 static int try_open(int root, const char *path) {
     struct err err;
     autofd fd = -1;
@@ -381,6 +433,7 @@ int main(void) {
     test_buf();
     test_text();
     test_json();
+    test_json_escapes();
     test_path();
     test_removal();
     test_fd();
