@@ -2,7 +2,7 @@
  * it failed is gone when it returns; what stop is asked to end has ended when it returns, whatever state it was in.
  *
  * state/boxes/ID/      0700
- *   fs/                the layers: upper, upper.work (the root), upper.0, upper.0.work (/usr) ...
+ *   fs/                its own files; absent: none yet. The layers: upper, upper.work (the root), upper.0, upper.0.work (/usr) ...
  *   sock               the runner listens here
  *   jail               the record of the live box (struct jail_record); absent: only files are left */
 #include "backend/jail.h"
@@ -255,8 +255,24 @@ static int jail_discover(struct backend *backend, const char *id, struct wire **
     return 0;
 }
 
+struct listing {
+    int boxes_dir;
+    void (*each)(void *user, const char *id);
+    void *user;
+};
+
+static void list_ours(void *user, const char *id) {
+    const struct listing *listing = user;
+    char path[64];
+    snprintf(path, sizeof path, "%s/local", id);
+    if (faccessat(listing->boxes_dir, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        listing->each(listing->user, id);
+}
+
+/* The backend `local` marks its own; whatever else is there is a jail's, also where its maker was killed at once. */
 static int jail_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
-    return backend_list_boxes(backend->boxes_dir, "fs", each, user, err);
+    struct listing listing = {.boxes_dir = backend->boxes_dir, .each = each, .user = user};
+    return backend_list_boxes(backend->boxes_dir, ".", list_ours, &listing, err);
 }
 
 /* ---- stop ---- */

@@ -48,9 +48,15 @@ static bool is_empty(int dir, const char *path) {
     return !some;
 }
 
+static bool has_files(int box_dir) {
+    return faccessat(box_dir, "fs", F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
 /* Nothing was written since the layers below; the root directory itself is as it was made, too. */
 static bool is_unchanged(int box_dir) {
     static const char *const names[] = {"fs/upper", "fs/upper.0"};
+    if (!has_files(box_dir))
+        return true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct stat status;
         if (fstatat(box_dir, names[i], &status, AT_SYMLINK_NOFOLLOW) < 0 || status.st_uid || status.st_gid ||
@@ -85,8 +91,11 @@ static bool is_image(int box_dir) {
     return fstatat(box_dir, "fs", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
 }
 
+/* Where nothing has to be set aside for them, the next start makes them: until then the box has no files of its own. */
 static int make_fresh(struct backend *backend, const struct spec *spec, int box_dir, struct err *err) {
     enum quota_form form;
+    if (spec->limits.disk_mb == 0)
+        return 0;
     return quota_make(&backend->quota, box_dir, spec->limits.disk_mb, false, &form, err);
 }
 
@@ -192,7 +201,7 @@ static int trash_files(struct backend *backend, int box_dir, struct err *err) {
     int r = trash_put(backend->trash, box_dir, "old", err); /* of one who was killed here */
     if (r < 0)
         return r;
-    if (faccessat(box_dir, "fs", F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+    if (!has_files(box_dir))
         return 0;
     if (mkdirat(box_dir, "old", 0700) < 0 || renameat(box_dir, "fs", box_dir, "old/fs") < 0)
         return err_errno(err, errno, "the box's files");

@@ -124,10 +124,13 @@ latest=$(j .id)
 is 'a fork of it needs none to run' "$STATUS $(runs "$later")$(runs "$latest")" '201 ["warm",false]["warm",false]'
 api POST "/v1/boxes/$later/rollback" '{"snapshot":"same"}'
 is 'rolled back it has ended nothing' "$STATUS $(j .processes_ended)$(runs "$later")" '200 0["warm",false]'
+mkdir -m 1700 "$STATE/boxes/00000000000000fa" # a daemon killed while it made a fork
 kill -KILL "$DAEMON_PID"
 wait "$DAEMON_PID" 2> /dev/null
 start_daemon "$program"
 is 'the next daemon knows it as such' "$(runs "$later")$(runs "$latest")" '["warm",false]["warm",false]'
+swept() { [ ! -e "$STATE/boxes/00000000000000fa" ]; }
+ok 'and sweeps one that was never finished' eventually 10 swept
 in_box "$later" 'cat a n'
 is 'its first command starts it' "$OUT $(runs "$later")" $'two\nnew ["ready",true]'
 api POST /v1/boxes '{"thread":"latest"}'
