@@ -216,6 +216,7 @@ struct grep_match {
 struct grep_result {
     bool truncated, timed_out;
     uint64_t files_searched;
+    uint64_t gave_up; /* lines on which the pattern took too much work to say whether they match */
 };
 int box_grep(struct box *box, const struct grep_request *request, int watch,
              int (*each)(void *user, const struct grep_match *match), void *user, struct grep_result *ret_result,

@@ -208,7 +208,8 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
     if (r == 0)
         *ret_result = (struct grep_result){.truncated = end.number[FIELD_TRUNCATED],
                                            .timed_out = end.number[FIELD_TIMED_OUT],
-                                           .files_searched = end.number[FIELD_FILES]};
+                                           .files_searched = end.number[FIELD_FILES],
+                                           .gave_up = end.number[FIELD_LINES]};
     return r;
 }
 

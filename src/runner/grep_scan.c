@@ -140,6 +140,8 @@ static const uint8_t *scanner_find(struct scanner *scanner, const uint8_t *at, c
         const uint8_t *newline = scan_byte(at, end, '\n'), *line_end = newline ? newline : end;
         if (regex_find(scanner, at, line_end, &gave_up))
             return at;
+        if (gave_up)
+            atomic_fetch_add_explicit(scanner->gave_up, 1, memory_order_relaxed);
         at = line_end + 1;
     }
     return NULL;

@@ -39,6 +39,7 @@ struct scanner {
     atomic_bool *stop;                                   /* looked at between lines */
     bool (*hit)(void *user, const struct grep_hit *hit); /* false: enough of this file */
     void *user;
+    atomic_ullong *gave_up; /* lines on which the pattern took too much work to say whether they match */
     /* private */
     uint8_t *buffer;
     struct pcre2_real_match_data_8 *match_data;

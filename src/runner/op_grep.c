@@ -67,7 +67,7 @@ struct grep {
     struct err err;
     /* --- */
     atomic_bool stop;
-    atomic_ullong files;
+    atomic_ullong files, gave_up;
 };
 
 struct searcher { /* one thread */
@@ -143,6 +143,7 @@ static void searcher_run(struct searcher *searcher) {
     scanner_init(&searcher->scanner, &grep->pattern);
     searcher->scanner.context = grep->context;
     searcher->scanner.stop = &grep->stop;
+    searcher->scanner.gave_up = &grep->gave_up;
     searcher->scanner.hit = on_hit;
     searcher->scanner.user = searcher;
     pthread_mutex_lock(&grep->lock);
@@ -428,6 +429,7 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
     field_number(&out, FIELD_TRUNCATED, grep.truncated || grep.walk.too_long);
     field_number(&out, FIELD_TIMED_OUT, grep.timed_out);
     field_number(&out, FIELD_FILES, atomic_load(&grep.files));
+    field_number(&out, FIELD_LINES, atomic_load(&grep.gave_up));
     worker_end(worker, &out);
     return 0;
 }

@@ -164,6 +164,9 @@ static void grep_tell(struct tool_call *call, const char *path, const struct gre
         tool_say(call, "\nThe search was stopped by its time limit. Narrow the path or simplify the pattern.");
     else if (result->truncated)
         tool_say(call, "\nResults truncated. Narrow the path or add a glob filter.");
+    if (result->gave_up)
+        tool_say(call, "\nThe pattern took too much work on %llu lines, which may match or not. Simplify it.",
+                 (unsigned long long)result->gave_up);
 }
 
 static int grep_failed(struct tool_call *call, const char *path, int code, struct err *err) {
@@ -201,7 +204,7 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
     code = box_grep(call->box, &grep, call->watch, grep_each, &found, &result, err);
     json_close(json, ']');
     json_key(json, "truncated");
-    json_bool(json, result.truncated || result.timed_out);
+    json_bool(json, result.truncated || result.timed_out || result.gave_up);
     json_close(json, '}');
     if (code == 0)
         grep_tell(call, path, &found, &result);

@@ -59,7 +59,7 @@ enum frame_type {
     X(MOVE, 15)   /* PATH TO FLAGS(OVERWRITE) -> END */                                                                \
     X(GLOB, 16)   /* PATTERN PATH LIMIT TIMEOUT_MS IGNORE FLAGS(DIRS) -> ITEM{PATH}* END{TRUNCATED, TIMED_OUT} */      \
     X(GREP, 17)   /* PATTERN PATH GLOB LIMIT CONTEXT TIMEOUT_MS IGNORE FLAGS(LITERAL, IGNORE_CASE)                     \
-                     -> ITEM{PATH, LINE, TEXT, BEFORE?, AFTER?}* END{TRUNCATED, TIMED_OUT, FILES} */                    \
+                     -> ITEM{PATH, LINE, TEXT, BEFORE?, AFTER?}* END{TRUNCATED, TIMED_OUT, FILES, LINES} */                   \
     X(HASH, 18)   /* PATH -> END{SHA256, SIZE} */                                                                      \
     X(WATCH, 19)  /* PATH FLAGS(RECURSIVE) -> STAT ITEM{EVENT, PATH, TO?}* until CANCEL */                             \
     X(TAR_OUT, 20) /* PATH -> DATA* END{FILES} */                                                                      \

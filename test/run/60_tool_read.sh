@@ -170,6 +170,10 @@ tool grep '{"pattern":"[0-9]","path":"l/numbers"}'
 is 'unless said, 100' "${TEXT%%$'\n'*}" "Found 100 matches under $W/l/numbers (showing first 100)"
 tool grep '{"pattern":"[0-9]","path":"l/numbers","max_results":9999}'
 is 'at most 500' "${TEXT%%$'\n'*}" "Found 500 matches under $W/l/numbers (showing first 500)"
+run 'mkdir re && printf "%05000d\nb\n" 0 > re/zeros'
+tool grep '{"pattern":"^(0|00)+[c-e]","path":"re/zeros"}'
+tool_is 'a pattern that would search for ever says on how many lines' "No matches found under $W/re/zeros
+The pattern took too much work on 1 lines, which may match or not. Simplify it."
 printf '{"pattern":"%05000d"}' 0 > "$WORK/huge"
 tool grep "$(< "$WORK/huge")"
 like 'a huge pattern' "$IS_ERROR $TEXT" "^true Error: 'pattern' is longer than 4096 bytes"
