@@ -734,6 +734,7 @@ static const struct {
             {"ports", bench_ports},
             {"serve", bench_serve},
             {"mcp", bench_mcp},
+            {"recall", bench_recall},
             {"edits", bench_edits},
             {"store", bench_store}};
 
