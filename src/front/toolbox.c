@@ -54,6 +54,8 @@ static void toolbox_release(void *door, struct box *box) {
 const struct tool_host toolbox_functions = {
     .acquire = toolbox_acquire, .release = toolbox_release, .find = toolbox_find};
 
+static void toolbox_begins(struct tool_call *call);
+
 int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
                   struct err *err) {
     const struct who *who = front_who(request);
@@ -66,6 +68,7 @@ int toolbox_begin(struct http_request *request, struct box *box, const char *thr
     call->thread = thread ? thread : header ? header : box ? "" : TOOLBOX_THREAD;
     call->parent = parent;
     call->watch = http_fd(request);
+    call->begins = toolbox_begins;
     if (strlen(call->thread) > LIMIT_THREAD_BYTES || (parent && strlen(parent) > LIMIT_THREAD_BYTES))
         return err_set(err, ERR_INVALID, "a thread's name has at most %u bytes", LIMIT_THREAD_BYTES);
     return 0;
@@ -76,8 +79,9 @@ static void toolbox_told(struct http_request *request, struct tool_call *call, c
     struct trail *trail = trail_of(request);
     trail->reads = call->tool->flags & TOOL_READS;
     trail->secrets = call->secrets;
+    trail->detail = NULL;
     if (checked)
-        trail_fields(request, call->tool->fields, checked);
+        trail_told(request, call->tool->fields, checked);
     const char *args = trail->detail;
     trail->detail = NULL;
     trail_note(request, call->tool->name);
@@ -87,6 +91,12 @@ static void toolbox_told(struct http_request *request, struct tool_call *call, c
         trail_note(request, args);
     if (call->has_exec)
         trail_result(request, &call->exec);
+}
+
+/* Before anything is done in the box: what a killed daemon was about to do stands in the log. */
+static void toolbox_begins(struct tool_call *call) {
+    toolbox_told(call->door, call, call->args);
+    trail_running(call->door);
 }
 
 int toolbox_run(struct http_request *request, struct tool_call *call, const struct tool *tool, const char *args,

@@ -67,11 +67,15 @@ struct tool_call {
     struct arena *arena;
     int watch;                  /* its hang-up cancels the call; -1: none */
     const char *const *secrets; /* "NAME=VALUE" for this call's command only, NULL-terminated; may be NULL */
+    /* The arguments are right and the box is there; nothing was done yet. Once; may be NULL. */
+    void (*begins)(struct tool_call *call);
     /* What happens meanwhile, for doors that show it; may be NULL. Called on the call's own thread. */
     void (*progress)(void *progress_user, const char *message, size_t len);
     void *progress_user;
     /* filled while it runs */
     const struct tool *tool;
+    const void *args;        /* checked */
+    bool begun;              /* begins was called */
     bool acquired;           /* box came from host->acquire */
     struct conceal *conceal; /* the secrets' values, out of what is put; NULL: none */
     struct tool_result result;

@@ -55,6 +55,12 @@ if [ "$BACKEND" = jail ]; then
     audited() { api GET "/v1/audit?limit=1000" && [[ $(j '[.events[].detail // ""] | join("\n")') = *"[redacted]; yes"* ]]; }
     ok 'the audit log has the command' eventually 5 audited
     unlike 'without it, too' "$BODY" 'tok-4'
+    tag_new
+    curl -sS --max-time 60 --unix-socket "$SOCKET" -o /dev/null -d "{\"_meta\":{\"secrets\":{\"T\":\"$TOKEN\"}},\"command\":\"sleep $TAG # $TOKEN\"}" "http://localhost$B/tools/bash" 2> /dev/null &
+    waiter=$!
+    lasts() { api GET "/v1/audit?limit=1000" && [ "$(j '[.events[]|select(.outcome=="running")][-1].detail')" = "bash sleep $TAG # [redacted]" ]; }
+    ok 'one that lasts is there before it ends, just so' eventually 10 lasts
+    kill "$waiter"
 else
     skip 'the audit log has the command' 'seen on backend jail'
 fi
