@@ -42,9 +42,6 @@ $(BUILD)/test/lack: test/lib/lack.c
 $(BUILD)/test/crash: test/lib/crash.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $<
-$(BUILD)/test/killstep.so: test/lib/killstep.c
-	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -fPIC -shared -o $@ $<
 $(BUILD)/test/ptyrun: test/lib/ptyrun.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $< -lutil
@@ -58,7 +55,7 @@ test-asan:
 	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
 test-fuzz:
 	+@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= WARN=-Wno-unknown-pragmas fuzz-programs
-test-build: all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/killstep.so $(BUILD)/test/ptyrun $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) test-asan test-fuzz
+test-build: all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/ptyrun $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) test-asan test-fuzz
 
 test: setup-test ## run every test; the last line counts them
 	+@$(SUBMAKE) -j2 test-build
@@ -67,7 +64,7 @@ test: setup-test ## run every test; the last line counts them
 # On a kernel that has cgroup v2 alone, in a machine of its own.
 test-vm: ## run the tests of boxes in a virtual machine with cgroup v2
 	@tools/setup vm
-	+@$(SUBMAKE) -j2 all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/killstep.so $(BUILD)/test/ptyrun $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) $(BUILD)/unit/jail_test
+	+@$(SUBMAKE) -j2 all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/ptyrun $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) $(BUILD)/unit/jail_test
 	@test/vm/run.sh $(BUILD) '$(T)'
 
 fuzz: setup-test ## fuzz for FUZZ_SECONDS (600) a program; the long form of the tests that have one
@@ -79,7 +76,7 @@ soak: setup-test ## the soak and the fault run for long: SOAK_EXECS, SOAK_BOXES,
 	@SOAK_EXECS=$(or $(SOAK_EXECS),100000) SOAK_BOXES=$(or $(SOAK_BOXES),10000) FAULT_ROUNDS=$(or $(FAULT_ROUNDS),200) \
 		FAULT_SEED=$(FAULT_SEED) CRASH_POINTS=all BUILD=$(BUILD) test/hostile/run.sh test/hostile/13b_soak.sh test/hostile/25b_faults.sh \
 		test/hostile/25c_crash_points.sh
-	@PROVIDER_BOXES=1000 BUILD=$(BUILD) test/run/run.sh test/run/49_provider.sh
+	@PROVIDER_BOXES=1000 CRASH_POINTS=all BUILD=$(BUILD) test/run/run.sh test/run/49_provider.sh test/run/49_snapshot_crash.sh
 	@$(BUILD)/asan/unit/provider_model_test $(or $(MODEL_SECONDS),300)
 
 bench: setup-test ## measure, each figure beside its peer in the same run

@@ -6,23 +6,24 @@ if [ "$BACKEND" = local ]; then
     skip 'snapshots' 'local: its boxes have no layers'
     return
 fi
-plain=$program CRASH_ALL=${CRASH_ALL:-0}
+plain=$program ALL=0
+[ "${CRASH_POINTS-}" != all ] || ALL=1 # make soak
 restart() { # with the trap, not yet armed
     [ ! -d "/proc/$DAEMON_PID" ] || kill -KILL "$DAEMON_PID"
     wait "$DAEMON_PID" 2> /dev/null
     rm -f "$WORK/crash"
-    start_daemon env LD_PRELOAD="$BUILD/test/killstep.so" CRASH_FILE="$WORK/crash" "$plain"
+    start_daemon "$BUILD/test/crash" "$WORK/crash" -- "$plain"
 }
 files() { run 'cat a b'; FILES=$(xargs <<< "$OUT"); }
 listed() { api GET "$B/snapshots"; j -r '[.snapshots[].name]|join(" ")'; }
 # crash NAME METHOD PATH BODY: killed at one of its steps, at a later one, ... until it goes through; after each, `check`
-# looks. CRASH_ALL: at every step, which takes minutes.
+# looks. CRASH_POINTS=all: at every step, which takes minutes.
 crash() {
     local step died=0 name=$1
     shift
-    for ((step = 1 + SRANDOM % 2; step < 40; step += CRASH_ALL ? 1 : 1 + SRANDOM % 5)); do
+    for ((step = ALL ? 1 : 1 + SRANDOM % 2; step < 40; step += ALL ? 1 : 1 + SRANDOM % 5)); do
         prepare
-        printf '%03d' "$step" > "$WORK/crash"
+        echo "$step files" > "$WORK/crash"
         STATUS=$(curl -s -o /dev/null -w '%{http_code}' --max-time 30 --unix-socket "$SOCKET" -X "$1" ${3:+-d "$3"} "http://localhost$2")
         rm -f "$WORK/crash"
         [ "$STATUS" = 000 ] || break
