@@ -74,6 +74,7 @@ static int edit_args(const struct box *box, const struct edit_request *request, 
     if (request->old_len == 0 && (request->kind == EDIT_STRING || request->kind == EDIT_REGEX))
         return err_set(err, ERR_INVALID, "the text to replace is empty");
     field_number(args, FIELD_LENGTH, request->old_len);
+    field_number(args, FIELD_SIZE, request->old_len + request->new_len);
     field_number(args, FIELD_FLAGS, flags);
     if (request->first)
         field_number(args, FIELD_FIRST, request->first);

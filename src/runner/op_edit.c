@@ -172,6 +172,13 @@ static int edit_again(const struct edit *edit, struct err *err) {
 
 /* ---- a part of it ---- */
 
+/* A call that is broken off is not killed, its input ends early: what was begun is tidied up. */
+static int edit_whole_input(const struct edit *edit, uint64_t len, struct err *err) {
+    if (edit->args->has[FIELD_SIZE] && edit->args->number[FIELD_SIZE] != len)
+        return err_set(err, ERR_GONE, "the input for '%s' ended early", edit->shown);
+    return 0;
+}
+
 static int edit_read_input(struct edit *edit, struct err *err) {
     for (;;) {
         uint8_t *at = buf_reserve(&edit->input, 16384);
@@ -187,7 +194,7 @@ static int edit_read_input(struct edit *edit, struct err *err) {
     uint64_t old_len = edit->args->number[FIELD_LENGTH];
     if (old_len > edit->input.len)
         return err_set(err, ERR_PROTOCOL, "the input of edit is shorter than its old text");
-    return 0;
+    return edit_whole_input(edit, edit->input.len, err);
 }
 
 /* No regular expression runs longer than this: pcre2 bounds the steps of one attempt, and a text has many places to try.
@@ -312,7 +319,7 @@ static int edit_take(struct edit *edit, int fd, uint64_t *ret_len, struct err *e
         }
     }
     sha256_digest(&context, sizeof edit->sha256, edit->sha256);
-    return 0;
+    return edit_whole_input(edit, *ret_len, err);
 }
 
 /* 1: another file is there by now. */
@@ -388,4 +395,4 @@ static int edit_append_run(struct edit *edit, struct err *err) {
     return r;
 }
 
-const struct op_def op_edit = {.op = OP_EDIT, .work = edit_work, .turns = true};
+const struct op_def op_edit = {.op = OP_EDIT, .work = edit_work, .turns = true, .cleans = true};

@@ -119,7 +119,7 @@ size_t shown_set(struct shown *shown, const char *dir, size_t dir_len, const cha
 }
 
 int op_to_worker(struct rcall *call, const struct op_def *def, const struct fields *args, struct err *err) {
-    static const enum field_id numbers[] = {FIELD_FLAGS, FIELD_OFFSET, FIELD_LENGTH, FIELD_MODE};
+    static const enum field_id numbers[] = {FIELD_FLAGS, FIELD_OFFSET, FIELD_LENGTH, FIELD_MODE, FIELD_SIZE};
     static const enum field_id texts[] = {FIELD_PATH, FIELD_TO, FIELD_IF_MATCH};
     autobuf payload;
     buf_init(&payload, LIMIT_FRAME_PAYLOAD_BYTES);

@@ -65,7 +65,7 @@ enum frame_type {
     X(TAR_OUT, 20) /* PATH -> DATA* END{FILES} */                                                                      \
     X(TAR_IN, 21) /* PATH LIMIT; input -> ITEM{PATH, MESSAGE}* (left out) END{FILES, SIZE, TRUNCATED} */               \
     X(CONNECT, 24) /* PORT TIMEOUT_MS; input goes to the server -> STAT DATA* END */                                     \
-    X(EDIT, 22)   /* PATH LENGTH(of old) FIRST LAST IF_MATCH SHA256 AUTHOR FLAGS(ALL, REGEX, LINES, TEXT, OVERWRITE, APPEND, PARENTS, \
+    X(EDIT, 22)   /* PATH LENGTH(of old) SIZE FIRST LAST IF_MATCH SHA256 AUTHOR FLAGS(ALL, REGEX, LINES, TEXT, OVERWRITE, APPEND, PARENTS, \
                      CREATE); input = old then new -> ITEM{FILES, STATE}? ITEM{LINE, TEXT}* END{file, FILES(replacements), LINE, LINES, \
                      CREATED, SHA256?} */                                                                              \
     X(BIND, 25)   /* ENV* SHELL? LIMIT(processes) FILES(open ones) -> END; once, first of all, where a box was made ahead */ \
