@@ -33,7 +33,8 @@ enum {
     STDIO_GRACE_MS = 5000,   /* for what was asked before standard input ended */
     STDIO_READ_BYTES = 64 << 10,
 };
-#define STDIO_THREAD "mcp" /* of a host that names none */
+#define STDIO_THREAD "mcp"     /* of a host that names none */
+#define STDIO_HOME "/tmp/home" /* of programs in the box, whose caches have no place among the user's files */
 
 struct stdio_values {
     struct box_options box;
@@ -120,11 +121,25 @@ static const char *stdio_workspace(struct stdio *stdio) {
     return workspace;
 }
 
+/* A home of its own in front of what was asked for, which goes before it. */
+static const char **stdio_env(struct cli *cli, const char **asked) {
+    size_t count = 0;
+    while (asked && asked[count])
+        count++;
+    const char **env = arena_alloc(&cli->arena, (count + 2) * sizeof *env);
+    env[0] = "HOME=" STDIO_HOME;
+    for (size_t i = 0; i < count; i++)
+        env[i + 1] = asked[i];
+    return env;
+}
+
 static void stdio_plan(struct stdio *stdio) {
     struct cli *cli = stdio->cli;
     struct box_request request;
     struct err err;
     box_options_request(cli, &stdio->values.box, &request);
+    if (!request.backend || strcmp(request.backend, "local") != 0) /* whose /tmp is everybody's */
+        request.env = stdio_env(cli, request.env);
     struct mount *mounts = arena_alloc(&cli->arena, (request.mount_count + 1) * sizeof *mounts);
     for (size_t i = 0; i < request.mount_count; i++) {
         mounts[i + 1] = request.mounts[i];
@@ -174,8 +189,12 @@ static int stdio_acquire(void *door, const char *user, const char *thread, struc
     pthread_mutex_lock(&stdio->lock);
     while (box->wire && !wire_alive(box->wire) && stdio->users)
         pthread_cond_wait(&stdio->changed, &stdio->lock);
-    if (!box->wire || !wire_alive(box->wire))
+    if (!box->wire || !wire_alive(box->wire)) {
+        struct err ignored;
         code = engine_start(&stdio->engine, err);
+        if (code == 0 && box->spec.env_count && strcmp(box->spec.env[0], "HOME=" STDIO_HOME) == 0)
+            box_mkdir(box, STDIO_HOME, 0700, false, &ignored); /* there already, or programs do without */
+    }
     stdio->users += code == 0;
     pthread_mutex_unlock(&stdio->lock);
     if (code == 0)

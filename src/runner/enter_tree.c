@@ -125,7 +125,9 @@ static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err
     uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (mount->read_only ? MOUNT_ATTR_RDONLY : 0);
     int r = sys_mount_setattr(tree, flags | (enter->ranged ? MOUNT_ATTR_IDMAP : 0), userns);
     if (r == -EINVAL && enter->ranged)
-        return err_set(err, ERR_UNSUPPORTED, "the file system of mount source '%s' cannot be idmapped", mount->source);
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the file system of mount source '%s' cannot be idmapped; one on ext4, xfs, btrfs or tmpfs can",
+                       mount->source);
     if (r < 0)
         return err_errno(err, -r, "mount source '%s'", mount->source);
     mount->tree_fd = fd_take(&tree);

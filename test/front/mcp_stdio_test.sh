@@ -90,6 +90,8 @@ of the host
 isnt 'which is there now' "$(children)" ''
 OWNED=$(belongings)
 like 'and claimed' "$OWNED" '/live/[0-9a-f]{16}\.jail'
+call bash '{"command":"echo $HOME; cd && touch .cached && ls -A"}'
+is 'programs have a home that is not the directory' "$TEXT" $'/tmp/home\n.cached\n'
 call write_file '{"path":"sub/made.txt","content":"by a tool\n"}'
 is 'what a tool writes is a file of the host' "$TEXT $(cat "$PROJECT/sub/made.txt")" 'OK by a tool'
 is "and its directory's owner's" "$(stat -c %u "$PROJECT/sub/made.txt")" "$(stat -c %u "$PROJECT")"
@@ -260,6 +262,11 @@ one() { # one ARGUMENTS -- COMMAND: the text of bash in a box of its own
 }
 is 'options of a box hold' "$(one --env GREETING=hello --mount "$WORK/outside.txt:/mnt/o:ro" -- 'echo $GREETING; cat /mnt/o')" $'hello\nnot for boxes'
 like 'a box that cannot be had is told to the model' "$(one --template no-such-template -- true)" 'no-such-template'
+is 'another home, too' "$(one --env HOME=/workspace -- 'echo $HOME')" /workspace
+if [ "$(id -u)" = 0 ]; then
+    like 'a directory that cannot be in a box is told' "$(call_text 1 ls '{}' | "$CUBBY" mcp -w /proc/sys | jq -r .error.message)" \
+        "mount source '/proc/sys' cannot be idmapped; one on ext4"
+else skip 'a directory that cannot be in a box' 'only root idmaps'; fi
 is 'the local backend has the directory as well' "$(one --backend local -- 'cat given.txt')" 'of the host'
 if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$BUILD/cubby" && CUBBY=$BUILD/cubby; then
     mkdir "$WORK/theirs"
