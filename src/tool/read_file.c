@@ -26,9 +26,9 @@ enum {
     READ_TRIES = 3,
 };
 #define READ_KEPT_BYTES SPOOL_FILE_BYTES /* of a whole file, for `recall`; longer ones are only cut */
-#define READ_COUNT_BYTES (64ull << 20) /* read on to count what is not shown; then it is taken for ASCII */
-#define READ_SCAN_BYTES (1ull << 30)   /* in search of a line */
-#define READ_IMAGE_BYTES (5u << 20)    /* of a picture; what common models take */
+#define READ_COUNT_BYTES (64ull << 20)   /* read on to count what is not shown; then it is taken for ASCII */
+#define READ_SCAN_BYTES (1ull << 30)     /* in search of a line */
+#define READ_IMAGE_BYTES (5u << 20)      /* of a picture; what common models take */
 
 struct read_file_args {
     struct body_text path, encoding, description;
@@ -109,9 +109,10 @@ static int reading_fetch(struct reading *reading, uint64_t offset, size_t size, 
             continue;
         if (n < 0)
             return err_errno(err, errno, "reading '%s'", reading->path);
-        if (n == 0)
-            break;
         piece->len += (size_t)n;
+        bool end = offset + piece->len == reading->stat.size; /* should there be more now, it is noticed afterwards */
+        if (n == 0 || end)
+            break;
     }
     return 0;
 }
