@@ -9,6 +9,7 @@
 #include "tool/words_scan.h"
 
 static void scan_command(struct scan *scan);
+static void scan_coproc(struct scan *scan);
 
 static struct command *scan_add(struct scan *scan, enum command_kind kind) {
     struct command *command = arena_alloc(scan->arena, sizeof *command);
@@ -343,22 +344,6 @@ static void scan_arithmetic_command(struct scan *scan) {
     word_add(scan, &words, &word);
 }
 
-/* coproc [NAME] GROUP, or coproc COMMAND. */
-static void scan_coproc(struct scan *scan) {
-    char plain[10];
-    scan_blanks(scan);
-    size_t at = scan->at;
-    scan_plain(scan, plain);
-    if (plain[0] && strcmp(plain, "{") != 0 && scan_take(scan, plain)) {
-        char then[10];
-        scan_blanks(scan);
-        scan_plain(scan, then);
-        if (strcmp(then, "{") != 0 && scan_peek(scan) != '(')
-            scan->at = at;
-    }
-    scan_command(scan);
-}
-
 static void scan_group(struct scan *scan) {
     scan_list(scan);
     expect_keyword(scan, "}", "unclosed {");
@@ -372,24 +357,40 @@ static void scan_until(struct scan *scan) {
     scan_while(scan, true);
 }
 
-static void scan_time(struct scan *scan) {
-    while (take_keyword(scan, "-p") || take_keyword(scan, "--"))
-        ;
-    scan_blanks(scan);
-    if (scan_peek(scan) >= 0 && !strchr("\n;&|)", scan_peek(scan)))
-        scan_command(scan);
-}
-
 static const struct {
     const char *name;
     void (*run)(struct scan *scan);
     bool compound; /* redirections may follow */
 } keywords[] = {
-    {"{", scan_group, true},     {"if", scan_if, true},      {"while", scan_while_true, true},
-    {"until", scan_until, true}, {"for", scan_for, true},    {"select", scan_for, true},
-    {"case", scan_case, true},   {"[[", scan_test, true},    {"function", scan_function, false},
-    {"!", scan_time, false},     {"time", scan_time, false}, {"coproc", scan_coproc, false},
+    {"{", scan_group, true},        {"if", scan_if, true},   {"while", scan_while_true, true},
+    {"until", scan_until, true},    {"for", scan_for, true}, {"select", scan_for, true},
+    {"case", scan_case, true},      {"[[", scan_test, true}, {"function", scan_function, false},
+    {"coproc", scan_coproc, false},
 };
+
+static bool is_keyword(const char *plain) {
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (!strcmp(plain, keywords[i].name))
+            return true;
+    return false;
+}
+
+/* coproc [NAME] GROUP, or coproc COMMAND. */
+static void scan_coproc(struct scan *scan) {
+    char plain[10], then[10];
+    struct word name;
+    scan_blanks(scan);
+    size_t at = scan->at;
+    scan_plain(scan, plain);
+    if (!is_keyword(plain) && !scan_meta(scan_peek(scan))) {
+        scan_word(scan, SCAN_FIRST, &name);
+        scan_blanks(scan);
+        scan_plain(scan, then);
+        if (!is_keyword(then) && scan_peek(scan) != '(')
+            scan->at = at;
+    }
+    scan_command(scan);
+}
 
 /* One command of a pipeline. */
 static void scan_command(struct scan *scan) {
@@ -422,9 +423,24 @@ static void scan_command(struct scan *scan) {
 
 /* ---- lists ---- */
 
+/* ! and time, which are words of the shell's only in front of a pipeline. True: there is none behind. */
+static bool scan_lead(struct scan *scan) {
+    bool timed = false;
+    for (;;) {
+        if (take_keyword(scan, "time"))
+            timed = true;
+        else if (!take_keyword(scan, "!") && !(timed && (take_keyword(scan, "-p") || take_keyword(scan, "--"))))
+            break;
+    }
+    scan_blanks(scan);
+    return timed && (scan_peek(scan) < 0 || strchr("\n;&)", scan_peek(scan)));
+}
+
 static void scan_pipeline(struct scan *scan) {
     struct command **first = scan->tail;
     const struct command *source = scan->source;
+    if (scan_lead(scan))
+        return;
     for (;;) {
         struct command **stage = scan->tail;
         scan_command(scan);

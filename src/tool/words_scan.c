@@ -295,8 +295,37 @@ bool scan_is_arithmetic(struct scan *scan) {
     return !pairs && at < scan->len && scan->text[at] == ')';
 }
 
+/* When it comes to run it, bash counts the parentheses once more, in a text that it has made from what it read, and where
+ * they do not come in pairs it runs the text as commands after all. How it counts is not to be relied on when one of them
+ * is quoted, or stands alone as in case and here-documents. inside: something is run in it. */
+static bool scan_in_pairs(const struct scan *scan, size_t at, bool inside) {
+    unsigned pairs = 0;
+    char quote = 0;
+    for (; at < scan->at - 1; at++) {
+        char c = scan->text[at];
+        bool second = scan->text[at + 1] == c;
+        if (inside && (c == '\\' || (c == '<' && second) || (c == '#' && isspace((unsigned char)scan->text[at - 1]))))
+            return false;
+        if (c == '\\')
+            at++;
+        else if (c == '\'' || c == '"')
+            quote = quote == c ? 0 : quote ? quote : c;
+        else if ((c == '(' || c == ')') && quote == '\'')
+            return false;
+        else if (c == '(')
+            pairs++;
+        else if (c == ')' && pairs-- == 0)
+            return false;
+    }
+    return pairs == 0;
+}
+
 static void scan_arithmetic_into(struct scan *scan, struct grow *grow) {
+    size_t from = scan->at;
+    struct script **last = grow->last;
     scan_pair(scan, grow, '(', ')', true);
+    if (!scan->error && !scan_in_pairs(scan, from, grow->last != last))
+        scan_fail(scan, "arithmetic that may be commands");
     if (scan_get(scan) != ')')
         scan_fail(scan, "unclosed arithmetic");
 }
