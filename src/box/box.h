@@ -66,6 +66,7 @@ struct exec_result {
     bool exited; /* exit_code counts; else killed by signal */
     int exit_code, signal;
     bool timed_out, oom_killed;
+    bool left;                   /* it ended by itself; what it had started still ran, and was killed */
     bool stuck;                  /* part of its tree hangs in the kernel and goes with the box */
     uint64_t memory_limit_bytes; /* of the box; 0: none */
     uint64_t stdout_bytes, stderr_bytes, duration_ms;

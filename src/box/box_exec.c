@@ -64,6 +64,7 @@ static struct exec_result exec_result_of(const struct box *box, const struct fie
         .signal = (int)(end->number[FIELD_SIGNALLED] & 0x7f),
         .timed_out = end->number[FIELD_TIMED_OUT],
         .oom_killed = end->number[FIELD_OOM],
+        .left = end->number[FIELD_LEFT],
         .stuck = end->number[FIELD_STUCK],
         .memory_limit_bytes = box->spec.limits.memory_mb << 20,
         .stdout_bytes = end->number[FIELD_BYTES_OUT],

@@ -39,8 +39,10 @@ _Noreturn void keeper_main(struct spawn *spawn) {
     if (getppid() != runner)
         keeper_empty(slot);
     while (keeper_collect(slot)) {
-        if (slot->done) /* the command is over: what it left goes with it */
+        if (slot->done) { /* the command is over: what it left goes with it */
+            slot->left = 1;
             keeper_empty(slot);
+        }
         siginfo_t info;
         int number = sigwaitinfo(&wanted, &info);
         if (number == KEEPER_TERM)

@@ -473,6 +473,7 @@ bool process_reap(struct runner *runner, pid_t pid, int status) {
     process->child = 0;
     if (!process->leaf && process->slot->done) {
         status = process->slot->status;
+        process->left = process->slot->left && !process->killed && !process->timed_out;
     } else if (!process->leaf && !process->slot->stage) {
         status = SIGKILL; /* the keeper itself was killed; what it kept is ours now */
         keeper_sweep(runner);
@@ -491,6 +492,7 @@ static void main_ended(struct process *process, int status) {
         tree_gone(process, true);
         return;
     }
+    process->left = !process->killed && !process->timed_out;
     leaf_kill(leaf);
     leaf->process = process;
     leaf->events.ready = leaf_changed;
@@ -569,6 +571,8 @@ void process_put_result(const struct process *process, struct buf *out) {
         field_number(out, FIELD_OOM, 1);
     if (process->stuck)
         field_number(out, FIELD_STUCK, 1);
+    if (process->left)
+        field_number(out, FIELD_LEFT, 1);
     field_number(out, FIELD_BYTES_OUT, process->streams[0].total);
     field_number(out, FIELD_BYTES_ERR, process->streams[1].total);
     field_number(out, FIELD_DURATION_MS, process->duration_ms);

@@ -39,7 +39,8 @@ struct slot {                   /* in memory shared with the child: how it fared
     volatile int pid;           /* keeper mode: the command's */
     volatile int status;        /* keeper mode: its wait status, once `done` */
     volatile int done;
-    char text[236]; /* SPAWN_CONFINE: the sentence */
+    volatile int left; /* keeper mode: others of its tree still ran then */
+    char text[236];    /* SPAWN_CONFINE: the sentence */
 };
 
 struct spawn {
@@ -122,6 +123,7 @@ struct process {
     char *program, *cwd; /* for errors of the start */
     bool background, pty;
     bool timed_out, killed, oom, stuck;
+    bool left; /* it ended by itself, and what it had started was killed */
     bool reaped;
     bool discard;       /* the call is gone: output is read and dropped */
     struct rcall *call; /* EXEC, until answered */

@@ -40,6 +40,7 @@ static const struct body_field bash_fields[] = {
 
 static const struct body_field bash_answer[] = {
     SHELL_ANSWER,
+    {.name = "left_running", .type = BODY_BOOL, .text = "it left processes running, which were ended with it"},
     {.name = "duration_ms", .type = BODY_INT, .text = "how long it ran"},
     {.name = "stdout_bytes", .type = BODY_INT, .text = "what it wrote, before anything was cut"},
     {.name = "stderr_bytes", .type = BODY_INT, .text = "the same of its errors"},
@@ -83,6 +84,9 @@ static void bash_end(struct tool_call *call, uint64_t timeout_ms) {
                  (unsigned long long)result->memory_limit_bytes >> 20);
     else if (result->oom_killed)
         tool_say(call, "\nOut of memory: a process was killed.");
+    if (result->left)
+        tool_say(call, "\nIt left processes running, which were ended with it. To keep one running, start it with "
+                       "bash_background.");
     if (result->stuck)
         tool_say(call, "\nA process of the command hangs in the kernel; it ends with the box.");
     call->result.is_error = result->timed_out || !result->exited || result->oom_killed;
@@ -92,6 +96,8 @@ static void bash_structured(struct tool_call *call, const struct exec_request *r
     struct json *json = &call->result.json;
     json_open(json, '{');
     shell_json(json, &call->exec);
+    json_key(json, "left_running");
+    json_bool(json, call->exec.left);
     json_key(json, "duration_ms");
     json_uint(json, call->exec.duration_ms);
     json_key(json, "stdout_bytes");

@@ -9,7 +9,7 @@ bash_tool 'echo hello'
 tool_is 'output as it is' $'hello\n'
 is 'the structured result beside it' \
     "$(j -c '.structured | del(.duration_ms)')" \
-    '{"exit_code":0,"signal":null,"timed_out":false,"oom_killed":false,"stdout_bytes":6,"stderr_bytes":0,"cwd":"/workspace"}'
+    '{"exit_code":0,"signal":null,"timed_out":false,"oom_killed":false,"left_running":false,"stdout_bytes":6,"stderr_bytes":0,"cwd":"/workspace"}'
 between 'it says how long it took' "$(j .structured.duration_ms)" 0 60000
 
 bash_tool 'echo out; echo err >&2'
@@ -37,7 +37,7 @@ tool_fails 'out of time' $'before\n\nCommand timed out after 1.5 seconds and was
 is 'and told apart' "$(j .structured.timed_out)" true
 ok 'with all it started' tag_gone
 bash_tool "(sleep $TAG &); echo done"
-tool_is 'what it leaves behind does not hold the answer back' $'done\n'
+tool_is 'what it leaves behind does not hold the answer back, and is told' $'done\n\nIt left processes running, which were ended with it. To keep one running, start it with bash_background.'
 ok 'and ends with it' eventually 5 tag_gone
 
 if [ "$BACKEND" = jail ]; then
