@@ -4,6 +4,7 @@ usage: edits.py property SOCKET BOX SEED COUNT     random sequences; every answe
        edits.py parallel BOX COUNT SOCKET...       COUNT str_replace at once on one file, by turns through the daemons
        edits.py mixed BOX COUNT SOCKET...          the same with appends by tools among them
        edits.py strangers BOX COUNT SOCKET...      and with appends by others, for daemons without read before write
+       edits.py broken BOX COUNT SOCKET            appends COUNT bytes of twice as many, and hangs up
 Prints what is not as it should be; exit status 1 then."""
 import http.client, json, random, re, socket, sys, threading
 
@@ -359,7 +360,18 @@ def parallel_run(box, count, paths, kinds):
         wrong.append(f"appends: {sorted(lines[count:])}")
 
 
-if sys.argv[1] == "property":
+def broken_run(box, count, path):
+    connection = Unix(path)
+    connection.putrequest("PUT", f"/v1/boxes/{box}/files?path={PATH}&append=true")
+    connection.putheader("Content-Length", str(2 * count))
+    connection.endheaders()
+    connection.send(b"x" * count)
+    connection.close()
+
+
+if sys.argv[1] == "broken":
+    broken_run(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+elif sys.argv[1] == "property":
     property_run(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
 else:
     parallel_run(sys.argv[2], int(sys.argv[3]), sys.argv[4:], {"parallel": 0, "mixed": 2, "strangers": 3}[sys.argv[1]])

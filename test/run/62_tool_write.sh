@@ -293,6 +293,18 @@ python3 test/lib/edits.py property "$SOCKET" "$BOX" "$seed" "${EDITS_STEPS:-250}
 is "any sequence of edits does what the second implementation does (seed $seed)" "$(cat "$WORK/edits")" ''
 python3 test/lib/edits.py parallel "$BOX" 64 "$SOCKET" > "$WORK/edits" 2>&1
 is '64 str_replace at once are all applied' "$(cat "$WORK/edits")" ''
+# A client that goes in the middle of an append: what it sent is not there, and nobody waits for the rest.
+run 'wc -c < edits.txt'
+size=$OUT
+python3 test/lib/edits.py broken "$BOX" 700000 "$SOCKET"
+edit_again() {
+    tool read_file '{"path":"edits.txt","end_line":1}'
+    tool str_replace '{"path":"edits.txt","old_str":"done-7-end","new_str":"done-7-end"}'
+    [ "$IS_ERROR" = false ]
+}
+eventually 20 edit_again
+run 'wc -c < edits.txt; ls -A | grep -c cubby-tmp'
+is 'half an append is none' "$IS_ERROR $OUT" "false $size"$'\n0'
 first_pid=$DAEMON_PID first_socket=$SOCKET
 SOCKET=$WORK/twin
 start_daemon "$program" --tool-read-before-write=false
