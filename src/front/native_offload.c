@@ -45,6 +45,7 @@ static int offload_run(struct http_request *request, struct box *box, const char
     json_open(&refresh.ids_json, '[');
     json_open(&refresh.json, '[');
     int code = toolbox_begin(request, box, thread, &call, err);
+    call.begins = NULL; /* it is no tool: the route's own row in the audit log says all */
     if (code == 0)
         code = offload_refresh(&call, refresh_each, &refresh, err);
     json_close(&refresh.ids_json, ']');

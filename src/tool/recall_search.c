@@ -18,7 +18,7 @@
 enum {
     WINDOW_BYTES = 256 << 10,
     OVERLAP_BYTES = 4096,
-    SEARCH_MS = 5000,
+    SEARCH_MS = 10000,
     MATCH_LIMIT = 200000,
     HEAP_LIMIT_KB = 8192,
     SHOWN_CHARS = 500,  /* of one line */
@@ -36,6 +36,7 @@ struct seeker {
     pcre2_match_data *data;
     pcre2_match_context *limits;
     uint64_t end_ms;
+    bool plain; /* the pattern is its own text: nothing has to be matched */
     struct buf *out;
     struct recall_found found;
     struct line before[CONTEXT_MAX]; /* of the lines that were not shown: a ring by number */
@@ -52,6 +53,8 @@ static int seeker_compile(struct seeker *seeker, struct err *err) {
                        (search->literal ? PCRE2_LITERAL : PCRE2_NEVER_BACKSLASH_C);
     int number;
     size_t offset;
+    seeker->plain =
+        !search->ignore_case && (search->literal || strcspn(search->pattern, "\\^$.[]|()?*+{}") == search->pattern_len);
     if (memchr(search->pattern, '\n', search->pattern_len))
         return err_set(err, ERR_INVALID, "the pattern holds a newline; lines are searched one by one");
     seeker->code = pcre2_compile((PCRE2_SPTR)search->pattern, search->pattern_len, options, &number, &offset, NULL);
@@ -175,23 +178,59 @@ static int seeker_turn(struct seeker *seeker, const struct line *line, struct er
     return 0;
 }
 
+/* Lines [at, end) of which none matches; counted only, where nobody needs them. */
+static int seeker_skip(struct seeker *seeker, struct line *line, const uint8_t *data, size_t at, size_t end,
+                       struct err *err) {
+    int r = 0;
+    while (at < end && r == 0) {
+        const uint8_t *newline = memchr(data + at, '\n', end - at);
+        size_t next = newline ? (size_t)(newline - data) + 1 : end;
+        if (seeker->search->context)
+            r = seeker_line(seeker, line, -1, err);
+        seeker->found.last_line = line->number++;
+        line->from += next - at;
+        at = next;
+    }
+    return r;
+}
+
+/* The next line of [at, end) that may match: where it begins, end when there is none. *ret_match: the place in it that does,
+ * from its begin, or -1. */
+static size_t seeker_next(struct seeker *seeker, const uint8_t *data, size_t at, size_t end, int64_t *ret_match) {
+    const struct recall_search *search = seeker->search;
+    if (!seeker->plain) {
+        const uint8_t *newline = memchr(data + at, '\n', end - at);
+        *ret_match = seeker_match(seeker, data + at, newline ? (size_t)(newline - data) - at : end - at, 0);
+        return at;
+    }
+    const uint8_t *hit = memmem(data + at, end - at, search->pattern, search->pattern_len);
+    const uint8_t *before = hit ? memrchr(data + at, '\n', (size_t)(hit - data) - at) : NULL;
+    size_t begin = !hit ? end : before ? (size_t)(before - data) + 1 : at;
+    *ret_match = hit ? hit - (data + begin) : -1;
+    return begin;
+}
+
 /* The lines that are whole in a window, the text's last one (last) too; *ret_used: their bytes. */
 static int seeker_window(struct seeker *seeker, struct line *line, const uint8_t *data, size_t len, bool last,
                          size_t *ret_used, struct err *err) {
-    size_t at = 0;
+    const uint8_t *final = last ? NULL : memrchr(data, '\n', len);
+    size_t at = 0, end = last ? len : final ? (size_t)(final - data) + 1 : 0;
     int r = 0;
-    while (at < len && r == 0 && !seeker->over) {
-        const uint8_t *newline = memchr(data + at, '\n', len - at);
-        if (!newline && !last)
+    while (at < end && r == 0 && !seeker->over) {
+        int64_t match;
+        size_t begin = seeker_next(seeker, data, at, end, &match);
+        r = seeker_skip(seeker, line, data, at, begin, err);
+        at = begin;
+        if (r < 0 || at == end)
             break;
-        size_t n = newline ? (size_t)(newline - data) - at : len - at;
-        int64_t match = seeker_match(seeker, data + at, n, 0);
+        const uint8_t *newline = memchr(data + at, '\n', end - at);
+        size_t next = newline ? (size_t)(newline - data) + 1 : end;
         r = seeker_line(seeker, line, match < 0 ? -1 : (int64_t)line->from + match, err);
-        if (r == 0 && !seeker->over && clock_ms() > seeker->end_ms)
-            r = seeker_turn(seeker, &(struct line){.number = line->number + 1}, err);
-        at += n + (newline != NULL);
         line->number++;
-        line->from += n + (newline != NULL);
+        line->from += next - at;
+        at = next;
+        if (r == 0 && !seeker->over && at < end && clock_ms() > seeker->end_ms)
+            r = seeker_turn(seeker, line, err);
     }
     *ret_used = at;
     return r;
