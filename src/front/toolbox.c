@@ -24,17 +24,23 @@ static int toolbox_acquire(void *door, const char *user, const char *thread, str
     struct http_request *request = door;
     const struct front_settings *settings = front_settings(request);
     const struct box_request wanted = {.user = user, .thread = thread, .thread_len = strlen(thread)};
-    struct box *box;
+    struct provider *provider = front_of(request)->provider;
+    struct box *box = NULL;
+    char id[17];
     bool created;
-    int code = tenant_make(front_who(request)->tenant, &settings->tenant_limits, err);
-    if (code == 0)
-        code = provider_acquire(front_of(request)->provider, &wanted, &box, &created, err);
+    policy_id(user, thread, strlen(thread), id);
+    int code = provider_get(provider, user, id, &box, err);
+    if (code == -ERR_NOT_FOUND || code == -ERR_GONE) { /* only what must be made counts as made */
+        code = tenant_make(front_who(request)->tenant, &settings->tenant_limits, err);
+        if (code == 0)
+            code = provider_acquire(provider, &wanted, &box, &created, err);
+    }
     return code < 0 ? code : toolbox_admit(request, box, ret_box, err);
 }
 
 static int toolbox_find(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
     struct http_request *request = door;
-    struct box *box;
+    struct box *box = NULL;
     char id[17];
     policy_id(user, thread, strlen(thread), id);
     int code = provider_get(front_of(request)->provider, user, id, &box, err);

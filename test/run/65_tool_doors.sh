@@ -147,6 +147,7 @@ is 'a tool is called by POST' "$STATUS" 405
 # ---- who may ----
 
 write_tokens "$WORK/auth.yaml"
+echo 'box_rate_per_user: 3' >> "$WORK/auth.yaml"
 if second_start "$WORK/auth.yaml" "$program"; then
     api GET /v1/tools
     is_error 'without a token there is no list' 401 UNAUTHORIZED
@@ -170,6 +171,12 @@ if second_start "$WORK/auth.yaml" "$program"; then
     like "nor as a parent: that is one's own thread" "$STATUS $(j .text)" '^200 .*No such file'
     as admin POST "/v1/boxes/$anns/tools/bash" '{"command":"cat mine"}'
     is 'an admin calls in any box' "$STATUS $(j .text)" '200 of ann'
+    for ((i = 0; i < 8; i++)); do as ann POST /v1/threads/t/tools/ls '{}'; done
+    is 'calls in a box that is there do not count as making one' "$STATUS" 200
+    for i in 2 3; do as ann POST "/v1/threads/t$i/tools/ls" '{}'; done
+    is 'boxes that are made do' "$STATUS" 200
+    as ann POST /v1/threads/t4/tools/ls '{}'
+    is_error 'and no more than may be' 429 LIMIT 'box_rate_per_user'
     for user in ann bob; do as admin DELETE "/v1/boxes?user=$user"; done
     second_end
     is 'it ends in order' $? 0
@@ -177,6 +184,24 @@ else
     fail 'a daemon with tokens' "$(tail -5 "$WORK/daemon.log")"
     second_end
 fi
+
+# ---- a box that is away ----
+
+tool bash '{"command":"echo kept > kept; sleep 1000 & echo $!"}' away
+api GET /v1/boxes
+away=$(j '.boxes[] | select(.thread == "away").id')
+api POST "/v1/boxes/$away/release"
+tool bash '{"command":"cat kept"}' away
+tool_is 'a released box is used again' 'kept'$'\n'
+api POST "/v1/boxes/$away/pause"
+tool bash '{"command":"cat kept"}' away
+is_error 'a paused one says so' 503 BUSY "box $away is paused; resume it first"
+api POST "/v1/boxes/$away/resume"
+tool bash '{"command":"cat kept"}' away
+tool_is 'and goes on' 'kept'$'\n'
+api DELETE "/v1/boxes/$away"
+tool bash '{"command":"cat kept"}' away
+like 'a deleted one is made anew' "$STATUS $TEXT" '^200 .*No such file'
 
 # ---- the answer ----
 
