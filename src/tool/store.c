@@ -55,6 +55,15 @@ static const struct db_kind kind = {
     .closed = true,
 };
 
+/* What an operator reads when the daemon refuses to start. */
+static int store_refuse(const char *directory, struct err *err) {
+    char why[sizeof err->text];
+    memcpy(why, err->text, sizeof why);
+    return err_set(err, (enum err_code)err->code,
+                   "%.200s/%s: %.200s; it can be moved away: working directories and kept results are forgotten then",
+                   directory, kind.name, why);
+}
+
 int tool_store_open(const char *directory, struct tool_store **ret_store, struct err *err) {
     char files[LIMIT_PATH_BYTES + 16];
     snprintf(files, sizeof files, "%s/offload", directory);
@@ -68,7 +77,7 @@ int tool_store_open(const char *directory, struct tool_store **ret_store, struct
     int r = store->dir < 0 ? err_errno(err, errno, "%.400s", files) : db_open(&kind, directory, &store->db, err);
     if (r < 0) {
         tool_store_close(store);
-        return err_wrap(err, "%.300s/%s", directory, kind.name);
+        return store_refuse(directory, err);
     }
     store->seen = seen_table_new(store);
     *ret_store = store;

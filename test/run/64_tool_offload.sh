@@ -70,6 +70,11 @@ $HINT
 tool read_file '{"path":"zoo.py","start_line":1,"end_line":3000}'
 like 'a range of lines is only cut' "$IS_ERROR ${TEXT: -120}" 'false .*\[truncated: showing first [0-9]+ of [0-9]+ chars'
 
+run 'mkdir many; cd many; seq -f "a-rather-long-name-of-a-file-%04.0f" 1 500 | xargs touch'
+tool ls '{"path":"many"}'
+kept "$TEXT"
+like 'a directory: how many' "$MASKED" $'^\\[offload:ID\\] ls\\(path=many\\)\n[0-9]+ characters, 500 lines, [0-9]+ bytes, ~[0-9]+ tokens\nEntries: 500\n'
+
 # ---- recall ----
 
 ID=$zoo
@@ -225,6 +230,7 @@ fi
 # ---- files that change ----
 
 box_new '"thread":"files"'
+files=$BOX
 for name in same touched rewritten changed removed moved replaced dir; do
     upload "$name" "$WORK/zoo.py"
     tool read_file "{\"path\":\"$name\"}" files
@@ -254,6 +260,20 @@ run 'rm same'
 api POST "/v1/boxes/$BOX/release"
 refresh files
 is 'a released box is looked at as well' "$STALE" "$id_same"
+ran() { api GET "/v1/boxes/$BOX"; [ "$(j .running)" = "$1" ]; }
+box_new '"thread":"idle","idle_timeout_ms":1'
+upload idle "$WORK/zoo.py"
+tool read_file '{"path":"idle"}' idle
+kept "$TEXT"
+run 'rm idle'
+api POST "/v1/boxes/$BOX/release"
+if eventually 10 ran false; then
+    refresh idle
+    is 'one whose processes have ended is started for it' "$STATUS $STALE" "200 $ID"
+    refresh idle
+    is 'once' "$STATUS $STALE" '200 '
+else fail 'an idle box ends' "$BODY"; fi
+box_use "$files"
 refresh nobody
 is 'where nothing is kept' "$STATUS [$STALE]" '200 []'
 api GET '/v1/boxes?user=default'
@@ -314,3 +334,12 @@ box_use "$parent"
 delete_boxes
 ok 'and with their boxes all go' eventually 10 eval '[ -z "$(files)" ]'
 is 'what else tools remembered too' "$(rows_sql 'SELECT box FROM cwd UNION SELECT box FROM seen UNION SELECT box FROM offload')" ''
+
+# ---- a file that is none of ours ----
+
+mkdir -p "$WORK/damaged"
+head -c 8192 /dev/urandom > "$WORK/damaged/tools.db"
+chmod 600 "$WORK/damaged/tools.db"
+OUT=$("$program" --listen "unix:$WORK/damaged/socket" --state "$WORK/damaged" --backend "$BACKEND" --allow-local 2>&1 < /dev/null)
+is 'a damaged tools.db stops the start' "$?" 125
+like 'with the way out' "$OUT" "$WORK/damaged/tools.db: .*damaged.*moved away"

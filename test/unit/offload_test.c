@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +61,25 @@ static bool spools(int dir, const char *text, size_t len, size_t step, uint64_t 
     return good;
 }
 
+/* A file that takes no more, as on a full disk. */
+static void test_full(int dir, const char *text, size_t len) {
+    struct rlimit before, less;
+    struct spool spool;
+    size_t got;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    less = (struct rlimit){.rlim_cur = 1500000, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &less);
+    spool_init(&spool, dir);
+    spool_put(&spool, text, len / 2);
+    spool_put(&spool, text + len / 2, len - len / 2);
+    const uint8_t *data = spool_view(&spool, &got);
+    check(got == 1500000 && memcmp(data, text, got) == 0 && spool.total == len && spool.full,
+          "where the disk is full the beginning stays, and the count");
+    spool_done(&spool);
+    setrlimit(RLIMIT_FSIZE, &before);
+}
+
 static void test_spool(struct tool_store *store) {
     size_t len = 5 * SPOOL_MEMORY_BYTES / 2 + 17;
     char *text = pattern_new(len);
@@ -71,6 +91,8 @@ static void test_spool(struct tool_store *store) {
     check(spools(dir, text, len, 65536, len), "a long one, in pieces");
     check(spools(dir, text, len, len, len), "a long one at once");
     check(spools(-1, text, len, 65536, SPOOL_MEMORY_BYTES), "without a directory the middle goes");
+
+    test_full(dir, text, len);
 
     struct spool spool, other;
     struct err err;
