@@ -73,6 +73,13 @@ remain() { # those of OWNED that are still there
 nothing_remains() { [ -z "$(remain)" ]; }
 close_client() { exec {IN}>&- {OUT}<&-; }
 
+# What takes five seconds begins now: a long command, asked for by a client that has closed its end already.
+tag_new
+PATIENT_TAG=$TAG
+printf '%s\n' "$HELLO" "$(call_text 1 bash "{\"command\":\"sleep $TAG\"}")" > "$WORK/patient.in"
+{ "$CUBBY" mcp -w "$PROJECT" < "$WORK/patient.in" > "$WORK/patient" 2>> "$WORK/err"; echo $? > "$WORK/patient.status"; } &
+PATIENT=$!
+
 # ---- the beginning ----
 
 server --workspace "$PROJECT"
@@ -130,7 +137,7 @@ call read_file '{"path":7}'
 is 'a refused argument is an answer' "$IS_ERROR $TEXT" "true Error: 'path' must be a string, not an integer"
 call nonsense '{}'
 is 'an unknown tool is an error of the protocol' "$(of .error.code)" -32602
-for ((i = 0; i < 80; i++)); do send "$(call_text "$((1000 + i))" bash '{"command":"until [ -e go2 ]; do sleep 0.05; done"}')"; done
+for ((i = 0; i < 80; i++)); do send "$(call_text "$((1000 + i))" bash '{"command":"until [ -e go2 ]; do sleep 0.3; done"}')"; done
 refused=0 message=''
 while [ "$refused" -lt 16 ] && receive; do
     refused=$((refused + 1)) message=$(jq -r .error.message <<< "$LINE")
@@ -160,8 +167,8 @@ is 'and the next one is read' "$(of '.result | tostring')" '{}'
 # ---- a box that dies ----
 
 kill -9 $(children)
-childless() { [ -z "$(children)" ]; }
-eventually 10 childless
+dead() { ! grep -L '^State:\s*Z' $(children | sed 's,\([0-9]*\) *,/proc/\1/status ,g') 2> /dev/null | grep -q .; }
+eventually 10 dead
 call bash '{"command":"cat given.txt"}'
 is 'a box that was killed is made again' "$IS_ERROR $TEXT" 'false of the host
 '
@@ -204,12 +211,10 @@ ok 'and the command' eventually 5 tag_gone
 wait "$SERVER"
 is 'nothing remains' "$(remain)" ''
 
-start_long
-exec {IN}>&-
-ok 'standard input that ends before a long command' eventually 12 ended
-ok 'ends that too' tag_gone
-close_client 2> /dev/null
-
+wait "$PATIENT"
+is 'standard input that ends before a long command' "$(jq -c 'select(.id == 1)' "$WORK/patient") $(< "$WORK/patient.status")" ' 0'
+TAG=$PATIENT_TAG
+ok 'ends that too, in a while' tag_gone
 start_long
 send '{"jsonrpc":"2.0","id":2,"method":"tools/list"}' # nobody reads any more, and more is to be written than fits
 for ((i = 0; i < 40; i++)); do send '{"jsonrpc":"2.0","id":3,"method":"tools/list"}'; done
