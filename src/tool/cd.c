@@ -157,7 +157,7 @@ static int cd_each(void *user, const struct file_stat *stat) {
 /* A name as a terminal may see it: it is the box's, and may hold anything. */
 static void cd_name(struct tool_call *call, const char *name) {
     autobuf shown;
-    buf_init(&shown, 8 * LIMIT_NAME_BYTES);
+    buf_init(&shown, (size_t)8 * LIMIT_NAME_BYTES);
     text_shown(&shown, name, strlen(name));
     tool_put(call, shown.data, shown.len);
 }

@@ -47,11 +47,12 @@ output '"wait_ms":100'
 is 'silence ends with the time' "$(told "$TEXT")" '(no new output)
 [process P is running for N s; stdout_offset 0, stderr_offset 0]'
 is 'and its state is told' "$(j -c '.structured | [.state, .exit_code]')" '["running",null]'
-(tool bash_output "{\"pid\":$PID,\"wait_ms\":30000}" > /dev/null; printf '%s' "$TEXT" > "$WORK/waited") &
+mkdir "$WORK/waiter"
+(WORK=$WORK/waiter; tool bash_output "{\"pid\":$PID,\"wait_ms\":30000}"; printf '%s' "$TEXT" > "$WORK/text") &
 waiter=$!
 run 'echo errand > gate'
 wait "$waiter"
-like 'a wait ends with something new' "$(< "$WORK/waited")" $'^errand\n'
+like 'a wait ends with something new' "$(< "$WORK/waiter/text")" $'^errand\n'
 background 'sleep 0.2; echo late >&2; exec sleep 1000'
 output '"wait_ms":30000'
 like 'also of its errors' "$TEXT" $'^late\n\n\\[process [0-9]+ is running'
