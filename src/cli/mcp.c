@@ -169,7 +169,8 @@ static int stdio_open(struct stdio *stdio, struct err *err) {
     if (stdio->ended < 0)
         return err_errno(err, errno, "eventfd");
     buf_init(&stdio->line, LIMIT_JSON_BYTES + 4096); /* the largest arguments fit, and what stands around them */
-    stdio->host = (struct tool_host){.acquire = stdio_acquire, .find = stdio_acquire, .release = stdio_release};
+    stdio->host = (struct tool_host){
+        .acquire = stdio_acquire, .find = stdio_acquire, .release = stdio_release, .only = &stdio->engine.box};
     stdio->mcp = mcp_new();
     stdio->session = mcp_session_only(stdio->mcp);
     if (isatty(STDIN_FILENO))

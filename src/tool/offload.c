@@ -27,8 +27,9 @@ enum {
 
 void offload_box(const struct tool_call *call, char ret_id[17]) {
     const char *thread = call->parent ? call->parent : call->thread;
-    if (call->box)
-        memcpy(ret_id, call->box->id, 17);
+    const struct box *box = call->box ? call->box : call->host->only;
+    if (box)
+        memcpy(ret_id, box->id, 17);
     else
         policy_id(call->user, thread, strlen(thread), ret_id);
 }

@@ -41,6 +41,7 @@ struct tool_host {
     void (*release)(void *door, struct box *box);
     /* The same box, but none is made or started: *ret_box NULL then. May be NULL: like acquire. */
     int (*find)(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
+    const struct box *only; /* every call's box, whether it runs or not; NULL: each (user, thread) has its own */
 };
 
 struct tool_result {

@@ -97,6 +97,13 @@ of the host
 isnt 'which is there now' "$(children)" ''
 OWNED=$(belongings)
 like 'and claimed' "$OWNED" '/live/[0-9a-f]{16}\.jail'
+call bash '{"command":"seq 1 9000"}'
+[[ $TEXT =~ \[offload:(ol_[0-9a-f]{16})\] ]] && KEPT=${BASH_REMATCH[1]} || KEPT=none
+call recall "{\"id\":\"$KEPT\",\"limit\":4}"
+is 'a long result is kept for recall' "$IS_ERROR $TEXT" "false [$KEPT] characters 0-4 of 43893; next: offset=4
+1
+2
+"
 call bash '{"command":"echo $HOME; cd && touch .cached && ls -A"}'
 is 'programs have a home that is not the directory' "$TEXT" $'/tmp/home\n.cached\n'
 call write_file '{"path":"sub/made.txt","content":"by a tool\n"}'
