@@ -28,7 +28,8 @@ void json_uint(struct json *json, uint64_t value);
 void json_double(struct json *json, double value); /* at most 3 decimals */
 void json_bool(struct json *json, bool value);
 void json_nil(struct json *json);
-void json_raw(struct json *json, const char *text, size_t len); /* one value, or members of one, that are JSON already */
+void json_raw(struct json *json, const char *text,
+              size_t len);                           /* one value, or members of one, that are JSON already */
 void json_time(struct json *json, uint64_t wall_ms); /* RFC 3339 string; 0 writes null */
 /* One string value: as it is when utf8, base64 otherwise. The caller decides for all fields that share one
  * "encoding" (text_utf8) and writes that key itself. */

@@ -183,8 +183,8 @@ const struct route native_routes[] = {
      "event stream.",
      EXTRA(.run = mcp_post, .body_media = "application/json", .status = 200, .other_status = 202,
            .answer_media = "application/json")},
-    {"DELETE", "/mcp", front_handle, 0, "mcp_end", "End the MCP session that Mcp-Session-Id names; what runs in it ends.",
-     EXTRA(.run = mcp_delete, .status = 204)},
+    {"DELETE", "/mcp", front_handle, 0, "mcp_end",
+     "End the MCP session that Mcp-Session-Id names; what runs in it ends.", EXTRA(.run = mcp_delete, .status = 204)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 

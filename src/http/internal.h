@@ -133,10 +133,10 @@ struct conn {
     uint8_t list;
     bool expired; /* its time is over; its socket was shut down for reading */
     bool unix_socket, loopback;
-    bool uid_known; /* uid is what was found, -1 included */
-    bool reset;     /* close with RST */
+    bool uid_known;  /* uid is what was found, -1 included */
+    bool reset;      /* close with RST */
     atomic_bool cut; /* by us, not by its client, while a request runs */
-    char *peer;     /* http_peer_text; NULL: not asked for yet */
+    char *peer;      /* http_peer_text; NULL: not asked for yet */
     int fd;
     uid_t uid;
     struct head_scan scan;

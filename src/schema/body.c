@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "schema/plain.h"
 
 static int body_scan(const char *data, size_t len, struct err *err);
 static int body_object(json_t *object, const struct body_field *fields, const char *where, struct arena *arena,
@@ -22,8 +23,9 @@ int body_load(const char *data, size_t len, json_t **ret_root, struct err *err) 
     if (failed)
         return failed;
     json_error_t why;
-    json_t *root =
-        len ? json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why) : json_object();
+    json_t *root = len ? plain_load(data, len) : json_object();
+    if (!root)
+        root = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
     if (!root)
         return err_set(err, ERR_INVALID, "the body is not JSON: %s (line %d, column %d)", why.text, why.line,
                        why.column);

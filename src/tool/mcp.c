@@ -108,10 +108,16 @@ static void read_own(struct mcp_message *message) {
     };
     struct read_own own = {0};
     struct err err = {0};
-    json_t *ours = json_object();
-    for (const struct body_field *row = rows; row->name; row++)
-        if (json_object_get(message->meta, row->name))
-            json_object_set(ours, row->name, json_object_get(message->meta, row->name));
+    json_t *ours = NULL;
+    for (const struct body_field *row = rows; row->name; row++) {
+        json_t *value = json_object_get(message->meta, row->name);
+        if (!value)
+            continue;
+        ours = ours ? ours : json_object();
+        json_object_set(ours, row->name, value);
+    }
+    if (!ours)
+        return;
     if (body_take(ours, rows, &message->arena, &own, &err) < 0)
         mcp_refuse(message, MCP_PARAMS, 400, "_meta: %.250s", err.text);
     json_decref(ours);
@@ -152,7 +158,7 @@ static void read_object(struct mcp_message *message) {
     bool has_id = id && read_token(id, message->id, sizeof message->id);
     message->kind = MCP_CALL;
     if (!has_id)
-        strcpy(message->id, "null");
+        memcpy(message->id, "null", sizeof "null");
     if (id && !has_id)
         return mcp_refuse(message, MCP_REQUEST, 400, "'id' must be an integer or a string of at most %zu bytes",
                           sizeof message->id - 3);

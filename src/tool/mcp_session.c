@@ -32,7 +32,7 @@ struct mcp_session {
     const char *version;
     unsigned refs;
     bool only, ended;
-    uint64_t used_ms;
+    uint64_t used_ms, turn; /* when, and which use of all */
     struct mcp_running *running;
     /* Requests and what cancels them come by different connections: who was cancelled before he came, as hashes. */
     uint64_t early[SESSION_EARLY];
@@ -43,6 +43,7 @@ struct mcp {
     pthread_mutex_t lock;
     struct mcp_session *buckets[SESSION_BUCKETS];
     unsigned count;
+    uint64_t turn;
     int spare[SPARE_PIPES][2]; /* of requests that were not cancelled */
     unsigned spares;
 };
@@ -133,9 +134,9 @@ static bool session_room_locked(struct mcp *mcp, const char *owner) {
             owned += mine;
             if (session->running)
                 continue;
-            if (!oldest || session->used_ms < oldest->used_ms)
+            if (!oldest || session->turn < oldest->turn)
                 oldest = session;
-            if (mine && (!own || session->used_ms < own->used_ms))
+            if (mine && (!own || session->turn < own->turn))
                 own = session;
         }
     struct mcp_session *goes = owned >= LIMIT_MCP_SESSIONS_PER_USER ? own : oldest;
@@ -168,6 +169,7 @@ int mcp_session_new(struct mcp *mcp, const char *owner, struct mcp_session **ret
         session->next = *bucket;
         *bucket = session;
         session->refs++;
+        session->turn = ++mcp->turn;
         mcp->count++;
         *ret_session = session;
     } else {
@@ -195,6 +197,7 @@ struct mcp_session *mcp_session_get(struct mcp *mcp, const char *id, const char 
     }
     if (session) {
         session->used_ms = now_ms;
+        session->turn = ++mcp->turn;
         session->refs++;
     }
     pthread_mutex_unlock(&mcp->lock);

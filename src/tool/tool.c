@@ -82,7 +82,7 @@ static void tool_hints_json(struct json *json, const struct tool *tool) {
 static void tool_answer_json(struct json *json, const struct body_field *answer) {
     struct body_field rows[TOOL_ANSWER_ROWS + 2] = {0};
     size_t count = 0;
-    for (; answer[count].name && count < TOOL_ANSWER_ROWS; count++)
+    for (; count < TOOL_ANSWER_ROWS && answer[count].name; count++)
         rows[count] = answer[count];
     rows[count] = (struct body_field){
         .name = "text", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The same as the text beside this object."};

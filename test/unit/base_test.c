@@ -160,9 +160,9 @@ static size_t escape_slowly(const char *text, size_t len, char *out) {
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c && strchr("\"\\\b\f\n\r\t", c))
-            to += sprintf(to, "\\%c", c == '"' || c == '\\' ? c : "btn?fr"[c - 8]);
+            to += snprintf(to, 8, "\\%c", c == '"' || c == '\\' ? c : "btn?fr"[c - 8]);
         else if (c < 32 || c == 127)
-            to += sprintf(to, "\\u%04x", c);
+            to += snprintf(to, 8, "\\u%04x", c);
         else
             *to++ = (char)c;
     }
@@ -171,7 +171,7 @@ static size_t escape_slowly(const char *text, size_t len, char *out) {
 }
 
 static bool escapes_alike(const char *text, size_t len, size_t more) {
-    char *want = malloc(6 * len + 3);
+    char *want = malloc(6 * len + 16);
     size_t want_len = escape_slowly(text, len, want);
     struct json json;
     autobuf out;

@@ -1,0 +1,91 @@
+/* Messages from anybody: the reader of JSON-RPC, its quick JSON beside jansson's, and everything that answers without a box.
+ * A response must be one JSON object with the id of its request. */
+#include <jansson.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "schema/plain.h"
+#include "tool/mcp.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static unsigned fuzz_sent;
+
+static int fuzz_send(struct mcp_exchange *exchange, const char *text, size_t len, bool last) {
+    const struct mcp_message *message = exchange->door;
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    json_t *id = json_object_get(root, "id"), *want = json_loads(message->id, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    if (!json_is_object(root) || !last || memchr(text, '\n', len) || !want || !json_equal(id, want))
+        abort();
+    if (!json_object_get(root, "result") == !json_object_get(root, "error"))
+        abort();
+    fuzz_sent++;
+    json_decref(want);
+    json_decref(root);
+    return 0;
+}
+
+/* There is no box to be had here. */
+static int fuzz_begin(struct mcp_exchange *exchange, const struct mcp_message *message, struct tool_call *call,
+                      struct err *err) {
+    (void)exchange;
+    (void)call;
+    if ((message->thread && strlen(message->thread) > LIMIT_THREAD_BYTES) ||
+        (message->secrets && message->secrets[0] && !strchr(message->secrets[0], '=')))
+        abort();
+    return err_set(err, ERR_BUSY, "no box");
+}
+
+static const struct mcp_transport fuzz_transport = {.send = fuzz_send, .begin = fuzz_begin};
+
+/* Whoever reads quickly must read the same. */
+static void fuzz_plain(const char *data, size_t size) {
+    unsigned depth = 0;
+    for (size_t i = 0; i < size; i++) /* as body_load bounds it */
+        if ((data[i] == '[' || data[i] == '{') && ++depth > 1000)
+            return;
+    json_t *quick = plain_load(data, size);
+    if (!quick)
+        return;
+    json_t *slow = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+    if (!slow || !json_equal(quick, slow))
+        abort();
+    json_decref(slow);
+    json_decref(quick);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static struct mcp *mcp;
+    static const struct tool_host host;
+    if (!mcp)
+        mcp = mcp_new();
+    fuzz_plain((const char *)data, size);
+    struct mcp_message message;
+    struct mcp_session *session = mcp_session_only(mcp);
+    autoarena arena;
+    arena_init(&arena);
+    for (int turn = 0; turn < 2; turn++) { /* twice in one session: the second initialize, the id again */
+        mcp_read(&message, (const char *)data, size);
+        struct mcp_exchange exchange = {.mcp = mcp,
+                                        .transport = &fuzz_transport,
+                                        .door = &message,
+                                        .arena = &arena,
+                                        .host = &host,
+                                        .settings = &tool_defaults,
+                                        .session = session,
+                                        .watch = -1};
+        if (strlen(message.error_text) >= sizeof message.error_text || !message.method)
+            abort();
+        fuzz_sent = 0;
+        bool answers = message.kind == MCP_CALL || message.kind == MCP_BAD;
+        mcp_enter(&exchange, &message);
+        mcp_serve(&exchange, &message);
+        if (fuzz_sent != (answers ? 1 : 0) || exchange.running)
+            abort();
+        mcp_message_done(&message);
+    }
+    mcp_session_put(session);
+    return 0;
+}
