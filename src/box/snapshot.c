@@ -42,14 +42,6 @@ static int take_files(struct work *work, struct taking *taking, struct err *err)
 
 /* ---- helpers ---- */
 
-static int record_put(struct work *work, struct err *err) {
-    struct box *box = box_make(work->box->ops, work->box->backend, &work->record);
-    int r = record_write(work->provider->boxes_fd, box, err);
-    box_unref(box);
-    work->recorded = r == 0;
-    return r;
-}
-
 static int can_keep(const struct box *box, struct err *err) {
     return box->ops->keep
                ? 0
@@ -136,7 +128,7 @@ static int keep_layer(struct work *work, bool move, struct taking *taking, struc
         r = layer_hold(provider, layer, box->id, err);
         set_layers(work, layers);
         if (r == 0)
-            r = record_put(work, err);
+            r = work_record(work, err);
         work->changed = true; /* it may end in the next step, whatever comes of that */
     }
     if (r == 0 && move && box->wire)
@@ -149,7 +141,7 @@ static int keep_layer(struct work *work, bool move, struct taking *taking, struc
     if (move) {
         struct err ignored;
         set_layers(work, before);
-        record_put(work, &ignored);
+        work_record(work, &ignored);
         layer_release(provider, box->ops, box->backend, layer, box->id);
     }
     layer_release_all(provider, box->ops, box->backend, layers, taking->owner);
@@ -337,7 +329,7 @@ static int rollback_work(void *argument, struct work *work, struct err *err) {
         return r;
     set_layers(work, snapshot.layers);
     work->record.spec.discard = true;
-    r = record_put(work, err);
+    r = work_record(work, err);
     if (r < 0)
         return r;
     work->changed = true;
@@ -348,7 +340,7 @@ static int rollback_work(void *argument, struct work *work, struct err *err) {
     if (r < 0) /* its next use goes on with it */
         return r;
     work->record.spec.discard = false;
-    r = record_put(work, err);
+    r = work_record(work, err);
     for (size_t i = 0; r == 0 && before && before[i]; i++)
         if (!list_has(snapshot.layers, before[i]))
             layer_release(work->provider, box->ops, box->backend, before[i], box->id);

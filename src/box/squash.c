@@ -130,9 +130,7 @@ static int job_swap(struct work *work, const struct job *job, struct err *err) {
     layers[at] = arena_strdup(work->arena, job->layer);
     spec->layers = layers;
     spec->layer_count = at + 1;
-    struct box *box = box_make(job->ops, job->backend, &work->record);
-    r = record_write(work->provider->boxes_fd, box, err);
-    box_unref(box);
+    r = work_record(work, err);
     work->changed = true;
     for (size_t i = 0; r == 0 && i < job->count; i++)
         layer_release(work->provider, job->ops, job->backend, job->layers[i], job->id);

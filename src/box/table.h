@@ -141,11 +141,12 @@ struct work {
     struct record record; /* as on the disk; what the work changes of it is written when `changed` */
     struct arena *arena;  /* for what it puts there */
     bool changed;         /* set by the work: it runs no more, and goes on as the record says */
-    bool recorded;        /* set by the work: the record on the disk is that one already */
+    bool recorded;        /* work_record has written it, and it was not changed since */
     enum box_state state; /* READY, WARM or PAUSED: what it was, and becomes again unless `changed` */
 };
 /* Its processes and mounts go, its files stay. Idempotent; the place notices. */
 int work_stop(struct work *work, const char *why, struct err *err);
+int work_record(struct work *work, struct err *err); /* the record is written now */
 /* user NULL: any owner; else somebody else's answers as unknown. Nothing is started. Not for one-shot boxes. Where the
  * work fails, or its record cannot be written, the box goes on as the record on the disk says. */
 int provider_work(struct provider *provider, const char *user, const char *id,

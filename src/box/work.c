@@ -23,6 +23,14 @@ int work_stop(struct work *work, const char *why, struct err *err) {
     return r;
 }
 
+int work_record(struct work *work, struct err *err) {
+    struct box *box = box_make(work->box->ops, work->box->backend, &work->record);
+    int r = record_write(work->provider->boxes_fd, box, err);
+    box_unref(box);
+    work->recorded = r == 0;
+    return r;
+}
+
 /* After a work that failed: what it put into the record is not so. */
 static struct box *work_old(struct work *work) {
     struct provider *provider = work->provider;
