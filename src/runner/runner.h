@@ -83,7 +83,9 @@ struct runner {
     void **graves; /* later_free */
     size_t grave_count, grave_cap;
     struct source children, listener; /* SIGCHLD; further wires */
-    bool ending;                      /* local: no wire and no listener is left, or SIGTERM came */
+    bool
+        greeted; /* a daemon has said HELLO. One that was killed before is not known to any other: we end with our wire */
+    bool ending; /* local: no wire and no listener is left, or SIGTERM came */
 };
 
 /* ---- calls (serve.c) ---- */

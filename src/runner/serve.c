@@ -140,7 +140,8 @@ void serve_flush(struct runner *runner) {
         if (wire->broken || wire->out.failed)
             wire_bury(wire);
     }
-    if (!runner->wires && (runner->listener.fd < 0 || runner->config->blank))
+    bool owned = runner->config->wire_fd < 0 || (runner->greeted && !runner->config->blank);
+    if (!runner->wires && (runner->listener.fd < 0 || !owned))
         runner->ending = true;
 }
 
@@ -253,7 +254,7 @@ static int frame_hello(struct rwire *wire, const struct frame *frame, struct err
             version = field.number;
     if (r < 0 || version != PROTO_VERSION || frame->call != 0)
         return err_set(err, ERR_PROTOCOL, "HELLO of another version");
-    wire->hello = true;
+    wire->hello = wire->runner->greeted = true;
     return 0;
 }
 

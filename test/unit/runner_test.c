@@ -359,6 +359,27 @@ static void test_one_send(struct peer *peer) {
     check(ended, "a short command is answered");
 }
 
+/* Its daemon was killed before it had written down whose runner this is. */
+static void test_never_greeted(void) {
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr name = {.sa_family = AF_UNIX};
+    struct peer peer;
+    int status = -1;
+    bind(listener, &name, sizeof name.sa_family);
+    listen(listener, 8);
+    peer_open(&peer, listener);
+    shutdown(peer.fd, SHUT_RDWR);
+    uint64_t until_ms = clock_ms() + 10000;
+    while (waitpid(peer.pid, &status, WNOHANG) == 0 && clock_ms() < until_ms)
+        poll(NULL, 0, 5);
+    check(status == 0, "a runner that nobody has greeted ends with its wire, though it listens");
+    if (status == -1)
+        kill(peer.pid, SIGKILL);
+    peer.pid = 0;
+    peer_close(&peer);
+    close(listener);
+}
+
 /* A wire goes: its foreground command dies, its background process lives and is found over another wire. */
 static void test_wires(void) {
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -463,6 +484,7 @@ static void all(struct peer *peer) {
     test_concurrent(peer);
     test_harmless(peer);
     test_one_send(peer);
+    test_never_greeted();
     test_wires();
 }
 
