@@ -266,27 +266,31 @@ int offload_mark_stale(struct tool_store *store, const char *id, bool *ret_first
 
 /* ---- forgetting ---- */
 
-static int forget_locked(struct tool_store *store, struct db *db, const char *box, struct doomed *doomed,
-                         struct err *err) {
-    sqlite3_stmt *all = tool_store_statement(store, "SELECT id FROM offload WHERE box = ?", err);
-    sqlite3_stmt *forget = tool_store_statement(store, "DELETE FROM offload WHERE box = ?", err);
+static int forget_locked(struct tool_store *store, struct db *db, const char *box, uint64_t until_ms,
+                         struct doomed *doomed, struct err *err) {
+    sqlite3_stmt *all = tool_store_statement(store, "SELECT id FROM offload WHERE box = ? AND made_ms <= ?", err);
+    sqlite3_stmt *forget = tool_store_statement(store, "DELETE FROM offload WHERE box = ? AND made_ms <= ?", err);
     if (!all || !forget)
         return -err->code;
     sqlite3_bind_text(all, 1, box, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(all, 2, (int64_t)until_ms);
     while (sqlite3_step(all) == SQLITE_ROW)
         doomed_add(doomed, (const char *)sqlite3_column_text(all, 0));
     sqlite3_reset(all);
+    if (doomed->count == 0)
+        return 0;
     sqlite3_bind_text(forget, 1, box, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(forget, 2, (int64_t)until_ms);
     return step_done(db, forget, err);
 }
 
-int offload_forget(struct tool_store *store, const char *box, struct err *err) {
+int offload_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err) {
     struct doomed doomed = {0};
     struct db *db = tool_store_db(store);
     tool_store_lock(store);
     int r = db_begin(db, err);
     if (r == 0)
-        r = db_end(db, forget_locked(store, db, box, &doomed, err), err);
+        r = db_end(db, forget_locked(store, db, box, until_ms, &doomed, err), err);
     tool_store_unlock(store);
     doomed_end(&doomed, tool_store_dir(store), r < 0);
     return r;

@@ -34,8 +34,8 @@ int offload_sources(struct tool_store *store, const char *user, const char *box,
 /* *ret_first: nobody has marked it before. */
 int offload_mark_stale(struct tool_store *store, const char *id, bool *ret_first, struct err *err);
 
-/* All of a box that is no more. */
-int offload_forget(struct tool_store *store, const char *box, struct err *err);
+/* All of a box that is no more, made until then: another one may have the same id by now. */
+int offload_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err);
 /* Forgets what was made before since_ms (0: nothing), then removes files without a row and rows without a file, whatever
  * daemon left them. */
 int offload_sweep(struct tool_store *store, uint64_t since_ms, struct err *err);

@@ -272,22 +272,23 @@ void seen_table_free(struct seen_table *table) {
     free(table);
 }
 
-void seen_forget(struct tool_store *store, const char *box) {
+void seen_forget(struct tool_store *store, const char *box, uint64_t until_ms) {
     struct seen_table *table = tool_store_seen(store);
     struct err err;
     pthread_mutex_lock(&table->lock);
     struct seen_row *rows = table->rows[0];
     for (size_t i = 0; i < (size_t)SETS * WAYS; i++)
-        if (strcmp(rows[i].box, box) == 0)
+        if (strcmp(rows[i].box, box) == 0 && rows[i].at_ms <= until_ms)
             rows[i] = (struct seen_row){0};
     for (size_t i = 0; i < table->waiting_count; i++)
-        if (strcmp(table->waiting[i].box, box) == 0)
+        if (strcmp(table->waiting[i].box, box) == 0 && table->waiting[i].at_ms <= until_ms)
             table->waiting[i--] = table->waiting[--table->waiting_count];
     pthread_mutex_unlock(&table->lock);
     tool_store_lock(store);
-    sqlite3_stmt *drop = tool_store_statement(store, "DELETE FROM seen WHERE box = ?", &err);
+    sqlite3_stmt *drop = tool_store_statement(store, "DELETE FROM seen WHERE box = ? AND at <= ?", &err);
     if (drop) {
         sqlite3_bind_text(drop, 1, box, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(drop, 2, (int64_t)until_ms);
         sqlite3_step(drop);
         sqlite3_reset(drop);
     }

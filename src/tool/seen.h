@@ -29,7 +29,7 @@ struct seen_table;
     "at INTEGER, PRIMARY KEY (box, key)) WITHOUT ROWID;"
 struct seen_table *seen_table_new(struct tool_store *store);
 void seen_table_free(struct seen_table *table); /* NULL is fine; writes what waits first */
-/* A box is gone, and what was seen of it. */
-void seen_forget(struct tool_store *store, const char *box);
+/* A box is gone, and what was seen of it until then (wall clock): another one may have the same id by now. */
+void seen_forget(struct tool_store *store, const char *box, uint64_t until_ms);
 
 #endif

@@ -129,8 +129,9 @@ bool session_vanished(struct tool_call *call, const char *path, struct err *err)
     return true;
 }
 
-int session_forget(struct tool_store *store, const char *box, struct err *err) {
-    static const char *const tables[] = {"DELETE FROM cwd WHERE box = ?", "DELETE FROM looked WHERE box = ?"};
+int session_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err) {
+    static const char *const tables[] = {"DELETE FROM cwd WHERE box = ? AND at_ms <= ?",
+                                         "DELETE FROM looked WHERE box = ? AND started_ms <= ?"};
     int code = 0;
     tool_store_lock(store);
     for (size_t i = 0; i < sizeof tables / sizeof *tables && code == 0; i++) {
@@ -139,6 +140,7 @@ int session_forget(struct tool_store *store, const char *box, struct err *err) {
         if (!forget)
             break;
         sqlite3_bind_text(forget, 1, box, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(forget, 2, (sqlite3_int64)until_ms);
         if (sqlite3_step(forget) != SQLITE_DONE)
             code = db_fail(tool_store_db(store), err);
         sqlite3_reset(forget);

@@ -17,6 +17,6 @@ int session_look(struct tool_call *call, uint64_t pid, uint64_t started_ms, cons
  * workspace again, and err says so. */
 bool session_vanished(struct tool_call *call, const char *path, struct err *err);
 /* Everything of a box that is no more. */
-int session_forget(struct tool_store *store, const char *box, struct err *err);
+int session_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err);
 
 #endif

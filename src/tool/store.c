@@ -33,7 +33,9 @@ struct tool_store {
 
 /* Of kept results, `number` is their age; `marks` finds characters and lines in a long one (offload_index.h). */
 static const char schema[] =
-    "CREATE TABLE cwd (box TEXT, thread TEXT, path TEXT NOT NULL, PRIMARY KEY (box, thread)) WITHOUT ROWID;" SEEN_SCHEMA
+    "CREATE TABLE cwd (box TEXT, thread TEXT, path TEXT NOT NULL,"
+    " at_ms INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),"
+    " PRIMARY KEY (box, thread)) WITHOUT ROWID;" SEEN_SCHEMA
     "CREATE TABLE looked (number INTEGER PRIMARY KEY, box TEXT NOT NULL, thread TEXT NOT NULL, pid INTEGER NOT NULL,"
     " started_ms INTEGER NOT NULL, stdout INTEGER NOT NULL, stderr INTEGER NOT NULL, UNIQUE (box, thread, pid));"
     "CREATE TABLE offload (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, user TEXT NOT NULL, box TEXT NOT NULL,"

@@ -17,8 +17,12 @@
 
 enum { UPKEEP_TURN_S = 3600, BOX_BYTES = 17 };
 
+/* Boxes, and until when what is remembered of each is that of a box that is no more: its id may have been given again. */
 struct boxes {
-    char (*ids)[BOX_BYTES];
+    struct box_gone {
+        char id[BOX_BYTES];
+        uint64_t until_ms;
+    } * items;
     size_t count, cap;
 };
 
@@ -38,20 +42,24 @@ static void boxes_add(void *user, const char *box) {
         return;
     if (boxes->count == boxes->cap) {
         boxes->cap = boxes->cap ? 2 * boxes->cap : 16;
-        boxes->ids = realloc(boxes->ids, boxes->cap * sizeof *boxes->ids);
-        if (!boxes->ids)
+        boxes->items = realloc(boxes->items, boxes->cap * sizeof *boxes->items);
+        if (!boxes->items)
             abort();
     }
-    memcpy(boxes->ids[boxes->count++], box, strlen(box) + 1);
+    struct box_gone *gone = &boxes->items[boxes->count++];
+    memcpy(gone->id, box, strlen(box) + 1);
+    gone->until_ms = clock_wall_ms();
 }
 
 /* ---- its thread ---- */
 
-static void forget_box(const struct upkeep *upkeep, const char *box) {
+static void forget_box(const struct upkeep *upkeep, const struct box_gone *box) {
+    struct tool_store *store = upkeep->options.store;
     struct err err;
-    seen_forget(upkeep->options.store, box);
-    if (session_forget(upkeep->options.store, box, &err) < 0 || offload_forget(upkeep->options.store, box, &err) < 0)
-        log_warn("what tools remember of box %s stays for now: %s", box, err.text);
+    seen_forget(store, box->id, box->until_ms);
+    if (session_forget(store, box->id, box->until_ms, &err) < 0 ||
+        offload_forget(store, box->id, box->until_ms, &err) < 0)
+        log_warn("what tools remember of box %s stays for now: %s", box->id, err.text);
 }
 
 /* Boxes that went while nobody told, and results that are too old or were left half. */
@@ -62,9 +70,9 @@ static void look_around(const struct upkeep *upkeep, uint64_t days) {
     if (tool_store_boxes(upkeep->options.store, boxes_add, &known, &err) < 0)
         log_warn("%s", err.text);
     for (size_t i = 0; i < known.count; i++)
-        if (!upkeep->options.alive(upkeep->options.user, known.ids[i]))
-            forget_box(upkeep, known.ids[i]);
-    free(known.ids);
+        if (!upkeep->options.alive(upkeep->options.user, known.items[i].id))
+            forget_box(upkeep, &known.items[i]);
+    free(known.items);
     if (offload_sweep(upkeep->options.store, days && age_ms < now_ms ? now_ms - age_ms : 0, &err) < 0)
         log_warn("kept results are not swept: %s", err.text);
 }
@@ -86,8 +94,8 @@ static void *upkeep_main(void *argument) {
         ending = upkeep->ending;
         pthread_mutex_unlock(&upkeep->lock);
         for (size_t i = 0; i < gone.count; i++)
-            forget_box(upkeep, gone.ids[i]);
-        free(gone.ids);
+            forget_box(upkeep, &gone.items[i]);
+        free(gone.items);
         if (sweep)
             look_around(upkeep, days);
         pthread_mutex_lock(&upkeep->lock);
@@ -135,7 +143,7 @@ void upkeep_free(struct upkeep *upkeep) {
         return;
     pthread_cond_destroy(&upkeep->wake);
     pthread_mutex_destroy(&upkeep->lock);
-    free(upkeep->gone.ids);
+    free(upkeep->gone.items);
     free(upkeep);
 }
 

@@ -335,6 +335,22 @@ delete_boxes
 ok 'and with their boxes all go' eventually 10 eval '[ -z "$(files)" ]'
 is 'what else tools remembered too' "$(rows_sql 'SELECT box FROM cwd UNION SELECT box FROM seen UNION SELECT box FROM offload')" ''
 
+box_new '"thread":"reborn"'
+api DELETE "$B"
+tool bash '{"command":"seq 1 9000"}' reborn
+kept "$TEXT"
+tool cd '{"path":"/tmp"}' reborn
+box_new '"thread":"after"'
+tool cd '{"path":"/tmp"}' after
+after=$BOX
+api DELETE "$B"
+cwd_gone() { [ -z "$(rows_sql "SELECT 1 FROM cwd WHERE box = '$after'")" ]; }
+ok 'of a deleted box nothing is remembered' eventually 10 cwd_gone # nor of those deleted before it
+is 'one that comes again under its id' "$(rows_sql "SELECT path FROM cwd WHERE thread = 'reborn'")" /tmp
+recall '"limit":2' reborn
+like 'keeps what is its own' "$IS_ERROR $TEXT" '^false .*characters 0-2'
+delete_boxes
+
 # ---- a file that is none of ours ----
 
 mkdir -p "$WORK/damaged"

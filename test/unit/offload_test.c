@@ -361,9 +361,11 @@ static void test_rows(struct tool_store *store) {
     check(find(store, "ann", "box1", one.id, 0) == -ERR_NOT_FOUND && find(store, "ann", "box2", two.id, 0) == 0 &&
               find(store, "ann", "box1", three.id, 0) == 0 && files(store) == 2 && rows(store) == 2,
           "the oldest goes");
-    check(offload_forget(store, "box2", &err) == 0 && files(store) == 1 && rows(store) == 1 &&
+    check(offload_forget(store, "box2", INT64_MAX, &err) == 0 && files(store) == 1 && rows(store) == 1 &&
               find(store, "ann", "box1", three.id, 0) == 0,
           "a box's go with it");
+    check(offload_forget(store, "box1", three.made_ms - 1, &err) == 0 && rows(store) == 1,
+          "those of a box that got its id later stay");
     static const char *const bad[] = {"",
                                       "ol_",
                                       "ol_0123456789abcde",
@@ -390,7 +392,7 @@ static void test_rows(struct tool_store *store) {
     int fd = openat(dir, one.id, O_WRONLY | O_TRUNC);
     close(fd);
     check(find(store, "ann", "box1", one.id, 0) == -ERR_NOT_FOUND, "one whose bytes a crash took is none");
-    offload_forget(store, "box1", &err);
+    offload_forget(store, "box1", INT64_MAX, &err);
 }
 
 static void test_stale(struct tool_store *store) {
@@ -419,7 +421,7 @@ static void test_stale(struct tool_store *store) {
           "one becomes stale once");
     check(offload_sources(store, "ann", "box1", "t", 0, &arena, &found, &n, &err) == 0 && n == 0,
           "and is told no more");
-    offload_forget(store, "box1", &err);
+    offload_forget(store, "box1", INT64_MAX, &err);
 }
 
 /* Somebody keeps results, which makes others go, until he is killed; somebody sweeps meanwhile. Afterwards every row has its

@@ -95,7 +95,7 @@ int main(void) {
     strcpy(box.id, "fedcba9876543210");
     ok(last("t", "/workspace/0", &hashed) == 0, "another box has not");
     note("t", "/workspace/0", 3, NULL);
-    seen_forget(host.store, "0123456789abcdef");
+    seen_forget(host.store, "0123456789abcdef", INT64_MAX);
     ok(last("t", "/workspace/0", &hashed) == 3, "a box that is forgotten takes nothing of another with it");
     strcpy(box.id, "0123456789abcdef");
     ok(last("t", "/workspace/0", &hashed) == 0 && last("t", "/workspace/7", &hashed) == 0, "but all of its own");
