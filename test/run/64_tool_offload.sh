@@ -337,16 +337,19 @@ is 'what else tools remembered too' "$(rows_sql 'SELECT box FROM cwd UNION SELEC
 
 box_new '"thread":"reborn"'
 api DELETE "$B"
-tool bash '{"command":"seq 1 9000"}' reborn
+tool bash '{"command":"mkdir d; seq 1 9000"}' reborn
 kept "$TEXT"
-tool cd '{"path":"/tmp"}' reborn
+tool cd '{"path":"d"}' reborn
 box_new '"thread":"after"'
-tool cd '{"path":"/tmp"}' after
+run 'mkdir d'
+tool cd '{"path":"d"}' after
+had=$(rows_sql "SELECT count(*) FROM cwd WHERE box = '$BOX'")
 after=$BOX
 api DELETE "$B"
 cwd_gone() { [ -z "$(rows_sql "SELECT 1 FROM cwd WHERE box = '$after'")" ]; }
+is 'a working directory' "$had" 1
 ok 'of a deleted box nothing is remembered' eventually 10 cwd_gone # nor of those deleted before it
-is 'one that comes again under its id' "$(rows_sql "SELECT path FROM cwd WHERE thread = 'reborn'")" /tmp
+like 'one that comes again under its id' "$(rows_sql "SELECT path FROM cwd WHERE thread = 'reborn'")" '/d$'
 recall '"limit":2' reborn
 like 'keeps what is its own' "$IS_ERROR $TEXT" '^false .*characters 0-2'
 delete_boxes
