@@ -59,8 +59,18 @@ const struct share *policy_for(const struct policy *policy, const char *user) {
 }
 
 void policy_id(const char *user, const char *thread, size_t thread_len, char ret_id[17]) {
+    /* Calls of one conversation come one after another, each with the same pair. */
+    static _Thread_local struct {
+        size_t len;
+        char pair[256], id[17];
+    } last;
     size_t user_len = strlen(user), len = user_len + 1 + thread_len;
-    uint8_t *pair = malloc(len);
+    if (len == last.len && memcmp(last.pair, user, user_len) == 0 && last.pair[user_len] == ':' &&
+        memcmp(last.pair + user_len + 1, thread, thread_len) == 0) {
+        memcpy(ret_id, last.id, sizeof last.id);
+        return;
+    }
+    char *pair = malloc(len);
     if (!pair)
         abort();
     memcpy(pair, user, user_len);
@@ -68,8 +78,13 @@ void policy_id(const char *user, const char *thread, size_t thread_len, char ret
     memcpy(pair + user_len + 1, thread, thread_len);
     uint8_t digest[32];
     sha256(pair, len, digest);
-    free(pair);
     text_hex(ret_id, digest, 8);
+    if (len <= sizeof last.pair) {
+        last.len = len;
+        memcpy(last.pair, pair, len);
+        memcpy(last.id, ret_id, sizeof last.id);
+    }
+    free(pair);
 }
 
 void policy_random_id(char ret_id[17]) {
