@@ -64,9 +64,9 @@ bool process_alive(pid_t pid, uint64_t start) {
     return pid > 0 && start != 0 && process_start(pid) == start;
 }
 
-bool process_asleep(pid_t pid) {
+bool process_asleep(pid_t pid, uint64_t start) {
     char state = 0;
-    return process_look(pid, &state) != 0 && state == 'S';
+    return process_look(pid, &state) == start && state == 'S';
 }
 
 bool claim_dead(const struct claim *claim) {

@@ -308,7 +308,7 @@ static int end_processes(struct backend *backend, const struct jail_record *reco
              record->pid); /* of that very process, as long as it is not waited for */
     if (wait != WAIT_ALL)
         mounts = open(path, O_RDONLY | O_CLOEXEC);
-    bool asleep = wait == WAIT_NONE && process_asleep(record->pid);
+    bool asleep = wait == WAIT_NONE && process_asleep(record->pid, record->start);
     send_kill(backend, record, pidfd);
     if (asleep && jail_alone(record->pid)) { /* from now on it starts nobody */
         remains->pid = record->pid;

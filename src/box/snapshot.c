@@ -131,10 +131,11 @@ static int keep_layer(struct work *work, bool move, struct taking *taking, struc
             r = work_record(work, err);
         work->changed = true; /* it may end in the next step, whatever comes of that */
     }
-    if (r == 0 && move && box->wire)
-        wire_kill(box->wire, "the box's files were kept");
+    bool ends = r == 0 && move && box->wire;
     if (r == 0)
         r = box->ops->keep(box->backend, &work->record.spec, layer, move, &taking->kept, err);
+    if (ends) /* now, and not before: that would wake the runner up, which then had to be waited for */
+        wire_kill(box->wire, "the box's files were kept");
     taking->layers = layers;
     if (r == 0)
         return 0;
