@@ -73,8 +73,7 @@ static const struct {
     {"a pattern nowhere", REGEX, "aa", "b", "c", 0, 0, "!the pattern is not in 'f'"},
     {"no pattern", REGEX, "aa", "[", "c", 0, 0,
      "!invalid regex pattern at byte 1: missing terminating ] for character class"},
-    {"no replacement", REGEX, "aa", "a", "${", 0, 0,
-     "!invalid replacement: invalid replacement string"},
+    {"no replacement", REGEX, "aa", "a", "${", 0, 0, "!invalid replacement: invalid replacement string"},
     {"too many steps", REGEX, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "^(a+)+[bc]$", "x", 0, 0,
      "!the pattern takes too many steps on this text: write it more exactly, without nested repetitions"},
 };
