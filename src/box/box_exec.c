@@ -269,6 +269,20 @@ static int output_data(void *user, int stream, const uint8_t *data, size_t len, 
     return take->out->failed ? err_set(err, ERR_PROTOCOL, "the runner sent more output than asked for") : 0;
 }
 
+static int output_run(struct box *box, const struct buf *args, uint64_t wait_ms, int watch,
+                      const struct verb_sink *sink, struct output_take *take, struct err *err) {
+    const struct verb verb = {.op = OP_OUTPUT,
+                              .args = args,
+                              .watch = watch,
+                              .timeout_ms = wait_ms + VERB_SHORT_MS,
+                              .sink = sink,
+                              .user = take};
+    autoarena arena;
+    arena_init(&arena);
+    struct fields end;
+    return verb_run(box, &verb, &arena, &end, err);
+}
+
 int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch, struct buf *out,
                struct output_slice *ret_slice, struct err *err) {
     static const struct verb_sink sink = {.stat = output_stat, .data = output_data};
@@ -280,16 +294,7 @@ int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint6
     field_number(&args, FIELD_LENGTH, out->max - out->len);
     field_number(&args, FIELD_WAIT_MS, wait_ms);
     struct output_take take = {.out = out, .slice = {.next = offset}};
-    struct verb verb = {.op = OP_OUTPUT,
-                        .args = &args,
-                        .watch = watch,
-                        .timeout_ms = wait_ms + VERB_SHORT_MS,
-                        .sink = &sink,
-                        .user = &take};
-    autoarena arena;
-    arena_init(&arena);
-    struct fields end;
-    int r = verb_run(box, &verb, &arena, &end, err);
+    int r = output_run(box, &args, wait_ms, watch, &sink, &take, err);
     if (r == 0)
         *ret_slice = take.slice;
     return r;
@@ -307,16 +312,7 @@ int box_output_wait(struct box *box, uint64_t pid, const uint64_t offsets[2], ui
     field_number(&args, FIELD_LENGTH, 0);
     field_number(&args, FIELD_WAIT_MS, wait_ms);
     struct output_take take = {0};
-    struct verb verb = {.op = OP_OUTPUT,
-                        .args = &args,
-                        .watch = watch,
-                        .timeout_ms = wait_ms + VERB_SHORT_MS,
-                        .sink = &sink,
-                        .user = &take};
-    autoarena arena;
-    arena_init(&arena);
-    struct fields end;
-    int r = verb_run(box, &verb, &arena, &end, err);
+    int r = output_run(box, &args, wait_ms, watch, &sink, &take, err);
     if (r == 0)
         *ret_running = take.slice.running;
     return r;

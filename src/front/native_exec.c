@@ -13,6 +13,7 @@
 #include "front/native.h"
 #include "front/native_args.h"
 #include "front/trail.h"
+#include "tool/shell.h"
 
 static int native_exec_whole(struct http_request *request, struct box *box, const struct exec_request *exec,
                              size_t limit, struct err *err);
@@ -79,18 +80,7 @@ int native_exec_request(struct http_request *request, const struct exec_args *ar
 }
 
 void native_result_json(struct json *json, const struct exec_result *result) {
-    char name[SIGNAME_BYTES];
-    json_key(json, "exit_code");
-    if (result->exited)
-        json_int(json, result->exit_code);
-    else
-        json_nil(json);
-    json_key(json, "signal");
-    json_str(json, !result->exited && result->signal ? signame_text(result->signal, name) : NULL);
-    json_key(json, "timed_out");
-    json_bool(json, result->timed_out);
-    json_key(json, "oom_killed");
-    json_bool(json, result->oom_killed);
+    shell_json(json, result);
     json_key(json, "memory_limit_bytes");
     if (result->memory_limit_bytes)
         json_uint(json, result->memory_limit_bytes);

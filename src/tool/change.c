@@ -12,7 +12,8 @@
 /* No ETag: a version nobody has seen. */
 #define NEVER_SEEN "-"
 
-int change_path(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err) {
+/* Of an argument, which may not name a directory: edit.path. 1: the model was told. */
+static int change_path(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err) {
     int code = tool_path(call, path, &change->edit.path, err);
     if (code == 0 && path->len && path->data[path->len - 1] == '/') {
         tool_fail(call, "Path is a directory, not a file: %s", change->edit.path);
@@ -97,7 +98,7 @@ static int change_told(struct tool_call *call, const struct change *change, bool
     return tool_fail(call, "%s '%s': %s", change->failed, path, err->text);
 }
 
-int change_make(struct tool_call *call, struct change *change, struct err *err) {
+static int change_make(struct tool_call *call, struct change *change, struct err *err) {
     struct edit_request *edit = &change->edit;
     struct seen_version version;
     char etag[ETAG_BYTES];
@@ -122,6 +123,11 @@ int change_make(struct tool_call *call, struct change *change, struct err *err) 
         return code;
     change_told(call, change, seen, err);
     return 1;
+}
+
+int change_run(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err) {
+    int code = change_path(call, path, change, err);
+    return code == 0 ? change_make(call, change, err) : code;
 }
 
 void change_answer(struct tool_call *call, const struct change *change) {

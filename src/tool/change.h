@@ -12,10 +12,9 @@ struct change {
     struct edit_result result;
 };
 
-/* Of an argument, which may not name a directory: edit.path. 1: the model was told. */
-int change_path(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err);
-/* Does it, and notes that the thread has seen what it wrote. 1: it was not done and the model was told why. */
-int change_make(struct tool_call *call, struct change *change, struct err *err);
+/* Does it to the file of an argument, and notes that the thread has seen what it wrote. 1: it was not done and the model
+ * was told why. */
+int change_run(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err);
 /* The members every answer begins with: path, size. Then the caller's, then json_close. */
 void change_answer(struct tool_call *call, const struct change *change);
 

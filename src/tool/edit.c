@@ -178,9 +178,7 @@ static int edit_run(struct tool_call *call, const void *user, struct err *err) {
                                      .new_len = args->new_str.len}};
     int code = mode->fill(call, args, &change);
     if (code == 0)
-        code = change_path(call, &args->path, &change, err);
-    if (code == 0)
-        code = change_make(call, &change, err);
+        code = change_run(call, &args->path, &change, err);
     if (code != 0)
         return code < 0 ? code : 0;
     mode->say(call, args, &change);

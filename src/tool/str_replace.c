@@ -50,9 +50,7 @@ static int str_replace_run(struct tool_call *call, const void *user, struct err 
                                      .old_len = args->old_str.len,
                                      .new_text = args->new_str.data,
                                      .new_len = args->new_str.len}};
-    int code = change_path(call, &args->path, &change, err);
-    if (code == 0)
-        code = change_make(call, &change, err);
+    int code = change_run(call, &args->path, &change, err);
     if (code != 0)
         return code < 0 ? code : 0;
     tool_say(call, "OK");

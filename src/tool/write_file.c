@@ -46,9 +46,7 @@ static int write_file_run(struct tool_call *call, const void *user, struct err *
                                      .parents = true,
                                      .new_text = args->content.data,
                                      .new_len = args->content.len}};
-    int code = change_path(call, &args->path, &change, err);
-    if (code == 0)
-        code = change_make(call, &change, err);
+    int code = change_run(call, &args->path, &change, err);
     if (code != 0)
         return code < 0 ? code : 0;
     tool_say(call, "OK");

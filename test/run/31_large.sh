@@ -1,5 +1,6 @@
 # Large files: ten gigabytes down with flat memory, a reader that stops, a full disk.
 # daemon: plain
+# backends: jail
 
 run 'true'
 run 'truncate -s 10G sparse && stat -c %s sparse'

@@ -1,4 +1,5 @@
 # Two daemons on one state directory: they share its boxes and never fight.
+# backends: jail
 
 first_pid=$DAEMON_PID first_socket=$SOCKET
 SOCKET=$WORK/twin

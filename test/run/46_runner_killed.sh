@@ -42,9 +42,12 @@ is 'one with a thread is acquired again' "$STATUS $BOX" "200 $threaded"
 is 'as it was made' "$(j .labels.k)" v
 run 'cat f'
 is 'on its files' "$STATUS $OUT" '200 kept'
-kill -KILL "$(runner_of "$threaded")"
+victim=$(runner_of "$threaded")
+kill -KILL "$victim"
+dead() { [ ! -d "/proc/$victim" ] || grep -q '^State:.Z' "/proc/$victim/status"; } # a signal may take its time
+eventually 5 dead
 box_new '"user":"ann","thread":"t"'
-is 'also at once, before anybody noticed' "$STATUS $BOX" "200 $threaded"
+is 'also at once, before anybody asked' "$STATUS $BOX" "200 $threaded"
 run 'cat f'
 is 'on its files again' "$OUT" kept
 if [ "$BACKEND" != local ] && [ "$(id -u)" = 0 ]; then # a bounded disk: the same, whatever holds the bound

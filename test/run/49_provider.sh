@@ -1,4 +1,5 @@
 # Who has to go for whom: replicas, memory, quotas of users; what a box tells of its end; any thread's name; many boxes.
+# backends: jail
 
 acquire() { # acquire USER THREAD [MORE]: ID
     box_new "\"user\":\"$1\",\"thread\":\"$2\"${3:+,$3}"

@@ -1,5 +1,6 @@
 # Random acquire, exec, release, pause, kill and delete through two daemons on one state directory, by many threads, beside
 # a model of what must be true of each box (test/lib/model.py). MODEL_SECONDS, MODEL_SEED: longer, or one again.
+# backends: jail
 
 first_pid=$DAEMON_PID first_socket=$SOCKET
 SOCKET=$WORK/twin

@@ -1,5 +1,6 @@
 # Tools that write: write_file, str_replace, edit. Their texts are golden; what they do is compared with a second
 # implementation (test/lib/edits.py), alone and many at once. EDITS_SEED, EDITS_STEPS: one again, or longer.
+# backends: jail
 
 run pwd
 W=${OUT%$'\n'}

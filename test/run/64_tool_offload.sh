@@ -1,5 +1,6 @@
 # Results too long for a model: kept with head, tail and facts in their place, recalled by range, lines or pattern, the owner's
 # only, told when their file has changed, gone by age, size and with their box.
+# backends: jail
 
 kept() { # kept TEXT: ID of the kept result, and TEXT with it masked
     [[ $1 =~ \[offload:(ol_[0-9a-f]{16})\] ]] && ID=${BASH_REMATCH[1]} || ID=none

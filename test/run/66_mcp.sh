@@ -1,5 +1,6 @@
 # MCP over HTTP, what reaches a box: tools, progress, cancellation that kills, files as resources. The reference clients have a
 # test of their own (test/front/mcp_test.sh), the protocol itself is 67_mcp_wire.sh.
+# backends: jail
 
 . test/lib/mcp.sh
 begin
