@@ -12,6 +12,8 @@ static void edit_lines(const struct edit_text *edit, const struct edit_span *spa
 /* ---- line ends ---- */
 
 static bool all_crlf(const uint8_t *data, size_t len) {
+    if (len == 0)
+        return false;
     const uint8_t *at = data, *end = data + len;
     bool any = false;
     while (at < end && (at = memchr(at, '\n', (size_t)(end - at)))) {
@@ -24,6 +26,8 @@ static bool all_crlf(const uint8_t *data, size_t len) {
 }
 
 static void crlf_to_lf(const uint8_t *data, size_t len, struct buf *out) {
+    if (len == 0)
+        return;
     size_t from = 0;
     for (size_t i = 1; i < len; i++)
         if (data[i] == '\n' && data[i - 1] == '\r') {
@@ -34,6 +38,8 @@ static void crlf_to_lf(const uint8_t *data, size_t len, struct buf *out) {
 }
 
 static void lf_to_crlf(const uint8_t *data, size_t len, struct buf *out) {
+    if (len == 0) /* and then data may be NULL, here and above */
+        return;
     const uint8_t *at = data, *end = data + len, *newline;
     while (at < end && (newline = memchr(at, '\n', (size_t)(end - at)))) {
         buf_put(out, at, (size_t)(newline - at));
@@ -155,7 +161,7 @@ static int edit_body(struct edit_text *edit, const uint8_t *data, size_t len, co
     if (r == 0 && !edit->lines)
         r = edit_judge(edit, &span, shown, err);
     if (r == 0 && !out->failed)
-        edit->total = count_lines(out->data + start, out->len - start);
+        edit->total = out->len > start ? count_lines(out->data + start, out->len - start) : 0;
     return r;
 }
 
