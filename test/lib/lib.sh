@@ -111,7 +111,7 @@ api() {
     [ "$method" != HEAD ] || options+=(-I)
     : > "$WORK/body" > "$WORK/head"
     STATUS=$(curl "${options[@]}" "http://localhost$path" 2> "$WORK/curl") || STATUS="curl-$? $(< "$WORK/curl")"
-    BODY=$(tr -d '\0' < "$WORK/body")
+    { BODY=$(< "$WORK/body"); } 2> /dev/null # bash leaves NUL out, and says so
     [[ $STATUS != curl-* || -z $DAEMON_PID || -d /proc/$DAEMON_PID ]] || daemon_died "$method $path"
 }
 
@@ -152,8 +152,21 @@ encode() { # percent-encodes for a query value
     done
 }
 
-j() { jq -r "$@" < "$WORK/body" 2> /dev/null; }  # j FILTER: of the last answer
-header() { sed -n "s/^$1: *//Ip" "$WORK/head" | tr -d '\r' | tail -1; }
+j() { # j FILTER: of the last answer
+    [[ $# == 1 && $1 =~ ^(\.[A-Za-z_][A-Za-z0-9_]*)+$ ]] && "$BUILD/test/pick" "$1" < "$WORK/body" 2> /dev/null ||
+        jq -r "$@" < "$WORK/body" 2> /dev/null
+}
+header() { # header NAME: of the last answer
+    local line name found= any=
+    while IFS= read -r line; do
+        line=${line%$'\r'}
+        name=${line%%:*}
+        [[ $line == *:* && ${name,,} == "${1,,}" ]] || continue
+        found=${line#*:} any=1
+        found=${found#"${found%%[! ]*}"}
+    done < "$WORK/head"
+    [ -z "$any" ] || printf '%s\n' "$found"
+}
 
 is_error() { # is_error NAME STATUS CODE [REGEX of the message]
     if [ "$STATUS" != "$2" ] || [ "$(j .error.code)" != "$3" ]; then
@@ -180,9 +193,9 @@ tool() {
     local name=$1 arguments=${2:-"{}"} at=$B
     [ -z "${3-}" ] || at=/v1/threads/$(encode "$3")
     api POST "$at/tools/$name" "$arguments" "${@:4}"
-    TEXT=$(j '"\(.is_error)\n\(.text // "")"'; printf .)
-    IS_ERROR=${TEXT%%$'\n'*} TEXT=${TEXT#*$'\n'}
+    IS_ERROR=$(j .is_error) TEXT=$(j .text; printf .)
     TEXT=${TEXT%$'\n'.}
+    [[ $BODY == *'"text":'* ]] || TEXT=
 }
 
 tool_is() { # tool_is NAME TEXT: the last call succeeded with exactly this
