@@ -33,7 +33,6 @@ enum {
     STDIO_GRACE_MS = 5000,   /* for what was asked before standard input ended */
     STDIO_READ_BYTES = 64 << 10,
 };
-#define STDIO_THREAD "mcp"     /* of a host that names none */
 #define STDIO_HOME "/tmp/home" /* of programs in the box, whose caches have no place among the user's files */
 
 struct stdio_values {
@@ -239,15 +238,8 @@ static int stdio_send(struct mcp_exchange *exchange, const char *text, size_t le
     return code < 0 ? -ERR_GONE : 0;
 }
 
-static int stdio_begin(struct mcp_exchange *exchange, const struct mcp_message *message, struct tool_call *call,
-                       struct err *err) {
+static void stdio_begin(struct mcp_exchange *exchange, struct tool_call *call) {
     call->door = exchange->door;
-    call->thread = message->thread ? message->thread : STDIO_THREAD;
-    call->parent = message->parent;
-    call->secrets = message->secrets;
-    if (strlen(call->thread) > LIMIT_THREAD_BYTES || (call->parent && strlen(call->parent) > LIMIT_THREAD_BYTES))
-        return err_set(err, ERR_INVALID, "a thread's name has at most %u bytes", LIMIT_THREAD_BYTES);
-    return 0;
 }
 
 static int stdio_run(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool,

@@ -90,18 +90,17 @@ int front_admit(struct http_request *request, struct err *err) {
     return failed;
 }
 
-/* One more request on the box, if it may have it. */
-static int front_box(struct http_request *request, const struct endpoint *endpoint, struct box *box, struct err *err) {
+int front_enter(const struct http_request *request, struct box *box, struct err *err) {
     unsigned most = front_settings(request)->max_calls_per_box;
-    int result = 0;
     if (atomic_fetch_add(&box->calls, 1) >= most && most)
-        result = err_set(err, ERR_LIMIT,
-                         "box %s has %u requests running, which is the limit (max_calls_per_box); try again later",
-                         box->id, most);
-    else
-        result = endpoint->run(request, box, err);
+        return err_set(err, ERR_LIMIT,
+                       "box %s has %u requests running, which is the limit (max_calls_per_box); try again later",
+                       box->id, most);
+    return 0;
+}
+
+void front_leave(struct box *box) {
     atomic_fetch_sub(&box->calls, 1);
-    return result;
 }
 
 static int front_run(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
@@ -122,8 +121,12 @@ static int front_run(struct http_request *request, const struct endpoint *endpoi
     }
     int result = provider_get(front->provider, who->user, id, &box, err);
     trail_box(request, box);
-    if (result >= 0)
-        result = front_box(request, endpoint, box, err);
+    if (result >= 0) {
+        result = front_enter(request, box, err);
+        if (result >= 0)
+            result = endpoint->run(request, box, err);
+        front_leave(box);
+    }
     trail_box(request, NULL);
     provider_put(front->provider, box);
     return result;

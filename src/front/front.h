@@ -79,6 +79,9 @@ const struct front_settings *front_settings(const struct http_request *request);
 /* Arguments by the route's own rows; *ret_args zeroed by the caller. */
 int front_query(struct http_request *request, void *ret_args, struct err *err);
 int front_body(struct http_request *request, void *ret_args, struct err *err);
+/* One more request on the box. LIMIT: it may not have it; front_leave is owed all the same. */
+int front_enter(const struct http_request *request, struct box *box, struct err *err);
+void front_leave(struct box *box);
 int front_empty(struct http_request *request, int status); /* an answer without a body */
 
 #endif

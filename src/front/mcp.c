@@ -74,14 +74,8 @@ static int post_send(struct mcp_exchange *exchange, const char *text, size_t len
     return code;
 }
 
-static int post_begin(struct mcp_exchange *exchange, const struct mcp_message *message, struct tool_call *call,
-                      struct err *err) {
-    struct mcp_post *post = (struct mcp_post *)exchange;
-    int code = toolbox_begin(post->request, NULL, message->thread, call, err);
-    if (message->parent)
-        call->parent = message->parent;
-    call->secrets = message->secrets;
-    return code;
+static void post_begin(struct mcp_exchange *exchange, struct tool_call *call) {
+    toolbox_door(((struct mcp_post *)exchange)->request, NULL, call);
 }
 
 static int post_run(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool, struct json_t *args,

@@ -52,7 +52,7 @@ static int offload_run(struct http_request *request, struct box *box, const char
     json_close(&refresh.json, ']');
     if (code == 0)
         code = refresh_answer(request, &refresh, err);
-    toolbox_end(&call);
+    tool_call_done(&call);
     buf_done(&refresh.ids);
     buf_done(&refresh.results);
     return code;

@@ -59,7 +59,7 @@ static int native_tool_run(struct http_request *request, struct box *box, const 
         code = toolbox_run(request, &call, tool, args, len, err);
     if (code == 0)
         code = native_tool_answer(request, &call, err);
-    toolbox_end(&call);
+    tool_call_done(&call);
     return code;
 }
 

@@ -4,20 +4,16 @@
 
 #include <string.h>
 
-#include "base/limits.h"
 #include "front/trail.h"
 
 static int toolbox_admit(struct http_request *request, struct box *box, struct box **ret_box, struct err *err) {
-    unsigned most = front_settings(request)->max_calls_per_box;
     trail_box(request, box);
-    if (atomic_fetch_add(&box->calls, 1) >= most && most) {
+    int code = front_enter(request, box, err);
+    if (code < 0)
         toolbox_functions.release(request, box);
-        return err_set(err, ERR_LIMIT,
-                       "the box has %u requests running, which is the limit (max_calls_per_box); try again later",
-                       most);
-    }
-    *ret_box = box;
-    return 0;
+    else
+        *ret_box = box;
+    return code;
 }
 
 static int toolbox_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
@@ -52,7 +48,7 @@ static int toolbox_find(void *door, const char *user, const char *thread, struct
 
 static void toolbox_release(void *door, struct box *box) {
     struct http_request *request = door;
-    atomic_fetch_sub(&box->calls, 1);
+    front_leave(box);
     trail_box(request, NULL);
     provider_put(front_of(request)->provider, box);
 }
@@ -62,22 +58,24 @@ const struct tool_host toolbox_functions = {
 
 static void toolbox_begins(struct tool_call *call);
 
-int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
-                  struct err *err) {
+void toolbox_door(struct http_request *request, struct box *box, struct tool_call *call) {
     const struct who *who = front_who(request);
-    const char *header = http_header(request, "cubby-thread");
-    const char *parent = http_header(request, "cubby-parent");
-    tool_call_init(call, &front_of(request)->tools, front_settings(request)->tools, http_arena(request));
+    const char *thread = http_header(request, "cubby-thread");
     call->door = request;
     call->box = box;
     call->user = box ? box->user : who->user ? who->user : "default";
-    call->thread = thread ? thread : header ? header : box ? "" : TOOLBOX_THREAD;
-    call->parent = parent;
+    call->thread = thread ? thread : call->thread;
+    call->parent = http_header(request, "cubby-parent");
     call->watch = http_fd(request);
     call->begins = toolbox_begins;
-    if (strlen(call->thread) > LIMIT_THREAD_BYTES || (parent && strlen(parent) > LIMIT_THREAD_BYTES))
-        return err_set(err, ERR_INVALID, "a thread's name has at most %u bytes", LIMIT_THREAD_BYTES);
-    return 0;
+}
+
+int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
+                  struct err *err) {
+    tool_call_init(call, &front_of(request)->tools, front_settings(request)->tools, http_arena(request));
+    toolbox_door(request, box, call);
+    call->thread = thread ? thread : call->thread;
+    return tool_call_names(call, err);
 }
 
 /* The name stands before the arguments, which are checked by the tool. */
@@ -95,8 +93,6 @@ static void toolbox_told(struct http_request *request, struct tool_call *call, c
         trail_quote(request, call->verdict);
     if (args)
         trail_note(request, args);
-    if (call->has_exec)
-        trail_result(request, &call->exec);
 }
 
 /* Before anything is done in the box: what a killed daemon was about to do stands in the log. */
@@ -105,11 +101,19 @@ static void toolbox_begins(struct tool_call *call) {
     trail_running(call->door);
 }
 
+/* What toolbox_begins has told still holds, but for what the guard says, which comes later. */
+static void toolbox_over(struct http_request *request, struct tool_call *call, const void *checked) {
+    if (!call->begun || call->verdict)
+        toolbox_told(request, call, checked);
+    if (call->has_exec)
+        trail_result(request, &call->exec);
+}
+
 int toolbox_run(struct http_request *request, struct tool_call *call, const struct tool *tool, const char *args,
                 size_t len, struct err *err) {
     const void *checked;
     int code = tool_run(call, tool, args, len, &checked, err);
-    toolbox_told(request, call, checked);
+    toolbox_over(request, call, checked);
     return code;
 }
 
@@ -117,10 +121,6 @@ int toolbox_run_object(struct http_request *request, struct tool_call *call, con
                        struct json_t *args, struct err *err) {
     const void *checked;
     int code = tool_run_object(call, tool, args, &checked, err);
-    toolbox_told(request, call, checked);
+    toolbox_over(request, call, checked);
     return code;
-}
-
-void toolbox_end(struct tool_call *call) {
-    tool_call_done(call);
 }

@@ -441,16 +441,17 @@ static void call_progress(void *user, const char *text, size_t len) {
 int mcp_call_begin(struct mcp_answer *answer, struct tool_call *call, struct err *err) {
     struct mcp_exchange *exchange = answer->exchange;
     tool_call_init(call, exchange->host, exchange->settings, exchange->arena);
-    call->thread = answer->message->thread ? answer->message->thread : "mcp";
-    call->parent = answer->message->parent;
+    call->thread = "mcp"; /* of a client that names none */
+    exchange->transport->begin(exchange, call);
+    call->thread = answer->message->thread ? answer->message->thread : call->thread;
+    call->parent = answer->message->parent ? answer->message->parent : call->parent;
     call->secrets = answer->message->secrets;
-    int code = exchange->transport->begin(exchange, answer->message, call, err);
     call->watch = mcp_running_watch(exchange);
     if (answer->message->progress) {
         call->progress = call_progress;
         call->progress_user = exchange;
     }
-    return code;
+    return tool_call_names(call, err);
 }
 
 void mcp_failed(struct mcp_answer *answer, const struct err *err) {

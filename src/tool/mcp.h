@@ -70,10 +70,9 @@ struct mcp_transport {
     /* One message out, one line of JSON without its newline. last: the response to this message; what comes before are
      * notifications about it. Negative: nobody listens any more. */
     int (*send)(struct mcp_exchange *exchange, const char *text, size_t len, bool last);
-    /* Everything of a call that is the door's (struct tool_call, "set by the door"), from the message's thread, parent and
-     * secrets too; call is fresh by tool_call_init and ended by tool_call_done. watch is ours. */
-    int (*begin)(struct mcp_exchange *exchange, const struct mcp_message *message, struct tool_call *call,
-                 struct err *err);
+    /* What of a fresh call only the door knows: door, user, and its own way of naming thread and parent. What the message
+     * names, and watch, are ours. */
+    void (*begin)(struct mcp_exchange *exchange, struct tool_call *call);
     /* tool_run_object, with what the door records of it. args: an object. */
     int (*run)(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool, struct json_t *args,
                struct err *err);

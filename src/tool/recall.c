@@ -279,7 +279,7 @@ const struct tool tool_recall = {
         "Says where the next part begins, and whether the file that the result shows has changed since.",
     .fields = recall_fields,
     .args_size = sizeof(struct recall_args),
-    .flags = TOOL_READS | TOOL_SAME,
+    .flags = TOOL_READS | TOOL_SAME | TOOL_KEPT,
     .cut = TOOL_WHOLE,
     .run = recall_run,
 };

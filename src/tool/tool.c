@@ -57,7 +57,7 @@ const struct tool *tool_find(const char *name) {
 }
 
 bool tool_offered(const struct tool *tool, const struct tool_settings *settings) {
-    return settings->offload || strcmp(tool->name, "recall") != 0;
+    return settings->offload || !(tool->flags & TOOL_KEPT);
 }
 
 static void tool_hints_json(struct json *json, const struct tool *tool) {
@@ -128,6 +128,12 @@ void tool_call_init(struct tool_call *call, const struct tool_host *host, const 
     buf_init(&call->result.structured, LIMIT_JSON_BYTES);
     buf_init(&call->result.image, LIMIT_JSON_BYTES);
     json_init(&call->result.json, &call->result.structured);
+}
+
+int tool_call_names(const struct tool_call *call, struct err *err) {
+    if (strlen(call->thread) > LIMIT_THREAD_BYTES || (call->parent && strlen(call->parent) > LIMIT_THREAD_BYTES))
+        return err_set(err, ERR_INVALID, "a thread's name has at most %u bytes", LIMIT_THREAD_BYTES);
+    return 0;
 }
 
 void tool_call_done(struct tool_call *call) {

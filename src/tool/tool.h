@@ -97,6 +97,7 @@ enum tool_cut {
 #define TOOL_ENDS 0x2u  /* may destroy something */
 #define TOOL_SAME 0x4u  /* twice is as good as once */
 #define TOOL_WORLD 0x8u /* reaches beyond the box */
+#define TOOL_KEPT 0x10u /* of use only where results are kept */
 
 struct tool {
     const char *name, *title;
@@ -114,7 +115,7 @@ struct tool {
 
 extern const struct tool *const tool_table[]; /* NULL-terminated; the order of lists */
 const struct tool *tool_find(const char *name);
-/* Whether it is there with these settings: recall is not without offload. */
+/* Whether it is there with these settings. */
 bool tool_offered(const struct tool *tool, const struct tool_settings *settings);
 /* [{"name","title","description","input_schema","output_schema"?,"annotations"}...]; mcp: the keys of MCP (inputSchema ...) */
 void tool_list_json(struct json *json, const struct tool_settings *settings, bool mcp);
@@ -123,7 +124,8 @@ void tool_list_json(struct json *json, const struct tool_settings *settings, boo
 
 void tool_call_init(struct tool_call *call, const struct tool_host *host, const struct tool_settings *settings,
                     struct arena *arena);
-void tool_call_done(struct tool_call *call); /* gives the box back */
+int tool_call_names(const struct tool_call *call, struct err *err); /* INVALID: a thread that cannot be one */
+void tool_call_done(struct tool_call *call);                        /* gives the box back */
 /* The whole walk: arguments checked by the rows, the tool, secrets out, result kept or cut. args: one JSON object.
  * *ret_args, if not NULL, are the checked arguments for the audit log (in the arena; NULL when they were refused). */
 int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, const void **ret_args,

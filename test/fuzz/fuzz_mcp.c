@@ -28,17 +28,28 @@ static int fuzz_send(struct mcp_exchange *exchange, const char *text, size_t len
 }
 
 /* There is no box to be had here. */
-static int fuzz_begin(struct mcp_exchange *exchange, const struct mcp_message *message, struct tool_call *call,
-                      struct err *err) {
-    (void)exchange;
-    (void)call;
-    if ((message->thread && strlen(message->thread) > LIMIT_THREAD_BYTES) ||
-        (message->secrets && message->secrets[0] && !strchr(message->secrets[0], '=')))
+static int fuzz_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
+    (void)door, (void)user;
+    if (strlen(thread) > LIMIT_THREAD_BYTES)
         abort();
+    *ret_box = NULL;
     return err_set(err, ERR_BUSY, "no box");
 }
 
-static const struct mcp_transport fuzz_transport = {.send = fuzz_send, .begin = fuzz_begin};
+static int fuzz_run(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool, json_t *args,
+                    struct err *err) {
+    (void)exchange;
+    for (const char *const *secret = call->secrets; secret && *secret; secret++)
+        if (!strchr(*secret, '='))
+            abort();
+    return tool_run_object(call, tool, args, NULL, err);
+}
+
+static void fuzz_begin(struct mcp_exchange *exchange, struct tool_call *call) {
+    (void)exchange, (void)call;
+}
+
+static const struct mcp_transport fuzz_transport = {.send = fuzz_send, .begin = fuzz_begin, .run = fuzz_run};
 
 /* Whoever reads quickly must read the same. */
 static void fuzz_plain(const char *data, size_t size) {
@@ -58,7 +69,7 @@ static void fuzz_plain(const char *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct mcp *mcp;
-    static const struct tool_host host;
+    static const struct tool_host host = {.acquire = fuzz_acquire};
     if (!mcp)
         mcp = mcp_new();
     fuzz_plain((const char *)data, size);

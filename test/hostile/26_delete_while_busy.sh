@@ -15,7 +15,8 @@ busy() {
     head -c 300000 /dev/zero >&"$slow"
     from exec -X POST -H 'Content-Type: application/json' -d '{"command":"trap : TERM; echo up > up; while :; do sleep 1; done","timeout_ms":60000}' "$url/exec"
     callers+=($!)
-    from tar --limit-rate 100K "$url/archive?path=big"
+    # Curl takes what is there and then waits until its average is right: slow enough to be under way, quick enough to end.
+    from tar --limit-rate 500K "$url/archive?path=big"
     callers+=($!)
     from watch -N "$url/watch?path=."
     callers+=($!)
@@ -46,8 +47,12 @@ for turn in 1 2 3; do
     api GET "$B"
     is "turn $turn: and unknown" "$STATUS" 404
     exec {slow}>&- {keys}>&-
-    ended() { local pid; for pid in "${callers[@]}"; do [ ! -d "/proc/$pid" ] || return 1; done; }
-    ok "turn $turn: no call hangs" eventually 20 ended
+    ended() { [ -z "$(left)" ]; }
+    left() { local pid; for pid in "${callers[@]}"; do [ ! -d "/proc/$pid" ] || tr '\0' ' ' < "/proc/$pid/cmdline"; done; }
+    eventually 20 ended
+    is "turn $turn: no call hangs" "$(left)" ''
+    now_ms
+    diag "turn $turn: the last call ended after $((NOW - before)) ms"
     wait "${callers[@]}" 2> /dev/null
     is "turn $turn: exec says why" "$(cat "$WORK/exec.code") $(jq -r .error.code < "$WORK/exec")" '410 GONE'
     like "turn $turn: in words" "$(jq -r .error.message < "$WORK/exec")" 'the box was deleted'
