@@ -1,0 +1,45 @@
+/* The public skills of an agent: a stack of layers. Every layer holds whole skills: the uppermost that has a name is that
+ * skill. A change is a new layer on top (a whiteout for a removal); a deep stack is made one layer again by hard links. The
+ * file agents/AGENT is the truth, changed under STATE/skills/lock (flock; several daemons), with skills.db in one transaction. */
+#ifndef CUBBY_SKILL_BASE_H
+#define CUBBY_SKILL_BASE_H
+
+#include "skill/stage.h"
+
+struct base_skill {
+    const char *skill, *layer;      /* valid during the callback, or in the arena */
+    const char *name, *description; /* of its SKILL.md (meta.h) */
+    uint8_t sha256[32];             /* of its tree: paths, modes (x or not), contents, in order */
+    uint64_t files, bytes, changed_ms;
+};
+
+/* Each top directory of the stage replaces that skill whole; others stay. Takes the stage. Boxes that run get it as soon as
+ * none of their commands uses the old one. */
+int base_put(struct skills *skills, const char *agent, struct stage *stage, struct err *err);
+int base_remove(struct skills *skills, const char *agent, const char *skill, struct err *err); /* NOT_FOUND */
+int base_each(struct skills *skills, const char *agent, int (*each)(void *user, const struct base_skill *skill),
+              void *user, struct err *err); /* by name */
+int base_find(struct skills *skills, const char *agent, const char *skill, struct arena *arena,
+              struct base_skill *ret_skill, struct err *err);
+int base_open(struct skills *skills, const struct base_skill *skill, int *ret_fd,
+              struct err *err); /* its directory, to read */
+/* Names of the layers, uppermost first, NULL-terminated, in the arena; the lowest holds skill-creator where there is one. */
+int base_layers(struct skills *skills, const char *agent, struct arena *arena, const char ***ret_layers,
+                size_t *ret_count, struct err *err);
+uint64_t base_generation(struct skills *skills, const char *agent); /* changes with every change; cheap */
+/* sha256 of a tree below fd by the rule above; also of what a box has (own.h) */
+int base_tree_hash(int fd, uint8_t ret_sha256[32], uint64_t *ret_files, uint64_t *ret_bytes, struct err *err);
+
+/* ---- the table agent_skill_registry: id, agent_id, skill_id, user_id (null: public), created_at ---- */
+struct skill_row {
+    int64_t id;
+    const char *agent, *skill, *user; /* user NULL: public */
+    uint64_t created_ms;
+};
+int base_rows(struct skills *skills, const char *agent, const char *user, /* NULL: all */
+              int (*each)(void *each_user, const struct skill_row *row), void *each_user, struct err *err);
+/* What a user has of his own for an agent now: the rows become just these. NULL-terminated. */
+int base_user_rows(struct skills *skills, const char *agent, const char *user, const char *const *skill_ids,
+                   struct err *err);
+
+#endif

@@ -1,0 +1,26 @@
+/* A tree on its way to become a layer: written in STATE/skills/staging, moved as a whole. Names given to it were checked
+ * by the caller's parser, and are resolved below the stage's descriptor all the same (no links, no "..").  */
+#ifndef CUBBY_SKILL_STAGE_H
+#define CUBBY_SKILL_STAGE_H
+
+#include "skill/skill.h"
+
+struct stage {
+    struct skills *skills;
+    char name[32]; /* in staging/ */
+    int fd;        /* its directory, 0700 while it is a stage */
+    uint64_t bytes, files;
+};
+
+int stage_open(struct skills *skills, struct stage *ret_stage, struct err *err);
+int stage_dir(struct stage *stage, const char *path, struct err *err); /* with its parents */
+/* A new file for writing, with its parents; mode: 0644 or 0755 by its x bits. EXISTS: there is one. */
+int stage_file(struct stage *stage, const char *path, uint32_t mode, int *ret_fd, struct err *err);
+/* A whole skill of another layer, by hard links: immutable layers share their files. */
+int stage_link(struct stage *stage, const char *layer, const char *skill, struct err *err);
+/* From a tar stream, one skill below its name: regular files and directories; links that stay inside are flattened, others
+ * refused by name; bounded by the settings. */
+int stage_untar(struct stage *stage, const char *skill, box_reader read_fn, void *user, struct err *err);
+void stage_abort(struct stage *stage); /* leaves nothing; fine after it was taken */
+
+#endif
