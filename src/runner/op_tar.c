@@ -15,7 +15,7 @@
 #include "runner/op_file.h"
 #include "runner/ops.h"
 #include "runner/replace.h"
-#include "runner/tarfmt.h"
+#include "base/tarfmt.h"
 #include "runner/walk.h"
 
 static uint8_t tar_data[LIMIT_FRAME_PAYLOAD_BYTES];

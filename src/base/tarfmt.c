@@ -1,6 +1,6 @@
 /* Reading and writing tar heads: ustar, pax and GNU names. Called by op_tar. Not to break: every byte of an archive is
  * foreign: each number is bounded, each text measured before it is copied. */
-#include "runner/tarfmt.h"
+#include "base/tarfmt.h"
 
 #include <stdio.h>
 #include <string.h>
