@@ -161,6 +161,28 @@ const struct conf_option conf_options[] = {
      .text = "directories for absolute paths; default: the workspace, /tmp, and those of programs"},
     {ROW("tool_env_remove", LIST, env_remove), .at_once = true,
      .text = "variables with these beginnings reach no command of a tool, beside KUBERNETES_, SERVICE_ and SECRET_"},
+    {ROW("global_skills", LIST, global_skills), .at_once = true,
+     .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},
+    {ROW("global_agents", LIST, global_agents), .at_once = true,
+     .text = "the same with NAME.md of sub-agents, for WORKSPACE/.agents"},
+    {ROW("skill_paths", LIST, skill_paths), .at_once = true,
+     .text = "where a box with an agent sees /skills besides; default: /workspace/skills"},
+    {ROW("skill_dialect", TEXT, skill_dialect), .at_once = true, .fallback = "seed", .choices = "seed|newest",
+     .text = "which of the two HTTP dialects of skills answers where both claim a route"},
+    {ROW("skill_creator", TEXT, skills.creator), .at_once = true,
+     .text = "directory or ZIP of the host that is the skill skill-creator of every agent; default: none"},
+    {ROW("skill_commands", LIST, skill_commands), .at_once = true,
+     .text = "commands that those dialects may execute; default: python3 and others, see the manual"},
+    {ROW("skill_upload_bytes", INT, skills.upload_bytes), .at_once = true, .max = 1ull << 40, .fallback = "0",
+     .text = "largest ZIP of skills; 0: 10 MiB in the dialect seed, 50 MiB in newest"},
+    {ROW("skill_unpacked_bytes", INT, skills.unpacked_bytes), .at_once = true, .min = 1, .max = 1ull << 40,
+     .fallback = "268435456", .text = "what such a ZIP may hold unpacked, and largest skill that is published"},
+    {ROW("skill_upload_entries", INT, skill_upload_entries), .at_once = true, .min = 1, .max = 1000000,
+     .fallback = "10000", .text = "files and directories in such a ZIP, and in a published skill"},
+    {ROW("skill_wait_ms", INT, skills.wait_ms), .at_once = true, .max = 600000, .fallback = "10000",
+     .text = "so long a change of a skill waits for commands that use the old one before it is left pending"},
+    {ROW("skill_cache_ms", INT, skills.cache_ms), .at_once = true, .max = 86400000, .fallback = "300000",
+     .text = "so long a catalogue of skills may be kept where changes cannot be seen"},
     {ROW("log_level", TEXT, log_level), .at_once = true, .fallback = "info", .choices = "error|warn|info|debug",
      .text = "info: a line a request"},
     {.name = NULL},
@@ -321,6 +343,13 @@ static int check_share(const struct conf_share *share, struct err *err) {
     return 0;
 }
 
+static int check_absolute(const char *name, const struct conf_list *list, struct err *err) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i][0] != '/')
+            return err_set(err, ERR_INVALID, "%s: '%.200s' must be an absolute path", name, list->items[i]);
+    return 0;
+}
+
 /* An empty list would be no list: everything would be allowed where nothing was meant to be. */
 static int check_tools(const struct conf *conf, struct err *err) {
     if (conf_given(conf, NULL, "tool_guard_allow") && !conf->guard_allow.count)
@@ -330,11 +359,22 @@ static int check_tools(const struct conf *conf, struct err *err) {
         return err_set(err, ERR_INVALID,
                        "tool_guard is off, and there are rules for it (tool_guard_allow, tool_guard_absolute_paths, "
                        "tool_guard_parents)");
-    for (size_t i = 0; i < conf->guard_roots.count; i++)
-        if (conf->guard_roots.items[i][0] != '/')
-            return err_set(err, ERR_INVALID, "tool_guard_roots: '%.200s' must be an absolute path",
-                           conf->guard_roots.items[i]);
-    return 0;
+    return check_absolute("tool_guard_roots", &conf->guard_roots, err);
+}
+
+static int check_skills(const struct conf *conf, struct err *err) {
+    int failed = check_absolute("global_skills", &conf->global_skills, err);
+    if (!failed)
+        failed = check_absolute("global_agents", &conf->global_agents, err);
+    if (!failed)
+        failed = check_absolute("skill_paths", &conf->skill_paths, err);
+    if (!failed && conf->skill_paths.count > SKILL_PATHS_MAX)
+        failed = err_set(err, ERR_INVALID, "skill_paths: more than %d", SKILL_PATHS_MAX);
+    if (!failed && conf_given(conf, NULL, "skill_commands") && !conf->skill_commands.count)
+        failed = err_set(err, ERR_INVALID, "skill_commands is empty; leave it out for the default list");
+    if (!failed && conf->skills.creator && conf->skills.creator[0] != '/')
+        failed = err_set(err, ERR_INVALID, "skill_creator: '%.200s' must be an absolute path", conf->skills.creator);
+    return failed;
 }
 
 /* What stands in several options, or only makes sense together. */
@@ -345,13 +385,13 @@ static int check_all(const struct conf *conf, struct err *err) {
         if (!net_network_ok(conf->open_networks.items[i]))
             return err_set(err, ERR_INVALID, "open_networks: '%s' is no IPv4 network like 10.1.0.0/16",
                            conf->open_networks.items[i]);
-    for (size_t i = 0; i < conf->mount_sources.count; i++)
-        if (conf->mount_sources.items[i][0] != '/')
-            return err_set(err, ERR_INVALID, "mount_sources: '%.200s' must be an absolute path",
-                           conf->mount_sources.items[i]);
     if (!conf->tls_cert != !conf->tls_key)
         return err_set(err, ERR_INVALID, "tls_cert and tls_key go together: give both or none");
-    int failed = check_tools(conf, err);
+    int failed = check_absolute("mount_sources", &conf->mount_sources, err);
+    if (!failed)
+        failed = check_tools(conf, err);
+    if (!failed)
+        failed = check_skills(conf, err);
     if (!failed)
         failed = check_share(&conf->share, err);
     for (size_t i = 0; i < conf->user_count && !failed; i++)
@@ -375,6 +415,20 @@ static void tool_parts(struct conf *conf) {
         conf_list_add(&conf->arena, &prefixes, conf->env_remove.items[i]);
     conf->tools.env_prefixes = (const char *const *)prefixes.items;
     conf->tools.guard = &conf->guard;
+}
+
+static void skill_parts(struct conf *conf) {
+    struct skill_settings *skills = &conf->skills;
+    skills->paths =
+        conf_given(conf, NULL, "skill_paths") ? (const char *const *)conf->skill_paths.items : skill_defaults.paths;
+    skills->global_skills = (const char *const *)conf->global_skills.items;
+    skills->global_agents = (const char *const *)conf->global_agents.items;
+    skills->commands =
+        conf->skill_commands.count ? (const char *const *)conf->skill_commands.items : skill_defaults.commands;
+    skills->newest = strcmp(conf->skill_dialect, "newest") == 0;
+    skills->upload_entries = (unsigned)conf->skill_upload_entries;
+    if (!skills->upload_bytes)
+        skills->upload_bytes = skills->newest ? 50u << 20 : 10u << 20;
 }
 
 /* Where there is no --config: the default file, if somebody has made one. It may be closed to an ordinary user, whose own
@@ -405,6 +459,7 @@ static int load(struct conf *conf, int argc, char **argv, struct err *err) {
         return failed;
     state_default(conf);
     tool_parts(conf);
+    skill_parts(conf);
     conf_inherit(conf);
     return check_all(conf, err);
 }

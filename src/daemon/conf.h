@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "box/policy.h"
 #include "front/auth.h"
+#include "skill/skill.h"
 #include "tool/guard.h"
 
 #define CONF_DEFAULT_FILE "/etc/cubby/cubby.yaml"
@@ -93,6 +94,10 @@ struct conf {
     struct guard_policy guard;
     const char *tool_guard;
     struct conf_list guard_allow, guard_roots, env_remove;
+    struct skill_settings skills; /* points to what these say */
+    const char *skill_dialect;
+    struct conf_list global_skills, global_agents, skill_paths, skill_commands;
+    uint64_t skill_upload_entries;
 };
 
 /* Defaults, then the file, then the command line. INVALID names the option, and the line of the file. The caller gets a

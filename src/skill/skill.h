@@ -18,6 +18,8 @@
 
 #define SKILL_PATH "/skills" /* in a box with an agent; also wherever settings.paths says */
 
+enum { SKILL_PATHS_MAX = 4 };
+
 struct skill_settings {       /* of the configuration; lives as long as whoever holds it */
     const char *const *paths; /* where /skills is seen besides, NULL-terminated: "/workspace/skills" */
     const char *const
