@@ -1,0 +1,36 @@
+/* The hash of a tree by one rule, wherever its bytes come from: a layer (base.c), a box's tar stream (own). Sorted by path;
+ * directories do not count, so that an archive without them gives the same. */
+#ifndef CUBBY_SKILL_DIGEST_H
+#define CUBBY_SKILL_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+
+/* SHA-256 in pieces. */
+struct digest_sha {
+    void *context;
+};
+void digest_sha_begin(struct digest_sha *sha);
+void digest_sha_data(struct digest_sha *sha, const void *data, size_t len);
+void digest_sha_end(struct digest_sha *sha, uint8_t ret_sha256[32]); /* and frees; fine to skip with digest_sha_drop */
+void digest_sha_drop(struct digest_sha *sha);
+
+enum digest_kind { DIGEST_FILE = '-', DIGEST_PROGRAM = 'x', DIGEST_LINK = 'l' };
+
+struct digest {
+    struct arena arena;
+    struct digest_entry *entries;
+    size_t count, room, most;
+    uint64_t bytes;
+};
+void digest_init(struct digest *digest, size_t most);
+/* path: relative to the tree. sha256: of the content, or of a link's target. TOO_LARGE: more than `most`. */
+int digest_add(struct digest *digest, const char *path, enum digest_kind kind, const uint8_t sha256[32], uint64_t size,
+               struct err *err);
+void digest_end(struct digest *digest, uint8_t ret_sha256[32]); /* once, after the last */
+void digest_done(struct digest *digest);                        /* safe twice */
+
+#endif
