@@ -95,6 +95,9 @@ struct backend_ops {
     /* What `layers` show together becomes LAYER/fs, whole or not at all. May take long; ends early when *stop is set. */
     int (*squash)(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,
                   struct err *err);
+    /* /skills of a running box begins with spec->skill_layers from now on; nobody sees anything between. BUSY: some process
+     * uses what is there (a directory, a file, a mapping): all is as before. NULL: this backend mounts nothing. */
+    int (*attach)(struct backend *backend, const struct spec *spec, struct err *err);
     int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* nobody uses it; idempotent */
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);

@@ -53,6 +53,9 @@
 #define LIMIT_WATCHES 8192u /* inotify watches of one watch call */
 
 /* snapshots */
+#define LIMIT_SKILL_LAYERS 32u /* of an agent's public skills, in one box */
+#define LIMIT_SKILL_PATHS 8u   /* where a box sees /skills besides */
+#define LIMIT_AGENT_BYTES 128u
 #define LIMIT_LAYERS 63u        /* kept layers below one box: with its own, bits of a word in runner/stack.h */
 #define LIMIT_SNAPSHOTS 256u    /* of one box */
 #define LIMIT_SNAPSHOT_NAME 64u /* bytes */

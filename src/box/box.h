@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "backend/backend.h"
+#include "box/turn.h"
 
 enum box_state { BOX_STARTING, BOX_READY, BOX_WARM, BOX_PAUSED, BOX_CLOSING };
 
@@ -23,16 +24,19 @@ struct box {
     char *user, *thread; /* thread NULL: none */
     const struct backend_ops *ops;
     struct backend *backend;
-    struct spec spec; /* deep copy in the box's arena */
+    struct spec spec; /* deep copy in the box's arena; but of its skill_ members, see below */
     struct arena *arena;
     char **labels; /* "K=V", NULL-terminated */
     uint64_t created_ms, idle_timeout_ms;
     atomic_uint refs;
     atomic_uint calls; /* requests on it now, counted by the door that admits them */
+    struct turn turn;
     /* ---- */
     _Atomic uint64_t used_ms;     /* clock_ms; box_last_used_ms for people */
     _Atomic enum box_state state; /* these two may be looked at without it */
     struct wire *_Atomic wire;
+    struct arena *skill_arena;         /* of spec.skill_layers and skill_paths: what its /skills is now */
+    _Atomic uint64_t skill_generation; /* of those, as in the spec; may be looked at without it */
     int pidfd;
     char died[128];  /* why the wire ended, when it did */
     bool died_final; /* and more is not to be known */

@@ -131,8 +131,8 @@ int box_output_limit(const struct box *box, bool asked, uint64_t wanted, uint64_
     return 0;
 }
 
-int box_exec(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
-             struct exec_result *ret_result, struct err *err) {
+static int exec_shared(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
+                       struct exec_result *ret_result, struct err *err) {
     static const struct verb_sink to_sink = {.stat = exec_stat, .data = exec_data};
     autobuf args;
     buf_init(&args, LIMIT_CALL_ARGS_BYTES);
@@ -165,8 +165,18 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
     return r;
 }
 
-int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret_pid, uint64_t *ret_started_ms,
-              struct err *err) {
+int box_exec(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
+             struct exec_result *ret_result, struct err *err) {
+    int r = box_share(box, TURN_WAIT_MS, err);
+    if (r < 0)
+        return r;
+    r = exec_shared(box, request, sink, watch, ret_result, err);
+    box_share_end(box);
+    return r;
+}
+
+static int spawn_shared(struct box *box, const struct exec_request *request, uint64_t *ret_pid,
+                        uint64_t *ret_started_ms, struct err *err) {
     autobuf args;
     buf_init(&args, LIMIT_CALL_ARGS_BYTES);
     /* Its stdin stays open for box_input; what the request brings is fed first. */
@@ -188,6 +198,16 @@ int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret
     *ret_pid = end.number[FIELD_PID];
     *ret_started_ms = end.number[FIELD_STARTED_MS];
     return 0;
+}
+
+int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret_pid, uint64_t *ret_started_ms,
+              struct err *err) {
+    int r = box_share(box, TURN_WAIT_MS, err); /* while it starts: what it goes on with in the background is its own */
+    if (r < 0)
+        return r;
+    r = spawn_shared(box, request, ret_pid, ret_started_ms, err);
+    box_share_end(box);
+    return r;
 }
 
 /* ---- processes ---- */

@@ -46,6 +46,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     spec.shell = from->shell ? arena_strdup(arena, from->shell) : NULL;
     spec.env = (const char **)(void *)copy_list(arena, from->env, &spec.env_count);
     spec.layers = (const char **)(void *)copy_list(arena, from->layers, &spec.layer_count);
+    spec.agent = from->agent ? arena_strdup(arena, from->agent) : NULL;
     struct mount *mounts = arena_alloc(arena, (from->mount_count + 1) * sizeof *mounts);
     for (size_t i = 0; i < from->mount_count; i++)
         mounts[i] = (struct mount){.source = arena_strdup(arena, from->mounts[i].source),
@@ -53,6 +54,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
                                    .read_only = from->mounts[i].read_only};
     spec.mounts = mounts;
     box->spec = spec;
+    dress_take(box, from);
     memcpy(box->id, from->id, sizeof box->id);
     box->ops = ops;
     box->backend = backend;
@@ -82,6 +84,9 @@ void box_unref(struct box *box) {
     fd_close(&box->pidfd);
     arena_done(box->arena);
     free(box->arena);
+    if (box->skill_arena)
+        arena_done(box->skill_arena);
+    free(box->skill_arena);
     free(box);
 }
 
@@ -193,12 +198,18 @@ struct opened {
     bool started, paused, woken, released;
 };
 
-static int wire_start(struct box *box, struct err *err) {
+static int wire_start(struct provider *provider, struct box *box, bool *ret_dressed, struct err *err) {
     struct wire *wire;
     int pidfd = -1;
-    int r = box->ops->start(box->backend, &box->spec, &wire, &pidfd, err);
+    autoarena arena;
+    arena_init(&arena);
+    struct spec spec;
+    int r = dress_spec(provider, &box->spec, &arena, &spec, err);
+    if (r == 0)
+        r = box->ops->start(box->backend, &spec, &wire, &pidfd, err);
     if (r < 0)
         return r;
+    *ret_dressed = dress_take(box, &spec);
     box->pidfd = pidfd;
     box->wire = wire; /* last: who sees it may use it */
     return 0;
@@ -208,8 +219,9 @@ static int wire_start(struct box *box, struct err *err) {
 static int open_fresh(struct provider *provider, struct box *box, struct err *err) {
     bool kept = faccessat(provider->boxes_fd, box->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     int r = kept ? box->ops->stop(box->backend, box->id, true, err) : 0; /* a runner may still live on them */
+    bool dressed;
     if (r == 0)
-        r = wire_start(box, err);
+        r = wire_start(provider, box, &dressed, err);
     if (r < 0 || box->spec.one_shot || (r = record_write(provider->boxes_fd, box, err)) == 0)
         return r;
     struct err ignored;
@@ -297,9 +309,15 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
         record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
     if (!(how & HOW_STARTS) && (!(how & HOW_STOPPED) || box->died[0]))
         return 0;
+    bool dressed = false;
     r = mounts_allowed(provider, box, err);
     if (r == 0)
-        r = wire_start(box, err);
+        r = wire_start(provider, box, &dressed, err);
+    if (r == 0 && dressed && (r = record_write(provider->boxes_fd, box, err)) < 0) {
+        struct err ignored;
+        wire_kill(box->wire, "what it started with could not be recorded");
+        box->ops->stop(box->backend, box->id, true, &ignored);
+    }
     if (r == 0)
         record_died_clear(provider->boxes_fd, box->id);
     opened->started = r == 0;

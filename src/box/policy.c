@@ -37,6 +37,41 @@ int policy_user(const char *user, struct err *err) {
     return 0;
 }
 
+int policy_agent(const char *agent, struct err *err) {
+    size_t len = strlen(agent);
+    if (len > LIMIT_AGENT_BYTES || !made_of(agent, len, "_.@-", true) || agent[0] == '.' ||
+        strcmp(agent, "skill-creator") == 0)
+        return err_set(err, ERR_INVALID,
+                       "agent must be 1 to %u characters of A-Z a-z 0-9 _ . @ -, no . first, and not 'skill-creator'",
+                       LIMIT_AGENT_BYTES);
+    return 0;
+}
+
+const char *policy_thread_agent(const char *thread, size_t thread_len, struct arena *arena) {
+    struct err ignored;
+    size_t prefix = strlen(POLICY_AGENT_THREAD);
+    if (!thread || thread_len <= prefix || strncmp(thread, POLICY_AGENT_THREAD, prefix) != 0)
+        return NULL;
+    const char *agent = arena_copy(arena, thread + prefix, thread_len - prefix);
+    return policy_agent(agent, &ignored) < 0 ? NULL : agent;
+}
+
+int policy_pair(struct box_request *request, struct arena *arena, struct err *err) {
+    const char *agent = policy_thread_agent(request->thread, request->thread_len, arena);
+    if (!request->agent) {
+        request->agent = agent;
+        return 0;
+    }
+    int r = policy_agent(request->agent, err);
+    if (r < 0)
+        return r;
+    if (request->thread && (!agent || strcmp(agent, request->agent) != 0))
+        return err_set(err, ERR_INVALID, "agent: the box of an agent has no other thread; leave one of them out");
+    request->thread = arena_printf(arena, POLICY_AGENT_THREAD "%s", request->agent);
+    request->thread_len = strlen(request->thread);
+    return 0;
+}
+
 struct policy *policy_ref(struct policy *policy) {
     atomic_fetch_add(&policy->refs, 1);
     return policy;
@@ -255,6 +290,12 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
         if (request->thread_len > LIMIT_THREAD_BYTES || memchr(request->thread, 0, request->thread_len))
             return err_set(err, ERR_INVALID, "thread must be at most %u bytes, without NUL", LIMIT_THREAD_BYTES);
         spec.thread = arena_copy(arena, request->thread, request->thread_len);
+    }
+    if (request->agent) {
+        r = policy_agent(request->agent, err);
+        if (r < 0)
+            return r;
+        spec.agent = arena_strdup(arena, request->agent);
     }
     const struct share *share = policy_for(policy, user);
     r = spec_words(request, arena, &spec, err);

@@ -58,6 +58,10 @@ struct policy {
     size_t user_count;
     void (*event)(void *user, const struct box_event *event); /* may be NULL; never waits. The first policy's counts */
     void *event_user;
+    /* Before a box starts, and before /skills of one is attached anew: what it gets besides (skill layers and paths, mounts),
+     * in arena, on a spec that the provider throws away but for the skill_ members. May be NULL; the first policy's counts. */
+    int (*dress)(void *user, struct spec *spec, struct arena *arena, struct err *err);
+    void *dress_user;
     unsigned max_boxes;         /* 0: LIMIT_BOXES */
     unsigned replicas;          /* boxes with processes at once; 0: by memory */
     uint64_t memory_reserve_mb; /* left to the machine when counting by memory */
@@ -72,6 +76,7 @@ struct box_request {
     const char *user;    /* NULL: "default" */
     const char *thread;  /* NULL: none */
     size_t thread_len;   /* a thread may hold any bytes but NUL */
+    const char *agent;   /* whose skills it has: one box a user and agent, its thread is "agent:AGENT"; NULL: none */
     const char *backend; /* NULL: the default */
     const char *template_name, *shell;
     const char **env; /* "K=V", NULL-terminated, may be NULL */
@@ -94,9 +99,15 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
  * mounts) is replaced by what it gives to the other. In arena. */
 int policy_fork(const struct policy *policy, const struct spec *from, struct arena *arena, struct spec *spec,
                 struct err *err);
-int policy_user(const char *user, struct err *err); /* the grammar of user names */
-int policy_env(const char *entry, struct err *err); /* "NAME=VALUE" */
-bool policy_template(const char *name);             /* the grammar of templates' names */
+int policy_user(const char *user, struct err *err);   /* the grammar of user names */
+int policy_env(const char *entry, struct err *err);   /* "NAME=VALUE" */
+int policy_agent(const char *agent, struct err *err); /* the grammar of agents' names */
+#define POLICY_AGENT_THREAD "agent:"
+/* The agent whose box such a thread is; NULL: it is no agent's. */
+const char *policy_thread_agent(const char *thread, size_t thread_len, struct arena *arena);
+/* Of a box with an agent the thread, and of a thread the agent. INVALID: they do not belong together. */
+int policy_pair(struct box_request *request, struct arena *arena, struct err *err);
+bool policy_template(const char *name); /* the grammar of templates' names */
 /* What the request asks for, else the share's, else `fallback`. DENIED: it may not be had. */
 int policy_backend(const struct share *share, const struct box_request *request, const char *fallback,
                    const char **ret_backend, struct err *err);

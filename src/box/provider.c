@@ -216,14 +216,17 @@ static int acquire_once(struct provider *provider, const char *id, struct box **
     return use_place_locked(provider, place, PLACE_AGAIN, ret_box, ret_created, err);
 }
 
-int provider_acquire(struct provider *provider, const struct box_request *request, struct box **ret_box,
+int provider_acquire(struct provider *provider, const struct box_request *wanted, struct box **ret_box,
                      bool *ret_created, struct err *err) {
     char id[17];
-    int r = provider_id(request, id, err);
-    if (r < 0)
-        return r;
     autoarena arena;
     arena_init(&arena);
+    struct box_request asked = *wanted, *request = &asked;
+    int r = policy_pair(request, &arena, err);
+    if (r == 0)
+        r = provider_id(request, id, err);
+    if (r < 0)
+        return r;
     const char *user = request->user ? request->user : "default";
     const char *thread = request->thread ? arena_copy(&arena, request->thread, request->thread_len) : NULL;
     struct box *box = NULL;

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "box/policy.h"
 
 enum { RECORD_PATH_BYTES = 40 };
 
@@ -69,6 +70,9 @@ static void put_record(struct json *json, const struct box *box) {
     put_list(json, "env", spec->env);
     put_list(json, "labels", (const char *const *)box->labels);
     put_list(json, "layers", spec->layers);
+    put_member(json, "agent", spec->agent);
+    put_list(json, "skill_layers", spec->skill_layers);
+    put_list(json, "skill_paths", spec->skill_paths);
     json_key(json, "mounts");
     json_open(json, '[');
     for (size_t i = 0; i < spec->mount_count; i++) {
@@ -271,6 +275,17 @@ static void get_mounts(struct reading *reading, const json_t *root, struct spec 
     spec->mount_count = size;
 }
 
+static void get_skills(struct reading *reading, const json_t *root, struct spec *spec) {
+    size_t paths;
+    struct err ignored;
+    spec->agent = get_member(reading, root, "agent");
+    reading->bad |= spec->agent && policy_agent(spec->agent, &ignored) < 0;
+    spec->skill_layers = get_list(reading, root, "skill_layers", &spec->skill_layer_count);
+    for (size_t i = 0; i < spec->skill_layer_count; i++)
+        reading->bad |= !spec->skill_layers[i] || !text_id(spec->skill_layers[i]);
+    spec->skill_paths = get_list(reading, root, "skill_paths", &paths);
+}
+
 static bool get_record(const json_t *root, const char *id, struct arena *arena, struct record *record) {
     struct reading reading = {.arena = arena, .bad = !json_is_object(root)};
     struct spec *spec = &record->spec;
@@ -288,6 +303,7 @@ static bool get_record(const json_t *root, const char *id, struct arena *arena, 
     spec->layers = get_list(&reading, root, "layers", &spec->layer_count);
     for (size_t i = 0; i < spec->layer_count; i++)
         reading.bad |= !spec->layers[i] || !text_id(spec->layers[i]); /* becomes part of a path */
+    get_skills(&reading, root, spec);
     record->labels = (char **)(void *)get_list(&reading, root, "labels", &labels);
     spec->limits = (struct limits){.memory_mb = get_number(&reading, root, "memory_mb"),
                                    .cpus = (double)get_number(&reading, root, "milli_cpus") / 1000,

@@ -406,6 +406,8 @@ static int fork_work(void *argument, struct work *work, struct err *err) {
     memcpy(record.spec.id, forking->id, sizeof record.spec.id);
     record.spec.user = request->user ? request->user : record.spec.user;
     record.spec.thread = request->thread ? arena_copy(work->arena, request->thread, request->thread_len) : NULL;
+    const char *agent = policy_thread_agent(request->thread, request->thread_len, work->arena);
+    record.spec.agent = agent ? agent : record.spec.agent;
     int r = can_keep(work->box, err);
     if (r == 0) { /* somebody else's variables and workspace are not his */
         struct policy *policy = table_policy(work->provider);

@@ -38,6 +38,8 @@ struct provider {
     struct policy *policy; /* under lock; table_policy for use without it */
     void (*event)(void *user, const struct box_event *event);
     void *event_user;
+    int (*dress)(void *user, struct spec *spec, struct arena *arena, struct err *err);
+    void *dress_user;
     const char *default_backend;
     /* As backend_table; opened at first use. NULL after that: not available, and why. backend_lock is for these alone
      * and is never held together with lock. */
@@ -166,6 +168,15 @@ bool room_wanted_locked(struct provider *provider); /* room_make would evict, as
 bool room_idle_locked(const struct place *place, uint64_t now_ms);
 /* Ends its processes and keeps its files; gives up the lock meanwhile. why: "idle", "replicas", "memory". */
 void room_evict_locked(struct provider *provider, struct place *place, const char *why);
+
+/* ---- dress.c ---- */
+
+/* A copy of the box's spec with all that it is to start with; in arena. */
+int dress_spec(struct provider *provider, const struct spec *from, struct arena *arena, struct spec *ret_spec,
+               struct err *err);
+/* The box has started with it, or got it attached: the skill_ members, copied. true: they are others than before. By who has
+ * marked the box, or holds the lock. */
+bool dress_take(struct box *box, const struct spec *spec);
 
 /* ---- table.c ---- */
 

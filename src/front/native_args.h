@@ -15,7 +15,7 @@ struct mount_args {
     bool read_only;
 };
 struct acquire_args {
-    struct body_text user, thread, backend, template_name, shell, network;
+    struct body_text user, thread, agent, backend, template_name, shell, network;
     const char **env, **labels;
     struct body_list mounts; /* struct mount_args */
     struct limits_args limits;

@@ -57,6 +57,7 @@ static int native_box_request(struct http_request *request, const struct acquire
         .user = who->user ? who->user : args->user.data,
         .thread = args->thread.data,
         .thread_len = args->thread.len,
+        .agent = args->agent.data,
         .backend = args->backend.data,
         .template_name = args->template_name.data,
         .shell = args->shell.data,
@@ -149,6 +150,8 @@ void native_box_json(struct json *json, struct box *box) {
     json_str(json, box->user);
     json_key(json, "thread");
     json_str(json, box->thread);
+    json_key(json, "agent");
+    json_str(json, box->spec.agent);
     json_key(json, "backend");
     json_str(json, box->ops->name);
     json_key(json, "state");

@@ -37,6 +37,12 @@ struct spec {
         *layers; /* files kept earlier that lie between the template and the box's own: names in STATE/layers, the
                             uppermost first, NULL-terminated; may be NULL */
     size_t layer_count;
+    const char *agent; /* whose public skills its /skills begins with; NULL: none, and there is no /skills */
+    const char *
+        *skill_layers; /* those, names in STATE/skills/layers, the uppermost first, NULL-terminated; may be NULL */
+    size_t skill_layer_count;
+    const char **skill_paths;  /* where /skills is seen besides, absolute, NULL-terminated; may be NULL */
+    uint64_t skill_generation; /* of the base these are, as whoever dressed the box counts; 0: not known */
     struct limits limits;
     enum network network;
     bool network_asked; /* the request named it; else it is the default */
@@ -45,5 +51,6 @@ struct spec {
 };
 
 #define WORKSPACE_PATH "/workspace"
+#define SKILLS_PATH "/skills"
 
 #endif
