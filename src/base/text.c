@@ -150,8 +150,8 @@ bool text_id(const char *text) {
 
 /* ---- showing ---- */
 
-/* Bytes of the well-formed UTF-8 character at text, and the character; 0 when there is none. */
-static size_t text_character(const uint8_t *text, size_t len, uint32_t *ret_character) {
+size_t text_character(const void *data, size_t len, uint32_t *ret_character) {
+    const uint8_t *text = data;
     size_t need = text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
     if (need > len || !text_utf8(text, need))
         return 0;
@@ -162,8 +162,17 @@ static size_t text_character(const uint8_t *text, size_t len, uint32_t *ret_char
     return need;
 }
 
-/* Controls (also the 8-bit ones), and what turns the direction of text around or hides in it. */
-static bool text_harmful(uint32_t c) {
+void text_point(struct buf *out, uint32_t point) {
+    if (!point || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+        point = 0xfffd;
+    unsigned more = point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+    buf_byte(out, (uint8_t)(lead[more] | point >> 6 * more));
+    while (more--)
+        buf_byte(out, (uint8_t)(0x80 | (point >> 6 * more & 0x3f)));
+}
+
+bool text_harmful(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
            (c >= 0xe0000 && c <= 0xe007f);

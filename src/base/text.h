@@ -15,7 +15,12 @@ void text_base64(struct buf *out, const void *data, size_t len);
 bool text_unbase64(struct buf *out, const char *text,
                    size_t len);                            /* strict RFC 4648 with padding; false: bad or too long */
 void text_hex(char *out, const uint8_t *data, size_t len); /* 2*len characters and a NUL */
-bool text_id(const char *text);                            /* 16 lower-case hex digits: a box id */
+/* Bytes of the well-formed character at text (len > 0), and the character; 0: there is none. */
+size_t text_character(const void *text, size_t len, uint32_t *ret_character);
+void text_point(struct buf *out, uint32_t point); /* as UTF-8; U+FFFD for what is no character, and for 0 */
+/* Controls, also the 8-bit ones, and what turns the direction of text around or hides in it. */
+bool text_harmful(uint32_t character);
+bool text_id(const char *text); /* 16 lower-case hex digits: a box id */
 /* Control characters, direction overrides and bytes that are not UTF-8 as \n, \x1b, \u202e: safe on any terminal and in
  * any log viewer. At most four times as long. */
 void text_shown(struct buf *out, const char *text, size_t len);
