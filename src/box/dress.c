@@ -32,10 +32,10 @@ static const char **list_copy(struct arena *arena, const char *const *list) {
     return copy;
 }
 
-int dress_spec(struct provider *provider, const struct spec *from, struct arena *arena, struct spec *ret_spec,
-               struct err *err) {
+int dress_spec(struct provider *provider, const struct backend_ops *ops, const struct spec *from, struct arena *arena,
+               struct spec *ret_spec, struct err *err) {
     struct spec spec = *from;
-    int r = provider->dress ? provider->dress(provider->dress_user, &spec, arena, err) : 0;
+    int r = provider->dress ? provider->dress(provider->dress_user, ops, &spec, arena, err) : 0;
     spec.skill_layer_count = list_count(spec.skill_layers);
     if (r == 0 && (spec.skill_layer_count > LIMIT_SKILL_LAYERS || list_count(spec.skill_paths) > LIMIT_SKILL_PATHS))
         r = err_set(err, ERR_LIMIT, "box %s: its skills lie in %zu layers, more than %u", spec.id,
@@ -71,7 +71,7 @@ static int attach_work(void *argument, struct work *work, struct err *err) {
     struct provider *provider = work->provider;
     struct box *box = work->box, *caller = argument;
     struct spec spec;
-    int r = dress_spec(provider, &work->record.spec, work->arena, &spec, err);
+    int r = dress_spec(provider, box->ops, &work->record.spec, work->arena, &spec, err);
     if (r < 0)
         return r;
     bool running = box->wire && !box->died[0];

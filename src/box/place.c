@@ -204,7 +204,7 @@ static int wire_start(struct provider *provider, struct box *box, bool *ret_dres
     autoarena arena;
     arena_init(&arena);
     struct spec spec;
-    int r = dress_spec(provider, &box->spec, &arena, &spec, err);
+    int r = dress_spec(provider, box->ops, &box->spec, &arena, &spec, err);
     if (r == 0)
         r = box->ops->start(box->backend, &spec, &wire, &pidfd, err);
     if (r < 0)

@@ -8,6 +8,8 @@
 #include "base/err.h"
 #include "wire/spec.h"
 
+struct backend_ops;
+
 /* Something in the life of a box. Verbs: box_created, box_ready, box_warm, box_paused, box_resumed, box_evicted (idle,
  * replicas, memory, shutdown, or what was done to it), box_died (why), box_deleted, box_adopted, box_cleaned. Whatever
  * another daemon did has the detail "by another daemon". */
@@ -60,7 +62,7 @@ struct policy {
     void *event_user;
     /* Before a box starts, and before /skills of one is attached anew: what it gets besides (skill layers and paths, mounts),
      * in arena, on a spec that the provider throws away but for the skill_ members. May be NULL; the first policy's counts. */
-    int (*dress)(void *user, struct spec *spec, struct arena *arena, struct err *err);
+    int (*dress)(void *user, const struct backend_ops *ops, struct spec *spec, struct arena *arena, struct err *err);
     void *dress_user;
     unsigned max_boxes;         /* 0: LIMIT_BOXES */
     unsigned replicas;          /* boxes with processes at once; 0: by memory */

@@ -38,7 +38,7 @@ struct provider {
     struct policy *policy; /* under lock; table_policy for use without it */
     void (*event)(void *user, const struct box_event *event);
     void *event_user;
-    int (*dress)(void *user, struct spec *spec, struct arena *arena, struct err *err);
+    int (*dress)(void *user, const struct backend_ops *ops, struct spec *spec, struct arena *arena, struct err *err);
     void *dress_user;
     const char *default_backend;
     /* As backend_table; opened at first use. NULL after that: not available, and why. backend_lock is for these alone
@@ -172,8 +172,8 @@ void room_evict_locked(struct provider *provider, struct place *place, const cha
 /* ---- dress.c ---- */
 
 /* A copy of the box's spec with all that it is to start with; in arena. */
-int dress_spec(struct provider *provider, const struct spec *from, struct arena *arena, struct spec *ret_spec,
-               struct err *err);
+int dress_spec(struct provider *provider, const struct backend_ops *ops, const struct spec *from, struct arena *arena,
+               struct spec *ret_spec, struct err *err);
 /* The box has started with it, or got it attached: the skill_ members, copied. true: they are others than before. By who has
  * marked the box, or holds the lock. */
 bool dress_take(struct box *box, const struct spec *spec);

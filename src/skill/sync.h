@@ -10,15 +10,20 @@
 struct sync_report {
     const char *how;                                   /* "mount", "copy", "none": constant text */
     uint64_t at_ms, written, removed, kept, unchanged; /* files; kept: those the user had changed */
-    char version[17];                                  /* of the global tree */
+    char version[17];                                  /* of the global tree; empty: there is none */
     char error[200];                                   /* empty: it worked */
 };
-/* The tree of now is made if the sources changed (by content). */
+
+/* The tree of now: made if the sources changed. The version is empty when there are no sources. */
 int sync_global(struct skills *skills, char ret_version[17], struct err *err);
-/* Adds mounts, agent's layers to a spec before its box starts: the provider's contributor (policy.h dress). */
-int sync_dress(void *skills, struct spec *spec, struct arena *arena, struct err *err);
-/* After a start or a registration, into that very box. Idempotent. */
+/* What a spec gets before its box starts: mounts and its agent's layers, where the backend can mount them. The provider's
+ * contributor (policy.h, dress). */
+int sync_dress(void *skills, const struct backend_ops *ops, struct spec *spec, struct arena *arena, struct err *err);
+/* Into that very box: after a registration, or when somebody asks. Idempotent; a failure is in the report too. */
 int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_report, struct err *err);
+/* Before a box is used: sync_box, unless the box has all of it already. Cheap then. */
+int sync_settle(struct skills *skills, struct box *box, struct err *err);
 bool sync_last(struct skills *skills, const char *box_id, struct sync_report *ret_report);
+void sync_forget(struct skills *skills, const char *box_id); /* it was deleted */
 
 #endif

@@ -1,0 +1,277 @@
+/* Copies by difference of hashes, through verbs. Called by sync.c. What was placed is noted in STATE/skills/placed/BOX, a
+ * line a file: sha256 and path. Not to break: below /skills a file that is not as it was placed is its user's, changed or
+ * removed, and stays so; {workspace}/.skills and .agents are ours. */
+#include "skill/sync_copy.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/path.h"
+#include "skill/skills.h"
+
+enum { COPY_NOTE_BYTES = 64 << 20, COPY_DEPTH = 64 };
+
+struct placed {
+    char hash[65];
+    const char *path;
+    bool wanted;
+};
+
+struct copy {
+    struct skills *skills;
+    struct box *box;
+    struct sync_report *report;
+    struct arena arena;
+    struct placed *placed; /* of the time before, by path */
+    size_t placed_count;
+    struct buf note; /* of now */
+    bool users;      /* below /skills: what its user did counts */
+};
+
+/* ---- what was placed ---- */
+
+static int by_path(const void *a, const void *b) {
+    return strcmp(((const struct placed *)a)->path, ((const struct placed *)b)->path);
+}
+
+static void note_read(struct copy *copy, char *text, size_t len) {
+    size_t lines = 0;
+    for (size_t i = 0; i < len; i++)
+        lines += text[i] == '\n';
+    copy->placed = arena_alloc(&copy->arena, (lines + 1) * sizeof *copy->placed);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        if (end - line < 67 || line[64] != ' ' || line[65] != '/')
+            continue; /* not ours: then nothing is known of that file, and it is left alone */
+        struct placed *placed = &copy->placed[copy->placed_count++];
+        memcpy(placed->hash, line, 64);
+        placed->path = line + 65;
+    }
+    if (copy->placed_count)
+        qsort(copy->placed, copy->placed_count, sizeof *copy->placed, by_path);
+}
+
+static int note_load(struct copy *copy, const char *name, struct err *err) {
+    autofd fd = openat(copy->skills->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat status;
+    if (fd < 0)
+        return errno == ENOENT ? 0 : err_errno(err, errno, "'skills/%s'", name);
+    if (fstat(fd, &status) < 0 || status.st_size > COPY_NOTE_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "'skills/%s' is too large", name);
+    char *text = arena_alloc(&copy->arena, (size_t)status.st_size + 1);
+    ssize_t n = fd_read_full(fd, text, (size_t)status.st_size);
+    if (n < 0)
+        return err_errno(err, (int)-n, "'skills/%s'", name);
+    note_read(copy, text, (size_t)n);
+    return 0;
+}
+
+static int note_save(struct copy *copy, const char *name, struct err *err) {
+    char fresh[80];
+    snprintf(fresh, sizeof fresh, "%s.new", name);
+    if (copy->note.failed)
+        return err_set(err, ERR_TOO_LARGE, "too many files to note in 'skills/%s'", name);
+    autofd fd = openat(copy->skills->dir, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : fd_write_all(fd, copy->note.data, copy->note.len);
+    if (r == 0 && renameat(copy->skills->dir, fresh, copy->skills->dir, name) < 0)
+        r = -errno;
+    return r < 0 ? err_errno(err, -r, "'skills/%s'", name) : 0;
+}
+
+static void note_name(char name[64], const char *id) {
+    snprintf(name, 64, "placed/%.16s", id);
+}
+
+void sync_copy_forget(struct skills *skills, const char *box_id) {
+    char name[64];
+    note_name(name, box_id);
+    unlinkat(skills->dir, name, 0);
+}
+
+/* ---- one file ---- */
+
+static void hex(const uint8_t digest[32], char text[65]) {
+    for (int i = 0; i < 32; i++)
+        snprintf(text + i * 2, 3, "%02x", digest[i]);
+}
+
+static int file_hash(int fd, char ret_text[65], struct err *err) {
+    EVP_MD_CTX *mix = EVP_MD_CTX_new();
+    uint8_t digest[32];
+    char data[65536];
+    ssize_t n;
+    if (!mix || !EVP_DigestInit_ex(mix, EVP_sha256(), NULL))
+        abort();
+    for (off_t at = 0; (n = pread(fd, data, sizeof data, at)) > 0; at += n)
+        EVP_DigestUpdate(mix, data, (size_t)n);
+    EVP_DigestFinal_ex(mix, digest, NULL);
+    EVP_MD_CTX_free(mix);
+    hex(digest, ret_text);
+    return n < 0 ? err_errno(err, errno, "reading a skill") : 0;
+}
+
+static ssize_t read_next(void *user, void *data, size_t size, struct err *err) {
+    const int *fd = user;
+    ssize_t n = read(*fd, data, size);
+    return n < 0 ? err_errno(err, errno, "reading a skill") : n;
+}
+
+/* The hash of what the box has; empty: nothing. */
+static int box_has(struct copy *copy, const char *path, char ret_text[65], struct err *err) {
+    uint8_t digest[32];
+    uint64_t size;
+    ret_text[0] = 0;
+    int r = box_hash(copy->box, path, -1, digest, &size, err);
+    if (r == -ERR_NOT_FOUND)
+        return 0;
+    if (r == 0)
+        hex(digest, ret_text);
+    return r;
+}
+
+static int copy_file(struct copy *copy, int fd, uint32_t mode, const char *path, struct err *err) {
+    char want[65], have[65];
+    struct placed *placed = NULL, key = {.path = path};
+    int r = file_hash(fd, want, err);
+    if (r == 0)
+        r = box_has(copy, path, have, err);
+    if (r < 0 && !copy->users && r != -ERR_GONE && box_remove(copy->box, path, true, -1, err) == 0)
+        r = have[0] = 0; /* something else than a file is in our way */
+    if (r < 0 && r != -ERR_GONE && copy->users)
+        r = 0, snprintf(have, sizeof have, "?"); /* the user made something else of it */
+    if (r < 0)
+        return r;
+    if (copy->placed_count && (placed = bsearch(&key, copy->placed, copy->placed_count, sizeof key, by_path)))
+        placed->wanted = true;
+    buf_printf(&copy->note, "%s %s\n", want, path);
+    if (strcmp(have, want) == 0) {
+        copy->report->unchanged++;
+        return 0;
+    }
+    bool theirs = placed ? strcmp(have, placed->hash) != 0 : have[0] != 0;
+    if (copy->users && theirs) {
+        copy->report->kept++;
+        return 0;
+    }
+    const struct write_request request = {.path = path, .mode = mode, .parents = true, .size = -1, .max = UINT64_MAX};
+    bool created;
+    struct file_stat stat;
+    copy->report->written++;
+    return box_write(copy->box, &request, read_next, &fd, -1, &created, &stat, err);
+}
+
+/* ---- trees ---- */
+
+static int copy_tree(struct copy *copy, int dir, const char *to, unsigned depth, struct err *err) {
+    autofd own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = own < 0 ? NULL : fdopendir(own);
+    int r = 0;
+    if (!list)
+        return err_errno(err, errno, "'%s'", to);
+    own = -1;
+    for (const struct dirent *entry; r == 0 && (entry = readdir(list));) {
+        char path[LIMIT_PATH_BYTES + 1];
+        struct stat status;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strchr(entry->d_name, '\n'))
+            continue;
+        if (snprintf(path, sizeof path, "%s/%s", to, entry->d_name) >= (int)sizeof path || depth > COPY_DEPTH) {
+            r = err_set(err, ERR_TOO_LARGE, "'%.200s' is too deep", to);
+            break;
+        }
+        autofd fd = openat(dir, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &status) < 0)
+            r = err_errno(err, errno, "'%s'", path);
+        else if (S_ISDIR(status.st_mode))
+            r = copy_tree(copy, fd, path, depth + 1, err);
+        else if (S_ISREG(status.st_mode))
+            r = copy_file(copy, fd, status.st_mode & 0111 ? 0755 : 0644, path, err);
+    }
+    closedir(list);
+    return r;
+}
+
+static int copy_global(struct copy *copy, const char *part, struct err *err) {
+    char path[64], to[LIMIT_PATH_BYTES + 1];
+    snprintf(path, sizeof path, "global/%s/%s", copy->report->version, part);
+    snprintf(to, sizeof to, "%s/.%s", box_workspace(copy->box), part);
+    autofd dir = openat(copy->skills->dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return dir < 0 ? err_errno(err, errno, "'skills/%s'", path) : copy_tree(copy, dir, to, 0, err);
+}
+
+struct base_copy {
+    struct copy *copy;
+    struct err *err;
+};
+
+static int copy_skill(void *user, const struct base_skill *skill) {
+    struct base_copy *base = user;
+    char to[LIMIT_PATH_BYTES + 1];
+    int fd = -1;
+    int r = base_open(base->copy->skills, skill, &fd, base->err);
+    snprintf(to, sizeof to, SKILL_PATH "/%s", skill->skill);
+    if (r == 0)
+        r = copy_tree(base->copy, fd, to, 0, base->err);
+    fd_close(&fd);
+    return r;
+}
+
+/* What is not wanted any more goes, unless its user changed it. */
+static int copy_remove(struct copy *copy, struct err *err) {
+    int r = 0;
+    for (size_t i = 0; i < copy->placed_count && r == 0; i++) {
+        const struct placed *placed = &copy->placed[i];
+        char have[65];
+        bool users = strncmp(placed->path, SKILL_PATH "/", strlen(SKILL_PATH) + 1) == 0;
+        if (placed->wanted)
+            continue;
+        struct err ignored;
+        if (box_has(copy, placed->path, have, &ignored) < 0 || !have[0])
+            continue;
+        if (users && strcmp(have, placed->hash) != 0) {
+            copy->report->kept++;
+            continue;
+        }
+        copy->report->removed++;
+        r = box_remove(copy->box, placed->path, false, -1, err);
+        for (char *path = arena_strdup(&copy->arena, placed->path), *slash; r == 0 && (slash = strrchr(path, '/'));) {
+            *slash = 0; /* directories that are empty now; the first that is not ends it */
+            if (strlen(path) <= strlen(SKILL_PATH) || box_remove(copy->box, path, false, -1, &ignored) < 0)
+                break;
+        }
+    }
+    return r;
+}
+
+int sync_copy(struct skills *skills, struct box *box, struct sync_report *report, struct err *err) {
+    struct copy copy = {.skills = skills, .box = box, .report = report};
+    char name[64];
+    note_name(name, box->id);
+    arena_init(&copy.arena);
+    buf_init(&copy.note, COPY_NOTE_BYTES);
+    int r = mkdirat(skills->dir, "placed", 0700) < 0 && errno != EEXIST ? err_errno(err, errno, "'skills/placed'") : 0;
+    if (r == 0)
+        r = note_load(&copy, name, err);
+    if (r == 0 && report->version[0])
+        r = copy_global(&copy, "skills", err);
+    if (r == 0 && report->version[0])
+        r = copy_global(&copy, "agents", err);
+    copy.users = true;
+    if (r == 0 && box->spec.agent)
+        r = base_each(skills, box->spec.agent, copy_skill, &(struct base_copy){&copy, err}, err);
+    if (r == 0)
+        r = copy_remove(&copy, err);
+    if (r == 0)
+        r = note_save(&copy, name, err);
+    buf_done(&copy.note);
+    arena_done(&copy.arena);
+    return r;
+}
