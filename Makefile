@@ -49,7 +49,7 @@ LLHTTP := api.c http.c llhttp.c
 host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
 runner_objects = $(patsubst src/%.c,$(BUILD)/runner/%.o,$(1))
 LLHTTP_OBJECTS := $(LLHTTP:%.c=$(BUILD)/llhttp/%.o)
-DAEMON_LIBS := -lzip -lz -ljansson -lsqlite3 -lpcre2-8 -lssl -lcrypto -lwslay -lyaml -lm
+DAEMON_LIBS := -lz -ljansson -lsqlite3 -lpcre2-8 -lssl -lcrypto -lwslay -lyaml -lm
 CLI_LIBS := $(LIBDIR)/libjansson.a $(LIBDIR)/libsqlite3.a $(LIBDIR)/libpcre2-8.a -ldl -lm
 
 all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner ## build the three programs

