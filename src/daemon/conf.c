@@ -173,6 +173,8 @@ const struct conf_option conf_options[] = {
      .text = "directory or ZIP of the host that is the skill skill-creator of every agent; default: none"},
     {ROW("skill_commands", LIST, skill_commands), .at_once = true,
      .text = "commands that those dialects may execute; default: python3 and others, see the manual"},
+    {ROW("skill_exec_timeout_ms", INT, skills.exec_timeout_ms), .at_once = true, .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
+     .fallback = "300000", .text = "time of such a command"},
     {ROW("skill_upload_bytes", INT, skills.upload_bytes), .at_once = true, .max = 1ull << 40, .fallback = "0",
      .text = "largest ZIP of skills; 0: 10 MiB in the dialect seed, 50 MiB in newest"},
     {ROW("skill_unpacked_bytes", INT, skills.unpacked_bytes), .at_once = true, .min = 1, .max = 1ull << 40,
@@ -368,8 +370,8 @@ static int check_skills(const struct conf *conf, struct err *err) {
         failed = check_absolute("global_agents", &conf->global_agents, err);
     if (!failed)
         failed = check_absolute("skill_paths", &conf->skill_paths, err);
-    if (!failed && conf->skill_paths.count > SKILL_PATHS_MAX)
-        failed = err_set(err, ERR_INVALID, "skill_paths: more than %d", SKILL_PATHS_MAX);
+    if (!failed && conf->skill_paths.count > LIMIT_SKILL_PATHS)
+        failed = err_set(err, ERR_INVALID, "skill_paths: more than %u", LIMIT_SKILL_PATHS);
     if (!failed && conf_given(conf, NULL, "skill_commands") && !conf->skill_commands.count)
         failed = err_set(err, ERR_INVALID, "skill_commands is empty; leave it out for the default list");
     if (!failed && conf->skills.creator && conf->skills.creator[0] != '/')

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
+#include "skill/skill.h"
 
 struct changes {
     struct buf now, later;
@@ -73,6 +74,7 @@ void daemon_reload(struct daemon *daemon) {
     policy_unref(policy);
     front_configure(&daemon->front, daemon_settings(fresh));
     upkeep_configure(daemon->upkeep, fresh->tools.offload_days);
+    skills_configure(daemon->front.skills, &fresh->skills);
     daemon_log_level(fresh->log_level);
     conf_unref(daemon->conf);
     daemon->conf = fresh;

@@ -18,6 +18,7 @@
 #include "front/events.h"
 #include "front/native.h"
 #include "front/toolbox.h"
+#include "skill/sync.h"
 #include "tool/store.h"
 
 #define DAEMON_FILES                                                                                                   \
@@ -96,8 +97,10 @@ static int daemon_audit(struct daemon *daemon, struct err *err) {
 static void daemon_event(void *user, const struct box_event *event) {
     const struct daemon *daemon = user;
     const struct front *front = &daemon->front;
-    if (event->id && strcmp(event->verb, "box_deleted") == 0)
+    if (event->id && strcmp(event->verb, "box_deleted") == 0) {
         upkeep_forget(daemon->upkeep, event->id);
+        sync_forget(front->skills, event->id);
+    }
     if (!event->asked)
         audit_event(front->audit, event->verb, event->id, event->user, event->detail);
     events_put(front->events, event);
@@ -122,6 +125,8 @@ static int daemon_provider(struct daemon *daemon, struct store **ret_store, stru
         return failed;
     policy->event = daemon_event;
     policy->event_user = daemon;
+    policy->dress = sync_dress;
+    policy->dress_user = daemon->front.skills;
     daemon->env.limits = policy->share.limits;
     failed = daemon_store(&daemon->env, ret_store, err);
     if (!failed)
@@ -247,8 +252,13 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     if (!failed)
         failed = tool_store_open(daemon->state, &daemon->front.tools.store, err);
     if (!failed)
+        failed = skills_open(daemon->state, &daemon->conf->skills, &daemon->front.skills, err);
+    if (!failed)
         failed = daemon_provider(daemon, ret_store, err);
-    return failed ? failed : daemon_upkeep(daemon, err);
+    if (failed)
+        return failed;
+    skills_provider(daemon->front.skills, daemon->front.provider);
+    return daemon_upkeep(daemon, err);
 }
 
 int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
@@ -282,6 +292,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     }
     store_close(store);
     upkeep_free(daemon->upkeep);
+    skills_close(front->skills);
     tool_store_close(front->tools.store);
     audit_close(front->audit);
     events_free(front->events);

@@ -14,4 +14,5 @@ const struct skill_settings skill_defaults = {
     .upload_entries = 10000,
     .wait_ms = 10000,
     .cache_ms = 300000,
+    .exec_timeout_ms = 300000,
 };

@@ -18,8 +18,6 @@
 
 #define SKILL_PATH "/skills" /* in a box with an agent; also wherever settings.paths says */
 
-enum { SKILL_PATHS_MAX = 4 };
-
 struct skill_settings {       /* of the configuration; lives as long as whoever holds it */
     const char *const *paths; /* where /skills is seen besides, NULL-terminated: "/workspace/skills" */
     const char *const
@@ -31,8 +29,9 @@ struct skill_settings {       /* of the configuration; lives as long as whoever 
     uint64_t upload_bytes;       /* of a ZIP */
     uint64_t unpacked_bytes;     /* of all it holds */
     unsigned upload_entries;
-    uint64_t wait_ms;  /* for commands to end before a change becomes pending */
-    uint64_t cache_ms; /* of catalogues */
+    uint64_t wait_ms;         /* for commands to end before a change becomes pending */
+    uint64_t cache_ms;        /* of catalogues */
+    uint64_t exec_timeout_ms; /* of the dialect's execute */
 };
 extern const struct skill_settings skill_defaults;
 
