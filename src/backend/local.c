@@ -119,6 +119,11 @@ static bool maps_workspace(const struct backend_env *env, const struct spec *spe
     return false;
 }
 
+/* Skills of a box that has an agent: copies, in its workspace where that is its own. */
+static const char *skills_dir(const struct backend *backend, const struct spec *spec) {
+    return maps_workspace(backend->env, spec) ? "skills" : "workspace/skills";
+}
+
 static bool env_has(const struct spec *spec, const char *key) {
     for (size_t i = 0; i < spec->env_count; i++)
         if (strncmp(spec->env[i], key, strlen(key)) == 0 && spec->env[i][strlen(key)] == '=')
@@ -159,6 +164,10 @@ static void local_args(const struct backend *backend, const struct spec *spec, s
         arg(args, "--map",
             arena_printf(args->arena, "%s=%s%s", spec->mounts[i].target, spec->mounts[i].source,
                          spec->mounts[i].read_only ? ":ro" : ""));
+    if (spec->agent)
+        arg(args, "--map",
+            arena_printf(args->arena, "%s=%s/boxes/%s/%s", SKILLS_PATH, backend->env->state_dir, spec->id,
+                         skills_dir(backend, spec)));
     local_env(args, spec, workspace);
     args->list[args->count] = NULL;
 }
@@ -232,6 +241,8 @@ static int local_launch(struct backend *backend, const struct spec *spec, int bo
     arena_init(&arena);
     struct args *args = arena_alloc(&arena, sizeof *args);
     args->arena = &arena;
+    if (spec->agent && mkdirat(box_fd, skills_dir(backend, spec), 0755) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "the box's skills");
     local_args(backend, spec, args);
     autofd listener = -1;
     int r = local_listen(box_fd, &listener, err);
