@@ -1,0 +1,55 @@
+/* multipart/form-data (RFC 7578), as a stream: parts are given on as their bytes come. Knows no box.
+ *
+ * multipart_form is what handlers call: one part's content goes into a descriptor, all others are small values. Below it is
+ * the reader itself: bytes in, parts out. */
+#ifndef CUBBY_HTTP_MULTIPART_H
+#define CUBBY_HTTP_MULTIPART_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "http/server.h"
+
+struct multipart_part {
+    const char *name;
+    const char
+        *file_name;   /* NULL: none. UTF-8 without control characters; else as the client says it: not a path yet */
+    const char *type; /* NULL: none */
+};
+
+struct multipart_field {
+    struct multipart_part part;
+    const char *value; /* with a NUL behind it */
+    size_t len;
+};
+
+struct multipart_form { /* in the request's arena */
+    bool has_file;
+    struct multipart_part file;
+    uint64_t file_bytes;
+    const struct multipart_field *fields; /* the other parts, in their order */
+    size_t field_count;
+};
+/* Reads the whole body. The part called file_part goes into fd, which is written from where it stands. INVALID: no
+ * multipart/form-data, or malformed, or a name twice; TOO_LARGE: more than max_bytes in that part, or the others are more than
+ * small; and what http_body_read says. */
+int multipart_form(struct http_request *request, const char *file_part, int fd, uint64_t max_bytes,
+                   struct multipart_form *ret_form, struct err *err);
+const char *multipart_field(const struct multipart_form *form, const char *name, size_t *ret_len); /* NULL: none */
+
+/* ---- the reader ---- */
+
+struct multipart_sink {
+    int (*part)(void *user, const struct multipart_part *part,
+                struct err *err); /* a part begins; valid during the call */
+    int (*data)(void *user, const uint8_t *data, size_t len, struct err *err); /* of the part that began last */
+    void *user;
+};
+struct multipart;
+/* content_type: of the request, with the boundary; NULL: it had none. */
+int multipart_new(const char *content_type, const struct multipart_sink *sink, struct multipart **ret_multipart,
+                  struct err *err);
+int multipart_feed(struct multipart *multipart, const void *data, size_t len, struct err *err);
+int multipart_end(struct multipart *multipart, struct err *err); /* INVALID: the last boundary has not come */
+void multipart_free(struct multipart *multipart);
+
+#endif
