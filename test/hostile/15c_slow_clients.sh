@@ -1,6 +1,7 @@
 # Clients that send a body, or read an answer, by drops: never silent for long, never done.
 # wall: patience that waiting uses up and bytes give back at min_rate_bytes; streams excepted
 # daemon: plain
+# waits
 
 CLIENT=$BUILD/test/attack_client
 dd if=/dev/zero bs=1M count=32 of="$WORK/big" 2> /dev/null

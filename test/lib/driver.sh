@@ -1,13 +1,13 @@
 #!/bin/bash
-# The test driver: runs every TAP program, three at a time (most of them wait most of the time), with a time limit each, shows what failed, and ends with one
-# line of counts. usage: driver.sh BUILD [PATTERN]; PATTERN picks jobs whose name matches (a shell pattern inside).
+# The test driver: runs every TAP program, three at a time (most of them wait much of the time), with a time limit each, shows what failed, and ends with one
+# line of counts. One that says `# waits` (nearly all of the time, for time-outs) is run beside those three, one after another. usage: driver.sh BUILD [PATTERN]; PATTERN picks jobs whose name matches (a shell pattern inside).
 # TEST_SLOW=N: on a machine that is N times slower than usual.
 set -u
 BUILD=$(realpath "$1") PATTERN=${2-}
 cd "$(dirname "$0")/../.." || exit 1
 LOGS=$BUILD/test-logs
 mkdir -p "$LOGS"
-rm -f "$LOGS"/*.log "$LOGS"/*.sum
+rm -f "$LOGS"/*.log "$LOGS"/*.sum "$LOGS"/*.cpu
 export BUILD
 PARALLEL=${TEST_JOBS:-3}
 JOB_NAMES=() JOB_LIMITS=() JOB_COMMANDS=()
@@ -40,7 +40,7 @@ collect() {
         [ -e "$file" ] && job "$(basename "$(dirname "$file")")/$(basename "$file" .sh)" 240 "$file"
     done
     for file in "$BUILD"/fuzz/fuzz/fuzz_*; do
-        [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-6} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-6}"
+        [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-4} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-4}"
     done
     # Hostile cases that are races or floods: long, where there is time for it (make fuzz).
     [ -z "${FUZZ_SECONDS-}" ] || job fuzz/swap_race 900 env RACE_SWAPS=1000000 RACE_SECONDS=90 test/hostile/run.sh test/hostile/36_swap_race.sh
@@ -50,7 +50,8 @@ collect() {
 
 run_job() { # run_job INDEX: log and summary files
     local name=${JOB_NAMES[$1]} log="$LOGS/${JOB_NAMES[$1]//\//-}" start=$EPOCHSECONDS status
-    timeout --kill-after=10 "${JOB_LIMITS[$1]}" ${JOB_COMMANDS[$1]} > "$log.log" 2>&1 < /dev/null
+    local TIMEFORMAT='%U %S'
+    { time timeout --kill-after=10 "${JOB_LIMITS[$1]}" ${JOB_COMMANDS[$1]} > "$log.log" 2>&1 < /dev/null; } 2> "$log.cpu"
     status=$?
     count "$log.log" "$status" $((EPOCHSECONDS - start)) > "$log.sum"
     report "$name" "$log"
@@ -83,7 +84,7 @@ report() { # report NAME LOG
         printf '%-34s %4d passed' "$1" "$passed"
         [ "$failed" = 0 ] || printf ', %d FAILED' "$failed"
         [ "$skipped" = 0 ] || printf ', %d skipped' "$skipped"
-        printf ' (%d s)\n' "$seconds"
+        printf ' (%d s, %d of processors)\n' "$seconds" "$(awk '{ printf "%d", $1 + $2 + 0.5 }' "$2.cpu")"
         awk '/^not ok / { show = 1; print "    " $0; next } /^#/ && show { print "    " $0; next } { show = 0 }
              /# SKIP/ { print "    " $0 }' "$2.log"
         [ -z "$why" ] || { printf '    %s; the end of its output:\n' "$why"; tail -15 "$2.log" | sed 's/^/    | /'; }
@@ -91,11 +92,21 @@ report() { # report NAME LOG
 }
 
 collect
+waits() { # waits INDEX: its file says so
+    local word
+    for word in ${JOB_COMMANDS[$1]}; do
+        [[ $word == test/*/[0-9]*.sh ]] && grep -q '^# waits$' "$word" && return
+    done
+    return 1
+}
+busy=() waiting=()
+for index in "${!JOB_NAMES[@]}"; do if waits "$index"; then waiting+=("$index"); else busy+=("$index"); fi; done
+for index in "${waiting[@]}"; do run_job "$index"; done & lane=$!
 running=0
-for index in "${!JOB_NAMES[@]}"; do
+for index in "${busy[@]}"; do
     run_job "$index" &
     running=$((running + 1))
-    [ "$running" -lt "$PARALLEL" ] || { wait -n; running=$((running - 1)); }
+    [ "$running" -lt "$PARALLEL" ] || { wait -n -p ended; [ "$ended" = "$lane" ] || running=$((running - 1)); }
 done
 wait
 # Again at the end, where whoever sees only the last lines finds it.
