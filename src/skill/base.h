@@ -6,6 +6,8 @@
 
 #include "skill/stage.h"
 
+#define BASE_CREATOR "skill-creator" /* a skill of every agent's base (settings.creator), and of no agent's own */
+
 struct base_skill {
     const char *skill, *layer;      /* valid during the callback, or in the arena */
     const char *name, *description; /* of its SKILL.md (meta.h) */
@@ -16,6 +18,10 @@ struct base_skill {
 /* Each top directory of the stage replaces that skill whole; others stay. Takes the stage. Boxes that run get it as soon as
  * none of their commands uses the old one. */
 int base_put(struct skills *skills, const char *agent, struct stage *stage, struct err *err);
+/* The same with the skills of a checked archive, which stays the caller's (base_zip.c). */
+struct zip;
+int stage_zip(struct stage *stage, struct zip *zip, struct err *err);
+int base_put_zip(struct skills *skills, const char *agent, struct zip *zip, struct err *err);
 int base_remove(struct skills *skills, const char *agent, const char *skill, struct err *err); /* NOT_FOUND */
 int base_each(struct skills *skills, const char *agent, int (*each)(void *user, const struct base_skill *skill),
               void *user, struct err *err); /* by name */
@@ -41,5 +47,7 @@ int base_rows(struct skills *skills, const char *agent, const char *user, /* NUL
 /* What a user has of his own for an agent now: the rows become just these. NULL-terminated. */
 int base_user_rows(struct skills *skills, const char *agent, const char *user, const char *const *skill_ids,
                    struct err *err);
+/* false: nobody has said yet what he has (skills.db was lost): look at his box, and say it. */
+int base_user_known(struct skills *skills, const char *agent, const char *user, bool *ret_known, struct err *err);
 
 #endif

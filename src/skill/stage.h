@@ -8,8 +8,10 @@
 struct stage {
     struct skills *skills;
     char name[32]; /* in staging/ */
-    int fd;        /* its directory, 0700 while it is a stage */
+    int fd;        /* its directory, 0700 and flocked while it is a stage; -1: taken or aborted */
     uint64_t bytes, files;
+    int parent_fd; /* of the last file: they come in order */
+    char *parent;
 };
 
 int stage_open(struct skills *skills, struct stage *ret_stage, struct err *err);
@@ -18,9 +20,21 @@ int stage_dir(struct stage *stage, const char *path, struct err *err); /* with i
 int stage_file(struct stage *stage, const char *path, uint32_t mode, int *ret_fd, struct err *err);
 /* A whole skill of another layer, by hard links: immutable layers share their files. */
 int stage_link(struct stage *stage, const char *layer, const char *skill, struct err *err);
+/* A directory of the host, as one skill: links that stay inside are flattened. */
+int stage_copy(struct stage *stage, const char *skill, int from_fd, struct err *err);
+void stage_abort(struct stage *stage); /* leaves nothing; fine after it was taken */
+
 /* From a tar stream, one skill below its name: regular files and directories; links that stay inside are flattened, others
  * refused by name; bounded by the settings. */
 int stage_untar(struct stage *stage, const char *skill, box_reader read_fn, void *user, struct err *err);
-void stage_abort(struct stage *stage); /* leaves nothing; fine after it was taken */
+/* The same for a stream that is pushed: stage_tar_feed is a sink for box_tar_out, with the stage_tar as its user; it tells
+ * what is wrong by stage_tar_end, which has to be called in any case. */
+struct stage_tar;
+struct stage_tar *stage_tar_new(struct stage *stage, const char *skill);
+int stage_tar_feed(void *stage_tar, const uint8_t *data, size_t len);
+int stage_tar_end(struct stage_tar *tar, struct err *err); /* and frees it; an unfinished stream is INVALID */
+
+/* A nameless file, for what is spooled: an upload, a download. */
+int skills_scratch(struct skills *skills, int *ret_fd, struct err *err);
 
 #endif

@@ -1,0 +1,86 @@
+/* The file STATE/skills.db. Its tables belong to base, own and registry; all of it but the registry's entries can be made
+ * again from files. Not to break: a statement that was begun is finished before the connection is given back.
+ *
+ * Synced at checkpoints only: what a power failure takes of the last changes is found out by comparing with the files
+ * (base_known), and the registry says for itself when it must not be lost. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "skill/skills.h"
+
+/* agent_skill_registry: user_id NULL is a public skill. base_known: what agents/AGENT said when the rows were made.
+ * own_base: the base that a user's version is founded on, and when they were last made the same (own_rows.c).
+ * base_version: what was found in a layer, which never changes. layer_left: in no stack any more, since then. */
+static const char schema[] =
+    "CREATE TABLE agent_skill_registry (id INTEGER PRIMARY KEY AUTOINCREMENT, agent_id TEXT NOT NULL,"
+    " skill_id TEXT NOT NULL, user_id TEXT, created_at INTEGER NOT NULL);"
+    "CREATE UNIQUE INDEX registry_one ON agent_skill_registry (agent_id, ifnull(user_id, ''), skill_id);"
+    "CREATE TABLE base_known (agent_id TEXT PRIMARY KEY, layers TEXT NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE base_version (layer TEXT, skill TEXT, name TEXT NOT NULL, description TEXT NOT NULL,"
+    " sha256 BLOB NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL, changed_ms INTEGER NOT NULL,"
+    " PRIMARY KEY (layer, skill)) WITHOUT ROWID;"
+    "CREATE TABLE layer_left (layer TEXT PRIMARY KEY, left_ms INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE own_known (agent_id TEXT, user_id TEXT, PRIMARY KEY (agent_id, user_id)) WITHOUT ROWID;"
+    "CREATE TABLE own_base (box TEXT, skill TEXT, sha256 BLOB NOT NULL, synced_ms INTEGER NOT NULL,"
+    " PRIMARY KEY (box, skill)) WITHOUT ROWID;";
+
+static const struct db_kind kind = {
+    .name = "skills.db",
+    .what = "what is known of skills (skills.db)",
+    .application = 0x6375736b, /* "cusk" */
+    .version = 1,
+    .schema = schema,
+    .pragmas = "PRAGMA synchronous=NORMAL;PRAGMA journal_size_limit=16777216",
+    .wal = true,
+    .closed = true,
+};
+
+/* A damaged file is kept beside the new one: entries of the registry are nowhere else. */
+static void put_aside(const struct skills *skills) {
+    char *from = NULL, *to = NULL;
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    uint64_t now_ms = clock_wall_ms();
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        if (asprintf(&from, "%s/%s%s", skills->state_dir, kind.name, ends[i]) < 0 ||
+            asprintf(&to, "%s/%s.damaged-%llu%s", skills->state_dir, kind.name, (unsigned long long)now_ms, ends[i]) <
+                0)
+            abort();
+        if (rename(from, to) == 0)
+            log_warn("%s is damaged; it was moved to %s, and what files tell is read from them again", from, to);
+        free(from);
+        free(to);
+    }
+}
+
+int skilldb_open(struct skills *skills, struct err *err) {
+    int64_t rows;
+    int r = db_open(&kind, skills->state_dir, &skills->db, err);
+    if (r == 0 && (r = db_number(&skills->db, "SELECT count(*) FROM base_known", &rows, err)) < 0)
+        db_close(&skills->db);
+    if (r == -ERR_IO && strstr(err->text, "damaged")) {
+        put_aside(skills);
+        r = db_open(&kind, skills->state_dir, &skills->db, err);
+    }
+    return r < 0 ? err_wrap(err, "%.300s/%s", skills->state_dir, kind.name) : 0;
+}
+
+int skilldb_take(struct skills *skills, struct db **ret_db, struct err *err) {
+    int r = 0;
+    pthread_mutex_lock(&skills->db_lock);
+    if (!skills->db.handle || db_replaced(&skills->db)) {
+        db_close(&skills->db);
+        r = skilldb_open(skills, err);
+    }
+    if (r < 0)
+        pthread_mutex_unlock(&skills->db_lock);
+    else
+        *ret_db = &skills->db;
+    return r;
+}
+
+void skilldb_give(struct skills *skills) {
+    pthread_mutex_unlock(&skills->db_lock);
+}

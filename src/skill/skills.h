@@ -1,0 +1,67 @@
+/* The room's own: what every file of skill/ shares behind `struct skills`. Not for other rooms.
+ *
+ * Locks, in this order: the change lock (skills_lock: one change of any base at a time, between daemons too), a box's turn,
+ * skilldb_take, the cache's and the parts' own. Whoever holds the data base calls nothing that could want it again. */
+#ifndef CUBBY_SKILL_SKILLS_H
+#define CUBBY_SKILL_SKILLS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "box/db.h"
+#include "skill/skill.h"
+
+/* What other files of the room keep in memory for as long as the skills are open. */
+enum skills_part { PART_CATALOG, PART_SYNC, PART_OWN, PART_REGISTRY, PART_COUNT };
+
+struct base_cache;
+struct settings_copy;
+
+struct skills {
+    char *state_dir;
+    int dir, layers_dir, agents_dir, staging_dir; /* STATE/skills and below */
+    struct settings_copy *_Atomic settings;       /* the newest; older ones behind it */
+    struct provider *_Atomic provider;
+    pthread_mutex_t lock; /* with the flock of lock_fd: the change lock */
+    int lock_fd;
+    pthread_mutex_t db_lock; /* of db */
+    struct db db;
+    struct base_cache *cache;
+    pthread_mutex_t part_lock;
+    struct {
+        void *data;
+        void (*done)(void *data);
+    } parts[PART_COUNT];
+};
+
+/* Made by the first who asks; done at the close. */
+static inline void *skills_part(struct skills *skills, enum skills_part part, void *(*make)(struct skills *skills),
+                                void (*done)(void *data)) {
+    pthread_mutex_lock(&skills->part_lock);
+    if (!skills->parts[part].data) {
+        skills->parts[part].data = make(skills);
+        skills->parts[part].done = done;
+    }
+    void *data = skills->parts[part].data;
+    pthread_mutex_unlock(&skills->part_lock);
+    return data;
+}
+
+const char *skills_creator(const struct skills *skills); /* its layer, below every agent's; "": none */
+int skills_lock(struct skills *skills, struct err *err); /* BUSY after a while */
+void skills_unlock(struct skills *skills);
+
+/* The connection to skills.db, for this thread until it gives it back; a file that was taken away is made anew. */
+int skilldb_take(struct skills *skills, struct db **ret_db, struct err *err);
+void skilldb_give(struct skills *skills);
+int skilldb_open(struct skills *skills, struct err *err); /* by skills_open */
+
+struct stage;
+void stage_sweep(struct skills *skills); /* what makers that died left */
+/* Whole, under a name; the stage is closed then. */
+int stage_take(struct stage *stage, int to_dir, const char *to, struct err *err);
+
+struct base_cache *base_cache_new(void);
+void base_cache_free(struct base_cache *cache);
+
+#endif

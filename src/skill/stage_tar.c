@@ -1,0 +1,456 @@
+/* A skill that comes as a tar stream out of a box, into a stage. Called by own and registry. Not to break: the stream is
+ * hostile. Every name is checked before it is used, counts and sizes are bounded by the settings, and a link is never made:
+ * it becomes a copy of what it points to when that lies inside of the skill, or the whole is refused. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/path.h"
+#include "base/tarfmt.h"
+#include "skill/skills.h"
+#include "skill/stage.h"
+#include "skill/tree.h"
+
+enum { READ_BYTES = 64 << 10, LINK_DEPTH = 32 };
+
+struct tar_link {
+    char *path, *target; /* below the skill; as the stream has them */
+    struct tar_link *next;
+};
+
+struct stage_tar {
+    struct stage *stage;
+    char skill[LIMIT_NAME_BYTES + 1];
+    uint64_t bytes_max, entries_max, entries;
+    uint8_t block[TAR_BLOCK_BYTES]; /* a head that is not whole yet */
+    size_t block_len;
+    struct tar_entry entry;
+    char type;      /* of what is being read; 0: heads */
+    uint64_t left;  /* of its content */
+    size_t padding; /* behind it */
+    char *extension;
+    size_t extension_len;
+    int file;
+    bool ended;
+    struct tar_link *links, **links_end;
+    struct err err; /* the first thing that was wrong */
+};
+
+struct stage_tar *stage_tar_new(struct stage *stage, const char *skill) {
+    struct stage_tar *tar = calloc(1, sizeof *tar);
+    const struct skill_settings *settings = skills_settings(stage->skills);
+    if (!tar)
+        abort();
+    tar->stage = stage;
+    tar->file = -1;
+    tar->bytes_max = settings->unpacked_bytes;
+    tar->entries_max = settings->upload_entries;
+    tar->links_end = &tar->links;
+    if (skill_id_check(skill, &tar->err) == 0) {
+        memcpy(tar->skill, skill, strlen(skill) + 1);
+        stage_dir(stage, skill, &tar->err);
+    }
+    return tar;
+}
+
+static int count_bytes(struct stage_tar *tar, const char *name, uint64_t size, struct err *err) {
+    if (size > tar->bytes_max || tar->stage->bytes > tar->bytes_max - size)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s': the skill has more than %llu bytes", name,
+                       (unsigned long long)tar->bytes_max);
+    tar->stage->bytes += size;
+    return 0;
+}
+
+static int count_entry(struct stage_tar *tar, const char *name, struct err *err) {
+    if (++tar->entries > tar->entries_max)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s': the skill has more than %llu files and directories", name,
+                       (unsigned long long)tar->entries_max);
+    return 0;
+}
+
+/* The name in the stage, or why it cannot be one. */
+static int entry_path(struct stage_tar *tar, const char *name, char path[LIMIT_PATH_BYTES + 1], struct err *err) {
+    int n = snprintf(path, LIMIT_PATH_BYTES + 1, "%s/%s", tar->skill, name);
+    return n < 0 || n > (int)LIMIT_PATH_BYTES ? err_set(err, ERR_TOO_LARGE, "'%.200s': the path is too long", name) : 0;
+}
+
+static char *text_new(const char *text) {
+    char *copy = strdup(text);
+    if (!copy)
+        abort();
+    return copy;
+}
+
+static void link_add(struct stage_tar *tar, const char *path, const char *target) {
+    struct tar_link *link = calloc(1, sizeof *link);
+    if (!link)
+        abort();
+    link->path = text_new(path);
+    link->target = text_new(target);
+    *tar->links_end = link;
+    tar->links_end = &link->next;
+}
+
+static int entry_begin(struct stage_tar *tar, struct err *err) {
+    struct tar_entry *entry = &tar->entry;
+    char path[LIMIT_PATH_BYTES + 1];
+    const char *why = NULL, *name = tar_safe_name(entry->name, &why);
+    if (!name)
+        return err_set(err, ERR_INVALID, "'%.200s': %s", entry->name, why);
+    if (!*name)
+        return 0;
+    int r = count_entry(tar, name, err);
+    if (r == 0)
+        r = entry_path(tar, name, path, err);
+    if (r < 0)
+        return r;
+    switch (entry->type) {
+    case TAR_DIR:
+        return stage_dir(tar->stage, path, err);
+    case TAR_FILE:
+        r = count_bytes(tar, name, entry->size, err);
+        return r < 0 ? r : stage_file(tar->stage, path, entry->mode, &tar->file, err);
+    case TAR_SYMLINK:
+        link_add(tar, name, entry->link);
+        return 0;
+    default:
+        return err_set(err, ERR_INVALID, "'%.200s' is neither a file nor a directory", name);
+    }
+}
+
+static bool extends(char type) {
+    return type == TAR_PAX || type == TAR_PAX_GLOBAL || type == TAR_LONG_NAME || type == TAR_LONG_LINK;
+}
+
+static int head(struct stage_tar *tar, struct err *err) {
+    bool zero = false;
+    const char *wrong = tar_parse(tar->block, &tar->entry, &zero);
+    if (wrong)
+        return err_set(err, ERR_INVALID, "the tar stream: %s", wrong);
+    if (zero) {
+        tar->ended = true;
+        return 0;
+    }
+    tar->type = tar->entry.type;
+    tar->left = tar->type == TAR_DIR || tar->type == TAR_SYMLINK ? 0 : tar->entry.size;
+    tar->padding = (size_t)tar_padding(tar->left);
+    if (!extends(tar->type))
+        return entry_begin(tar, err);
+    if (tar->left > TAR_EXTENSION_BYTES)
+        return err_set(err, ERR_INVALID, "the tar stream: a name is too long");
+    tar->extension_len = 0;
+    tar->extension = malloc(TAR_EXTENSION_BYTES);
+    if (!tar->extension)
+        abort();
+    return 0;
+}
+
+static int entry_end(struct stage_tar *tar, struct err *err) {
+    const char *wrong = NULL;
+    if (extends(tar->type)) {
+        if (tar->type != TAR_PAX_GLOBAL)
+            wrong = tar_extend(&tar->entry, tar->type, tar->extension, tar->extension_len);
+        free(tar->extension);
+        tar->extension = NULL;
+    } else {
+        tar_reset(&tar->entry);
+        fd_close(&tar->file);
+    }
+    tar->type = 0;
+    return wrong ? err_set(err, ERR_INVALID, "the tar stream: %s", wrong) : 0;
+}
+
+static int content(struct stage_tar *tar, const uint8_t *data, size_t len, struct err *err) {
+    tar->left -= len;
+    if (tar->extension) {
+        memcpy(tar->extension + tar->extension_len, data, len);
+        tar->extension_len += len;
+        return 0;
+    }
+    int r = tar->file < 0 ? 0 : fd_write_all(tar->file, data, len);
+    return r < 0 ? err_errno(err, -r, "'%.200s'", tar->entry.name) : 0;
+}
+
+static size_t least(uint64_t a, size_t b) {
+    return a < b ? (size_t)a : b;
+}
+
+/* One step; how many bytes it took. */
+static int feed_some(struct stage_tar *tar, const uint8_t *data, size_t len, size_t *ret_used, struct err *err) {
+    int r = 0;
+    size_t n;
+    if (tar->ended) {
+        n = len; /* what lies behind the end is padding */
+    } else if (!tar->type) {
+        n = least(TAR_BLOCK_BYTES - tar->block_len, len);
+        memcpy(tar->block + tar->block_len, data, n);
+        tar->block_len += n;
+        if (tar->block_len == TAR_BLOCK_BYTES) {
+            tar->block_len = 0;
+            r = head(tar, err);
+        }
+    } else if (tar->left > 0) {
+        n = least(tar->left, len);
+        r = content(tar, data, n, err);
+    } else {
+        n = least(tar->padding, len);
+        tar->padding -= n;
+    }
+    if (r == 0 && tar->type && tar->left == 0 && tar->padding == 0)
+        r = entry_end(tar, err);
+    *ret_used = n;
+    return r;
+}
+
+int stage_tar_feed(void *user, const uint8_t *data, size_t len) {
+    struct stage_tar *tar = user;
+    size_t used;
+    while (len > 0 && !tar->err.code) {
+        if (feed_some(tar, data, len, &used, &tar->err) < 0)
+            break;
+        data += used;
+        len -= used;
+    }
+    return -tar->err.code;
+}
+
+/* ---- links ---- */
+
+struct flattening {
+    struct stage_tar *tar;
+    const char *to; /* below the skill */
+};
+
+static int copy_file(struct stage_tar *tar, int from, const struct stat *status, const char *to, struct err *err) {
+    char path[LIMIT_PATH_BYTES + 1], *data = NULL;
+    autofd file = -1;
+    int r = count_entry(tar, to, err);
+    if (r == 0)
+        r = count_bytes(tar, to, (uint64_t)status->st_size, err);
+    if (r == 0)
+        r = entry_path(tar, to, path, err);
+    if (r == 0)
+        r = stage_file(tar->stage, path, status->st_mode, &file, err);
+    if (r < 0)
+        return r;
+    ssize_t n;
+    if (!(data = malloc(READ_BYTES)))
+        abort();
+    while ((n = fd_read_full(from, data, READ_BYTES)) > 0)
+        if ((r = fd_write_all(file, data, (size_t)n)) < 0)
+            break;
+    free(data);
+    return n < 0 || r < 0 ? err_errno(err, n < 0 ? (int)-n : -r, "'%.200s'", to) : 0;
+}
+
+static int copy_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    const struct flattening *flattening = user;
+    char to[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
+    struct stat status;
+    int n = snprintf(to, sizeof to, "%s/%s", flattening->to, entry->path);
+    if (n < 0 || (size_t)n >= sizeof to)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s': the path is too long", entry->path);
+    if (entry->kind == 'd') {
+        int r = count_entry(flattening->tar, to, err);
+        if (r == 0)
+            r = entry_path(flattening->tar, to, path, err);
+        return r < 0 ? r : stage_dir(flattening->tar->stage, path, err);
+    }
+    autofd from = openat(entry->parent, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (from < 0 || fstat(from, &status) < 0)
+        return err_errno(err, errno, "'%.200s'", to);
+    return copy_file(flattening->tar, from, &status, to, err);
+}
+
+/* What a link at `path` means, below the skill. false: it leads outside. ".." goes up by names: there are no links in a
+ * stage that it could mean something else by. */
+static bool link_resolve(const struct stage_tar *tar, const struct tar_link *link, char out[LIMIT_PATH_BYTES + 1]) {
+    char inside[LIMIT_NAME_BYTES + 16];
+    const char *target = link->target;
+    size_t len = 0;
+    int prefix = snprintf(inside, sizeof inside, "%s/%s/", SKILL_PATH, tar->skill);
+    if (target[0] == '/') { /* as the box sees it */
+        if (strncmp(target, inside, (size_t)prefix) != 0)
+            return false;
+        target += prefix;
+    } else {
+        const char *slash = strrchr(link->path, '/');
+        len = slash ? (size_t)(slash - link->path) : 0;
+        memcpy(out, link->path, len);
+    }
+    while (*target) {
+        size_t n = strcspn(target, "/");
+        if (n == 2 && memcmp(target, "..", 2) == 0) {
+            if (len == 0)
+                return false;
+            while (len > 0 && out[len - 1] != '/')
+                len--;
+            len -= len > 0;
+        } else if (n > 0 && !(n == 1 && *target == '.')) {
+            if (len + 1 + n > LIMIT_PATH_BYTES)
+                return false;
+            if (len > 0)
+                out[len++] = '/';
+            memcpy(out + len, target, n);
+            len += n;
+        }
+        target += n + (target[n] == '/');
+    }
+    out[len] = 0;
+    return len > 0;
+}
+
+/* A directory that holds the link would be copied into itself. */
+static bool holds(const char *dir, const char *path) {
+    size_t len = strlen(dir);
+    return strncmp(dir, path, len) == 0 && (path[len] == '/' || path[len] == 0);
+}
+
+/* Links in it come first, or the copy would lack them. */
+static bool links_below(const struct stage_tar *tar, const char *dir) {
+    const struct tar_link *link = tar->links;
+    while (link && !holds(dir, link->path))
+        link = link->next;
+    return link;
+}
+
+/* 1: done; 0: what it points to is not there (yet: it may be a link, too). */
+static int flatten(struct stage_tar *tar, const struct tar_link *link, struct err *err) {
+    char target[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
+    struct stat status;
+    if (!link_resolve(tar, link, target) || holds(target, link->path))
+        return err_set(err, ERR_INVALID, "'%.200s' is a link that leads out of the skill: '%.200s'", link->path,
+                       link->target);
+    int r = entry_path(tar, target, path, err);
+    if (r < 0)
+        return r;
+    autofd from = path_open(tar->stage->fd, path, O_RDONLY | O_NOFOLLOW, 0);
+    if (from == -ENOENT || from == -ENOTDIR)
+        return 0;
+    if (from < 0 || fstat(from, &status) < 0)
+        return err_errno(err, from < 0 ? -from : errno, "'%.200s'", link->path);
+    if (S_ISREG(status.st_mode)) {
+        r = copy_file(tar, from, &status, link->path, err);
+        return r < 0 ? r : 1;
+    }
+    if (links_below(tar, target))
+        return 0;
+    struct flattening flattening = {.tar = tar, .to = link->path};
+    r = entry_path(tar, link->path, path, err);
+    if (r == 0)
+        r = stage_dir(tar->stage, path, err);
+    if (r == 0)
+        r = tree_walk(from, copy_entry, &flattening, err);
+    return r < 0 ? r : 1;
+}
+
+static void link_free(struct tar_link **place) {
+    struct tar_link *link = *place;
+    *place = link->next;
+    free(link->path);
+    free(link->target);
+    free(link);
+}
+
+/* A link may point to a link, or into a directory that is one: again, until nothing changes. */
+static int flatten_all(struct stage_tar *tar, struct err *err) {
+    for (int turn = 0; tar->links && turn < LINK_DEPTH; turn++) {
+        bool some = false;
+        for (struct tar_link **place = &tar->links; *place;) {
+            int r = flatten(tar, *place, err);
+            if (r < 0)
+                return r;
+            if (r > 0) {
+                some = true;
+                link_free(place);
+            } else {
+                place = &(*place)->next;
+            }
+        }
+        if (!some)
+            break;
+    }
+    return tar->links ? err_set(err, ERR_INVALID, "'%.200s' is a link to nothing or to itself: '%.200s'",
+                                tar->links->path, tar->links->target)
+                      : 0;
+}
+
+int stage_tar_end(struct stage_tar *tar, struct err *err) {
+    if (!tar->err.code && !tar->ended)
+        err_set(&tar->err, ERR_INVALID, "the tar stream ends before its end");
+    if (!tar->err.code)
+        flatten_all(tar, &tar->err);
+    int r = -tar->err.code;
+    if (r < 0)
+        *err = tar->err;
+    while (tar->links)
+        link_free(&tar->links);
+    fd_close(&tar->file);
+    free(tar->extension);
+    free(tar);
+    return r;
+}
+
+/* ---- other ways in ---- */
+
+static int host_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    struct flattening *flattening = user;
+    struct stage_tar *tar = flattening->tar;
+    char target[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
+    struct stat status;
+    ssize_t n;
+    int r;
+    switch (entry->kind) {
+    case 'd':
+        if ((r = count_entry(tar, entry->path, err)) < 0 || (r = entry_path(tar, entry->path, path, err)) < 0)
+            return r;
+        return stage_dir(tar->stage, path, err);
+    case 'l':
+        if ((n = readlinkat(entry->parent, entry->name, target, sizeof target - 1)) < 0)
+            return err_errno(err, errno, "'%.200s'", entry->path);
+        target[n] = 0;
+        link_add(tar, entry->path, target);
+        return 0;
+    case 'f':
+    case 'x': {
+        autofd from = openat(entry->parent, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (from < 0 || fstat(from, &status) < 0)
+            return err_errno(err, errno, "'%.200s'", entry->path);
+        return copy_file(tar, from, &status, entry->path, err);
+    }
+    default:
+        return err_set(err, ERR_INVALID, "'%.200s' is neither a file nor a directory", entry->path);
+    }
+}
+
+int stage_copy(struct stage *stage, const char *skill, int from_fd, struct err *err) {
+    struct flattening flattening = {.tar = stage_tar_new(stage, skill)};
+    if (!flattening.tar->err.code)
+        tree_walk(from_fd, host_entry, &flattening, &flattening.tar->err);
+    flattening.tar->ended = true;
+    return stage_tar_end(flattening.tar, err);
+}
+
+int stage_untar(struct stage *stage, const char *skill, box_reader read_fn, void *user, struct err *err) {
+    struct stage_tar *tar = stage_tar_new(stage, skill);
+    struct err told, reading = {0};
+    ssize_t n = 0;
+    uint8_t *data = malloc(READ_BYTES);
+    if (!data)
+        abort();
+    while (!tar->err.code && (n = read_fn(user, data, READ_BYTES, &reading)) > 0)
+        stage_tar_feed(tar, data, (size_t)n);
+    free(data);
+    int r = stage_tar_end(tar, &told);
+    if (n < 0)
+        told = reading;
+    if (n < 0 || r < 0)
+        *err = told;
+    return n < 0 ? (int)n : r;
+}
