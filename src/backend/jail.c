@@ -150,6 +150,8 @@ static int start_once(struct backend *backend, const struct spec *spec, const st
         if (r == 0)
             slot_part(backend, slot, true);
     }
+    if (r == 0 && spec->agent)
+        r = attach_first(backend, spec, slot, err);
     if (r == 0)
         return 0;
     bool gone = pooled && !slot_alive(slot);
@@ -426,6 +428,7 @@ const struct backend_ops backend_jail = {
     .squash = layer_squash,
     .drop_layer = layer_drop,
     .pause = freeze_set,
-    .paused = freeze_is,
+    .paused = attach_paused,
+    .attach = attach_again,
     .info = jail_info,
 };

@@ -77,6 +77,18 @@ void slot_drop(struct backend *backend, struct slot *slot); /* ends it, leaves n
 int slot_send(struct slot *slot, struct buf *message, struct err *err);
 /* What a failed step wrote; err is set from it, or to `otherwise` when it wrote nothing. */
 int slot_error(struct slot *slot, const char *otherwise, struct err *err);
+int slot_said(char *text, ssize_t len, const char *otherwise, struct err *err); /* the same, read already */
+/* The runner as a new process with these descriptors from PLAN_STAGE_FD on, no environment and nothing else of ours. */
+enum { SLOT_SPAWN_FDS = 4 };
+int slot_spawn(struct backend *backend, char *const argv[], const int *fds, size_t count, pid_t *ret_pid,
+               struct err *err);
+
+/* attach.c: /skills of an agent's box: at its start, before anybody else sees it, and again while it runs (the backend's
+ * attach) */
+int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err);
+int attach_again(struct backend *backend, const struct spec *spec, struct err *err);
+/* Whether it is paused, and not just standing still because a daemon ended while it attached: then it goes on. */
+bool attach_paused(struct backend *backend, const char *id);
 
 /* slot_plan.c: from a half to a whole: told what it is, then greeted in the directory `name`; slot->wire is set. */
 int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);

@@ -97,6 +97,8 @@ void pool_free(struct pool *pool) {
 static bool fits(const struct slot *slot, const struct template *template, const struct spec *spec) {
     if (slot->limits.disk_mb != spec->limits.disk_mb || strcmp(slot->template_path, template->path) != 0)
         return false;
+    if (spec->agent && slot->form != QUOTA_DIRECTORY) /* it is told so from the beginning: PLAN_OWN_SHOWN */
+        return false;
     return !slot->wire || (slot_plain(spec) && slot->limits.memory_mb == spec->limits.memory_mb);
 }
 

@@ -130,31 +130,19 @@ static int make_files(struct backend *backend, const struct slot_want *want, str
                       : quota_make(&backend->quota, dir, disk_mb, want->one_shot, &slot->form, err);
 }
 
-/* Descriptors above the two numbers that they are copied to, so that no copy covers another. */
-static int high(int fd) {
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 10);
-    close(fd);
-    return copy;
-}
-
-static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err) {
-    int pair[2], errors[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return err_errno(err, errno, "socketpair");
-    slot->stage_fd = pair[0];
-    autofd theirs = high(pair[1]);
-    if (pipe2(errors, O_CLOEXEC) < 0)
-        return err_errno(err, errno, "pipe2");
-    slot->errors_fd = errors[0];
-    autofd their_errors = high(errors[1]);
-    if (theirs < 0 || their_errors < 0)
-        return err_errno(err, errno, "descriptors");
+int slot_spawn(struct backend *backend, char *const argv[], const int *fds, size_t count, pid_t *ret_pid,
+               struct err *err) {
+    int copies[SLOT_SPAWN_FDS], r = 0; /* above the numbers that they are copied to, so that no copy covers another */
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     for (int fd = 0; fd <= 2; fd++)
         posix_spawn_file_actions_adddup2(&actions, backend->null_fd, fd);
-    posix_spawn_file_actions_adddup2(&actions, theirs, PLAN_STAGE_FD);
-    posix_spawn_file_actions_adddup2(&actions, their_errors, PLAN_ERRORS_FD);
+    for (size_t i = 0; i < count; i++) {
+        copies[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3 + SLOT_SPAWN_FDS);
+        if (copies[i] < 0 && r == 0)
+            r = err_errno(err, errno, "descriptors");
+        posix_spawn_file_actions_adddup2(&actions, copies[i], PLAN_STAGE_FD + (int)i);
+    }
     posix_spawnattr_t attr;
     posix_spawnattr_init(&attr);
     sigset_t none, all;
@@ -163,15 +151,28 @@ static int spawn_runner(struct backend *backend, struct slot *slot, struct err *
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    char *argv[] = {"cubby-runner", "enter", "3", NULL}, *envp[] = {NULL};
-    int r = posix_spawn(&slot->outer_pid, backend->image.path, &actions, &attr, argv, envp);
+    char *envp[] = {NULL};
+    int failed = r == 0 ? posix_spawn(ret_pid, backend->image.path, &actions, &attr, argv, envp) : 0;
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
-    if (r != 0) {
-        slot->outer_pid = 0;
-        return err_errno(err, r, "cannot start '%s'", backend->env->runner_path);
-    }
-    return 0;
+    for (size_t i = 0; i < count; i++)
+        if (copies[i] >= 0)
+            close(copies[i]);
+    return failed ? err_errno(err, failed, "cannot start '%s'", backend->env->runner_path) : r;
+}
+
+static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err) {
+    int pair[2], errors[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, errno, "socketpair");
+    slot->stage_fd = pair[0];
+    autofd theirs = pair[1];
+    if (pipe2(errors, O_CLOEXEC) < 0)
+        return err_errno(err, errno, "pipe2");
+    slot->errors_fd = errors[0];
+    autofd their_errors = errors[1];
+    char *argv[] = {"cubby-runner", "enter", "3", NULL};
+    return slot_spawn(backend, argv, (int[]){theirs, their_errors}, 2, &slot->outer_pid, err);
 }
 
 static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
@@ -212,6 +213,8 @@ static int send_slot(struct backend *backend, const struct slot_want *want, stru
         plan_text(&out, PLAN_LISTEN, path);
     for (size_t i = 0; i < TEMPLATE_SYSTEM_MAX && want->template->system[i]; i++)
         plan_text(&out, PLAN_SYSTEM, want->template->system[i]);
+    if (want->spec && want->spec->agent && slot->form != QUOTA_DIRECTORY)
+        plan_number(&out, PLAN_OWN_SHOWN, 1);
     if (want->spec && want->spec->layer_count) {
         snprintf(path, sizeof path, "%s/layers", backend->env->state_dir);
         plan_text(&out, PLAN_STORE, path);
@@ -281,7 +284,11 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
     ssize_t n = 0;
     if (poll(&polls, 1, 100) == 1)
         n = read(slot->errors_fd, text, sizeof text - 1);
-    if (n < 2)
+    return slot_said(text, n, otherwise, err);
+}
+
+int slot_said(char *text, ssize_t len, const char *otherwise, struct err *err) {
+    if (len < 2)
         return err_set(err, ERR_INTERNAL, "%s", otherwise);
     /* The first of several is the reason, the others are what came of it; each begins with its code. */
     char *end = text + 1;

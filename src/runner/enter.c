@@ -103,7 +103,7 @@ int enter_run(struct enter *enter, const struct enter_step *steps) {
 
 /* ---- the two messages ---- */
 
-static int read_message(struct enter *enter, char *bytes, size_t max, struct view *ret_view, struct err *err) {
+int enter_message(struct enter *enter, char *bytes, size_t max, struct view *ret_view, struct err *err) {
     uint8_t head[4];
     ssize_t n = fd_read_full(enter->stage_fd, head, sizeof head);
     if (n == 0) /* the daemon gave this half up: end without a word */
@@ -119,7 +119,7 @@ static int read_message(struct enter *enter, char *bytes, size_t max, struct vie
     return 0;
 }
 
-static void take_slot(struct enter *enter, const struct plan_record *record) {
+void enter_take(struct enter *enter, const struct plan_record *record) {
     switch ((enum plan_key)record->key) {
     case PLAN_VERSION_KEY:
         enter->version = record->number;
@@ -162,6 +162,9 @@ static void take_slot(struct enter *enter, const struct plan_record *record) {
         if (enter->lower_count < LIMIT_LAYERS)
             enter->lowers[enter->lower_count++] = record->text;
         break;
+    case PLAN_OWN_SHOWN:
+        enter->own_shown = record->number != 0;
+        break;
     case PLAN_SYSTEM:
         if (enter->system_count < ENTER_MAX_SYSTEM)
             enter->system[enter->system_count++].source = record->text;
@@ -173,12 +176,12 @@ static void take_slot(struct enter *enter, const struct plan_record *record) {
 
 static int read_slot(struct enter *enter, struct err *err) {
     struct view view;
-    int r = read_message(enter, enter->slot_bytes, sizeof enter->slot_bytes, &view, err);
+    int r = enter_message(enter, enter->slot_bytes, sizeof enter->slot_bytes, &view, err);
     if (r < 0)
         return r;
     struct plan_record record;
     while (plan_next(&view, &record))
-        take_slot(enter, &record);
+        enter_take(enter, &record);
     if (view.bad || enter->version != PLAN_VERSION)
         return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
                        PLAN_VERSION, (unsigned long long)enter->version);
@@ -243,7 +246,7 @@ static const char *const base_env[ENTER_BASE_ENV] = {
 
 int enter_plan(struct enter *enter, struct err *err) {
     struct view view;
-    int r = read_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, &view, err);
+    int r = enter_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, &view, err);
     if (r < 0)
         return r;
     struct plan_record record;

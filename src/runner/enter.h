@@ -28,6 +28,16 @@ struct enter_mount {
     int tree_fd;
 };
 
+struct enter_skills { /* of attach.c */
+    const char *store;
+    const char *names[LIMIT_SKILL_LAYERS];
+    int fds[LIMIT_SKILL_LAYERS];
+    size_t count;
+    const char *paths[LIMIT_SKILL_PATHS + 1]; /* with /skills itself, which is the first */
+    size_t path_count;
+    bool replace;
+};
+
 struct enter {
     int stage_fd, errors_fd, go_fd, ask_fd, outer_pidfd;
     /* SLOT */
@@ -51,6 +61,7 @@ struct enter {
     int lower_fds[LIMIT_LAYERS]; /* those that have files, in the same order; then of the attached directories */
     size_t lower_count;
     uint64_t tmpfs_bytes, tmpfs_inodes;
+    bool own_shown;
     struct enter_mount system[ENTER_MAX_SYSTEM];
     size_t system_count;
     int lower_fd, upper_fd; /* as trees; then of the attached directories */
@@ -66,6 +77,7 @@ struct enter {
     size_t env_count;
     bool blank;
     int listen_fd;
+    struct enter_skills skills;
     char slot_bytes[16384];
     char plan_bytes[PLAN_MAX_BYTES];
 };
@@ -76,12 +88,19 @@ struct enter_step {
 };
 /* Runs to the first failure, which it reports through errors_fd and returns. Ends at a row without a name. */
 int enter_run(struct enter *enter, const struct enter_step *steps);
+/* The next message from stage_fd, in bytes. GONE: there is none. */
+int enter_message(struct enter *enter, char *bytes, size_t max, struct view *ret_view, struct err *err);
+void enter_take(struct enter *enter, const struct plan_record *record); /* a row of SLOT or ATTACH */
 /* The second message; by the inner half, because most boxes need nothing more of the outer one. */
 int enter_plan(struct enter *enter, struct err *err);
 
 /* enter_tree.c: layers and mounts as detached trees, by whoever may (outer half, or inner for an ordinary user) */
 int enter_layers(struct enter *enter, struct err *err);
 int enter_mounts(struct enter *enter, struct err *err);
+int enter_layer(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err); /* a directory */
+int enter_lowers(struct enter *enter, struct err *err); /* those that are kept */
+/* mkdir -p below the root, each part resolved by the kernel inside it; the last part is a file for a file mount. */
+int enter_target(int root, const char *target, bool dir, struct err *err);
 /* enter_disk.c: a bounded file system for the box's own layers. disk: a detached mount of the image, returned;
  * tmpfs: mounted on target, by the inner half */
 int enter_disk(const char *path, bool read_only, struct err *err);

@@ -23,6 +23,7 @@
 #include "runner/enter.h"
 #include "runner/runner.h"
 #include "runner/stack.h"
+#include "wire/spec.h"
 
 /* A directory of the host that is always there and that nobody mounts from; only this namespace sees it covered. */
 #define STAGE "/proc"
@@ -313,8 +314,22 @@ static int overlay(struct enter *enter, const char *lowest, const char *upper, c
     return 0;
 }
 
+/* Of an agent's box: its own file system, which has no other name, stays in the namespace for the process that mounts
+ * /skills over it (attach.c), before anybody else is there. */
+static int show_own(struct err *err) {
+    if (mkdir("root" SKILLS_PATH, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, errno, SKILLS_PATH);
+    int r = check_target("root" SKILLS_PATH, err);
+    if (r < 0)
+        return r;
+    autofd tree = sys_open_tree(AT_FDCWD, "upper", OPEN_TREE_CLONE);
+    r = tree < 0 ? tree : sys_move_mount(tree, AT_FDCWD, "root" SKILLS_PATH);
+    return r < 0 ? err_errno(err, -r, SKILLS_PATH) : 0;
+}
+
 static int mount_root(struct enter *enter, struct err *err) {
-    return overlay(enter, "lower", "upper", "root", err);
+    int r = overlay(enter, "lower", "upper", "root", err);
+    return r == 0 && enter->own_shown ? show_own(err) : r;
 }
 
 /* fs/upper.N and fs/upper.N.work belong to the N-th system directory. */
@@ -337,32 +352,6 @@ static int mount_system(struct enter *enter, struct err *err) {
     return 0;
 }
 
-/* mkdir -p below the root, each part resolved by the kernel inside it; the last part is a file for a file mount. */
-static int make_target(int root, const char *target, bool dir, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1];
-    size_t len = strlen(target);
-    for (size_t i = 1; i <= len; i++) {
-        if (target[i] != '/' && target[i] != 0)
-            continue;
-        memcpy(path, target, i);
-        path[i] = 0;
-        autofd have = path_open(root, path, O_PATH, 0);
-        if (have >= 0)
-            continue;
-        autofd parent = -1;
-        char name[256];
-        int r = path_open_parent(root, path, &parent, name, err);
-        if (r < 0)
-            return r;
-        bool last = target[i] == 0;
-        if (last && !dir ? mknodat(parent, name, S_IFREG | 0644, 0) < 0 : mkdirat(parent, name, 0755) < 0)
-            return err_errno(err, errno, "mount target '%s'", target);
-        if (fchownat(parent, name, ENTER_AGENT_ID, ENTER_AGENT_ID, AT_SYMLINK_NOFOLLOW) < 0)
-            return err_errno(err, errno, "mount target '%s'", target);
-    }
-    return 0;
-}
-
 static int attach_mounts(struct enter *enter, struct err *err) {
     if (enter->mount_count == 0)
         return 0;
@@ -374,7 +363,7 @@ static int attach_mounts(struct enter *enter, struct err *err) {
         struct stat status;
         if (fstat(mount->tree_fd, &status) < 0)
             return err_errno(err, errno, "mount source '%s'", mount->source);
-        int r = make_target(root, mount->target, S_ISDIR(status.st_mode), err);
+        int r = enter_target(root, mount->target, S_ISDIR(status.st_mode), err);
         if (r < 0)
             return r;
         autofd target = path_open(root, mount->target, O_PATH, 0);

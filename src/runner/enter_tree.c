@@ -15,29 +15,28 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/path.h"
 #include "runner/enter.h"
 
 #ifndef AT_RECURSIVE
 #define AT_RECURSIVE 0x8000
 #endif
 
-static int layer_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err);
 static int disk_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err);
-static int lower_trees(struct enter *enter, struct err *err);
 static int layer_attributes(struct enter *enter, int tree, uint64_t flags, const char *path, struct err *err);
 static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err);
 static int owner_namespace(struct enter *enter, const struct stat *owner, struct err *err);
 
 int enter_layers(struct enter *enter, struct err *err) {
-    int r = layer_tree(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err);
+    int r = enter_layer(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err);
     if (r == 0)
-        r = lower_trees(enter, err);
+        r = enter_lowers(enter, err);
     if (r == 0 && enter->disk)
         r = disk_tree(enter, enter->disk, 0, &enter->upper_fd, err);
     else if (r == 0 && enter->layers_dir)
-        r = layer_tree(enter, enter->layers_dir, 0, &enter->upper_fd, err);
+        r = enter_layer(enter, enter->layers_dir, 0, &enter->upper_fd, err);
     for (size_t i = 0; r == 0 && i < enter->system_count; i++)
-        r = layer_tree(enter, enter->system[i].source, MOUNT_ATTR_RDONLY, &enter->system[i].tree_fd, err);
+        r = enter_layer(enter, enter->system[i].source, MOUNT_ATTR_RDONLY, &enter->system[i].tree_fd, err);
     return r;
 }
 
@@ -48,7 +47,7 @@ int enter_mounts(struct enter *enter, struct err *err) {
     return r;
 }
 
-static int layer_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err) {
+int enter_layer(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err) {
     autofd tree = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE);
     if (tree < 0)
         return err_errno(err, -tree, "'%s'", path);
@@ -68,7 +67,7 @@ static int disk_tree(struct enter *enter, const char *path, uint64_t flags, int 
 
 /* A layer is a directory or an image. One that is there without files was named by a daemon that ended before it moved
  * them in: the box has them still, and there is nothing to lay under it. */
-static int lower_trees(struct enter *enter, struct err *err) {
+int enter_lowers(struct enter *enter, struct err *err) {
     size_t count = 0;
     int r = 0;
     for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
@@ -81,7 +80,7 @@ static int lower_trees(struct enter *enter, struct err *err) {
         if (lstat(path, &status) < 0 && errno == ENOENT)
             continue;
         r = S_ISREG(status.st_mode) ? disk_tree(enter, path, MOUNT_ATTR_RDONLY, &enter->lower_fds[count], err)
-                                    : layer_tree(enter, path, MOUNT_ATTR_RDONLY, &enter->lower_fds[count], err);
+                                    : enter_layer(enter, path, MOUNT_ATTR_RDONLY, &enter->lower_fds[count], err);
         count++;
     }
     enter->lower_count = count;
@@ -159,6 +158,31 @@ static int owner_namespace(struct enter *enter, const struct stat *owner, struct
     kill((pid_t)pid, SIGKILL);
     waitpid((pid_t)pid, NULL, 0);
     return fd < 0 ? r : fd;
+}
+
+int enter_target(int root, const char *target, bool dir, struct err *err) {
+    char path[LIMIT_PATH_BYTES + 1];
+    size_t len = strlen(target);
+    for (size_t i = 1; i <= len; i++) {
+        if (target[i] != '/' && target[i] != 0)
+            continue;
+        memcpy(path, target, i);
+        path[i] = 0;
+        autofd have = path_open(root, path, O_PATH, 0);
+        if (have >= 0)
+            continue;
+        autofd parent = -1;
+        char name[256];
+        int r = path_open_parent(root, path, &parent, name, err);
+        if (r < 0)
+            return r;
+        bool last = target[i] == 0;
+        if (last && !dir ? mknodat(parent, name, S_IFREG | 0644, 0) < 0 : mkdirat(parent, name, 0755) < 0)
+            return err_errno(err, errno, "mount target '%s'", target);
+        if (fchownat(parent, name, ENTER_AGENT_ID, ENTER_AGENT_ID, AT_SYMLINK_NOFOLLOW) < 0)
+            return err_errno(err, errno, "mount target '%s'", target);
+    }
+    return 0;
 }
 
 int sys_open_tree(int dirfd, const char *path, unsigned flags) {

@@ -1,5 +1,5 @@
 /* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one,
- * `trial` by the probe, `squash` by the daemon, on the host.
+ * `trial` by the probe, `squash` and `attach` by the daemon, on the host.
  * Not to break: argv[0] is always shown as cubby-runner. */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +15,10 @@
 #include "runner/squash.h"
 
 static int usage(void) {
-    fprintf(stderr, "usage: cubby-runner serve [--wire FD] [--listen FD] [--root DIR] --workspace DIR [--shell PATH]\n"
-                    "                          [--cgroup FD] [--map VIRTUAL=REAL[:ro]]... [--env K=V]...\n"
-                    "       cubby-runner enter FD | trial [DIR] | squash TARGET LAYER... | --version | --ops\n");
+    fprintf(stderr,
+            "usage: cubby-runner serve [--wire FD] [--listen FD] [--root DIR] --workspace DIR [--shell PATH]\n"
+            "                          [--cgroup FD] [--map VIRTUAL=REAL[:ro]]... [--env K=V]...\n"
+            "       cubby-runner enter FD | attach | trial [DIR] | squash TARGET LAYER... | --version | --ops\n");
     return 2;
 }
 
@@ -106,6 +107,8 @@ int main(int argc, char **argv) {
         enter_main((int)fd);
     if ((argc == 2 || argc == 3) && strcmp(argv[1], "trial") == 0)
         return trial_main(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "attach") == 0)
+        attach_main();
     if (argc >= 2 && strcmp(argv[1], "squash") == 0)
         return squash_main(argc - 2, argv + 2);
     if (argc >= 2 && strcmp(argv[1], "serve") == 0)

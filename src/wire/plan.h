@@ -6,6 +6,8 @@
  * 2. PLAN: what this one box is. Then the frames of proto.h begin. A pool also keeps jails whose plan is that of nobody:
  *    what is special to their owner follows as a call, BIND.
  *
+ * `cubby-runner attach` gets a third message, ATTACH, for a box that has both.
+ *
  * A message is a u32 length and records of {u8 key, u32 length, bytes}; texts end with a NUL that is counted; numbers
  * are 8 bytes. The sender is trusted (it is the daemon of the same build), yet nothing here reads past the bytes. */
 #ifndef CUBBY_WIRE_PLAN_H
@@ -15,10 +17,13 @@
 
 #include "base/buf.h"
 
-#define PLAN_VERSION 4
+#define PLAN_VERSION 5
 #define PLAN_MAX_BYTES (1u << 20)
 #define PLAN_STAGE_FD 3  /* where the runner finds the socket ... */
 #define PLAN_ERRORS_FD 4 /* ... and the pipe that takes {u8 code, sentence} when a step fails */
+/* Of `cubby-runner attach`, whose message is a file: namespaces of the box. Its pipe gets {u8 0} when all is done. */
+#define PLAN_USER_FD 5
+#define PLAN_MOUNTS_FD 6
 
 enum plan_key {
     /* SLOT */
@@ -36,6 +41,7 @@ enum plan_key {
     PLAN_LISTEN,          /* text: directory that gets the socket for further wires; absent: none */
     PLAN_STORE,           /* text: directory of kept layers, each NAME/fs ... */
     PLAN_LOWER,           /* text, repeated: ... NAME of one between the box's own and the template; uppermost first */
+    PLAN_OWN_SHOWN,       /* number: 1: what DISK or TMPFS hold is left at /skills, for ATTACH */
     /* PLAN */
     PLAN_ENV,        /* text, repeated: K=V */
     PLAN_SHELL,      /* text */
@@ -48,6 +54,11 @@ enum plan_key {
     PLAN_PIDS,       /* number: limit of processes and threads */
     PLAN_OPEN_FILES, /* number: limit of descriptors of one process */
     PLAN_BLANK,      /* number: 1: nobody's box yet, waiting for BIND; it ends with its wire until then */
+    /* ATTACH, with VERSION, UID_BASE, LAYERS (absent: OWN_SHOWN), STORE and LOWER as above */
+    PLAN_SKILL_STORE, /* text: directory of skill layers ... */
+    PLAN_SKILL,       /* text, repeated: ... NAME of one; uppermost first */
+    PLAN_SKILL_PATH,  /* text, repeated: where /skills is seen besides */
+    PLAN_REPLACE,     /* number: 1: there is one already, which goes unless it is in use */
 };
 
 struct plan_record {

@@ -1,0 +1,360 @@
+/* Mounts /skills of a box that runs: an overlay of its user's layer, what was kept of that earlier, and the layers of its
+ * agent's public skills. Called by main for `attach`: a fresh, single-threaded process that the daemon spawned on the host,
+ * and the only one that ever mounts anything into a box. Not to break: two overlays never have one upper layer in use at the
+ * same time, so the old one goes first, and only if nobody uses it; whoever may be looking stands still meanwhile (the
+ * daemon sees to that). What fails leaves the old one where it was.
+ *
+ * The layers are put together in a copy of the box's mounts that nobody else sees, because an overlay takes only what is
+ * mounted where it is made. That copy also keeps the old overlay from ending while the box stands still: an overlay that ends
+ * writes its file system to the disk. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/magic.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "runner/enter.h"
+#include "runner/runner.h"
+#include "wire/spec.h"
+
+/* Only the copy sees it covered. */
+#define STAGE "/proc"
+
+struct attach {
+    struct enter enter;
+    int namespaces_fd, box_fd, copy_fd, stage_fd, root_fd;
+    int own_fd;
+    int old_fds[LIMIT_SKILL_PATHS + 1], new_fds[LIMIT_SKILL_PATHS + 1];
+    bool gone[LIMIT_SKILL_PATHS + 1], come[LIMIT_SKILL_PATHS + 1]; /* the old one, the new one, at that path */
+};
+
+static struct attach *attach_of(struct enter *enter) {
+    return (struct attach *)enter; /* its first member */
+}
+
+static int read_attach(struct enter *enter, struct err *err);
+static int outer_open(struct enter *enter, struct err *err);
+static int enter_user(struct enter *enter, struct err *err);
+static int inner_open(struct enter *enter, struct err *err);
+static int copy_mounts(struct enter *enter, struct err *err);
+static int find_own(struct enter *enter, struct err *err);
+static int make_stage(struct enter *enter, struct err *err);
+static int make_upper(struct enter *enter, struct err *err);
+static int swap(struct enter *enter, struct err *err);
+
+static const struct enter_step steps[] = {
+    {"read what is to be attached", read_attach},
+    {"open the layers of skills", outer_open},
+    {"enter the box's user namespace", enter_user},
+    {"open the layers of skills", inner_open},
+    {"enter the box's mounts", copy_mounts},
+    {"find the box's own files", find_own},
+    {"mount the stage", make_stage},
+    {"make the layer of the user's skills", make_upper},
+    {"attach the skills", swap},
+    {NULL, NULL},
+};
+
+_Noreturn void attach_main(void) {
+    struct attach *attach = mmap(NULL, sizeof *attach, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (attach == MAP_FAILED)
+        _exit(125);
+    struct enter *enter = &attach->enter;
+    enter->stage_fd = PLAN_STAGE_FD;
+    enter->errors_fd = PLAN_ERRORS_FD;
+    enter->userns_fd = PLAN_USER_FD;
+    attach->box_fd = PLAN_MOUNTS_FD;
+    attach->own_fd = attach->root_fd = -1;
+    enter->ranged = geteuid() == 0;
+    attach->namespaces_fd = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    umask(0);
+    if (attach->namespaces_fd < 0 || enter_run(enter, steps) < 0)
+        _exit(125);
+    fd_write_all(enter->errors_fd, "", 1);
+    _exit(0); /* the old overlay ends here, and with nobody waiting */
+}
+
+/* ---- what is wanted ---- */
+
+static void take_attach(struct enter *enter, const struct plan_record *record) {
+    struct enter_skills *skills = &enter->skills;
+    switch ((enum plan_key)record->key) {
+    case PLAN_SKILL_STORE:
+        skills->store = record->text;
+        break;
+    case PLAN_SKILL:
+        if (skills->count < LIMIT_SKILL_LAYERS)
+            skills->names[skills->count++] = record->text;
+        break;
+    case PLAN_SKILL_PATH:
+        if (skills->path_count <= LIMIT_SKILL_PATHS)
+            skills->paths[skills->path_count++] = record->text;
+        break;
+    case PLAN_REPLACE:
+        skills->replace = record->number != 0;
+        break;
+    default:
+        enter_take(enter, record);
+        break;
+    }
+}
+
+static int read_attach(struct enter *enter, struct err *err) {
+    struct view view;
+    int r = enter_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, &view, err);
+    if (r < 0)
+        return r;
+    struct plan_record record;
+    enter->skills.paths[enter->skills.path_count++] = SKILLS_PATH;
+    while (plan_next(&view, &record))
+        take_attach(enter, &record);
+    if (view.bad || enter->version != PLAN_VERSION || (enter->skills.count && !enter->skills.store) ||
+        (enter->lower_count && !enter->store))
+        return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
+                       PLAN_VERSION, (unsigned long long)enter->version);
+    return 0;
+}
+
+/* ---- the layers, as detached trees ---- */
+
+static int open_layers(struct enter *enter, struct err *err) {
+    struct enter_skills *skills = &enter->skills;
+    int r = enter_lowers(enter, err);
+    if (r == 0 && enter->layers_dir)
+        r = enter_layer(enter, enter->layers_dir, 0, &attach_of(enter)->own_fd, err);
+    for (size_t i = 0; r == 0 && i < skills->count; i++) {
+        char path[LIMIT_PATH_BYTES + 32];
+        snprintf(path, sizeof path, "%s/%s", skills->store, skills->names[i]);
+        r = enter_layer(enter, path, MOUNT_ATTR_RDONLY, &skills->fds[i], err);
+    }
+    return r;
+}
+
+static int outer_open(struct enter *enter, struct err *err) {
+    return enter->ranged ? open_layers(enter, err) : 0;
+}
+
+/* An ordinary user may do so only among mounts of his own. */
+static int inner_open(struct enter *enter, struct err *err) {
+    if (enter->ranged)
+        return 0;
+    return unshare(CLONE_NEWNS) < 0 ? err_errno(err, errno, "unshare") : open_layers(enter, err);
+}
+
+/* ---- into the box ---- */
+
+static int enter_user(struct enter *enter, struct err *err) {
+    if (setns(enter->userns_fd, CLONE_NEWUSER) < 0)
+        return err_errno(err, errno, "setns");
+    if (enter->ranged && (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
+        return err_errno(err, errno, "setresuid");
+    return 0;
+}
+
+static int enter_space(int fd, struct err *err) {
+    return setns(fd, CLONE_NEWNS) < 0 ? err_errno(err, errno, "setns") : 0;
+}
+
+static int copy_mounts(struct enter *enter, struct err *err) {
+    struct attach *attach = attach_of(enter);
+    int r = enter_space(attach->box_fd, err);
+    if (r < 0)
+        return r;
+    attach->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC); /* of the box, not of the copy */
+    if (attach->root_fd < 0 || unshare(CLONE_NEWNS) < 0)
+        return err_errno(err, errno, "unshare");
+    attach->copy_fd = openat(attach->namespaces_fd, "mnt", O_RDONLY | O_CLOEXEC);
+    return attach->copy_fd < 0 ? err_errno(err, errno, "the copy") : 0;
+}
+
+static bool is_overlay(int fd) {
+    struct statfs status;
+    return fstatfs(fd, &status) == 0 && status.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+/* A file system that has no name on the host was left where the overlay lies on it: enter_root.c, show_own. */
+static int find_own(struct enter *enter, struct err *err) {
+    struct attach *attach = attach_of(enter);
+    if (enter->layers_dir)
+        return 0;
+    for (;;) {
+        autofd top = open(SKILLS_PATH, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (top < 0)
+            return err_errno(err, errno, SKILLS_PATH);
+        bool covered = is_overlay(top);
+        fd_close(&top);
+        if (!covered)
+            break;
+        if (umount2(SKILLS_PATH, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
+            return err_errno(err, errno, SKILLS_PATH);
+    }
+    attach->own_fd = sys_open_tree(AT_FDCWD, SKILLS_PATH, OPEN_TREE_CLONE);
+    return attach->own_fd < 0 ? err_errno(err, -attach->own_fd, SKILLS_PATH) : 0;
+}
+
+/* ---- the stage ---- */
+
+static int put(int tree_fd, const char *name, struct err *err) {
+    int r = mkdir(name, 0755) < 0 ? -errno : sys_move_mount(tree_fd, AT_FDCWD, name);
+    return r < 0 ? err_errno(err, -r, "'%s'", name) : 0;
+}
+
+static int make_stage(struct enter *enter, struct err *err) {
+    struct attach *attach = attach_of(enter);
+    if (mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
+        return err_errno(err, errno, "tmpfs");
+    attach->stage_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (attach->stage_fd < 0 || mkdir("empty", 0755) < 0 || mkdir("merged", 0755) < 0)
+        return err_errno(err, errno, "the stage");
+    int r = put(attach->own_fd, "own", err);
+    char name[32];
+    for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
+        snprintf(name, sizeof name, "l%zu", i);
+        r = put(enter->lower_fds[i], name, err);
+    }
+    for (size_t i = 0; r == 0 && i < enter->skills.count; i++) {
+        snprintf(name, sizeof name, "s%zu", i);
+        r = put(enter->skills.fds[i], name, err);
+    }
+    return r;
+}
+
+static int make_upper(struct enter *enter, struct err *err) {
+    (void)enter;
+    if (mkdir("own/skills", 0755) == 0) {
+        if (chown("own/skills", ENTER_AGENT_ID, ENTER_AGENT_ID) < 0)
+            return err_errno(err, errno, "chown");
+    } else if (errno != EEXIST) {
+        return err_errno(err, errno, "mkdir");
+    }
+    return mkdir("own/skills.work", 0755) < 0 && errno != EEXIST ? err_errno(err, errno, "mkdir") : 0;
+}
+
+/* In the copy. Names are relative: they show in the box's mountinfo. */
+static int mount_overlay(struct enter *enter, struct err *err) {
+    char options[2048] = "lowerdir="; /* of a page; a layer takes 12 at most */
+    size_t at = strlen(options);
+    for (size_t i = 0; i < enter->lower_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "l%zu/skills", i);
+        if (access(name, F_OK) == 0) /* one of a box without an agent has none */
+            at += (size_t)snprintf(options + at, sizeof options - at, "%s:", name);
+    }
+    for (size_t i = 0; i < enter->skills.count; i++)
+        at += (size_t)snprintf(options + at, sizeof options - at, "s%zu:", i);
+    snprintf(options + at, sizeof options - at,
+             "empty,upperdir=own/skills,workdir=own/skills.work,index=off,userxattr");
+    if (mount("overlay", "merged", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+        return err_errno(err, errno, "overlay");
+    return 0;
+}
+
+static int make_new(struct enter *enter, struct err *err) {
+    struct attach *attach = attach_of(enter);
+    int r = enter_space(attach->copy_fd, err);
+    if (r == 0 && fchdir(attach->stage_fd) < 0)
+        r = err_errno(err, errno, "the stage");
+    if (r == 0)
+        r = mount_overlay(enter, err);
+    for (size_t i = 0; r == 0 && i < enter->skills.path_count; i++) {
+        attach->new_fds[i] = sys_open_tree(AT_FDCWD, "merged", OPEN_TREE_CLONE);
+        if (attach->new_fds[i] < 0)
+            r = err_errno(err, -attach->new_fds[i], "overlay");
+    }
+    struct err own;
+    return enter_space(attach->box_fd, r == 0 ? err : &own) < 0 && r == 0 ? -err->code : r;
+}
+
+/* ---- one for the other ---- */
+
+/* The directory it is mounted on, by name, with no link in the last step; the working directory is the one above. */
+static int go_to(struct attach *attach, const char *path, char name[256], struct err *err) {
+    autofd parent = -1;
+    int r = path_open_parent(attach->root_fd, path, &parent, name, err);
+    return r == 0 && fchdir(parent) < 0 ? err_errno(err, errno, "'%s'", path) : r;
+}
+
+/* In the working directory: something is mounted there, and it is an overlay; so one of ours. */
+static bool is_mounted(const char *name) {
+    autofd fd = open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat there, here;
+    return fd >= 0 && is_overlay(fd) && fstat(fd, &there) == 0 && stat(".", &here) == 0 && there.st_dev != here.st_dev;
+}
+
+/* What a box's root has put in the way is not followed. */
+static int make_target(struct attach *attach, const char *path, struct err *err) {
+    char name[256];
+    struct stat status;
+    if (go_to(attach, path, name, err) == 0 && lstat(name, &status) == 0 && !S_ISDIR(status.st_mode) &&
+        unlink(name) < 0)
+        return err_errno(err, errno, "'%s'", path);
+    return enter_target(attach->root_fd, path, true, err);
+}
+
+static int put_at(struct attach *attach, int tree_fd, const char *path, struct err *err) {
+    char name[256];
+    int r = go_to(attach, path, name, err);
+    autofd target = r < 0 ? -1 : open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (r < 0)
+        return r;
+    r = target < 0 ? -errno : sys_move_mount(tree_fd, target, "");
+    return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
+}
+
+static int drop_old(struct attach *attach, size_t i, struct err *err) {
+    const char *path = attach->enter.skills.paths[i];
+    char name[256];
+    int r = go_to(attach, path, name, err);
+    if (r < 0 || !is_mounted(name))
+        return r;
+    attach->old_fds[i] = sys_open_tree(AT_FDCWD, name, OPEN_TREE_CLONE); /* a mount of its own: it counts for no use */
+    if (attach->old_fds[i] < 0)
+        return err_errno(err, -attach->old_fds[i], "'%s'", path);
+    if (umount2(name, UMOUNT_NOFOLLOW) < 0)
+        return errno == EBUSY ? err_set(err, ERR_BUSY, "processes in the box use files or directories below %s", path)
+                              : err_errno(err, errno, "'%s'", path);
+    attach->gone[i] = true;
+    return 0;
+}
+
+static void undo(struct attach *attach) {
+    struct err ignored;
+    char name[256];
+    for (size_t i = 0; i < attach->enter.skills.path_count; i++) {
+        const char *path = attach->enter.skills.paths[i];
+        if (attach->come[i] && go_to(attach, path, name, &ignored) == 0)
+            umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
+        if (attach->gone[i])
+            put_at(attach, attach->old_fds[i], path, &ignored);
+    }
+}
+
+static int swap(struct enter *enter, struct err *err) {
+    struct attach *attach = attach_of(enter);
+    size_t count = enter->skills.path_count;
+    int r = enter_space(attach->box_fd, err);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = make_target(attach, enter->skills.paths[i], err);
+    for (size_t i = count; r == 0 && enter->skills.replace && i-- > 0;) /* those besides first: /skills itself last */
+        r = drop_old(attach, i, err);
+    if (r == 0)
+        r = make_new(enter, err);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        r = put_at(attach, attach->new_fds[i], enter->skills.paths[i], err);
+        attach->come[i] = r == 0;
+    }
+    if (r < 0)
+        undo(attach);
+    return r;
+}
