@@ -62,6 +62,15 @@
 #define DEFAULT_DIFF_LIMIT 1000u
 #define LIMIT_DIFF_LIMIT 1000000u
 
+/* what users share */
+#define LIMIT_REGISTRY_ENTRIES 1000u      /* versions that one author may have published */
+#define LIMIT_REGISTRY_BYTES (1ull << 30) /* the same, all together */
+#define LIMIT_REGISTRY_VERSION 64u        /* bytes of a version's name */
+#define LIMIT_REGISTRY_TAGS 512u          /* bytes of all tags */
+#define LIMIT_REGISTRY_DESCRIPTION 4096u  /* bytes; a longer one is cut */
+#define LIMIT_REGISTRY_ROWS 1000u         /* of one answer */
+#define DEFAULT_REGISTRY_ROWS 100u
+
 /* audit log */
 #define LIMIT_AUDIT_ROWS 1000u /* of one answer */
 #define DEFAULT_AUDIT_ROWS 100u

@@ -174,6 +174,7 @@ int command_audit(struct cli *cli, int argc, char **argv);
 int command_events(struct cli *cli, int argc, char **argv);
 int command_port(struct cli *cli, int argc, char **argv);
 int command_tool(struct cli *cli, int argc, char **argv);
+int command_skill(struct cli *cli, int argc, char **argv);
 int command_doctor(struct cli *cli, int argc, char **argv);
 int command_template(struct cli *cli, int argc, char **argv);
 int command_version(struct cli *cli, int argc, char **argv);
@@ -182,6 +183,6 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 extern const struct option_row run_options[], mcp_options[], exec_options[], create_options[], ps_options[],
     rm_options[], shell_options[], cp_options[], ls_options[], token_options[], audit_options[], doctor_options[],
     template_options[], version_options[], events_options[], port_options[], tool_options[], snapshot_options[],
-    rollback_options[], fork_options[], diff_options[];
+    rollback_options[], fork_options[], diff_options[], skill_options[];
 
 #endif

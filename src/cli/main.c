@@ -78,6 +78,19 @@ const struct command command_table[] = {
      "Prints the text that an agent would see; the exit status is 1 when it is an error. VALUE is a text, or JSON where the\n"
      "tool takes something else; @FILE and @- stand for what is in a file or on standard input.",
      command_tool, tool_options, ANYWHERE},
+    {"skill", "ACTION [OPTION…] WORD…", "skills of users and their agents, and those that users share",
+     "In a box, --box ID or that of --user for --agent:\n"
+     "  upload DIR|ZIP…          skills out of a ZIP, or a directory as one; --base: for all users of the agent\n"
+     "  list                     what the box has to offer\n"
+     "  edit SKILL/PATH [FILE]   a file becomes FILE or standard input; on a terminal in $EDITOR; --old and --new replace\n"
+     "  rm SKILL…                remove; of the agent's own skills it hides them, with --base they go\n"
+     "  sync SKILL…              --from-base: the user's copy becomes the agent's; --to-base: the other way\n"
+     "Between users:\n"
+     "  publish NAME             share it from a box; unpublish ENTRY… takes it back\n"
+     "  install ENTRY…           into a box; uninstall NAME… removes it there\n"
+     "  search [TEXT]            what there is\n"
+     "An ENTRY is a number, NAME or AUTHOR/NAME, perhaps with @VERSION.",
+     command_skill, skill_options, ANYWHERE},
     {"doctor", "[--json]", "what this machine lacks for boxes, and the fix",
      "The exit status is 1 when something is missing without which no jail can be made.", command_doctor,
      doctor_options, ANYWHERE},

@@ -39,6 +39,7 @@ _cubby() {
     case $prev in
     --backend) COMPREPLY=($(compgen -W "jail local" -- "$cur")); return ;;
     --net) COMPREPLY=($(compgen -W "none open" -- "$cur")); return ;;
+    --type) COMPREPLY=($(compgen -W "skill agent" -- "$cur")); return ;;
     --scope) COMPREPLY=($(compgen -W "admin user read" -- "$cur")); return ;;
     --state) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --workspace) COMPREPLY=($(compgen -d -- "$cur")); return ;;
@@ -57,6 +58,7 @@ _cubby() {
     help) COMPREPLY=($(compgen -W "$(cubby help 2>/dev/null | awk '/^  [a-z]/ { print $1 }')" -- "$cur")) ;;
     exec | rm | shell) COMPREPLY=($(compgen -W "$(_cubby_boxes)" -- "$cur")) ;;
     token) ((cword == 2)) && COMPREPLY=($(compgen -W "create list revoke" -- "$cur")) ;;
+    skill) ((cword == 2)) && COMPREPLY=($(compgen -W "upload list edit rm sync publish unpublish install uninstall search" -- "$cur")) || COMPREPLY=($(compgen -f -- "$cur")) ;;
     tool) ((cword == 2)) && COMPREPLY=($(compgen -W "$(timeout 2 cubby tool 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")) ;;
     template) ((cword == 2)) && COMPREPLY=($(compgen -W "import list remove" -- "$cur")) || COMPREPLY=($(compgen -f -- "$cur")) ;;
     cat | ls | cp)
