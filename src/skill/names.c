@@ -1,0 +1,43 @@
+/* Lists of names. Used by own*.c. Not to break: there is a NULL behind them from the beginning. */
+#include "skill/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void names_room(struct names *names, size_t room) {
+    names->room = room;
+    names->names = realloc(names->names, room * sizeof *names->names);
+    if (!names->names)
+        abort();
+}
+
+void names_init(struct names *names) {
+    *names = (struct names){0};
+    arena_init(&names->arena);
+    names_room(names, 16);
+    names->names[0] = NULL;
+}
+
+void names_done(struct names *names) {
+    free(names->names);
+    arena_done(&names->arena);
+}
+
+void names_add(struct names *names, const char *name) {
+    if (names->count + 1 == names->room)
+        names_room(names, 2 * names->room);
+    names->names[names->count++] = arena_strdup(&names->arena, name);
+    names->names[names->count] = NULL;
+}
+
+static int by_name(const void *left, const void *right) {
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+void names_sort(struct names *names) {
+    qsort(names->names, names->count, sizeof *names->names, by_name);
+}
+
+bool names_has(const struct names *names, const char *name) {
+    return bsearch(&name, names->names, names->count, sizeof *names->names, by_name) != NULL;
+}

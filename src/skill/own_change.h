@@ -1,0 +1,26 @@
+/* Changes of whole skills in a box, as transactions that lie in the box itself, beside the skills: so its quota bounds them,
+ * and snapshots, forks and restarts find them. /skills/.cubby/NAME.new is being written, NAME (16 hex digits, they count up)
+ * is complete and will be done: put/SKILL takes the place of that skill, rm/SKILL names one to remove. Done twice it is the
+ * same. Private to own*.c. */
+#ifndef CUBBY_SKILL_OWN_CHANGE_H
+#define CUBBY_SKILL_OWN_CHANGE_H
+
+#include "skill/names.h"
+#include "skill/own.h"
+
+struct change {
+    char path[64]; /* in the box; empty: none */
+};
+
+/* The skills of a tar stream, complete. Nobody needs to have the box for it. */
+int change_put(struct box *box, uint64_t max_entries, box_reader read_fn, void *user, int watch,
+               struct change *ret_change, struct err *err);
+int change_remove(struct box *box, const char *skill, struct change *ret_change, struct err *err);
+/* From now on it will be done, whatever ends before: change_apply, or another daemon's. */
+int change_commit(struct box *box, struct change *change, struct err *err);
+/* The committed ones, the oldest first; by who has the box alone. Also forgets what was never committed. ret_put gets the
+ * names of skills that were put; one change that fails does not stop the others, and err tells of the first. */
+int change_apply(struct box *box, struct names *ret_put, struct err *err);
+void change_drop(struct box *box, struct change *change); /* one that is not wanted after all; leaves nothing */
+
+#endif

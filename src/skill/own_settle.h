@@ -1,0 +1,14 @@
+/* What is left to do in a box. Private to own*.c. */
+#ifndef CUBBY_SKILL_OWN_SETTLE_H
+#define CUBBY_SKILL_OWN_SETTLE_H
+
+#include "skill/own.h"
+
+enum { LOOK_UNKNOWN, LOOK_NOTHING, LOOK_WAITING }; /* box.skill_look */
+
+/* Committed changes are done, by who has the box alone. */
+int own_apply(struct skills *skills, struct box *box, struct err *err);
+/* One was committed and could not be done: the last command does it. */
+void own_settle_later(struct skills *skills, struct box *box);
+
+#endif
