@@ -6,11 +6,12 @@
 #include "box/cleanup.h"
 #include "daemon/daemon.h"
 #include "front/native.h"
+#include "front/routes.h"
 
 enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };
 
 static void daemon_print_routes(void) {
-    for (const struct route *route = native_routes; route->method; route++)
+    for (const struct route *route = routes_all(); route->method; route++)
         printf("%s\t%s\t%s\t%s\n", route->method, route->pattern, route->name, route->summary);
 }
 
@@ -28,7 +29,7 @@ static void daemon_print_tools(void) {
 static void daemon_print_openapi(void) {
     autobuf out;
     buf_init(&out, 4u << 20);
-    openapi_write(native_routes, &out);
+    openapi_write(routes_all(), &out);
     fwrite(out.data, 1, out.len, stdout);
     putchar('\n');
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "front/mcp.h"
 #include "front/trail.h"
+#include "skill/own.h"
 
 struct front *front_of(const struct http_request *request) {
     return http_context(request);
@@ -71,7 +72,7 @@ static int front_allowed(struct http_request *request, const struct endpoint *en
             return failed;
     }
     const char *name;
-    for (size_t i = 0; (name = http_query_name(request, i)); i++)
+    for (size_t i = 0; !(endpoint->flags & ENDPOINT_LENIENT) && (name = http_query_name(request, i)); i++)
         if (!body_find(endpoint->query, name, strlen(name)))
             return body_unknown(endpoint->query, "query parameter", name, err);
     return 0;
@@ -96,7 +97,8 @@ int front_enter(const struct http_request *request, struct box *box, struct err 
         return err_set(err, ERR_LIMIT,
                        "box %s has %u requests running, which is the limit (max_calls_per_box); try again later",
                        box->id, most);
-    return 0;
+    struct skills *skills = front_of(request)->skills;
+    return skills ? own_settle(skills, box, err) : 0;
 }
 
 void front_leave(struct box *box) {

@@ -33,6 +33,7 @@ struct front { /* http_context */
     struct audit *audit;        /* NULL: nothing is recorded */
     struct events *events;      /* what happens to boxes */
     struct tool_host tools;     /* where tools run */
+    struct skills *skills;      /* NULL: there are none (tests) */
     struct mcp_door *mcp;       /* what MCP keeps between requests */
     struct http_server *server; /* set before the first request */
     const struct route *routes;
@@ -46,13 +47,14 @@ void front_done(struct front *front);
 /* What requests that come from now on go by; takes over the caller's reference. */
 void front_configure(struct front *front, struct front_settings *settings);
 
-#define ENDPOINT_OPEN 0x1u    /* needs no token */
-#define ENDPOINT_WRITES 0x2u  /* not for read-only tokens, though the method is GET */
-#define ENDPOINT_LOOK 0x8u    /* the box is only looked at: in any state, nothing is started or touched */
-#define ENDPOINT_QUIET 0x10u  /* about the daemon, not about a box: not in the audit log unless refused */
-#define ENDPOINT_ADMIN 0x20u  /* only for scope admin */
-#define ENDPOINT_RUNNER 0x40u /* the only routes for scope runner */
-#define ENDPOINT_NO_BOX 0x4u  /* {id} is not looked up before run */
+#define ENDPOINT_OPEN 0x1u     /* needs no token */
+#define ENDPOINT_WRITES 0x2u   /* not for read-only tokens, though the method is GET */
+#define ENDPOINT_LOOK 0x8u     /* the box is only looked at: in any state, nothing is started or touched */
+#define ENDPOINT_QUIET 0x10u   /* about the daemon, not about a box: not in the audit log unless refused */
+#define ENDPOINT_ADMIN 0x20u   /* only for scope admin */
+#define ENDPOINT_RUNNER 0x40u  /* the only routes for scope runner */
+#define ENDPOINT_NO_BOX 0x4u   /* {id} is not looked up before run */
+#define ENDPOINT_LENIENT 0x80u /* query parameters that it does not know are ignored */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
 struct endpoint {
@@ -66,6 +68,8 @@ struct endpoint {
     int status, other_status;        /* of success */
     const char *answer_media;        /* NULL: JSON, or nothing for 204 */
     const struct body_field *answer; /* members of the JSON answer */
+    /* The body of its refusals, where they have another shape: http_config.refuse. */
+    int (*refuse)(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 };
 
 int front_admit(struct http_request *request, struct err *err); /* http_config.admit: who asks, and known parameters */

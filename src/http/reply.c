@@ -362,14 +362,19 @@ int reply_refusal(struct http_request *request, int status, const char *code, co
     autobuf body = {0};
     buf_init(&body, ERROR_BYTES);
     struct json json;
-    json_init(&json, &body);
-    json_failure(&json, code, text);
+    int (*refuse)(struct http_request *, int, const char *, const char *, struct buf *) =
+        request->server->config.refuse;
+    int shaped = refuse ? refuse(request, status, code, text, &body) : 0;
+    if (!shaped) {
+        json_init(&json, &body);
+        json_failure(&json, code, text);
+    }
     buf_byte(&body, '\n');
     if (status == 401)
         http_reply_header(request, "WWW-Authenticate", "Bearer");
     if (status == 429 || status == 503)
         http_reply_header(request, "Retry-After", "1");
-    return http_reply(request, status, "application/json", body.data, body.len);
+    return http_reply(request, shaped ? shaped : status, "application/json", body.data, body.len);
 }
 
 int http_reply_error(struct http_request *request, const struct err *err) {

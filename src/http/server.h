@@ -18,6 +18,7 @@
 struct http_server;
 struct http_request;
 struct ws;
+struct buf;
 
 /* ---- routes ---- */
 
@@ -55,6 +56,8 @@ struct http_config {
     const char *const *allowed_hosts;
     /* Called before the handler, after routing. Negative: the request is answered with err. May be NULL. */
     int (*admit)(struct http_request *request, struct err *err);
+    /* The body of a refusal in another shape than api.md's, into out: the status to answer with; 0: as ever. May be NULL. */
+    int (*refuse)(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
     /* Called once per finished request (for the log and metrics). May be NULL. */
     void (*finished)(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);
 };

@@ -36,7 +36,8 @@ struct skill_settings {       /* of the configuration; lives as long as whoever 
 extern const struct skill_settings skill_defaults;
 
 struct skills;
-/* Rebuilds skills.db where it is lost or behind the files. The provider may be NULL (tests); skills_provider sets it. */
+/* Rebuilds skills.db where it is lost or behind the files. skills_provider says where boxes are,
+ * and NULL before they go. */
 int skills_open(const char *state_dir, const struct skill_settings *settings, struct skills **ret_skills,
                 struct err *err);
 void skills_provider(struct skills *skills, struct provider *provider);

@@ -1,0 +1,19 @@
+/* Which commands the dialect runs, and what may stand in their arguments. The walls are the box's: these rules keep the words
+ * of an interface, refuse mistakes early and stop nobody who means it. Pure. */
+#ifndef CUBBY_SKILL_COMMAND_H
+#define CUBBY_SKILL_COMMAND_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+
+/* The first word is one of allowed (NULL-terminated), as a bare name. */
+int command_check(const char *name, const char *const *allowed, struct err *err);
+/* Arguments: no ".." as a name in a path; every absolute path in them lies inside one of roots (NULL-terminated, absolute, the
+ * first is named in no sentence). */
+int command_check_args(const char *const *args, const char *const *roots, struct err *err);
+/* A line cut at white space, NULL-terminated, in the arena; no quotes, no shell. */
+const char **command_split(struct arena *arena, const char *line, size_t *ret_count);
+
+#endif
