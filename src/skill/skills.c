@@ -16,7 +16,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "skill/base_collect.h"
+#include "skill/base_rows.h"
 #include "skill/skills.h"
 
 enum { LOCK_WAIT_MS = 30000 };
@@ -27,6 +30,7 @@ struct settings_copy {
     struct skill_settings settings;
     struct arena arena;
     char creator[17]; /* the layer with it; "": none */
+    int creator_fd;   /* which is ours for as long as this is held */
     struct settings_copy *older;
 };
 
@@ -42,11 +46,12 @@ static const char *const *copy_list(struct arena *arena, const char *const *list
     return copy;
 }
 
-void skills_configure(struct skills *skills, const struct skill_settings *settings) {
+static struct settings_copy *settings_add(struct skills *skills, const struct skill_settings *settings) {
     struct settings_copy *copy = calloc(1, sizeof *copy);
     if (!copy)
         abort();
     arena_init(&copy->arena);
+    copy->creator_fd = -1;
     copy->settings = *settings;
     copy->settings.paths = copy_list(&copy->arena, settings->paths);
     copy->settings.global_skills = copy_list(&copy->arena, settings->global_skills);
@@ -57,6 +62,21 @@ void skills_configure(struct skills *skills, const struct skill_settings *settin
     copy->older = atomic_load(&skills->settings);
     atomic_store(&skills->settings, copy);
     pthread_mutex_unlock(&skills->part_lock);
+    return copy;
+}
+
+static int creator_use(struct skills *skills, struct settings_copy *copy, struct err *err) {
+    int r = base_creator(skills, copy->settings.creator, copy->creator, &copy->creator_fd, err);
+    if (r == 0)
+        atomic_store(&skills->creator, copy->creator);
+    return r;
+}
+
+/* The old one stays where the new one cannot be had. */
+void skills_configure(struct skills *skills, const struct skill_settings *settings) {
+    struct err err;
+    if (creator_use(skills, settings_add(skills, settings), &err) < 0)
+        log_warn("%s", err.text);
 }
 
 const struct skill_settings *skills_settings(const struct skills *skills) {
@@ -64,7 +84,7 @@ const struct skill_settings *skills_settings(const struct skills *skills) {
 }
 
 const char *skills_creator(const struct skills *skills) {
-    return atomic_load(&skills->settings)->creator;
+    return atomic_load(&skills->creator);
 }
 
 /* ---- opening ---- */
@@ -106,12 +126,17 @@ int skills_open(const char *state_dir, const struct skill_settings *settings, st
     pthread_mutex_init(&skills->db_lock, NULL);
     pthread_mutex_init(&skills->part_lock, NULL);
     skills->cache = base_cache_new();
-    skills_configure(skills, settings);
+    atomic_store(&skills->creator, "");
+    struct settings_copy *copy = settings_add(skills, settings);
     int r = open_directories(skills, err);
     if (r == 0)
         r = skilldb_open(skills, err);
-    if (r == 0)
+    if (r == 0) {
         stage_sweep(skills);
+        r = creator_use(skills, copy, err);
+    }
+    if (r == 0)
+        r = base_rows_check_all(skills, err);
     if (r < 0) {
         skills_close(skills);
         return r;
@@ -120,13 +145,21 @@ int skills_open(const char *state_dir, const struct skill_settings *settings, st
     return 0;
 }
 
+/* Before the provider goes, nobody of ours may use it any more. */
 void skills_provider(struct skills *skills, struct provider *provider) {
+    if (!provider) {
+        collector_free(skills->collector);
+        skills->collector = NULL;
+    }
     atomic_store(&skills->provider, provider);
+    if (provider && !skills->collector)
+        skills->collector = collector_new(skills);
 }
 
 void skills_close(struct skills *skills) {
     if (!skills)
         return;
+    collector_free(skills->collector);
     for (unsigned part = 0; part < PART_COUNT; part++)
         if (skills->parts[part].data)
             skills->parts[part].done(skills->parts[part].data);
@@ -134,6 +167,7 @@ void skills_close(struct skills *skills) {
     db_close(&skills->db);
     for (struct settings_copy *copy = atomic_load(&skills->settings), *older; copy; copy = older) {
         older = copy->older;
+        fd_close(&copy->creator_fd);
         arena_done(&copy->arena);
         free(copy);
     }

@@ -21,8 +21,10 @@ struct skills {
     char *state_dir;
     int dir, layers_dir, agents_dir, staging_dir; /* STATE/skills and below */
     struct settings_copy *_Atomic settings;       /* the newest; older ones behind it */
+    const char *_Atomic creator;                  /* the layer with it, of some settings_copy; "": none */
     struct provider *_Atomic provider;
-    pthread_mutex_t lock; /* with the flock of lock_fd: the change lock */
+    struct collector *collector; /* while there is a provider */
+    pthread_mutex_t lock;        /* with the flock of lock_fd: the change lock */
     int lock_fd;
     pthread_mutex_t db_lock; /* of db */
     struct db db;
@@ -55,6 +57,9 @@ void skills_unlock(struct skills *skills);
 int skilldb_take(struct skills *skills, struct db **ret_db, struct err *err);
 void skilldb_give(struct skills *skills);
 int skilldb_open(struct skills *skills, struct err *err); /* by skills_open */
+
+/* The layer with the skill of every agent, held by *ret_fd; "" and -1 where no source is given. */
+int base_creator(struct skills *skills, const char *source, char ret_name[17], int *ret_fd, struct err *err);
 
 struct stage;
 void stage_sweep(struct skills *skills); /* what makers that died left */
