@@ -38,6 +38,14 @@ native_run native_token_create, native_token_list, native_token_revoke;
 native_run native_tools, native_tool, native_thread_tool;
 /* native_offload.c */
 native_run native_offload, native_thread_offload;
+/* native_skill.c */
+native_run native_skills, native_agents;
+/* native_sync.c */
+native_run native_sync, native_synced;
+/* native_registry.c */
+native_run native_registry_search, native_registry_publish, native_registry_get, native_registry_remove;
+native_run native_skill_install, native_skill_upload, native_skill_remove, native_skill_sync;
+native_run native_agent_install, native_agent_remove;
 /* native_audit.c */
 native_run native_audit, native_audit_verify;
 

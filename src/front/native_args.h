@@ -117,9 +117,40 @@ extern const struct body_field path_query[], workspace_query[], put_query[], rem
 extern const struct body_field stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[], edit_answer[],
     unpack_answer[];
 
+/* ---- catalogues ---- */
+
+struct catalog_args {
+    struct body_text format;
+};
+extern const struct body_field catalog_query[], skills_answer[], agents_answer[];
+
 /* ---- tools ---- */
 
 extern const struct body_field tools_answer[], tool_answer[], offload_answer[];
+
+/* ---- skills that are put and shared ---- */
+
+struct registry_args {
+    struct body_text type, text;
+    bool mine, versions;
+    struct body_number limit, offset;
+};
+struct publish_args {
+    struct body_text box, type, name, version, description, tags, sharing;
+};
+struct install_args {
+    struct body_text entry;
+    bool replace;
+};
+struct skill_args {
+    bool base;
+};
+struct sync_args {
+    struct body_text direction;
+};
+extern const struct body_field registry_query_fields[], registry_type_query[], publish_fields[], install_fields[],
+    skill_base_query[], skill_sync_fields[], sync_report_answer[];
+extern const struct body_field registry_answer[], entry_answer[], installed_answer[], uploaded_answer[];
 
 /* ---- tokens ---- */
 
