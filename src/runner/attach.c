@@ -302,13 +302,16 @@ static int make_target(struct attach *attach, const char *path, struct err *err)
     return enter_target(attach->root_fd, path, true, err);
 }
 
-static int put_at(struct attach *attach, int tree_fd, const char *path, struct err *err) {
+/* Then the descriptor goes, which would be a use of it until we end. */
+static int put_at(struct attach *attach, int *tree_fd, const char *path, struct err *err) {
     char name[256];
     int r = go_to(attach, path, name, err);
     autofd target = r < 0 ? -1 : open(name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (r < 0)
         return r;
-    r = target < 0 ? -errno : sys_move_mount(tree_fd, target, "");
+    r = target < 0 ? -errno : sys_move_mount(*tree_fd, target, "");
+    if (r == 0)
+        fd_close(tree_fd);
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
 }
 
@@ -336,7 +339,7 @@ static void undo(struct attach *attach) {
         if (attach->come[i] && go_to(attach, path, name, &ignored) == 0)
             umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
         if (attach->gone[i])
-            put_at(attach, attach->old_fds[i], path, &ignored);
+            put_at(attach, &attach->old_fds[i], path, &ignored);
     }
 }
 
@@ -351,7 +354,7 @@ static int swap(struct enter *enter, struct err *err) {
     if (r == 0)
         r = make_new(enter, err);
     for (size_t i = 0; r == 0 && i < count; i++) {
-        r = put_at(attach, attach->new_fds[i], enter->skills.paths[i], err);
+        r = put_at(attach, &attach->new_fds[i], enter->skills.paths[i], err);
         attach->come[i] = r == 0;
     }
     if (r < 0)
