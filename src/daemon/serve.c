@@ -17,7 +17,11 @@
 #include "daemon/daemon.h"
 #include "front/events.h"
 #include "front/native.h"
+#include "front/native_skill.h"
+#include "front/routes.h"
 #include "front/toolbox.h"
+#include "skill/catalog.h"
+#include "skill/own.h"
 #include "skill/sync.h"
 #include "tool/store.h"
 
@@ -100,6 +104,8 @@ static void daemon_event(void *user, const struct box_event *event) {
     if (event->id && strcmp(event->verb, "box_deleted") == 0) {
         upkeep_forget(daemon->upkeep, event->id);
         sync_forget(front->skills, event->id);
+        if (event->user)
+            own_forget(front->skills, event->id, event->user, event->thread);
     }
     if (!event->asked)
         audit_event(front->audit, event->verb, event->id, event->user, event->detail);
@@ -155,6 +161,7 @@ static int daemon_http(const struct conf *conf, struct front *front, struct err 
         .allowed_hosts = (const char *const *)conf->allowed_hosts.items,
         .admit = front_admit,
         .finished = front_finished,
+        .refuse = routes_refuse,
     };
     int failed = daemon_socket(conf, &config, err);
     return failed ? failed : http_server_new(conf->listen, &config, &front->server, err);
@@ -253,12 +260,17 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
         failed = tool_store_open(daemon->state, &daemon->front.tools.store, err);
     if (!failed)
         failed = skills_open(daemon->state, &daemon->conf->skills, &daemon->front.skills, err);
+    daemon->front.tools.catalogs = catalogs_new();
+    catalogs_public(daemon->front.tools.catalogs, native_skill_base, daemon->front.skills);
+    catalogs_keep(daemon->front.tools.catalogs, daemon->conf->skills.cache_ms);
     if (!failed)
         failed = daemon_provider(daemon, ret_store, err);
     if (failed)
         return failed;
-    skills_provider(daemon->front.skills, daemon->front.provider);
-    return daemon_upkeep(daemon, err);
+    failed = daemon_upkeep(daemon, err);
+    if (!failed)
+        skills_provider(daemon->front.skills, daemon->front.provider);
+    return failed;
 }
 
 int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
@@ -277,21 +289,23 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* what a parent forgot to close is nothing for runners */
     daemon_block_signals(&daemon->signals);   /* before any thread, so that all inherit it */
     prompt_set(0, false, true);               /* the same: boxes that keep all processors busy delay no answer */
-    front_init(front, native_routes);
+    front_init(front, routes_all());
     front->events = events_new();
     struct front_settings *settings = daemon_settings(conf);
     front_configure(front, settings);
     int failed = daemon_parts(daemon, &store, err);
     if (!failed) {
-        front->metrics = metrics_new(native_routes);
+        front->metrics = metrics_new(routes_all());
         failed = daemon_run(daemon, err);
         upkeep_stop(daemon->upkeep); /* it asks the provider, which tells it what happens until the end */
+        skills_provider(front->skills, NULL);
         provider_free(front->provider, daemon->conf->end_boxes);
         metrics_free(front->metrics);
         audit_event(front->audit, "daemon_stopped", NULL, NULL, NULL);
     }
     store_close(store);
     upkeep_free(daemon->upkeep);
+    catalogs_free(front->tools.catalogs);
     skills_close(front->skills);
     tool_store_close(front->tools.store);
     audit_close(front->audit);

@@ -41,8 +41,7 @@ static void meta_repaired(struct buf *out, const uint8_t *data, size_t len) {
     }
 }
 
-/* UTF-8 without a mark and without NULs, lines ended by \n alone; in the arena. */
-static const char *meta_text(struct arena *arena, const void *bytes, size_t len, size_t *ret_len) {
+const char *meta_text(struct arena *arena, const void *bytes, size_t len, size_t *ret_len) {
     const uint8_t *data = bytes;
     autobuf out;
     buf_init(&out, 3 * (size_t)META_FILE_BYTES);

@@ -18,6 +18,8 @@ struct meta {
 };
 enum { META_BYTES = 64 << 10 }; /* of a file that is looked at */
 
+/* UTF-8 without a mark and without NULs, lines ended by \n alone; in the arena. At most its first 4 MiB. */
+const char *meta_text(struct arena *arena, const void *bytes, size_t len, size_t *ret_len);
 /* folder: the name to fall back to. UTF-8 with or without a mark, UTF-16 by its mark; whatever else is repaired. */
 void meta_skill(struct arena *arena, const char *folder, const char *text, size_t len, struct meta *ret_meta);
 void meta_heading(struct arena *arena, const char *folder, const char *text, size_t len, struct meta *ret_meta);

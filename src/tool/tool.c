@@ -42,7 +42,7 @@ const struct tool *const tool_table[] = {
     &tool_bash, &tool_ls, &tool_glob, &tool_grep, &tool_read_file, &tool_write_file, &tool_str_replace,
     &tool_edit,
     &tool_cd, &tool_download, &tool_bash_background, &tool_bash_output, &tool_bash_kill,
-    &tool_recall,
+    &tool_recall, &tool_skill, &tool_agent,
     NULL,
 };
 /* clang-format on */

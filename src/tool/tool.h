@@ -13,6 +13,7 @@
 #include "schema/body.h"
 #include "tool/spool.h"
 
+struct catalogs;
 struct conceal;
 struct tool_store;
 struct guard_policy;
@@ -34,7 +35,8 @@ extern const struct tool_settings tool_defaults;
 
 /* Where tools run: the daemon, or `cubby mcp`. Shared by all calls. */
 struct tool_host {
-    struct tool_store *store; /* what outlives a call: directories, what was read, kept results */
+    struct catalogs *catalogs; /* what was read of skills and sub-agents; NULL: nothing is kept */
+    struct tool_store *store;  /* what outlives a call: directories, what was read, kept results */
     /* The box of (user, thread), made if need be; given back by release. At most once a call, when a tool first needs a
      * box. door: the call's. From any thread. */
     int (*acquire)(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
@@ -156,6 +158,7 @@ int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((fo
 
 /* The rows, one a file. */
 extern const struct tool tool_bash, tool_bash_background, tool_bash_output, tool_bash_kill, tool_cd, tool_download,
-    tool_ls, tool_glob, tool_grep, tool_read_file, tool_write_file, tool_str_replace, tool_edit, tool_recall;
+    tool_ls, tool_glob, tool_grep, tool_read_file, tool_write_file, tool_str_replace, tool_edit, tool_recall,
+    tool_skill, tool_agent;
 
 #endif
