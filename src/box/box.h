@@ -31,6 +31,8 @@ struct box {
     atomic_uint refs;
     atomic_uint calls; /* requests on it now, counted by the door that admits them */
     struct turn turn;
+    atomic_uint skill_look;          /* what is known of changes that wait in it: skill/own_settle.c */
+    _Atomic uint64_t skill_retry_ms; /* its /skills could not be replaced; not tried again before (clock_ms) */
     /* ---- */
     _Atomic uint64_t used_ms;     /* clock_ms; box_last_used_ms for people */
     _Atomic enum box_state state; /* these two may be looked at without it */

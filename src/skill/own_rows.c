@@ -197,17 +197,18 @@ static struct gone_list *gone_of(struct skills *skills) {
 }
 
 void own_forget(struct skills *skills, const char *box_id, const char *user, const char *thread) {
-    size_t prefix = strlen(POLICY_AGENT_THREAD), user_len = strlen(user);
+    size_t prefix = strlen(POLICY_AGENT_THREAD), user_bytes = strlen(user) + 1;
     if (!thread || strncmp(thread, POLICY_AGENT_THREAD, prefix) != 0)
         return;
     const char *agent = thread + prefix;
     struct gone_list *list = gone_of(skills);
-    struct gone *gone = calloc(1, sizeof *gone + user_len + strlen(agent) + 2);
+    size_t agent_bytes = strlen(agent) + 1;
+    struct gone *gone = calloc(1, sizeof *gone + user_bytes + agent_bytes);
     if (!gone)
         abort();
     snprintf(gone->id, sizeof gone->id, "%s", box_id);
-    gone->user = strcpy(gone->texts, user);
-    gone->agent = strcpy(gone->texts + user_len + 1, agent);
+    gone->user = memcpy(gone->texts, user, user_bytes);
+    gone->agent = memcpy(gone->texts + user_bytes, agent, agent_bytes);
     pthread_mutex_lock(&list->lock);
     gone->next = list->first;
     list->first = gone;
