@@ -505,8 +505,11 @@ static int skill_unpublish(struct cli *cli, const struct skill_values *values, i
         option_fail(cli, "unpublish which entry? (`cubby skill search --mine` shows them)");
     for (int i = 0; i < argc; i++) {
         struct err err = {0};
-        const char *path = arena_printf(&cli->arena, "/v1/registry/%s%s%s", encoded(cli, argv[i]),
-                                        values->type ? "?type=" : "", values->type ? encoded(cli, values->type) : "");
+        const char *slash = strchr(argv[i], '/'); /* the author is a parameter: a path holds no slash of a name */
+        const char *author = slash ? arena_copy(&cli->arena, argv[i], (size_t)(slash - argv[i])) : NULL;
+        const char *path = arena_printf(
+            &cli->arena, "/v1/registry/%s?%s%s%s%s", encoded(cli, slash ? slash + 1 : argv[i]), author ? "author=" : "",
+            author ? encoded(cli, author) : "", values->type ? "&type=" : "", values->type ? values->type : "");
         if (remote_call(cli, "DELETE", path, NULL, NULL, &err) < 0)
             status = cli_fail(&err);
         else

@@ -204,7 +204,7 @@ const struct route native_routes[] = {
      "content.",
      EXTRA(.run = native_registry_publish, .body = publish_fields, .status = 201, .answer = entry_answer)},
     {"GET", "/v1/registry/{entry}", front_handle, 0, "registry_get",
-     "One entry: a number, NAME or AUTHOR/NAME (the slash as %2F), perhaps with @VERSION.",
+     "One entry: a number or a name, perhaps with @VERSION.",
      EXTRA(.run = native_registry_get, .query = registry_type_query, .status = 200, .answer = entry_answer)},
     {"DELETE", "/v1/registry/{entry}", front_handle, 0, "registry_unpublish",
      "For its author and admins: without a version all of them go. What was installed stays.",

@@ -521,6 +521,8 @@ const struct body_field registry_query_fields[] = {
     END,
 };
 const struct body_field registry_type_query[] = {
+    {ROW("author", TEXT, registry_args, author), .min = 1, .max = LIMIT_USER_BYTES,
+     .text = "whose; default: as install"},
     {ROW("type", TEXT, registry_args, type), .choices = ENTRY_TYPES,
      .text = "where a skill and an agent have one name"},
     END,

@@ -131,7 +131,7 @@ extern const struct body_field tools_answer[], tool_answer[], offload_answer[];
 /* ---- skills that are put and shared ---- */
 
 struct registry_args {
-    struct body_text type, text;
+    struct body_text type, author, text;
     bool mine, versions;
     struct body_number limit, offset;
 };

@@ -115,18 +115,30 @@ int native_registry_search(struct http_request *request, struct box *unused, str
     return answer_end(&answer, failed, err);
 }
 
+/* No path may hold the slash of AUTHOR/NAME: there the author is a parameter. */
+static const char *entry_named(struct http_request *request, const struct registry_args *args, struct err *err) {
+    const char *entry = http_param(request, "entry");
+    if (!args->author.data)
+        return entry;
+    if (policy_user(args->author.data, err) < 0)
+        return NULL;
+    return arena_printf(http_arena(request), "%s/%s", args->author.data, entry);
+}
+
 int native_registry_get(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     struct registry_args args = {0};
     struct registry_entry entry;
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
+    const char *name = NULL;
     int failed = front_query(request, &args, err);
     if (!failed)
         failed = skills_of(request, &skills, err);
+    if (!failed && !(name = entry_named(request, &args, err)))
+        failed = -err->code;
     if (!failed)
-        failed = registry_find(skills, &asker, args.type.data, http_param(request, "entry"), http_arena(request),
-                               &entry, err);
+        failed = registry_find(skills, &asker, args.type.data, name, http_arena(request), &entry, err);
     return failed ? failed : entry_reply(request, 200, &entry, NULL, err);
 }
 
@@ -135,13 +147,16 @@ int native_registry_remove(struct http_request *request, struct box *unused, str
     struct registry_args args = {0};
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
-    const char *entry = http_param(request, "entry");
+    const char *entry = NULL;
     int failed = front_query(request, &args, err);
-    trail_quote(request, arena_printf(http_arena(request), "entry=%s", entry));
     if (!failed)
         failed = skills_of(request, &skills, err);
-    if (!failed)
-        failed = registry_unpublish(skills, &asker, args.type.data, entry, err);
+    if (!failed && !(entry = entry_named(request, &args, err)))
+        failed = -err->code;
+    if (failed)
+        return failed;
+    trail_quote(request, arena_printf(http_arena(request), "entry=%s", entry));
+    failed = registry_unpublish(skills, &asker, args.type.data, entry, err);
     return failed ? failed : front_empty(request, 204);
 }
 

@@ -64,20 +64,32 @@ static const char *tree_find(struct box *box, const struct registry_kind *kind, 
     return NULL;
 }
 
+struct gathering {
+    struct stage_tar *tar;
+    bool refused; /* the stage did not take it: it says why */
+};
+
+static int gather_feed(void *user, const uint8_t *data, size_t len) {
+    struct gathering *gathering = user;
+    int r = stage_tar_feed(gathering->tar, data, len);
+    gathering->refused |= r < 0;
+    return r;
+}
+
 static int gather_skill(struct box *box, const char *path, const char *name, struct stage *stage, int watch,
                         struct err *err) {
-    struct err told = {0}, stream = {0};
+    struct err told = {0};
     int r = box_share(box, skills_settings(stage->skills)->wait_ms, err);
     if (r < 0)
         return r;
-    struct stage_tar *tar = stage_tar_new(stage, name);
-    r = box_tar_out(box, path, watch, stage_tar_feed, tar, &stream);
+    struct gathering gathering = {.tar = stage_tar_new(stage, name)};
+    r = box_tar_out(box, path, watch, gather_feed, &gathering, err);
     box_share_end(box);
-    int end = stage_tar_end(tar, &told);
-    if (r == 0 && end == 0)
-        return 0;
-    *err = r < 0 && stream.code ? stream : told; /* the stream's own end, or what the stage did not take */
-    return -err->code;
+    int end = stage_tar_end(gathering.tar, &told);
+    if (end == 0 || (r < 0 && !gathering.refused))
+        return r;
+    *err = told;
+    return end;
 }
 
 struct reading {
