@@ -237,11 +237,27 @@ static void catalog_parse(struct catalog_walk *walk, struct catalog_item *item, 
     item->meta.body = "";
 }
 
+/* Whether a name that was not listed with what is in it, perhaps a link, is a folder. */
+static int catalog_is_folder(struct catalog_walk *walk, struct catalog_item *item, struct err *err) {
+    struct file_stat stat;
+    const char *inside = arena_printf(walk->arena, "%s/.", item->path);
+    int code = item->listed ? 0 : box_stat(walk->box, inside, walk->arena, &stat, err);
+    if (code < 0 && catalog_excused(code)) {
+        item->bad = "it leads to no folder";
+        code = 0;
+    }
+    return code;
+}
+
 /* One that is not there any more, or cannot be read, or (a folder that was not listed) may not be there at all. */
 static int catalog_look(struct catalog_walk *walk, struct catalog_item *item, struct err *err) {
     const char *text = "", *found = item->file;
     size_t len = 0;
-    int code = -ERR_NOT_FOUND;
+    int code = catalog_is_folder(walk, item, err);
+    item->read = item->bad;
+    if (code < 0 || item->bad)
+        return code;
+    code = -ERR_NOT_FOUND;
     item->read_ms = clock_ms();
     item->read_wall_ns = clock_wall_ms() * 1000000;
     if (found)
@@ -309,7 +325,7 @@ static void catalog_choose(struct catalog_walk *walk, bool names) {
     walk->count = kept;
 }
 
-static void catalog_entries(struct catalog_walk *walk, struct catalog *ret_catalog) {
+static void catalog_result(struct catalog_walk *walk, struct catalog *ret_catalog) {
     static const char *const none[] = {NULL};
     struct catalog_entry *entries = arena_alloc(walk->arena, (walk->count + 1) * sizeof *entries);
     for (size_t i = 0; i < walk->count; i++) {
@@ -317,10 +333,6 @@ static void catalog_entries(struct catalog_walk *walk, struct catalog *ret_catal
         entries[i] = (struct catalog_entry){item->id, item->path, item->file, item->source, item->meta};
     }
     *ret_catalog = (struct catalog){entries, walk->count, walk->bad ? walk->bad : none};
-}
-
-static void catalog_result(struct catalog_walk *walk, struct catalog *ret_catalog) {
-    catalog_entries(walk, ret_catalog);
 }
 
 static void catalog_drop_bad(struct catalog_walk *walk) {
@@ -417,21 +429,6 @@ int catalog_skills(struct catalogs *catalogs, struct box *box, struct arena *are
                    struct catalog *ret_catalog, struct err *err) {
     struct catalog_walk walk = {.catalogs = catalogs, .box = box, .arena = arena, .watch = watch, .what = "skills"};
     return catalog_make(&walk, NULL, ret_catalog, err);
-}
-
-int catalog_dir(struct catalogs *catalogs, struct box *box, const char *dir, struct arena *arena, int watch,
-                struct catalog *ret_catalog, struct err *err) {
-    struct catalog_walk walk = {.catalogs = catalogs, .box = box, .arena = arena, .watch = watch};
-    int code = box_share(box, TURN_WAIT_MS, err);
-    if (code < 0)
-        return code;
-    code = catalog_source(&walk, dir, "agent", err);
-    if (code == 0)
-        code = catalog_look_all(&walk, err);
-    box_share_end(box);
-    if (code == 0)
-        catalog_entries(&walk, ret_catalog);
-    return code;
 }
 
 int catalog_agents(struct catalogs *catalogs, struct box *box, struct arena *arena, int watch,

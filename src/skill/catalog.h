@@ -41,9 +41,6 @@ int catalog_agents(struct catalogs *catalogs, struct box *box, struct arena *are
 /* Every folder of one directory, by id: nothing is hidden by a like name, and one that cannot be read has its folder's name. */
 int catalog_folder(struct catalogs *catalogs, struct box *box, const char *dir, struct arena *arena, int watch,
                    struct catalog *ret_catalog, struct err *err);
-/* All folders of one directory as they are, by id; one that cannot be read has its folder's name. */
-int catalog_dir(struct catalogs *catalogs, struct box *box, const char *dir, struct arena *arena, int watch,
-                struct catalog *ret_catalog, struct err *err);
 /* By id, else by name; NULL: none. */
 const struct catalog_entry *catalog_find(const struct catalog *catalog, const char *name);
 /* The first `most` bytes of a file of the box. */
