@@ -3,7 +3,7 @@
 # Three builds: $(BUILD) itself, $(BUILD)/asan (gcc, ASan + UBSan) and $(BUILD)/fuzz (clang, libFuzzer).
 
 # Every object but the programs' main.c files, in an archive: a test program links what it names and nothing else.
-TESTED := $(filter-out %/main.c src/runner/shim.c,$(ENGINE) $(TOOLS) $(call room,http) $(call room,front) $(call room,daemon) \
+TESTED := $(filter-out %/main.c src/runner/shim.c,$(ENGINE) $(SKILLS) $(TOOLS) $(call room,http) $(call room,front) $(call room,daemon) \
 	$(call room,cli) $(call room,runner))
 TESTED_OBJECTS := $(call host_objects,$(TESTED)) $(LLHTTP_OBJECTS)
 TEST_LIBS := $(DAEMON_LIBS) $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a -ldl

@@ -336,7 +336,7 @@ int zip_skills(struct zip *zip, const char *const *reserved, const char *const *
     for (size_t i = 0; zip->skills[i]; i++) {
         int r = skill_id_check(zip->skills[i], err);
         if (r < 0)
-            return r;
+            return err_wrap(err, "entry '%s'", zip->skills[i]);
         for (size_t k = 0; reserved && reserved[k]; k++)
             if (strcmp(zip->skills[i], reserved[k]) == 0)
                 return err_set(err, ERR_INVALID, "Skill name '%s' is reserved for system tools and cannot be uploaded.",
