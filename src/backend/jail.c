@@ -2,7 +2,8 @@
  * it failed is gone when it returns; what stop is asked to end has ended when it returns, whatever state it was in.
  *
  * state/boxes/ID/      0700
- *   fs/                its own files; absent: none yet. The layers: upper, upper.work (the root), upper.0, upper.0.work (/usr) ...
+ *   fs/                its own files; absent: none yet. The layers: upper, upper.work (the root), upper.0, upper.0.work (/usr) ...,
+ *                      skills, skills.work (/skills of an agent's box)
  *   sock               the runner listens here
  *   jail               the record of the live box (struct jail_record); absent: only files are left */
 #include "backend/jail.h"

@@ -63,7 +63,7 @@ static bool is_unchanged(int box_dir) {
             (status.st_mode & 07777) != 0755 || !is_empty(box_dir, names[i]))
             return false;
     }
-    return true;
+    return faccessat(box_dir, "fs/skills", F_OK, AT_SYMLINK_NOFOLLOW) < 0 || is_empty(box_dir, "fs/skills");
 }
 
 /* What was put into /dev/shm would not outlive it. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,12 +18,13 @@
 #include "base/limits.h"
 #include "runner/ops.h"
 #include "runner/stack.h"
+#include "wire/spec.h"
 
 struct diff {
     struct worker *worker;
     struct stack stack;
     const char *prefix; /* where in the box this stack is: "/" or "/usr/" */
-    int below;          /* what lies below the stack */
+    int below;          /* what lies below the stack; -1: skills, of which nobody but the overlay knows */
     uint64_t limit, sent;
     bool truncated;
 };
@@ -54,6 +56,29 @@ static int diff_tell(struct diff *diff, enum watch_event event, const char *name
 static bool same_directory(const struct stat *a, const struct stat *b) {
     return S_ISDIR(a->st_mode) && S_ISDIR(b->st_mode) && a->st_mode == b->st_mode && a->st_uid == b->st_uid &&
            a->st_gid == b->st_gid;
+}
+
+/* Without a look at what lies below: the overlay notes on what it copied up where that came from. */
+static bool is_copy(int dir, const char *name, const struct stat *status) {
+    char value[256];
+    if (!S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode))
+        return false;
+    autofd fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return fd >= 0 && (fgetxattr(fd, STACK_ORIGIN, value, sizeof value) >= 0 || errno == ERANGE);
+}
+
+static int diff_skill(struct diff *diff, const struct stack_entry *entry, struct err *err) {
+    struct stack *stack = &diff->stack;
+    const char *name = stack_name(stack, entry);
+    struct stat is = {0};
+    if (entry->kind == STACK_WHITEOUT) /* there would be none if there were nothing to hide */
+        return diff_tell(diff, WATCH_REMOVED, name, &is, err);
+    if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
+        return 1; /* gone meanwhile */
+    bool copy = is_copy(stack->fds[entry->layer], name, &is);
+    if (copy && S_ISDIR(is.st_mode))
+        return 1;
+    return diff_tell(diff, copy ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
 }
 
 /* below: the same directory of the template, or -1. As diff_tell. */
@@ -97,9 +122,10 @@ static int diff_stack(struct diff *diff, struct err *err) {
     struct stack *stack = &diff->stack;
     int r = 1;
     while (r == 1 && stack_next(stack)) {
-        autofd below = open_below(diff->below, stack->path);
+        autofd below = diff->below < 0 ? -1 : open_below(diff->below, stack->path);
         for (size_t i = 0; r == 1 && i < stack->count_entries; i++)
-            r = diff_entry(diff, &stack->entries[i], below, err);
+            r = diff->below < 0 ? diff_skill(diff, &stack->entries[i], err)
+                                : diff_entry(diff, &stack->entries[i], below, err);
         if (r == 1 && below >= 0 && stack->hidden)
             r = diff_hidden(diff, below, err);
     }
@@ -151,6 +177,10 @@ static int diff_work(struct worker *worker, const struct fields *args, struct er
         diff.below = roots->system[i].fd;
         r = diff_part(&diff, roots, name, deadline_ms, err);
     }
+    diff.prefix = SKILLS_PATH "/";
+    diff.below = -1;
+    if (r == 1)
+        r = diff_part(&diff, roots, "skills", deadline_ms, err);
     if (r < 0)
         return r;
     autobuf out;

@@ -230,7 +230,7 @@ static int copy_entry(struct squash *squash, const struct stack_entry *entry, st
 
 /* ---- the program ---- */
 
-/* One of upper, upper.0, ... of all layers. 0 as well where no layer has it. */
+/* One of upper, upper.0, ..., skills of all layers. 0 as well where no layer has it. */
 static int squash_part(const int *layers, size_t count, const char *name, int target, struct err *err) {
     struct stack stack;
     stack_init(&stack);
@@ -269,7 +269,7 @@ static int squash_paths(int count, char **paths, struct err *err) {
     for (int i = 1; i < count; i++)
         if ((layers[i - 1] = open_layer(paths[i], err)) < 0)
             return layers[i - 1];
-    int r = 0;
+    int r = squash_part(layers, (size_t)count - 1, "skills", target, err);
     for (int i = -1; r == 0 && i < PARTS_MAX - 1; i++) {
         char name[32] = "upper";
         if (i >= 0)

@@ -13,8 +13,10 @@
 #define STACK_SYSTEM_MAX 8
 #define STACK_ROOTS_MAX (STACK_MAX + 1 + STACK_SYSTEM_MAX)
 #define STACK_OPAQUE "user.overlay.opaque"
+#define STACK_ORIGIN "user.overlay.origin"
 
-/* Descriptors (O_PATH) of everything a box's root is made of. `own` and `kept` hold upper, upper.0, ... each. */
+/* Descriptors (O_PATH) of everything a box's root is made of. `own` and `kept` hold upper, upper.0, ... each, and
+ * skills where there is an agent. */
 struct stack_roots {
     int own, template;
     int kept[LIMIT_LAYERS]; /* uppermost first */
