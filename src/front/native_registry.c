@@ -172,10 +172,7 @@ static int publish_from(struct http_request *request, struct box *box, const str
                                     .sharing = args->sharing.data};
     if (!front_who(request)->user) /* for whom an admin does it is the box's owner */
         asker.user = box->user;
-    int failed = own_settle(skills, box, err);
-    if (!failed)
-        failed = registry_publish(skills, &asker, box, &wanted, http_arena(request), ret_entry, http_fd(request), err);
-    return failed;
+    return registry_publish(skills, &asker, box, &wanted, http_arena(request), ret_entry, http_fd(request), err);
 }
 
 int native_registry_publish(struct http_request *request, struct box *unused, struct err *err) {

@@ -30,7 +30,7 @@ int registry_unpublish(struct skills *skills, const struct registry_asker *asker
  * shared one. type NULL: any. INVALID: several fit. */
 int registry_find(struct skills *skills, const struct registry_asker *asker, const char *type, const char *entry,
                   struct arena *arena, struct registry_entry *ret_entry, struct err *err);
-/* To {workspace}/skills/NAME, {workspace}/agents/NAME.md: whole or not at all. EXISTS: it is there, and replace is false.
+/* To {workspace}/skills/NAME (in a box with an agent /skills/NAME), {workspace}/agents/NAME.md: whole or not at all. EXISTS: it is there, and replace is false.
  * BUSY: commands use the one to be replaced. *ret_path: where, in the arena. */
 int registry_install(struct skills *skills, struct box *box, const struct registry_entry *entry, bool replace,
                      struct arena *arena, const char **ret_path, int watch, struct err *err);

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "skill/own.h"
 #include "skill/registry.h"
 #include "skill/skills.h"
 #include "skill/stage.h"
@@ -188,6 +189,13 @@ struct installing {
     int watch;
 };
 
+/* A user's skills for an agent are those of /skills, wherever else that is seen. */
+static const char *install_folder(const struct box *box, const struct registry_kind *kind, struct arena *arena) {
+    if (box->spec.agent && strcmp(kind->type, "skill") == 0)
+        return SKILL_PATH;
+    return arena_printf(arena, "%s/%s", box_workspace(box), kind->folder);
+}
+
 static int install_names(struct installing *in, const struct registry_entry *entry, struct arena *arena,
                          struct err *err) {
     uint8_t random[8];
@@ -196,7 +204,7 @@ static int install_names(struct installing *in, const struct registry_entry *ent
         return err_errno(err, errno, "random bytes");
     text_hex(hex, random, sizeof random);
     in->name = arena_printf(arena, "%s%s", entry->name, in->kind->suffix);
-    in->folder = arena_printf(arena, "%s/%s", box_workspace(in->box), in->kind->folder);
+    in->folder = install_folder(in->box, in->kind, arena);
     in->hidden = arena_printf(arena, "%s/.cubby-%s", in->folder, hex);
     in->path = arena_printf(arena, "%s/%s", in->folder, in->name);
     return 0;
@@ -251,6 +259,8 @@ int registry_install(struct skills *skills, struct box *box, const struct regist
                        entry->name);
     r = install_unpack(&in, entry->sha256, err);
     if (r == 0) {
+        if (box->spec.agent && strcmp(entry->type, "skill") == 0)
+            own_touched(skills, box, entry->name);
         const char *fresh = arena_printf(arena, "%s/%s", in.hidden, in.name);
         r = replace ? install_swap(&in, fresh, arena, err) : box_move(box, fresh, in.path, false, err);
     }
