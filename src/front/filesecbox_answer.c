@@ -78,13 +78,15 @@ int filesecbox_error(struct http_request *request, int status, int code, const c
 int filesecbox_fail(struct http_request *request, int status, const char *prefix, struct err *err) {
     bool form = err->code == ERR_UNAUTHORIZED || err->code == ERR_DENIED;
     bool room = err->code == ERR_TOO_LARGE || err->code == ERR_LIMIT || err->code == ERR_BUSY;
-    if (http_replied(request) || form || (room && status != 200))
+    char text[sizeof err->text];
+    snprintf(text, sizeof text, "%s%.500s", prefix ? prefix : "", err->text);
+    if (http_replied(request))
         return -err->code;
-    if (!prefix)
-        return filesecbox_error(request, status, err->code, NULL);
-    char text[sizeof err->text + 64];
-    snprintf(text, sizeof text, "%s%s", prefix, err->text);
-    return filesecbox_error(request, status, err->code, text);
+    if (form || (room && status != 200)) {
+        memcpy(err->text, text, sizeof text);
+        return -err->code;
+    }
+    return filesecbox_error(request, status, err->code, prefix ? text : NULL);
 }
 
 /* ---- who asks, for whom ---- */

@@ -267,11 +267,12 @@ int filesecbox_files(struct filesecbox *call, const char *root, const char *from
             failed = 0;
     }
     if (!failed) {
-        qsort(listing.paths, listing.count, sizeof *listing.paths, compare_paths);
         *ret_count = listing.count;
         *ret_paths = arena_alloc(http_arena(call->request), (listing.count + 1) * sizeof *listing.paths);
-        if (listing.count)
+        if (listing.count) {
             memcpy(*ret_paths, listing.paths, listing.count * sizeof *listing.paths);
+            qsort(*ret_paths, listing.count, sizeof *listing.paths, compare_paths);
+        }
     }
     free(listing.paths);
     free(listing.dirs);

@@ -79,8 +79,8 @@ int filesecbox_skills(struct filesecbox *call, struct filesecbox_skill **ret_ski
     } else {
         failed = call->box ? 0 : filesecbox_share(call, err);
         if (!failed)
-            failed = catalog_dir(front_of(call->request)->tools.catalogs, call->box, SKILL_PATH, found.arena,
-                                 http_fd(call->request), &catalog, err);
+            failed = catalog_folder(front_of(call->request)->tools.catalogs, call->box, SKILL_PATH, found.arena,
+                                    http_fd(call->request), &catalog, err);
         if (!failed)
             found_box(&found, &catalog);
     }
