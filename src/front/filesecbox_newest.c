@@ -104,6 +104,13 @@ int newest_run(struct http_request *request, unsigned needs, newest_work *work, 
     return filesecbox_fail(request, NEWEST_STATUS, "", err);
 }
 
+int newest_form(struct http_request *request, int code, struct err *err) {
+    if (code >= 0)
+        return code;
+    http_reply_error(request, err);
+    return -code;
+}
+
 int newest_share(struct filesecbox *call, struct err *err) {
     return box_share(call->box, NEWEST_READ_WAIT_MS, err);
 }
@@ -111,10 +118,10 @@ int newest_share(struct filesecbox *call, struct err *err) {
 /* The skill a request is about. Checked before it is part of anything. */
 static int newest_name(struct filesecbox *call, const char **ret_name, struct err *err) {
     const char *name;
-    int code = filesecbox_need(call->request, "name", &name, err);
-    if (code >= 0 && skill_id_check(name, err) < 0)
+    int code = newest_form(call->request, filesecbox_need(call->request, "name", &name, err), err);
+    if (code == 0 && skill_id_check(name, err) < 0)
         code = err_wrap(err, "Validation Error");
-    if (code >= 0)
+    if (code == 0)
         *ret_name = name;
     return code;
 }
@@ -196,7 +203,7 @@ static int newest_status(struct http_request *request, struct box *unused, struc
 static int newest_sync_work(struct filesecbox *call, struct err *err) {
     const char *name, *direction = http_query(call->request, "direction", NULL);
     int code = newest_name(call, &name, err);
-    if (code < 0)
+    if (code != 0)
         return code;
     direction = direction && *direction ? direction : "ws2bl";
     bool to_base = !strcasecmp(direction, "ws2bl");
@@ -253,12 +260,12 @@ static int newest_remove_work(struct filesecbox *call, struct err *err) {
     const char *name;
     bool own;
     int code = newest_name(call, &name, err);
-    if (code >= 0 && !strcmp(name, NEWEST_CREATOR))
+    if (code == 0 && !strcmp(name, NEWEST_CREATOR))
         return err_set(err, ERR_INVALID,
                        "Validation Error: Skill name '%s' is reserved for system tools and cannot be deleted.", name);
-    if (code >= 0)
+    if (code == 0)
         code = newest_scope(call, name, &own, err);
-    if (code < 0)
+    if (code != 0)
         return code;
     if (own) {
         code = newest_remove_own(call, name, err);
@@ -314,8 +321,9 @@ static int newest_download_work(struct filesecbox *call, struct err *err) {
     struct http_request *request = call->request;
     const char *name;
     int code = newest_name(call, &name, err);
-    if (code >= 0)
-        code = filesecbox_box(call, err);
+    if (code != 0)
+        return code;
+    code = filesecbox_box(call, err);
     if (code >= 0)
         code = filesecbox_scratch(call, &spool.fd, err);
     autofd fd = spool.fd;

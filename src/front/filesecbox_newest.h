@@ -11,11 +11,14 @@
 
 enum { NEWEST_READ_WAIT_MS = 5000 };
 
-/* A handler's work, once names and token are checked. Negative: err is told in the envelope. */
+/* A handler's work, once names and token are checked. Negative: err is told in the envelope; positive: it was told already. */
 typedef int newest_work(struct filesecbox *call, struct err *err);
 #define NEWEST_BOX 0x1u     /* with the user's box */
 #define NEWEST_CHANGES 0x2u /* for what is said when the box is busy */
 int newest_run(struct http_request *request, unsigned needs, newest_work *work, struct err *err);
+
+/* A fault of the request's form (no JSON, no number, too large) keeps its status: told at once, and its code made positive. */
+int newest_form(struct http_request *request, int code, struct err *err);
 
 /* A turn to read or to write single files; not while an answer is sent, whose reader may be slow. */
 int newest_share(struct filesecbox *call, struct err *err);
@@ -59,7 +62,7 @@ struct newest_member {
     const char **ret_text;
     size_t *ret_len;
 };
-/* expected: the number expected_replacements, 1 where it is not given; NULL: not asked for. Texts in the request's arena. */
+/* As newest_form for a body that is no JSON. expected: the number expected_replacements, 1 where it is not given; NULL: not asked for. Texts in the request's arena. */
 int newest_members(struct http_request *request, const struct newest_member *members, int64_t *ret_expected,
                    struct err *err);
 

@@ -9,7 +9,7 @@ static int newest_execute_work(struct filesecbox *call, struct err *err) {
     size_t len;
     int code = newest_members(call->request,
                               (const struct newest_member[]){{"command", &line, &len}, {NULL, NULL, NULL}}, NULL, err);
-    if (code < 0)
+    if (code != 0)
         return code;
     if (strlen(line) != len)
         return err_set(err, ERR_INVALID, "Validation Error: 'command' has a NUL in it.");

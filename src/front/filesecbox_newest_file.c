@@ -23,7 +23,8 @@ static const char *newest_root(struct filesecbox *call, bool skills) {
 }
 
 static int newest_resolve(struct filesecbox *call, struct newest_path *path, const char *below, struct err *err) {
-    return filesecbox_path(call, newest_root(call, path->skills), below, &path->path, err);
+    path->path = newest_root(call, path->skills);
+    return *below ? filesecbox_path(call, path->path, below, &path->path, err) : 0;
 }
 
 int newest_path(struct filesecbox *call, const char *given, size_t len, struct newest_path *ret_path, struct err *err) {
@@ -71,6 +72,11 @@ static int newest_may_change(const struct newest_path *path, const char *doing, 
     return 0;
 }
 
+static void newest_touched(struct filesecbox *call, const struct newest_path *path) {
+    if (path->skill)
+        own_touched(call->skills, call->box, path->skill);
+}
+
 /* ---- JSON bodies ---- */
 
 static int newest_text(struct http_request *request, json_t *root, const struct newest_member *member,
@@ -86,11 +92,11 @@ static int newest_text(struct http_request *request, json_t *root, const struct 
 int newest_members(struct http_request *request, const struct newest_member *members, int64_t *ret_expected,
                    struct err *err) {
     json_t *root = NULL;
-    int code = filesecbox_json(request, &root, err);
-    for (; code >= 0 && members->name; members++)
+    int code = newest_form(request, filesecbox_json(request, &root, err), err);
+    for (; code == 0 && members->name; members++)
         code = newest_text(request, root, members, err);
     json_t *number = json_object_get(root, "expected_replacements");
-    if (code >= 0 && ret_expected) {
+    if (code == 0 && ret_expected) {
         if (number && !json_is_null(number) && (!json_is_integer(number) || json_integer_value(number) < 0))
             code = err_set(err, ERR_INVALID, "Validation Error: 'expected_replacements' must be a number from 0 on.");
         *ret_expected = json_is_integer(number) ? json_integer_value(number) : 1;
@@ -217,11 +223,12 @@ static int newest_content_work(struct filesecbox *call, struct err *err) {
     char *text;
     size_t len;
     int code = filesecbox_int(call->request, "offset", &has_offset, &offset, err);
-    if (code >= 0)
+    if (code == 0)
         code = filesecbox_int(call->request, "limit", &has_limit, &limit, err);
-    if (code >= 0)
+    code = newest_form(call->request, code, err);
+    if (code == 0)
         code = newest_share(call, err);
-    if (code < 0)
+    if (code != 0)
         return code;
     code = newest_query_path(call, false, &path, err);
     if (code >= 0)
@@ -249,13 +256,15 @@ static int newest_write_work(struct filesecbox *call, struct err *err) {
     const struct newest_member members[] = {
         {"file_path", &given, &given_len}, {"content", &content, &len}, {NULL, NULL, NULL}};
     int code = newest_members(call->request, members, NULL, err);
-    if (code >= 0)
+    if (code == 0)
         code = newest_share(call, err);
-    if (code < 0)
+    if (code != 0)
         return code;
     code = newest_path(call, given, given_len, &path, err);
     if (code >= 0)
         code = newest_may_change(&path, "Writing to", err);
+    if (code >= 0)
+        newest_touched(call, &path);
     if (code >= 0)
         code = filesecbox_write(call, path.path, content, len, NULL, err);
     box_share_end(call->box);
@@ -312,6 +321,8 @@ static int newest_edit_file(struct filesecbox *call, struct newest_edit *edit, s
     int code = newest_path(call, edit->given, edit->given_len, &path, err);
     if (code >= 0)
         code = newest_may_change(&path, "Editing", err);
+    if (code >= 0)
+        newest_touched(call, &path);
     for (unsigned tries = 0; code >= 0 && tries < NEWEST_EDIT_TRIES; tries++) {
         code = newest_edit_once(call, path.path, edit, err);
         if (code != -ERR_EXISTS)
@@ -328,11 +339,11 @@ static int newest_edit_work(struct filesecbox *call, struct err *err) {
                                             {"new_string", &edit.new_text, &edit.new_len},
                                             {NULL, NULL, NULL}};
     int code = newest_members(call->request, members, &edit.expected, err);
-    if (code >= 0 && !edit.old_len)
+    if (code == 0 && !edit.old_len)
         code = err_set(err, ERR_INVALID, "Security Error: 'old_string' cannot be empty for replacement operation.");
-    if (code >= 0)
+    if (code == 0)
         code = newest_share(call, err);
-    if (code < 0)
+    if (code != 0)
         return code;
     code = newest_edit_file(call, &edit, err);
     box_share_end(call->box);
@@ -375,6 +386,7 @@ static int newest_delete_path(struct filesecbox *call, const struct newest_path 
     int code = newest_share(call, err);
     if (code < 0)
         return code;
+    newest_touched(call, path);
     code = box_remove(call->box, path->path, true, http_fd(call->request), err);
     box_share_end(call->box);
     return code;
@@ -428,30 +440,30 @@ static ssize_t newest_upload_read(void *user, void *data, size_t size, struct er
 static int newest_upload_put(struct filesecbox *call, const struct filesecbox_upload *upload, uint64_t max,
                              struct err *err) {
     struct newest_reader reader = {.fd = upload->fd};
+    struct file_stat stat;
+    bool created;
+    int code = newest_filename(upload->filename, err);
+    if (code >= 0)
+        code = filesecbox_box(call, err);
+    if (code < 0)
+        return code;
     const struct write_request wanted = {
         .path = arena_printf(http_arena(call->request), "%s/%s", newest_root(call, false), upload->filename),
         .parents = true,
         .size = -1,
         .max = max,
     };
-    struct file_stat stat;
-    bool created;
-    int code = newest_filename(upload->filename, err);
-    if (code >= 0)
-        code = filesecbox_box(call, err);
-    return code < 0 ? code
-                    : box_write(call->box, &wanted, newest_upload_read, &reader, http_fd(call->request), &created,
-                                &stat, err);
+    return box_write(call->box, &wanted, newest_upload_read, &reader, http_fd(call->request), &created, &stat, err);
 }
 
 static int newest_upload_work(struct filesecbox *call, struct err *err) {
-    struct filesecbox_upload upload;
+    struct filesecbox_upload upload = {.fd = -1};
     uint64_t max = skills_settings(call->skills)->upload_bytes;
     max = max ? max : NEWEST_UPLOAD_BYTES;
-    int code = filesecbox_receive(call, max, &upload, err);
-    if (code >= 0)
+    int code = newest_form(call->request, filesecbox_receive(call, max, &upload, err), err);
+    if (code == 0)
         code = newest_upload_put(call, &upload, max, err);
-    if (code >= 0)
+    if (code == 0)
         code = filesecbox_text(call->request, "File uploaded to workspace: files/%s", upload.filename);
     filesecbox_upload_done(&upload);
     return code;

@@ -8,7 +8,7 @@
 #include "front/filesecbox.h"
 #include "front/native.h"
 
-static const struct route *const tables[] = {native_routes, filesecbox_routes};
+static const struct route *const tables[] = {native_routes, filesecbox_routes, filesecbox_newest_routes};
 #define TABLES (sizeof tables / sizeof *tables)
 
 static struct route *all;
