@@ -38,13 +38,15 @@ struct sync_note {
 };
 
 struct sync {
-    pthread_mutex_t lock; /* of all below, and of making the tree */
+    pthread_mutex_t copying; /* one box after another; before lock */
+    pthread_mutex_t lock;    /* of all below, and of making the tree */
     bool looked;
     uint64_t looked_ms;
     const struct skill_settings *settings; /* that version was made by */
     uint8_t signature[32];
     char version[17];
-    bool parts[2]; /* there are skills, there are agents */
+    bool parts[2];     /* there are skills, there are agents */
+    struct err failed; /* the last look; code 0: it did not */
     struct sync_note *notes;
 };
 
@@ -53,6 +55,7 @@ static void *sync_make(struct skills *skills) {
     struct sync *sync = calloc(1, sizeof *sync);
     if (!sync)
         abort();
+    pthread_mutex_init(&sync->copying, NULL);
     pthread_mutex_init(&sync->lock, NULL);
     return sync;
 }
@@ -366,9 +369,6 @@ static int look(struct skills *skills, struct sync *sync, const struct skill_set
         memcpy(sync->signature, signature, sizeof signature);
         drop_old(skills, sync->version);
     }
-    sync->settings = settings;
-    sync->looked_ms = clock_ms();
-    sync->looked = true;
     return 0;
 }
 
@@ -377,12 +377,19 @@ static int global_now(struct skills *skills, char ret_version[17], bool ret_part
     struct sync *sync = sync_of(skills);
     const struct skill_settings *settings = skills_settings(skills);
     pthread_mutex_lock(&sync->lock);
-    bool fresh = sync->looked && sync->settings == settings && clock_ms() - sync->looked_ms < SYNC_LOOK_MS;
-    int r = fresh ? 0 : look(skills, sync, settings, err);
+    if (!sync->looked || sync->settings != settings || clock_ms() - sync->looked_ms >= SYNC_LOOK_MS) {
+        sync->failed = (struct err){0};
+        if (look(skills, sync, settings, &sync->failed) < 0)
+            log_warn("global skills stay as they were: %s", sync->failed.text);
+        sync->settings = settings;
+        sync->looked_ms = clock_ms();
+        sync->looked = true;
+    }
+    *err = sync->failed;
     memcpy(ret_version, sync->version, sizeof sync->version);
     memcpy(ret_parts, sync->parts, sizeof sync->parts);
     pthread_mutex_unlock(&sync->lock);
-    return r;
+    return -err->code;
 }
 
 int sync_global(struct skills *skills, char ret_version[17], struct err *err) {
@@ -466,15 +473,15 @@ int sync_dress(void *user, const struct backend_ops *ops, struct spec *spec, str
     struct skills *skills = user;
     struct sync_report report = {.how = "none", .at_ms = clock_wall_ms()};
     bool parts[2] = {false, false};
-    struct err global;
+    struct err failed;
     if (!ops->attach || (!spec->agent && !has_sources(skills_settings(skills))))
         return 0;
-    int r = global_now(skills, report.version, parts, &global);
-    if (r == 0)
-        r = add_mounts(skills, report.version, parts, spec, arena, &global);
-    if (r < 0) {
-        log_warn("box %s: %s", spec->id, global.text);
-        snprintf(report.error, sizeof report.error, "%.199s", global.text);
+    int r = global_now(skills, report.version, parts, &failed);
+    if (r < 0)
+        snprintf(report.error, sizeof report.error, "%.199s", failed.text);
+    if (add_mounts(skills, report.version, parts, spec, arena, &failed) < 0) {
+        log_warn("box %s: %s", spec->id, failed.text);
+        snprintf(report.error, sizeof report.error, "%.199s", failed.text);
     } else if (parts[0] || parts[1]) {
         report.how = "mount";
         note_version(skills, spec->id, report.version); /* before it is mounted: so it stays */
@@ -485,26 +492,30 @@ int sync_dress(void *user, const struct backend_ops *ops, struct spec *spec, str
     if (!spec->agent)
         return 0;
     spec->skill_paths = (const char **)(uintptr_t)skills_settings(skills)->paths;
+    spec->skill_generation = base_generation(skills, spec->agent);
     return base_layers(skills, spec->agent, arena, &spec->skill_layers, &spec->skill_layer_count, err);
 }
 
 int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_report, struct err *err) {
     struct sync_report report = {.how = "none", .at_ms = clock_wall_ms()};
+    bool parts[2];
     if (box->ops->attach) { /* it came with its mounts, and keeps those till it starts again */
-        if (!sync_last(skills, box->id, &report))
-            report.how = "mount";
+        sync_last(skills, box->id, &report);
         *ret_report = report;
         return 0;
     }
-    bool parts[2];
     uint64_t generation = box->spec.agent ? base_generation(skills, box->spec.agent) : 0;
-    int r = global_now(skills, report.version, parts, err);
-    if (r == 0 && (report.version[0] || box->spec.agent)) {
+    struct err failed = {0};
+    int r = 0;
+    global_now(skills, report.version, parts, &failed);
+    if (report.version[0] || box->spec.agent) {
         report.how = "copy";
+        pthread_mutex_lock(&sync_of(skills)->copying);
         r = sync_copy(skills, box, &report, err);
+        pthread_mutex_unlock(&sync_of(skills)->copying);
     }
-    if (r < 0)
-        snprintf(report.error, sizeof report.error, "%.199s", err->text);
+    if (r < 0 || failed.code)
+        snprintf(report.error, sizeof report.error, "%.199s", r < 0 ? err->text : failed.text);
     note_set(skills, box->id, generation, &report);
     *ret_report = report;
     return r;
@@ -514,15 +525,16 @@ int sync_settle(struct skills *skills, struct box *box, struct err *err) {
     struct sync_report report;
     bool parts[2];
     char version[17];
+    struct err failed;
     if (box->ops->attach || (!box->spec.agent && !has_sources(skills_settings(skills))))
         return 0;
-    int r = global_now(skills, version, parts, err);
+    global_now(skills, version, parts, &failed); /* what is wrong with it is in the report */
     uint64_t generation = box->spec.agent ? base_generation(skills, box->spec.agent) : 0;
     struct sync *sync = sync_of(skills);
     pthread_mutex_lock(&sync->lock);
     const struct sync_note *note = note_find(sync, box->id, false);
-    bool done =
-        note && !note->report.error[0] && strcmp(note->report.version, version) == 0 && note->base == generation;
+    bool done = note && strcmp(note->report.version, version) == 0 && note->base == generation &&
+                !note->report.error[0] == !failed.code;
     pthread_mutex_unlock(&sync->lock);
-    return r < 0 || done ? r : sync_box(skills, box, &report, err);
+    return done ? 0 : sync_box(skills, box, &report, err);
 }
