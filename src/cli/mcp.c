@@ -25,6 +25,7 @@
 #include "cli/cli.h"
 #include "cli/engine.h"
 #include "cli/terminal.h"
+#include "skill/catalog.h"
 #include "tool/mcp.h"
 #include "tool/store.h"
 
@@ -220,6 +221,8 @@ static int stdio_store(struct stdio *stdio, struct err *err) {
         code = engine_directory(&stdio->engine, &directory, err);
         if (code == 0)
             code = tool_store_open(directory, &stdio->host.store, err);
+        if (code == 0)
+            stdio->host.catalogs = catalogs_new();
     }
     pthread_mutex_unlock(&stdio->lock);
     return code;
@@ -420,6 +423,7 @@ static void stdio_close(struct stdio *stdio) {
         mcp_session_put(stdio->session);
     mcp_free(stdio->mcp);
     tool_store_close(stdio->host.store);
+    catalogs_free(stdio->host.catalogs);
     engine_stop(&stdio->engine);
     buf_done(&stdio->line);
     fd_close(&stdio->ended);

@@ -110,7 +110,7 @@ static int catalog_answer(struct http_request *request, const struct box *box, c
 
 static int catalog_handle(struct http_request *request, struct box *box, bool agents, struct err *err) {
     struct catalog_args args = {0};
-    struct catalog catalog;
+    struct catalog catalog = {0};
     int failed = front_query(request, &args, err);
     if (!failed)
         failed = (agents ? catalog_agents : catalog_skills)(front_of(request)->tools.catalogs, box, http_arena(request),

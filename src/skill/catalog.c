@@ -17,6 +17,7 @@ enum {
         50000, /* entries of a source and of the folders in it; beyond, folders are looked into one by one */
     CATALOG_FOLDERS = 5000,
     CATALOG_BAD = 100,
+    CATALOG_NAMES = 50,
 };
 
 /* A folder's files that say what it is, the first that is there counts. */
@@ -379,7 +380,7 @@ static int catalog_own(struct catalog_walk *walk, struct err *err) {
 
 /* Wherever /skills is seen besides, it is /skills. */
 static int catalog_same(struct catalog_walk *walk, const char *path, bool *ret_same, struct err *err) {
-    struct file_stat one, other;
+    struct file_stat one = {0}, other = {0};
     int code = box_stat(walk->box, path, walk->arena, &one, err);
     if (code == 0)
         code = box_stat(walk->box, SKILLS_PATH, walk->arena, &other, err);
@@ -450,4 +451,14 @@ const struct catalog_entry *catalog_find(const struct catalog *catalog, const ch
             if (strcmp(by_name ? catalog->entries[i].meta.name : catalog->entries[i].id, name) == 0)
                 return &catalog->entries[i];
     return NULL;
+}
+
+const char *catalog_names(const struct catalog *catalog, struct arena *arena) {
+    autobuf out;
+    buf_init(&out, CATALOG_NAMES * 1024);
+    for (size_t i = 0; i < catalog->count && i < CATALOG_NAMES; i++)
+        buf_printf(&out, "%s%s", i ? ", " : "", catalog->entries[i].meta.name);
+    if (catalog->count > CATALOG_NAMES)
+        buf_printf(&out, " and %zu more", catalog->count - CATALOG_NAMES);
+    return arena_copy(arena, out.data, out.len);
 }

@@ -356,8 +356,8 @@ static const char *meta_bad_tool(const struct meta *meta) {
 
 bool meta_agent(struct arena *arena, const char *file, const char *text, size_t len, struct meta *ret_meta,
                 const char **ret_why) {
-    struct meta_parts parts;
-    struct meta meta;
+    struct meta_parts parts = {0};
+    struct meta meta = {0};
     size_t stem = strlen(file);
     meta_read(arena, text, len, &meta, &parts);
     if (stem > 3 && strcasecmp(file + stem - 3, ".md") == 0)

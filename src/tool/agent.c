@@ -5,7 +5,7 @@
 #include "skill/catalog.h"
 #include "tool/tool.h"
 
-enum { AGENT_BYTES = 256 << 10, AGENT_OFFERED = 50 };
+enum { AGENT_BYTES = 256 << 10 };
 
 struct agent_args {
     struct body_text name, description;
@@ -124,14 +124,9 @@ static int agent_list(struct tool_call *call, const struct catalog *catalog) {
 }
 
 static int agent_unknown(struct tool_call *call, const struct catalog *catalog, const char *name) {
-    autobuf out;
-    buf_init(&out, 64 << 10);
-    for (size_t i = 0; i < catalog->count && i < AGENT_OFFERED; i++)
-        buf_printf(&out, "%s%s", i ? ", " : "", catalog->entries[i].meta.name);
-    if (catalog->count > AGENT_OFFERED)
-        buf_printf(&out, " and %zu more", catalog->count - AGENT_OFFERED);
-    return tool_fail(call, "unknown role: %s; %s%.*s", name, catalog->count ? "there are: " : "there are none",
-                     (int)out.len, out.len ? (const char *)out.data : "");
+    if (!catalog->count)
+        return tool_fail(call, "unknown role: %s; there are none", name);
+    return tool_fail(call, "unknown role: %s; there are: %s", name, catalog_names(catalog, call->arena));
 }
 
 /* ---- one ---- */

@@ -16,7 +16,6 @@ enum {
     SKILL_FILES = 200,
     SKILL_LISTED = 5000,
     SKILL_DEPTH = 16,
-    SKILL_OFFERED = 50, /* named where another one was asked for */
 };
 
 struct skill_args {
@@ -71,14 +70,9 @@ static int skill_list(struct tool_call *call, const struct catalog *catalog) {
 }
 
 static int skill_unknown(struct tool_call *call, const struct catalog *catalog, const char *name) {
-    autobuf out;
-    buf_init(&out, 64 << 10);
-    for (size_t i = 0; i < catalog->count && i < SKILL_OFFERED; i++)
-        buf_printf(&out, "%s%s", i ? ", " : "", catalog->entries[i].meta.name);
-    if (catalog->count > SKILL_OFFERED)
-        buf_printf(&out, " and %zu more", catalog->count - SKILL_OFFERED);
-    return tool_fail(call, "there is no skill '%s'; %s%.*s", name, catalog->count ? "there are: " : "there are none",
-                     (int)out.len, out.len ? (const char *)out.data : "");
+    if (!catalog->count)
+        return tool_fail(call, "there is no skill '%s'; there are none", name);
+    return tool_fail(call, "there is no skill '%s'; there are: %s", name, catalog_names(catalog, call->arena));
 }
 
 /* ---- a file ---- */

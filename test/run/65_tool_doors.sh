@@ -17,7 +17,7 @@ is 'each says what it takes, what it is for, and what it does to the box' \
         (.description | length < 20) or (.title | length < 2) or (.annotations | has("readOnlyHint") | not)) | .name' <<< "$tools")" ''
 is 'each argument is described' \
     "$(jq -r '.tools[] | .name as $t | .input_schema.properties | to_entries[] | select(.value.description | length < 8) | "\($t).\(.key)"' <<< "$tools")" ''
-for name in bash ls glob grep read_file write_file str_replace edit cd download bash_background bash_output bash_kill recall; do
+for name in bash ls glob grep read_file write_file str_replace edit cd download bash_background bash_output bash_kill recall skill agent; do
     ok "there is $name" jq -e --arg name "$name" 'any(.tools[]; .name == $name)' <<< "$tools"
 done
 
