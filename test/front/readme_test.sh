@@ -48,6 +48,22 @@ fi
 grep -q '^hello from outside' "$work/tour.out" && ok "the tour shows what it promises" || not_ok "the tour shows what it promises" "$work/tour.out"
 grep -q '"exit_code":3' "$work/tour.out" && ok "the HTTP line answers with the exit code" || not_ok "the HTTP line answers with the exit code" "$work/tour.out"
 
+# So are those about skills.
+awk '/^## Skills/ { on = 1 } on && /^```sh/ { block = 1; next } block && /^```/ { exit } block' README.md |
+    sed "s|localhost:7070|127.0.0.1:$port|g" >"$work/skills"
+{ echo 'set -e'; cat "$work/skills"; } >"$work/skills.sh"
+if [ -s "$work/skills" ] && bash "$work/skills.sh" >"$work/skills.out" 2>"$work/skills.err"; then
+    ok "every line about skills succeeds"
+else
+    cat "$work/skills.out" >>"$work/skills.err"
+    not_ok "every line about skills succeeds" "$work/skills.err"
+fi
+if grep -q '"stdout":"rain' "$work/skills.out" && grep -q '"stdout":"sunny' "$work/skills.out"; then
+    ok "two users of one agent do not see each other's changes"
+else
+    not_ok "two users of one agent do not see each other's changes" "$work/skills.out"
+fi
+
 # The lines for MCP hosts, under "An agent in a box": what a host would do with each.
 awk '/^## / { on = $0 == "## An agent in a box" } on' README.md | sed "s|localhost:7070|127.0.0.1:$port|g; s|/home/me/project|$work/project|g; s|\${workspaceFolder}|$work/project|g" >"$work/agent"
 mkdir "$work/project" "$work/hosts"
