@@ -210,12 +210,22 @@ static int put(int tree_fd, const char *name, struct err *err) {
     return r < 0 ? err_errno(err, -r, "'%s'", name) : 0;
 }
 
+/* Below all others, with one directory: what is moved to its place and on from there hides whatever layers to come have
+ * under its name (skill/own_change.c). */
+static int make_lowest(void) {
+    static const char *const names[] = {"empty", "empty/" SKILLS_CHANGES, "empty/" SKILLS_CHANGES "/whole"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (mkdir(names[i], 0755) < 0 || chown(names[i], ENTER_AGENT_ID, ENTER_AGENT_ID) < 0)
+            return -errno;
+    return 0;
+}
+
 static int make_stage(struct enter *enter, struct err *err) {
     struct attach *attach = attach_of(enter);
     if (mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
         return err_errno(err, errno, "tmpfs");
     attach->stage_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (attach->stage_fd < 0 || mkdir("empty", 0755) < 0 || mkdir("merged", 0755) < 0)
+    if (attach->stage_fd < 0 || mkdir("merged", 0755) < 0 || make_lowest() < 0)
         return err_errno(err, errno, "the stage");
     int r = put(attach->own_fd, "own", err);
     char name[32];

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "skill/own.h"
 
 /* ---- public ---- */
 
@@ -226,6 +227,7 @@ static int rows_each(struct db *db, const char *agent, const char *user,
 int base_rows(struct skills *skills, const char *agent, const char *user,
               int (*each)(void *each_user, const struct skill_row *row), void *each_user, struct err *err) {
     struct db *db;
+    own_forgotten(skills);
     int r = agent ? base_rows_check(skills, agent, err) : base_rows_check_all(skills, err);
     if (r == 0)
         r = skilldb_take(skills, &db, err);

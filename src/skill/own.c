@@ -84,7 +84,8 @@ int own_put(struct skills *skills, struct box *box, struct zip *zip, struct aren
     if (r < 0)
         return r;
     struct zip_tar *tar = zip_tar_new(zip);
-    r = change_put(box, skills_settings(skills)->upload_entries, zip_tar_read, tar, watch, &change, err);
+    const struct change_source source = {zip_tar_read, tar, skills_settings(skills)->upload_entries};
+    r = change_put(box, names, &source, watch, &change, err);
     zip_tar_free(tar);
     if (r == 0)
         r = own_do(skills, box, &change, true, &pending, err);
@@ -156,7 +157,8 @@ static int from_base(struct skills *skills, struct box *box, const struct base_s
         r = parcel_pack(skills, fd, base->skill, &parcel, err);
     if (r < 0)
         return r;
-    r = change_put(box, LIMIT_UNPACK_ENTRIES, parcel_read, &parcel, -1, &change, err);
+    const struct change_source source = {parcel_read, &parcel, LIMIT_UNPACK_ENTRIES};
+    r = change_put(box, (const char *const[]){base->skill, NULL}, &source, -1, &change, err);
     parcel_done(&parcel);
     if (r == 0)
         r = own_do(skills, box, &change, false, &pending, err);
@@ -268,6 +270,8 @@ int own_status(struct skills *skills, struct box *box, const char *agent, const 
     bool moved = found == 0 && founded.known && memcmp(founded.sha256, base.sha256, sizeof sha256) != 0;
     if (same && moved) /* whatever it was founded on, it is the base's now */
         own_founded_set(skills, box, skill, base.sha256, founded.synced_ms);
+    if (found == 0 && !same && !founded.known) /* changed by a command: seen for the first time */
+        own_founded_first(skills, box, skill, base.sha256);
     *ret_status = found < 0 ? OWN_LOCAL_ONLY : same ? OWN_UNCHANGED : moved ? OWN_OUT_OF_SYNC : OWN_MODIFIED;
     *ret_synced_ms = founded.synced_ms;
     return 0;

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 
-#define CHANGES SKILL_PATH "/.cubby"
+#define WHOLE SKILL_PATH "/" SKILLS_CHANGES "/whole"
 enum { NAME_DIGITS = 16, STALE_MS = 3600000, REMOVE_MS = 60000, TURNS = 3 };
 
 /* Later ones have later names, also across restarts. */
@@ -40,17 +40,37 @@ static int change_begin(struct box *box, const char *below, struct change *ret_c
     return r;
 }
 
-int change_put(struct box *box, uint64_t max_entries, box_reader read_fn, void *user, int watch,
+/* Moved to where the lowest layer has a directory, a tree hides whatever lower layers have under its name, and keeps that
+ * wherever it is moved to: no public skill that comes later is seen through it. */
+static int put_whole(struct box *box, const char *path, struct err *err) {
+    pthread_mutex_lock(&box->skill_lock); /* there is one such place; another daemon is met by failing */
+    int r = -ERR_EXISTS;
+    for (unsigned turn = 0; r == -ERR_EXISTS && turn < TURNS; turn++) {
+        r = box_remove(box, WHOLE, true, -1, err); /* that directory, or what somebody who was killed left */
+        if (r == 0 || r == -ERR_NOT_FOUND)
+            r = box_move(box, path, WHOLE, false, err);
+    }
+    if (r == 0)
+        r = box_move(box, WHOLE, path, false, err);
+    pthread_mutex_unlock(&box->skill_lock);
+    return r;
+}
+
+int change_put(struct box *box, const char *const *skills, const struct change_source *source, int watch,
                struct change *ret_change, struct err *err) {
     struct change change;
-    char path[96];
+    char path[LIMIT_NAME_BYTES + 96];
     struct unpack_result result;
     int r = change_begin(box, "put", &change, err);
     if (r < 0)
         return r;
     snprintf(path, sizeof path, "%s/put", change.path);
-    const struct unpack_request request = {.path = path, .max_entries = max_entries};
-    r = box_tar_in(box, &request, read_fn, user, watch, &result, err);
+    const struct unpack_request request = {.path = path, .max_entries = source->max_entries};
+    r = box_tar_in(box, &request, source->read_fn, source->user, watch, &result, err);
+    for (size_t i = 0; r == 0 && box->ops->attach && skills[i]; i++) {
+        snprintf(path, sizeof path, "%s/put/%s", change.path, skills[i]);
+        r = put_whole(box, path, err);
+    }
     if (r < 0)
         change_drop(box, &change);
     else

@@ -1,19 +1,26 @@
 /* Changes of whole skills in a box, as transactions that lie in the box itself, beside the skills: so its quota bounds them,
- * and snapshots, forks and restarts find them. /skills/.cubby/NAME.new is being written, NAME (16 hex digits, they count up)
- * is complete and will be done: put/SKILL takes the place of that skill, rm/SKILL names one to remove. Done twice it is the
- * same. Private to own*.c. */
+ * and snapshots, forks and restarts find them. Below /skills/.cubby/changes, NAME.new is being written, NAME (16 hex digits,
+ * they count up) is complete and will be done: put/SKILL takes the place of that skill, rm/SKILL names one to remove. Done
+ * twice it is the same. Private to own*.c. */
 #ifndef CUBBY_SKILL_OWN_CHANGE_H
 #define CUBBY_SKILL_OWN_CHANGE_H
 
 #include "skill/names.h"
 #include "skill/own.h"
 
+#define CHANGES SKILL_PATH "/" SKILLS_CHANGES "/changes"
+
 struct change {
     char path[64]; /* in the box; empty: none */
 };
 
-/* The skills of a tar stream, complete. Nobody needs to have the box for it. */
-int change_put(struct box *box, uint64_t max_entries, box_reader read_fn, void *user, int watch,
+struct change_source { /* a tar stream */
+    box_reader read_fn;
+    void *user;
+    uint64_t max_entries;
+};
+/* The skills of that stream, by their names, complete. Nobody needs to have the box for it. */
+int change_put(struct box *box, const char *const *skills, const struct change_source *source, int watch,
                struct change *ret_change, struct err *err);
 int change_remove(struct box *box, const char *skill, struct change *ret_change, struct err *err);
 /* From now on it will be done, whatever ends before: change_apply, or another daemon's. */

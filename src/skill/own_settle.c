@@ -18,7 +18,7 @@ static bool look_nothing(struct box *box) {
     struct err err;
     autoarena arena;
     arena_init(&arena);
-    if (box_stat(box, SKILL_PATH "/.cubby", &arena, &stat, &err) != -ERR_NOT_FOUND)
+    if (box_stat(box, CHANGES, &arena, &stat, &err) != -ERR_NOT_FOUND)
         return false;
     return atomic_compare_exchange_strong(&box->skill_look, &unknown, LOOK_NOTHING);
 }

@@ -52,5 +52,6 @@ struct spec {
 
 #define WORKSPACE_PATH "/workspace"
 #define SKILLS_PATH "/skills"
+#define SKILLS_CHANGES ".cubby" /* in it: changes on their way, and the directory `whole` */
 
 #endif
