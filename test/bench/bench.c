@@ -720,7 +720,8 @@ static const struct {
             {"adopt", bench_adopt},   {"delete", bench_delete},         {"snapshot", bench_snapshot},
             {"pool", bench_pool},     {"acquire", bench_acquire},       {"burst", bench_burst},
             {"ports", bench_ports},   {"serve", bench_serve},           {"mcp", bench_mcp},
-            {"recall", bench_recall}, {"edits", bench_edits},           {"store", bench_store}};
+            {"recall", bench_recall}, {"edits", bench_edits},           {"store", bench_store},
+            {"skills", bench_skills}};
 
 int main(int argc, char **argv) {
     if (argc < 6)
