@@ -79,6 +79,7 @@ struct box_options {
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes;
     double cpus;
     struct text_list mounts, env;
+    const char *agent; /* of create */
 };
 #define BOX_OPTION_ROWS(type, member)                                                                                    \
     {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail or local"},           \

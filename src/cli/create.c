@@ -12,6 +12,8 @@ struct create_values {
 const struct option_row create_options[] = {
     {"user", 'u', OPTION_TEXT, offsetof(struct create_values, user), "NAME", "whose box; default by default"},
     {"thread", 0, OPTION_TEXT, offsetof(struct create_values, thread), "TEXT", "find this thread's box again"},
+    {"agent", 0, OPTION_TEXT, offsetof(struct create_values, box.agent), "NAME",
+     "the user's box for this agent, with its skills"},
     BOX_OPTION_ROWS(struct create_values, box),
     {"json", 0, OPTION_FLAG, offsetof(struct create_values, json), NULL, "the daemon's answer"},
     {.name = NULL},

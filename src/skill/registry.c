@@ -323,7 +323,7 @@ static int entry_prepare(struct registry *registry, const char *sql, const struc
     return 0;
 }
 
-/* A name that is shared belongs to one author: nobody else's shared entry can take its place. */
+/* A name that is shared belongs to one author: nobody else's shared entry can take its place, or look as if. */
 static int publish_alone(struct registry *registry, const struct registry_entry *entry, struct err *err) {
     struct registry_entry other;
     sqlite3_stmt *statement;
@@ -333,8 +333,8 @@ static int publish_alone(struct registry *registry, const struct registry_entry 
     if (strcmp(entry->sharing, "public") != 0)
         return 0;
     int r = entry_prepare(registry,
-                          "SELECT " COLUMNS " FROM entry WHERE type = :type AND name = :name AND author <> :author"
-                          " AND sharing = 'public' LIMIT 1",
+                          "SELECT " COLUMNS " FROM entry WHERE type = :type AND name = :name COLLATE NOCASE AND"
+                          " author <> :author AND sharing = 'public' LIMIT 1",
                           entry, &statement, err);
     if (r == 0)
         r = entry_first(registry, statement, &arena, &other, &found, err);
@@ -459,6 +459,22 @@ static void registry_sweep_locked(struct registry *registry) {
     db_end(&registry->db, 0, &ignored);
 }
 
+/* Others will read and type it. */
+static int publish_name(const struct registry_kind *type, const char *name, struct err *err) {
+    int r = registry_name_check(type, name, err);
+    if (r < 0)
+        return r;
+    if (strchr(name, '@'))
+        return err_set(err, ERR_INVALID, "a name with '@' cannot be published: what is behind it would be a version");
+    uint32_t character = 0;
+    for (size_t at = 0, len = strlen(name), n; at < len && (n = text_character(name + at, len - at, &character));
+         at += n)
+        if (text_harmful(character))
+            return err_set(err, ERR_INVALID, "the name holds the character U+%04" PRIX32 ", which cannot be seen",
+                           character);
+    return 0;
+}
+
 int registry_publish(struct skills *skills, const struct registry_asker *asker, struct box *box,
                      const struct registry_entry *wanted, struct arena *arena, struct registry_entry *ret_entry,
                      int watch, struct err *err) {
@@ -467,9 +483,7 @@ int registry_publish(struct skills *skills, const struct registry_asker *asker, 
     struct blob blob;
     struct meta meta;
     const struct registry_kind *type = registry_kind(wanted->type, err);
-    int r = type ? registry_name_check(type, wanted->name, err) : -err->code;
-    if (r == 0 && strchr(wanted->name, '@'))
-        r = err_set(err, ERR_INVALID, "a name with '@' cannot be published: what is behind it would be a version");
+    int r = type ? publish_name(type, wanted->name, err) : -err->code;
     if (r == 0)
         r = registry_gather(skills, box, type, wanted->name, arena, &blob, &meta, watch, err);
     if (r < 0)
@@ -496,7 +510,7 @@ int registry_publish(struct skills *skills, const struct registry_asker *asker, 
 static int unpublish_locked(struct registry *registry, const struct registry_asker *asker, const char *type,
                             const struct entry_name *name, const char *entry, struct arena *arena, struct err *err) {
     struct registry_entry found;
-    sqlite3_stmt *statement;
+    sqlite3_stmt *statement = NULL;
     bool any = false;
     int r = entry_find(registry, asker, type, name, arena, &found, &any, err);
     if (r == 0 && !any)

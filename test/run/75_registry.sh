@@ -176,7 +176,7 @@ publish empty
 is_error 'a folder that says nothing of itself is no skill' 400 INVALID 'no SKILL.md'
 publish file
 is_error 'nor is a file' 400 INVALID
-for name in '../pdf' '..' 'a/b' '.hidden' 'a\\b' 'a\nb' 'x@1'; do
+for name in '../pdf' '..' 'a/b' '.hidden' 'a\\b' 'a\nb' 'x@1' 'a\u202eb' 'a\u200bb'; do
     publish "$name"
     is_error "no name: $name" 400 INVALID
 done
@@ -214,7 +214,36 @@ is 'published again, it is whole' "$STATUS $(cmp "$WORK/blob" "$STATE/skills/blo
 api POST "$B/skills" '{"entry":"twin","replace":true,"extra":1}'
 is_error 'unknown members are refused' 400 INVALID extra
 
+# ---- at the same time ----
+box_use "$publisher"
+skill_make race r
+together() { # together NUMBER METHOD PATH BODY: each answer's status, counted
+    local i pids=()
+    rm -f "$WORK"/together.*
+    for ((i = 0; i < $1; i++)); do
+        curl -s --max-time 60 --unix-socket "$SOCKET" -X "$2" -d "$4" -o /dev/null -w '%{http_code}\n' "http://localhost$3" > "$WORK/together.$i" &
+        pids+=($!)
+    done
+    wait "${pids[@]}"
+    sort "$WORK"/together.* | uniq -c | tr -s ' \n' ' '
+}
+is 'many publish the same: all have it' "$(together 6 POST /v1/registry "{\"box\":\"$BOX\",\"name\":\"race\"}")" ' 6 201 '
+api GET '/v1/registry?versions=1&q=race'
+is 'and it is one version' "$(j .total)" 1
+box_use "$installer"
+is 'many install the same: one does' "$(together 6 POST "$B/skills" '{"entry":"race"}')" ' 1 201 5 409 '
+is 'many replace it: all do, in turn' "$(together 4 POST "$B/skills" '{"entry":"race","replace":true}')" ' 4 201 '
+run 'ls -A skills; skills/race/scripts/go.sh'
+is 'and it is whole, with nothing beside it' "$OUT" $'race\ntwin\nr'
+
 # ---- unpublish ----
+: > "$STATE/skills/blobs/$(printf '0%.0s' {1..64}).tar"
+: > "$STATE/skills/blobs/.new-old"
+: > "$STATE/skills/blobs/.new-now"
+touch -d '2 hours ago' "$STATE/skills/blobs/.new-old"
+api DELETE /v1/registry/race
+is 'what a daemon that was killed left is swept' "$(cd "$STATE/skills/blobs" && ls -A | grep -e new -e 0000000000)" .new-now
+rm "$STATE/skills/blobs/.new-now"
 for entry in reviewer?type=agent reviewer links word twin; do api DELETE "/v1/registry/$entry"; done
 before=$(blobs)
 api DELETE /v1/registry/pdf@2
@@ -241,7 +270,7 @@ api DELETE /v1/registry/pdf
 
 # ---- users ----
 write_tokens "$WORK/tokens.yaml"
-printf 'skill_unpacked_bytes: 100000\nskill_upload_entries: 50\n' >> "$WORK/tokens.yaml"
+printf 'skill_unpacked_bytes: 100000\nskill_upload_entries: 50\nskill_wait_ms: 200\n' >> "$WORK/tokens.yaml"
 second_start "$WORK/tokens.yaml" "$program" || fail 'a daemon that demands tokens'
 own_box() { as "$1" POST /v1/boxes "{\"backend\":\"$BACKEND\",\"thread\":\"$1\"}"; box_use "$(j .id)"; }
 as_skill() { # as_skill USER NAME TEXT [FRONT]: made in his box
@@ -290,6 +319,22 @@ install tool '"replace":true' bob
 is "a private one of one's own is meant before somebody else's" "$(said bob)" bobs
 publish tool '"sharing":"public"' bob
 is_error 'a name that is shared is its author'"'"'s' 409 EXISTS "published by 'ann'"
+as_skill bob TooL bobs
+publish TooL '' bob
+is_error 'also in other letters' 409 EXISTS "published by 'ann'"
+as bob POST "$B/exec" '{"command":"rm -r skills/TooL"}'
+coproc COMMAND { curl -s --unix-socket "$SOCKET" -H 'Authorization: Bearer bob-token-0123456789abcdef00' "http://localhost$B/exec" \
+    -d '{"command":"touch running; while [ ! -e stop ]; do sleep 0.05; done; tail -1 skills/tool/SKILL.md"}'; }
+began() { curl -sf --unix-socket "$SOCKET" -H 'Authorization: Bearer bob-token-0123456789abcdef00' "http://localhost$B/stat?path=running"; }
+eventually 20 began
+install ann/tool '"replace":true' bob
+is_error 'nothing is replaced under a command' 503 BUSY
+as bob DELETE "$B/skills/tool"
+is_error 'or taken from it' 503 BUSY
+as bob PUT "$B/files?path=stop"
+is 'which has what it began with' "$(jq -r .stdout <&"${COMMAND[0]}")" bobs
+install ann/tool '"replace":true' bob
+is 'afterwards it is replaced' "$(said bob)" anns
 as bob DELETE '/v1/registry/tool?author=ann'
 is_error "somebody else's is not unpublished" 403 DENIED "only he or an admin"
 as eye DELETE '/v1/registry/tool?author=ann'
@@ -313,7 +358,7 @@ is 'an admin sees all' "$STATUS" 200
 as admin DELETE '/v1/registry/tool?author=ann'
 is 'and may unpublish' "$STATUS" 204
 publish tool '"sharing":"public"' bob
-is 'then the name is free' "$STATUS $(j .id) $(j .sharing)" "201 $hidden public"
+is 'then the name is free' "$STATUS $(j .author) $(j .sharing)" '201 bob public'
 api GET /v1/registry
 is_error 'nothing without a token' 401 UNAUTHORIZED
 as admin GET '/v1/boxes'
