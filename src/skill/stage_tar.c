@@ -268,17 +268,26 @@ static int copy_entry(void *user, const struct tree_entry *entry, struct err *er
     return copy_file(flattening->tar, from, &status, to, err);
 }
 
-/* What a link at `path` means, below the skill. false: it leads outside. ".." goes up by names: there are no links in a
- * stage that it could mean something else by. */
+/* A path of the box's that is inside of the skill, by whichever way it is seen there: what is behind the skill's folder. */
+static const char *link_inside(const struct stage_tar *tar, const char *target) {
+    const char *const *paths = skills_settings(tar->stage->skills)->paths;
+    for (size_t i = 0; i == 0 || (paths && paths[i - 1]); i++) {
+        char inside[LIMIT_PATH_BYTES + LIMIT_NAME_BYTES];
+        int len = snprintf(inside, sizeof inside, "%s/%s/", i ? paths[i - 1] : SKILL_PATH, tar->skill);
+        if (len > 0 && strncmp(target, inside, (size_t)len) == 0)
+            return target + len;
+    }
+    return NULL;
+}
+
+/* What a link means, below the skill. false: it leads outside. ".." goes up by names: there are no links in a stage that it
+ * could mean something else by. */
 static bool link_resolve(const struct stage_tar *tar, const struct tar_link *link, char out[LIMIT_PATH_BYTES + 1]) {
-    char inside[LIMIT_NAME_BYTES + 16];
     const char *target = link->target;
     size_t len = 0;
-    int prefix = snprintf(inside, sizeof inside, "%s/%s/", SKILL_PATH, tar->skill);
-    if (target[0] == '/') { /* as the box sees it */
-        if (strncmp(target, inside, (size_t)prefix) != 0)
+    if (target[0] == '/') {
+        if (!(target = link_inside(tar, target)))
             return false;
-        target += prefix;
     } else {
         const char *slash = strrchr(link->path, '/');
         len = slash ? (size_t)(slash - link->path) : 0;
@@ -325,8 +334,8 @@ static int flatten(struct stage_tar *tar, const struct tar_link *link, struct er
     char target[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
     struct stat status;
     if (!link_resolve(tar, link, target) || holds(target, link->path))
-        return err_set(err, ERR_INVALID, "'%.200s' is a link that leads out of the skill: '%.200s'", link->path,
-                       link->target);
+        return err_set(err, ERR_INVALID, "'%.200s' is a link that leads out of the skill or back to itself: '%.200s'",
+                       link->path, link->target);
     int r = entry_path(tar, target, path, err);
     if (r < 0)
         return r;
@@ -376,8 +385,8 @@ static int flatten_all(struct stage_tar *tar, struct err *err) {
         if (!some)
             break;
     }
-    return tar->links ? err_set(err, ERR_INVALID, "'%.200s' is a link to nothing or to itself: '%.200s'",
-                                tar->links->path, tar->links->target)
+    return tar->links ? err_set(err, ERR_INVALID, "'%.200s' is a link to nothing: '%.200s'", tar->links->path,
+                                tar->links->target)
                       : 0;
 }
 
