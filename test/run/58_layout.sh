@@ -42,6 +42,13 @@ run 'echo mine > file && mkdir -m 777 wide'
 box_new '"thread":"kept"'
 run 'echo x > y'
 api POST "/v1/boxes/$BOX/release"
+mkdir -p "$WORK/zip/weather" && echo '# weather' > "$WORK/zip/weather/SKILL.md" && (cd "$WORK/zip" && zip -qr ../skills.zip weather)
+form() { curl -s --unix-socket "$SOCKET" "http://localhost/v1/skills/ann/travel/upload?scope=$1" -F "file=@$WORK/skills.zip"; }
+like 'a public skill' "$(form baseline)" '"success"'
+like 'a skill of a user' "$(form overlay)" '"success"'
+api POST /v1/boxes '{"agent":"travel","user":"ann"}'
+api POST /v1/registry "{\"type\":\"skill\",\"name\":\"weather\",\"box\":\"$(j .id)\"}"
+is 'a shared skill' "$STATUS" 201
 if [ "$BACKEND" = jail ]; then
     api POST "/v1/boxes/$BOX/snapshots" '{"name":"first"}'
     is 'a snapshot' "$STATUS" 201
