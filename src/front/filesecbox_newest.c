@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "box/turn.h"
+#include "front/trail.h"
 #include "skill/own.h"
 
 static newest_handler newest_status, newest_sync, newest_remove, newest_download, newest_creator;
@@ -122,7 +123,7 @@ static int newest_name(struct filesecbox *call, const char **ret_name, struct er
     if (code == 0 && skill_id_check(name, err) < 0)
         code = err_wrap(err, "Validation Error");
     if (code == 0)
-        *ret_name = name;
+        trail_quote(call->request, *ret_name = name);
     return code;
 }
 

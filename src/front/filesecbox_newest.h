@@ -56,7 +56,7 @@ newest_handler newest_file_list, newest_content, newest_write, newest_edit, newe
 /* The directory behind files/ is there: it is made with its first use. */
 int newest_files_made(struct filesecbox *call, struct err *err);
 
-/* Texts of a JSON body; all must be there. */
+/* Texts of a JSON body; all must be there. The first stands in the audit log. */
 struct newest_member {
     const char *name; /* NULL ends a table */
     const char **ret_text;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "box/turn.h"
 #include "front/filesecbox_newest.h"
+#include "front/trail.h"
 #include "skill/own.h"
 
 enum { NEWEST_EDIT_TRIES = 8, NEWEST_UPLOAD_BYTES = 50 << 20, NEWEST_NAME_BYTES = 255 };
@@ -57,6 +58,7 @@ int newest_files_made(struct filesecbox *call, struct err *err) {
 static int newest_query_path(struct filesecbox *call, bool itself, struct newest_path *ret_path, struct err *err) {
     size_t len = 0;
     const char *given = http_query(call->request, "path", &len);
+    trail_quote(call->request, given ? given : "");
     return itself ? newest_path_itself(call, given, len, ret_path, err) : newest_path(call, given, len, ret_path, err);
 }
 
@@ -93,8 +95,10 @@ int newest_members(struct http_request *request, const struct newest_member *mem
                    struct err *err) {
     json_t *root = NULL;
     int code = newest_form(request, filesecbox_json(request, &root, err), err);
-    for (; code == 0 && members->name; members++)
-        code = newest_text(request, root, members, err);
+    for (const struct newest_member *member = members; code == 0 && member->name; member++)
+        code = newest_text(request, root, member, err);
+    if (code == 0)
+        trail_quote(request, *members->ret_text);
     json_t *number = json_object_get(root, "expected_replacements");
     if (code == 0 && ret_expected) {
         if (number && !json_is_null(number) && (!json_is_integer(number) || json_integer_value(number) < 0))
