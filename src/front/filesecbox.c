@@ -24,7 +24,10 @@ static const struct body_field upload_query[] = {
 static const struct body_field content_query[] = {
     TEXT("path", true, "below the skill or the area"), RANGE, {.name = NULL}};
 static const struct body_field edit_query[] = {
-    TEXT("path", true, "below the skill or the area"), RANGE, TEXT("scope", false, "overlay"), {.name = NULL}};
+    TEXT("path", true, "below the skill or the area"),
+    RANGE,
+    TEXT("scope", false, "overlay (for this user, the default) or baseline (for all; for admins)"),
+    {.name = NULL}};
 static const struct body_field execute_query[] = {
     TEXT("command", false, "one of the allowed ones; its arguments are the body, an array of texts"), {.name = NULL}};
 static const struct body_field answer[] = {
@@ -64,7 +67,7 @@ const struct route filesecbox_routes[] = {
      "Run an allowed command in the skill's folder: ?command= with an array of arguments, or {\"command\"}.",
      ROW(.run = skill_execute, .query = execute_query, .body_media = "application/json")},
     {"PUT", SKILLS "/{skill}/edit", front_handle, 0, "filesecbox_edit",
-     "Write a file of a skill for this user, or replace lines of it.",
+     "Write a file of a skill for this user, or replace lines of it. scope=baseline: for all users.",
      ROW(.run = skill_edit, .query = edit_query, .body_media = "text/plain")},
     {"PUT", SANDBOX "/edit", front_handle, 0, "filesecbox_area_edit",
      "Write a file of the general area, or replace lines of it.",
@@ -110,6 +113,7 @@ static int list(struct http_request *request, struct box *unused, struct err *er
     failed = filesecbox_skills(&call, &skills, &count, err);
     if (failed)
         return filesecbox_fail(request, newest ? 200 : 500, newest ? "" : NULL, err);
+    filesecbox_unshare(&call);
     autoanswer body;
     filesecbox_open(&body, request);
     json_open(&body.json, '[');
@@ -139,6 +143,7 @@ static int files_answer(struct filesecbox *call, const char *root, const char *c
     int failed = filesecbox_files(call, root, root, skip, &paths, &count, err);
     if (failed)
         return filesecbox_fail(call->request, 500, prefix, err);
+    filesecbox_unshare(call);
     autoanswer body;
     filesecbox_open(&body, call->request);
     json_open(&body.json, '[');
@@ -219,6 +224,7 @@ static int content_answer(struct filesecbox *call, const char *root, const char 
         failed = err_set(err, ERR_INVALID, "the file is not UTF-8");
     if (failed)
         return filesecbox_fail(call->request, 404, NULL, err);
+    filesecbox_unshare(call);
     autoanswer body;
     filesecbox_open(&body, call->request);
     json_open(&body.json, '{');
@@ -308,6 +314,20 @@ static int edit_run(struct filesecbox *call, bool of_skill, const char *path, co
     return filesecbox_write(call, path, body->text, body->len, NULL, err);
 }
 
+static int edit_change(void *user, const char *text, size_t len, struct buf *out, struct err *err) {
+    const struct edit_body *body = user;
+    if (body->range.has_start || body->range.has_end)
+        return lines_replace(text, len, body->text, body->len, &body->range, out, err);
+    buf_put(out, body->text, body->len);
+    return 0;
+}
+
+/* For all users. */
+static int edit_base(struct filesecbox *call, const char *path, struct edit_body *body, struct err *err) {
+    int failed = base_edit(call->skills, call->agent, call->skill, path, edit_change, body, err);
+    return failed == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "Skill not found.") : failed;
+}
+
 static int edit(struct http_request *request, bool of_skill, struct err *err) {
     autofilesecbox call;
     struct edit_body body = {0};
@@ -317,14 +337,13 @@ static int edit(struct http_request *request, bool of_skill, struct err *err) {
         failed = filesecbox_need(request, "path", &path, err);
     if (!failed)
         failed = range_args(request, &body.range, err);
-    if (!failed && of_skill)
-        failed = filesecbox_scope(&call, false, err) < 0 ? -err->code : 0;
-    if (!failed)
-        failed = http_body_all(request, LIMIT_EDIT_BYTES, &body.text, &body.len, err);
+    int scope = !failed && of_skill ? filesecbox_scope(&call, false, err) : failed;
+    failed = scope < 0 ? scope : http_body_all(request, LIMIT_EDIT_BYTES, &body.text, &body.len, err);
     if (failed)
         return failed;
     trail_quote(request, path);
-    if (edit_run(&call, of_skill, path, &body, err) < 0)
+    failed = scope == SCOPE_BASELINE ? edit_base(&call, path, &body, err) : edit_run(&call, of_skill, path, &body, err);
+    if (failed)
         return filesecbox_fail(request, 500, of_skill ? "" : "Edit failed: ", err);
     return filesecbox_text(request, of_skill ? "File updated successfully." : "Sandbox file updated successfully.");
 }

@@ -40,6 +40,8 @@ void filesecbox_id(const struct filesecbox *call, char ret_id[17]); /* of that b
 int filesecbox_box(struct filesecbox *call, struct err *err);       /* the box of (user, agent), made if need be */
 /* The same for somebody who looks at more than one file, or writes one: no skill is replaced meanwhile. */
 int filesecbox_share(struct filesecbox *call, struct err *err);
+/* Before an answer of any length: a client that reads slowly keeps nobody waiting. */
+void filesecbox_unshare(struct filesecbox *call);
 void filesecbox_end(struct filesecbox *call);
 int filesecbox_admin(const struct filesecbox *call, const char *what, struct err *err); /* DENIED: only for admins */
 #define autofilesecbox __attribute__((cleanup(filesecbox_end))) struct filesecbox

@@ -171,9 +171,14 @@ int filesecbox_share(struct filesecbox *call, struct err *err) {
     return failed;
 }
 
-void filesecbox_end(struct filesecbox *call) {
+void filesecbox_unshare(struct filesecbox *call) {
     if (call->shared)
         box_share_end(call->box);
+    call->shared = false;
+}
+
+void filesecbox_end(struct filesecbox *call) {
+    filesecbox_unshare(call);
     if (!call->box)
         return;
     front_leave(call->box);

@@ -42,7 +42,10 @@ int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, 
                                       .unpacked_bytes = settings->unpacked_bytes,
                                       .entries = settings->upload_entries};
     int failed = zip_open(upload->fd, &limits, &upload->zip, err);
-    return failed ? failed : zip_skills(upload->zip, reserved_skills, &upload->skills, err);
+    if (failed)
+        return failed;
+    failed = zip_skills(upload->zip, reserved_skills, &upload->skills, err);
+    return failed && settings->newest ? err_wrap(err, "Validation Error") : failed;
 }
 
 void filesecbox_upload_done(struct filesecbox_upload *upload) {

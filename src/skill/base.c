@@ -99,6 +99,7 @@ struct change {
     struct skills *skills;
     const char *agent;
     struct base_stack before, after;
+    const struct base_skill *instead; /* it counts only while this is the version; NULL: in any case */
 };
 
 /* Rows and truth together. Where the rows cannot be kept, the truth goes back to what it was. */
@@ -177,12 +178,26 @@ static void layer_drop(struct skills *skills, const char *layer) {
     skills_discard(skills, "layers", layer);
 }
 
+static int change_due_locked(const struct change *change, struct err *err) {
+    struct base_view *view = NULL;
+    if (!change->instead)
+        return 0;
+    int r = base_view_make(change->skills, &change->before, &view, err);
+    const struct base_skill *now = r == 0 ? base_view_find(view, change->instead->skill) : NULL;
+    if (r == 0 && (!now || memcmp(now->sha256, change->instead->sha256, sizeof now->sha256) != 0))
+        r = err_set(err, ERR_EXISTS, "the skill '%.200s' has changed meanwhile", change->instead->skill);
+    base_view_put(view);
+    return r;
+}
+
 static int change_run(struct change *change, struct stage *stage, const char *layer, struct err *err) {
     struct skills *skills = change->skills;
     int r = skills_lock(skills, err);
     if (r < 0)
         return r;
     r = base_stack_read(skills, change->agent, &change->before, err);
+    if (r == 0)
+        r = change_due_locked(change, err);
     if (r == 0 && (r = stage_take(stage, skills->layers_dir, layer, err)) == 0 &&
         (r = change_on_top_locked(change, layer, err)) < 0)
         layer_drop(skills, layer);
@@ -190,12 +205,13 @@ static int change_run(struct change *change, struct stage *stage, const char *la
     return r;
 }
 
-static int put(struct skills *skills, const char *agent, struct stage *stage, struct err *err) {
+static int put(struct skills *skills, const char *agent, const struct base_skill *instead, struct stage *stage,
+               struct err *err) {
     autoarena arena;
     arena_init(&arena);
     char layer[LAYER_NAME_BYTES];
     struct sealing sealing = {.arena = &arena, .layer = layer};
-    struct change change = {.skills = skills, .agent = agent};
+    struct change change = {.skills = skills, .agent = agent, .instead = instead};
     policy_random_id(layer);
     int r = skill_agent_check(agent, err);
     if (r == 0)
@@ -210,7 +226,12 @@ static int put(struct skills *skills, const char *agent, struct stage *stage, st
 }
 
 int base_put(struct skills *skills, const char *agent, struct stage *stage, struct err *err) {
-    int r = put(skills, agent, stage, err);
+    return base_put_instead(skills, agent, NULL, stage, err);
+}
+
+int base_put_instead(struct skills *skills, const char *agent, const struct base_skill *instead, struct stage *stage,
+                     struct err *err) {
+    int r = put(skills, agent, instead, stage, err);
     stage_abort(stage);
     return r;
 }

@@ -18,6 +18,14 @@ struct base_skill {
 /* Each top directory of the stage replaces that skill whole; others stay. Takes the stage. Boxes that run get it as soon as
  * none of their commands uses the old one. */
 int base_put(struct skills *skills, const char *agent, struct stage *stage, struct err *err);
+/* The same, only while that version of a skill is the public one. EXISTS: it is not. */
+int base_put_instead(struct skills *skills, const char *agent, const struct base_skill *instead, struct stage *stage,
+                     struct err *err);
+/* One file of a public skill becomes what `change` makes of it ("" where there is none); all else of the skill stays, by links
+ * (base_edit.c). NOT_FOUND: no such skill. */
+typedef int (*base_change)(void *user, const char *text, size_t len, struct buf *out, struct err *err);
+int base_edit(struct skills *skills, const char *agent, const char *skill, const char *path, base_change change,
+              void *user, struct err *err);
 /* The same with the skills of a checked archive, which stays the caller's (base_zip.c). */
 struct zip;
 int stage_zip(struct stage *stage, struct zip *zip, struct err *err);

@@ -261,7 +261,7 @@ like 'W1: one by one' "$ERR" 'Permission denied.*No such file.*cannot access'
 # ---- how commands end ----
 tag_new
 curl -s --unix-socket "$SOCKET" -o "$WORK/late" -w '%{http_code}' -H 'Content-Type: application/json' -d "[\"-c\",\"echo begun; sleep $TAG & (setsid sleep $TAG &) ; sleep $TAG\"]" \
-    "http://localhost$K/execute?command=bash" > "$WORK/late.status" & late=$!
+    "http://localhost$(S fay)/weather/execute?command=bash" > "$WORK/late.status" & late=$! # looked at in the end
 now_ms; start=$NOW
 execute cat
 is 'W8: without input a command ends' "$STATUS $CODE $OUT" '200 0 '
@@ -334,6 +334,23 @@ api POST "$(S dan)/race/execute?command=bash" '["-c","cat f* | sort | uniq -c | 
 like 'W34: one version, whole' "$(j .data.stdout)" $'^ 20 [0-5]\n20$'
 api GET "$(S dan)/list"
 is 'W34: nothing lost' "$(jq -c '[.data[].skillId | select(startswith("own"))]' < "$WORK/body")" '["own0","own1","own2","own3","own4","own5"]'
+
+# an edit for all users
+edit ann v '&scope=baseline&start=2' $'for\nall'
+answers 'an edit of the baseline' 200 '{"status":"success","data":"File updated successfully."}'
+show gus v
+answers 'is seen by all' 200 '{"status":"success","data":{"content":"1\nfor\nall\n"}}'
+show bob v
+answers 'but who has his own' 200 '{"status":"success","data":{"content":"2\n"}}'
+api GET "$(S gus)/weather/files"
+answers 'all else is as it was' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
+for path in ../other/README.md /skills/other/README.md lib; do
+    edit ann "$path" '&scope=baseline' x
+    is "it stays inside: $path" "$STATUS $(j .status)" '500 error'
+done
+edit ann v '&scope=baseline' $'1\n'
+api PUT "$(S)/nothing/edit?path=x&scope=baseline" '' --data-binary x
+answers 'only of what is there' 500 '{"status":"error","data":"Skill not found."}'
 
 # W10: a command keeps the version it started with
 E=/v1/sandbox/eve/app
@@ -418,7 +435,7 @@ is 'parameters that nobody knows are ignored' "$STATUS" 200
 # W7: the time-out
 wait "$late"
 is 'W7: after its time a command is over, and what it said until then is told' "$(< "$WORK/late.status") $(jq -c '[.status, .data, .partial.stdout, .partial.exit_code]' "$WORK/late")" \
-    '500 ["error","Execution timed out after 4 seconds.","begun\n",137]'
+    '500 ["error","Execution timed out after 4 seconds.","begun\n",143]'
 ok 'W7: nothing of it lives on' tag_gone
 is 'W7: five minutes are the default' "$("$DAEMON" --options | awk -F'\t' '$1 == "skill_exec_timeout_ms"' | grep -c 300000)" 1
 not_ok 'W25: no answer showed a path of this machine' grep -qF "$STATE" "$WORK"/{body,late,kept,race0}
