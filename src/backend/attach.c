@@ -35,6 +35,17 @@ static bool own_named(struct backend *backend, const char *id) {
     return faccessat(backend->boxes_dir, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+void attach_put(struct backend *backend, const struct spec *spec, struct buf *out) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/skills/layers", backend->env->state_dir);
+    plan_text(out, PLAN_SKILL_STORE, path);
+    for (size_t i = 0; i < spec->skill_layer_count; i++)
+        plan_text(out, PLAN_SKILL, spec->skill_layers[i]);
+    plan_text(out, PLAN_SKILL_PATH, SKILLS_PATH);
+    for (const char **at = spec->skill_paths; at && *at; at++)
+        plan_text(out, PLAN_SKILL_PATH, *at);
+}
+
 static void put_message(struct backend *backend, const struct spec *spec, bool replace, struct buf *out) {
     const char *state = backend->env->state_dir;
     char path[4200];
@@ -47,12 +58,7 @@ static void put_message(struct backend *backend, const struct spec *spec, bool r
     plan_text(out, PLAN_STORE, path);
     for (size_t i = 0; i < spec->layer_count; i++)
         plan_text(out, PLAN_LOWER, spec->layers[i]);
-    snprintf(path, sizeof path, "%s/skills/layers", state);
-    plan_text(out, PLAN_SKILL_STORE, path);
-    for (size_t i = 0; i < spec->skill_layer_count; i++)
-        plan_text(out, PLAN_SKILL, spec->skill_layers[i]);
-    for (const char **at = spec->skill_paths; at && *at; at++)
-        plan_text(out, PLAN_SKILL_PATH, *at);
+    attach_put(backend, spec, out);
     if (replace)
         plan_number(out, PLAN_REPLACE, 1);
     uint32_t len = (uint32_t)out->len - 4;
@@ -166,6 +172,9 @@ int attach_again(struct backend *backend, const struct spec *spec, struct err *e
     int r = jail_record_read(backend, spec->id, &record);
     if (r < 0 || !process_alive(record.pid, record.start))
         return err_set(err, ERR_GONE, "box %s has no processes", spec->id);
+    if (!backend->root)
+        return err_set(err, ERR_BUSY,
+                       "only a daemon that runs as root enters a box; it has the newest at its next start");
     if (freeze_is(backend, spec->id))
         return err_set(err, ERR_BUSY, "box %s is paused", spec->id);
     r = hold(backend, spec, &record, err);

@@ -151,7 +151,7 @@ static int start_once(struct backend *backend, const struct spec *spec, const st
         if (r == 0)
             slot_part(backend, slot, true);
     }
-    if (r == 0 && spec->agent)
+    if (r == 0 && spec->agent && backend->root)
         r = attach_first(backend, spec, slot, err);
     if (r == 0)
         return 0;

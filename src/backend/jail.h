@@ -86,6 +86,8 @@ int slot_spawn(struct backend *backend, char *const argv[], const int *fds, size
 /* attach.c: /skills of an agent's box: at its start, before anybody else sees it, and again while it runs (the backend's
  * attach) */
 int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err);
+/* Where the daemon is an ordinary user, the box itself does it, by its plan. */
+void attach_put(struct backend *backend, const struct spec *spec, struct buf *out);
 int attach_again(struct backend *backend, const struct spec *spec, struct err *err);
 /* Whether it is paused, and not just standing still because a daemon ended while it attached: then it goes on. */
 bool attach_paused(struct backend *backend, const char *id);

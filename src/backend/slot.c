@@ -213,7 +213,7 @@ static int send_slot(struct backend *backend, const struct slot_want *want, stru
         plan_text(&out, PLAN_LISTEN, path);
     for (size_t i = 0; i < TEMPLATE_SYSTEM_MAX && want->template->system[i]; i++)
         plan_text(&out, PLAN_SYSTEM, want->template->system[i]);
-    if (want->spec && want->spec->agent && slot->form != QUOTA_DIRECTORY)
+    if (backend->root && want->spec && want->spec->agent && slot->form != QUOTA_DIRECTORY)
         plan_number(&out, PLAN_OWN_SHOWN, 1);
     if (want->spec && want->spec->layer_count) {
         snprintf(path, sizeof path, "%s/layers", backend->env->state_dir);

@@ -45,7 +45,8 @@ static void put_limits(struct buf *out, const struct limits *limits) {
             plan_number(out, rows[i].key, rows[i].value);
 }
 
-static int send_plan(struct slot *slot, const struct spec *spec, const struct net_plan *net, struct err *err) {
+static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec, const struct net_plan *net,
+                     struct err *err) {
     autobuf out;
     buf_init(&out, PLAN_MAX_BYTES);
     buf_u32(&out, 0);
@@ -63,6 +64,8 @@ static int send_plan(struct slot *slot, const struct spec *spec, const struct ne
         plan_number(&out, PLAN_ADDRESS, net->address);
         plan_text(&out, PLAN_RESOLV, net->resolv);
     }
+    if (spec->agent && !backend->root)
+        attach_put(backend, spec, &out);
     if (!*spec->id)
         plan_number(&out, PLAN_BLANK, 1);
     return slot_send(slot, &out, err);
@@ -80,7 +83,7 @@ int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spe
             r = net_attach(slot->number, slot->pid, backend->env->open_networks, &net, err);
         slot->recorded = false;
     }
-    return r == 0 ? send_plan(slot, spec, &net, err) : r;
+    return r == 0 ? send_plan(backend, slot, spec, &net, err) : r;
 }
 
 int slot_greet(struct backend *backend, struct slot *slot, const char *name, struct err *err) {

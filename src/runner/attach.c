@@ -1,6 +1,7 @@
 /* Mounts /skills of a box that runs: an overlay of its user's layer, what was kept of that earlier, and the layers of its
  * agent's public skills. Called by main for `attach`: a fresh, single-threaded process that the daemon spawned on the host,
- * and the only one that ever mounts anything into a box. Not to break: two overlays never have one upper layer in use at the
+ * and the only one that ever mounts anything into a box that runs; and by the inner half of an ordinary user's box, where
+ * nobody may enter later. Not to break: two overlays never have one upper layer in use at the
  * same time, so the old one goes first, and only if nobody uses it; whoever may be looking stands still meanwhile (the
  * daemon sees to that). What fails leaves the old one where it was.
  *
@@ -50,7 +51,6 @@ static int inner_open(struct enter *enter, struct err *err);
 static int copy_mounts(struct enter *enter, struct err *err);
 static int find_own(struct enter *enter, struct err *err);
 static int make_stage(struct enter *enter, struct err *err);
-static int make_upper(struct enter *enter, struct err *err);
 static int swap(struct enter *enter, struct err *err);
 
 static const struct enter_step steps[] = {
@@ -61,7 +61,6 @@ static const struct enter_step steps[] = {
     {"enter the box's mounts", copy_mounts},
     {"find the box's own files", find_own},
     {"mount the stage", make_stage},
-    {"make the layer of the user's skills", make_upper},
     {"attach the skills", swap},
     {NULL, NULL},
 };
@@ -87,7 +86,7 @@ _Noreturn void attach_main(void) {
 
 /* ---- what is wanted ---- */
 
-static void take_attach(struct enter *enter, const struct plan_record *record) {
+bool attach_take(struct enter *enter, const struct plan_record *record) {
     struct enter_skills *skills = &enter->skills;
     switch ((enum plan_key)record->key) {
     case PLAN_SKILL_STORE:
@@ -105,9 +104,9 @@ static void take_attach(struct enter *enter, const struct plan_record *record) {
         skills->replace = record->number != 0;
         break;
     default:
-        enter_take(enter, record);
-        break;
+        return false;
     }
+    return true;
 }
 
 static int read_attach(struct enter *enter, struct err *err) {
@@ -116,9 +115,9 @@ static int read_attach(struct enter *enter, struct err *err) {
     if (r < 0)
         return r;
     struct plan_record record;
-    enter->skills.paths[enter->skills.path_count++] = SKILLS_PATH;
     while (plan_next(&view, &record))
-        take_attach(enter, &record);
+        if (!attach_take(enter, &record))
+            enter_take(enter, &record);
     if (view.bad || enter->version != PLAN_VERSION || (enter->skills.count && !enter->skills.store) ||
         (enter->lower_count && !enter->store))
         return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
@@ -128,17 +127,22 @@ static int read_attach(struct enter *enter, struct err *err) {
 
 /* ---- the layers, as detached trees ---- */
 
-static int open_layers(struct enter *enter, struct err *err) {
+int attach_open(struct enter *enter, struct err *err) {
     struct enter_skills *skills = &enter->skills;
-    int r = enter_lowers(enter, err);
-    if (r == 0 && enter->layers_dir)
-        r = enter_layer(enter, enter->layers_dir, 0, &attach_of(enter)->own_fd, err);
+    int r = 0;
     for (size_t i = 0; r == 0 && i < skills->count; i++) {
         char path[LIMIT_PATH_BYTES + 32];
         snprintf(path, sizeof path, "%s/%s", skills->store, skills->names[i]);
         r = enter_layer(enter, path, MOUNT_ATTR_RDONLY, &skills->fds[i], err);
     }
     return r;
+}
+
+static int open_layers(struct enter *enter, struct err *err) {
+    int r = enter_lowers(enter, err);
+    if (r == 0 && enter->layers_dir)
+        r = enter_layer(enter, enter->layers_dir, 0, &attach_of(enter)->own_fd, err);
+    return r == 0 ? attach_open(enter, err) : r;
 }
 
 static int outer_open(struct enter *enter, struct err *err) {
@@ -210,49 +214,47 @@ static int put(int tree_fd, const char *name, struct err *err) {
     return r < 0 ? err_errno(err, -r, "'%s'", name) : 0;
 }
 
-/* Below all others, with one directory: what is moved to its place and on from there hides whatever layers to come have
- * under its name (skill/own_change.c). */
-static int make_lowest(void) {
-    static const char *const names[] = {"empty", "empty/" SKILLS_CHANGES, "empty/" SKILLS_CHANGES "/whole"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (mkdir(names[i], 0755) < 0 || chown(names[i], ENTER_AGENT_ID, ENTER_AGENT_ID) < 0)
-            return -errno;
-    return 0;
-}
-
 static int make_stage(struct enter *enter, struct err *err) {
     struct attach *attach = attach_of(enter);
     if (mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
         return err_errno(err, errno, "tmpfs");
     attach->stage_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (attach->stage_fd < 0 || mkdir("merged", 0755) < 0 || make_lowest() < 0)
+    if (attach->stage_fd < 0 || mkdir("empty", 0755) < 0)
         return err_errno(err, errno, "the stage");
     int r = put(attach->own_fd, "own", err);
-    char name[32];
     for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
+        char name[32];
         snprintf(name, sizeof name, "l%zu", i);
         r = put(enter->lower_fds[i], name, err);
     }
+    return r == 0 ? attach_stage(enter, "own", err) : r;
+}
+
+static int make_upper(const char *own, struct err *err) {
+    char path[64], work[64];
+    snprintf(path, sizeof path, "%s/skills", own);
+    snprintf(work, sizeof work, "%s/skills.work", own);
+    if (mkdir(path, 0755) == 0) {
+        if (chown(path, ENTER_AGENT_ID, ENTER_AGENT_ID) < 0)
+            return err_errno(err, errno, "'%s'", path);
+    } else if (errno != EEXIST) {
+        return err_errno(err, errno, "'%s'", path);
+    }
+    return mkdir(work, 0755) < 0 && errno != EEXIST ? err_errno(err, errno, "'%s'", work) : 0;
+}
+
+int attach_stage(struct enter *enter, const char *own, struct err *err) {
+    int r = mkdir("merged", 0755) < 0 ? err_errno(err, errno, "the stage") : make_upper(own, err);
     for (size_t i = 0; r == 0 && i < enter->skills.count; i++) {
+        char name[32];
         snprintf(name, sizeof name, "s%zu", i);
         r = put(enter->skills.fds[i], name, err);
     }
     return r;
 }
 
-static int make_upper(struct enter *enter, struct err *err) {
-    (void)enter;
-    if (mkdir("own/skills", 0755) == 0) {
-        if (chown("own/skills", ENTER_AGENT_ID, ENTER_AGENT_ID) < 0)
-            return err_errno(err, errno, "chown");
-    } else if (errno != EEXIST) {
-        return err_errno(err, errno, "mkdir");
-    }
-    return mkdir("own/skills.work", 0755) < 0 && errno != EEXIST ? err_errno(err, errno, "mkdir") : 0;
-}
-
-/* In the copy. Names are relative: they show in the box's mountinfo. */
-static int mount_overlay(struct enter *enter, struct err *err) {
+/* Names are relative: they show in the box's mountinfo. */
+int attach_overlay(struct enter *enter, const char *own, struct err *err) {
     char options[2048] = "lowerdir="; /* of a page; a layer takes 12 at most */
     size_t at = strlen(options);
     for (size_t i = 0; i < enter->lower_count; i++) {
@@ -263,8 +265,8 @@ static int mount_overlay(struct enter *enter, struct err *err) {
     }
     for (size_t i = 0; i < enter->skills.count; i++)
         at += (size_t)snprintf(options + at, sizeof options - at, "s%zu:", i);
-    snprintf(options + at, sizeof options - at,
-             "empty,upperdir=own/skills,workdir=own/skills.work,index=off,userxattr");
+    snprintf(options + at, sizeof options - at, "empty,upperdir=%s/skills,workdir=%s/skills.work,index=off,userxattr",
+             own, own);
     if (mount("overlay", "merged", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
         return err_errno(err, errno, "overlay");
     return 0;
@@ -276,7 +278,7 @@ static int make_new(struct enter *enter, struct err *err) {
     if (r == 0 && fchdir(attach->stage_fd) < 0)
         r = err_errno(err, errno, "the stage");
     if (r == 0)
-        r = mount_overlay(enter, err);
+        r = attach_overlay(enter, "own", err);
     for (size_t i = 0; r == 0 && i < enter->skills.path_count; i++) {
         attach->new_fds[i] = sys_open_tree(AT_FDCWD, "merged", OPEN_TREE_CLONE);
         if (attach->new_fds[i] < 0)

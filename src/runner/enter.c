@@ -253,7 +253,8 @@ int enter_plan(struct enter *enter, struct err *err) {
     memcpy(enter->env, base_env, sizeof base_env);
     enter->env_count = ENTER_BASE_ENV;
     while (plan_next(&view, &record))
-        take_plan(enter, &record);
+        if (!attach_take(enter, &record))
+            take_plan(enter, &record);
     if (view.bad)
         return err_set(err, ERR_PROTOCOL, "the plan is malformed");
     return 0;

@@ -33,7 +33,7 @@ struct enter_skills { /* of attach.c */
     const char *names[LIMIT_SKILL_LAYERS];
     int fds[LIMIT_SKILL_LAYERS];
     size_t count;
-    const char *paths[LIMIT_SKILL_PATHS + 1]; /* with /skills itself, which is the first */
+    const char *paths[LIMIT_SKILL_PATHS + 1]; /* /skills itself first; none: no skills */
     size_t path_count;
     bool replace;
 };
@@ -71,7 +71,7 @@ struct enter {
     uint64_t address;
     uint64_t memory_bytes, pids, open_files; /* 0: not limited */
     int sysctl_fd;                           /* /proc/sys/kernel of the box, writable; -1: none */
-    struct enter_mount mounts[LIMIT_MOUNTS];
+    struct enter_mount mounts[LIMIT_MOUNTS + LIMIT_SKILL_PATHS + 1];
     size_t mount_count;
     const char *env[ENTER_BASE_ENV + LIMIT_ENV_COUNT + 1];
     size_t env_count;
@@ -109,6 +109,12 @@ int enter_tmpfs(struct enter *enter, const char *target, struct err *err);
 int enter_dev_make(struct enter *enter, struct err *err);
 int enter_dev_own(struct enter *enter, struct err *err);
 int enter_dev_attach(struct enter *enter, const char *target, struct err *err);
+/* attach.c: a row that is about skills; then, with the stage as the working directory and `own` below it, their layers
+ * opened, put there, and mounted as `merged` */
+bool attach_take(struct enter *enter, const struct plan_record *record);
+int attach_open(struct enter *enter, struct err *err);
+int attach_stage(struct enter *enter, const char *own, struct err *err);
+int attach_overlay(struct enter *enter, const char *own, struct err *err);
 /* enter_root.c: the inner half; never returns */
 _Noreturn void enter_inside(struct enter *enter);
 /* confine.c: early by the outer half, for all that come after it; bounding as soon as PID 1 is in its user namespace;

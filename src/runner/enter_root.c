@@ -259,11 +259,29 @@ static int leave_host_early(struct enter *enter, struct err *err) {
     return enter->ranged ? pivot(err) : 0;
 }
 
+/* Of an ordinary user's box, which nobody can enter later: they become mounts like others. */
+static int mount_skills(struct enter *enter, struct err *err) {
+    int r = attach_open(enter, err);
+    if (r == 0)
+        r = attach_stage(enter, "upper", err);
+    if (r == 0)
+        r = attach_overlay(enter, "upper", err);
+    for (size_t i = 0; r == 0 && i < enter->skills.path_count; i++) {
+        int tree = sys_open_tree(AT_FDCWD, "merged", OPEN_TREE_CLONE);
+        enter->mounts[enter->mount_count++] =
+            (struct enter_mount){.source = SKILLS_PATH, .target = enter->skills.paths[i], .tree_fd = tree};
+        r = tree < 0 ? err_errno(err, -tree, SKILLS_PATH) : 0;
+    }
+    return r;
+}
+
 /* An ordinary user's mounts are opened from in here, so it stays until it knows them. */
 static int leave_host_late(struct enter *enter, struct err *err) {
     if (enter->ranged)
         return 0;
     int r = enter_mounts(enter, err);
+    if (r == 0 && enter->skills.path_count)
+        r = mount_skills(enter, err);
     return r < 0 ? r : pivot(err);
 }
 

@@ -54,10 +54,10 @@ enum plan_key {
     PLAN_PIDS,       /* number: limit of processes and threads */
     PLAN_OPEN_FILES, /* number: limit of descriptors of one process */
     PLAN_BLANK,      /* number: 1: nobody's box yet, waiting for BIND; it ends with its wire until then */
-    /* ATTACH, with VERSION, UID_BASE, LAYERS (absent: OWN_SHOWN), STORE and LOWER as above */
+    /* ATTACH (or, but for the last, PLAN of an ordinary user's box), with VERSION, UID_BASE, LAYERS (absent: OWN_SHOWN), STORE and LOWER as above */
     PLAN_SKILL_STORE, /* text: directory of skill layers ... */
     PLAN_SKILL,       /* text, repeated: ... NAME of one; uppermost first */
-    PLAN_SKILL_PATH,  /* text, repeated: where /skills is seen besides */
+    PLAN_SKILL_PATH,  /* text, repeated: /skills, and where it is seen besides */
     PLAN_REPLACE,     /* number: 1: there is one already, which goes unless it is in use */
 };
 

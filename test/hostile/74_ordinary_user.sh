@@ -59,6 +59,13 @@ else
         box_new "\"limits\":{$limit}"
         is_error "a limit is refused: $limit" 501 UNSUPPORTED 'needs the cgroup controller'
     done
+    box_new '"user":"ann","agent":"app"'
+    run 'mkdir /skills/one && echo 1 > /skills/one/SKILL.md'
+    api POST "$B/skills/one/sync" '{"direction":"to_base"}'
+    box_new '"user":"bob","agent":"app"'
+    run 'cat /skills/one/SKILL.md; echo 2 > /workspace/skills/one/SKILL.md; cat /skills/one/SKILL.md'
+    is "an agent's skills are mounted, the user's own above" "$OUT" $'1\n2'
+    is 'and not changed' "$(cat "$STATE"/skills/layers/*/one/SKILL.md)" 1
     box_new '"network":"open"'
     is_error 'a network is refused' 501 UNSUPPORTED 'needs cubby to run as root'
     lacking_end
