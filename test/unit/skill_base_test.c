@@ -358,6 +358,10 @@ static void test_damaged_list(void) {
         check(base_each(skills, "bad", list_skill, &(struct listing){0}, &err) == -ERR_IO,
               "a list of layers that is none: row %zu", i);
     }
+    check(is(rows(skills, NULL, NULL), "a b a kept a "), "which is nobody else's trouble");
+    struct skills *next = skills_new(NULL);
+    check(is(listed(next, "app"), "a b "), "and keeps no daemon from starting");
+    skills_close(next);
     check(base_collect(skills, 0, &err) < 0, "and then no layer goes, because nobody knows which are needed");
     unlinkat(agents, "bad", 0);
     close(agents);
