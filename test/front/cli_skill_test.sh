@@ -133,7 +133,7 @@ by ann search --mine --versions --json
 is 'but to its author' "$(jq -r '[.entries[].name]|sort|join(" ")' <<< "$OUT")" 'weather 天气'
 by bob install --agent app ann/天气
 is 'install' "$CODE $OUT" '0 /skills/天气'
-in_box bob 'cat /skills/天气/notes/deep.txt; ls -A /skills'
+in_box bob 'cat /skills/天气/notes/deep.txt; ls -A /skills | grep -vx .cubby'
 is 'it is there, whole' "$OUT" $'new\nedited\nweather\n天气'
 by bob install --agent app 天气
 like 'once' "$CODE $ERR" "125 cubby: skill '天气' is already installed"
@@ -148,7 +148,7 @@ is 'unpublish' "$CODE $OUT" $'0 ann/天气\nweather@7'
 by ann search --json
 is 'nothing is left' "$(jq .total <<< "$OUT")" 0
 by bob uninstall --agent app 天气
-in_box bob 'ls -A /skills'
+in_box bob 'ls -A /skills | grep -vx .cubby'
 is 'uninstall' "$CODE $OUT" '0 weather'
 
 # ---- words ----

@@ -323,8 +323,9 @@ as_skill bob TooL bobs
 publish TooL '' bob
 is_error 'also in other letters' 409 EXISTS "published by 'ann'"
 as bob POST "$B/exec" '{"command":"rm -r skills/TooL"}'
-coproc COMMAND { curl -s --unix-socket "$SOCKET" -H 'Authorization: Bearer bob-token-0123456789abcdef00' "http://localhost$B/exec" \
-    -d '{"command":"touch running; while [ ! -e stop ]; do sleep 0.05; done; tail -1 skills/tool/SKILL.md"}'; }
+curl -s --unix-socket "$SOCKET" -H 'Authorization: Bearer bob-token-0123456789abcdef00' "http://localhost$B/exec" -o "$WORK/command" \
+    -d '{"command":"touch running; while [ ! -e stop ]; do sleep 0.05; done; tail -1 skills/tool/SKILL.md"}' &
+command=$!
 began() { curl -sf --unix-socket "$SOCKET" -H 'Authorization: Bearer bob-token-0123456789abcdef00' "http://localhost$B/stat?path=running"; }
 eventually 20 began
 install ann/tool '"replace":true' bob
@@ -332,7 +333,8 @@ is_error 'nothing is replaced under a command' 503 BUSY
 as bob DELETE "$B/skills/tool"
 is_error 'or taken from it' 503 BUSY
 as bob PUT "$B/files?path=stop"
-is 'which has what it began with' "$(jq -r .stdout <&"${COMMAND[0]}")" bobs
+wait "$command"
+is 'which has what it began with' "$(jq -r .stdout "$WORK/command")" bobs
 install ann/tool '"replace":true' bob
 is 'afterwards it is replaced' "$(said bob)" anns
 as bob DELETE '/v1/registry/tool?author=ann'
