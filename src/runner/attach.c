@@ -219,7 +219,7 @@ static int make_stage(struct enter *enter, struct err *err) {
     if (mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
         return err_errno(err, errno, "tmpfs");
     attach->stage_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (attach->stage_fd < 0 || mkdir("empty", 0755) < 0)
+    if (attach->stage_fd < 0)
         return err_errno(err, errno, "the stage");
     int r = put(attach->own_fd, "own", err);
     for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
@@ -243,8 +243,20 @@ static int make_upper(const char *own, struct err *err) {
     return mkdir(work, 0755) < 0 && errno != EEXIST ? err_errno(err, errno, "'%s'", work) : 0;
 }
 
+/* Below all others, with one directory: what is moved to its place and on from there hides whatever layers to come have
+ * under its name (skill/own_change.c). */
+static int make_lowest(void) {
+    static const char *const names[] = {"lowest", "lowest/" SKILLS_CHANGES, "lowest/" SKILLS_CHANGES "/whole"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (mkdir(names[i], 0755) < 0 || chown(names[i], ENTER_AGENT_ID, ENTER_AGENT_ID) < 0)
+            return -errno;
+    return 0;
+}
+
 int attach_stage(struct enter *enter, const char *own, struct err *err) {
-    int r = mkdir("merged", 0755) < 0 ? err_errno(err, errno, "the stage") : make_upper(own, err);
+    if (mkdir("merged", 0755) < 0 || make_lowest() < 0)
+        return err_errno(err, errno, "the stage");
+    int r = make_upper(own, err);
     for (size_t i = 0; r == 0 && i < enter->skills.count; i++) {
         char name[32];
         snprintf(name, sizeof name, "s%zu", i);
@@ -265,7 +277,7 @@ int attach_overlay(struct enter *enter, const char *own, struct err *err) {
     }
     for (size_t i = 0; i < enter->skills.count; i++)
         at += (size_t)snprintf(options + at, sizeof options - at, "s%zu:", i);
-    snprintf(options + at, sizeof options - at, "empty,upperdir=%s/skills,workdir=%s/skills.work,index=off,userxattr",
+    snprintf(options + at, sizeof options - at, "lowest,upperdir=%s/skills,workdir=%s/skills.work,index=off,userxattr",
              own, own);
     if (mount("overlay", "merged", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
         return err_errno(err, errno, "overlay");
