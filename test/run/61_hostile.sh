@@ -56,7 +56,7 @@ is 'nor written, made, moved or removed' "$(cd "$WORK/forbidden/dir" && find . |
 box_new
 second=$B
 printf 'PUT %s/files?path=half HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nxxxx' "$second" > "$WORK/half"
-{ cat "$WORK/half"; read -r -t 3 -u "$LIB_NEVER"; } | "$TOOL" raw "$SOCKET" 8000 > "$WORK/raw" &
+{ cat "$WORK/half"; read -r -t 3 -u "$LIB_NEVER"; } | "$TOOL" raw "$SOCKET" 30000 > "$WORK/raw" &
 writer=$!
 json_string 'head -c 100000000 /dev/zero > big; echo made'
 run 'head -c 100000000 /dev/zero > big; echo made'
