@@ -341,7 +341,8 @@ static int edit(struct http_request *request, bool of_skill, struct err *err) {
     failed = scope < 0 ? scope : http_body_all(request, LIMIT_EDIT_BYTES, &body.text, &body.len, err);
     if (failed)
         return failed;
-    trail_quote(request, path);
+    trail_quote(request, of_skill ? arena_printf(http_arena(request), "%s/%s", call.skill, path) : path);
+    trail_running(request);
     failed = scope == SCOPE_BASELINE ? edit_base(&call, path, &body, err) : edit_run(&call, of_skill, path, &body, err);
     if (failed)
         return filesecbox_fail(request, 500, of_skill ? "" : "Edit failed: ", err);
@@ -421,6 +422,15 @@ static int execute_check(struct filesecbox *call, const char **argv, const char 
     return failed ? failed : command_check_args((const char *const *)argv + 1, execute_roots(call, cwd, of_skill), err);
 }
 
+/* For the audit log, whose rows hold less than this. */
+static void execute_told(struct http_request *request, const char *const *argv) {
+    autobuf out;
+    buf_init(&out, 4096);
+    for (const char *const *arg = argv; *arg && out.len < 3000; arg++)
+        buf_printf(&out, "%s%.1000s", arg == argv ? "" : " ", *arg);
+    trail_quote(request, buf_cstr(&out));
+}
+
 static int execute(struct http_request *request, bool of_skill, struct err *err) {
     autofilesecbox call;
     const char **argv = NULL, *prefix = of_skill ? "" : "Execution failed: ";
@@ -429,6 +439,7 @@ static int execute(struct http_request *request, bool of_skill, struct err *err)
         failed = execute_argv(request, &argv, err);
     if (failed)
         return failed;
+    execute_told(request, (const char *const *)argv);
     failed = filesecbox_box(&call, err);
     if (failed)
         return filesecbox_fail(request, 500, prefix, err);

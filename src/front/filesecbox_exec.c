@@ -106,6 +106,7 @@ int filesecbox_execute(struct filesecbox *call, const struct filesecbox_exec *ex
     int failed = box_output_limit(call->box, false, 0, DEFAULT_OUTPUT_LIMIT_BYTES, &limit, err);
     if (failed)
         return failed;
+    trail_running(call->request);
     headtail_init(&outputs.streams[0], limit);
     headtail_init(&outputs.streams[1], limit);
     failed = box_exec(call->box, &request, &sink, http_fd(call->request), &result, err);

@@ -89,6 +89,9 @@ static int upload_run(struct filesecbox *call, struct filesecbox_upload *upload,
     int failed = filesecbox_unzip(call, upload, err);
     if (failed)
         return failed;
+    for (size_t i = 0; i < 20 && upload->skills[i]; i++)
+        trail_quote(request, upload->skills[i]);
+    trail_running(request);
     if (scope == SCOPE_BASELINE)
         return base_put_zip(call->skills, call->agent, upload->zip, err);
     failed = filesecbox_box(call, err);

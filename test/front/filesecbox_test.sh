@@ -131,6 +131,9 @@ answers 'in a skill that is not there' 500 '{"status":"error","data":"Skill not 
 execute pip
 like 'W12: allowed but not installed is a result' "$STATUS $CODE" '^200 (127|0|1)$'
 
+audited() { api GET '/v1/audit?verb=filesecbox_execute' && j '.events[].detail' | grep -qxF 'python3 main.py Beijing'; }
+ok 'W42: the audit log says what ran' eventually 5 audited
+
 # ---- the general area ----
 api GET "$A/files"
 answers 'an area without files; skills are no part of it' 200 '{"status":"success","data":[]}'
@@ -439,6 +442,9 @@ is 'W7: after its time a command is over, and what it said until then is told' "
 ok 'W7: nothing of it lives on' tag_gone
 is 'W7: five minutes are the default' "$("$DAEMON" --options | awk -F'\t' '$1 == "skill_exec_timeout_ms"' | grep -c 300000)" 1
 not_ok 'W25: no answer showed a path of this machine' grep -qF "$STATE" "$WORK"/{body,late,kept,race0}
+
+undescribed() { "$DAEMON" --routes | awk -F'\t' '$3 ~ /^(filesecbox|newest)_/ { print $1 " " $2 }' | grep -vxFf <(sed -n 's/^\.It Pa //p' man/cubby-dialect.7); }
+is 'cubby-dialect(7) has every call' "$(undescribed)" ''
 
 # ---- tokens ----
 write_tokens "$WORK/tokens.yaml"
