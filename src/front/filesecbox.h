@@ -17,6 +17,7 @@ extern const struct route filesecbox_newest_routes[]; /* the same */
 /* For routes.c: bodies of refusals, and whether a path that no route has would be ours. */
 int filesecbox_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 bool filesecbox_claims(const char *path);
+bool filesecbox_reserved(const char *user, size_t len); /* a word of the API, and nobody's name */
 /* Of every row of ours: ENDPOINT(.run = ..., ...). Unknown parameters are ignored, as its clients expect. */
 #define FILESECBOX_ENDPOINT(...)                                                                                       \
     &(const struct endpoint) {                                                                                         \

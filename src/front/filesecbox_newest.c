@@ -63,7 +63,7 @@ const struct route filesecbox_newest_routes[] = {
      FILESECBOX_ENDPOINT(.run = newest_download, .flags = FILESECBOX_FLAGS, .query = name_query,
                          .answer_media = "application/zip")},
     {"POST", SKILLS "/install-creator", front_handle, 0, "newest_creator",
-     "The skill skill-creator is as it was made again for this user.",
+     "The skill skill-creator is there for this user, as it was made.",
      ROW(.run = newest_creator, .flags = FILESECBOX_FLAGS)},
     {"POST", "/v1/files/{user}/{agent}/upload", front_handle, 0, "newest_file_upload",
      "Put the part `file` of a form into files/, under its own name.",
@@ -90,7 +90,9 @@ const struct route filesecbox_newest_routes[] = {
 /* ---- every handler's walk ---- */
 
 int newest_run(struct http_request *request, unsigned needs, newest_work *work, struct err *err) {
-    autofilesecbox call;
+    autofilesecbox call = {.request = request};
+    if (!filesecbox_claims(http_path(request))) /* a path of another door that does not exist */
+        return err_set(err, ERR_NOT_FOUND, "no such path: '%.300s'", http_path(request));
     int code = filesecbox_begin(request, &call, err);
     if (code >= 0 && needs & NEWEST_BOX)
         code = filesecbox_box(&call, err);
@@ -353,20 +355,51 @@ static int newest_download(struct http_request *request, struct box *unused, str
 
 /* ---- install-creator ---- */
 
-static int newest_creator_work(struct filesecbox *call, struct err *err) {
-    enum own_status status;
-    struct base_skill found;
+/* For daemons whose configuration names no other. */
+static const char creator_text[] =
+    "---\n"
+    "name: skill-creator\n"
+    "description: How to make a skill: a folder with a SKILL.md that says when and how to use it.\n"
+    "---\n"
+    "# Making a skill\n"
+    "\n"
+    "A skill is a folder below `skills/`. Its name is one word or a few joined by `-`; `skill-creator` is taken.\n"
+    "\n"
+    "1. Write `skills/NAME/SKILL.md`. It begins with `---`, then `name:` and `description:`, a line each, then `---`. The\n"
+    "   description is all that is seen before a skill is chosen: say what it does and when it is the right one.\n"
+    "2. Below that, tell the steps in the order in which they are done, with the commands as they are typed.\n"
+    "3. What is long goes into files of its own beside it, named in SKILL.md where they are needed: programs in\n"
+    "   `skills/NAME/scripts/`, texts in `skills/NAME/reference/`. There is one SKILL.md in a skill, at its root.\n"
+    "4. Run every program once, and follow the steps yourself once, before you call it done.\n"
+    "\n"
+    "What a skill makes belongs into `files/`, not into its folder.\n";
+
+/* It is one of the agent's public ones where the configuration has one; else it is put into the user's layer. */
+static int newest_creator_write(struct filesecbox *call, struct err *err) {
+    int code = newest_share(call, err);
+    if (code < 0)
+        return code;
+    code = filesecbox_write(call, SKILL_PATH "/" NEWEST_CREATOR "/" NEWEST_FILE, creator_text, sizeof creator_text - 1,
+                            NULL, err);
+    box_share_end(call->box);
+    return code;
+}
+
+static int newest_creator_restore(struct filesecbox *call, struct err *err) {
+    enum own_status status = OWN_UNCHANGED;
     uint64_t synced_ms;
-    int code = base_find(call->skills, call->agent, NEWEST_CREATOR, http_arena(call->request), &found, err);
-    if (code == -ERR_NOT_FOUND)
-        return err_set(err, ERR_NOT_FOUND, "Skill not found: %s (the daemon's configuration names none: skill_creator)",
-                       NEWEST_CREATOR);
-    if (code >= 0)
-        code = filesecbox_box(call, err);
-    if (code >= 0)
-        code = own_status(call->skills, call->box, call->agent, NEWEST_CREATOR, &status, &synced_ms, err);
-    if (code == -ERR_NOT_FOUND || (code >= 0 && status != OWN_UNCHANGED))
+    int code = own_status(call->skills, call->box, call->agent, NEWEST_CREATOR, &status, &synced_ms, err);
+    if (code == -ERR_NOT_FOUND || status != OWN_UNCHANGED)
         code = own_from_base(call->skills, call->box, call->agent, NEWEST_CREATOR, err);
+    return code;
+}
+
+static int newest_creator_work(struct filesecbox *call, struct err *err) {
+    struct base_skill found;
+    int code = base_find(call->skills, call->agent, NEWEST_CREATOR, http_arena(call->request), &found, err);
+    code = code >= 0                ? newest_creator_restore(call, err)
+           : code == -ERR_NOT_FOUND ? newest_creator_write(call, err)
+                                    : code;
     return code < 0 ? code
                     : filesecbox_text(call->request,
                                       "Global Skill-Creator is ready. You can access it via 'skills/skill-creator'.");
@@ -374,5 +407,5 @@ static int newest_creator_work(struct filesecbox *call, struct err *err) {
 
 static int newest_creator(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_CHANGES, newest_creator_work, err);
+    return newest_run(request, NEWEST_BOX | NEWEST_CHANGES, newest_creator_work, err);
 }

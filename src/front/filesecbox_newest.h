@@ -25,6 +25,8 @@ int newest_share(struct filesecbox *call, struct err *err);
 
 /* ---- rules (filesecbox_newest_rule.c) ---- */
 
+bool newest_claims(const char *path); /* it has the form of one of ours, and nobody else's word in front */
+
 struct newest_path {
     const char *given;
     const char *logical; /* "skills/a/b": no "", ".", ".." among its parts */

@@ -451,12 +451,10 @@ static int newest_upload_put(struct filesecbox *call, const struct filesecbox_up
         code = filesecbox_box(call, err);
     if (code < 0)
         return code;
-    const struct write_request wanted = {
-        .path = arena_printf(http_arena(call->request), "%s/%s", newest_root(call, false), upload->filename),
-        .parents = true,
-        .size = -1,
-        .max = max,
-    };
+    struct write_request wanted = {.parents = true, .size = -1, .max = max};
+    code = filesecbox_path(call, newest_root(call, false), upload->filename, &wanted.path, err);
+    if (code < 0)
+        return code;
     return box_write(call->box, &wanted, newest_upload_read, &reader, http_fd(call->request), &created, &stat, err);
 }
 

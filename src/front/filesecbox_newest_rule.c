@@ -11,6 +11,20 @@
 #include "tool/guard.h"
 #include "tool/words.h"
 
+/* ---- routes ---- */
+
+bool newest_claims(const char *path) {
+    static const char *const ends[] = {"files", "content", "write", "edit", "execute", "delete"};
+    if (strncmp(path, "/v1/", 4) != 0)
+        return false;
+    const char *user = path + 4, *agent = user + strcspn(user, "/");
+    const char *end = *agent ? agent + 1 + strcspn(agent + 1, "/") : agent;
+    for (size_t i = 0; *end && i < sizeof ends / sizeof *ends; i++)
+        if (!strcmp(end + 1, ends[i]))
+            return !filesecbox_reserved(user, (size_t)(agent - user));
+    return false;
+}
+
 /* ---- paths ---- */
 
 int newest_scope_error(const char *given, struct err *err) {

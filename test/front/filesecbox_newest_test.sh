@@ -203,6 +203,9 @@ for name in ../up.bin /tmp/up.bin 'a/../../x' '..' '.' 'C:\x' 'a\..\x'; do
     api POST /v1/files/ann/app/upload '' -F "file=@$WORK/up.bin;filename=\"${name//\\/\\\\}\""
     error "W16: the file name $name" "Security Error: Access out of scope. Path: $name"
 done
+execute ann "python3 -c \"import os;os.symlink('/workspace/elsewhere','files/out')\""
+api POST /v1/files/ann/app/upload '' -F "file=@$WORK/up.bin;filename=out"
+outcome 'W14: a planted link takes no upload elsewhere' '200 error'
 api POST /v1/files/ann/app/upload '' -F "other=@$WORK/up.bin"
 is 'N8 without the part' "$(j .status)" error
 
@@ -468,14 +471,18 @@ outcome 'and reads' '200 success'
 auth admin POST /v1/skills/ann/app/upload '' -F "file=@$WORK/weather2.zip"
 outcome 'an admin may' '200 success'
 api GET '/v1/boxes/app/content?path=files/x'
-is 'words of the API are no users' "$(j .status)" error
+is_error 'words of the API are no users' 404 NOT_FOUND "no such path: '/v1/boxes/app/content'"
+api PUT /v1/ann/app/write
+outcome 'a method that is none: told in the envelope' '405 error'
+api GET /v1/skills/ann/app/baseline-sync
+outcome 'there, too' '405 error'
 
 # ---- what is kept ----
 
 execute ann "python3 -c \"import os;[os.utime(p,(1,1)) for p in ('.','files','skills/mine','files/keep')]\""
 kill -TERM "$DAEMON_PID"
 wait "$DAEMON_PID"
-sed -i 's/^skill_dialect: .*/skill_exec_timeout_ms: 1000/' "$CONFIG" # and the other dialect, the default
+sed -i 's/^skill_dialect: .*/skill_exec_timeout_ms: 1000/; /^skill_creator:/d' "$CONFIG" # and the other dialect, the default
 start_daemon "$daemon"
 content ann files/keep
 has 'W38: old times and a restart remove nothing' kept
@@ -489,7 +496,11 @@ upload_skills ann app reserved
 outcome 'its way to upload' '500 error'
 upload_skills ann app weather
 like 'S1 upload: into her own layer' "$BODY" '"Upload successful: skill '
-is 'for her alone' "$(status_of ann plain) $(status_of ann weather) $(ids dan)" ' MODIFIED big mine plain skill-creator weather 说明 '
+is 'for her alone' "$(status_of ann weather) $(ids dan)" 'MODIFIED big mine plain weather 说明 '
+api POST /v1/skills/dan/app/install-creator
+success 'N7 where the configuration has none' "Global Skill-Creator is ready. You can access it via 'skills/skill-creator'."
+content dan skills/skill-creator/SKILL.md
+like 'it is there' "$(j .data.content)" '^---.name: skill-creator.description: How to make a skill.*# Making a skill'
 write ann skills/own/SKILL.md x
 api DELETE '/v1/skills/ann/app/delete?name=own'
 success 'N5 of one that is hers alone' 'Successfully deleted skill from workspace: own'
