@@ -43,56 +43,6 @@ install pdf '"replace":true'
 run 'cat skills/pdf/SKILL.md | tail -1; ls -A skills/pdf skills | tr "\n" " "'
 is 'replaced whole: what was added is gone, nothing else is there' "$STATUS $OUT" $'200 body one\nskills: pdf  skills/pdf: SKILL.md scripts '
 installer=$BOX
-
-# ---- versions ----
-box_use "$publisher"
-publish pdf
-is 'the same content again is the same entry' "$STATUS $(j .id) $(j .version)" "201 $first 1"
-publish pdf '"description":"better words","tags":"x"'
-is 'what is said about it may change' "$(j .id) $(shown)" "$first default pdf 1 public better words x"
-skill_make pdf two
-publish pdf
-is 'another content is the next version' "$STATUS $(j .version)" '201 2'
-second=$(j .id)
-skill_make pdf three
-publish pdf '"version":"1"'
-is_error 'a version never becomes another content' 409 EXISTS 'version 1 of skill .pdf. was published with another content'
-publish pdf '"version":"2.0-rc+1"'
-is 'versions have names' "$STATUS $(j .version)" '201 2.0-rc+1'
-skill_make pdf four 'version: 2.1'
-publish pdf
-is "its own file's version counts" "$STATUS $(j .version)" '201 2.1'
-skill_make pdf five
-publish pdf
-is 'the next number is above the numbers' "$STATUS $(j .version)" '201 3'
-for version in 'a b' '../1' 'x@y' 'a/b' ''; do
-    publish pdf "\"version\":\"$version\""
-    is_error "no version: '$version'" 400 INVALID
-done
-api GET '/v1/registry'
-is 'the list has the newest of each' "$(j '[.total,(.entries|length),.entries[0].version]|join(" ")')" '1 1 3'
-api GET '/v1/registry?versions=1'
-is 'or all versions' "$(j '[.entries[].version]|sort|join(" ")')" '1 2 2.0-rc+1 2.1 3'
-api GET '/v1/registry?versions=1&limit=2&offset=1'
-is 'page by page' "$(j '[.total,(.entries|length)]|join(" ")')" '5 2'
-for entry in "$first" pdf@1 "pdf@1?author=default"; do
-    api GET "/v1/registry/$entry"
-    is "found by $entry" "$STATUS $(j .id)" "200 $first"
-done
-api GET '/v1/registry/pdf?author=default'
-is 'without a version the newest' "$(j .version)" 3
-for entry in nothing pdf@9 'pdf?author=ann' 999999 'pdf?type=agent'; do
-    api GET "/v1/registry/$entry"
-    is_error "not there: $entry" 404 NOT_FOUND
-done
-for entry in 'pdf@' '@1' 'pdf?author=a%2Fb' 'pdf?author='; do
-    api GET "/v1/registry/$entry"
-    is_error "no entry's name: $entry" 400 INVALID
-done
-box_use "$installer"
-install pdf@2 '"replace":true'
-run 'skills/pdf/scripts/go.sh'
-is 'an older version is installed as it was' "$STATUS $OUT" '200 two'
 for name in .. . '' 'a%2Fb' .hidden '..%2Fagents' 'a%5Cb' 'x%00'; do # its name was not looked at, and '..' removed what lies above
     api DELETE "$B/skills/$name"
     like "uninstall of '$name' is refused" "$STATUS" '^(400|404|405)$'
@@ -104,23 +54,8 @@ is 'uninstalled' "$STATUS" 204
 api DELETE "$B/skills/pdf"
 is_error 'once' 404 NOT_FOUND "skill 'pdf' is not installed"
 
-# ---- search ----
-box_use "$publisher"
-skill_make word w 'description: Writes 100%_letters' 
-publish word '"description":"Writes 100%_letters, Größe"'
-search() { api GET "/v1/registry?q=$(encode "$1")"; j '[.entries[].name]|join(" ")'; }
-is 'search by name, in any case' "$(search PD)" pdf
-is 'by description' "$(search letters)" word
-is 'by tag' "$(publish pdf '"tags":"paper,print"'; search 'PRINT')" pdf
-is 'what is asked for is no pattern' "$(search '%')|$(search '_')|$(search 'w%d')|$(search "x' OR 1=1 --")" 'word|word||'
-is 'in other letters too' "$(search Größe)" word
-is 'the newest first; nothing asked: all' "$(search '')" 'pdf word'
-for query in 'limit=0' 'limit=1001' 'type=thing' 'what=1' 'offset=-1'; do
-    api GET "/v1/registry?$query"
-    is_error "refused: $query" 400 INVALID
-done
-
 # ---- sub-agents ----
+box_use "$publisher"
 run 'mkdir -p agents; printf -- "---\nname: reviewer\ndescription: reads twice\ntools:\n  - Read\n---\nYou review.\n" > agents/reviewer.md; echo "no front matter" > agents/bad.md; printf -- "---\nname: big\n---\n" > agents/big.md; head -c 70000 /dev/zero | tr "\0" x >> agents/big.md; ln -s reviewer.md agents/linked.md'
 publish reviewer '"type":"agent"'
 is 'a sub-agent is published' "$STATUS $(j .type) $(j .files) $(shown)" '201 agent 1 default reviewer 1 public reads twice '
@@ -236,15 +171,89 @@ is 'many replace it: all do, in turn' "$(together 4 POST "$B/skills" '{"entry":"
 run 'ls -A skills; skills/race/scripts/go.sh'
 is 'and it is whole, with nothing beside it' "$OUT" $'race\ntwin\nr'
 
+for entry in 'reviewer?type=agent' reviewer links twin race; do api DELETE "/v1/registry/$entry"; done
+is 'unpublished' "$STATUS $(blobs)" '204 1'
+if [ "$BACKEND" != jail ]; then
+    skip 'versions, search, users' 'they are the same on every backend'
+    api DELETE /v1/registry/pdf
+    return
+fi
+
+# ---- versions ----
+box_use "$publisher"
+publish pdf
+is 'the same content again is the same entry' "$STATUS $(j .id) $(j .version)" "201 $first 1"
+publish pdf '"description":"better words","tags":"x"'
+is 'what is said about it may change' "$(j .id) $(shown)" "$first default pdf 1 public better words x"
+skill_make pdf two
+publish pdf
+is 'another content is the next version' "$STATUS $(j .version)" '201 2'
+second=$(j .id)
+skill_make pdf three
+publish pdf '"version":"1"'
+is_error 'a version never becomes another content' 409 EXISTS 'version 1 of skill .pdf. was published with another content'
+publish pdf '"version":"2.0-rc+1"'
+is 'versions have names' "$STATUS $(j .version)" '201 2.0-rc+1'
+skill_make pdf four 'version: 2.1'
+publish pdf
+is "its own file's version counts" "$STATUS $(j .version)" '201 2.1'
+skill_make pdf five
+publish pdf
+is 'the next number is above the numbers' "$STATUS $(j .version)" '201 3'
+for version in 'a b' '../1' 'x@y' 'a/b' ''; do
+    publish pdf "\"version\":\"$version\""
+    is_error "no version: '$version'" 400 INVALID
+done
+api GET '/v1/registry'
+is 'the list has the newest of each' "$(j '[.total,(.entries|length),.entries[0].version]|join(" ")')" '1 1 3'
+api GET '/v1/registry?versions=1'
+is 'or all versions' "$(j '[.entries[].version]|sort|join(" ")')" '1 2 2.0-rc+1 2.1 3'
+api GET '/v1/registry?versions=1&limit=2&offset=1'
+is 'page by page' "$(j '[.total,(.entries|length)]|join(" ")')" '5 2'
+for entry in "$first" pdf@1 "pdf@1?author=default"; do
+    api GET "/v1/registry/$entry"
+    is "found by $entry" "$STATUS $(j .id)" "200 $first"
+done
+api GET '/v1/registry/pdf?author=default'
+is 'without a version the newest' "$(j .version)" 3
+for entry in nothing pdf@9 'pdf?author=ann' 999999 'pdf?type=agent'; do
+    api GET "/v1/registry/$entry"
+    is_error "not there: $entry" 404 NOT_FOUND
+done
+for entry in 'pdf@' '@1' 'pdf?author=a%2Fb' 'pdf?author='; do
+    api GET "/v1/registry/$entry"
+    is_error "no entry's name: $entry" 400 INVALID
+done
+box_use "$installer"
+install pdf@2 '"replace":true'
+run 'skills/pdf/scripts/go.sh'
+is 'an older version is installed as it was' "$STATUS $OUT" '200 two'
+api DELETE "$B/skills/pdf"
+
+# ---- search ----
+box_use "$publisher"
+skill_make word w 'description: Writes 100%_letters' 
+publish word '"description":"Writes 100%_letters, Größe"'
+search() { api GET "/v1/registry?q=$(encode "$1")"; j '[.entries[].name]|join(" ")'; }
+is 'search by name, in any case' "$(search PD)" pdf
+is 'by description' "$(search letters)" word
+is 'by tag' "$(publish pdf '"tags":"paper,print"'; search 'PRINT')" pdf
+is 'what is asked for is no pattern' "$(search '%')|$(search '_')|$(search 'w%d')|$(search "x' OR 1=1 --")" 'word|word||'
+is 'in other letters too' "$(search Größe)" word
+is 'the newest first; nothing asked: all' "$(search '')" 'pdf word'
+for query in 'limit=0' 'limit=1001' 'type=thing' 'what=1' 'offset=-1'; do
+    api GET "/v1/registry?$query"
+    is_error "refused: $query" 400 INVALID
+done
+
 # ---- unpublish ----
 : > "$STATE/skills/blobs/$(printf '0%.0s' {1..64}).tar"
 : > "$STATE/skills/blobs/.new-old"
 : > "$STATE/skills/blobs/.new-now"
 touch -d '2 hours ago' "$STATE/skills/blobs/.new-old"
-api DELETE /v1/registry/race
+api DELETE /v1/registry/word
 is 'what a daemon that was killed left is swept' "$(cd "$STATE/skills/blobs" && ls -A | grep -e new -e 0000000000)" .new-now
 rm "$STATE/skills/blobs/.new-now"
-for entry in reviewer?type=agent reviewer links word twin; do api DELETE "/v1/registry/$entry"; done
 before=$(blobs)
 api DELETE /v1/registry/pdf@2
 api GET '/v1/registry?versions=1'
