@@ -50,12 +50,13 @@ struct skill_row {
     const char *agent, *skill, *user; /* user NULL: public */
     uint64_t created_ms;
 };
-int base_rows(struct skills *skills, const char *agent, const char *user, /* NULL: all */
+/* agent NULL: every one; user: his and the public ones, NULL: everybody's */
+int base_rows(struct skills *skills, const char *agent, const char *user,
               int (*each)(void *each_user, const struct skill_row *row), void *each_user, struct err *err);
 /* What a user has of his own for an agent now: the rows become just these. NULL-terminated. */
 int base_user_rows(struct skills *skills, const char *agent, const char *user, const char *const *skill_ids,
                    struct err *err);
-/* false: nobody has said yet what he has (skills.db was lost): look at his box, and say it. */
+/* false: skills.db was lost, and nobody has said since what he has: look at his box, and say it. */
 int base_user_known(struct skills *skills, const char *agent, const char *user, bool *ret_known, struct err *err);
 
 #endif

@@ -283,7 +283,10 @@ int base_user_known(struct skills *skills, const char *agent, const char *user, 
     int r = skilldb_take(skills, &db, err);
     if (r < 0)
         return r;
-    r = db_prepare(db, "SELECT 1 FROM own_known WHERE agent_id = ?1 AND user_id = ?2", &statement, err);
+    r = db_prepare(db,
+                   "SELECT 1 FROM made WHERE NOT anew UNION ALL"
+                   " SELECT 1 FROM own_known WHERE agent_id = ?1 AND user_id = ?2",
+                   &statement, err);
     if (r == 0) {
         db_text(statement, 1, agent);
         db_text(statement, 2, user);

@@ -15,7 +15,8 @@
 /* ---- rows ---- */
 
 static int add_row(void *user, const struct skill_row *row) {
-    names_add(user, row->skill);
+    if (row->user)
+        names_add(user, row->skill);
     return 0;
 }
 

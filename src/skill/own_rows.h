@@ -7,6 +7,8 @@
 
 /* After a change of whole skills: the rows become what is there. added: that are his own since, NULL-terminated. */
 void own_rows_update(struct skills *skills, struct box *box, const char *const *added);
+/* The same where skills.db was lost, by comparing all that is there with the base. Cheap where it was not. */
+void own_rows_rebuild(struct skills *skills, struct box *box);
 
 struct own_founded {
     bool known;

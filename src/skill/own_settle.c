@@ -59,6 +59,8 @@ static int settle_now(struct skills *skills, struct box *box) {
     struct err err;
     bool behind = settle_behind(skills, box);
     unsigned look = atomic_load(&box->skill_look);
+    if (look == LOOK_UNKNOWN)
+        own_rows_rebuild(skills, box);
     if (look == LOOK_UNKNOWN && look_nothing(box))
         look = LOOK_NOTHING;
     if (look == LOOK_NOTHING && !behind)

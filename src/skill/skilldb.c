@@ -13,7 +13,8 @@
 
 /* agent_skill_registry: user_id NULL is a public skill. base_known: what agents/AGENT said when the rows were made.
  * own_base: the base that a user's version is founded on, and when they were last made the same (own_rows.c).
- * base_version: what was found in a layer, which never changes. layer_left: in no stack any more, since then. */
+ * base_version: what was found in a layer, which never changes. layer_left: in no stack any more, since then.
+ * made: whether there were skills before this file was, so that users' boxes have to be looked at (own_known: they were). */
 static const char schema[] =
     "CREATE TABLE agent_skill_registry (id INTEGER PRIMARY KEY AUTOINCREMENT, agent_id TEXT NOT NULL,"
     " skill_id TEXT NOT NULL, user_id TEXT, created_at INTEGER NOT NULL);"
@@ -22,6 +23,7 @@ static const char schema[] =
     "CREATE TABLE base_version (layer TEXT, skill TEXT, name TEXT NOT NULL, description TEXT NOT NULL,"
     " sha256 BLOB NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL, changed_ms INTEGER NOT NULL,"
     " PRIMARY KEY (layer, skill)) WITHOUT ROWID;"
+    "CREATE TABLE made (one INTEGER PRIMARY KEY CHECK (one = 1), anew INTEGER NOT NULL);"
     "CREATE TABLE layer_left (layer TEXT PRIMARY KEY, left_ms INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE own_known (agent_id TEXT, user_id TEXT, PRIMARY KEY (agent_id, user_id)) WITHOUT ROWID;"
     "CREATE TABLE own_base (box TEXT, skill TEXT, sha256 BLOB NOT NULL, synced_ms INTEGER NOT NULL,"
@@ -55,15 +57,27 @@ static void put_aside(const struct skills *skills) {
     }
 }
 
-int skilldb_open(struct skills *skills, struct err *err) {
-    int64_t rows;
+/* The first who opens it says how it came to be: a file that was there answers whether it can be read at all. */
+static int db_made(struct skills *skills, struct err *err) {
+    return db_exec(
+        &skills->db,
+        skills->existed ? "INSERT OR IGNORE INTO made VALUES (1, 1)" : "INSERT OR IGNORE INTO made VALUES (1, 0)", err);
+}
+
+static int open_once(struct skills *skills, struct err *err) {
     int r = db_open(&kind, skills->state_dir, &skills->db, err);
-    if (r == 0 && (r = db_number(&skills->db, "SELECT count(*) FROM base_known", &rows, err)) < 0)
+    if (r == 0 && (r = db_made(skills, err)) < 0)
         db_close(&skills->db);
+    return r;
+}
+
+int skilldb_open(struct skills *skills, struct err *err) {
+    int r = open_once(skills, err);
     if (r == -ERR_IO && strstr(err->text, "damaged")) {
         put_aside(skills);
-        r = db_open(&kind, skills->state_dir, &skills->db, err);
+        r = open_once(skills, err);
     }
+    skills->existed = true;
     return r < 0 ? err_wrap(err, "%.300s/%s", skills->state_dir, kind.name) : 0;
 }
 

@@ -103,6 +103,7 @@ static int open_directories(struct skills *skills, struct err *err) {
     autofd state = open(skills->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (state < 0)
         return err_errno(err, errno, "the state directory");
+    skills->existed = faccessat(state, "skills", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     int r = open_below(state, "skills", &skills->dir, err);
     if (r == 0)
         r = open_below(skills->dir, "layers", &skills->layers_dir, err);
@@ -121,6 +122,7 @@ int skills_open(const char *state_dir, const struct skill_settings *settings, st
     struct skills *skills = calloc(1, sizeof *skills);
     if (!skills || !(skills->state_dir = strdup(state_dir)))
         abort();
+    skills->opened_ms = clock_wall_ms();
     skills->dir = skills->layers_dir = skills->agents_dir = skills->staging_dir = skills->lock_fd = -1;
     pthread_mutex_init(&skills->lock, NULL);
     pthread_mutex_init(&skills->db_lock, NULL);

@@ -19,6 +19,7 @@ struct settings_copy;
 
 struct skills {
     char *state_dir;
+    uint64_t opened_ms; /* wall clock */
     int dir, layers_dir, agents_dir, staging_dir; /* STATE/skills and below */
     struct settings_copy *_Atomic settings;       /* the newest; older ones behind it */
     const char *_Atomic creator;                  /* the layer with it, of some settings_copy; "": none */
@@ -28,6 +29,7 @@ struct skills {
     int lock_fd;
     pthread_mutex_t db_lock; /* of db */
     struct db db;
+    bool existed; /* there were skills before the file of db was opened */
     struct base_cache *cache;
     pthread_mutex_t part_lock;
     struct {
