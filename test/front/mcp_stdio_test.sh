@@ -108,16 +108,25 @@ call bash '{"command":"echo $HOME; cd && touch .cached && ls -A"}'
 is 'programs have a home that is not the directory' "$TEXT" $'/tmp/home\n.cached\n'
 call write_file '{"path":"sub/made.txt","content":"by a tool\n"}'
 is 'what a tool writes is a file of the host' "$TEXT $(cat "$PROJECT/sub/made.txt")" 'OK by a tool'
+mkdir -p "$PROJECT/skills/notes" "$PROJECT/agents"
+printf -- '---\nname: Notes\ndescription: Takes notes\n---\nWrite it down.\n' > "$PROJECT/skills/notes/SKILL.md"
+printf -- '---\nname: critic\n---\nFind faults.\n' > "$PROJECT/agents/critic.md"
+call skill '{"name":"notes"}'
+like 'its skills can be loaded' "$IS_ERROR $TEXT" $'^false Skill: Notes\nFolder: /workspace/skills/notes\n\n---\n.*\nWrite it down.\n$'
+sed -i 's/Find faults/Find more faults/' "$PROJECT/agents/critic.md"
+call agent '{"name":"critic"}'
+is 'and roles, as they are on the host now' "$IS_ERROR $(tail -1 <<< "$TEXT")" 'false Find more faults.'
+rm -r "$PROJECT/skills" "$PROJECT/agents"
 is "and its directory's owner's" "$(stat -c %u "$PROJECT/sub/made.txt")" "$(stat -c %u "$PROJECT")"
 call bash "{\"command\":\"cat $WORK/outside.txt\"}"
 like 'nothing else of the host is there' "$TEXT" 'No such file or directory.*Exit Code: 1'
 
 # ---- many at once, cancelled, told about ----
 
-send "$(call_text 10 bash '{"command":"until [ -e go ]; do sleep 0.02; done; echo went"}')"
+send "$(call_text 1010 bash '{"command":"until [ -e go ]; do sleep 0.02; done; echo went"}')"
 call bash '{"command":"touch go"}'
 is 'a call does not wait for another' "$IS_ERROR" false
-answer 10
+answer 1010
 is 'which then ends' "$(of '.result.content[0].text')" 'went'
 tag_new
 send "$(call_text 20 bash "{\"command\":\"touch started; sleep $TAG; echo late\"}")"

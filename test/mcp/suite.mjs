@@ -45,6 +45,7 @@ async function structured(name, to, tools) {
     glob: { pattern: '**/*.txt', path: '/workspace' },
     grep: { pattern: 'one', path: '/workspace' },
     ls: { path: '/workspace' },
+    agent: {},
     read_file: { path: '/workspace/dir/a.txt' },
     str_replace: { path: '/workspace/dir/a.txt', old_str: 'one', new_str: '1' },
     write_file: { path: '/workspace/dir/b.txt', content: 'x' },
