@@ -180,6 +180,9 @@ void box_write_abort(struct box_write *write); /* NULL is fine */
 #define ETAG_BYTES 64
 const char *file_etag(const struct file_stat *stat, char text[ETAG_BYTES]); /* with its quotes */
 
+/* A number that stays only while no verb and no command, of any daemon, can have changed a file in the box. What backends
+ * without a root of their own have can be changed from outside: there, and of older runners, it is 0, which means nothing. */
+int box_changes(struct box *box, uint64_t *ret_changes, struct err *err);
 int box_stat(struct box *box, const char *path, struct arena *arena, struct file_stat *ret_stat, struct err *err);
 struct list_request {
     const char *path;

@@ -209,6 +209,19 @@ int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t
 
 /* ---- the rest ---- */
 
+int box_changes(struct box *box, uint64_t *ret_changes, struct err *err) {
+    autoarena arena;
+    arena_init(&arena);
+    struct fields end;
+    *ret_changes = 0;
+    if (!box->ops->attach) /* its files are the machine's */
+        return 0;
+    int r = verb_short(box, OP_PING, NULL, &arena, &end, err);
+    if (r == 0)
+        *ret_changes = end.number[FIELD_CHANGES];
+    return r;
+}
+
 int box_stat(struct box *box, const char *path, struct arena *arena, struct file_stat *ret_stat, struct err *err) {
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);

@@ -34,6 +34,7 @@ static _Noreturn void end(struct runner *runner);
 _Noreturn void init_main(struct runner_config *config) {
     become_runner(config);
     struct runner runner = {.config = config, .children = {.fd = -1}, .listener = {.fd = -1}};
+    runner.changes = clock_wall_ms() << 20; /* no number that an earlier runner of this box told */
     runner.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (runner.epoll_fd < 0)
         abort();

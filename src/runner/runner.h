@@ -86,7 +86,8 @@ struct runner {
     struct source children, listener; /* SIGCHLD; further wires */
     bool
         greeted; /* a daemon has said HELLO. One that was killed before is not known to any other: we end with our wire */
-    bool ending; /* local: no wire and no listener is left, or SIGTERM came */
+    uint64_t changes; /* grows with whatever may have changed a file of the box; begins anew with each runner */
+    bool ending;      /* local: no wire and no listener is left, or SIGTERM came */
 };
 
 /* ---- calls (serve.c) ---- */
@@ -136,6 +137,7 @@ struct op_def {
 };
 extern const struct op_def *const op_table[]; /* ends with NULL */
 const struct op_def *op_find(unsigned op);
+bool op_looks(enum op op); /* it changes nothing in the box */
 
 /* ---- workers (worker.c): inside the worker process ---- */
 struct turn_version;

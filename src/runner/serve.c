@@ -165,6 +165,7 @@ static void call_drop(struct rcall *call) {
     *link = call->next;
     wire->call_count--;
     buf_done(&own->args);
+    wire->runner->changes += call->def && !op_looks(call->def->op);
     later_free(wire->runner, own);
 }
 
@@ -269,6 +270,7 @@ static int call_begin(struct rcall *call, const uint8_t *payload, size_t len, st
         return r;
     struct err failure;
     call->def = fields.number[FIELD_OP] <= 255 ? op_find((unsigned)fields.number[FIELD_OP]) : NULL;
+    call->runner->changes += call->def && !op_looks(call->def->op);
     if (!call->def) {
         err_set(&failure, ERR_UNSUPPORTED, "this runner has no op %llu", (unsigned long long)fields.number[FIELD_OP]);
         r = -1;

@@ -11,5 +11,6 @@ bool worker_is_child(const struct runner *runner, pid_t pid);
 int worker_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err);
 int worker_finish(struct rcall *call, struct err *err);
 void worker_cancel(struct rcall *call);
+bool worker_any(const struct runner *runner); /* one is at work, or waits for its turn */
 
 #endif

@@ -457,6 +457,10 @@ bool worker_reap(struct runner *runner, pid_t pid, int status) {
     return false;
 }
 
+bool worker_any(const struct runner *runner) {
+    return runner->workers->all != NULL;
+}
+
 bool worker_is_child(const struct runner *runner, pid_t pid) {
     for (const struct work *work = runner->workers->all; work; work = work->next)
         if (work->pid == pid && !work->reaped)

@@ -402,12 +402,30 @@ static int catalog_sources(struct catalog_walk *walk, struct err *err) {
     return code;
 }
 
+/* Nothing in it depends on what lies outside it, where changes are not counted. */
+static bool catalog_is_closed(const struct catalog_walk *walk) {
+    for (size_t i = 0; i < walk->count; i++)
+        if (!walk->items[i].listed || walk->items[i].bad || (walk->items[i].file && !walk->items[i].fixed))
+            return false;
+    return !walk->bad_count;
+}
+
 /* dir NULL: all sources */
 static int catalog_make(struct catalog_walk *walk, const char *dir, struct catalog *ret_catalog, struct err *err) {
+    bool whole = dir && walk->catalogs && walk->box->spec.agent && strcmp(dir, SKILLS_PATH) == 0;
+    struct catalog_token token = {.generation = atomic_load(&walk->box->skill_generation)};
     int code = box_share(walk->box, TURN_WAIT_MS, err); /* one version of every skill */
     if (code < 0)
         return code;
-    code = dir ? catalog_source(walk, dir, "agent", err) : catalog_sources(walk, err);
+    if (whole)
+        code = box_changes(walk->box, &token.changes, err); /* before the listing: what changes meanwhile counts */
+    whole = whole && code == 0 && token.changes;
+    if (whole && catalogs_whole(walk->catalogs, walk->box->id, dir, token, walk->arena, ret_catalog)) {
+        box_share_end(walk->box);
+        return 0;
+    }
+    if (code == 0)
+        code = dir ? catalog_source(walk, dir, "agent", err) : catalog_sources(walk, err);
     if (code == 0)
         code = catalog_look_all(walk, err);
     box_share_end(walk->box);
@@ -415,6 +433,7 @@ static int catalog_make(struct catalog_walk *walk, const char *dir, struct catal
         code = catalog_own(walk, err);
     if (code < 0)
         return code;
+    whole = whole && catalog_is_closed(walk);
     if (dir)
         catalog_name_bad(walk);
     else {
@@ -423,6 +442,8 @@ static int catalog_make(struct catalog_walk *walk, const char *dir, struct catal
         catalog_choose(walk, true);
     }
     catalog_result(walk, ret_catalog);
+    if (whole)
+        catalogs_keep_whole(walk->catalogs, walk->box->id, dir, token, ret_catalog);
     return 0;
 }
 

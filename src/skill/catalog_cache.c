@@ -6,6 +6,7 @@
 #include "skill/catalog_cache.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +20,11 @@ struct catalog_record {
     char box[17];
     const char *what;
     struct arena arena;
-    struct catalog_item *items; /* by file */
-    size_t count, bytes;
+    struct catalog_item *items;    /* by file */
+    struct catalog_entry *entries; /* whole: in order */
+    struct catalog_token token;
+    uint64_t made_ms;
+    size_t count, bytes; /* of items, or of entries */
 };
 
 struct catalogs {
@@ -201,11 +205,11 @@ static struct catalog_record *catalog_record_new(const char *box, const char *wh
     return record;
 }
 
-void catalogs_store(struct catalogs *catalogs, const char *box, const char *what, const struct catalog_item *items,
-                    size_t count) {
-    struct catalog_record *record = catalog_record_new(box, what, items, count), *gone = NULL;
+/* The record takes the place of what was kept as the same. */
+static void catalogs_put(struct catalogs *catalogs, struct catalog_record *record) {
+    struct catalog_record *gone = NULL;
     pthread_mutex_lock(&catalogs->lock);
-    struct catalog_record **at = catalogs_find(catalogs, box, what);
+    struct catalog_record **at = catalogs_find(catalogs, record->box, record->what);
     if (*at) {
         gone = catalogs_take(catalogs, at);
         gone->next = NULL;
@@ -224,4 +228,57 @@ void catalogs_store(struct catalogs *catalogs, const char *box, const char *what
         catalog_record_free(gone);
         gone = next;
     }
+}
+
+void catalogs_store(struct catalogs *catalogs, const char *box, const char *what, const struct catalog_item *items,
+                    size_t count) {
+    catalogs_put(catalogs, catalog_record_new(box, what, items, count));
+}
+
+/* ---- whole catalogues ---- */
+
+static struct catalog_entry *copy_entries(struct arena *arena, const struct catalog_entry *entries, size_t count,
+                                          size_t *bytes) {
+    struct catalog_entry *copy = arena_alloc(arena, (count + 1) * sizeof *copy);
+    *bytes += (count + 1) * sizeof *copy;
+    for (size_t i = 0; i < count; i++)
+        copy[i] = (struct catalog_entry){
+            copy_text(arena, entries[i].id, bytes), copy_text(arena, entries[i].path, bytes),
+            copy_text(arena, entries[i].file, bytes), entries[i].source, copy_meta(arena, &entries[i].meta, bytes)};
+    return copy;
+}
+
+bool catalogs_whole(struct catalogs *catalogs, const char *box, const char *what, struct catalog_token token,
+                    struct arena *arena, struct catalog *ret_catalog) {
+    static const char *const none[] = {NULL};
+    char name[300];
+    size_t bytes = 0;
+    snprintf(name, sizeof name, "all of %s", what);
+    pthread_mutex_lock(&catalogs->lock);
+    struct catalog_record **at = catalogs_find(catalogs, box, name), *record = *at;
+    bool holds = record && record->token.changes == token.changes && record->token.generation == token.generation &&
+                 clock_ms() - record->made_ms < catalogs->keep_ms;
+    if (holds) {
+        catalogs_first(catalogs, catalogs_take(catalogs, at));
+        *ret_catalog =
+            (struct catalog){copy_entries(arena, record->entries, record->count, &bytes), record->count, none};
+    }
+    pthread_mutex_unlock(&catalogs->lock);
+    return holds;
+}
+
+void catalogs_keep_whole(struct catalogs *catalogs, const char *box, const char *what, struct catalog_token token,
+                         const struct catalog *catalog) {
+    struct catalog_record *record = calloc(1, sizeof *record);
+    if (!record)
+        abort();
+    arena_init(&record->arena);
+    strncpy(record->box, box, sizeof record->box - 1);
+    record->what = arena_printf(&record->arena, "all of %.290s", what);
+    record->token = token;
+    record->made_ms = clock_ms();
+    record->bytes = sizeof *record;
+    record->count = catalog->count;
+    record->entries = copy_entries(&record->arena, catalog->entries, catalog->count, &record->bytes);
+    catalogs_put(catalogs, record);
 }

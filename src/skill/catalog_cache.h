@@ -21,6 +21,14 @@ size_t catalogs_fill(struct catalogs *catalogs, const char *box, const char *wha
                      size_t count, struct arena *arena);
 void catalogs_store(struct catalogs *catalogs, const char *box, const char *what, const struct catalog_item *items,
                     size_t count);
+/* A whole catalogue of one directory, kept while its token stays. */
+struct catalog_token {
+    uint64_t changes, generation; /* box_changes; of the public skills that the box has */
+};
+bool catalogs_whole(struct catalogs *catalogs, const char *box, const char *what, struct catalog_token token,
+                    struct arena *arena, struct catalog *ret_catalog);
+void catalogs_keep_whole(struct catalogs *catalogs, const char *box, const char *what, struct catalog_token token,
+                         const struct catalog *catalog);
 catalogs_base catalogs_base_of(const struct catalogs *catalogs, void **ret_user);
 
 #endif

@@ -40,7 +40,7 @@ enum frame_type {
 
 /* name, number. The rows say: arguments -> answer */
 #define OP_LIST(X)                                                                                                     \
-    X(PING, 1)                                                                                                         \
+    X(PING, 1)    /* -> END{CHANGES} */                                                                                \
     X(EXEC, 2)    /* COMMAND or ARGV+; ENV* SECRET* ENV_DROP* CWD USER TIMEOUT_MS SHELL COLS ROWS FLAGS(STDIN, BACKGROUND, PTY)          \
                      -> STAT{PID} DATA* END{EXIT or SIGNALLED, TIMED_OUT, OOM, STUCK, LEFT, BYTES_OUT, BYTES_ERR, DURATION_MS}; \
                      BACKGROUND -> END{PID, STARTED_MS} */                                                             \
@@ -90,7 +90,7 @@ enum op {
     X(SHA256, 50, B) X(EVENT, 51, N) X(STARTED_MS, 52, N) X(STATE, 53, N) X(CODE, 54, N) X(MESSAGE, 55, S)             \
     X(VERSION, 56, N) X(FIRST, 57, N) X(NEXT, 58, N) X(CREATED, 59, N) X(FEATURES, 60, N) X(BEFORE, 61, B)             \
     X(AFTER, 62, B) X(WORKSPACE, 63, S) X(SECRET, 64, L) X(ENV_DROP, 65, L) X(AUTHOR, 66, N) X(LAST, 67, N)      \
-    X(LINES, 68, N) X(IGNORE, 72, S) X(LEFT, 73, N)
+    X(LINES, 68, N) X(IGNORE, 72, S) X(LEFT, 73, N) X(CHANGES, 74, N)
 
 #define FIELD_IDS 96 /* every number above is below it */
 
