@@ -85,6 +85,7 @@ const struct command command_table[] = {
      "  edit SKILL/PATH [FILE]   a file becomes FILE or standard input; on a terminal in $EDITOR; --old and --new replace\n"
      "  rm SKILL…                remove; of the agent's own skills it hides them, with --base they go\n"
      "  sync SKILL…              --from-base: the user's copy becomes the agent's; --to-base: the other way\n"
+     "  sync                     place those that every box gets anew, and tell what came of it\n"
      "Between users:\n"
      "  publish NAME             share it from a box; unpublish ENTRY… takes it back\n"
      "  install ENTRY…           into a box; uninstall NAME… removes it there\n"

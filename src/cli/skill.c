@@ -445,14 +445,37 @@ static int skill_rm(struct cli *cli, const struct skill_values *values, int argc
     return status;
 }
 
+/* The skills that every box gets are placed anew; what came of it. */
+static int sync_global(struct cli *cli, const struct skill_values *values, const struct skill_box *box) {
+    struct err err = {0};
+    json_t *json = NULL;
+    if (remote_json(cli, "POST", remote_path(cli, box->id, "/sync", NULL), NULL, &json, &err) < 0)
+        return cli_fail(&err);
+    const char *failed = text_of(json, "error");
+    int status = *failed ? EXIT_OURS : 0;
+    if (*failed && !values->json)
+        fprintf(stderr, "cubby: %s\n", shown(cli, failed));
+    const char *line =
+        arena_printf(&cli->arena, "%s: %lld written, %lld removed, %lld kept, %lld unchanged",
+                     shown(cli, text_of(json, "how")), (long long)json_integer_value(json_object_get(json, "written")),
+                     (long long)json_integer_value(json_object_get(json, "removed")),
+                     (long long)json_integer_value(json_object_get(json, "kept")),
+                     (long long)json_integer_value(json_object_get(json, "unchanged")));
+    finish(values, json, line);
+    return status;
+}
+
 static int skill_sync(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
     struct skill_box box;
     struct err err = {0};
     int status = 0;
-    if (argc < 1 || values->from_base == values->to_base)
+    bool global = !argc && !values->from_base && !values->to_base;
+    if (!global && (argc < 1 || values->from_base == values->to_base))
         option_fail(cli, "sync --from-base or --to-base, and which skills?");
     if (box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
+    if (global)
+        return sync_global(cli, values, &box);
     autobuf body;
     buf_init(&body, 256);
     buf_printf(&body, "{\"direction\":\"%s\"}", values->to_base ? "to_base" : "from_base");

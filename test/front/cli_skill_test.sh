@@ -119,6 +119,11 @@ is 'and with rm --base no longer' "$CODE $OUT" '0 weather'
 by ann rm --agent app nothing
 is 'rm of what is not there' "$CODE" 125
 
+by ann sync --agent app
+is 'sync of what every box gets: here nothing' "$CODE $OUT" '0 none: 0 written, 0 removed, 0 kept, 0 unchanged'
+by ann sync --agent app --json
+is 'as JSON' "$(jq -c '[.how,.error]' <<< "$OUT")" '["none",null]'
+
 # ---- between users ----
 by ann publish --agent app --tags sun,rain 天气
 is 'publish' "$CODE $OUT" '0 ann/天气@1'
