@@ -231,8 +231,7 @@ int own_to_base(struct skills *skills, struct box *box, const char *agent, const
 
 /* ---- how it stands ---- */
 
-static int own_hash(struct skills *skills, struct box *box, const char *skill, uint8_t ret_sha256[32],
-                    struct err *err) {
+int own_hash(struct skills *skills, struct box *box, const char *skill, uint8_t ret_sha256[32], struct err *err) {
     char path[LIMIT_NAME_BYTES + 32];
     struct parcel parcel;
     snprintf(path, sizeof path, SKILL_PATH "/%s", skill);
@@ -270,8 +269,10 @@ int own_status(struct skills *skills, struct box *box, const char *agent, const 
     bool moved = found == 0 && founded.known && memcmp(founded.sha256, base.sha256, sizeof sha256) != 0;
     if (same && moved) /* whatever it was founded on, it is the base's now */
         own_founded_set(skills, box, skill, base.sha256, founded.synced_ms);
-    if (found == 0 && !same && !founded.known) /* changed by a command: seen for the first time */
+    if (found == 0 && !same && !founded.known) { /* changed by a command: seen for the first time */
         own_founded_first(skills, box, skill, base.sha256);
+        own_rows_update(skills, box, (const char *const[]){skill, NULL});
+    }
     *ret_status = found < 0 ? OWN_LOCAL_ONLY : same ? OWN_UNCHANGED : moved ? OWN_OUT_OF_SYNC : OWN_MODIFIED;
     *ret_synced_ms = founded.synced_ms;
     return 0;

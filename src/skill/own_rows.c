@@ -70,11 +70,8 @@ void own_rows_update(struct skills *skills, struct box *box, const char *const *
 
 /* ---- what they are founded on ---- */
 
-enum { KEY_BYTES = 48 };
-
-/* A box that was deleted and made again has the same id, and nothing in common with the one before. */
-static const char *box_key(const struct box *box, char key[KEY_BYTES]) {
-    snprintf(key, KEY_BYTES, "%s-%" PRIu64, box->id, box->created_ms);
+const char *own_key(const struct box *box, char key[OWN_KEY_BYTES]) {
+    snprintf(key, OWN_KEY_BYTES, "%s-%" PRIu64, box->id, box->created_ms);
     return key;
 }
 
@@ -97,13 +94,13 @@ int own_founded_get(struct skills *skills, const struct box *box, const char *sk
                     struct err *err) {
     struct db *db;
     sqlite3_stmt *statement;
-    char key[KEY_BYTES];
+    char key[OWN_KEY_BYTES];
     int r = skilldb_take(skills, &db, err);
     if (r < 0)
         return r;
     r = db_prepare(db, "SELECT sha256, synced_ms FROM own_base WHERE box = ? AND skill = ?", &statement, err);
     if (r == 0) {
-        db_text(statement, 1, box_key(box, key));
+        db_text(statement, 1, own_key(box, key));
         db_text(statement, 2, skill);
         r = founded_step(db, statement, ret_founded, err);
         sqlite3_finalize(statement);
@@ -138,20 +135,20 @@ static void founded_run(struct skills *skills, const char *sql, const char *key,
 
 void own_founded_set(struct skills *skills, const struct box *box, const char *skill, const uint8_t sha256[32],
                      uint64_t synced_ms) {
-    char key[KEY_BYTES];
+    char key[OWN_KEY_BYTES];
     founded_run(skills, "INSERT OR REPLACE INTO own_base (box, skill, sha256, synced_ms) VALUES (?, ?, ?, ?)",
-                box_key(box, key), skill, sha256, synced_ms);
+                own_key(box, key), skill, sha256, synced_ms);
 }
 
 void own_founded_first(struct skills *skills, const struct box *box, const char *skill, const uint8_t sha256[32]) {
-    char key[KEY_BYTES];
+    char key[OWN_KEY_BYTES];
     founded_run(skills, "INSERT OR IGNORE INTO own_base (box, skill, sha256, synced_ms) VALUES (?, ?, ?, ?)",
-                box_key(box, key), skill, sha256, 0);
+                own_key(box, key), skill, sha256, 0);
 }
 
 void own_founded_drop(struct skills *skills, const struct box *box, const char *skill) {
-    char key[KEY_BYTES];
-    founded_run(skills, "DELETE FROM own_base WHERE box = ? AND skill = ?", box_key(box, key), skill, NULL, 0);
+    char key[OWN_KEY_BYTES];
+    founded_run(skills, "DELETE FROM own_base WHERE box = ? AND skill = ?", own_key(box, key), skill, NULL, 0);
 }
 
 /* ---- deleted boxes ---- */
@@ -220,11 +217,12 @@ void own_forget(struct skills *skills, const char *box_id, const char *user, con
 void own_forgotten(struct skills *skills) {
     static const char *const none[] = {NULL};
     struct err err;
-    char key[KEY_BYTES];
+    char key[OWN_KEY_BYTES];
     for (struct gone *gone = gone_take(gone_of(skills)), *next; gone; gone = next) {
         next = gone->next;
         snprintf(key, sizeof key, "%s-*", gone->id);
         founded_run(skills, "DELETE FROM own_base WHERE box GLOB ?", key, NULL, NULL, 0);
+        founded_run(skills, "DELETE FROM own_stack WHERE box GLOB ?", key, NULL, NULL, 0);
         if (base_user_rows(skills, gone->agent, gone->user, none, &err) < 0)
             log_warn("the rows of %s for agent %s stay: %s", gone->user, gone->agent, err.text);
         free(gone);

@@ -10,6 +10,10 @@ void own_rows_update(struct skills *skills, struct box *box, const char *const *
 /* The same where skills.db was lost, by comparing all that is there with the base. Cheap where it was not. */
 void own_rows_rebuild(struct skills *skills, struct box *box);
 
+enum { OWN_KEY_BYTES = 48 };
+/* A box that was deleted and made again has the same id, and nothing in common with the one before. */
+const char *own_key(const struct box *box, char key[OWN_KEY_BYTES]);
+
 struct own_founded {
     bool known;
     uint8_t sha256[32];

@@ -59,10 +59,11 @@ static int settle_now(struct skills *skills, struct box *box) {
     struct err err;
     bool behind = settle_behind(skills, box);
     unsigned look = atomic_load(&box->skill_look);
-    if (look == LOOK_UNKNOWN)
+    if (look == LOOK_UNKNOWN) {
         own_rows_rebuild(skills, box);
-    if (look == LOOK_UNKNOWN && look_nothing(box))
-        look = LOOK_NOTHING;
+        own_based(skills, box);
+        look = look_nothing(box) ? LOOK_NOTHING : LOOK_WAITING;
+    }
     if (look == LOOK_NOTHING && !behind)
         return 0;
     int r = box_alone(box, 0, &err);
@@ -71,8 +72,10 @@ static int settle_now(struct skills *skills, struct box *box) {
     r = own_apply(skills, box, &err);
     if (r < 0 && r != -ERR_GONE)
         log_warn("box %s: a change of its skills that waited was not done: %s", box->id, err.text);
-    if (behind)
+    if (behind) {
         settle_base(skills, box);
+        own_based(skills, box);
+    }
     box_alone_end(box);
     return 0;
 }

@@ -11,4 +11,9 @@ int own_apply(struct skills *skills, struct box *box, struct err *err);
 /* One was committed and could not be done: the last command does it. */
 void own_settle_later(struct skills *skills, struct box *box);
 
+/* sha256 of what the box shows of a skill (digest.h). */
+int own_hash(struct skills *skills, struct box *box, const char *skill, uint8_t ret_sha256[32], struct err *err);
+/* Its layers are others than before, or it is looked at for the first time: own_based.c. */
+void own_based(struct skills *skills, struct box *box);
+
 #endif

@@ -13,6 +13,7 @@
 
 /* agent_skill_registry: user_id NULL is a public skill. base_known: what agents/AGENT said when the rows were made.
  * own_base: the base that a user's version is founded on, and when they were last made the same (own_rows.c).
+ * own_stack: the public layers that a box had when it was last looked at (own_based.c).
  * base_version: what was found in a layer, which never changes. layer_left: in no stack any more, since then.
  * made: whether there were skills before this file was, so that users' boxes have to be looked at (own_known: they were). */
 static const char schema[] =
@@ -27,7 +28,8 @@ static const char schema[] =
     "CREATE TABLE layer_left (layer TEXT PRIMARY KEY, left_ms INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE own_known (agent_id TEXT, user_id TEXT, PRIMARY KEY (agent_id, user_id)) WITHOUT ROWID;"
     "CREATE TABLE own_base (box TEXT, skill TEXT, sha256 BLOB NOT NULL, synced_ms INTEGER NOT NULL,"
-    " PRIMARY KEY (box, skill)) WITHOUT ROWID;";
+    " PRIMARY KEY (box, skill)) WITHOUT ROWID;"
+    "CREATE TABLE own_stack (box TEXT PRIMARY KEY, layers TEXT NOT NULL) WITHOUT ROWID;";
 
 static const struct db_kind kind = {
     .name = "skills.db",
