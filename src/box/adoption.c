@@ -127,7 +127,7 @@ static void ids_note(void *user, const char *id) {
     memcpy(ids->list[ids->count++], id, 17);
 }
 
-static void ids_on_disk(struct provider *provider, struct box_ids *ids) {
+void adoption_ids(struct provider *provider, struct box_ids *ids) {
     int fd = openat(provider->boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
@@ -150,7 +150,7 @@ bool adoption_refresh(struct provider *provider) {
         return true; /* nobody else makes or removes boxes here */
     struct box_ids ids = {0};
     bool whole = true;
-    ids_on_disk(provider, &ids);
+    adoption_ids(provider, &ids);
     ids_in_table(provider, &ids);
     for (size_t i = 0; i < ids.count; i++)
         whole &= load(provider, ids.list[i]);
@@ -176,7 +176,7 @@ static void *adopter_main(void *argument) {
 }
 
 void adoption_begin(struct provider *provider) {
-    ids_on_disk(provider, &provider->adopting);
+    adoption_ids(provider, &provider->adopting);
     while (provider->adopter_count < ADOPTERS && provider->adopter_count < provider->adopting.count)
         provider->adopters[provider->adopter_count++] = table_thread(adopter_main, provider);
 }

@@ -106,32 +106,32 @@ int provider_attach(struct provider *provider, struct box *box, uint64_t wait_ms
 
 /* ---- who has which ---- */
 
-struct listing {
-    struct provider *provider;
-    void (*each)(void *user, const char *layer);
-    void *user;
-};
-
-static void list_record(void *user, const char *id) {
-    struct listing *listing = user;
+static int each_recorded(struct provider *provider, const char *id, void (*each)(void *user, const char *layer),
+                         void *user, struct err *err) {
     autoarena arena;
     arena_init(&arena);
     struct record record;
-    struct err ignored; /* without a record nothing runs that an attach or a start could have told of */
-    if (record_read(listing->provider->boxes_fd, id, &arena, &record, &ignored) < 0)
-        return;
-    for (size_t i = 0; i < record.spec.skill_layer_count; i++)
-        listing->each(listing->user, record.spec.skill_layers[i]);
+    int r = record_read(provider->boxes_fd, id, &arena, &record, err);
+    if (r == -ERR_NOT_FOUND) /* not made yet: then what it starts with is of now; or gone */
+        return 0;
+    for (size_t i = 0; r == 0 && i < record.spec.skill_layer_count; i++)
+        each(user, record.spec.skill_layers[i]);
+    return r;
 }
 
 int provider_skill_layers(struct provider *provider, void (*each)(void *user, const char *layer), void *user,
                           struct err *err) {
-    struct listing listing = {.provider = provider, .each = each, .user = user};
     pthread_mutex_lock(&provider->lock);
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
         for (struct place *place = provider->buckets[i]; place; place = place->next)
             for (size_t k = 0; !place_marked(place) && k < place->box->spec.skill_layer_count; k++)
                 each(user, place->box->spec.skill_layers[k]);
     pthread_mutex_unlock(&provider->lock);
-    return backend_list_boxes(provider->boxes_fd, "box.json", list_record, &listing, err);
+    struct box_ids ids = {0};
+    int r = 0;
+    adoption_ids(provider, &ids);
+    for (size_t i = 0; r == 0 && i < ids.count; i++)
+        r = each_recorded(provider, ids.list[i], each, user, err);
+    free(ids.list);
+    return r;
 }

@@ -38,7 +38,8 @@ int provider_destroy(struct provider *provider, const char *user, const char *id
  * background, use what is there. Nothing happens where they are the newest; INVALID: it has no agent; UNSUPPORTED: its
  * backend mounts nothing. */
 int provider_attach(struct provider *provider, struct box *box, uint64_t wait_ms, struct err *err);
-/* The names of all skill layers that boxes have or were told to have, on the disk and in this table; some more than once. */
+/* The names of all skill layers that boxes have or were told to have, on the disk and in this table; some more than once.
+ * A record that cannot be read is an error: nobody knows what that box has. */
 int provider_skill_layers(struct provider *provider, void (*each)(void *user, const char *layer), void *user,
                           struct err *err);
 

@@ -202,6 +202,7 @@ void provider_event(const struct provider *provider, const char *verb, const cha
 
 /* A box known only on disk comes into the table; of one that is known, what other daemons did to it. */
 void adoption_load(struct provider *provider, const char *id);
+void adoption_ids(struct provider *provider, struct box_ids *ids); /* of all directories of boxes; adds to ids->list */
 /* What other daemons made, did and removed. false: somebody was just working on one of those. */
 bool adoption_refresh(struct provider *provider);
 void adoption_begin(struct provider *provider); /* of all on the disk, by threads */
