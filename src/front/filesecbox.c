@@ -184,6 +184,17 @@ static const char *const *area_skip(struct filesecbox *call) {
     return skip;
 }
 
+/* The same for a path that was made plain. */
+static int area_check(struct filesecbox *call, const char *path, struct err *err) {
+    const char *below = path + strlen(box_workspace(call->box));
+    for (const char *const *name = area_skip(call); *name; name++) {
+        size_t len = strlen(*name);
+        if (below[0] == '/' && !strncmp(below + 1, *name, len) && (!below[len + 1] || below[len + 1] == '/'))
+            return err_set(err, ERR_INVALID, "Security Error: Access out of scope.");
+    }
+    return 0;
+}
+
 static int area_files(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     autofilesecbox call;
@@ -218,6 +229,8 @@ static int content_answer(struct filesecbox *call, const char *root, const char 
     char *text;
     size_t len;
     int failed = filesecbox_path(call, root, path, &path, err);
+    if (!failed && !call->skill)
+        failed = area_check(call, path, err);
     if (!failed)
         failed = filesecbox_read(call, path, &text, &len, NULL, err);
     if (!failed && !text_utf8(text, len))
@@ -303,6 +316,8 @@ static int edit_run(struct filesecbox *call, bool of_skill, const char *path, co
         root = box_workspace(call->box);
     if (!failed)
         failed = filesecbox_path(call, root, path, &path, err);
+    if (!failed && !of_skill)
+        failed = area_check(call, path, err);
     if (!failed && !strcmp(path, root))
         failed = err_set(err, ERR_INVALID, "'path' names no file");
     if (failed)
@@ -337,7 +352,7 @@ static int edit(struct http_request *request, bool of_skill, struct err *err) {
         failed = filesecbox_need(request, "path", &path, err);
     if (!failed)
         failed = range_args(request, &body.range, err);
-    int scope = !failed && of_skill ? filesecbox_scope(&call, false, err) : failed;
+    int scope = !failed && of_skill ? filesecbox_scope(&call, NULL, false, err) : failed;
     failed = scope < 0 ? scope : http_body_all(request, LIMIT_EDIT_BYTES, &body.text, &body.len, err);
     if (failed)
         return failed;

@@ -53,6 +53,9 @@ int filesecbox_admin(const struct filesecbox *call, const char *what, struct err
 void filesecbox_open(struct answer *answer, struct http_request *request);
 int filesecbox_close(struct answer *answer, int result, struct err *err);
 int filesecbox_text(struct http_request *request, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same of a change of skills; it says besides, for whoever looks, that it comes when the commands that run now have ended. */
+struct own_change;
+int filesecbox_told(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err);
 /* An error that is answered now; data: its text, NULL: null. The positive code, to be returned by the handler. */
 int filesecbox_error(struct http_request *request, int status, int code, const char *data);
 /* What came of a call: UNAUTHORIZED and DENIED keep their status, TOO_LARGE, LIMIT and BUSY too where `status` is not 200; all
@@ -114,6 +117,7 @@ struct zip;
 struct filesecbox_upload {
     int fd;                    /* a file without a name that holds part `file` */
     const char *filename;      /* as the client says, in the request's arena; may be NULL */
+    const char *scope;         /* the field of that name, the same */
     struct zip *zip;           /* after filesecbox_unzip, as is */
     const char *const *skills; /* their names, sorted, NULL-terminated */
 };

@@ -5,8 +5,9 @@
 #include "front/filesecbox.h"
 
 enum { SCOPE_OVERLAY, SCOPE_BASELINE };
-/* ?scope=, in any case; absent: base says which. INVALID: neither of the two; DENIED: baseline, and no admin. */
-int filesecbox_scope(struct filesecbox *call, bool base, struct err *err);
+/* ?scope=, else `field`, of a form, in any case; NULL or empty: base says which. INVALID: neither of the two; DENIED: baseline,
+ * and no admin. */
+int filesecbox_scope(struct filesecbox *call, const char *field, bool base, struct err *err);
 int filesecbox_upload(struct http_request *request, struct box *unused, struct err *err);
 
 #endif

@@ -12,8 +12,9 @@
 
 static const char *const reserved_skills[] = {"skill-creator", NULL};
 
-int filesecbox_scope(struct filesecbox *call, bool base, struct err *err) {
+int filesecbox_scope(struct filesecbox *call, const char *field, bool base, struct err *err) {
     const char *scope = http_query(call->request, "scope", NULL);
+    scope = scope ? scope : field;
     if (scope && *scope && strcasecmp(scope, "overlay") != 0 && strcasecmp(scope, "baseline") != 0)
         return err_set(err, ERR_INVALID, "scope is overlay or baseline, not '%.100s'", scope);
     if (scope && *scope)
@@ -31,9 +32,11 @@ int filesecbox_receive(struct filesecbox *call, uint64_t max, struct filesecbox_
         failed = multipart_form(call->request, "file", upload->fd, max, &form, err);
     if (!failed && !form.has_file)
         failed = err_set(err, ERR_INVALID, "the part 'file' is missing");
-    if (!failed)
-        upload->filename = form.file.file_name;
-    return failed;
+    if (failed)
+        return failed;
+    upload->filename = form.file.file_name;
+    upload->scope = multipart_field(&form, "scope", NULL);
+    return 0;
 }
 
 int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, struct err *err) {
@@ -54,8 +57,7 @@ void filesecbox_upload_done(struct filesecbox_upload *upload) {
     fd_close(&upload->fd);
 }
 
-/* What the answer says besides, for whoever looks: the skill is there when the commands that run now have ended. */
-static int upload_told(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err) {
+int filesecbox_told(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err) {
     autoanswer answer;
     filesecbox_open(&answer, call->request);
     json_str(&answer.json, text);
@@ -110,17 +112,20 @@ int filesecbox_upload(struct http_request *request, struct box *unused, struct e
         return failed;
     const struct skill_settings *settings = skills_settings(call.skills);
     bool newest = settings->newest;
-    int scope = filesecbox_scope(&call, newest, err);
+    int scope = filesecbox_scope(&call, NULL, newest, err); /* who may not need not send it all */
     if (scope < 0)
         return scope;
     failed = filesecbox_receive(&call, settings->upload_bytes, &upload, err);
     if (failed)
         return failed;
+    scope = filesecbox_scope(&call, upload.scope, newest, err);
+    if (scope < 0)
+        return scope;
     if (upload_run(&call, &upload, scope, &change, err) < 0)
         return filesecbox_fail(request, newest ? 200 : 500, newest ? "" : "Upload failed: ", err);
     autobuf text;
     buf_init(&text, 4u << 20);
     upload_names(upload.skills, newest && scope == SCOPE_BASELINE, &text);
     const char *shown = buf_cstr(&text);
-    return upload_told(&call, shown ? shown : "Upload successful.", &change, err);
+    return filesecbox_told(&call, shown ? shown : "Upload successful.", &change, err);
 }

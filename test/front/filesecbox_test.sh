@@ -152,6 +152,11 @@ answers 'W42: the area answers, and refuses what is not allowed' 500 '{"status":
 api POST "$A/execute?command=ls" '["/workspace/a","/workspace"]'
 is 'absolute paths inside' "$STATUS $(j .data.exit_code)" '200 0'
 
+area skills/weather/v '' x
+like 'skills are not written through it' "$STATUS $BODY" '^500 .*Edit failed: Security Error: Access out of scope\.'
+api GET "$A/content?path=skills/weather/v"
+answers 'nor read' 404 '{"status":"error","data":null}'
+
 # ---- line edits ----
 lines() { # lines NAME FILE BODY START END WANT
     area l '' "$2"
@@ -180,6 +185,14 @@ area bin '&start=1&end=1' X
 is 'what is no text has no lines' "$STATUS" 500
 api GET "$A/content?path=bin"
 answers 'and no content in JSON' 404 '{"status":"error","data":null}'
+
+for i in 1 2 3 4 5 6 7 8; do
+    curl -s --unix-socket "$SOCKET" -o /dev/null -X PUT --data-binary "line $i" "http://localhost$A/edit?path=many&start=1&end=0" &
+    editors[i]=$!
+done
+wait "${editors[@]}"
+api GET "$A/content?path=many"
+is 'W21: of edits at the same time none is lost' "$(j .data.content | sort | tr '\n' ' ')" 'line 1 line 2 line 3 line 4 line 5 line 6 line 7 line 8 '
 
 # W21: writes are whole: readers meanwhile see all of one version
 head -c 150000 /dev/zero | tr '\0' A > "$WORK/a"
@@ -286,6 +299,8 @@ answers 'it replaces the skill whole' 200 '{"status":"success","data":["SKILL.md
 show carl v
 answers "others' stays" 200 '{"status":"success","data":{"content":"1\n"}}'
 is 'and the baseline' "$(layers)" "$LAYERS"
+api POST "$(S carl)/upload" '' -F "file=@$Z/weather2.zip" -F scope=everybody
+is 'W40: nor as a field of the form' "$STATUS $(j .status)" '400 error'
 send weather2 '?scope=everybody' carl
 is 'W40: a scope that is none' "$STATUS $(j .status)" '400 error'
 show carl v
