@@ -19,7 +19,7 @@ struct settings_copy;
 
 struct skills {
     char *state_dir;
-    uint64_t opened_ms; /* wall clock */
+    uint64_t opened_ms;                           /* wall clock */
     int dir, layers_dir, agents_dir, staging_dir; /* STATE/skills and below */
     struct settings_copy *_Atomic settings;       /* the newest; older ones behind it */
     const char *_Atomic creator;                  /* the layer with it, of some settings_copy; "": none */
