@@ -43,7 +43,7 @@ static const struct body_field content_query[] = {
     {.name = NULL}};
 static const struct body_field answer[] = {
     {.name = "status", .type = BODY_TEXT, .choices = "success|error", .text = "how it went"},
-    {.name = "data", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "the result, or a sentence"},
+    {.name = "data", .type = BODY_OBJECT, .flags = BODY_NULLABLE, .text = "of any type: the result, or why not"},
     {.name = NULL}};
 
 #define ROW(...) FILESECBOX_ENDPOINT(.answer = answer, __VA_ARGS__)
@@ -237,11 +237,15 @@ static int newest_sync(struct http_request *request, struct box *unused, struct 
 /* ---- delete ---- */
 
 static int newest_remove_own(struct filesecbox *call, const char *name, struct err *err) {
-    struct own_change change;
+    struct own_change change = {0};
     int code = filesecbox_box(call, err);
     if (code >= 0)
         code = own_remove(call->skills, call->box, name, &change, err);
-    return code == -ERR_NOT_FOUND ? 0 : code;
+    if (code < 0 && code != -ERR_NOT_FOUND)
+        return code;
+    return filesecbox_told(
+        call, arena_printf(http_arena(call->request), "Successfully deleted skill from workspace: %s", name), &change,
+        err);
 }
 
 /* Without a scope it is the public one. Where uploads go into a user's layer (the first family's way), one that is his alone
@@ -270,10 +274,8 @@ static int newest_remove_work(struct filesecbox *call, struct err *err) {
         code = newest_scope(call, name, &own, err);
     if (code != 0)
         return code;
-    if (own) {
-        code = newest_remove_own(call, name, err);
-        return code < 0 ? code : filesecbox_text(call->request, "Successfully deleted skill from workspace: %s", name);
-    }
+    if (own)
+        return newest_remove_own(call, name, err);
     code = filesecbox_admin(call, "delete a public skill", err);
     if (code >= 0)
         code = base_remove(call->skills, call->agent, name, err);

@@ -369,20 +369,22 @@ int newest_edit(struct http_request *request, struct box *unused, struct err *er
 
 /* ---- delete ---- */
 
-static int newest_delete_skill(struct filesecbox *call, const char *skill, struct err *err) {
-    struct own_change change;
+static int newest_delete_skill(struct filesecbox *call, const char *skill, struct own_change *all, struct err *err) {
+    struct own_change change = {0};
     int code = own_remove(call->skills, call->box, skill, &change, err);
+    all->pending = all->pending || change.pending;
+    all->background = change.background;
     return code == -ERR_NOT_FOUND ? 0 : code;
 }
 
 /* All that the user sees, but for the creator. */
-static int newest_delete_skills(struct filesecbox *call, struct err *err) {
+static int newest_delete_skills(struct filesecbox *call, struct own_change *all, struct err *err) {
     struct filesecbox_skill *skills;
     size_t count;
     int code = filesecbox_skills(call, &skills, &count, err);
     for (size_t i = 0; code >= 0 && i < count; i++)
         if (strcmp(skills[i].id, NEWEST_CREATOR) != 0)
-            code = newest_delete_skill(call, skills[i].id, err);
+            code = newest_delete_skill(call, skills[i].id, all, err);
     return code;
 }
 
@@ -397,17 +399,19 @@ static int newest_delete_path(struct filesecbox *call, const struct newest_path 
 }
 
 static int newest_delete_work(struct filesecbox *call, struct err *err) {
+    struct own_change change = {0};
     struct newest_path path;
     int code = newest_query_path(call, true, &path, err);
     if (code >= 0 && newest_is_creator(&path))
         return err_set(err, ERR_INVALID, "Security Error: Deleting skill-creator is strictly forbidden.");
     if (code >= 0)
         code = !path.skills || path.parts > 2 ? newest_delete_path(call, &path, err)
-               : path.parts == 2              ? newest_delete_skill(call, path.skill, err)
-                                              : newest_delete_skills(call, err);
-    return code < 0 && code != -ERR_NOT_FOUND
-               ? code
-               : filesecbox_text(call->request, "Deleted from workspace: %s", path.given);
+               : path.parts == 2              ? newest_delete_skill(call, path.skill, &change, err)
+                                              : newest_delete_skills(call, &change, err);
+    if (code < 0 && code != -ERR_NOT_FOUND)
+        return code;
+    return filesecbox_told(call, arena_printf(http_arena(call->request), "Deleted from workspace: %s", path.given),
+                           &change, err);
 }
 
 int newest_delete(struct http_request *request, struct box *unused, struct err *err) {

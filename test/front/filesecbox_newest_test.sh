@@ -433,9 +433,13 @@ slow=$!
 ok 'a long command' eventually 20 running
 sync_of ann weather bl2ws
 error 'T43: a change that commands hold up' 'Server busy: Update operation timed out. Please try again.'
+delete ann skills/big
+is 'a delete waits for them' "$STATUS $BODY" '200 {"status":"success","data":"Deleted from workspace: skills/big","pending":true}'
 kill "$slow" 2> /dev/null
 wait "$slow" 2> /dev/null
-ok 'T43: is done when they have ended' eventually 20 in_sync
+gone() { files ann skills/big && [ "$BODY" = '{"status":"success","data":[]}' ]; }
+ok 'and is done then' eventually 20 gone
+ok 'T43: the change, too' eventually 20 in_sync
 url=http://localhost/v1/dan/app/content?path=skills/weather/data.txt
 curl -sS --unix-socket "$SOCKET" --parallel --parallel-immediate -o "$WORK/first#1" "$url&[1-6]" 2> /dev/null
 is 'W39: six first looks of a new user at once see all of it' "$(sort -u "$WORK"/first*)" '{"status":"success","data":{"content":"one\ntwo\nthree\n","lines":["one","two","three"]}}'
