@@ -1,8 +1,8 @@
 /* What skills and sub-agents a box has to offer, for a prompt and as data. Personal before the agent's before global, the
  * first of a name counts: {workspace}/skills, /skills, {workspace}/.skills; {workspace}/agents, {workspace}/.agents. Read
- * through verbs, on every backend; never fails because one file is bad. What was read of a file is kept and holds as long as
- * a listing (one round trip a directory, at every call) shows the same name, size, time and inode: nobody has to tell of
- * changes. */
+ * through verbs, on every backend; never fails because one file is bad. Nobody has to tell of changes: what was read of a
+ * file is kept and holds as long as a listing (one round trip a directory, at every call) shows the same name, size, time and
+ * inode; all of /skills holds as long as the box's runner counts no change (box_changes). */
 #ifndef CUBBY_SKILL_CATALOG_H
 #define CUBBY_SKILL_CATALOG_H
 
