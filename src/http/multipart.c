@@ -4,6 +4,7 @@
 #include "http/multipart.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -241,8 +242,7 @@ int multipart_new(const char *content_type, const struct multipart_sink *sink, s
         abort();
     multipart->sink = *sink;
     multipart->delimiter_len = 4 + strlen(boundary);
-    memcpy(multipart->delimiter, "\r\n--", 4);
-    memcpy(multipart->delimiter + 4, boundary, multipart->delimiter_len - 4);
+    snprintf(multipart->delimiter, sizeof multipart->delimiter, "\r\n--%s", boundary);
     free(boundary);
     buf_init(&multipart->window, WINDOW_BYTES);
     buf_put(&multipart->window, "\r\n", 2); /* the first boundary needs no line end before it */

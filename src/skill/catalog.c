@@ -404,6 +404,10 @@ static int catalog_sources(struct catalog_walk *walk, struct err *err) {
 
 /* Nothing in it depends on what lies outside it, where changes are not counted. */
 static bool catalog_is_closed(const struct catalog_walk *walk) {
+    const struct spec *spec = &walk->box->spec;
+    for (size_t i = 0; i < spec->mount_count; i++)
+        if (strncmp(spec->mounts[i].target, SKILLS_PATH "/", sizeof SKILLS_PATH) == 0)
+            return false;
     for (size_t i = 0; i < walk->count; i++)
         if (!walk->items[i].listed || walk->items[i].bad || (walk->items[i].file && !walk->items[i].fixed))
             return false;
@@ -476,7 +480,7 @@ const struct catalog_entry *catalog_find(const struct catalog *catalog, const ch
 
 const char *catalog_names(const struct catalog *catalog, struct arena *arena) {
     autobuf out;
-    buf_init(&out, CATALOG_NAMES * 1024);
+    buf_init(&out, (size_t)CATALOG_NAMES * 1024);
     for (size_t i = 0; i < catalog->count && i < CATALOG_NAMES; i++)
         buf_printf(&out, "%s%s", i ? ", " : "", catalog->entries[i].meta.name);
     if (catalog->count > CATALOG_NAMES)

@@ -104,20 +104,24 @@ static int check_entry(struct zip *zip, struct zip_raw *raw, const struct zip_li
 
 /* ---- all of them together ---- */
 
+struct place {
+    const struct zip_raw *raw;
+};
+
 static int by_place(const void *a, const void *b) {
-    const struct zip_raw *one = *(struct zip_raw *const *)a, *two = *(struct zip_raw *const *)b;
+    const struct zip_raw *one = ((const struct place *)a)->raw, *two = ((const struct place *)b)->raw;
     return one->head < two->head ? -1 : one->head > two->head;
 }
 
 /* Entries that share bytes: how a small archive becomes a large tree without any single entry being suspicious. */
 static int check_overlap(struct zip *zip, struct err *err) {
-    struct zip_raw **raws = arena_alloc(&zip->arena, (zip->dir.count + 1) * sizeof *raws);
+    struct place *places = arena_alloc(&zip->arena, (zip->dir.count + 1) * sizeof *places);
     for (size_t i = 0; i < zip->dir.count; i++)
-        raws[i] = &zip->dir.raws[i];
-    qsort(raws, zip->dir.count, sizeof *raws, by_place);
+        places[i].raw = &zip->dir.raws[i];
+    qsort(places, zip->dir.count, sizeof *places, by_place);
     for (size_t i = 1; i < zip->dir.count; i++)
-        if (raws[i]->head < raws[i - 1]->content + raws[i - 1]->packed)
-            return refuse(raws[i], ERR_INVALID, err, "it shares bytes with another entry");
+        if (places[i].raw->head < places[i - 1].raw->content + places[i - 1].raw->packed)
+            return refuse(places[i].raw, ERR_INVALID, err, "it shares bytes with another entry");
     return 0;
 }
 

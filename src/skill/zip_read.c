@@ -242,7 +242,7 @@ static ssize_t tar_step(struct zip_tar *tar, uint8_t *data, size_t size, struct 
         tar_begin(tar);
     } else if (!tar->closed) {
         tar->closed = true;
-        tar->padding = 2 * TAR_BLOCK_BYTES;
+        tar->padding = 2ull * TAR_BLOCK_BYTES;
     }
     return 0;
 }
