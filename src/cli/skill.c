@@ -206,9 +206,10 @@ static int upload_one(struct cli *cli, const struct skill_values *values, const 
         code = upload_file(cli, box, values->base, fd, &json, err);
     if (code < 0)
         return code;
-    if (!values->json)
-        json_array_foreach(json_object_get(json, "skills"), i, name)
+    json_array_foreach(json_object_get(json, "skills"), i, name) {
+        if (!values->json)
             printf("%s\n", shown(cli, json_string_value(name) ? json_string_value(name) : ""));
+    }
     long long background = (long long)json_integer_value(json_object_get(json, "background"));
     if (!values->json && json_is_true(json_object_get(json, "pending")))
         fprintf(stderr, "cubby: commands use the old ones; the new ones take their place when the last has ended\n");

@@ -65,6 +65,27 @@ static void registry_free(void *data) {
     free(registry);
 }
 
+static bool blob_named(void *user, const char *sha256) {
+    struct registry *registry = user;
+    struct err ignored;
+    sqlite3_stmt *statement;
+    if (db_prepare(&registry->db, "SELECT 1 FROM entry WHERE sha256 = ?1", &statement, &ignored) < 0)
+        return true;
+    db_text(statement, 1, sha256);
+    bool named = sqlite3_step(statement) != SQLITE_DONE;
+    sqlite3_finalize(statement);
+    return named;
+}
+
+/* Blobs without a row, in a transaction of its own: before the end of a row is on the disk its blob is needed. */
+static void registry_sweep_locked(struct registry *registry) {
+    struct err ignored;
+    if (db_begin(&registry->db, &ignored) < 0)
+        return;
+    blob_sweep(registry->skills, blob_named, registry);
+    db_end(&registry->db, 0, &ignored);
+}
+
 /* Locked on success. A file that somebody took away is not written to any more. */
 static int registry_take(struct skills *skills, struct registry **ret_registry, struct err *err) {
     struct registry *registry = skills_part(skills, PART_REGISTRY, registry_new, registry_free);
@@ -73,6 +94,9 @@ static int registry_take(struct skills *skills, struct registry **ret_registry, 
     if (!registry->db.handle || db_replaced(&registry->db)) {
         db_close(&registry->db);
         r = db_open(&kind, skills->state_dir, &registry->db, err);
+        int64_t used = 0; /* of a file that was just made nothing tells what is needed: the old one may come back */
+        if (r == 0 && db_number(&registry->db, "SELECT count(*) FROM sqlite_sequence", &used, err) == 0 && used)
+            registry_sweep_locked(registry); /* what a daemon that was killed left */
     }
     if (r < 0) {
         pthread_mutex_unlock(&registry->lock);
@@ -436,27 +460,6 @@ static int publish_row_locked(struct registry *registry, struct registry_entry *
     if (!entry->version)
         r = publish_number(registry, entry, arena, err);
     return r < 0 ? r : publish_insert(registry, entry, err);
-}
-
-static bool blob_named(void *user, const char *sha256) {
-    struct registry *registry = user;
-    struct err ignored;
-    sqlite3_stmt *statement;
-    if (db_prepare(&registry->db, "SELECT 1 FROM entry WHERE sha256 = ?1", &statement, &ignored) < 0)
-        return true;
-    db_text(statement, 1, sha256);
-    bool named = sqlite3_step(statement) != SQLITE_DONE;
-    sqlite3_finalize(statement);
-    return named;
-}
-
-/* After rows went, in a transaction of its own: before their end is on the disk their blobs are needed. */
-static void registry_sweep_locked(struct registry *registry) {
-    struct err ignored;
-    if (db_begin(&registry->db, &ignored) < 0)
-        return;
-    blob_sweep(registry->skills, blob_named, registry);
-    db_end(&registry->db, 0, &ignored);
 }
 
 /* Others will read and type it. */

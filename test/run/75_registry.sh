@@ -275,6 +275,12 @@ kill -KILL "$DAEMON_PID"; wait "$DAEMON_PID" 2> /dev/null
 start_daemon "$program" || fail 'the daemon comes back'
 api GET /v1/registry/pdf
 is 'entries outlive a daemon that was killed' "$STATUS $(j .id)" "200 $third"
+mv "$STATE/registry.db" "$WORK/registry.db"
+api GET /v1/registry
+is 'a registry that was taken away is empty, and nothing kept goes with it' "$STATUS $(j .total) $(blobs)" '200 0 1'
+mv "$WORK/registry.db" "$STATE/registry.db"
+api GET /v1/registry
+is 'put back, it has what it had' "$STATUS $(j .total) $(blobs)" '200 1 1'
 api DELETE /v1/registry/pdf
 
 # ---- users ----
