@@ -1,5 +1,5 @@
 /* Part of the bench: skills. A ZIP uploaded against unzip on the same file system, the merged list against ls of two
- * directories, a command on a skill against one that is just started. */
+ * directories, a command on a skill against one that is just started, and what skills add to a box's creation. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,16 @@
 
 #include "bench.h"
 
-enum { ZIPS = 9, ZIP_FILES = 1000, ZIP_FILE_BYTES = 10000, LISTED = 500, LIST_ROUNDS = 60, EXECUTES = 300 };
+enum {
+    ZIPS = 9,
+    ZIP_FILES = 1000,
+    ZIP_FILE_BYTES = 10000,
+    LISTED = 500,
+    LIST_ROUNDS = 60,
+    EXECUTES = 300,
+    CREATES = 40,
+    REFILL_MS = 80
+};
 
 static char *sh(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static char *sh(const char *format, ...) {
@@ -159,6 +168,24 @@ static void execute_row(struct client *client) {
         median(peer, EXECUTES), AT_MOST, 1.5);
 }
 
+/* A box with all that was made public above, some 500 skills in a dozen layers, and one without: taken from a full pool. */
+static void create_row(struct client *client) {
+    static double with[CREATES], without[CREATES];
+    char id[ID_BYTES], text[160];
+    for (int i = -2; i < 2 * CREATES; i++) {
+        bool skills = i & 1;
+        idle_ms(REFILL_MS);
+        uint64_t start = now_ns();
+        box_create(client, skills ? ",\"user\":\"creator\",\"agent\":\"bench\"" : ",\"user\":\"creator\"", id);
+        (skills ? with : without)[i < 0 ? 0 : i / 2] = (double)(now_ns() - start) / 1e6;
+        box_delete(client, id);
+    }
+    double plain = median(without, CREATES), dressed = median(with, CREATES);
+    row("500 layered skills at a box's creation add, p50", "ms", dressed - plain, "what may be added", 2, AT_MOST, 1);
+    snprintf(text, sizeof text, "  %.2f ms with, %.2f ms without", dressed, plain);
+    note(text);
+}
+
 void bench_skills(void) {
     struct client client;
     client_open(&client, port);
@@ -166,5 +193,6 @@ void bench_skills(void) {
     upload_rows(&client);
     list_row(&client);
     execute_row(&client);
+    create_row(&client);
     client_close(&client);
 }
