@@ -34,7 +34,8 @@ as_before() {
     done
     [ -z "$GROWN" ]
 }
-settled() { [ -z "$(ls -A "$STATE/trash")" ]; }
+slots() { find "$STATE/boxes" -maxdepth 1 -name '.slot-*' | wc -l; }
+settled() { [ -z "$(ls -A "$STATE/trash")" ] && [ "$(slots)" -ge 9 ]; } # the pool is full again
 soak() { # soak WHAT ARGUMENTS...
     local begin
     now_ms
@@ -46,7 +47,7 @@ soak() { # soak WHAT ARGUMENTS...
 # A warm-up first: pools fill, arenas grow to what they need.
 soak 'warm-up' exec "$ATTACKED" 500 2
 soak 'warm-up' cycle 50 2
-eventually 20 settled
+eventually 60 settled
 measure
 BEFORE=("${VALUES[@]}")
 soak "$EXECS commands" exec "$ATTACKED" "$EXECS" 2
