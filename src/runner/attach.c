@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -34,7 +35,7 @@
 
 struct attach {
     struct enter enter;
-    int namespaces_fd, box_fd, copy_fd, stage_fd, root_fd;
+    int self_fd, box_fd, copy_fd, stage_fd, root_fd;
     int own_fd;
     int old_fds[LIMIT_SKILL_PATHS + 1], new_fds[LIMIT_SKILL_PATHS + 1];
     bool gone[LIMIT_SKILL_PATHS + 1], come[LIMIT_SKILL_PATHS + 1]; /* the old one, the new one, at that path */
@@ -76,9 +77,9 @@ _Noreturn void attach_main(void) {
     attach->box_fd = PLAN_MOUNTS_FD;
     attach->own_fd = attach->root_fd = -1;
     enter->ranged = geteuid() == 0;
-    attach->namespaces_fd = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    attach->self_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     umask(0);
-    if (attach->namespaces_fd < 0 || enter_run(enter, steps) < 0)
+    if (attach->self_fd < 0 || enter_run(enter, steps) < 0)
         _exit(125);
     fd_write_all(enter->errors_fd, "", 1);
     _exit(0); /* the old overlay ends here, and with nobody waiting */
@@ -178,7 +179,7 @@ static int copy_mounts(struct enter *enter, struct err *err) {
     attach->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC); /* of the box, not of the copy */
     if (attach->root_fd < 0 || unshare(CLONE_NEWNS) < 0)
         return err_errno(err, errno, "unshare");
-    attach->copy_fd = openat(attach->namespaces_fd, "mnt", O_RDONLY | O_CLOEXEC);
+    attach->copy_fd = openat(attach->self_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
     return attach->copy_fd < 0 ? err_errno(err, errno, "the copy") : 0;
 }
 
@@ -355,6 +356,52 @@ static int drop_old(struct attach *attach, size_t i, struct err *err) {
     return 0;
 }
 
+/* As mountinfo writes a path: \040 for a space. */
+static void unescape(char *path) {
+    char *to = path;
+    for (const char *at = path; *at; at++) {
+        unsigned value;
+        if (*at == '\\' && sscanf(at + 1, "%3o", &value) == 1) {
+            *to++ = (char)value;
+            at += 3;
+        } else {
+            *to++ = *at;
+        }
+    }
+    *to = 0;
+}
+
+/* The box's root may have renamed what lies above a mount of ours: then it is not where it was put. Frozen, it stays where
+ * it is now. */
+static int drop_strays(struct attach *attach, dev_t device, struct err *err) {
+    static char text[1 << 18];
+    ssize_t n = fd_read_file(attach->self_fd, "mountinfo", text, sizeof text);
+    if (n < 0)
+        return err_errno(err, (int)-n, "mountinfo");
+    char *rest = text, path[LIMIT_PATH_BYTES + 1];
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        unsigned major_id, minor_id;
+        if (sscanf(line, "%*u %*u %u:%u %*s %4096s", &major_id, &minor_id, path) != 3 ||
+            makedev(major_id, minor_id) != device)
+            continue;
+        unescape(path);
+        if (umount2(path, UMOUNT_NOFOLLOW) < 0)
+            return errno == EBUSY
+                       ? err_set(err, ERR_BUSY, "processes in the box use files or directories below %s", path)
+                       : err_errno(err, errno, "'%s'", path);
+    }
+    return 0;
+}
+
+static int drop_all(struct attach *attach, struct err *err) {
+    struct stat status;
+    int r = 0;
+    bool there = is_mounted(SKILLS_PATH) && stat(SKILLS_PATH, &status) == 0;
+    for (size_t i = attach->enter.skills.path_count; r == 0 && i-- > 0;) /* those besides first: /skills itself last */
+        r = drop_old(attach, i, err);
+    return r == 0 && there ? drop_strays(attach, status.st_dev, err) : r;
+}
+
 static void undo(struct attach *attach) {
     struct err ignored;
     char name[256];
@@ -373,8 +420,8 @@ static int swap(struct enter *enter, struct err *err) {
     int r = enter_space(attach->box_fd, err);
     for (size_t i = 0; r == 0 && i < count; i++)
         r = make_target(attach, enter->skills.paths[i], err);
-    for (size_t i = count; r == 0 && enter->skills.replace && i-- > 0;) /* those besides first: /skills itself last */
-        r = drop_old(attach, i, err);
+    if (r == 0 && enter->skills.replace)
+        r = drop_all(attach, err);
     if (r == 0)
         r = make_new(enter, err);
     for (size_t i = 0; r == 0 && i < count; i++) {

@@ -115,14 +115,15 @@ is 'change them' "$(look)" "$was"
 
 run "grep -rls '[${TAG:0:1}]${TAG:1}' /skills /workspace /proc/[0-9]*/mountinfo /proc/[0-9]*/environ /tmp 2> /dev/null; cat /proc/self/mountinfo" '"user":"root"'
 unlike 'nothing that the author keeps to himself is to be found, and no name of the host' "$OUT" "^/(skills|workspace|proc|tmp)/|$STATE|skills/layers"
-# what its root puts where skills are shown is not followed out of the box
-run 'mv /workspace /w && ln -s /etc /workspace && rm -rf /skills/* && ls /skills' '"user":"root"'
+# its root cannot get the mounts out of the way of what comes next
+run 'cd /; mv /skills /s; mv -T /workspace/skills /workspace/s; rmdir /skills /workspace/skills; rm -rf /skills/* /skills/.[!.]*; ls -d /skills /workspace/skills' '"user":"root"'
+is 'where skills are shown stays where it is' "$OUT" $'/skills\n/workspace/skills'
 box_use "$author"
 run 'mkdir -p /skills/next && echo next > /skills/next/SKILL.md'
 api POST "$B/skills/next/sync" '{"direction":"to_base"}'
 run 'cat /skills/next/SKILL.md /skills/tool/own; sh /skills/tool/run.sh'
 is 'the author has his own, as ever' "$OUT" "$(printf 'next\nabove %s\nran' "$TAG")"
 box_use "$ATTACKED"
-run 'cat /skills/next/SKILL.md; ls /skills' '"user":"root","cwd":"/"'
-is 'links in the way of mounts lead nowhere else' "$STATUS $(ls -d /etc/skills 2> /dev/null)" '200 '
+run 'cat /skills/next/SKILL.md /workspace/skills/next/SKILL.md; grep -o " /[^ ]*skills " /proc/self/mountinfo' '"user":"root"'
+is 'and the next layer is there, in place of the old ones' "$OUT" $'next\nnext\n /skills \n /workspace/skills '
 is 'and the layers that were there are what they were' "$(look | grep -F "$(cut -d' ' -f1 <<< "$was" | head -1)")" "$(grep -F "$(cut -d' ' -f1 <<< "$was" | head -1)" <<< "$was")"

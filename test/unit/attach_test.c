@@ -21,7 +21,7 @@
 static unsigned tests, failures;
 static char state[256], runner[PATH_MAX + 16];
 static const char *layers[LIMIT_SKILL_LAYERS + 1]; /* what boxes are dressed with */
-static const char *paths[] = {"/workspace/skills", NULL};
+static const char *paths[3] = {"/workspace/skills"};
 static uint64_t generation = 1;
 
 static void ok(bool good, const char *what) {
@@ -342,6 +342,22 @@ static void test_disk(void) {
     provider_put(provider, box);
 }
 
+/* A mount follows the directory it is on, and that may be renamed by the box's root. */
+static void test_strays(void) {
+    paths[1] = "/data/deep/skills";
+    struct box *box = acquire("frank", "app");
+    is(run_in(box, true, "mv /data '/a b' && cat '/a b/deep/skills/greet/SKILL.md'"), "hello",
+       "skills that were moved");
+    dressed("bbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaa");
+    ok(attach(box) == 0, "are replaced");
+    is(run_in(
+           box, true,
+           "grep -o ' /[^ ]*skills ' /proc/self/mountinfo; ls '/a b/deep/skills'; cat /data/deep/skills/more/SKILL.md"),
+       " /skills \n /workspace/skills \n /data/deep/skills \nmore", "where they belong, and are nowhere else");
+    paths[1] = NULL;
+    provider_put(provider, box);
+}
+
 static void test_words(void) {
     struct err err = {0};
     struct box *box = NULL;
@@ -446,6 +462,7 @@ int main(int argc, char **argv) {
         test_kept(box);
         test_squash();
         test_disk();
+        test_strays();
         test_words();
         printf("1..%u\n", tests);
     }
