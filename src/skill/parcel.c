@@ -85,7 +85,7 @@ static int pack_bytes(struct packing *packing, const void *data, size_t len, str
 static int pack_head(struct packing *packing, const char *path, char kind, uint64_t size, struct err *err) {
     struct tar_entry entry = {.type = kind == 'd' ? TAR_DIR : TAR_FILE, .size = size};
     uint8_t head[TAR_HEAD_BYTES];
-    int len = snprintf(entry.name, sizeof entry.name, "%s%s%s%s", packing->top, *path ? "/" : "", path,
+    int len = snprintf(entry.name, sizeof entry.name, "%s%s%s%s", packing->top, *packing->top && *path ? "/" : "", path,
                        kind == 'd' ? "/" : "");
     if (len >= (int)sizeof entry.name)
         return err_set(err, ERR_TOO_LARGE, "a path of the skill is too long");
@@ -130,7 +130,8 @@ int parcel_pack(struct skills *skills, int dirfd, const char *top, struct parcel
     int r = parcel_new(skills, &packing.parcel, err);
     if (r < 0)
         return r;
-    r = pack_head(&packing, "", 'd', 0, err);
+    if (*top)
+        r = pack_head(&packing, "", 'd', 0, err);
     if (r == 0)
         r = tree_walk(dirfd, pack_entry, &packing, err);
     if (r == 0)

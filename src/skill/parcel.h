@@ -15,7 +15,7 @@ struct parcel {
 /* Of what lies at path in the box. TOO_LARGE: more than unpacked_bytes of the settings. NOT_FOUND. */
 int parcel_take(struct skills *skills, struct box *box, const char *path, int watch, struct parcel *ret_parcel,
                 struct err *err);
-/* Of a directory of ours, below `top`; modes 0644 and 0755 alone. */
+/* Of a directory of ours, below `top` ("": its files themselves); modes 0644 and 0755 alone. */
 int parcel_pack(struct skills *skills, int dirfd, const char *top, struct parcel *ret_parcel, struct err *err);
 void parcel_done(struct parcel *parcel);
 
