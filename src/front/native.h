@@ -64,6 +64,9 @@ void native_stat_json(struct json *json, const struct file_stat *stat); /* an ob
 struct body_text;
 const char *native_path(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
                         struct err *err);
+/* The same of a path that is about to be changed: a skill that it lies in becomes the user's own. */
+const char *native_target(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+                          struct err *err);
 
 /* openapi.c */
 void openapi_write(const struct route *routes, struct buf *out);

@@ -219,7 +219,7 @@ int native_put(struct http_request *request, struct box *box, struct err *err) {
     if (failed)
         return failed;
     int64_t length = http_body_length(request);
-    const char *path = native_path(request, box, &args.path, false, err);
+    const char *path = native_target(request, box, &args.path, false, err);
     if (!path)
         return -err->code;
     const struct write_request write = {
@@ -249,7 +249,7 @@ int native_remove(struct http_request *request, struct box *box, struct err *err
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, false, err);
+    const char *path = native_target(request, box, &args.path, false, err);
     failed = path ? box_remove(box, path, args.recursive, http_fd(request), err) : -err->code;
     return failed ? failed : front_empty(request, 204);
 }

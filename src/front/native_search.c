@@ -185,7 +185,7 @@ int native_edit(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, false, err);
+    const char *path = native_target(request, box, &args.path, false, err);
     const struct edit_request edit = {.path = path,
                                       .all = args.all,
                                       .old = args.old.data,

@@ -56,8 +56,8 @@ int native_move(struct http_request *request, struct box *box, struct err *err) 
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
-    const char *from = native_path(request, box, &args.from, false, err);
-    const char *to = from ? native_path(request, box, &args.to, false, err) : NULL;
+    const char *from = native_target(request, box, &args.from, false, err);
+    const char *to = from ? native_target(request, box, &args.to, false, err) : NULL;
     failed = to ? box_move(box, from, to, args.overwrite, err) : -err->code;
     return failed ? failed : front_empty(request, 204);
 }
