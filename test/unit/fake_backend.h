@@ -310,7 +310,7 @@ static const struct backend_ops backend_fake = {.name = "fake",
 const struct backend_ops *const backend_table[] = {&backend_fake, NULL};
 
 /* false: none lived. */
-static bool runner_dies(const char *id) {
+__attribute__((unused)) static bool runner_dies(const char *id) {
     pthread_mutex_lock(&fake.lock);
     struct fake_runner *runner = fake_find_locked(id);
     bool lived = runner && !runner->dead;
@@ -322,7 +322,7 @@ static bool runner_dies(const char *id) {
     return lived;
 }
 
-static bool soon(bool (*condition)(void)) {
+__attribute__((unused)) static bool soon(bool (*condition)(void)) {
     uint64_t end = clock_ms() + 5000;
     while (!condition())
         if (clock_ms() > end)
