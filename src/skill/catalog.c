@@ -18,6 +18,8 @@ enum {
     CATALOG_FOLDERS = 5000,
     CATALOG_BAD = 100,
     CATALOG_NAMES = 50,
+    CATALOG_BYTES = 16 << 20, /* of all they say */
+    CATALOG_LOOK_MS = 20000,  /* for what is not known yet; the next call goes on */
 };
 
 /* A folder's files that say what it is, the first that is there counts. */
@@ -36,7 +38,7 @@ struct catalog_walk {
     const char *root, *source;
     unsigned rank;
     const char **bad;
-    size_t bad_count;
+    size_t bad_count, bytes;
 };
 
 /* ---- reading ---- */
@@ -227,15 +229,22 @@ static int catalog_source(struct catalog_walk *walk, const char *root, const cha
 
 /* ---- what they are ---- */
 
+/* What the text says, and no more of it than that, goes to the call's arena: what it takes to find out may be large. */
 static void catalog_parse(struct catalog_walk *walk, struct catalog_item *item, const char *text, size_t len) {
     const char *why = NULL;
-    if (walk->agents)
-        item->bad = meta_agent(walk->arena, strrchr(item->file, '/') + 1, text, len, &item->meta, &why) ? NULL : why;
-    else if (item->file && strcmp(strrchr(item->file, '/') + 1, catalog_files[0]) != 0)
-        meta_heading(walk->arena, item->id, text, len, &item->meta);
+    struct meta meta = {0};
+    autoarena scratch;
+    arena_init(&scratch);
+    if (walk->agents) {
+        if (!meta_agent(&scratch, strrchr(item->file, '/') + 1, text, len, &meta, &why)) {
+            item->bad = arena_strdup(walk->arena, why);
+            return;
+        }
+    } else if (item->file && strcmp(strrchr(item->file, '/') + 1, catalog_files[0]) != 0)
+        meta_heading(&scratch, item->id, text, len, &meta);
     else
-        meta_skill(walk->arena, item->id, text, len, &item->meta);
-    item->meta.body = "";
+        meta_skill(&scratch, item->id, text, len, &meta);
+    item->meta = catalog_copy(walk->arena, &meta, &walk->bytes);
 }
 
 /* Whether a name that was not listed with what is in it, perhaps a link, is a folder. */
@@ -250,44 +259,57 @@ static int catalog_is_folder(struct catalog_walk *walk, struct catalog_item *ite
     return code;
 }
 
-/* One that is not there any more, or cannot be read, or (a folder that was not listed) may not be there at all. */
+/* The file that says what it is, of a folder that was not listed the first that is there. NOT_FOUND: there is none. */
+static int catalog_fetch(struct catalog_walk *walk, struct catalog_item *item, struct arena *arena,
+                         const char **ret_text, size_t *ret_len, struct err *err) {
+    int code = -ERR_NOT_FOUND;
+    if (item->file)
+        code = catalog_read(walk->box, item->file, META_BYTES, arena, walk->watch, ret_text, ret_len, err);
+    for (size_t i = 0; !item->listed && i < CATALOG_FILES && code == -ERR_NOT_FOUND; i++) {
+        item->file = arena_printf(walk->arena, "%s/%s", item->path, catalog_files[i]);
+        code = catalog_read(walk->box, item->file, META_BYTES, arena, walk->watch, ret_text, ret_len, err);
+    }
+    return code;
+}
+
 static int catalog_look(struct catalog_walk *walk, struct catalog_item *item, struct err *err) {
-    const char *text = "", *found = item->file;
+    const char *text = "";
     size_t len = 0;
+    autoarena scratch;
+    arena_init(&scratch);
     int code = catalog_is_folder(walk, item, err);
     item->read = item->bad;
     if (code < 0 || item->bad)
         return code;
-    code = -ERR_NOT_FOUND;
     item->read_ms = clock_ms();
     item->read_wall_ns = clock_wall_ms() * 1000000;
-    if (found)
-        code = catalog_read(walk->box, found, META_BYTES, walk->arena, walk->watch, &text, &len, err);
-    for (size_t i = 0; !item->listed && i < CATALOG_FILES && code == -ERR_NOT_FOUND; i++) {
-        found = arena_printf(walk->arena, "%s/%s", item->path, catalog_files[i]);
-        code = catalog_read(walk->box, found, META_BYTES, walk->arena, walk->watch, &text, &len, err);
-    }
+    code = catalog_fetch(walk, item, &scratch, &text, &len, err);
     if (code < 0 && !catalog_excused(code))
         return code;
-    item->file = code == 0 ? found : NULL;
     item->fixed = item->fixed && code == 0;
     if (code < 0 && code != -ERR_NOT_FOUND)
         item->bad = arena_strdup(walk->arena, err->text);
     else if (walk->agents && code < 0)
         item->bad = "it is gone";
-    else
+    else {
+        item->file = code == 0 ? item->file : NULL;
         catalog_parse(walk, item, text, len);
+    }
     item->read = true;
     return 0;
 }
 
 static int catalog_look_all(struct catalog_walk *walk, struct err *err) {
     size_t missing = walk->count;
+    uint64_t end_ms = clock_ms() + CATALOG_LOOK_MS;
     int code = 0;
     if (walk->catalogs)
-        missing = catalogs_fill(walk->catalogs, walk->box->id, walk->what, walk->items, walk->count, walk->arena);
+        missing = catalogs_fill(walk->catalogs, walk->box->id, walk->what, walk->items, walk->count, walk->arena,
+                                &walk->bytes);
     for (size_t i = 0; i < walk->count && code == 0; i++)
-        if (!walk->items[i].read)
+        if (!walk->items[i].read && (walk->bytes > CATALOG_BYTES || clock_ms() > end_ms))
+            walk->items[i].bad = walk->bytes > CATALOG_BYTES ? "there is more than a catalogue holds" : "out of time";
+        else if (!walk->items[i].read)
             code = catalog_look(walk, &walk->items[i], err);
     if (code == 0 && missing && walk->catalogs)
         catalogs_store(walk->catalogs, walk->box->id, walk->what, walk->items, walk->count);

@@ -98,7 +98,7 @@ static const char *const *copy_texts(struct arena *arena, const char *const *tex
     return copy;
 }
 
-static struct meta copy_meta(struct arena *arena, const struct meta *meta, size_t *bytes) {
+struct meta catalog_copy(struct arena *arena, const struct meta *meta, size_t *bytes) {
     struct meta copy = *meta;
     copy.name = copy_text(arena, meta->name, bytes);
     copy.description = copy_text(arena, meta->description, bytes);
@@ -147,8 +147,7 @@ static int item_order(const void *a, const void *b) {
 }
 
 static void catalogs_fill_one(const struct catalog_record *record, uint64_t keep_ms, struct catalog_item *item,
-                              struct arena *arena) {
-    size_t bytes = 0;
+                              struct arena *arena, size_t *bytes) {
     if (!item->fixed || !record->count)
         return;
     const struct catalog_item *kept = bsearch(item, record->items, record->count, sizeof *record->items, item_order);
@@ -158,13 +157,13 @@ static void catalogs_fill_one(const struct catalog_record *record, uint64_t keep
     item->read = true;
     item->read_ms = kept->read_ms;
     item->read_wall_ns = kept->read_wall_ns;
-    item->bad = copy_text(arena, kept->bad, &bytes);
+    item->bad = copy_text(arena, kept->bad, bytes);
     if (!item->bad)
-        item->meta = copy_meta(arena, &kept->meta, &bytes);
+        item->meta = catalog_copy(arena, &kept->meta, bytes);
 }
 
 size_t catalogs_fill(struct catalogs *catalogs, const char *box, const char *what, struct catalog_item *items,
-                     size_t count, struct arena *arena) {
+                     size_t count, struct arena *arena, size_t *bytes) {
     size_t missing = 0;
     pthread_mutex_lock(&catalogs->lock);
     struct catalog_record **at = catalogs_find(catalogs, box, what), *record = *at;
@@ -172,7 +171,7 @@ size_t catalogs_fill(struct catalogs *catalogs, const char *box, const char *wha
         catalogs_first(catalogs, catalogs_take(catalogs, at));
     for (size_t i = 0; i < count; i++) {
         if (record)
-            catalogs_fill_one(record, catalogs->keep_ms, &items[i], arena);
+            catalogs_fill_one(record, catalogs->keep_ms, &items[i], arena, bytes);
         missing += !items[i].read;
     }
     pthread_mutex_unlock(&catalogs->lock);
@@ -197,7 +196,7 @@ static struct catalog_record *catalog_record_new(const char *box, const char *wh
         kept->file = copy_text(&record->arena, items[i].file, &record->bytes);
         kept->bad = copy_text(&record->arena, items[i].bad, &record->bytes);
         if (!kept->bad)
-            kept->meta = copy_meta(&record->arena, &items[i].meta, &record->bytes);
+            kept->meta = catalog_copy(&record->arena, &items[i].meta, &record->bytes);
     }
     record->bytes += (count + 1) * sizeof *items + sizeof *record;
     if (record->count)
@@ -244,7 +243,7 @@ static struct catalog_entry *copy_entries(struct arena *arena, const struct cata
     for (size_t i = 0; i < count; i++)
         copy[i] = (struct catalog_entry){
             copy_text(arena, entries[i].id, bytes), copy_text(arena, entries[i].path, bytes),
-            copy_text(arena, entries[i].file, bytes), entries[i].source, copy_meta(arena, &entries[i].meta, bytes)};
+            copy_text(arena, entries[i].file, bytes), entries[i].source, catalog_copy(arena, &entries[i].meta, bytes)};
     return copy;
 }
 

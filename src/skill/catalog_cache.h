@@ -16,9 +16,11 @@ struct catalog_item { /* something that may become an entry */
     const char *bad; /* why it is none; NULL: it is one */
 };
 
+/* Without its body; *bytes grows by what it takes. */
+struct meta catalog_copy(struct arena *arena, const struct meta *meta, size_t *bytes);
 /* what: which of a box's catalogues. Fills what is kept and still holds of items (read, meta, bad; in the arena). Returns how many were not. */
 size_t catalogs_fill(struct catalogs *catalogs, const char *box, const char *what, struct catalog_item *items,
-                     size_t count, struct arena *arena);
+                     size_t count, struct arena *arena, size_t *bytes);
 void catalogs_store(struct catalogs *catalogs, const char *box, const char *what, const struct catalog_item *items,
                     size_t count);
 /* A whole catalogue of one directory, kept while its token stays. */

@@ -5,7 +5,7 @@
 #include "skill/catalog.h"
 #include "tool/tool.h"
 
-enum { AGENT_BYTES = 256 << 10 };
+enum { AGENT_BYTES = 256 << 10, AGENT_LIST_BYTES = 64 << 10, AGENT_BAD = 20 };
 
 struct agent_args {
     struct body_text name, description;
@@ -111,12 +111,15 @@ static int agent_list(struct tool_call *call, const struct catalog *catalog) {
     json_open(json, '[');
     if (!catalog->count)
         tool_say(call, "There are no roles here.");
-    for (size_t i = 0; i < catalog->count; i++) {
-        const struct catalog_entry *entry = &catalog->entries[i];
-        tool_say(call, "%s%s: %s", i ? "\n" : "", entry->meta.name, entry->meta.description);
+    size_t shown = 0;
+    for (; shown < catalog->count && call->result.text.total < AGENT_LIST_BYTES; shown++) {
+        const struct catalog_entry *entry = &catalog->entries[shown];
+        tool_say(call, "%s%s: %s", shown ? "\n" : "", entry->meta.name, entry->meta.description);
         agent_json(json, entry, &entry->meta, NULL);
     }
-    for (size_t i = 0; catalog->bad[i]; i++)
+    if (shown < catalog->count)
+        tool_say(call, "\nand %zu more", catalog->count - shown);
+    for (size_t i = 0; catalog->bad[i] && i < AGENT_BAD; i++)
         tool_say(call, "\nNot usable: %s", catalog->bad[i]);
     json_close(json, ']');
     json_close(json, '}');

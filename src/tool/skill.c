@@ -16,6 +16,7 @@ enum {
     SKILL_FILES = 200,
     SKILL_LISTED = 5000,
     SKILL_DEPTH = 16,
+    SKILL_BAD = 20,
 };
 
 struct skill_args {
@@ -60,11 +61,14 @@ static const struct body_field skill_fields[] = {
 static int skill_list(struct tool_call *call, const struct catalog *catalog) {
     if (!catalog->count)
         tool_say(call, "There are no skills here.");
-    for (size_t i = 0; i < catalog->count; i++) {
-        const struct catalog_entry *entry = &catalog->entries[i];
-        tool_say(call, "%s%s: %s (%s)", i ? "\n" : "", entry->meta.name, entry->meta.description, entry->path);
+    size_t shown = 0;
+    for (; shown < catalog->count && call->result.text.total < SKILL_SHOWN_BYTES; shown++) {
+        const struct catalog_entry *entry = &catalog->entries[shown];
+        tool_say(call, "%s%s: %s (%s)", shown ? "\n" : "", entry->meta.name, entry->meta.description, entry->path);
     }
-    for (size_t i = 0; catalog->bad[i]; i++)
+    if (shown < catalog->count)
+        tool_say(call, "\nand %zu more", catalog->count - shown);
+    for (size_t i = 0; catalog->bad[i] && i < SKILL_BAD; i++)
         tool_say(call, "\nNot usable: %s", catalog->bad[i]);
     return 0;
 }

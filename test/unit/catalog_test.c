@@ -38,7 +38,7 @@ static bool kept(struct catalogs *catalogs, const char *box, const char *what, s
                  const char *name) {
     autoarena arena;
     arena_init(&arena);
-    size_t missing = catalogs_fill(catalogs, box, what, &wanted, 1, &arena);
+    size_t bytes = 0, missing = catalogs_fill(catalogs, box, what, &wanted, 1, &arena, &bytes);
     return missing ? !name
                    : name && wanted.read && !strcmp(wanted.meta.name, name) && !strcmp(wanted.meta.tags[1], "two");
 }
