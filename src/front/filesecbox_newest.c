@@ -8,9 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/fd.h"
 #include "box/turn.h"
 #include "front/trail.h"
 #include "skill/own.h"
@@ -291,21 +289,6 @@ static int newest_remove(struct http_request *request, struct box *unused, struc
 
 /* ---- download ---- */
 
-struct newest_spool {
-    int fd;
-    uint64_t len;
-    struct err *err;
-};
-
-static int newest_spool_put(void *user, const uint8_t *data, size_t len) {
-    struct newest_spool *spool = user;
-    int failed = fd_write_all(spool->fd, data, len);
-    if (failed < 0)
-        return err_errno(spool->err, -failed, "the ZIP that is being made");
-    spool->len += len;
-    return 0;
-}
-
 /* As browsers and the dialect's clients read it: percent-encoded UTF-8 in both forms. */
 static const char *newest_disposition(struct arena *arena, const char *name) {
     size_t len = strlen(name);
@@ -320,29 +303,35 @@ static const char *newest_disposition(struct arena *arena, const char *name) {
     return arena_printf(arena, "attachment; filename=\"%s.zip\"; filename*=UTF-8''%s.zip", coded, coded);
 }
 
-/* Made whole before it is sent: a slow client holds nobody up, and a failure is an answer. */
-static int newest_download_work(struct filesecbox *call, struct err *err) {
-    struct newest_spool spool = {.fd = -1, .err = err};
-    struct http_request *request = call->request;
+struct newest_zip {
+    struct http_request *request;
     const char *name;
-    int code = newest_name(call, &name, err);
+};
+
+/* The first byte comes when all of the skill was taken and checked: until then a failure is an answer, and from then on
+ * nobody waits for a client that reads slowly. */
+static int newest_zip_put(void *user, const uint8_t *data, size_t len) {
+    struct newest_zip *zip = user;
+    struct http_request *request = zip->request;
+    int code = 0;
+    if (!http_replied(request)) {
+        http_reply_header(request, "Content-Disposition", newest_disposition(http_arena(request), zip->name));
+        code = http_reply_begin(request, 200, "application/zip", -1);
+    }
+    return code < 0 ? code : http_reply_write(request, data, len);
+}
+
+static int newest_download_work(struct filesecbox *call, struct err *err) {
+    struct newest_zip zip = {.request = call->request};
+    int code = newest_name(call, &zip.name, err);
     if (code != 0)
         return code;
     code = filesecbox_box(call, err);
     if (code >= 0)
-        code = filesecbox_scratch(call, &spool.fd, err);
-    autofd fd = spool.fd;
-    if (code >= 0)
-        code = own_zip(call->skills, call->box, name, http_fd(request), newest_spool_put, &spool, err);
+        code = own_zip(call->skills, call->box, zip.name, http_fd(call->request), newest_zip_put, &zip, err);
     if (code == -ERR_NOT_FOUND)
-        return err_set(err, ERR_NOT_FOUND, "Skill not found: %s", name);
-    if (code < 0)
-        return code;
-    http_reply_header(request, "Content-Disposition", newest_disposition(http_arena(request), name));
-    code = http_reply_begin(request, 200, "application/zip", (int64_t)spool.len);
-    if (code >= 0)
-        code = http_reply_file(request, fd, 0, spool.len);
-    return code < 0 ? code : http_reply_end(request);
+        return err_set(err, ERR_NOT_FOUND, "Skill not found: %s", zip.name);
+    return code < 0 ? code : http_reply_end(call->request);
 }
 
 /* The one call of the family whose errors have a status of their own: what is no ZIP must not look like one. */

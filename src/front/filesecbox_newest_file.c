@@ -130,14 +130,21 @@ static int newest_list_paths(struct filesecbox *call, const struct newest_path *
 /* Names below the path, behind the path as it was asked for: links on the way do not show. */
 static int newest_list_answer(struct filesecbox *call, const struct newest_path *path, const char **paths, size_t count,
                               struct err *err) {
-    struct arena *arena = http_arena(call->request);
+    autobuf name;
     autoanswer out;
+    buf_init(&name, 4 * LIMIT_PATH_BYTES);
     filesecbox_open(&out, call->request);
     json_open(&out.json, '[');
     for (size_t i = 0; i < count && answer_spill(&out) >= 0; i++) {
         if (path->skills && path->parts == 1 && paths[i][0] == '.')
             continue; /* what is on its way to be a skill */
-        json_str(&out.json, paths[i] ? arena_printf(arena, "%s/%s", path->logical, paths[i]) : path->logical);
+        buf_clear(&name);
+        buf_puts(&name, path->logical);
+        if (paths[i]) {
+            buf_byte(&name, '/');
+            buf_puts(&name, paths[i]);
+        }
+        json_strn(&out.json, name.data, name.len);
     }
     json_close(&out.json, ']');
     return filesecbox_close(&out, 0, err);

@@ -156,7 +156,19 @@ static void check_paths(void) {
     check(newest_logical(&arena, "files/\xff", 7, &path, &err) == -ERR_INVALID, "path", "not UTF-8", path.logical);
 }
 
+static void check_routes(void) {
+    static const struct {
+        const char *path;
+        bool ours;
+    } routes[] = {{"/v1/ann/app/files", true},   {"/v1/ann/app/delete", true}, {"/v1/ann/app/other", false},
+                  {"/v1/ann/app", false},        {"/v1/ann/files", false},     {"/v1/boxes/x/files", false},
+                  {"/v1/ann/app/files/", false}, {"/v2/ann/app/files", false}, {"/v1/boxer/x/files", true}};
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        check(newest_claims(routes[i].path) == routes[i].ours, "route", routes[i].path, "the other");
+}
+
 int main(void) {
+    check_routes();
     check_lines();
     check_paths();
     printf("1..%d\n", count);
