@@ -89,10 +89,13 @@ is 'edit: standard input, or a file' "$OUT" $'new\ntext\nnew\ntext'
 by ann edit --agent app --old text --new words 天气/notes/deep.txt
 in_box ann 'cat /skills/天气/notes/deep.txt'
 is 'edit: a string' "$CODE $OUT" $'0 new\nwords'
-rows() { sqlite3 "$STATE/skills.db" "SELECT skill_id FROM agent_skill_registry WHERE agent_id = 'app' AND user_id = '$1' ORDER BY 1" | tr '\n' ' '; }
-is "what a user has of his own is written down" "$(rows ann)|$(rows bob)" 'weather 天气 |'
+rows() { # rows USER: what is written down as his own
+    python3 -c 'import sqlite3, sys
+print(*(row[0] for row in sqlite3.connect(sys.argv[1]).execute("SELECT skill_id FROM agent_skill_registry WHERE agent_id = ? AND user_id = ? ORDER BY 1", ("app", sys.argv[2]))))' "$STATE/skills.db" "$1"
+}
+is "what a user has of his own is written down" "$(rows ann)|$(rows bob)" 'weather 天气|'
 by bob edit --agent app weather/notes "$WORK/in"
-is 'also after an edit of what was his agent'"'"'s' "$CODE $(rows bob)" '0 weather '
+is 'also after an edit of what was his agent'"'"'s' "$CODE $(rows bob)" '0 weather'
 by bob sync --agent app --from-base weather
 by ann edit --agent app --old absent --new words 天气/notes/deep.txt
 is 'which must be there' "$CODE" 125
