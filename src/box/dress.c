@@ -35,6 +35,7 @@ static const char **list_copy(struct arena *arena, const char *const *list) {
 int dress_spec(struct provider *provider, const struct backend_ops *ops, const struct spec *from, struct arena *arena,
                struct spec *ret_spec, struct err *err) {
     struct spec spec = *from;
+    spec.skill_unsure = false;
     int r = provider->dress ? provider->dress(provider->dress_user, ops, &spec, arena, err) : 0;
     spec.skill_layer_count = list_count(spec.skill_layers);
     if (r == 0 && (spec.skill_layer_count > LIMIT_SKILL_LAYERS || list_count(spec.skill_paths) > LIMIT_SKILL_PATHS))
@@ -46,8 +47,8 @@ int dress_spec(struct provider *provider, const struct backend_ops *ops, const s
 }
 
 bool dress_take(struct box *box, const struct spec *spec) {
-    bool other =
-        !list_same(box->spec.skill_layers, spec->skill_layers) || !list_same(box->spec.skill_paths, spec->skill_paths);
+    bool other = !list_same(box->spec.skill_layers, spec->skill_layers) ||
+                 !list_same(box->spec.skill_paths, spec->skill_paths) || box->spec.skill_unsure != spec->skill_unsure;
     if (other || !box->skill_arena) {
         struct arena *arena = calloc(1, sizeof *arena), *before = box->skill_arena;
         if (!arena)
@@ -56,6 +57,7 @@ bool dress_take(struct box *box, const struct spec *spec) {
         box->spec.skill_layer_count = list_count(spec->skill_layers);
         box->spec.skill_paths = list_copy(arena, spec->skill_paths);
         box->skill_arena = arena;
+        box->spec.skill_unsure = spec->skill_unsure;
         if (before)
             arena_done(before);
         free(before);
@@ -66,29 +68,61 @@ bool dress_take(struct box *box, const struct spec *spec) {
 
 /* ---- attach ---- */
 
+static void set_layers(struct work *work, const char **layers, bool unsure) {
+    work->record.spec.skill_layers = layers;
+    work->record.spec.skill_layer_count = list_count(layers);
+    work->record.spec.skill_unsure = unsure;
+}
+
+/* The record names the new ones before the box has them, and the old ones until it has not: a daemon that is killed between
+ * leaves a record that says so, and the next one attaches again. */
+static int attach_other(struct work *work, const struct spec *spec, struct err *err) {
+    struct box *box = work->box;
+    const char **before = work->record.spec.skill_layers;
+    bool unsure = work->record.spec.skill_unsure;
+    size_t count = list_count(before), more = spec->skill_layer_count;
+    const char **all = arena_alloc(work->arena, (count + more + 1) * sizeof *all);
+    if (more)
+        memcpy(all, spec->skill_layers, more * sizeof *all);
+    if (count)
+        memcpy(all + more, before, count * sizeof *all);
+    set_layers(work, all, true);
+    int r = work_record(work, err);
+    if (r == 0)
+        r = box->ops->attach(box->backend, spec, err);
+    if (r == 0)
+        set_layers(work, spec->skill_layers, false);
+    else
+        set_layers(work, before, unsure);
+    struct err own;
+    if (work_record(work, &own) < 0 && r == 0) {
+        *err = own;
+        r = -own.code;
+    }
+    return r;
+}
+
 /* Under the box's lock between daemons: the record says what the box has, whoever attached it. */
 static int attach_work(void *argument, struct work *work, struct err *err) {
     struct provider *provider = work->provider;
     struct box *box = work->box, *caller = argument;
+    const struct spec *now = &work->record.spec;
     struct spec spec;
-    int r = dress_spec(provider, box->ops, &work->record.spec, work->arena, &spec, err);
+    int r = dress_spec(provider, box->ops, now, work->arena, &spec, err);
     if (r < 0)
         return r;
     bool running = box->wire && !box->died[0];
-    bool other = !list_same(work->record.spec.skill_layers, spec.skill_layers);
     if (box != caller || !running) /* its next start is dressed by itself */
         return 0;
-    spec.skill_paths = work->record.spec.skill_paths; /* where they are mounted was decided when it started */
-    if (other && (r = box->ops->attach(box->backend, &spec, err)) < 0)
+    spec.skill_paths = now->skill_paths; /* where they are mounted was decided when it started */
+    if (now->skill_unsure || !list_same(now->skill_layers, spec.skill_layers))
+        r = attach_other(work, &spec, err);
+    if (r < 0)
         return r;
-    work->record.spec.skill_layers = spec.skill_layers;
-    work->record.spec.skill_layer_count = spec.skill_layer_count;
-    if (other)
-        r = work_record(work, err);
     pthread_mutex_lock(&provider->lock);
     dress_take(box, &spec);
     pthread_mutex_unlock(&provider->lock);
-    return r;
+    return 0;
 }
 
 int provider_attach(struct provider *provider, struct box *box, uint64_t wait_ms, struct err *err) {

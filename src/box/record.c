@@ -73,6 +73,8 @@ static void put_record(struct json *json, const struct box *box) {
     put_member(json, "agent", spec->agent);
     put_list(json, "skill_layers", spec->skill_layers);
     put_list(json, "skill_paths", spec->skill_paths);
+    json_key(json, "skill_unsure");
+    json_bool(json, spec->skill_unsure);
     json_key(json, "mounts");
     json_open(json, '[');
     for (size_t i = 0; i < spec->mount_count; i++) {
@@ -284,6 +286,7 @@ static void get_skills(struct reading *reading, const json_t *root, struct spec 
     for (size_t i = 0; i < spec->skill_layer_count; i++)
         reading->bad |= !spec->skill_layers[i] || !text_id(spec->skill_layers[i]);
     spec->skill_paths = get_list(reading, root, "skill_paths", &paths);
+    spec->skill_unsure = get_bool(reading, root, "skill_unsure");
 }
 
 static bool get_record(const json_t *root, const char *id, struct arena *arena, struct record *record) {

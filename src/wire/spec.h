@@ -42,6 +42,7 @@ struct spec {
         *skill_layers; /* those, names in STATE/skills/layers, the uppermost first, NULL-terminated; may be NULL */
     size_t skill_layer_count;
     const char **skill_paths;  /* where /skills is seen besides, absolute, NULL-terminated; may be NULL */
+    bool skill_unsure;         /* in a record: others were just being attached; it has some of those that are named */
     uint64_t skill_generation; /* of the base these are, as whoever dressed the box counts; 0: not known */
     struct limits limits;
     enum network network;

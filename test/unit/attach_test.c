@@ -285,6 +285,34 @@ static void test_again(struct box **box) {
        "moreHELLOSKILL.md\nnew.txt\nown.txt", "and one that was ended starts with the newest");
 }
 
+/* A daemon that was killed while it attached has left a record that says so. */
+static void test_unsure(struct box **box) {
+    struct err err = {0};
+    uint64_t pid, started_ms;
+    provider_put(provider, *box);
+    provider_free(provider, false);
+    ok(shell("cd %s/boxes && grep -l '\"agent\":\"app\"' */box.json | xargs sed -i "
+             "'s/\"skill_unsure\":false/\"skill_unsure\":true/'",
+             state),
+       "nobody knows what the boxes have");
+    open_provider();
+    *box = acquire("alice", "app");
+    struct exec_request request = {.command = "cd /skills; echo in; sleep 1000"};
+    box_spawn(*box, &request, &pid, &started_ms, &err);
+    autobuf out;
+    buf_init(&out, 4096);
+    struct output_slice slice;
+    box_output(*box, pid, STREAM_STDOUT, 0, 5000, -1, &out, &slice, &err);
+    ok(attach(*box) == -ERR_BUSY, "the same layers are attached again");
+    ok(shell("grep -q '\"skill_unsure\":true' %s/boxes/%s/box.json", state, (*box)->id), "as long as it is not done");
+    box_signal_tree(*box, pid, SIGKILL, &err);
+    bool running = true;
+    while (running)
+        box_output_wait(*box, pid, (uint64_t[]){1000, 1000}, 5000, -1, &running, &err);
+    ok(attach(*box) == 0, "and when that can be");
+    ok(shell("grep -q '\"skill_unsure\":false' %s/boxes/%s/box.json", state, (*box)->id), "it is known again");
+}
+
 static void test_kept(struct box *box) {
     struct err err = {0};
     autoarena arena;
@@ -459,6 +487,7 @@ int main(int argc, char **argv) {
         test_busy(box);
         test_whole(box);
         test_again(&box);
+        test_unsure(&box);
         test_kept(box);
         test_squash();
         test_disk();
