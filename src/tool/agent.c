@@ -119,7 +119,7 @@ static int agent_list(struct tool_call *call, const struct catalog *catalog) {
     }
     if (shown < catalog->count)
         tool_say(call, "\nand %zu more", catalog->count - shown);
-    for (size_t i = 0; catalog->bad[i] && i < AGENT_BAD; i++)
+    for (size_t i = 0; i < AGENT_BAD && catalog->bad[i]; i++)
         tool_say(call, "\nNot usable: %s", catalog->bad[i]);
     json_close(json, ']');
     json_close(json, '}');

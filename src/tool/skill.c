@@ -68,7 +68,7 @@ static int skill_list(struct tool_call *call, const struct catalog *catalog) {
     }
     if (shown < catalog->count)
         tool_say(call, "\nand %zu more", catalog->count - shown);
-    for (size_t i = 0; catalog->bad[i] && i < SKILL_BAD; i++)
+    for (size_t i = 0; i < SKILL_BAD && catalog->bad[i]; i++)
         tool_say(call, "\nNot usable: %s", catalog->bad[i]);
     return 0;
 }
