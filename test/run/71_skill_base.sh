@@ -3,7 +3,7 @@
 # that is lost, several daemons on one state, a daemon that is killed, the skill that everybody has. (As files alone:
 # test/unit/skill_base_test.c.)
 
-python3 - "$WORK" 'first 1' 'second 2' 'second v20' 'own o' 'third 3' 'third 33' 'skill-creator x' {here,twin}{1..5}' h' << 'END'
+python3 - "$WORK" 'first 1' 'second 2' 'second v20' 'own o' 'third 3' 'third 33' 'skill-creator x' 'maker-v1 zipped' {here,twin}{1..5}' h' << 'END'
 import sys, zipfile
 for word in sys.argv[2:]:
     zipfile.ZipFile(f'{sys.argv[1]}/{word}.zip', 'w').writestr(word.split()[0] + '/SKILL.md', word.split()[1])
@@ -96,4 +96,11 @@ is 'and for nobody else' "$(cat "$STATE"/skills/layers/*/skill-creator/SKILL.md)
 put skill-creator x
 isnt 'nobody uploads another' "$STATUS" 200
 is 'it is in no row' "$(table | grep -c creator)" 0
+cp "$WORK/before.yaml" "$CONFIG"
+echo "skill_creator: $WORK/maker-v1 zipped.zip" >> "$CONFIG"
+kill -HUP "$DAEMON_PID"
+api POST /v1/boxes '{"user":"bob","agent":"app"}'
+box_use "$(j .id)"
+has() { run 'cat /skills/skill-creator/SKILL.md; ls /skills/skill-creator' && [ "$OUT" = zippedSKILL.md ]; }
+ok 'it may be an archive, whatever its folder is called' eventually 10 has
 cp "$WORK/before.yaml" "$CONFIG"
