@@ -381,7 +381,7 @@ static int drop_strays(struct attach *attach, dev_t device, struct err *err) {
     char *rest = text, path[LIMIT_PATH_BYTES + 1];
     for (char *line; (line = strsep(&rest, "\n"));) {
         unsigned major_id, minor_id;
-        if (sscanf(line, "%*u %*u %u:%u %*s %4096s", &major_id, &minor_id, path) != 3 ||
+        if (sscanf(line, "%*u %*u %u:%u %*s %4095s", &major_id, &minor_id, path) != 3 ||
             makedev(major_id, minor_id) != device)
             continue;
         unescape(path);

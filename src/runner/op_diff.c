@@ -73,7 +73,7 @@ static int diff_skill(struct diff *diff, const struct stack_entry *entry, struct
     struct stat is = {0};
     if (strncmp(stack->path, SKILLS_CHANGES "/", strlen(SKILLS_CHANGES "/")) == 0 ||
         (stack->path_len == 0 && strcmp(name, SKILLS_CHANGES) == 0))
-        return 1; /* what is on its way is nobody's */
+        return 1;                      /* what is on its way is nobody's */
     if (entry->kind == STACK_WHITEOUT) /* there would be none if there were nothing to hide */
         return diff_tell(diff, WATCH_REMOVED, name, &is, err);
     if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
