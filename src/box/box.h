@@ -33,6 +33,7 @@ struct box {
     struct turn turn;
     pthread_mutex_t skill_lock;      /* of the one place in it that skill/own_change.c uses */
     atomic_uint skill_look;          /* what is known of changes that wait in it: skill/own_settle.c */
+    atomic_uint skill_delay_ms;      /* how long after that; grows */
     _Atomic uint64_t skill_retry_ms; /* its /skills could not be replaced; not tried again before (clock_ms) */
     /* ---- */
     _Atomic uint64_t used_ms;     /* clock_ms; box_last_used_ms for people */

@@ -265,12 +265,16 @@ int own_status(struct skills *skills, struct box *box, const char *agent, const 
     r = own_hash(skills, box, skill, sha256, err);
     if (r < 0)
         return r == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "no skill '%s'", skill) : r;
+    bool told = founded.known;
+    if (found == 0 && !told && own_behind(skills, box))
+        own_based_on(skills, box, skill, &founded);
     bool same = found == 0 && memcmp(sha256, base.sha256, sizeof sha256) == 0;
     bool moved = found == 0 && founded.known && memcmp(founded.sha256, base.sha256, sizeof sha256) != 0;
-    if (same && moved) /* whatever it was founded on, it is the base's now */
+    bool changed = !founded.known || memcmp(founded.sha256, sha256, sizeof sha256) != 0;
+    if (same && moved && told) /* whatever it was founded on, it is the base's now */
         own_founded_set(skills, box, skill, base.sha256, founded.synced_ms);
-    if (found == 0 && !same && !founded.known) { /* changed by a command: seen for the first time */
-        own_founded_first(skills, box, skill, base.sha256);
+    if (found == 0 && !same && !told && changed) { /* by a command: seen for the first time */
+        own_founded_first(skills, box, skill, founded.known ? founded.sha256 : base.sha256);
         own_rows_update(skills, box, (const char *const[]){skill, NULL});
     }
     *ret_status = found < 0 ? OWN_LOCAL_ONLY : same ? OWN_UNCHANGED : moved ? OWN_OUT_OF_SYNC : OWN_MODIFIED;

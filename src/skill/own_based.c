@@ -11,24 +11,27 @@
 #include "skill/own_rows.h"
 #include "skill/own_settle.h"
 
-/* The stack that was written down, empty where none was; then `now` is. */
-static int stack_swap(struct db *db, const char *key, const char *now, char ret_old[STACK_BYTES], struct err *err) {
+/* The stack that was written down; empty where none was. */
+static int stack_get(struct db *db, const char *key, char ret_text[STACK_BYTES], struct err *err) {
     sqlite3_stmt *statement;
-    ret_old[0] = 0;
+    ret_text[0] = 0;
     int r = db_prepare(db, "SELECT layers FROM own_stack WHERE box = ?", &statement, err);
     if (r < 0)
         return r;
     db_text(statement, 1, key);
     if (sqlite3_step(statement) == SQLITE_ROW)
-        snprintf(ret_old, STACK_BYTES, "%s", (const char *)sqlite3_column_text(statement, 0));
+        snprintf(ret_text, STACK_BYTES, "%s", (const char *)sqlite3_column_text(statement, 0));
     sqlite3_finalize(statement);
-    if (strcmp(ret_old, now) == 0)
-        return 0;
-    r = db_prepare(db, "INSERT OR REPLACE INTO own_stack (box, layers) VALUES (?, ?)", &statement, err);
+    return 0;
+}
+
+static int stack_set(struct db *db, const char *key, const char *text, struct err *err) {
+    sqlite3_stmt *statement;
+    int r = db_prepare(db, "INSERT OR REPLACE INTO own_stack (box, layers) VALUES (?, ?)", &statement, err);
     if (r < 0)
         return r;
     db_text(statement, 1, key);
-    db_text(statement, 2, now);
+    db_text(statement, 2, text);
     return db_run(db, statement, err);
 }
 
@@ -66,7 +69,9 @@ static int based(struct skills *skills, struct box *box, const struct base_view 
     int r = skilldb_take(skills, &db, err);
     if (r < 0)
         return r;
-    r = stack_swap(db, own_key(box, key), text, old_text, err);
+    r = stack_get(db, own_key(box, key), old_text, err);
+    if (r == 0 && strcmp(old_text, text) != 0)
+        r = stack_set(db, key, text, err);
     skilldb_give(skills);
     if (r < 0 || strcmp(old_text, text) == 0 || !stack_parse(old_text, &stack))
         return r;
@@ -89,4 +94,24 @@ void own_based(struct skills *skills, struct box *box) {
     }
     if (r < 0)
         log_warn("box %s: what its skills were founded on is not known: %s", box->id, err.text);
+}
+
+void own_based_on(struct skills *skills, struct box *box, const char *skill, struct own_founded *ret_founded) {
+    char text[STACK_BYTES], key[OWN_KEY_BYTES];
+    struct base_stack stack;
+    struct base_view *view;
+    struct err ignored;
+    struct db *db;
+    if (skilldb_take(skills, &db, &ignored) < 0)
+        return;
+    int r = stack_get(db, own_key(box, key), text, &ignored);
+    skilldb_give(skills);
+    if (r < 0 || !stack_parse(text, &stack) || base_view_make(skills, &stack, &view, &ignored) < 0)
+        return;
+    const struct base_skill *found = base_view_find(view, skill);
+    if (found) {
+        ret_founded->known = true;
+        memcpy(ret_founded->sha256, found->sha256, sizeof ret_founded->sha256);
+    }
+    base_view_put(view);
 }

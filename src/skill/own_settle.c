@@ -9,7 +9,8 @@
 #include "skill/skills.h"
 #include "skill/sync.h"
 
-enum { RETRY_MS = 1000 }; /* a try costs a process, and what holds /skills in the background often stays */
+/* A try costs a process: what holds /skills in the background often stays, but a call's worker that ends just now does not. */
+enum { RETRY_FIRST_MS = 10, RETRY_MS = 1000 };
 
 /* Where nothing was ever left to do there is not even the directory. */
 static bool look_nothing(struct box *box) {
@@ -38,20 +39,32 @@ int own_apply(struct skills *skills, struct box *box, struct err *err) {
     return r;
 }
 
+static void retry_later(struct box *box) {
+    unsigned delay_ms = atomic_load(&box->skill_delay_ms);
+    delay_ms = delay_ms == 0 ? RETRY_FIRST_MS : 2 * delay_ms < RETRY_MS ? 2 * delay_ms : RETRY_MS;
+    atomic_store(&box->skill_delay_ms, delay_ms);
+    atomic_store(&box->skill_retry_ms, clock_ms() + delay_ms);
+}
+
 /* The base. What cannot be had now is tried later. */
 static void settle_base(struct skills *skills, struct box *box) {
     struct err err;
     struct provider *provider = atomic_load(&skills->provider);
     int r = provider ? provider_attach(provider, box, 0, &err) : 0;
     if (r < 0)
-        atomic_store(&box->skill_retry_ms, clock_ms() + RETRY_MS);
+        retry_later(box);
+    else
+        atomic_store(&box->skill_delay_ms, 0);
     if (r < 0 && r != -ERR_BUSY && r != -ERR_GONE)
         log_warn("box %s keeps the skills it has: %s", box->id, err.text);
 }
 
+bool own_behind(struct skills *skills, struct box *box) {
+    return box->ops->attach && atomic_load(&box->skill_generation) != base_generation(skills, box->spec.agent);
+}
+
 static bool settle_behind(struct skills *skills, struct box *box) {
-    return box->ops->attach && atomic_load(&box->skill_generation) != base_generation(skills, box->spec.agent) &&
-           clock_ms() >= atomic_load(&box->skill_retry_ms);
+    return own_behind(skills, box) && clock_ms() >= atomic_load(&box->skill_retry_ms);
 }
 
 /* 0: there is nothing left to do, or it was done. BUSY: not now. */

@@ -304,8 +304,8 @@ def rows(agents):
 def main():
     agents = [Agent(name) for name in AGENTS]
     users = [user for agent in agents for user in agent.users]
-    names, weights, known, end = list(STEPS), list(STEPS.values()), {}, time.monotonic() + SECONDS
-    while time.monotonic() < end and not wrong:
+    names, weights, known, begin = list(STEPS), list(STEPS.values()), {}, time.monotonic()
+    while not wrong and time.monotonic() < begin + (SECONDS if len(counts) > len(STEPS) else 60):  # layers are counted too
         user, step = dice.choice(users), dice.choices(names, weights)[0]
         step(user)
         compare(user, step.__name__[5:])
