@@ -9,8 +9,9 @@
  *   staging/              what is being made (stage.h); emptied at the start, under the lock
  *   global/NAME/{skills,agents}/…   what every box gets (sync.h)
  *   blobs/SHA256.tar      published trees (registry.h)
- *   pending/BOX-N.zip     uploads that wait for commands to end (own.h)
- * STATE/skills.db         what can be rebuilt from those files, and the registry's entries */
+ *   placed/BOX            which of the global ones a box got (sync.h)
+ * STATE/skills.db         what can be rebuilt from those files
+ * STATE/registry.db       what users share (registry.h) */
 #ifndef CUBBY_SKILL_SKILL_H
 #define CUBBY_SKILL_SKILL_H
 
