@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "skill/digest.h"
 #include "skill/garbage.h"
 #include "skill/skills.h"
 #include "skill/sync_copy.h"
@@ -77,7 +77,7 @@ static struct sync *sync_of(struct skills *skills) {
 
 /* One pass over them: either every file is mixed into a signature, or it is copied into a stage. */
 struct pass {
-    EVP_MD_CTX *mix;
+    struct digest_sha *mix;
     struct stage *stage;
     const char *source; /* for sentences */
     int skill_fd;       /* links are resolved below it */
@@ -123,8 +123,8 @@ static int pass_file(struct pass *pass, int dir, const char *name, struct err *e
                         (uint64_t)status.st_mtim.tv_nsec,
                         (uint64_t)status.st_ctim.tv_nsec,
                         status.st_mode};
-    EVP_DigestUpdate(pass->mix, pass->path, strlen(pass->path) + 1);
-    EVP_DigestUpdate(pass->mix, facts, sizeof facts);
+    digest_sha_data(pass->mix, pass->path, strlen(pass->path) + 1);
+    digest_sha_data(pass->mix, facts, sizeof facts);
     return 0;
 }
 
@@ -236,14 +236,13 @@ static int pass_new_agent(struct pass *pass, int dir, const struct dirent *entry
 }
 
 static int sign(const struct skill_settings *settings, uint8_t ret_signature[32], struct err *err) {
-    struct pass pass = {.mix = EVP_MD_CTX_new(), .skill_fd = -1};
-    if (!pass.mix || !EVP_DigestInit_ex(pass.mix, EVP_sha256(), NULL))
-        abort();
+    struct digest_sha mix;
+    struct pass pass = {.mix = &mix, .skill_fd = -1};
+    digest_sha_begin(&mix);
     int r = pass_sources(&pass, "skills", settings->global_skills, pass_skill, err);
     if (r == 0)
         r = pass_sources(&pass, "agents", settings->global_agents, pass_agent, err);
-    EVP_DigestFinal_ex(pass.mix, ret_signature, NULL);
-    EVP_MD_CTX_free(pass.mix);
+    digest_sha_end(&mix, ret_signature);
     return r;
 }
 

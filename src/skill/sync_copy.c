@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/path.h"
+#include "skill/digest.h"
 #include "skill/skills.h"
 
 enum { COPY_NOTE_BYTES = 64 << 20, COPY_DEPTH = 64 };
@@ -105,16 +105,14 @@ static void hex(const uint8_t digest[32], char text[65]) {
 }
 
 static int file_hash(int fd, char ret_text[65], struct err *err) {
-    EVP_MD_CTX *mix = EVP_MD_CTX_new();
+    struct digest_sha mix;
     uint8_t digest[32];
     char data[65536];
     ssize_t n;
-    if (!mix || !EVP_DigestInit_ex(mix, EVP_sha256(), NULL))
-        abort();
+    digest_sha_begin(&mix);
     for (off_t at = 0; (n = pread(fd, data, sizeof data, at)) > 0; at += n)
-        EVP_DigestUpdate(mix, data, (size_t)n);
-    EVP_DigestFinal_ex(mix, digest, NULL);
-    EVP_MD_CTX_free(mix);
+        digest_sha_data(&mix, data, (size_t)n);
+    digest_sha_end(&mix, digest);
     hex(digest, ret_text);
     return n < 0 ? err_errno(err, errno, "reading a skill") : 0;
 }
