@@ -19,7 +19,8 @@ cd "$work/cubby" || exit 1
 if [ -d "${BUILD-}/host" ] && [ -z "$(git -C "$top" status --porcelain src Makefile)" ]; then
     mkdir build && cp -a "$BUILD/host" "$BUILD/runner" "$BUILD/llhttp" "$BUILD/gen" "$BUILD/musl" build/ && find build -exec touch -h {} +
 fi
-port=$((20000 + RANDOM % 20000))
+port=$((15000 + RANDOM % 15000)) # below those that clients get
+while (exec 3<> "/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((15000 + RANDOM % 15000)); done
 : >"$work/run.log"
 setsid env -u BUILD -u MAKEFLAGS -u MAKELEVEL -u SANITIZE make run RUN_ARGS="--listen 127.0.0.1:$port --state $work/state --end-boxes" >>"$work/run.log" 2>&1 &
 server=$!

@@ -35,7 +35,7 @@ as_before() {
     [ -z "$GROWN" ]
 }
 slots() { find "$STATE/boxes" -maxdepth 1 -name '.slot-*' | wc -l; }
-settled() { [ -z "$(ls -A "$STATE/trash")" ] && [ "$(slots)" -ge 9 ]; } # the pool is full again
+settled() { [ -z "$(ls -A "$STATE/trash")" ] && [ "$(slots)" -ge 8 ]; } # the pool is full again
 soak() { # soak WHAT ARGUMENTS...
     local begin
     now_ms
