@@ -19,8 +19,13 @@ job() { # job NAME SECONDS COMMAND...
     JOB_NAMES+=("$name") JOB_LIMITS+=($((seconds * ${TEST_SLOW:-1}))) JOB_COMMANDS+=("$*")
 }
 
+# The long ones first, so that little is left to wait for at the end.
 collect() {
     local file name backend
+    [ ! -x tools/lint ] || job lint 600 tools/lint
+    for file in test/hostile/[0-9]*.sh; do
+        [ -e "$file" ] && job "hostile/$(basename "$file" .sh)" 240 test/hostile/run.sh "$file"
+    done
     for backend in ${BACKENDS:-jail local}; do
         for file in test/run/[0-9]*.sh; do
             [ -e "$file" ] || continue
@@ -29,9 +34,6 @@ collect() {
             ! grep -q '^# backends: ' "$file" || grep -qE "^# backends: .*\b$backend\b" "$file" || continue
             job "run/$backend/$name" 240 env BACKEND="$backend" test/run/run.sh "$file"
         done
-    done
-    for file in test/hostile/[0-9]*.sh; do
-        [ -e "$file" ] && job "hostile/$(basename "$file" .sh)" 240 test/hostile/run.sh "$file"
     done
     for file in "$BUILD"/asan/unit/*_test; do
         [ -x "$file" ] && job "unit/$(basename "$file")" 120 "$file"
@@ -45,7 +47,6 @@ collect() {
     # Hostile cases that are races or floods: long, where there is time for it (make fuzz).
     [ -z "${FUZZ_SECONDS-}" ] || job fuzz/swap_race 900 env RACE_SWAPS=1000000 RACE_SECONDS=90 test/hostile/run.sh test/hostile/36_swap_race.sh
     [ -z "${FUZZ_SECONDS-}" ] || job fuzz/wide_directory 1500 env WIDE=1000000 test/hostile/run.sh test/hostile/10_wide_directory.sh
-    [ ! -x tools/lint ] || job lint 600 tools/lint
 }
 
 run_job() { # run_job INDEX: log and summary files
