@@ -18,10 +18,12 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "skill/digest.h"
 #include "skill/garbage.h"
 #include "skill/skills.h"
 #include "skill/sync_copy.h"
+#include "skill/tree.h"
 
 enum {
     SYNC_LOOK_MS = 2000, /* the sources are looked at no more often */
@@ -143,6 +145,12 @@ static bool is_dir(int dir, const struct dirent *entry) {
     return fstatat(dir, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
+static int pass_count(struct pass *pass, struct err *err) {
+    if (++pass->entries > SYNC_ENTRIES)
+        return err_set(err, ERR_TOO_LARGE, "%s: more than %d files and directories", pass->source, SYNC_ENTRIES);
+    return 0;
+}
+
 /* Calls each with every entry of dir, its name appended to pass->path. */
 static int pass_entries(struct pass *pass, int dir,
                         int (*each)(struct pass *, int, const struct dirent *, struct err *), struct err *err) {
@@ -153,8 +161,8 @@ static int pass_entries(struct pass *pass, int dir,
         return err_errno(err, errno, "%s: '%s'", pass->source, pass->path);
     for (int i = 0; i < count; i++) {
         size_t name_len = strlen(list[i]->d_name);
-        if (r == 0 && ++pass->entries > SYNC_ENTRIES)
-            r = err_set(err, ERR_TOO_LARGE, "%s: more than %d files and directories", pass->source, SYNC_ENTRIES);
+        if (r == 0)
+            r = pass_count(pass, err);
         if (r == 0 && len + name_len + 2 > sizeof pass->path)
             r = err_set(err, ERR_TOO_LARGE, "%s: '%s' is too deep", pass->source, pass->path);
         if (r == 0) {
@@ -168,21 +176,21 @@ static int pass_entries(struct pass *pass, int dir,
     return r;
 }
 
-static int pass_tree(struct pass *pass, int dir, const struct dirent *entry, struct err *err) {
-    if (!is_dir(dir, entry))
-        return pass_file(pass, dir, entry->d_name, err);
-    autofd inner = openat(dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    size_t len = strlen(pass->path);
+/* What a skill holds; its path behind skills/NAME/. */
+static int pass_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    struct pass *pass = user;
     unsigned depth = 0;
-    for (size_t i = 0; i < len; i++)
-        depth += pass->path[i] == '/';
-    if (inner < 0)
-        return err_errno(err, errno, "%s: '%s'", pass->source, pass->path);
-    if (depth > SYNC_DEPTH)
-        return err_set(err, ERR_TOO_LARGE, "%s: '%s' is too deep", pass->source, pass->path);
-    int r = pass->stage ? stage_dir(pass->stage, pass->path, err) : 0;
-    snprintf(pass->path + len, sizeof pass->path - len, "/");
-    return r == 0 ? pass_entries(pass, inner, pass_tree, err) : r;
+    int r = pass_count(pass, err);
+    if (r < 0)
+        return r;
+    int n = snprintf(pass->path + pass->skill_len, sizeof pass->path - pass->skill_len, "%s", entry->path);
+    for (const char *at = pass->path; *at; at++)
+        depth += *at == '/';
+    if (n < 0 || (size_t)n >= sizeof pass->path - pass->skill_len || (entry->kind == 'd' && depth > SYNC_DEPTH))
+        return err_set(err, ERR_TOO_LARGE, "%s: '%.200s' is too deep", pass->source, pass->path);
+    if (entry->kind != 'd')
+        return pass_file(pass, entry->parent, entry->name, err);
+    return pass->stage ? stage_dir(pass->stage, pass->path, err) : 0;
 }
 
 /* A directory of a source: a skill, if it says so. */
@@ -193,9 +201,13 @@ static int pass_skill(struct pass *pass, int dir, const struct dirent *entry, st
     autofd inner = openat(dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inner < 0 || faccessat(inner, "SKILL.md", F_OK, 0) < 0)
         return 0;
-    pass->skill_len = strlen(pass->path) + 1;
+    size_t len = strlen(pass->path);
+    int r = pass->stage ? stage_dir(pass->stage, pass->path, err) : 0;
+    snprintf(pass->path + len, sizeof pass->path - len, "/"); /* there is room: pass_entries */
+    pass->skill_len = len + 1;
     pass->skill_fd = inner;
-    int r = pass_tree(pass, dir, entry, err);
+    if (r == 0)
+        r = tree_walk(inner, pass_entry, pass, err);
     pass->skill_fd = -1;
     return r;
 }
@@ -267,8 +279,7 @@ static int keep_tree(struct skills *skills, struct stage *stage, char ret_versio
     int r = base_tree_hash(stage->fd, digest, &files, &bytes, err);
     if (r < 0)
         return r;
-    for (int i = 0; i < 8; i++)
-        snprintf(ret_version + i * 2, 3, "%02x", digest[i]);
+    text_hex(ret_version, digest, 8);
     if (mkdirat(skills->dir, "global", 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "'skills/global'");
     char from[64], to[64];

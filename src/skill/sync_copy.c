@@ -3,7 +3,6 @@
  * removed, and stays so; {workspace}/.skills and .agents are ours. */
 #include "skill/sync_copy.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,11 +13,12 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
-#include "base/path.h"
+#include "base/text.h"
 #include "skill/digest.h"
 #include "skill/skills.h"
+#include "skill/tree.h"
 
-enum { COPY_NOTE_BYTES = 64 << 20, COPY_DEPTH = 64 };
+enum { COPY_NOTE_BYTES = 64 << 20 };
 
 struct placed {
     char hash[65];
@@ -99,11 +99,6 @@ void sync_copy_forget(struct skills *skills, const char *box_id) {
 
 /* ---- one file ---- */
 
-static void hex(const uint8_t digest[32], char text[65]) {
-    for (int i = 0; i < 32; i++)
-        snprintf(text + i * 2, 3, "%02x", digest[i]);
-}
-
 static int file_hash(int fd, char ret_text[65], struct err *err) {
     struct digest_sha mix;
     uint8_t digest[32];
@@ -113,7 +108,7 @@ static int file_hash(int fd, char ret_text[65], struct err *err) {
     for (off_t at = 0; (n = pread(fd, data, sizeof data, at)) > 0; at += n)
         digest_sha_data(&mix, data, (size_t)n);
     digest_sha_end(&mix, digest);
-    hex(digest, ret_text);
+    text_hex(ret_text, digest, sizeof digest);
     return n < 0 ? err_errno(err, errno, "reading a skill") : 0;
 }
 
@@ -132,7 +127,7 @@ static int box_has(struct copy *copy, const char *path, char ret_text[65], struc
     if (r == -ERR_NOT_FOUND)
         return 0;
     if (r == 0)
-        hex(digest, ret_text);
+        text_hex(ret_text, digest, sizeof digest);
     return r;
 }
 
@@ -169,32 +164,25 @@ static int copy_file(struct copy *copy, int fd, uint32_t mode, const char *path,
 
 /* ---- trees ---- */
 
-static int copy_tree(struct copy *copy, int dir, const char *to, unsigned depth, struct err *err) {
-    autofd own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = own < 0 ? NULL : fdopendir(own);
-    int r = 0;
-    if (!list)
-        return err_errno(err, errno, "'%s'", to);
-    own = -1;
-    for (const struct dirent *entry; r == 0 && (entry = readdir(list));) {
-        char path[LIMIT_PATH_BYTES + 1];
-        struct stat status;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strchr(entry->d_name, '\n'))
-            continue;
-        if (snprintf(path, sizeof path, "%s/%s", to, entry->d_name) >= (int)sizeof path || depth > COPY_DEPTH) {
-            r = err_set(err, ERR_TOO_LARGE, "'%.200s' is too deep", to);
-            break;
-        }
-        autofd fd = openat(dir, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0 || fstat(fd, &status) < 0)
-            r = err_errno(err, errno, "'%s'", path);
-        else if (S_ISDIR(status.st_mode))
-            r = copy_tree(copy, fd, path, depth + 1, err);
-        else if (S_ISREG(status.st_mode))
-            r = copy_file(copy, fd, status.st_mode & 0111 ? 0755 : 0644, path, err);
-    }
-    closedir(list);
-    return r;
+struct copy_top {
+    struct copy *copy;
+    const char *to;
+};
+
+static int copy_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    const struct copy_top *top = user;
+    char path[LIMIT_PATH_BYTES + 1];
+    if ((entry->kind != 'f' && entry->kind != 'x') || strchr(entry->path, '\n'))
+        return 0;
+    if (snprintf(path, sizeof path, "%s/%s", top->to, entry->path) >= (int)sizeof path)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s' is too deep", top->to);
+    autofd fd = openat(entry->parent, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd < 0 ? err_errno(err, errno, "'%.200s'", path)
+                  : copy_file(top->copy, fd, entry->kind == 'x' ? 0755 : 0644, path, err);
+}
+
+static int copy_tree(struct copy *copy, int dir, const char *to, struct err *err) {
+    return tree_walk(dir, copy_entry, &(struct copy_top){copy, to}, err);
 }
 
 static int copy_global(struct copy *copy, const char *part, struct err *err) {
@@ -202,7 +190,7 @@ static int copy_global(struct copy *copy, const char *part, struct err *err) {
     snprintf(path, sizeof path, "global/%s/%s", copy->report->version, part);
     snprintf(to, sizeof to, "%s/.%s", box_workspace(copy->box), part);
     autofd dir = openat(copy->skills->dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return dir < 0 ? err_errno(err, errno, "'skills/%s'", path) : copy_tree(copy, dir, to, 0, err);
+    return dir < 0 ? err_errno(err, errno, "'skills/%s'", path) : copy_tree(copy, dir, to, err);
 }
 
 struct base_copy {
@@ -217,7 +205,7 @@ static int copy_skill(void *user, const struct base_skill *skill) {
     int r = base_open(base->copy->skills, skill, &fd, base->err);
     snprintf(to, sizeof to, SKILL_PATH "/%s", skill->skill);
     if (r == 0)
-        r = copy_tree(base->copy, fd, to, 0, base->err);
+        r = copy_tree(base->copy, fd, to, base->err);
     fd_close(&fd);
     return r;
 }
