@@ -29,7 +29,8 @@ struct backend_env {
     uint64_t store_mb;                /* the most that a btrfs store takes; 0: what the disk has */
     struct limits limits;             /* what a box has unless it asks for more or less: the first parts are made so */
     const char *const *allow_weaker;  /* jail: walls that may be missing: words of struct check; may be NULL */
-    bool one_shot; /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
+    bool one_shot;             /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
+    struct machines *machines; /* remote: those that joined (machine.h); NULL: there is no such backend */
 };
 
 /* Of a box's directory until the box has been recorded: what is found with it, and without a record, was never told to
@@ -71,6 +72,10 @@ struct backend_ops {
     /* A box that outlived its daemon. NOT_FOUND: none runs, and nothing of one is left. GONE or another: its runner ended
      * or does not answer, and stop is to be asked. */
     int (*discover)(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd, struct err *err);
+    /* One more connection to its runner, bare: for who carries its bytes to somebody else's wire. NULL: cannot. */
+    int (*connect)(struct backend *backend, const char *id, int *ret_fd, struct err *err);
+    /* Whether the box can be reached now. BUSY: its machine is offline, since when. NULL: always. Cheap. */
+    int (*reach)(struct backend *backend, const struct spec *spec, struct err *err);
     /* Ends it; keep_files: processes and mounts go, files stay for the next start of the same id. Idempotent. */
     int (*stop)(struct backend *backend, const char *id, bool keep_files, struct err *err);
     /* Ids of this backend that have anything on this machine. */

@@ -62,6 +62,18 @@
 #define DEFAULT_DIFF_LIMIT 1000u
 #define LIMIT_DIFF_LIMIT 1000000u
 
+/* machines that join */
+#define LIMIT_MACHINES 4096u                /* known at once, default */
+#define LIMIT_MACHINES_PER_USER 64u         /* the same of one user */
+#define LIMIT_CHANNELS 256u                 /* boxes on one machine, with a wire */
+#define LIMIT_CHANNEL_BYTES (1u << 20)      /* window of a channel, each way */
+#define LIMIT_LINK_HELD_BYTES (8u << 20)    /* records that wait for the other end to have them */
+#define LIMIT_REGISTER_BYTES 65536u         /* the message a machine registers with */
+#define LIMIT_REGISTER_MS 10000u            /* until it came */
+#define LIMIT_TEXT_MESSAGE_BYTES (8u << 20) /* one of the text form: 4 MB in base64, and what is around it */
+#define LIMIT_TEXT_FILE_BYTES (4u << 20)    /* a file inside one; larger ones go over HTTP */
+#define DEFAULT_GRACE_MS 60000u             /* how long calls survive a lost connection */
+
 /* what users share */
 #define LIMIT_REGISTRY_ENTRIES 1000u      /* versions that one author may have published */
 #define LIMIT_REGISTRY_BYTES (1ull << 30) /* the same, all together */

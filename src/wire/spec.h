@@ -44,6 +44,8 @@ struct spec {
     const char **skill_paths;  /* where /skills is seen besides, absolute, NULL-terminated; may be NULL */
     bool skill_unsure;         /* in a record: others were just being attached; it has some of those that are named */
     uint64_t skill_generation; /* of the base these are, as whoever dressed the box counts; 0: not known */
+    const char *machine;       /* remote: the joined machine of its user that it is on; NULL elsewhere */
+    const char *workspace;     /* where its workspace is, absolute; NULL: WORKSPACE_PATH */
     struct limits limits;
     enum network network;
     bool network_asked; /* the request named it; else it is the default */
