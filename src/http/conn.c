@@ -291,15 +291,43 @@ void conn_expire(struct http_server *server, uint64_t now_ms) {
     pthread_mutex_unlock(&server->lock);
 }
 
+static void conn_cut_locked(struct conn *conn) {
+    atomic_store(&conn->cut, true);
+    if (conn->leave)
+        conn->leave(conn->leave_user);
+    else
+        shutdown(conn->fd, SHUT_RDWR);
+}
+
+void http_lasting(struct http_request *request, void (*leave)(void *user), void *user) {
+    struct http_server *server = request->server;
+    struct conn *conn = request->conn;
+    pthread_mutex_lock(&server->lock);
+    server->lasting += (leave != NULL) - (conn->leave != NULL);
+    conn->leave = leave;
+    conn->leave_user = user;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
 void conn_shutdown_all(struct http_server *server, bool active_too) {
     pthread_mutex_lock(&server->lock);
     for (int list = LIST_IDLE; list <= (active_too ? LIST_ACTIVE : LIST_HEAD); list++) {
         for (struct conn_link *at = server->lists[list].next; at != &server->lists[list]; at = at->next) {
             conn_of(at)->expired = true;
-            atomic_store(&conn_of(at)->cut, list == LIST_ACTIVE);
-            shutdown(conn_of(at)->fd, list == LIST_ACTIVE ? SHUT_RDWR : SHUT_RD);
+            if (list == LIST_ACTIVE)
+                conn_cut_locked(conn_of(at));
+            else
+                shutdown(conn_of(at)->fd, SHUT_RD);
         }
     }
+    pthread_mutex_unlock(&server->lock);
+}
+
+void conn_shutdown_lasting(struct http_server *server) {
+    pthread_mutex_lock(&server->lock);
+    for (struct conn_link *at = server->lists[LIST_ACTIVE].next; at != &server->lists[LIST_ACTIVE]; at = at->next)
+        shutdown(conn_of(at)->fd, SHUT_RDWR);
     pthread_mutex_unlock(&server->lock);
 }
 
@@ -312,10 +340,8 @@ void http_own(struct http_request *request, const void *owner) {
 void http_server_cut(struct http_server *server, const void *owner, const struct http_request *but) {
     pthread_mutex_lock(&server->lock);
     for (struct conn_link *at = server->lists[LIST_ACTIVE].next; at != &server->lists[LIST_ACTIVE]; at = at->next)
-        if (atomic_load(&conn_of(at)->owner) == owner && !(but && but->conn == conn_of(at))) {
-            atomic_store(&conn_of(at)->cut, true);
-            shutdown(conn_of(at)->fd, SHUT_RDWR);
-        }
+        if (atomic_load(&conn_of(at)->owner) == owner && !(but && but->conn == conn_of(at)))
+            conn_cut_locked(conn_of(at));
     pthread_mutex_unlock(&server->lock);
 }
 

@@ -146,6 +146,8 @@ struct conn {
     _Atomic(const void *) owner; /* http_own, while a request runs */
     uint64_t deadline_ms;
     struct conn_link link;
+    void (*leave)(void *user); /* http_lasting; with leave_user under the server's lock */
+    void *leave_user;
 };
 
 /* Takes the descriptor and parks it. False: closed at once (stopping). */
@@ -153,8 +155,9 @@ bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopbac
 /* Ends the parked connection that has kept us waiting longest, heads in pieces first. False: all are active. */
 bool conn_evict_locked(struct http_server *server);
 void conn_event(struct worker *worker, struct conn *conn);
-void conn_expire(struct http_server *server, uint64_t now_ms);                   /* from the ticker */
-void conn_shutdown_all(struct http_server *server, bool active_too);             /* at stop */
+void conn_expire(struct http_server *server, uint64_t now_ms);       /* from the ticker */
+void conn_shutdown_all(struct http_server *server, bool active_too); /* at stop */
+void conn_shutdown_lasting(struct http_server *server);              /* those that were asked to leave and did not */
 ssize_t conn_recv(struct conn *conn, void *data, size_t len, short *ret_events); /* never blocks; as tls_recv */
 /* Sends everything, waiting within the request's patience. 0, -ERR_GONE or -ERR_TIMEOUT. */
 int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int count, int flags);
@@ -288,6 +291,7 @@ struct http_server {
     struct conn_link lists[LIST_COUNT];
     unsigned list_counts[LIST_COUNT];
     unsigned connections, threads;
+    unsigned lasting; /* connections with a leave */
 };
 
 #endif

@@ -25,7 +25,7 @@
 #include "base/text.h"
 #include "http/internal.h"
 
-enum { BACKLOG = 4096, STUCK_MS = 5000 };
+enum { BACKLOG = 4096, STUCK_MS = 5000, GOODBYE_MS = 2000 };
 
 static int server_listen(struct http_server *server, const char *listen_text, struct err *err);
 static int server_prepare(struct http_server *server, struct err *err);
@@ -221,14 +221,14 @@ static int tick_ms(const struct http_config *config) {
     return tick > 1000 ? 1000 : tick < 10 ? 10 : (int)tick;
 }
 
-/* Waits until `what` is 0, at most timeout_ms. */
-static bool wait_gone(struct http_server *server, const unsigned *what, uint64_t timeout_ms) {
+/* Waits until no more of `what` are there than of `but`, at most timeout_ms. */
+static bool wait_gone(struct http_server *server, const unsigned *what, const unsigned *but, uint64_t timeout_ms) {
     uint64_t end_ms = clock_ms() + timeout_ms;
     struct timespec until = {.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
     pthread_mutex_lock(&server->lock);
-    while (*what && clock_ms() < end_ms)
+    while (*what > *but && clock_ms() < end_ms)
         pthread_cond_timedwait(&server->changed, &server->lock, &until);
-    bool gone = *what == 0;
+    bool gone = *what <= *but;
     pthread_mutex_unlock(&server->lock);
     return gone;
 }
@@ -247,15 +247,18 @@ static void close_listeners(struct http_server *server) {
 }
 
 static int server_drain(struct http_server *server) {
+    static const unsigned none = 0;
     close_listeners(server);
     conn_shutdown_all(server, false);
-    if (!wait_gone(server, &server->connections, atomic_load(&server->drain_ms))) {
-        conn_shutdown_all(server, true);
-        wait_gone(server, &server->connections, STUCK_MS);
+    wait_gone(server, &server->connections, &server->lasting, atomic_load(&server->drain_ms));
+    conn_shutdown_all(server, true);
+    if (!wait_gone(server, &server->connections, &none, GOODBYE_MS)) {
+        conn_shutdown_lasting(server);
+        wait_gone(server, &server->connections, &none, STUCK_MS);
     }
     atomic_store(&server->quit, true);
     (void)!write(server->quit_event, &(uint64_t){1}, sizeof(uint64_t));
-    return wait_gone(server, &server->threads, STUCK_MS) ? 0 : -ERR_TIMEOUT;
+    return wait_gone(server, &server->threads, &none, STUCK_MS) ? 0 : -ERR_TIMEOUT;
 }
 
 int http_server_run(struct http_server *server) {

@@ -115,6 +115,11 @@ int http_fd(const struct http_request *request); /* the client's socket: watch i
 /* The server ended the connection (http_server_cut, the end of its time to drain), not the client: for handlers that go on
  * when a client hangs up. */
 bool http_is_cut(const struct http_request *request);
+/* This request never ends by itself (a machine that joined): a stopping server does not wait for it, and when it is to end
+ * (http_server_cut, nothing else runs in a stopping server) leave is called, instead of the socket being shut down under it:
+ * from another thread, with the server's lock held; it only wakes the handler, which still can say goodbye. NULL: no longer;
+ * before the handler returns. Look at http_is_cut and http_server_stopping after setting it. */
+void http_lasting(struct http_request *request, void (*leave)(void *user), void *user);
 struct http_peer {
     bool unix_socket, loopback;
 };
