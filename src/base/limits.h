@@ -63,13 +63,21 @@
 #define LIMIT_DIFF_LIMIT 1000000u
 
 /* machines that join */
-#define LIMIT_MACHINES 4096u                /* known at once, default */
-#define LIMIT_MACHINES_PER_USER 64u         /* the same of one user */
-#define LIMIT_CHANNELS 256u                 /* boxes on one machine, with a wire */
-#define LIMIT_CHANNEL_BYTES (1u << 20)      /* window of a channel, each way */
-#define LIMIT_LINK_HELD_BYTES (8u << 20)    /* records that wait for the other end to have them */
-#define LIMIT_REGISTER_BYTES 65536u         /* the message a machine registers with */
-#define LIMIT_REGISTER_MS 10000u            /* until it came */
+#define LIMIT_MACHINES 4096u                 /* known at once, default */
+#define LIMIT_MACHINES_PER_USER 64u          /* the same of one user */
+#define LIMIT_CHANNELS 256u                  /* boxes on one machine, with a wire */
+#define LIMIT_CHANNEL_BYTES (256u << 10)     /* window of a channel, each way, when it begins */
+#define LIMIT_CHANNEL_MOST_BYTES (4u << 20)  /* what it grows to while it is used */
+#define LIMIT_CHANNEL_POOL_BYTES (16u << 20) /* shared by what the channels of one machine grew by */
+#define LIMIT_CHANNEL_EARLY_BYTES 8192u      /* that come before the channel is open here: a runner's HELLO */
+#define LIMIT_LINK_HELD_BYTES (8u << 20)     /* records that wait for the other end to have them */
+#define LIMIT_LINK_UNSENT_BYTES                                                                                        \
+    (256u << 10)                         /* of these, not yet given to the connection: what is urgent waits behind it */
+#define LIMIT_LINK_TALK_BYTES (1u << 20) /* a question or an answer */
+#define LIMIT_LINK_WHY_BYTES 600u        /* why a channel is shut */
+#define LIMIT_LINK_LATE 256u             /* questions given up that the machine has not answered yet */
+#define LIMIT_REGISTER_BYTES 65536u      /* the message a machine registers with */
+#define LIMIT_REGISTER_MS 10000u         /* until it came */
 #define LIMIT_TEXT_MESSAGE_BYTES (8u << 20) /* one of the text form: 4 MB in base64, and what is around it */
 #define LIMIT_TEXT_FILE_BYTES (4u << 20)    /* a file inside one; larger ones go over HTTP */
 #define DEFAULT_GRACE_MS 60000u             /* how long calls survive a lost connection */

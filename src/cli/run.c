@@ -14,7 +14,7 @@
 #include "box/policy.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
-#include "cli/pump.h"
+#include "cli/streams.h"
 #include "cli/terminal.h"
 
 struct run_values {
@@ -117,15 +117,15 @@ static int run_exec(struct run *run, struct err *err) {
         terminal_size(STDOUT_FILENO, &request.cols, &request.rows);
         request.env = env;
     }
-    struct pump pump = {
+    struct streams streams = {
         .box = &run->engine.box, .signal_fd = run->signal_fd, .input = run->input, .terminal = run->terminal};
-    int code = box_exec_open(&run->engine.box, &request, run->input, &pump.call, err);
+    int code = box_exec_open(&run->engine.box, &request, run->input, &streams.call, err);
     if (code == 0 && run->terminal && isatty(STDIN_FILENO))
         code = terminal_raw(STDIN_FILENO, err);
     if (code == 0)
-        code = pump_run(&pump, &run->result, err);
-    run->ended_by = pump.ended_by;
-    call_close(pump.call);
+        code = streams_run(&streams, &run->result, err);
+    run->ended_by = streams.ended_by;
+    call_close(streams.call);
     return code;
 }
 

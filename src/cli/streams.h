@@ -1,13 +1,13 @@
 /* Streams of one command of a box that this process holds itself: stdin in, output out, signals and window size.
  * Called by run. */
-#ifndef CUBBY_CLI_PUMP_H
-#define CUBBY_CLI_PUMP_H
+#ifndef CUBBY_CLI_STREAMS_H
+#define CUBBY_CLI_STREAMS_H
 
 #include <stdbool.h>
 
 #include "box/box.h"
 
-struct pump {
+struct streams {
     struct box *box;
     struct call *call; /* an open EXEC */
     int signal_fd;     /* terminal_signals */
@@ -17,6 +17,6 @@ struct pump {
 };
 
 /* Until the command ended (0 and its result), a signal came (-ERR_GONE, ended_by), or something failed. */
-int pump_run(struct pump *pump, struct exec_result *ret_result, struct err *err);
+int streams_run(struct streams *streams, struct exec_result *ret_result, struct err *err);
 
 #endif
