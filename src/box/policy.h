@@ -105,6 +105,7 @@ int policy_user(const char *user, struct err *err);   /* the grammar of user nam
 int policy_env(const char *entry, struct err *err);   /* "NAME=VALUE" */
 int policy_agent(const char *agent, struct err *err); /* the grammar of agents' names */
 #define POLICY_AGENT_THREAD "agent:"
+#define POLICY_MACHINE_THREAD "machine:" /* of the box that a joined machine itself is */
 /* The agent whose box such a thread is; NULL: it is no agent's. */
 const char *policy_thread_agent(const char *thread, size_t thread_len, struct arena *arena);
 /* Of a box with an agent the thread, and of a thread the agent. INVALID: they do not belong together. */

@@ -185,6 +185,8 @@ const struct conf_option conf_options[] = {
      .text = "so long a change of a skill waits for commands that use the old one before it is left pending"},
     {ROW("skill_cache_ms", INT, skills.cache_ms), .at_once = true, .max = 86400000, .fallback = "300000",
      .text = "so long a catalogue of skills may be kept where changes cannot be seen"},
+    {ROW("remote_sync_bytes", INT, skills.far_rate_bytes), .at_once = true, .max = 1ull << 40, .fallback = "4194304",
+     .text = "bytes a second of skills that are copied to one machine that joined; 0: no bound"},
     {ROW("log_level", TEXT, log_level), .at_once = true, .fallback = "info", .choices = "error|warn|info|debug",
      .text = "info: a line a request"},
     {.name = NULL},

@@ -15,4 +15,5 @@ const struct skill_settings skill_defaults = {
     .wait_ms = 10000,
     .cache_ms = 300000,
     .exec_timeout_ms = 300000,
+    .far_rate_bytes = 4u << 20,
 };

@@ -33,6 +33,7 @@ struct skill_settings {       /* of the configuration; lives as long as whoever 
     uint64_t wait_ms;         /* for commands to end before a change becomes pending */
     uint64_t cache_ms;        /* of catalogues */
     uint64_t exec_timeout_ms; /* of the dialect's execute */
+    uint64_t far_rate_bytes;  /* a second, of copies to one machine that joined; 0: no bound */
 };
 extern const struct skill_settings skill_defaults;
 
@@ -42,6 +43,8 @@ struct skills;
 int skills_open(const char *state_dir, const struct skill_settings *settings, struct skills **ret_skills,
                 struct err *err);
 void skills_provider(struct skills *skills, struct provider *provider);
+/* Who brings copies to machines that joined, when one lacks something: never waits. Before the first request. */
+void skills_later(struct skills *skills, void (*later)(void *user, const char *owner, const char *machine), void *user);
 void skills_configure(struct skills *skills, const struct skill_settings *settings);
 void skills_close(struct skills *skills);
 const struct skill_settings *skills_settings(const struct skills *skills);

@@ -147,6 +147,12 @@ int skills_open(const char *state_dir, const struct skill_settings *settings, st
     return 0;
 }
 
+void skills_later(struct skills *skills, void (*later)(void *user, const char *owner, const char *machine),
+                  void *user) {
+    skills->later_user = user;
+    skills->later = later;
+}
+
 /* Before the provider goes, nobody of ours may use it any more. */
 void skills_provider(struct skills *skills, struct provider *provider) {
     if (!provider) {

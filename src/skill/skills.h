@@ -24,6 +24,8 @@ struct skills {
     struct settings_copy *_Atomic settings;       /* the newest; older ones behind it */
     const char *_Atomic creator;                  /* the layer with it, of some settings_copy; "": none */
     struct provider *_Atomic provider;
+    void (*later)(void *user, const char *owner, const char *machine); /* skills_later; may be NULL */
+    void *later_user;
     struct collector *collector; /* while there is a provider */
     pthread_mutex_t lock;        /* with the flock of lock_fd: the change lock */
     int lock_fd;

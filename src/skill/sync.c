@@ -19,6 +19,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "box/policy.h"
 #include "skill/digest.h"
 #include "skill/garbage.h"
 #include "skill/skills.h"
@@ -29,6 +30,8 @@ enum {
     SYNC_LOOK_MS = 2000, /* the sources are looked at no more often */
     SYNC_DEPTH = 32,
     SYNC_ENTRIES = 200000,
+    SYNC_TURNS = 64,
+    SYNC_RETRY_MS = 60000, /* what failed on a machine elsewhere is tried again no sooner by itself */
 };
 
 /* What became of a box. */
@@ -40,8 +43,8 @@ struct sync_note {
 };
 
 struct sync {
-    pthread_mutex_t copying; /* one box after another; before lock */
-    pthread_mutex_t lock;    /* of all below, and of making the tree */
+    pthread_mutex_t copying[SYNC_TURNS]; /* one copy into a box at a time, by its id; before lock */
+    pthread_mutex_t lock;                /* of all below, and of making the tree */
     bool looked;
     uint64_t looked_ms;
     const struct skill_settings *settings; /* that version was made by */
@@ -57,7 +60,8 @@ static void *sync_make(struct skills *skills) {
     struct sync *sync = calloc(1, sizeof *sync);
     if (!sync)
         abort();
-    pthread_mutex_init(&sync->copying, NULL);
+    for (size_t i = 0; i < SYNC_TURNS; i++)
+        pthread_mutex_init(&sync->copying[i], NULL);
     pthread_mutex_init(&sync->lock, NULL);
     return sync;
 }
@@ -520,15 +524,38 @@ int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_rep
     global_now(skills, report.version, parts, &failed);
     if (report.version[0] || box->spec.agent) {
         report.how = "copy";
-        pthread_mutex_lock(&sync_of(skills)->copying);
+        pthread_mutex_t *turn =
+            &sync_of(skills)->copying[strtoul((char[]){box->id[0], box->id[1], 0}, NULL, 16) % SYNC_TURNS];
+        pthread_mutex_lock(turn);
         r = sync_copy(skills, box, &report, err);
-        pthread_mutex_unlock(&sync_of(skills)->copying);
+        pthread_mutex_unlock(turn);
     }
     if (r < 0 || failed.code)
         snprintf(report.error, sizeof report.error, "%.199s", r < 0 ? err->text : failed.text);
     note_set(skills, box->id, generation, &report);
     *ret_report = report;
     return r;
+}
+
+/* Called with the lock. */
+static bool has_all(const struct sync_note *note, const char *version, uint64_t generation, bool failed) {
+    return note && strcmp(note->report.version, version) == 0 && note->base == generation &&
+           !note->report.error[0] == !failed;
+}
+
+/* On a machine elsewhere nobody waits for copies: its own box gets them, and it is told to whoever does that. */
+static void settle_later(struct skills *skills, const struct box *box, const char *version) {
+    char id[17], thread[LIMIT_RUNNER_BYTES + sizeof POLICY_MACHINE_THREAD];
+    int len = snprintf(thread, sizeof thread, POLICY_MACHINE_THREAD "%s", box->spec.machine);
+    policy_id(box->user, thread, (size_t)len, id);
+    struct sync *sync = sync_of(skills);
+    pthread_mutex_lock(&sync->lock);
+    const struct sync_note *note = note_find(sync, id, false);
+    bool wait = has_all(note, version, 0, false) ||
+                (note && note->report.error[0] && clock_wall_ms() - note->report.at_ms < SYNC_RETRY_MS);
+    pthread_mutex_unlock(&sync->lock);
+    if (!wait && skills->later)
+        skills->later(skills->later_user, box->user, box->spec.machine);
 }
 
 int sync_settle(struct skills *skills, struct box *box, struct err *err) {
@@ -539,12 +566,14 @@ int sync_settle(struct skills *skills, struct box *box, struct err *err) {
     if (box->ops->attach || (!box->spec.agent && !has_sources(skills_settings(skills))))
         return 0;
     global_now(skills, version, parts, &failed); /* what is wrong with it is in the report */
+    if (box->spec.machine && !box->spec.agent) {
+        settle_later(skills, box, version);
+        return 0;
+    }
     uint64_t generation = box->spec.agent ? base_generation(skills, box->spec.agent) : 0;
     struct sync *sync = sync_of(skills);
     pthread_mutex_lock(&sync->lock);
-    const struct sync_note *note = note_find(sync, box->id, false);
-    bool done = note && strcmp(note->report.version, version) == 0 && note->base == generation &&
-                !note->report.error[0] == !failed.code;
+    bool done = has_all(note_find(sync, box->id, false), version, generation, failed.code);
     pthread_mutex_unlock(&sync->lock);
     return done ? 0 : sync_box(skills, box, &report, err);
 }

@@ -1,6 +1,10 @@
 /* Copies by difference of hashes, through verbs. Called by sync.c. What was placed is noted in STATE/skills/placed/BOX, a
- * line a file: sha256 and path. Not to break: below /skills a file that is not as it was placed is its user's, changed or
- * removed, and stays so; {workspace}/.skills and .agents are ours. */
+ * line a file: sha256, size, time and path. Not to break: below /skills a file that is not as it was placed is its user's,
+ * changed or removed, and stays so; {workspace}/.skills and .agents are ours.
+ *
+ * In a box that is elsewhere every question costs a round trip: one listing of a tree tells what is missing and what has
+ * still the size and time it was placed with, only the rest is asked for its hash; and what goes there goes no faster than
+ * the settings say. */
 #include "skill/sync_copy.h"
 
 #include <errno.h>
@@ -9,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/text.h"
@@ -23,7 +29,15 @@ enum { COPY_NOTE_BYTES = 64 << 20 };
 struct placed {
     char hash[65];
     const char *path;
+    uint64_t size, mtime_ns; /* as the box told them; 0: not known */
     bool wanted;
+};
+
+/* What a box that is elsewhere has. */
+struct listed {
+    const char *path;
+    uint64_t size, mtime_ns;
+    bool file;
 };
 
 struct copy {
@@ -33,8 +47,13 @@ struct copy {
     struct arena arena;
     struct placed *placed; /* of the time before, by path */
     size_t placed_count;
-    struct buf note; /* of now */
-    bool users;      /* below /skills: what its user did counts */
+    struct buf note;       /* of now */
+    bool users;            /* below /skills: what its user did counts */
+    bool far;              /* the box is elsewhere */
+    struct listed *listed; /* far: the tree that is copied, as it is there, by path */
+    size_t listed_count, listed_room;
+    uint64_t rate_bytes, begun_ms, sent_bytes; /* a second; 0: no bound */
+    int fd;                                    /* that is read now */
 };
 
 /* ---- what was placed ---- */
@@ -50,11 +69,13 @@ static void note_read(struct copy *copy, char *text, size_t len) {
     copy->placed = arena_alloc(&copy->arena, (lines + 1) * sizeof *copy->placed);
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
-        if (end - line < 67 || line[64] != ' ' || line[65] != '/')
+        unsigned long long size, mtime_ns;
+        int at = 0;
+        if (end - line < 67 || sscanf(line + 64, " %llu %llu %n", &size, &mtime_ns, &at) < 2 || line[64 + at] != '/')
             continue; /* not ours: then nothing is known of that file, and it is left alone */
         struct placed *placed = &copy->placed[copy->placed_count++];
+        *placed = (struct placed){.path = line + 64 + at, .size = size, .mtime_ns = mtime_ns};
         memcpy(placed->hash, line, 64);
-        placed->path = line + 65;
     }
     if (copy->placed_count)
         qsort(copy->placed, copy->placed_count, sizeof *copy->placed, by_path);
@@ -112,10 +133,79 @@ static int file_hash(int fd, char ret_text[65], struct err *err) {
     return n < 0 ? err_errno(err, errno, "reading a skill") : 0;
 }
 
+/* No faster than it may be: what the user himself does over the same line comes first. */
+static void copy_pace(struct copy *copy, size_t len) {
+    copy->sent_bytes += len;
+    uint64_t due_ms = copy->rate_bytes ? copy->sent_bytes * 1000 / copy->rate_bytes : 0;
+    uint64_t gone_ms = clock_ms() - copy->begun_ms;
+    if (due_ms > gone_ms)
+        nanosleep(&(struct timespec){.tv_sec = (time_t)((due_ms - gone_ms) / 1000),
+                                     .tv_nsec = (long)((due_ms - gone_ms) % 1000) * 1000000},
+                  NULL);
+}
+
 static ssize_t read_next(void *user, void *data, size_t size, struct err *err) {
-    const int *fd = user;
-    ssize_t n = read(*fd, data, size);
+    struct copy *copy = user;
+    ssize_t n = read(copy->fd, data, size);
+    if (n > 0)
+        copy_pace(copy, (size_t)n);
     return n < 0 ? err_errno(err, errno, "reading a skill") : n;
+}
+
+/* ---- what a box that is elsewhere has ---- */
+
+static int by_listed(const void *a, const void *b) {
+    return strcmp(((const struct listed *)a)->path, ((const struct listed *)b)->path);
+}
+
+static int listed_add(void *user, const struct file_stat *stat) {
+    struct copy *copy = user;
+    if (copy->listed_count == copy->listed_room) {
+        size_t room = copy->listed_room ? 2 * copy->listed_room : 256;
+        struct listed *more = arena_alloc(&copy->arena, room * sizeof *more);
+        if (copy->listed_count)
+            memcpy(more, copy->listed, copy->listed_count * sizeof *more);
+        copy->listed = more;
+        copy->listed_room = room;
+    }
+    copy->listed[copy->listed_count++] = (struct listed){.path = arena_strdup(&copy->arena, stat->path),
+                                                         .size = stat->size,
+                                                         .mtime_ns = stat->mtime_ns,
+                                                         .file = stat->type == FILE_REGULAR};
+    return 0;
+}
+
+static int listed_read(struct copy *copy, const char *top, struct err *err) {
+    bool truncated;
+    const struct list_request request = {.path = top, .depth = LIMIT_LIST_DEPTH, .limit = LIMIT_UNPACK_ENTRIES / 4};
+    copy->listed_count = 0;
+    if (!copy->far)
+        return 0;
+    int r = box_list(copy->box, &request, -1, listed_add, copy, &truncated, err);
+    if (r == -ERR_NOT_FOUND)
+        return 0;
+    if (r == 0 && truncated)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s' holds too many files", top);
+    if (r == 0 && copy->listed_count)
+        qsort(copy->listed, copy->listed_count, sizeof *copy->listed, by_listed);
+    return r;
+}
+
+/* True: have is known without asking. */
+static bool listed_tells(const struct copy *copy, const char *path, const struct placed *placed, char have[65]) {
+    const struct listed key = {.path = path}, *found = NULL;
+    if (!copy->far)
+        return false;
+    if (copy->listed_count)
+        found = bsearch(&key, copy->listed, copy->listed_count, sizeof key, by_listed);
+    have[0] = 0;
+    if (!found)
+        return true;
+    if (!found->file || !placed || !placed->mtime_ns || found->size != placed->size ||
+        found->mtime_ns != placed->mtime_ns)
+        return false;
+    memcpy(have, placed->hash, sizeof placed->hash);
+    return true;
 }
 
 /* The hash of what the box has; empty: nothing. */
@@ -131,11 +221,17 @@ static int box_has(struct copy *copy, const char *path, char ret_text[65], struc
     return r;
 }
 
+static void note_put(struct copy *copy, const char *hash, const char *path, uint64_t size, uint64_t mtime_ns) {
+    buf_printf(&copy->note, "%s %llu %llu %s\n", hash, (unsigned long long)size, (unsigned long long)mtime_ns, path);
+}
+
 static int copy_file(struct copy *copy, int fd, uint32_t mode, const char *path, struct err *err) {
     char want[65], have[65];
     struct placed *placed = NULL, key = {.path = path};
     int r = file_hash(fd, want, err);
-    if (r == 0)
+    if (copy->placed_count && (placed = bsearch(&key, copy->placed, copy->placed_count, sizeof key, by_path)))
+        placed->wanted = true;
+    if (r == 0 && !listed_tells(copy, path, placed, have))
         r = box_has(copy, path, have, err);
     if (r < 0 && !copy->users && r != -ERR_GONE && box_remove(copy->box, path, true, -1, err) == 0)
         r = have[0] = 0; /* something else than a file is in our way */
@@ -143,23 +239,26 @@ static int copy_file(struct copy *copy, int fd, uint32_t mode, const char *path,
         r = 0, snprintf(have, sizeof have, "?"); /* the user made something else of it */
     if (r < 0)
         return r;
-    if (copy->placed_count && (placed = bsearch(&key, copy->placed, copy->placed_count, sizeof key, by_path)))
-        placed->wanted = true;
-    buf_printf(&copy->note, "%s %s\n", want, path);
     if (strcmp(have, want) == 0) {
         copy->report->unchanged++;
+        note_put(copy, want, path, placed ? placed->size : 0, placed ? placed->mtime_ns : 0);
         return 0;
     }
     bool theirs = placed ? strcmp(have, placed->hash) != 0 : have[0] != 0;
     if (copy->users && theirs) {
         copy->report->kept++;
+        note_put(copy, want, path, 0, 0);
         return 0;
     }
     const struct write_request request = {.path = path, .mode = mode, .parents = true, .size = -1, .max = UINT64_MAX};
     bool created;
     struct file_stat stat;
     copy->report->written++;
-    return box_write(copy->box, &request, read_next, &fd, -1, &created, &stat, err);
+    copy->fd = fd;
+    r = box_write(copy->box, &request, read_next, copy, -1, &created, &stat, err);
+    if (r == 0)
+        note_put(copy, want, path, stat.size, stat.mtime_ns);
+    return r;
 }
 
 /* ---- trees ---- */
@@ -190,7 +289,8 @@ static int copy_global(struct copy *copy, const char *part, struct err *err) {
     snprintf(path, sizeof path, "global/%s/%s", copy->report->version, part);
     snprintf(to, sizeof to, "%s/.%s", box_workspace(copy->box), part);
     autofd dir = openat(copy->skills->dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return dir < 0 ? err_errno(err, errno, "'skills/%s'", path) : copy_tree(copy, dir, to, err);
+    int r = dir < 0 ? err_errno(err, errno, "'skills/%s'", path) : listed_read(copy, to, err);
+    return r < 0 ? r : copy_tree(copy, dir, to, err);
 }
 
 struct base_copy {
@@ -238,7 +338,12 @@ static int copy_remove(struct copy *copy, struct err *err) {
 }
 
 int sync_copy(struct skills *skills, struct box *box, struct sync_report *report, struct err *err) {
-    struct copy copy = {.skills = skills, .box = box, .report = report};
+    struct copy copy = {.skills = skills,
+                        .box = box,
+                        .report = report,
+                        .far = box->ops->reach != NULL,
+                        .begun_ms = clock_ms(),
+                        .rate_bytes = box->ops->reach ? skills_settings(skills)->far_rate_bytes : 0};
     char name[64];
     note_name(name, box->id);
     arena_init(&copy.arena);
@@ -251,6 +356,8 @@ int sync_copy(struct skills *skills, struct box *box, struct sync_report *report
     if (r == 0 && report->version[0])
         r = copy_global(&copy, "agents", err);
     copy.users = true;
+    if (r == 0 && box->spec.agent)
+        r = listed_read(&copy, SKILL_PATH, err);
     if (r == 0 && box->spec.agent)
         r = base_each(skills, box->spec.agent, copy_skill, &(struct base_copy){&copy, err}, err);
     if (r == 0)
