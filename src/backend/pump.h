@@ -27,16 +27,18 @@ struct pump_socket {
 };
 
 struct pump_events { /* on the pump's thread; they do not wait */
-    /* Machine: a question. Answered now or later, from any thread, by pump_tell with that number. */
+    /* Machine: a question. Answered now or later, from any thread, by pump_tell with that number; a channel that goes
+     * with it is opened before. NULL: this is the server. */
     void (*ask)(void *user, uint32_t number, const void *json, size_t len);
-    void (*shut)(void *user, uint32_t channel, const char *why); /* by the other end; its socket was closed here */
+    /* By the other end; all it sent before was delivered, and the socket here closes right after. May be NULL. */
+    void (*shut)(void *user, uint32_t channel, const char *why);
     /* Anything but a link record, as text: for what the door adds. May be NULL: PROTOCOL. */
     int (*text)(void *user, const void *data, size_t len, struct err *err);
-    /* About every PUMP_PING_MS while connected. Negative: the connection ends for that reason (a revoked token). */
+    /* At once and every PUMP_PING_MS while connected; may be NULL. Negative: the connection ends for that reason (a revoked token). */
     int (*tick)(void *user, struct err *err);
 };
 
-#define PUMP_PING_MS 10000u   /* both ends, when nothing came for so long */
+#define PUMP_PING_MS 10000u /* both ends ping at once and then so often: the latency is known, and silence is noticed */
 #define PUMP_SILENT_MS 30000u /* nothing came for so long: the connection is lost */
 
 struct pump *pump_new(const struct pump_events *events, void *user);
