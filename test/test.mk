@@ -39,6 +39,9 @@ $(BUILD)/test/load: test/lib/load.c
 $(BUILD)/test/lack: test/lib/lack.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $<
+$(BUILD)/test/linkem: test/lib/linkem.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $<
 $(BUILD)/test/crash: test/lib/crash.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $<
@@ -59,7 +62,7 @@ test-asan:
 	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
 test-fuzz:
 	+@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= WARN=-Wno-unknown-pragmas fuzz-programs
-test-build: all $(BUILD)/test/tool $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/ptyrun $(BUILD)/test/pick $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) test-asan test-fuzz
+test-build: all $(BUILD)/test/tool $(BUILD)/test/linkem $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/ptyrun $(BUILD)/test/pick $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) test-asan test-fuzz
 
 test: setup-test ## run every test; the last line counts them
 	+@tools/setup npm & $(SUBMAKE) -j2 test-build; built=$$?; wait; exit $$built
@@ -84,7 +87,7 @@ soak: setup-test ## the soak and the fault run for long: SOAK_EXECS, SOAK_BOXES,
 	@$(BUILD)/asan/unit/provider_model_test $(or $(MODEL_SECONDS),300)
 
 bench: setup-test ## measure, each figure beside its peer in the same run
-	+@$(SUBMAKE) -j2 all $(BUILD)/bench/bench
+	+@$(SUBMAKE) -j2 all $(BUILD)/bench/bench $(BUILD)/test/linkem
 	@test/bench/bench.sh $(BUILD) '$(BENCH)'
 
 .PHONY: test test-vm fuzz soak bench unit-programs fuzz-programs test-asan test-fuzz test-build setup-test

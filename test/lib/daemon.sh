@@ -49,7 +49,7 @@ c() { # c ARGUMENTS...: OUT, ERR, CODE
 
 start_daemon() { # start_daemon PROGRAM, or words that end in it
     SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
-        "$@" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend "$BACKEND" \
+        "$@" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend "${BACKEND/remote/jail}" \
         < /dev/null >> "$WORK/daemon.log" 2>&1 &
     DAEMON_PID=$!
     eventually 20 daemon_answers && [ -d "/proc/$DAEMON_PID" ]

@@ -26,6 +26,9 @@ collect() {
     for file in test/hostile/[0-9]*.sh; do
         [ -e "$file" ] && job "hostile/$(basename "$file" .sh)" 240 test/hostile/run.sh "$file"
     done
+    for file in test/remote/[0-9]*.sh; do
+        [ -e "$file" ] && job "remote/$(basename "$file" .sh)" 240 test/remote/run.sh "$file"
+    done
     for backend in ${BACKENDS:-jail local}; do
         for file in test/run/[0-9]*.sh; do
             [ -e "$file" ] || continue

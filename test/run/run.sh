@@ -3,11 +3,13 @@
 # Starts a daemon on a state directory of its own, runs each file against it, deletes what is left, and checks that
 # the daemon neither died nor leaked nor left anything on the machine. Output is TAP.
 # A file with a line `# daemon: plain` measures memory: it gets the ordinary build, all others the sanitizer build.
+# BACKEND=remote: each box is a machine that joins (test/lib/remote.sh), over the daemon's socket.
 # CUBBYD=program overrides that; KEEP=1 keeps the directory with the daemon's log.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
 . test/lib/daemon.sh
+[ "$BACKEND" != remote ] || . test/lib/remote.sh
 
 program_for() { # program_for FILE -> program
     program=$BUILD/asan/cubbyd
@@ -22,15 +24,19 @@ run_file() { # run_file FILE
         DAEMON_PID='' DAEMON_DIED=1
         return
     fi
-    if box_new; then . "$1"; else fail "$BACKEND: a box for $1" "$STATUS $BODY"; fi
+    local file=$1
+    [ "$BACKEND" != remote ] || { suite_file "$1" && file=$SUITE_FILE; }
+    if box_new; then . "$file"; else fail "$BACKEND: a box for $1" "$STATUS $BODY"; fi
     if [ -d "/proc/$DAEMON_PID" ]; then stop_daemon; else
         fail 'the daemon survives' "$(tail -5 "$WORK/daemon.log")"
         DAEMON_PID='' DAEMON_DIED=1
     fi
+    [ "$BACKEND" != remote ] || suite_end
     rm -rf "$STATE"
 }
 
 [ $# -gt 0 ] || set -- test/run/[0-9]*.sh
 write_config
+[ "$BACKEND" != remote ] || suite_start
 for file in "$@"; do run_file "$file"; done
 finish

@@ -1,0 +1,154 @@
+# Machines that join, for tests: a cable between two network namespaces (test/lib/linkem.c), a daemon with TLS at its left
+# end, machines at its right one. Sourced after lib.sh and daemon.sh, by test/remote/run.sh; machine_start also by
+# test/run/run.sh for BACKEND=remote, without a cable.
+
+SERVER=10.77.0.1 SERVER_PORT=7443
+LEFT=() RIGHT=() MACHINE_PIDS=()
+
+# ---- the cable ----
+
+cable_start() { # cable_start [--offload]: LEFT and RIGHT run a command at that end
+    coproc CABLE { exec "$BUILD/test/linkem" "$@" 100 101; }
+    local answer
+    read -r -t 10 -u "${CABLE[0]}" answer && [ "$answer" = ready ] || return 1
+    LEFT=(nsenter "--net=/proc/$CABLE_PID/fd/100") RIGHT=(nsenter "--net=/proc/$CABLE_PID/fd/101")
+}
+cable() { # cable cut | join | delay MS | loss PERCENT ...: counts when it returns
+    local answer
+    echo "$*" >&"${CABLE[1]}"
+    read -r -t 10 -u "${CABLE[0]}" answer && [ "$answer" = ok ] || fail "the cable: $*" "$answer"
+}
+cable_good() { cable join && cable delay 0 && cable loss 0 && cable reorder 0 && cable rate 0; }
+cable_end() {
+    [ -n "${CABLE_PID-}" ] || return 0
+    local pid=$CABLE_PID
+    exec {CABLE[1]}>&-
+    wait "$pid" 2> /dev/null
+    LEFT=() RIGHT=()
+}
+
+# ---- the server ----
+
+# An authority that only this test knows, $WORK/ca.pem, and what it signed for the server's names.
+authority() { # authority [NAME of the file: ca] [subjectAltName of the server]
+    local ca=$WORK/${1:-ca} names=${2:-IP:$SERVER,IP:127.0.0.1,DNS:localhost}
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=Test authority ${1:-ca}" \
+        -keyout "$ca.key" -out "$ca.pem" 2> /dev/null
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=server' -keyout "$WORK/server.key" -out "$WORK/server.csr" 2> /dev/null
+    openssl x509 -req -in "$WORK/server.csr" -CA "$ca.pem" -CAkey "$ca.key" -CAcreateserial -days 2 -out "$WORK/server.pem" \
+        -extfile <(echo "subjectAltName=$names") 2> /dev/null
+}
+
+server_config() { # server_config [LINE...]: the daemon's configuration; root on its unix socket is its admin
+    write_config
+    printf '%s\n' 'auth: peer' "tls_cert: $WORK/server.pem" "tls_key: $WORK/server.key" "allowed_hosts: [\"$SERVER\"]" 'pool_size: 0' "$@" >> "$CONFIG"
+}
+
+server_start() { # server_start PROGRAM: at the left end
+    SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
+        "${LEFT[@]}" "$1" --listen "unix:$SOCKET,$SERVER:$SERVER_PORT" --state "$STATE" --config "$CONFIG" --backend jail \
+        < /dev/null >> "$WORK/daemon.log" 2>&1 &
+    DAEMON_PID=$!
+    eventually 20 daemon_answers && [ -d "/proc/$DAEMON_PID" ]
+}
+
+# ---- machines ----
+
+# A token for a machine: TOKEN, TOKEN_ID.
+machine_token() { # machine_token NAME [USER]
+    api POST /v1/tokens "{\"scope\":\"runner\",\"runner\":\"$1\",\"user\":\"${2:-default}\"}"
+    TOKEN=$(j .token) TOKEN_ID=$(j .id)
+    [ "$STATUS" = 201 ] || { diag "no token: $STATUS $BODY"; return 1; }
+}
+
+# `cubby join` under a name, with a fresh directory unless one is given: MACHINE_PID, MACHINE_DIR, what it says in
+# $WORK/join-NAME.log. Does not wait. Its state lies in $WORK/machine-NAME.
+machine_join() { # machine_join NAME DIR [OPTION...]; TOKEN as machine_token left it
+    local name=$1
+    MACHINE_DIR=$2
+    shift 2
+    mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
+    HOME=$WORK/machine-$name XDG_STATE_HOME=$WORK/machine-$name CUBBY_TOKEN=$TOKEN ASAN_OPTIONS=exitcode=99:detect_leaks=0 \
+        "${RIGHT[@]}" "${CUBBY_JOIN:-$BUILD/cubby}" join --server "${MACHINE_SERVER:-wss://$SERVER:$SERVER_PORT}" --ca "$WORK/ca.pem" --workspace "$MACHINE_DIR" "$@" \
+        < /dev/null >> "$WORK/join-$name.log" 2>&1 &
+    MACHINE_PID=$!
+    MACHINE_PIDS+=("$MACHINE_PID")
+}
+
+# The same with a token of its own, and its box, of the thread machine:NAME, as the current one.
+machine_start() { # machine_start NAME [OPTION...]
+    local name=$1
+    shift
+    machine_token "$name" && machine_join "$name" "$WORK/work-$name" "$@" || return 1
+    machine_is "$name" ready || { diag "$name does not come: $(tail -3 "$WORK/join-$name.log") $STATUS $BODY"; return 1; }
+    box_use "$(machine_box "$name")"
+}
+machine_box() { printf 'default:machine:%s' "$1" | sha256sum | cut -c1-16; } # machine_box NAME -> id
+machine_state() { api GET "/v1/boxes/$(machine_box "$1")" && [ "$(j .state)" = "$2" ]; }
+machine_is() { eventually "${3:-20}" machine_state "$1" "$2"; } # machine_is NAME ready|offline [SECONDS]
+
+machine_end() { # machine_end PID [SIGNAL]: its exit status
+    kill "-${2:-INT}" "$1" 2> /dev/null
+    wait "$1"
+}
+machines_end() {
+    local pid
+    for pid in "${MACHINE_PIDS[@]}"; do kill -INT "$pid" 2> /dev/null; done
+    for pid in "${MACHINE_PIDS[@]}"; do
+        eventually 10 test ! -d "/proc/$pid" || kill -KILL "$pid" 2> /dev/null
+        wait "$pid" 2> /dev/null
+    done
+    MACHINE_PIDS=()
+}
+
+# ---- the behaviour suite over machines ----
+
+# For BACKEND=remote of test/run/run.sh: every box that is asked for without a thread gets a machine of its own that joins
+# for it; with a thread, the machine of that user and thread. Files of the suite say /workspace: there, and here, it is
+# PROJECT, which every machine sees as a directory of its own.
+declare -A SUITE_MACHINES=()
+SUITE_NAME='' SUITE_COUNT=0 PROJECT=$WORK/project
+
+suite_start() {
+    eval "api_plain$(declare -f api | tail -n +2 | sed '1s/^/() /')"
+    api() {
+        local body=${3-}
+        if [[ $1 = POST && $2 = /v1/boxes && $body = *'"backend":"remote"'* && $body != *'"machine"'* ]]; then
+            suite_machine "$body" || return 1
+            body="{\"machine\":\"$SUITE_NAME\",${body#\{}"
+        fi
+        api_plain "$1" "$2" "$body" "${@:4}"
+    }
+}
+
+suite_machine() { # suite_machine BODY of an acquire: SUITE_NAME, joined
+    local user=default key=
+    [[ $1 =~ \"user\":\"([^\"]*)\" ]] && user=${BASH_REMATCH[1]}
+    [[ $1 =~ \"thread\":(\"([^\"\\]|\\.)*\") ]] && key="$user ${BASH_REMATCH[1]}"
+    SUITE_NAME=${key:+${SUITE_MACHINES[$key]-}}
+    [ -z "$SUITE_NAME" ] || return 0
+    SUITE_COUNT=$((SUITE_COUNT + 1))
+    SUITE_NAME=m$SUITE_COUNT
+    machine_token "$SUITE_NAME" "$user" || return 1
+    mkdir -p "$PROJECT" "$WORK/work-$SUITE_NAME"
+    RIGHT=(unshare --mount --propagation private sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$WORK/work-$SUITE_NAME" "$PROJECT")
+    MACHINE_SERVER=unix:$SOCKET machine_join "$SUITE_NAME" "$PROJECT"
+    RIGHT=()
+    eventually 20 suite_joined "$user" || { diag "$SUITE_NAME does not come: $(tail -3 "$WORK/join-$SUITE_NAME.log")"; return 1; }
+    [ -z "$key" ] || SUITE_MACHINES[$key]=$SUITE_NAME
+}
+suite_joined() { # suite_joined USER: its own box is there
+    api_plain GET "/v1/boxes/$(printf '%s:machine:%s' "$1" "$SUITE_NAME" | sha256sum | cut -c1-16)" && [ "$(j .state)" = ready ]
+}
+
+suite_file() { # suite_file FILE -> SUITE_FILE, the same with this workspace's path
+    SUITE_FILE=$WORK/${1##*/}
+    sed "s#/workspace\b#$PROJECT#g" "$1" > "$SUITE_FILE"
+}
+
+suite_end() {
+    machines_end
+    unlike 'nothing went wrong in the commands that joined' "$(cat "$WORK"/join-*.log)" 'Sanitizer|runtime error:|Assertion'
+    SUITE_MACHINES=()
+    rm -rf "$WORK"/work-* "$WORK"/machine-* "$WORK"/join-*
+}
