@@ -588,7 +588,7 @@ static void pump_move(struct pump *pump) {
         if (channel->slot == 0 || pump->fds[channel->slot].fd != channel->fd)
             continue;
         short asked = pump->fds[channel->slot].events, has = pump->fds[channel->slot].revents;
-        if ((asked & POLLOUT) && has && (!channel_flush(pump, channel) || channel->fd < 0))
+        if ((asked & POLLOUT) && has && !channel_flush(pump, channel))
             continue;
         if ((asked & POLLIN) && (has & (POLLIN | POLLHUP | POLLERR)))
             channel_read(pump, channel);
