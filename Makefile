@@ -42,14 +42,15 @@ TOOLS := $(call room,schema) $(call room,tool)
 SKILLS := $(call room,skill)
 SKILLS_SEEN := $(wildcard src/skill/meta*.c src/skill/catalog*.c) # what tools need of them where there is no daemon
 HTTP_CLIENT := $(wildcard src/http/client*.c)
+HTTP_BOTH := $(wildcard src/http/websocket*.c)
 DAEMON := $(ENGINE) $(SKILLS) $(TOOLS) $(filter-out $(HTTP_CLIENT),$(call room,http)) $(call room,front) $(call room,daemon)
-CLI := $(filter-out $(wildcard src/box/audit*.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(call room,cli)
+CLI := $(filter-out $(wildcard src/box/audit*.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call room,cli)
 LLHTTP := api.c http.c llhttp.c
 
 host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
 runner_objects = $(patsubst src/%.c,$(BUILD)/runner/%.o,$(1))
 LLHTTP_OBJECTS := $(LLHTTP:%.c=$(BUILD)/llhttp/%.o)
-DAEMON_LIBS := -lz -ljansson -lsqlite3 -lpcre2-8 -lssl -lcrypto -lwslay -lyaml -lm
+DAEMON_LIBS := -lz -ljansson -lsqlite3 -lpcre2-8 -lssl -lcrypto -lyaml -lm
 CLI_LIBS := $(LIBDIR)/libz.a $(LIBDIR)/libjansson.a $(LIBDIR)/libsqlite3.a $(LIBDIR)/libpcre2-8.a -ldl -lm
 
 all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner ## build the three programs

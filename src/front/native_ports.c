@@ -334,7 +334,7 @@ static int native_forward_client(struct native_forward *forward, struct err *err
         const uint8_t *data;
         size_t len;
         int got = ws_recv(forward->ws, &kind, &data, &len, err);
-        if (got < 0 || (got && kind == WS_CLOSE))
+        if (got < 0)
             return 1;
         if (!got)
             return 0;

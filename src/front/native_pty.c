@@ -125,7 +125,7 @@ static int native_pty_client(struct native_pty *pty, struct err *err) {
         const uint8_t *data;
         size_t len;
         int got = ws_recv(pty->ws, &kind, &data, &len, err);
-        if (got < 0 || (got && kind == WS_CLOSE))
+        if (got < 0)
             return 1;
         if (!got)
             return 0;

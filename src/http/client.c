@@ -4,8 +4,10 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "http/client_curl.h"
 
@@ -43,7 +45,16 @@ void http_client_free(struct http_client *client) {
     free(client->base);
     free(client->unix_path);
     free(client->token_header);
+    free(client->authority);
     free(client); /* the library stays: its threads and atexit handlers do not survive an unload */
+}
+
+int http_client_ca(struct http_client *client, const char *path, struct err *err) {
+    if (access(path, R_OK) < 0)
+        return err_errno(err, errno, "the file of certificates '%s'", path);
+    free(client->authority);
+    client->authority = strdup(path);
+    return 0;
 }
 
 static int client_load(struct curl_api *api, struct err *err) {
@@ -66,14 +77,20 @@ static int client_address(struct http_client *client, const char *url, struct er
         client->base = strdup("http://localhost");
         return 0;
     }
-    bool web = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+    static const char *const schemes[][2] = {
+        {"http://", "http://"}, {"https://", "https://"}, {"ws://", "http://"}, {"wss://", "https://"}};
+    size_t scheme = 0, count = sizeof schemes / sizeof *schemes;
+    while (scheme < count && strncmp(url, schemes[scheme][0], strlen(schemes[scheme][0])) != 0)
+        scheme++;
+    bool web = scheme < count;
     for (const char *p = url; web && *p; p++)
         web = *p > 32 && *p < 127;
     if (!web || strlen(url) > 2000)
         return err_set(err, ERR_INVALID,
                        "'%.200s' is no address of a daemon: http://HOST:PORT, https://… or unix:/PATH", url);
-    client->base = strdup(url);
-    for (size_t len = strlen(url); len && client->base[len - 1] == '/'; len--)
+    if (asprintf(&client->base, "%s%s", schemes[scheme][1], url + strlen(schemes[scheme][0])) < 0)
+        abort();
+    for (size_t len = strlen(client->base); len && client->base[len - 1] == '/'; len--)
         client->base[len - 1] = 0;
     return 0;
 }
@@ -99,7 +116,7 @@ void client_prepare(struct http_client *client, CURL *easy, const char *url) {
     api->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     api->easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     api->easy_setopt(easy, CURLOPT_USERAGENT, "cubby/" CUBBY_VERSION);
-    const char *authority = getenv("CUBBY_CA"); /* for a daemon whose certificate the system does not know */
+    const char *authority = client->authority ? client->authority : getenv("CUBBY_CA");
     if (authority && *authority)
         api->easy_setopt(easy, CURLOPT_CAINFO, authority);
     if (client->unix_path)

@@ -11,11 +11,15 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+struct websocket;
 struct http_client; /* one server, connections kept alive */
 
-/* url: "http://127.0.0.1:7070", "https://…", "unix:/run/cubby.sock". token may be NULL. */
+/* url: "http://127.0.0.1:7070", "https://…", "unix:/run/cubby.sock"; ws:// and wss:// are the same. token may be NULL.
+ * Proxies are the environment's: http_proxy, https_proxy, all_proxy, no_proxy; never for this machine itself. */
 int http_client_new(const char *url, const char *token, struct http_client **ret_client, struct err *err);
 void http_client_free(struct http_client *client);
+/* Certificates it is believed by, beside the system's: a PEM file. Default: that of CUBBY_CA. */
+int http_client_ca(struct http_client *client, const char *path, struct err *err);
 
 struct http_call {
     const char *method, *path;  /* path with its query, already encoded */
@@ -41,6 +45,10 @@ int http_socket_recv(struct http_socket *socket, bool *ret_text, const uint8_t *
                      struct err *err); /* 1, 0 none yet, negative gone */
 int http_socket_send(struct http_socket *socket, bool text, const void *data, size_t len, struct err *err);
 void http_socket_close(struct http_socket *socket);
+void http_socket_end(struct http_socket *socket, unsigned code,
+                     const char *reason); /* the same with a code of its own */
+/* For one who never waits: websocket.h. */
+struct websocket *http_socket_websocket(struct http_socket *socket);
 char *http_encode(const char *text, size_t len); /* percent-encoded for a query value; free() */
 
 #endif

@@ -5,6 +5,7 @@
 #include <curl/curl.h>
 
 #include "http/client.h"
+#include "http/websocket.h"
 
 /* field, name in libcurl, type. curl_easy_setopt and getinfo are called without curl.h's type-checking macros: numbers
  * must be long. */
@@ -34,6 +35,7 @@ struct http_client {
     CURL *easy;
     char *base;         /* "http://host:port/prefix", no slash at the end */
     char *unix_path;    /* NULL: TCP */
+    char *authority;    /* PEM file; NULL: the system's alone */
     char *token_header; /* "Authorization: Bearer …"; NULL: none */
     char reason[CURL_ERROR_SIZE];
 };

@@ -362,16 +362,20 @@ ssize_t conn_recv(struct conn *conn, void *data, size_t len, short *ret_events) 
     return n < 0 ? -errno : n;
 }
 
-static ssize_t conn_send_some(struct conn *conn, struct iovec *parts, int count, int flags, short *ret_events) {
+static ssize_t conn_offer(struct conn *conn, const struct iovec *parts, int count, int flags, short *ret_events) {
     *ret_events = POLLOUT;
     if (conn->tls)
         return tls_send(conn->tls, parts[0].iov_base, parts[0].iov_len, ret_events);
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = (size_t)count};
     ssize_t n;
     do
         n = sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -errno : n;
+}
+
+ssize_t conn_send_some(struct conn *conn, const struct iovec *parts, int count, short *ret_events) {
+    return conn_offer(conn, parts, count, 0, ret_events);
 }
 
 /* For TLS: small parts become one record. Returns how many parts there are now. */
@@ -399,7 +403,7 @@ static int conn_send_parts(struct worker *worker, struct conn *conn, struct iove
             continue;
         }
         short events;
-        ssize_t n = conn_send_some(conn, parts, count, flags, &events);
+        ssize_t n = conn_offer(conn, parts, count, flags, &events);
         if (n == -EAGAIN) {
             int ready = conn_wait_paced(worker, conn, events, &worker->request.pace_out);
             if (ready <= 0)

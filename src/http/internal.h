@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "http/server.h"
+#include "http/websocket.h"
 
 struct ssl_st;
 struct ssl_ctx_st;
@@ -159,6 +160,8 @@ void conn_expire(struct http_server *server, uint64_t now_ms);       /* from the
 void conn_shutdown_all(struct http_server *server, bool active_too); /* at stop */
 void conn_shutdown_lasting(struct http_server *server);              /* those that were asked to leave and did not */
 ssize_t conn_recv(struct conn *conn, void *data, size_t len, short *ret_events); /* never blocks; as tls_recv */
+/* Never blocks; of several parts maybe only some of the first. Bytes, -EAGAIN with *ret_events, or what ended it. */
+ssize_t conn_send_some(struct conn *conn, const struct iovec *parts, int count, short *ret_events);
 /* Sends everything, waiting within the request's patience. 0, -ERR_GONE or -ERR_TIMEOUT. */
 int conn_send(struct worker *worker, struct conn *conn, struct iovec *parts, int count, int flags);
 /* Waits for events on the socket; relieves first. 1, 0 at time-out, -1 broken. */

@@ -18,6 +18,7 @@
 struct http_server;
 struct http_request;
 struct ws;
+struct websocket;
 struct buf;
 
 /* ---- routes ---- */
@@ -181,16 +182,19 @@ int http_tunnel(struct http_request *request, struct err *err);
 ssize_t http_tunnel_read(struct http_request *request, void *data, size_t len);
 int http_tunnel_write(struct http_request *request, const void *data, size_t len); /* all of it, within write limits */
 
-/* ---- WebSocket (ws.c, libwslay) ---- */
+/* ---- WebSocket (ws.c) ---- */
 
 /* Answers the upgrade (400 when it is not one). max: largest message. */
 int ws_accept(struct http_request *request, size_t max_message, struct ws **ret_ws, struct err *err);
-enum ws_kind { WS_TEXT, WS_BINARY, WS_CLOSE };
-/* 1 and a message (pings are answered inside), 0 when none is whole yet (wait on http_fd for POLLIN), negative: gone.
- * data is valid until the next ws call. */
+void ws_limit(struct ws *ws, size_t max_message); /* another one, from the next message on */
+enum ws_kind { WS_TEXT, WS_BINARY };
+/* 1 and a message (pings are answered inside), 0 when none is whole yet (wait on http_fd for POLLIN), negative: gone, GONE
+ * with code and reason when the client closed. data is valid until the next ws_recv. */
 int ws_recv(struct ws *ws, enum ws_kind *ret_kind, const uint8_t **ret_data, size_t *ret_len, struct err *err);
 int ws_send(struct ws *ws, enum ws_kind kind, const void *data, size_t len, struct err *err); /* blocks, write limits */
-int ws_ping(struct ws *ws, struct err *err);
+int ws_ping(struct ws *ws, struct err *err);                                                  /* does not wait */
 void ws_close(struct ws *ws, unsigned code, const char *reason); /* close handshake, bounded; frees */
+/* For one who never waits: websocket.h. */
+struct websocket *ws_websocket(struct ws *ws);
 
 #endif

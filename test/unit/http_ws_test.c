@@ -66,7 +66,7 @@ static void handle_ws(struct http_request *request) {
         const uint8_t *data;
         size_t len;
         result = ws_recv(ws, &kind, &data, &len, &err);
-        if (result < 0 || (result == 1 && kind == WS_CLOSE))
+        if (result < 0)
             break;
         if (result == 0) {
             struct pollfd ready = {.fd = http_fd(request), .events = POLLIN};

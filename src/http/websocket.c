@@ -1,0 +1,596 @@
+/* WebSocket messages, both ends: frames taken apart in the buffer they were read into, frames put together in the buffer
+ * they leave from. Called by ws.c, client_ws.c and, through backend/pump.h, by whoever serves a machine. Not to break: the
+ * rules of websocket.h; a length from the other end meets max_message before it is used. */
+#include "http/websocket.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+enum {
+    FIRST_BYTES = 4096,      /* an idle socket reads pings and short calls with this much */
+    READ_BYTES = 256 << 10,  /* a busy one with this; more only for a message that is larger */
+    AHEAD_BYTES = 4 << 20,   /* read while a send waits */
+    OUT_BYTES = 128 << 10,   /* messages are gathered until so much waits */
+    DIRECT_BYTES = 16 << 10, /* from here on a message is written from where it lies */
+    HEAD_BYTES = 14,
+    CONTROL_BYTES = 125,
+    LIGHT_BYTES = 128, /* a fragment below this is no progress to speak of */
+    LIGHT_FRAMES = 10000,
+    LIGHT_MS = 10000,
+    SLOW_MS = 60000, /* and a millisecond a byte: until a message must be whole */
+    GAP_MS = 15000,  /* longer ones are our own: nobody read meanwhile */
+    IDLE_MS = 1000,  /* then buffers are given back */
+};
+
+enum opcode {
+    OPCODE_MORE = 0,
+    OPCODE_TEXT = 1,
+    OPCODE_BINARY = 2,
+    OPCODE_CLOSE = 8,
+    OPCODE_PING = 9,
+    OPCODE_PONG = 10
+};
+
+enum close_code {
+    CLOSE_NORMAL = 1000,
+    CLOSE_PROTOCOL = 1002,
+    CLOSE_NO_CODE = 1005, /* never sent: a close frame came without one */
+    CLOSE_NOT_UTF8 = 1007,
+    CLOSE_POLICY = 1008,
+    CLOSE_TOO_LARGE = 1009
+};
+
+struct websocket {
+    struct websocket_io io;
+    void *user;
+    size_t max_message;
+
+    uint8_t *in; /* [in_at, in_end) has not been taken apart */
+    size_t in_at, in_end, in_cap;
+    struct buf message; /* fragments so far */
+    uint8_t opcode;     /* of the message they belong to; 0: none */
+    bool given;         /* message was handed out */
+    bool more;          /* the last read brought something */
+    uint64_t heard_ms, moved_ms, read_ms;
+    uint64_t slow_ms; /* that the message which is not whole has taken */
+    uint64_t light_ms;
+    unsigned light; /* frames since then that carried next to nothing */
+
+    struct buf out; /* from out_at on it waits */
+    size_t out_at;
+    bool stuck; /* the last write was not taken: rule 3 */
+    bool pong_due, ping_due, close_due, close_sent;
+    uint8_t pong_len, close_len;
+    uint8_t pong[CONTROL_BYTES], close[CONTROL_BYTES];
+    uint64_t ping_count, ping_us, latency_us;
+
+    unsigned closed;
+    struct err failure; /* code 0: none */
+};
+
+struct frame {
+    uint8_t opcode;
+    bool last;
+    const uint8_t *mask; /* NULL: none */
+    uint8_t *data;
+    size_t len, size; /* size: with its head */
+};
+
+static int websocket_parse(struct websocket *websocket, struct frame *ret_frame, struct err *err);
+static int websocket_take(struct websocket *websocket, const struct frame *frame, bool *ret_text,
+                          const uint8_t **ret_data, size_t *ret_len, struct err *err);
+static int websocket_fill(struct websocket *websocket, struct err *err);
+static void websocket_idle(struct websocket *websocket);
+static int websocket_slow(struct websocket *websocket, struct err *err);
+static void websocket_put_owed(struct websocket *websocket);
+
+struct websocket *websocket_new(const struct websocket_io *io, void *user, size_t max_message) {
+    struct websocket *websocket = calloc(1, sizeof *websocket);
+    if (!websocket)
+        abort();
+    *websocket = (struct websocket){.io = *io, .user = user, .max_message = max_message};
+    websocket->heard_ms = websocket->moved_ms = websocket->read_ms = websocket->light_ms = clock_ms();
+    buf_init(&websocket->message, max_message);
+    buf_init(&websocket->out, SIZE_MAX / 2); /* what is put in is bounded by its sender, and waits for OUT_BYTES */
+    return websocket;
+}
+
+void websocket_free(struct websocket *websocket) {
+    if (!websocket)
+        return;
+    free(websocket->in);
+    buf_done(&websocket->message);
+    buf_done(&websocket->out);
+    free(websocket);
+}
+
+void websocket_limit(struct websocket *websocket, size_t max_message) {
+    websocket->max_message = websocket->message.max = max_message;
+}
+
+uint64_t websocket_heard_ms(void *user) {
+    const struct websocket *websocket = user;
+    return websocket->heard_ms;
+}
+
+uint64_t websocket_latency_us(void *user) {
+    const struct websocket *websocket = user;
+    return websocket->latency_us;
+}
+
+unsigned websocket_closed(const struct websocket *websocket) {
+    return websocket->closed;
+}
+
+/* ---- the end ---- */
+
+void websocket_close(struct websocket *websocket, unsigned code, const char *reason) {
+    if (websocket->close_due || websocket->close_sent)
+        return;
+    size_t len = reason ? strlen(reason) : 0;
+    if (len > CONTROL_BYTES - 2)
+        len = CONTROL_BYTES - 2;
+    while (len && !text_utf8(reason, len)) /* cut in the middle of a character */
+        len--;
+    websocket->close[0] = (uint8_t)(code >> 8);
+    websocket->close[1] = (uint8_t)code;
+    if (len)
+        memcpy(websocket->close + 2, reason, len);
+    websocket->close_len = (uint8_t)(len + 2);
+    websocket->close_due = true;
+}
+
+/* Nothing more comes: the reason stays, for every later call. */
+static int websocket_end(struct websocket *websocket, struct err *err) {
+    if (!websocket->failure.code)
+        websocket->failure = *err;
+    *err = websocket->failure;
+    return -err->code;
+}
+
+/* Rule 2: the other end hears why. */
+static int websocket_refuse(struct websocket *websocket, enum err_code code, enum close_code number, const char *what,
+                            struct err *err) {
+    struct err ignored;
+    websocket_close(websocket, number, what);
+    err_set(err, code, "%s broke the WebSocket's rules (%d): %s", websocket->io.peer, number, what);
+    websocket_end(websocket, err);
+    websocket_flush(websocket, &ignored);
+    return -(int)code;
+}
+
+/* ---- coming in ---- */
+
+int websocket_recv(void *user, bool *ret_text, const uint8_t **ret_data, size_t *ret_len, struct err *err) {
+    struct websocket *websocket = user;
+    if (websocket->given) {
+        buf_clear(&websocket->message);
+        websocket->given = false;
+    }
+    for (;;) { /* ends: what never makes a message whole is bounded by its size, or a flood */
+        struct frame frame;
+        int code = websocket->failure.code ? websocket_end(websocket, err) : websocket_parse(websocket, &frame, err);
+        if (code > 0) {
+            code = websocket_take(websocket, &frame, ret_text, ret_data, ret_len, err);
+            if (code)
+                return code;
+            continue;
+        }
+        if (code == 0 && (code = websocket_fill(websocket, err)) > 0)
+            continue;
+        if (code == 0)
+            code = websocket_flush(websocket, err) < 0 ? -err->code : websocket_slow(websocket, err);
+        if (code == 0)
+            websocket_idle(websocket);
+        return code;
+    }
+}
+
+bool websocket_pending(void *user) {
+    struct websocket *websocket = user;
+    struct frame frame;
+    struct err ignored;
+    return websocket->more || websocket->failure.code ||
+           (websocket->in_end - websocket->in_at >= 2 && websocket_parse(websocket, &frame, &ignored) != 0);
+}
+
+/* Room for the frame that begins at in_at, as far as it is known, and for what may follow. Memory grows with what came, not
+ * with what a head claims. */
+static void websocket_room(struct websocket *websocket, size_t need) {
+    size_t have = websocket->in_end - websocket->in_at;
+    if (websocket->in_cap - websocket->in_end >= DIRECT_BYTES ||
+        (websocket->in_cap > websocket->in_end && websocket->in_cap - websocket->in_at >= need))
+        return;
+    if (have && websocket->in_at)
+        memmove(websocket->in, websocket->in + websocket->in_at, have);
+    websocket->in_at = 0;
+    websocket->in_end = have;
+    size_t most = need > READ_BYTES ? need : READ_BYTES;
+    size_t want = have * 2 < FIRST_BYTES ? FIRST_BYTES : have * 2 < most ? have * 2 : most;
+    if (want <= websocket->in_cap)
+        return;
+    websocket->in = realloc(websocket->in, want);
+    if (!websocket->in)
+        abort();
+    websocket->in_cap = want;
+}
+
+/* How long the frame at in_at is with its head, as far as its first bytes tell. */
+static size_t websocket_need(const struct websocket *websocket) {
+    struct view view = view_of(websocket->in + websocket->in_at, websocket->in_end - websocket->in_at);
+    size_t mask = websocket->io.client ? 0 : 4;
+    if (view.len < 2)
+        return 2;
+    size_t len = view.data[1] & 0x7f;
+    if (len < 126)
+        return 2 + mask + len;
+    size_t bytes = len == 126 ? 2 : 8;
+    if (view.len < 2 + bytes)
+        return 2 + bytes;
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value = value << 8 | view.data[2 + i];
+    return value > SIZE_MAX / 2 ? SIZE_MAX / 2 : 2 + bytes + mask + (size_t)value;
+}
+
+/* 1 something came, 0 nothing now. */
+static int websocket_fill(struct websocket *websocket, struct err *err) {
+    if (websocket->in_at == websocket->in_end)
+        websocket->in_at = websocket->in_end = 0;
+    websocket_room(websocket, websocket->in_end ? websocket_need(websocket) : 2);
+    ssize_t got = websocket->io.read(websocket->user, websocket->in + websocket->in_end,
+                                     websocket->in_cap - websocket->in_end, err);
+    websocket->more = got > 0;
+    if (got < 0)
+        return websocket_end(websocket, err);
+    if (got == 0)
+        return 0;
+    websocket->heard_ms = clock_ms();
+    websocket->in_end += (size_t)got;
+    return 1;
+}
+
+void websocket_begin(struct websocket *websocket, const void *data, size_t len) {
+    if (!len)
+        return;
+    websocket->in = malloc(len);
+    if (!websocket->in)
+        abort();
+    memcpy(websocket->in, data, len);
+    websocket->in_end = websocket->in_cap = len;
+    websocket->more = true;
+}
+
+int websocket_ahead(struct websocket *websocket, struct err *err) {
+    size_t have = websocket->in_end - websocket->in_at;
+    if (have >= AHEAD_BYTES)
+        return 0;
+    if (websocket->in_cap - websocket->in_end < FIRST_BYTES) {
+        if (have)
+            memmove(websocket->in, websocket->in + websocket->in_at, have);
+        websocket->in_at = 0;
+        websocket->in_end = have;
+        websocket->in_cap = have * 2 < READ_BYTES ? READ_BYTES : have * 2;
+        websocket->in = realloc(websocket->in, websocket->in_cap);
+        if (!websocket->in)
+            abort();
+    }
+    int code = websocket->failure.code ? websocket_end(websocket, err) : websocket_fill(websocket, err);
+    websocket->more = true; /* poll does not tell of what lies here */
+    return code;
+}
+
+/* A message that trickles in would keep its connection young for ever, without a word being said. */
+static int websocket_slow(struct websocket *websocket, struct err *err) {
+    uint64_t now_ms = clock_ms(), gap_ms = now_ms - websocket->read_ms;
+    size_t have = websocket->in_end - websocket->in_at + websocket->message.len;
+    websocket->read_ms = now_ms;
+    if (!have && !websocket->opcode) {
+        websocket->slow_ms = 0;
+        return 0;
+    }
+    websocket->slow_ms += gap_ms < GAP_MS ? gap_ms : GAP_MS;
+    if (websocket->slow_ms <= SLOW_MS + have)
+        return 0;
+    return websocket_refuse(websocket, ERR_TIMEOUT, CLOSE_POLICY, "a message that does not get whole", err);
+}
+
+/* Hundreds of machines say nothing most of the time. */
+static void websocket_idle(struct websocket *websocket) {
+    if (websocket->in_at != websocket->in_end || clock_ms() - websocket->moved_ms < IDLE_MS)
+        return;
+    free(websocket->in);
+    websocket->in = NULL;
+    websocket->in_at = websocket->in_end = websocket->in_cap = 0;
+    if (!websocket->opcode && websocket->message.cap)
+        buf_done(&websocket->message);
+    if (!websocket->out.len && websocket->out.cap)
+        buf_done(&websocket->out);
+}
+
+/* ---- frames ---- */
+
+/* What may not be in the first two bytes, whoever sent them; NULL: fine. */
+static const char *frame_wrong(const struct websocket *websocket, const uint8_t *head) {
+    uint8_t opcode = head[0] & 15, len = head[1] & 0x7f;
+    bool control = opcode & 8, last = head[0] & 0x80, masked = head[1] & 0x80;
+    if (head[0] & 0x70)
+        return "reserved bits; compression was not agreed on";
+    if (masked == websocket->io.client)
+        return masked ? "a mask on what a server sends" : "no mask on what a client sends";
+    if (opcode > OPCODE_PONG || (opcode > OPCODE_BINARY && !control))
+        return "an unknown kind of frame";
+    if (control && (len > CONTROL_BYTES || !last))
+        return "a control frame that is long or in fragments";
+    if (!control && (opcode == OPCODE_MORE) != (websocket->opcode != 0))
+        return opcode == OPCODE_MORE ? "a continuation of nothing" : "a message inside a message";
+    return NULL;
+}
+
+/* The first whole frame: 1, 0 when more bytes are needed, negative for what nobody may send. */
+static int websocket_parse(struct websocket *websocket, struct frame *ret_frame, struct err *err) {
+    uint8_t *head = websocket->in + websocket->in_at;
+    size_t have = websocket->in_end - websocket->in_at;
+    if (have < 2)
+        return 0;
+    const char *wrong = frame_wrong(websocket, head);
+    if (wrong)
+        return websocket_refuse(websocket, ERR_PROTOCOL, CLOSE_PROTOCOL, wrong, err);
+    size_t len = head[1] & 0x7f, extra = len < 126 ? 0 : len == 126 ? 2 : 8;
+    if (have < 2 + extra)
+        return 0;
+    size_t size = websocket_need(websocket), mask = websocket->io.client ? 0 : 4, data = 2 + extra + mask;
+    len = size - data;
+    if ((extra == 2 && len < 126) || (extra == 8 && len < 65536))
+        return websocket_refuse(websocket, ERR_PROTOCOL, CLOSE_PROTOCOL, "a length that is longer than it needs", err);
+    if (!(head[0] & 8) && len > websocket->max_message - websocket->message.len)
+        return websocket_refuse(websocket, ERR_TOO_LARGE, CLOSE_TOO_LARGE, "a message that is too large", err);
+    if (have < size)
+        return 0;
+    *ret_frame = (struct frame){.opcode = head[0] & 15,
+                                .last = head[0] & 0x80,
+                                .mask = mask ? head + data - mask : NULL,
+                                .data = head + data,
+                                .len = len,
+                                .size = size};
+    return 1;
+}
+
+/* Eight bytes at a time; to and from may be the same. */
+static void frame_mask(uint8_t *to, const uint8_t *from, size_t len, const uint8_t mask[4]) {
+    uint32_t four;
+    memcpy(&four, mask, sizeof four);
+    uint64_t eight = (uint64_t)four << 32 | four, word;
+    size_t at = 0;
+    for (; len - at >= sizeof word; at += sizeof word) {
+        memcpy(&word, from + at, sizeof word);
+        word ^= eight;
+        memcpy(to + at, &word, sizeof word);
+    }
+    for (; at < len; at++)
+        to[at] = from[at] ^ mask[at & 3];
+}
+
+static int websocket_take_close(struct websocket *websocket, const struct frame *frame, struct err *err) {
+    unsigned number = frame->len >= 2 ? (unsigned)frame->data[0] << 8 | frame->data[1] : CLOSE_NO_CODE;
+    size_t len = frame->len > 2 ? frame->len - 2 : 0;
+    bool wrong = number < 1000 || number == 1004 || (number == CLOSE_NO_CODE && frame->len) || number == 1006 ||
+                 (number >= 1015 && number < 3000) || number >= 5000;
+    websocket->closed = number;
+    if (frame->len == 1 || wrong)
+        return websocket_refuse(websocket, ERR_PROTOCOL, CLOSE_PROTOCOL, "a close with a code that is none", err);
+    if (len && !text_utf8(frame->data + 2, len))
+        return websocket_refuse(websocket, ERR_PROTOCOL, CLOSE_NOT_UTF8, "a reason that is not UTF-8", err);
+    struct err ignored;
+    websocket_close(websocket, frame->len ? number : CLOSE_NORMAL, NULL);
+    websocket_flush(websocket, &ignored);
+    err_set(err, ERR_GONE, "%s closed the WebSocket (%u%s%.*s)", websocket->io.peer, number, len ? ": " : "", (int)len,
+            len ? (const char *)frame->data + 2 : "");
+    return websocket_end(websocket, err);
+}
+
+static void websocket_take_pong(struct websocket *websocket, const struct frame *frame) {
+    uint64_t count = htole64(websocket->ping_count);
+    if (!websocket->ping_us || frame->len != sizeof count || memcmp(frame->data, &count, sizeof count) != 0)
+        return; /* to an older one, or unasked */
+    websocket->latency_us = clock_us() - websocket->ping_us;
+    websocket->latency_us += !websocket->latency_us;
+    websocket->ping_us = 0;
+}
+
+static int websocket_take_control(struct websocket *websocket, const struct frame *frame, struct err *err) {
+    if (frame->opcode == OPCODE_CLOSE)
+        return websocket_take_close(websocket, frame, err);
+    if (frame->opcode == OPCODE_PONG) {
+        websocket_take_pong(websocket, frame);
+        return 0;
+    }
+    if (websocket->pong_due && websocket->out.len < OUT_BYTES)
+        websocket_put_owed(websocket);
+    memcpy(websocket->pong, frame->data, frame->len); /* the newest counts: RFC 6455, 5.5.3 */
+    websocket->pong_len = (uint8_t)frame->len;
+    websocket->pong_due = true;
+    return 0;
+}
+
+/* Frames that carry nothing cost as much as others. */
+static bool websocket_floods(struct websocket *websocket, const struct frame *frame) {
+    if (!(frame->opcode & 8) && (frame->last || frame->len >= LIGHT_BYTES))
+        return false;
+    uint64_t now_ms = clock_ms();
+    if (now_ms - websocket->light_ms >= LIGHT_MS) {
+        websocket->light_ms = now_ms;
+        websocket->light = 0;
+    }
+    return ++websocket->light > LIGHT_FRAMES;
+}
+
+/* Consumes the frame. 1: it made a message whole; 0: it did not. */
+static int websocket_take(struct websocket *websocket, const struct frame *frame, bool *ret_text,
+                          const uint8_t **ret_data, size_t *ret_len, struct err *err) {
+    websocket->in_at += frame->size;
+    if (frame->mask)
+        frame_mask(frame->data, frame->data, frame->len, frame->mask);
+    if (websocket_floods(websocket, frame))
+        return websocket_refuse(websocket, ERR_LIMIT, CLOSE_POLICY, "a flood of frames that carry nothing", err);
+    if (frame->opcode & 8)
+        return websocket_take_control(websocket, frame, err);
+    uint8_t opcode = websocket->opcode ? websocket->opcode : frame->opcode;
+    const uint8_t *data = frame->data;
+    size_t len = frame->len;
+    if (websocket->opcode || !frame->last) {
+        buf_put(&websocket->message, data, len);
+        data = websocket->message.data;
+        len = websocket->message.len;
+    }
+    websocket->opcode = frame->last ? 0 : opcode;
+    if (!frame->last)
+        return 0;
+    websocket->given = true;
+    websocket->slow_ms = 0;
+    websocket->moved_ms = websocket->heard_ms;
+    if (opcode == OPCODE_TEXT && !text_utf8(data, len))
+        return websocket_refuse(websocket, ERR_PROTOCOL, CLOSE_NOT_UTF8, "text that is not UTF-8", err);
+    *ret_text = opcode == OPCODE_TEXT;
+    *ret_data = data;
+    *ret_len = len;
+    return 1;
+}
+
+/* ---- going out ---- */
+
+/* The head of a frame without its mask; its size. */
+static size_t frame_head(uint8_t head[HEAD_BYTES], enum opcode opcode, size_t len, bool masked) {
+    size_t bytes = len < 126 ? 0 : len < 65536 ? 2 : 8;
+    head[0] = (uint8_t)(0x80 | opcode);
+    head[1] = (uint8_t)((masked ? 0x80 : 0) | (bytes == 0 ? len : bytes == 2 ? 126 : 127));
+    for (size_t i = 0; i < bytes; i++)
+        head[2 + i] = (uint8_t)((uint64_t)len >> (8 * (bytes - 1 - i)));
+    return 2 + bytes;
+}
+
+static void websocket_put(struct websocket *websocket, enum opcode opcode, const void *data, size_t len) {
+    uint8_t head[HEAD_BYTES];
+    size_t size = frame_head(head, opcode, len, websocket->io.client);
+    struct buf *out = &websocket->out;
+    if (websocket->io.client) {
+        if (getrandom(head + size, 4, 0) != 4)
+            abort(); /* never fails for so few bytes once the machine runs */
+        size += 4;
+    }
+    uint8_t *to = buf_reserve(out, size + len);
+    memcpy(to, head, size);
+    if (websocket->io.client)
+        frame_mask(to + size, data, len, head + size - 4);
+    else if (len)
+        memcpy(to + size, data, len);
+    out->len += size + len;
+}
+
+/* What is owed goes between messages. Not while a write is stuck: the buffer might move. */
+static void websocket_put_owed(struct websocket *websocket) {
+    if (websocket->stuck || websocket->close_sent)
+        return;
+    if (websocket->pong_due)
+        websocket_put(websocket, OPCODE_PONG, websocket->pong, websocket->pong_len);
+    if (websocket->ping_due) {
+        uint64_t count = htole64(++websocket->ping_count);
+        websocket->ping_us = clock_us();
+        websocket_put(websocket, OPCODE_PING, &count, sizeof count);
+    }
+    if (websocket->close_due)
+        websocket_put(websocket, OPCODE_CLOSE, websocket->close, websocket->close_len);
+    websocket->close_sent = websocket->close_due;
+    websocket->pong_due = websocket->ping_due = websocket->close_due = false;
+}
+
+/* Offers what waits, once. 1: all of it is gone. */
+static int websocket_push(struct websocket *websocket, struct err *err) {
+    struct buf *out = &websocket->out;
+    while (websocket->out_at < out->len) {
+        struct iovec part = {out->data + websocket->out_at, out->len - websocket->out_at};
+        ssize_t sent = websocket->io.write(websocket->user, &part, 1, err);
+        websocket->stuck = sent <= 0;
+        if (sent < 0)
+            return websocket_end(websocket, err);
+        if (sent == 0)
+            return 0;
+        websocket->out_at += (size_t)sent;
+    }
+    buf_clear(out);
+    websocket->out_at = 0;
+    return 1;
+}
+
+int websocket_flush(void *user, struct err *err) {
+    struct websocket *websocket = user;
+    for (;;) {
+        websocket_put_owed(websocket);
+        if (!websocket->out.len)
+            return 1;
+        int code = websocket_push(websocket, err);
+        if (code <= 0)
+            return code;
+    }
+}
+
+/* A large message without a copy, where one would not be made anyway. 1: it was taken; 0: not tried. */
+static int websocket_direct(struct websocket *websocket, enum opcode opcode, const void *data, size_t len,
+                            struct err *err) {
+    uint8_t head[HEAD_BYTES];
+    if (websocket->io.client || websocket->io.gathers || len < DIRECT_BYTES)
+        return 0;
+    int code = websocket_flush(websocket, err);
+    if (code <= 0)
+        return code;
+    size_t size = frame_head(head, opcode, len, false);
+    struct iovec parts[2] = {{head, size}, {(void *)(uintptr_t)data, len}};
+    ssize_t sent = websocket->io.write(websocket->user, parts, 2, err);
+    if (sent < 0)
+        return websocket_end(websocket, err);
+    size_t done = (size_t)sent;
+    if (done < size)
+        buf_put(&websocket->out, head + done, size - done);
+    done = done < size ? 0 : done - size;
+    buf_put(&websocket->out, (const uint8_t *)data + done, len - done);
+    return 1;
+}
+
+int websocket_send(void *user, bool text, const void *data, size_t len, struct err *err) {
+    struct websocket *websocket = user;
+    enum opcode opcode = text ? OPCODE_TEXT : OPCODE_BINARY;
+    if (websocket->failure.code)
+        return websocket_end(websocket, err);
+    if (websocket->close_due || websocket->close_sent)
+        return err_set(err, ERR_GONE, "the WebSocket is being closed");
+    if (websocket->stuck || websocket->out.len - websocket->out_at >= OUT_BYTES) {
+        int code = websocket_push(websocket, err);
+        if (code <= 0)
+            return code;
+    }
+    websocket->moved_ms = clock_ms();
+    websocket_put_owed(websocket);
+    int code = websocket_direct(websocket, opcode, data, len, err);
+    if (code != 0)
+        return code;
+    if (websocket->stuck)
+        return 0;
+    websocket_put(websocket, opcode, data, len);
+    return 1;
+}
+
+int websocket_ping(void *user, struct err *err) {
+    struct websocket *websocket = user;
+    if (websocket->failure.code)
+        return websocket_end(websocket, err);
+    websocket->ping_due = true;
+    return websocket_flush(websocket, err) < 0 ? -err->code : 0;
+}
