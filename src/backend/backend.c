@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 
-const struct backend_ops *const backend_table[] = {&backend_jail, &backend_local, NULL};
+const struct backend_ops *const backend_table[] = {&backend_jail, &backend_local, &backend_remote, NULL};
 
 const struct backend_ops *backend_find(const char *name) {
     for (size_t i = 0; backend_table[i]; i++)

@@ -110,7 +110,7 @@ struct backend_ops {
 
 bool net_network_ok(const char *text); /* an entry of open_networks: IPv4 "A.B.C.D[/BITS]" */
 
-extern const struct backend_ops backend_local, backend_jail;
+extern const struct backend_ops backend_local, backend_jail, backend_remote;
 /* NULL-terminated: every backend of this build, in the order shown. */
 extern const struct backend_ops *const backend_table[];
 const struct backend_ops *backend_find(const char *name); /* NULL when unknown */

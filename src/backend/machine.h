@@ -14,6 +14,7 @@
 
 #include "backend/backend.h"
 #include "backend/pump.h"
+#include "base/arena.h"
 
 struct machines;
 struct machine;
@@ -54,6 +55,17 @@ int machine_facts(struct machines *machines, const char *user, const char *name,
 /* Of one user, or of all (NULL); each with what it points to valid during the callback, no lock held. */
 void machines_each(struct machines *machines, const char *user,
                    void (*each)(void *context, const struct machine_facts *), void *context);
+/* Its connection ends with GONE and that reason; from any thread, with any lock of the caller's; never waits.
+ * end_session: what is under way fails at once with it, else it waits for the machine. */
+void machines_leave(struct machines *machines, const char *user, const char *name, bool end_session, const char *why);
+
+struct machines_counts {
+    unsigned known, online;
+    uint64_t connections, resumed, refused,
+        expired; /* so far; expired: sessions whose machine did not come back in time */
+};
+void machines_count(struct machines *machines, struct machines_counts *ret_counts);
+uint64_t machines_grace_ms(const struct machines *machines);
 
 /* ---- for the door ---- */
 
@@ -71,12 +83,28 @@ int machine_serve_link(struct machine_seat *seat, const struct pump_socket *sock
 /* The same for a runner that speaks the seeds' messages (machine_text.h). nested: bodies are nested objects, else flat. */
 struct machine_text_options {
     bool nested;
-    const char *http_address; /* it announced one for large files; NULL: none */
-    const char *token;        /* that it registered with, for that address; NULL: none */
+    const char *http_address;            /* it announced one for large files; NULL: none */
+    const char *token;                   /* that it registered with, for that address; NULL: none */
+    struct machine_transfers *transfers; /* machine_transfer.h; NULL: it cannot fetch or bring large files */
+    uint64_t max_file_bytes;             /* larger ones are refused before they are read; 0: LIMIT_UPLOAD_BYTES */
 };
 int machine_serve_text(struct machine_seat *seat, const struct pump_socket *socket,
                        const struct machine_text_options *options, int (*tick)(void *user, struct err *err),
                        void *tick_user, struct err *err);
+
+/* ---- for the backend ---- */
+
+struct machine_peer; /* a session, held */
+/* The machine, to ask it something. BUSY: it is offline, since when, and what to do; nothing else is ever given instead. */
+int machine_peer_get(struct machines *machines, const char *user, const char *name, struct machine_peer **ret_peer,
+                     struct err *err);
+void machine_peer_put(struct machine_peer *peer); /* NULL is fine */
+const struct machine_ops *machine_peer_ops(const struct machine_peer *peer);
+void *machine_peer_of(const struct machine_peer *peer); /* for the ops */
+/* Told of each machine that comes online, before settings.online, on the same thread; may wait. listen NULL: no more, and
+ * nobody is in it any more. */
+void machines_listen(struct machines *machines, void (*listen)(void *context, const char *user, const char *name),
+                     void *context);
 
 /* ---- how one is spoken to: a row for each kind of runner ---- */
 
@@ -86,8 +114,10 @@ struct machine_ops {
     int (*stop)(void *peer, const char *id, bool keep_files, struct err *err);
     int (*usage)(void *peer, const char *id, struct usage *ret_usage, struct err *err);
     int (*pause)(void *peer, const char *id, bool pause, struct err *err); /* NULL: it cannot */
-    void (*lost)(void *peer);                 /* the connection; calls wait, or (text) fail */
-    void (*end)(void *peer, const char *why); /* the session; frees nothing */
+    bool (*answers)(void *peer, uint64_t timeout_ms);                      /* rule 2; a word from it within that time */
+    void (*leave)(void *peer, const char *why); /* its connection ends with GONE and that reason; never waits */
+    void (*lost)(void *peer);                   /* the connection; calls wait, or (text) fail */
+    void (*end)(void *peer, const char *why);   /* the session; frees nothing */
     void (*free)(void *peer);
 };
 

@@ -24,7 +24,8 @@ uint64_t box_last_used_ms(const struct box *box) {
 }
 
 const char *box_workspace(const struct box *box) {
-    return box->wire ? wire_workspace(box->wire) : WORKSPACE_PATH;
+    const char *before = box->spec.workspace ? box->spec.workspace : WORKSPACE_PATH;
+    return box->wire ? wire_workspace(box->wire) : before;
 }
 
 int box_usage(struct box *box, struct usage *ret_usage, struct err *err) {

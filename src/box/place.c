@@ -47,6 +47,8 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     spec.env = (const char **)(void *)copy_list(arena, from->env, &spec.env_count);
     spec.layers = (const char **)(void *)copy_list(arena, from->layers, &spec.layer_count);
     spec.agent = from->agent ? arena_strdup(arena, from->agent) : NULL;
+    spec.machine = from->machine ? arena_strdup(arena, from->machine) : NULL;
+    spec.workspace = from->workspace ? arena_strdup(arena, from->workspace) : NULL;
     struct mount *mounts = arena_alloc(arena, (from->mount_count + 1) * sizeof *mounts);
     for (size_t i = 0; i < from->mount_count; i++)
         mounts[i] = (struct mount){.source = arena_strdup(arena, from->mounts[i].source),

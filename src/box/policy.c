@@ -47,6 +47,14 @@ int policy_agent(const char *agent, struct err *err) {
     return 0;
 }
 
+int policy_machine(const char *machine, struct err *err) {
+    size_t len = strlen(machine);
+    if (len > LIMIT_RUNNER_BYTES || !made_of(machine, len, "_.-", true) || machine[0] == '.' || machine[0] == '-')
+        return err_set(err, ERR_INVALID, "machine must be 1 to %u characters of A-Z a-z 0-9 _ . -, no . or - first",
+                       LIMIT_RUNNER_BYTES);
+    return 0;
+}
+
 const char *policy_thread_agent(const char *thread, size_t thread_len, struct arena *arena) {
     struct err ignored;
     size_t prefix = strlen(POLICY_AGENT_THREAD);
@@ -56,7 +64,40 @@ const char *policy_thread_agent(const char *thread, size_t thread_len, struct ar
     return policy_agent(agent, &ignored) < 0 ? NULL : agent;
 }
 
-int policy_pair(struct box_request *request, struct arena *arena, struct err *err) {
+static const char *thread_machine(const struct box_request *request, struct arena *arena) {
+    struct err ignored;
+    size_t prefix = strlen(POLICY_MACHINE_THREAD);
+    if (!request->thread || request->thread_len <= prefix ||
+        strncmp(request->thread, POLICY_MACHINE_THREAD, prefix) != 0)
+        return NULL;
+    const char *machine = arena_copy(arena, request->thread + prefix, request->thread_len - prefix);
+    return policy_machine(machine, &ignored) < 0 ? NULL : machine;
+}
+
+static int pair_machine(struct box_request *request, struct arena *arena, struct err *err) {
+    const char *own = thread_machine(request, arena);
+    if (!request->machine)
+        request->machine = own;
+    bool remote = request->backend && strcmp(request->backend, "remote") == 0;
+    if (!request->machine)
+        return remote ? err_set(err, ERR_INVALID, "backend remote needs a machine: name one that has joined") : 0;
+    int r = policy_machine(request->machine, err);
+    if (r < 0)
+        return r;
+    if (own && strcmp(own, request->machine) != 0)
+        return err_set(err, ERR_INVALID, "machine: thread '%s%s' is another machine's", POLICY_MACHINE_THREAD, own);
+    if (request->backend && !remote)
+        return err_set(err, ERR_INVALID, "machine: a box on a machine has backend remote, not '%.40s'",
+                       request->backend);
+    request->backend = "remote";
+    if (!request->thread && !request->agent) {
+        request->thread = arena_printf(arena, POLICY_MACHINE_THREAD "%s", request->machine);
+        request->thread_len = strlen(request->thread);
+    }
+    return 0;
+}
+
+static int pair_agent(struct box_request *request, struct arena *arena, struct err *err) {
     const char *agent = policy_thread_agent(request->thread, request->thread_len, arena);
     if (!request->agent) {
         request->agent = agent;
@@ -70,6 +111,11 @@ int policy_pair(struct box_request *request, struct arena *arena, struct err *er
     request->thread = arena_printf(arena, POLICY_AGENT_THREAD "%s", request->agent);
     request->thread_len = strlen(request->thread);
     return 0;
+}
+
+int policy_pair(struct box_request *request, struct arena *arena, struct err *err) {
+    int r = pair_machine(request, arena, err);
+    return r < 0 ? r : pair_agent(request, arena, err);
 }
 
 struct policy *policy_ref(struct policy *policy) {
@@ -296,6 +342,12 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
         if (r < 0)
             return r;
         spec.agent = arena_strdup(arena, request->agent);
+    }
+    if (request->machine) {
+        r = policy_machine(request->machine, err);
+        if (r < 0)
+            return r;
+        spec.machine = arena_strdup(arena, request->machine);
     }
     const struct share *share = policy_for(policy, user);
     r = spec_words(request, arena, &spec, err);

@@ -12,13 +12,14 @@ struct backend_ops;
 
 /* Something in the life of a box. Verbs: box_created, box_ready, box_warm, box_paused, box_resumed, box_evicted (idle,
  * replicas, memory, shutdown, or what was done to it), box_died (why), box_deleted, box_adopted, box_cleaned. Whatever
- * another daemon did has the detail "by another daemon". */
+ * another daemon did has the detail "by another daemon". And of a machine, without a box: machine_joined, machine_left. */
 struct box_event {
     const char *verb;
     const char *id, *user; /* may be NULL, and so may all below */
     const char *thread, *backend;
-    const char *detail; /* why */
-    bool asked;         /* a request did it: the audit log has its row */
+    const char *machine; /* that it is about, or that the box is on */
+    const char *detail;  /* why */
+    bool asked;          /* a request did it: the audit log has its row */
 };
 
 /* A mount that the configuration gives to boxes. */
@@ -75,10 +76,12 @@ void policy_unref(struct policy *policy); /* NULL is fine */
 const struct share *policy_for(const struct policy *policy, const char *user);
 
 struct box_request {
-    const char *user;    /* NULL: "default" */
-    const char *thread;  /* NULL: none */
-    size_t thread_len;   /* a thread may hold any bytes but NUL */
-    const char *agent;   /* whose skills it has: one box a user and agent, its thread is "agent:AGENT"; NULL: none */
+    const char *user;   /* NULL: "default" */
+    const char *thread; /* NULL: none */
+    size_t thread_len;  /* a thread may hold any bytes but NUL */
+    const char *agent;  /* whose skills it has: one box a user and agent, its thread is "agent:AGENT"; NULL: none */
+    const char
+        *machine; /* of his that joined, for a box on it: without a thread, its thread is "machine:NAME"; NULL: none */
     const char *backend; /* NULL: the default */
     const char *template_name, *shell;
     const char **env; /* "K=V", NULL-terminated, may be NULL */
@@ -108,7 +111,9 @@ int policy_agent(const char *agent, struct err *err); /* the grammar of agents' 
 #define POLICY_MACHINE_THREAD "machine:" /* of the box that a joined machine itself is */
 /* The agent whose box such a thread is; NULL: it is no agent's. */
 const char *policy_thread_agent(const char *thread, size_t thread_len, struct arena *arena);
-/* Of a box with an agent the thread, and of a thread the agent. INVALID: they do not belong together. */
+int policy_machine(const char *machine, struct err *err); /* the grammar of machines' names */
+/* Of a box with an agent or a machine the thread, and of a thread these; of a machine the backend. INVALID: they do not
+ * belong together. */
 int policy_pair(struct box_request *request, struct arena *arena, struct err *err);
 bool policy_template(const char *name); /* the grammar of templates' names */
 /* What the request asks for, else the share's, else `fallback`. DENIED: it may not be had. */

@@ -71,6 +71,8 @@ static void put_record(struct json *json, const struct box *box) {
     put_list(json, "labels", (const char *const *)box->labels);
     put_list(json, "layers", spec->layers);
     put_member(json, "agent", spec->agent);
+    put_member(json, "machine", spec->machine);
+    put_member(json, "workspace", spec->workspace);
     put_list(json, "skill_layers", spec->skill_layers);
     put_list(json, "skill_paths", spec->skill_paths);
     json_key(json, "skill_unsure");
@@ -289,6 +291,13 @@ static void get_skills(struct reading *reading, const json_t *root, struct spec 
     spec->skill_unsure = get_bool(reading, root, "skill_unsure");
 }
 
+static void get_machine(struct reading *reading, const json_t *root, struct spec *spec) {
+    struct err ignored;
+    spec->machine = get_member(reading, root, "machine");
+    spec->workspace = get_member(reading, root, "workspace");
+    reading->bad |= spec->machine && policy_machine(spec->machine, &ignored) < 0;
+}
+
 static bool get_record(const json_t *root, const char *id, struct arena *arena, struct record *record) {
     struct reading reading = {.arena = arena, .bad = !json_is_object(root)};
     struct spec *spec = &record->spec;
@@ -307,6 +316,7 @@ static bool get_record(const json_t *root, const char *id, struct arena *arena, 
     for (size_t i = 0; i < spec->layer_count; i++)
         reading.bad |= !spec->layers[i] || !text_id(spec->layers[i]); /* becomes part of a path */
     get_skills(&reading, root, spec);
+    get_machine(&reading, root, spec);
     record->labels = (char **)(void *)get_list(&reading, root, "labels", &labels);
     spec->limits = (struct limits){.memory_mb = get_number(&reading, root, "memory_mb"),
                                    .cpus = (double)get_number(&reading, root, "milli_cpus") / 1000,

@@ -26,6 +26,7 @@ struct wire {
     struct waiter *followers, *heir;
     bool dead;
     struct err death;
+    struct wire_reason *reason; /* NULL: none knows better */
 };
 
 /* Sends whole frames; waits while the socket is full, sorting what comes in meanwhile. GONE when the wire is dead. */

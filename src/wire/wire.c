@@ -18,6 +18,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -68,11 +69,61 @@ static void wire_notify(struct call *call) {
         waiter_wake(call->waiter);
 }
 
+/* ---- death ---- */
+
+struct wire_reason {
+    atomic_uint refs;
+    pthread_mutex_t lock;
+    char text[sizeof((struct err *)0)->text];
+};
+
+struct wire_reason *wire_reason_new(void) {
+    struct wire_reason *reason = calloc(1, sizeof *reason);
+    if (!reason)
+        abort();
+    atomic_init(&reason->refs, 1);
+    pthread_mutex_init(&reason->lock, NULL);
+    return reason;
+}
+
+struct wire_reason *wire_reason_ref(struct wire_reason *reason) {
+    atomic_fetch_add(&reason->refs, 1);
+    return reason;
+}
+
+void wire_reason_set(struct wire_reason *reason, const char *why) {
+    pthread_mutex_lock(&reason->lock);
+    if (!reason->text[0])
+        snprintf(reason->text, sizeof reason->text, "%s", why);
+    pthread_mutex_unlock(&reason->lock);
+}
+
+bool wire_reason_shared(struct wire_reason *reason) {
+    return atomic_load(&reason->refs) > 1;
+}
+
+void wire_reason_unref(struct wire_reason *reason) {
+    if (!reason || atomic_fetch_sub(&reason->refs, 1) != 1)
+        return;
+    pthread_mutex_destroy(&reason->lock);
+    free(reason);
+}
+
+void wire_set_reason(struct wire *wire, struct wire_reason *reason) {
+    wire->reason = wire_reason_ref(reason);
+}
+
 static void wire_die_locked(struct wire *wire, int code, const char *reason) {
     if (wire->dead)
         return;
     wire->dead = true;
     err_set(&wire->death, (enum err_code)code, "%s", reason);
+    if (wire->reason && code == ERR_GONE) {
+        pthread_mutex_lock(&wire->reason->lock);
+        if (wire->reason->text[0])
+            err_set(&wire->death, ERR_GONE, "%s", wire->reason->text);
+        pthread_mutex_unlock(&wire->reason->lock);
+    }
     for (struct waiter *w = wire->followers; w; w = w->next)
         waiter_wake(w);
     shutdown(wire->fd, SHUT_RDWR);
@@ -327,6 +378,7 @@ void wire_unref(struct wire *wire) {
         return;
     sorter_done(&wire->sorter);
     close(wire->fd);
+    wire_reason_unref(wire->reason);
     pthread_mutex_destroy(&wire->lock);
     pthread_mutex_destroy(&wire->send_lock);
     free(wire);

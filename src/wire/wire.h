@@ -27,9 +27,18 @@ int wire_new(int fd, bool local, unsigned timeout_ms, struct wire **ret_wire, st
 struct wire *wire_ref(struct wire *wire);
 void wire_unref(struct wire *wire);                    /* NULL is fine; the last one closes */
 void wire_kill(struct wire *wire, const char *reason); /* fails every call with GONE: reason; idempotent */
-bool wire_alive(struct wire *wire);                    /* also notices a hang-up nobody has read yet */
-int wire_error(struct wire *wire, struct err *err);    /* 0, or why it died as every call on it hears it */
-int wire_root(const struct wire *wire);                /* the box's root (O_PATH), or -1; the wire's, do not close */
+/* Why its other end hangs up, where somebody knows better than the kernel and says it before: calls hear that. Counted;
+ * the wire has a reference of its own. */
+struct wire_reason;
+struct wire_reason *wire_reason_new(void);
+struct wire_reason *wire_reason_ref(struct wire_reason *reason);
+void wire_reason_set(struct wire_reason *reason, const char *why);   /* the first one counts */
+bool wire_reason_shared(struct wire_reason *reason);                 /* somebody else has it, too */
+void wire_reason_unref(struct wire_reason *reason);                  /* NULL is fine */
+void wire_set_reason(struct wire *wire, struct wire_reason *reason); /* right after wire_new */
+bool wire_alive(struct wire *wire);                                  /* also notices a hang-up nobody has read yet */
+int wire_error(struct wire *wire, struct err *err); /* 0, or why it died as every call on it hears it */
+int wire_root(const struct wire *wire);             /* the box's root (O_PATH), or -1; the wire's, do not close */
 uint64_t wire_features(const struct wire *wire);
 const char *wire_workspace(const struct wire *wire); /* as HELLO said; "/workspace" in a jail */
 unsigned wire_calls(struct wire *wire);              /* open now */

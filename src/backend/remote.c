@@ -1,0 +1,454 @@
+/* The remote backend: boxes on machines that joined (machine.h). Here is only a note of each: whose machine it is on. Called
+ * by the provider through backend_table. Not to break:
+ *
+ * 1. A box is on the machine its note names, or nowhere: a machine that is offline is BUSY, never another place.
+ * 2. What a machine is to end while it cannot be asked, or while nobody wants to wait for it, is owed: a file in STATE/owed
+ *    says so before stop returns, and it is made good before anything else is asked about that box, and when the machine
+ *    comes back.
+ *
+ * On disk: STATE/boxes/ID/{remote (user, machine), paused}, STATE/owed/ID (user, machine, "files" or "all"). */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "backend/machine.h"
+#include "backend/trash.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+enum { NOTE_BYTES = 512, USAGE_SLOTS = 256, USAGE_AGE_MS = 3000, PAYER_STACK = 256 << 10 };
+
+struct note {
+    char user[LIMIT_USER_BYTES + 1], machine[LIMIT_USER_BYTES + 1];
+    bool keep_files; /* of what is owed */
+};
+
+struct claim { /* somebody is just making good what is owed for this box */
+    struct claim *next;
+    char id[17];
+};
+
+struct usage_slot {
+    char id[17];
+    uint64_t at_ms;
+    struct usage usage;
+};
+
+struct backend {
+    const struct backend_env *env;
+    int boxes_fd, owed_fd;
+    struct trash *trash;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct claim *claims;
+    unsigned payers; /* threads */
+    bool closing;
+    struct usage_slot usages[USAGE_SLOTS];
+};
+
+/* ---- notes ---- */
+
+static int note_write(int dirfd, const char *path, const struct note *note, bool owed, struct err *err) {
+    char text[NOTE_BYTES], temporary[64];
+    snprintf(text, sizeof text, "%s\n%s\n%s", note->user, note->machine,
+             !owed              ? ""
+             : note->keep_files ? "files\n"
+                                : "all\n");
+    snprintf(temporary, sizeof temporary, "%.50s.new", path);
+    autofd fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+    if (r == 0 && renameat(dirfd, temporary, dirfd, path) < 0)
+        r = -errno;
+    return r < 0 ? err_errno(err, -r, "noting where box %.40s is", path) : 0;
+}
+
+/* False: there is none that could be read. */
+static bool note_read(int dirfd, const char *path, struct note *ret_note) {
+    char text[NOTE_BYTES], how[8] = "";
+    struct note note = {0};
+    if (fd_read_file(dirfd, path, text, sizeof text) <= 0)
+        return false;
+    _Static_assert(LIMIT_USER_BYTES == 128, "the widths below");
+    if (sscanf(text, "%128[^\n]\n%128[^\n]\n%7[^\n]", note.user, note.machine, how) < 2)
+        return false;
+    note.keep_files = strcmp(how, "all") != 0;
+    *ret_note = note;
+    return true;
+}
+
+static bool box_note(struct backend *backend, const char *id, struct note *ret_note) {
+    char path[40];
+    snprintf(path, sizeof path, "%.16s/remote", id);
+    return note_read(backend->boxes_fd, path, ret_note);
+}
+
+/* ---- what is owed ---- */
+
+static bool claimed_locked(const struct backend *backend, const char *id) {
+    const struct claim *claim = backend->claims;
+    while (claim && strcmp(claim->id, id) != 0)
+        claim = claim->next;
+    return claim;
+}
+
+static void claim_end(struct backend *backend, struct claim *claim) {
+    pthread_mutex_lock(&backend->lock);
+    struct claim **at = &backend->claims;
+    while (*at != claim)
+        at = &(*at)->next;
+    *at = claim->next;
+    pthread_cond_broadcast(&backend->changed);
+    pthread_mutex_unlock(&backend->lock);
+}
+
+static int owed_pay(struct backend *backend, const char *id, struct err *err) {
+    struct note note;
+    struct machine_peer *peer;
+    if (!note_read(backend->owed_fd, id, &note)) {
+        unlinkat(backend->owed_fd, id, 0);
+        return 0;
+    }
+    int r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
+    if (r < 0)
+        return r;
+    r = machine_peer_ops(peer)->stop(machine_peer_of(peer), id, note.keep_files, err);
+    machine_peer_put(peer);
+    if (r == 0 || r == -ERR_NOT_FOUND)
+        unlinkat(backend->owed_fd, id, 0);
+    return r == -ERR_NOT_FOUND ? 0 : r;
+}
+
+/* Nothing is owed for this box when it returns 0. */
+static int owed_settle(struct backend *backend, const char *id, struct err *err) {
+    struct claim claim = {0};
+    memcpy(claim.id, id, sizeof claim.id);
+    pthread_mutex_lock(&backend->lock);
+    while (claimed_locked(backend, id))
+        pthread_cond_wait(&backend->changed, &backend->lock);
+    bool owed = faccessat(backend->owed_fd, id, F_OK, 0) == 0;
+    if (owed) {
+        claim.next = backend->claims;
+        backend->claims = &claim;
+    }
+    pthread_mutex_unlock(&backend->lock);
+    if (!owed)
+        return 0;
+    int r = owed_pay(backend, id, err);
+    claim_end(backend, &claim);
+    return r;
+}
+
+/* One is enough: a box of this machine that is still owed something has its own way to be paid. */
+static void owed_settle_machine(void *context, const char *user, const char *name) {
+    struct backend *backend = context;
+    struct err ignored;
+    struct note note;
+    int fd = openat(backend->owed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (text_id(entry->d_name) && note_read(backend->owed_fd, entry->d_name, &note) &&
+            strcmp(note.user, user) == 0 && strcmp(note.machine, name) == 0)
+            owed_settle(backend, entry->d_name, &ignored);
+    if (dir)
+        closedir(dir);
+}
+
+struct payer {
+    struct backend *backend;
+    char id[17];
+};
+
+static void *payer_main(void *argument) {
+    struct payer *payer = argument;
+    struct backend *backend = payer->backend;
+    struct err ignored;
+    owed_settle(backend, payer->id, &ignored); /* else when the machine is back, or before it is asked again */
+    free(payer);
+    pthread_mutex_lock(&backend->lock);
+    backend->payers--;
+    pthread_cond_broadcast(&backend->changed);
+    pthread_mutex_unlock(&backend->lock);
+    return NULL;
+}
+
+/* Nobody waits for it. */
+static void payer_start(struct backend *backend, const char *id) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    struct payer *payer = calloc(1, sizeof *payer);
+    if (!payer)
+        abort();
+    payer->backend = backend;
+    memcpy(payer->id, id, sizeof payer->id);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, PAYER_STACK);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_mutex_lock(&backend->lock);
+    bool made = pthread_create(&thread, &attributes, payer_main, payer) == 0;
+    backend->payers += made;
+    pthread_mutex_unlock(&backend->lock);
+    pthread_attr_destroy(&attributes);
+    if (!made)
+        free(payer);
+}
+
+/* ---- opening ---- */
+
+static int remote_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
+    if (!env->machines)
+        return err_set(err, ERR_UNSUPPORTED, "backend remote is the daemon's: machines join cubbyd, with `cubby join`");
+    autofd state = open(env->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (state < 0 || (mkdirat(state, "boxes", 0700) < 0 && errno != EEXIST) ||
+        (mkdirat(state, "owed", 0700) < 0 && errno != EEXIST))
+        return err_errno(err, errno, "state directory '%s'", env->state_dir);
+    autofd boxes = openat(state, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autofd owed = openat(state, "owed", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (boxes < 0 || owed < 0)
+        return err_errno(err, errno, "state directory '%s'", env->state_dir);
+    struct backend *backend = calloc(1, sizeof *backend);
+    if (!backend)
+        abort();
+    char path[4200];
+    snprintf(path, sizeof path, "%s/trash", env->state_dir);
+    *backend =
+        (struct backend){.env = env, .boxes_fd = fd_take(&boxes), .owed_fd = fd_take(&owed), .trash = trash_new(path)};
+    pthread_mutex_init(&backend->lock, NULL);
+    pthread_cond_init(&backend->changed, NULL);
+    machines_listen(env->machines, owed_settle_machine, backend);
+    *ret_backend = backend;
+    return 0;
+}
+
+static void remote_close(struct backend *backend) {
+    machines_listen(backend->env->machines, NULL, NULL);
+    pthread_mutex_lock(&backend->lock);
+    while (backend->payers)
+        pthread_cond_wait(&backend->changed, &backend->lock);
+    pthread_mutex_unlock(&backend->lock);
+    trash_free(backend->trash);
+    close(backend->boxes_fd);
+    close(backend->owed_fd);
+    pthread_cond_destroy(&backend->changed);
+    pthread_mutex_destroy(&backend->lock);
+    free(backend);
+}
+
+/* ---- boxes ---- */
+
+static int remote_reach(struct backend *backend, const struct spec *spec, struct err *err) {
+    struct machine_peer *peer;
+    if (!spec->machine)
+        return err_set(err, ERR_INVALID, "backend remote needs a machine: name one that has joined");
+    int r = machine_peer_get(backend->env->machines, spec->user, spec->machine, &peer, err);
+    if (r == 0)
+        machine_peer_put(peer);
+    return r;
+}
+
+static int remote_check(const struct spec *spec, struct err *err) {
+    if (spec->mount_count)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a box on a machine has no mounts of this server; `cubby join --allow DIR` opens directories of "
+                       "the machine");
+    if (strcmp(spec->template_name, "host") != 0)
+        return err_set(err, ERR_UNSUPPORTED, "template '%s': a box on a machine is that machine", spec->template_name);
+    return 0;
+}
+
+static int remote_start(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
+                        struct err *err) {
+    struct machine_peer *peer = NULL;
+    struct note note;
+    struct err ignored;
+    int r = remote_check(spec, err);
+    if (r == 0)
+        r = remote_reach(backend, spec, err);
+    if (r == 0)
+        r = owed_settle(backend, spec->id, err);
+    if (r == 0)
+        r = machine_peer_get(backend->env->machines, spec->user, spec->machine, &peer, err);
+    if (r < 0)
+        return r;
+    snprintf(note.user, sizeof note.user, "%s", spec->user);
+    snprintf(note.machine, sizeof note.machine, "%s", spec->machine);
+    bool fresh = mkdirat(backend->boxes_fd, spec->id, BACKEND_UNFINISHED_MODE) == 0;
+    autofd box = openat(backend->boxes_fd, spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    r = box < 0 ? err_errno(err, errno, "the box's directory") : note_write(box, "remote", &note, false, err);
+    if (r == 0)
+        unlinkat(box, "paused", 0);
+    if (r == 0)
+        r = machine_peer_ops(peer)->start(machine_peer_of(peer), spec, true, ret_wire, err);
+    machine_peer_put(peer);
+    if (r == 0)
+        *ret_pidfd = -1;
+    else if (fresh)
+        trash_put(backend->trash, backend->boxes_fd, spec->id, &ignored);
+    return r;
+}
+
+/* A machine that does not answer may have the box still: that is not known, and nothing is to be ended for it. */
+static int remote_unsure(struct backend *backend, const struct spec *spec, int failed, struct err *err) {
+    struct err now;
+    if (failed == -ERR_NOT_FOUND)
+        return failed;
+    if (failed == -ERR_TIMEOUT)
+        return err_set(err, ERR_BUSY, "machine '%s' does not answer; try again", spec->machine);
+    if (remote_reach(backend, spec, &now) < 0)
+        *err = now;
+    return -err->code;
+}
+
+static int remote_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
+                           struct err *err) {
+    struct machine_peer *peer;
+    struct note note;
+    if (!box_note(backend, id, &note))
+        return err_set(err, ERR_NOT_FOUND, "box %s is on no machine", id);
+    struct spec spec = {.user = note.user, .machine = note.machine};
+    memcpy(spec.id, id, sizeof spec.id);
+    int r = owed_settle(backend, id, err);
+    if (r == 0)
+        r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
+    if (r < 0)
+        return remote_unsure(backend, &spec, r, err);
+    r = machine_peer_ops(peer)->start(machine_peer_of(peer), &spec, false, ret_wire, err);
+    machine_peer_put(peer);
+    if (r < 0)
+        return remote_unsure(backend, &spec, r, err);
+    *ret_pidfd = -1;
+    return 0;
+}
+
+static int remote_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
+    struct note note, before;
+    int r = 0;
+    if (box_note(backend, id, &note)) {
+        note.keep_files = keep_files && !(note_read(backend->owed_fd, id, &before) && !before.keep_files);
+        pthread_mutex_lock(&backend->lock);
+        while (claimed_locked(backend, id))
+            pthread_cond_wait(&backend->changed, &backend->lock);
+        r = note_write(backend->owed_fd, id, &note, true, err);
+        pthread_mutex_unlock(&backend->lock);
+        if (r == 0)
+            payer_start(backend, id);
+    }
+    char path[40];
+    snprintf(path, sizeof path, "%.16s/paused", id);
+    unlinkat(backend->boxes_fd, path, 0);
+    return r < 0 || keep_files ? r : trash_put(backend->trash, backend->boxes_fd, id, err);
+}
+
+static int remote_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
+    return backend_list_boxes(backend->boxes_fd, "remote", each, user, err);
+}
+
+/* ---- looking, standing still ---- */
+
+static struct usage_slot *usage_slot(struct backend *backend, const char *id) {
+    return &backend->usages[strtoull(id, NULL, 16) % USAGE_SLOTS];
+}
+
+/* A question to a machine is a way there and back: whoever lists many boxes asks each of them only now and then. */
+static int remote_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
+    struct note note;
+    struct machine_peer *peer;
+    struct usage usage = {0};
+    struct err ignored;
+    (void)err;
+    pthread_mutex_lock(&backend->lock);
+    struct usage_slot *slot = usage_slot(backend, id);
+    bool known = strcmp(slot->id, id) == 0 && clock_ms() < slot->at_ms + USAGE_AGE_MS;
+    if (known)
+        usage = slot->usage;
+    pthread_mutex_unlock(&backend->lock);
+    if (!known && box_note(backend, id, &note) &&
+        machine_peer_get(backend->env->machines, note.user, note.machine, &peer, &ignored) == 0) {
+        if (!machine_peer_ops(peer)->usage ||
+            machine_peer_ops(peer)->usage(machine_peer_of(peer), id, &usage, &ignored) < 0)
+            usage = (struct usage){0};
+        machine_peer_put(peer);
+        pthread_mutex_lock(&backend->lock);
+        slot->usage = usage;
+        slot->at_ms = clock_ms();
+        snprintf(slot->id, sizeof slot->id, "%s", id);
+        pthread_mutex_unlock(&backend->lock);
+    }
+    *ret_usage = usage;
+    return 0;
+}
+
+static int remote_pause(struct backend *backend, const char *id, bool pause, struct err *err) {
+    struct note note;
+    struct machine_peer *peer;
+    char path[40];
+    if (!box_note(backend, id, &note))
+        return err_set(err, ERR_NOT_FOUND, "box %s is on no machine", id);
+    int r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
+    if (r < 0)
+        return r;
+    r = machine_peer_ops(peer)->pause ? machine_peer_ops(peer)->pause(machine_peer_of(peer), id, pause, err)
+                                      : err_set(err, ERR_UNSUPPORTED, "machine '%s' cannot pause a box", note.machine);
+    machine_peer_put(peer);
+    snprintf(path, sizeof path, "%.16s/paused", id);
+    if (r == 0 && pause && fd_write_file(backend->boxes_fd, path, "") < 0)
+        r = err_set(err, ERR_IO, "noting that box %s stands still", id);
+    if (!pause && (r == 0 || r == -ERR_NOT_FOUND)) { /* not found: its machine was started anew; nothing stands still */
+        unlinkat(backend->boxes_fd, path, 0);
+        r = 0;
+    }
+    return r;
+}
+
+static bool remote_paused(struct backend *backend, const char *id) {
+    char path[40];
+    snprintf(path, sizeof path, "%.16s/paused", id);
+    return faccessat(backend->boxes_fd, path, F_OK, 0) == 0;
+}
+
+static void remote_info(const struct backend_env *env, struct backend *backend, struct json *json) {
+    static const char *const can[] = {"the user's own directory", "limits and pause where the machine has them",
+                                      "calls that survive a lost connection", "adoption after a restart"};
+    (void)env;
+    json_key(json, "available");
+    json_bool(json, backend != NULL);
+    json_key(json, "can");
+    json_open(json, '[');
+    for (size_t i = 0; backend && i < sizeof can / sizeof *can; i++)
+        json_str(json, can[i]);
+    json_close(json, ']');
+    json_key(json, "missing");
+    json_open(json, '[');
+    json_open(json, '{');
+    json_key(json, "what");
+    json_str(json, "snapshots, mounts, templates");
+    json_key(json, "fix");
+    json_str(json, "backend jail");
+    json_close(json, '}');
+    json_close(json, ']');
+}
+
+const struct backend_ops backend_remote = {
+    .name = "remote",
+    .no_limits = true,
+    .open = remote_open,
+    .close = remote_close,
+    .start = remote_start,
+    .discover = remote_discover,
+    .reach = remote_reach,
+    .stop = remote_stop,
+    .list = remote_list,
+    .usage = remote_usage,
+    .pause = remote_pause,
+    .paused = remote_paused,
+    .info = remote_info,
+};
