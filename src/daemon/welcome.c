@@ -1,0 +1,151 @@
+/* A queue of machines that joined, and a few threads that serve it: the box of the machine is made, so that it is seen, and
+ * the skills that every box has are copied into it. Called by the table of machines (online) and by skill/sync (later). Not to
+ * break: what is copied goes into the machine that the entry names and no other; a slow machine has one thread, not all. */
+#include "daemon/welcome.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "front/front.h"
+#include "skill/sync.h"
+
+enum { WELCOME_THREADS = 4 };
+
+struct guest {
+    struct guest *next;
+    char user[LIMIT_USER_BYTES + 1], machine[LIMIT_RUNNER_BYTES + 1];
+    bool busy;  /* a thread has it */
+    bool again; /* and it has to come once more */
+};
+
+struct welcome {
+    struct front *front;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t ended;
+    struct guest *first;
+    unsigned threads;
+    bool stopping;
+};
+
+/* The box of a machine that joined, and then what belongs into it. */
+static int guest_serve(const struct front *front, const struct guest *guest, struct err *err) {
+    struct sync_report report;
+    struct box *box;
+    bool created;
+    const struct box_request request = {.user = guest->user, .machine = guest->machine};
+    int r = provider_acquire(front->provider, &request, &box, &created, err);
+    if (r < 0)
+        return err_wrap(err, "its box");
+    r = front->skills ? sync_box(front->skills, box, &report, err) : 0;
+    if (r == 0 && front->skills && (report.written || report.removed))
+        log_info("machine %s of %s: skills: %llu files written, %llu removed, %llu as they were", guest->machine,
+                 guest->user, (unsigned long long)report.written, (unsigned long long)report.removed,
+                 (unsigned long long)report.unchanged);
+    provider_put(front->provider, box);
+    return r < 0 ? err_wrap(err, "its skills") : 0;
+}
+
+static struct guest *guest_next_locked(const struct welcome *welcome) {
+    struct guest *guest = welcome->first;
+    while (guest && guest->busy)
+        guest = guest->next;
+    return guest;
+}
+
+static void guest_done_locked(struct welcome *welcome, struct guest *guest) {
+    guest->busy = false;
+    if (guest->again && !welcome->stopping) {
+        guest->again = false;
+        return;
+    }
+    struct guest **at = &welcome->first;
+    while (*at != guest)
+        at = &(*at)->next;
+    *at = guest->next;
+    free(guest);
+}
+
+static void *welcome_thread(void *user) {
+    struct welcome *welcome = user;
+    struct guest *guest;
+    pthread_mutex_lock(&welcome->lock);
+    while (!welcome->stopping && (guest = guest_next_locked(welcome))) {
+        struct err err;
+        guest->busy = true;
+        pthread_mutex_unlock(&welcome->lock);
+        if (guest_serve(welcome->front, guest, &err) < 0)
+            log_warn("machine %s of %s: %s", guest->machine, guest->user, err.text);
+        pthread_mutex_lock(&welcome->lock);
+        guest_done_locked(welcome, guest);
+    }
+    welcome->threads--;
+    pthread_cond_broadcast(&welcome->ended);
+    pthread_mutex_unlock(&welcome->lock);
+    return NULL;
+}
+
+static void welcome_thread_locked(struct welcome *welcome) {
+    pthread_t thread;
+    if (welcome->threads >= WELCOME_THREADS || !guest_next_locked(welcome))
+        return;
+    if (pthread_create(&thread, NULL, welcome_thread, welcome) != 0) {
+        log_warn("no thread to serve machines that join; the next one that joins tries again");
+        return;
+    }
+    pthread_detach(thread);
+    welcome->threads++;
+}
+
+void welcome_machine(void *user, const char *owner, const char *machine) {
+    struct welcome *welcome = user;
+    pthread_mutex_lock(&welcome->lock);
+    struct guest **at = &welcome->first;
+    while (*at && (strcmp((*at)->user, owner) != 0 || strcmp((*at)->machine, machine) != 0))
+        at = &(*at)->next;
+    if (*at) {
+        (*at)->again |= (*at)->busy;
+    } else if (!welcome->stopping) {
+        if (!(*at = calloc(1, sizeof **at)))
+            abort();
+        snprintf((*at)->user, sizeof(*at)->user, "%s", owner);
+        snprintf((*at)->machine, sizeof(*at)->machine, "%s", machine);
+    }
+    if (!welcome->stopping)
+        welcome_thread_locked(welcome);
+    pthread_mutex_unlock(&welcome->lock);
+}
+
+struct welcome *welcome_new(struct front *front) {
+    struct welcome *welcome = calloc(1, sizeof *welcome);
+    if (!welcome)
+        abort();
+    welcome->front = front;
+    pthread_mutex_init(&welcome->lock, NULL);
+    pthread_cond_init(&welcome->ended, NULL);
+    return welcome;
+}
+
+void welcome_stop(struct welcome *welcome) {
+    pthread_mutex_lock(&welcome->lock);
+    welcome->stopping = true;
+    while (welcome->threads)
+        pthread_cond_wait(&welcome->ended, &welcome->lock);
+    pthread_mutex_unlock(&welcome->lock);
+}
+
+void welcome_free(struct welcome *welcome) {
+    if (!welcome)
+        return;
+    for (struct guest *guest = welcome->first, *next; guest; guest = next) {
+        next = guest->next;
+        free(guest);
+    }
+    pthread_cond_destroy(&welcome->ended);
+    pthread_mutex_destroy(&welcome->lock);
+    free(welcome);
+}
