@@ -230,8 +230,9 @@ static int live_pidfd(const struct jail_record *record) {
 
 /* ---- found again ---- */
 
-static int jail_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
-                         struct err *err) {
+/* A connection to the runner that is there, the runner itself, and what is written of it. */
+static int jail_reach(struct backend *backend, const char *id, struct jail_record *ret_record, int *ret_fd,
+                      int *ret_pidfd, struct err *err) {
     struct jail_record record;
     int r = text_id(id) ? jail_record_read(backend, id, &record) : -ENOENT;
     if (r < 0)
@@ -245,8 +246,26 @@ static int jail_discover(struct backend *backend, const char *id, struct wire **
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir);
     if (dir < 0 || fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
         return err_set(err, ERR_GONE, "the runner of jail '%s' does not answer: %s", id, strerror(errno));
+    *ret_record = record;
+    *ret_fd = fd_take(&fd);
+    *ret_pidfd = fd_take(&pidfd);
+    return 0;
+}
+
+static int jail_connect(struct backend *backend, const char *id, int *ret_fd, struct err *err) {
+    struct jail_record record;
+    autofd pidfd = -1;
+    return jail_reach(backend, id, &record, ret_fd, &pidfd, err);
+}
+
+static int jail_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
+                         struct err *err) {
+    struct jail_record record;
+    autofd fd = -1, pidfd = -1;
+    int r = jail_reach(backend, id, &record, &fd, &pidfd, err);
     struct wire *wire;
-    r = wire_new(fd_take(&fd), true, JAIL_START_TIMEOUT_MS, &wire, err);
+    if (r == 0)
+        r = wire_new(fd_take(&fd), true, JAIL_START_TIMEOUT_MS, &wire, err);
     if (r < 0)
         return r;
     if (record.ranged) {
@@ -419,6 +438,7 @@ const struct backend_ops backend_jail = {
     .close = jail_close,
     .start = jail_start,
     .discover = jail_discover,
+    .connect = jail_connect,
     .stop = jail_stop,
     .list = jail_list,
     .clean = leftover_clean,

@@ -108,8 +108,11 @@ static void arg(struct args *args, const char *flag, const char *value) {
         args->list[args->count++] = arena_strdup(args->arena, value);
 }
 
+/* Whether it is somebody's directory, and not the box's own. */
 static bool maps_workspace(const struct backend_env *env, const struct spec *spec) {
     size_t len = strlen(WORKSPACE_PATH);
+    if (spec->workspace)
+        return true;
     for (const char *const *map = env->local_maps; map && *map; map++)
         if (strncmp(*map, WORKSPACE_PATH, len) == 0 && (*map)[len] == '=')
             return true;
@@ -147,23 +150,27 @@ static void local_env(struct args *args, const struct spec *spec, const char *wo
 }
 
 static void local_args(const struct backend *backend, const struct spec *spec, struct args *args) {
-    const char *workspace = arena_printf(args->arena, "%s/boxes/%s/workspace", backend->env->state_dir, spec->id);
+    const char *workspace = spec->workspace
+                                ? spec->workspace
+                                : arena_printf(args->arena, "%s/boxes/%s/workspace", backend->env->state_dir, spec->id);
     arg(args, "cubby-runner", NULL);
     arg(args, "serve", NULL);
     arg(args, "--wire", "3");
     arg(args, "--listen", "4");
     arg(args, "--root", "/");
-    arg(args, "--workspace", WORKSPACE_PATH);
+    arg(args, "--workspace", spec->workspace ? spec->workspace : WORKSPACE_PATH);
     if (spec->shell)
         arg(args, "--shell", spec->shell);
     if (!maps_workspace(backend->env, spec))
         arg(args, "--map", arena_printf(args->arena, "%s=%s", WORKSPACE_PATH, workspace));
     for (const char *const *map = backend->env->local_maps; map && *map; map++)
         arg(args, "--map", *map);
-    for (size_t i = 0; i < spec->mount_count; i++)
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        const struct mount *mount = &spec->mounts[i];
+        const char *target = strcmp(mount->target, mount->source) == 0 ? "" : mount->target;
         arg(args, "--map",
-            arena_printf(args->arena, "%s=%s%s", spec->mounts[i].target, spec->mounts[i].source,
-                         spec->mounts[i].read_only ? ":ro" : ""));
+            arena_printf(args->arena, "%s=%s%s", target, mount->source, mount->read_only ? ":ro" : ":rw"));
+    }
     if (spec->agent)
         arg(args, "--map",
             arena_printf(args->arena, "%s=%s/boxes/%s/%s", SKILLS_PATH, backend->env->state_dir, spec->id,
@@ -287,16 +294,33 @@ static int local_start(struct backend *backend, const struct spec *spec, struct 
 
 /* ---- found again, ended ---- */
 
-static int local_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
-                          struct err *err) {
+/* A connection to the runner that is there, and the runner itself. */
+static int local_reach(struct backend *backend, const char *id, int *ret_fd, int *ret_pidfd, struct err *err) {
     autofd box = openat(backend->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autofd pidfd = box < 0 ? -ERR_NOT_FOUND : local_runner(box);
     if (pidfd < 0)
         return err_set(err, (enum err_code) - pidfd, "the runner of box %s is gone", id);
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = socket_address(box);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-        wire_new(fd_take(&fd), true, LOCAL_HELLO_MS, ret_wire, err) < 0)
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        return err_set(err, ERR_GONE, "the runner of box %s does not answer", id);
+    *ret_fd = fd_take(&fd);
+    *ret_pidfd = fd_take(&pidfd);
+    return 0;
+}
+
+static int local_connect(struct backend *backend, const char *id, int *ret_fd, struct err *err) {
+    autofd pidfd = -1;
+    return local_reach(backend, id, ret_fd, &pidfd, err);
+}
+
+static int local_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
+                          struct err *err) {
+    autofd fd = -1, pidfd = -1;
+    int r = local_reach(backend, id, &fd, &pidfd, err);
+    if (r < 0)
+        return r;
+    if (wire_new(fd_take(&fd), true, LOCAL_HELLO_MS, ret_wire, err) < 0)
         return err_set(err, ERR_GONE, "the runner of box %s does not answer", id);
     *ret_pidfd = fd_take(&pidfd);
     return 0;
@@ -364,6 +388,7 @@ const struct backend_ops backend_local = {
     .close = local_close,
     .start = local_start,
     .discover = local_discover,
+    .connect = local_connect,
     .stop = local_stop,
     .list = local_list,
     .clean = local_clean,

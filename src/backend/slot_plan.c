@@ -54,6 +54,8 @@ static int send_plan(struct backend *backend, struct slot *slot, const struct sp
         plan_text(&out, PLAN_ENV, spec->env[i]);
     if (spec->shell)
         plan_text(&out, PLAN_SHELL, spec->shell);
+    if (spec->workspace)
+        plan_text(&out, PLAN_WORKSPACE, spec->workspace);
     put_limits(&out, &spec->limits);
     for (size_t i = 0; i < spec->mount_count; i++) {
         plan_text(&out, PLAN_SOURCE, spec->mounts[i].source);
@@ -122,7 +124,7 @@ int slot_tell_blank(struct backend *backend, struct slot *slot, struct err *err)
 }
 
 bool slot_plain(const struct spec *spec) {
-    return spec->mount_count == 0 && spec->network == NETWORK_NONE && !spec->one_shot;
+    return spec->mount_count == 0 && spec->network == NETWORK_NONE && !spec->one_shot && !spec->workspace;
 }
 
 int slot_bind(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err) {

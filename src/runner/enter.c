@@ -199,6 +199,9 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
     case PLAN_SHELL:
         enter->shell = record->text;
         break;
+    case PLAN_WORKSPACE:
+        enter->workspace = record->text;
+        break;
     case PLAN_RESOLV:
         enter->resolv = record->text;
         break;

@@ -376,6 +376,8 @@ static int attach_mounts(struct enter *enter, struct err *err) {
     autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return err_errno(err, errno, "the root");
+    if (enter->workspace) /* it has another place, and a template's empty one would only mislead */
+        unlinkat(root, WORKSPACE_PATH + 1, AT_REMOVEDIR);
     for (size_t i = 0; i < enter->mount_count; i++) {
         struct enter_mount *mount = &enter->mounts[i];
         struct stat status;
@@ -456,7 +458,7 @@ static int start_runner(struct enter *enter, struct err *err) {
         .can_root = enter->ranged,
         .agent_uid = ENTER_AGENT_ID,
         .agent_gid = ENTER_AGENT_ID,
-        .workspace = "/workspace",
+        .workspace = enter->workspace ? enter->workspace : WORKSPACE_PATH,
         .shell = enter->shell,
         .env = enter->env,
         .pids = enter->pids,

@@ -22,6 +22,7 @@ struct map {
     char *resolved; /* real_path without links, when it differs: masked too */
     int fd;
     bool read_only;
+    bool own; /* both are the same */
 };
 
 struct maps {
@@ -53,20 +54,26 @@ static bool plain_path(const char *path) {
     return true;
 }
 
+static bool ends_with(const char *text, size_t len, const char *word) {
+    return len > strlen(word) && strcmp(text + len - strlen(word), word) == 0;
+}
+
+/* "VIRTUAL=REAL[:ro|:rw]"; without VIRTUAL the directory is seen at its own path, and text is left alone. */
 static int map_parse(const char *row, struct map *ret_map, struct err *err) {
     const char *equals = strchr(row, '=');
-    if (!equals || row[0] != '/' || equals[1] != '/')
+    if (!equals || (row[0] != '/' && row != equals) || equals[1] != '/')
         return err_set(err, ERR_INVALID, "mapping '%s' is not VIRTUAL=REAL[:ro] with absolute paths", row);
     size_t len = strlen(equals + 1);
-    bool read_only = len > 3 && strcmp(equals + 1 + len - 3, ":ro") == 0;
-    struct map map = {.virtual_path = copy_text(row, (size_t)(equals - row)),
-                      .real_path = copy_text(equals + 1, read_only ? len - 3 : len),
-                      .read_only = read_only};
+    bool read_only = ends_with(equals + 1, len, ":ro");
+    if (read_only || ends_with(equals + 1, len, ":rw"))
+        len -= 3;
+    struct map map = {.real_path = copy_text(equals + 1, len), .read_only = read_only, .own = row == equals};
+    map.virtual_path = map.own ? copy_text(equals + 1, len) : copy_text(row, (size_t)(equals - row));
     map.fd = open(map.real_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     char resolved[PATH_MAX];
     if (map.fd < 0)
         err_errno(err, errno, "the directory '%s' mapped to '%s'", map.real_path, map.virtual_path);
-    else if (!plain_path(map.real_path))
+    else if (!map.own && !plain_path(map.real_path))
         err_set(err, ERR_INVALID, "'%s' has characters that a command line cannot carry", map.real_path);
     else
         err->code = 0;
@@ -76,7 +83,7 @@ static int map_parse(const char *row, struct map *ret_map, struct err *err) {
         free(map.real_path);
         return -err->code;
     }
-    if (realpath(map.real_path, resolved) && strcmp(resolved, map.real_path) != 0)
+    if (!map.own && realpath(map.real_path, resolved) && strcmp(resolved, map.real_path) != 0)
         map.resolved = copy_text(resolved, strlen(resolved));
     *ret_map = map;
     return 0;
@@ -191,8 +198,8 @@ char *maps_command(const struct runner_config *config, const char *command) {
         for (size_t i = 0; config->maps && *at == '/' && !found && i < config->maps->count; i++) {
             const struct map *map = &config->maps->rows[i];
             len = strlen(map->virtual_path);
-            if ((size_t)(end - at) >= len && memcmp(at, map->virtual_path, len) == 0 && ends_here(at + len, end) &&
-                begins_here(command, at))
+            if (!map->own && (size_t)(end - at) >= len && memcmp(at, map->virtual_path, len) == 0 &&
+                ends_here(at + len, end) && begins_here(command, at))
                 found = map;
         }
         if (found)
@@ -236,7 +243,7 @@ static const struct map *mask_match(const struct maps *maps, const char *at, con
     for (size_t i = 0; i < maps->count * 2; i++) {
         const struct map *map = &maps->rows[i / 2];
         const char *base = i % 2 ? map->resolved : map->real_path;
-        if (!base || base[0] != *at)
+        if (map->own || !base || base[0] != *at)
             continue;
         size_t len = strlen(base);
         if (memcmp(at, base, len < room ? len : room) != 0)

@@ -56,11 +56,12 @@ struct rwire {
     struct rcall *calls[BUCKETS];
     unsigned call_count;
     uint64_t flush_at_ms;
-    bool is_unix, hello, broken, urgent, starved;
+    bool first, is_unix, hello, broken, urgent, starved;
 };
 
 static void listener_ready(struct source *source, uint32_t events);
-static void wire_open(struct runner *runner, int fd);
+static void wire_open(struct runner *runner, int fd, bool first);
+static void wire_greet(struct rwire *wire);
 static void wire_ready(struct source *source, uint32_t events);
 static void wire_receive(struct rwire *wire);
 static int wire_frame(struct rwire *wire, const struct frame *frame, struct err *err);
@@ -72,7 +73,7 @@ static void wire_bury(struct rwire *wire);
 void serve_open(struct runner *runner) {
     const struct runner_config *config = runner->config;
     if (config->wire_fd >= 0)
-        wire_open(runner, config->wire_fd);
+        wire_open(runner, config->wire_fd, true);
     if (config->listen_fd < 0)
         return;
     fcntl(config->listen_fd, F_SETFL, fcntl(config->listen_fd, F_GETFL) | O_NONBLOCK);
@@ -90,10 +91,10 @@ static void listener_ready(struct source *source, uint32_t events) {
     if (fd >= 0 && count >= LIMIT_WIRES_PER_RUNNER)
         close(fd);
     else if (fd >= 0)
-        wire_open(runner, fd);
+        wire_open(runner, fd, false);
 }
 
-static void wire_open(struct runner *runner, int fd) {
+static void wire_open(struct runner *runner, int fd, bool first) {
     struct rwire *wire = calloc(1, sizeof *wire);
     if (!wire)
         abort();
@@ -108,6 +109,14 @@ static void wire_open(struct runner *runner, int fd) {
     wire->next = runner->wires;
     runner->wires = wire;
     source_set(runner, &wire->source, EPOLLIN);
+    wire->first = first;
+    if (first)
+        wire_greet(wire);
+}
+
+/* Over the first wire at once; over a later one as an answer: whoever connects says whether descriptors reach him. */
+static void wire_greet(struct rwire *wire) {
+    struct runner *runner = wire->runner;
     autobuf hello;
     buf_init(&hello, 2 * LIMIT_PATH_BYTES);
     bool root = wire->is_unix && runner->config->jail;
@@ -249,13 +258,19 @@ static int frame_hello(struct rwire *wire, const struct frame *frame, struct err
     struct view view = view_of(frame->payload, frame->len);
     struct field field;
     int r;
-    uint64_t version = 0;
+    uint64_t version = 0, features = 0;
     while ((r = field_next(&view, &field, err)) > 0)
         if (field.id == FIELD_VERSION)
             version = field.number;
+        else if (field.id == FIELD_FEATURES)
+            features = field.number;
     if (r < 0 || version != PROTO_VERSION || frame->call != 0)
         return err_set(err, ERR_PROTOCOL, "HELLO of another version");
     wire->hello = wire->runner->greeted = true;
+    if (!wire->first) {
+        wire->is_unix &= (features & FEATURE_PASS_FD) != 0;
+        wire_greet(wire);
+    }
     return 0;
 }
 
