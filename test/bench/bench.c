@@ -721,7 +721,8 @@ static const struct {
             {"pool", bench_pool},     {"acquire", bench_acquire},       {"burst", bench_burst},
             {"ports", bench_ports},   {"serve", bench_serve},           {"mcp", bench_mcp},
             {"recall", bench_recall}, {"edits", bench_edits},           {"store", bench_store},
-            {"skills", bench_skills}};
+            {"skills", bench_skills}, {"remote", bench_remote},         {"machines", bench_machines},
+            {"echo", bench_echo}};
 
 int main(int argc, char **argv) {
     if (argc < 6)

@@ -83,6 +83,18 @@ machine_start() { # machine_start NAME [OPTION...]
     machine_is "$name" ready || { diag "$name does not come: $(tail -3 "$WORK/join-$name.log") $STATUS $BODY"; return 1; }
     box_use "$(machine_box "$name")"
 }
+
+# A runner that is not ours (test/lib/seed_runner.py), in the text form; what it says is in $WORK/join-NAME.log.
+machine_stranger() { # machine_stranger NAME PATH [OPTION...]; TOKEN as machine_token left it
+    local name=$1 path=$2
+    shift 2
+    MACHINE_DIR=$WORK/work-$name
+    mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
+    "${RIGHT[@]}" python3 test/lib/seed_runner.py --server "wss://$SERVER:$SERVER_PORT$path" --token "$TOKEN" --user default --workspace "$MACHINE_DIR" --ca "$WORK/ca.pem" "$@" \
+        < /dev/null > "$WORK/join-$name.log" 2>&1 &
+    MACHINE_PID=$!
+    MACHINE_PIDS+=("$MACHINE_PID")
+}
 machine_box() { printf 'default:machine:%s' "$1" | sha256sum | cut -c1-16; } # machine_box NAME -> id
 machine_state() { api GET "/v1/boxes/$(machine_box "$1")" && [ "$(j .state)" = "$2" ]; }
 machine_is() { eventually "${3:-20}" machine_state "$1" "$2"; } # machine_is NAME ready|offline [SECONDS]

@@ -2,15 +2,15 @@
 """A runner that shares no line with cubby's: written from PROTOCOL.md, "The text form", with Python's own library alone.
 
 usage: seed_runner.py --server ws[s]://HOST:PORT[/PATH] --token T --user U --workspace DIR [--form flat|nested] [--ca FILE]
-                      [--lack TYPE,...] [--habit HABIT]
+                      [--transfer [--multipart]] [--http-addr HOST:PORT] [--lossy] [--lack TYPE,...] [--habit HABIT]
 
 It joins once, says "registered" or "refused CODE MESSAGE" on standard output, and serves until the connection ends, which it
 says with the close code and reason. --lack: requests it does not know. --habit: a way to misbehave, for tests:
   silent (answers nothing), unasked (answers calls it was not given), garbage (text that is no JSON), flood (unasked pushes
   without an end), half (a message that never ends), bare (frames without a mask), large (an answer of 64 MB), vanish (hangs
   up in the middle of an exec), double (answers each call twice)."""
-import argparse, base64, errno, hashlib, json, os, pty, select, shutil, signal, socket, ssl, stat, struct, subprocess, sys
-import termios, fcntl, threading, time, urllib.parse, urllib.request
+import argparse, base64, email, email.policy, errno, hashlib, http.server, json, os, pty, shutil, signal, socket, ssl, stat, struct, subprocess, sys
+import tempfile, termios, fcntl, threading, time, urllib.parse, urllib.request
 
 sys.dont_write_bytecode = True
 from tls import Tls  # noqa: E402
@@ -109,7 +109,7 @@ class Runner:
         self.options = options
         self.workspace = os.path.realpath(options.workspace)
         self.nested = options.form == 'nested'
-        self.tasks, self.streams, self.lock = {}, {}, threading.Lock()
+        self.running, self.streams, self.lock = {}, {}, threading.Lock()
         self.lack = set(filter(None, options.lack.split(',')))
 
     # ---- messages ----
@@ -130,6 +130,10 @@ class Runner:
         headers = [] if self.options.token_in_message else [f'Authorization: Bearer {self.options.token}']
         self.ws = WebSocket(self.options.server, headers, self.options.ca)
         body = {'user_id': self.options.user, 'auth_token': self.options.token, 'workspace': self.workspace, 'shell': '/bin/sh'}
+        if self.options.transfer:
+            body['can'] = 'transfer'
+        if self.options.http_addr:
+            body['http_addr'] = self.options.http_addr
         text = {'type': 'register', 'user_id': self.options.user, 'body': body} if self.nested else {'type': 'register', **body}
         self.ws.send(json.dumps(text))
         answer = json.loads(self.ws.recv())
@@ -145,7 +149,9 @@ class Runner:
             request = json.loads(self.ws.recv())
             kind, id = request['type'], request.get('id')
             body = request.get('body') or {} if self.nested else request
-            if kind in ('stdio_write', 'pty_stdin', 'pty_resize'):  # in the order in which they come, and unanswered
+            if kind == 'cancel':
+                self.cancel(body)
+            elif kind in ('stdio_write', 'pty_stdin', 'pty_resize'):  # in the order in which they come, and unanswered
                 self.feed(kind, body)
             else:
                 threading.Thread(target=self.answer, args=(kind, id, body), daemon=True).start()
@@ -159,8 +165,8 @@ class Runner:
         try:
             handler = None if kind in self.lack else getattr(self, 'do_' + kind, None)
             if not handler:
-                raise Refusal('EINVAL', f'unknown request type: {kind}')
-            result, answer = handler(body)
+                raise Refusal('ENOTSUP', f'{kind} is not known here')
+            result, answer = handler(body, id) if kind == 'exec' else handler(body)
         except Refusal as refusal:
             result, answer = 'error', {'code': refusal.code, 'message': str(refusal)}
         except OSError as failure:
@@ -177,27 +183,50 @@ class Runner:
 
     def path(self, body, key='path'):
         path = os.path.join(self.workspace, body[key])
-        real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) if os.path.basename(path) else path
-        if os.path.commonpath([os.path.realpath(real), self.workspace]) != self.workspace and not os.path.realpath(real).startswith('/tmp/'):
+        above = os.path.realpath(os.path.dirname(path))
+        if not any(os.path.commonpath([above, root]) == root for root in (self.workspace, '/tmp')):
             raise Refusal('EPERM', f'path {path!r} escapes workspace {self.workspace!r}')
         return path
 
+    def transfer(self, body, method, data=None):
+        """Large content, at the server's address, with the token."""
+        at = urllib.parse.urlsplit(self.options.server)
+        request = urllib.request.Request(f'http{"s" if at.scheme == "wss" else ""}://{at.netloc}{body["transfer"]}', method=method, data=data,
+                                         headers={'Authorization': f'Bearer {self.options.token}'})
+        if data and self.options.multipart:
+            request.add_header('Content-Type', 'multipart/form-data; boundary=edge')
+            request.data = b'--edge\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n' + data.read() + b'\r\n--edge--\r\n'
+        elif data:
+            request.add_header('Content-Type', 'application/octet-stream')
+            request.add_header('Content-Length', os.fstat(data.fileno()).st_size)
+        context = ssl.create_default_context(cafile=self.options.ca) if at.scheme == 'wss' else None
+        return urllib.request.urlopen(request, timeout=60, context=context)
+
     def do_read_file(self, body):
         with open(self.path(body), 'rb') as file:
+            if 'transfer' in body:
+                self.transfer(body, 'POST', file).read()
+                return 'file_content', {'size': os.fstat(file.fileno()).st_size}
             return 'file_content', {'data': base64.b64encode(file.read()).decode()}
 
     def do_write_file(self, body):
         path = self.path(body)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, body.get('perm', 0o644) & 0o777)
-        with os.fdopen(fd, 'wb') as file:
-            file.write(base64.b64decode(body['data']))
+        beside = path + '.new'
+        with open(beside, 'wb') as file:
+            if 'transfer' in body:
+                with self.transfer(body, 'GET') as answer:
+                    shutil.copyfileobj(answer, file)
+            else:
+                file.write(base64.b64decode(body.get('data') or ''))
+        os.chmod(beside, body.get('perm', 0o644) & 0o777)
+        os.rename(beside, path)
         return 'ok', {}
 
     def do_stat(self, body):
         path = self.path(body)
-        at = os.stat(path)
-        mode = stat.S_IMODE(at.st_mode) & 0o777 | (1 << 31 if stat.S_ISDIR(at.st_mode) else 0)
-        return 'file_info', {'name': os.path.basename(path), 'size': at.st_size, 'mode': mode, 'is_dir': stat.S_ISDIR(at.st_mode),
+        at = os.stat(path, follow_symlinks=body.get('follow', True))
+        bits = at.st_mode & 0o777 | (1 << 31 if stat.S_ISDIR(at.st_mode) else 1 << 27 if stat.S_ISLNK(at.st_mode) else 0)
+        return 'file_info', {'name': os.path.basename(path), 'size': at.st_size, 'mode': bits, 'is_dir': stat.S_ISDIR(at.st_mode),
                              'mod_time': time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(at.st_mtime))}
 
     def do_read_dir(self, body):
@@ -222,87 +251,55 @@ class Runner:
             os.unlink(path)
         return 'ok', {}
 
-    def do_download_file(self, body):
-        path = self.path(body, 'output_path')
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with urllib.request.urlopen(body['url'], timeout=60) as answer, open(path, 'wb') as file:
-            shutil.copyfileobj(answer, file)
-        return 'ok', {'size': os.path.getsize(path)}
-
     # ---- commands ----
 
-    def command(self, body, whole_env=True):
-        args = ['/bin/sh', '-c', body['command']] if body.get('shell') else body.get('args') or []
-        if not args:
-            raise Refusal('EINVAL', 'non-shell exec requires args to be set')
-        directory = os.path.join(self.workspace, body.get('dir') or '')
-        env = dict(os.environ) if whole_env else {}
-        env.update(e.split('=', 1) for e in body.get('env') or [])
-        return {'args': args, 'cwd': directory, 'env': env, 'start_new_session': True}
+    def environment(self, body):
+        return {**os.environ, **dict(pair.split('=', 1) for pair in body.get('env') or [])}
 
-    def do_exec(self, body):
-        seconds = body.get('timeout') or 60
-        child = subprocess.Popen(**self.command(body), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def do_exec(self, body, id):
+        args = ['/bin/sh', '-c', body['command']] if body.get('shell') else body.get('args')
+        if not args:
+            raise Refusal('EINVAL', 'without shell, args is the whole argument vector')
+        files = [tempfile.TemporaryFile(), tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # no child can hold up a pipe's end
+        files[0].write((body.get('stdin') or '').encode())
+        files[0].seek(0)
+        child = subprocess.Popen(args, cwd=body.get('dir') or self.workspace, env=self.environment(body), stdin=files[0], stdout=files[1],
+                                 stderr=files[2], start_new_session=True)
+        with self.lock:
+            self.running[id] = child
         timed_out = False
         try:
-            out, err = child.communicate((body.get('stdin') or '').encode(), timeout=seconds)
+            child.wait(body.get('timeout') or 60)
         except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            out, err = child.communicate()
             timed_out = True
-        return 'exec_result', {'stdout': out.decode(errors='replace'), 'stderr': err.decode(errors='replace'),
-                               'exit_code': -1 if timed_out else child.returncode, 'timed_out': timed_out}
-
-    def do_bg_exec(self, body):
-        child = subprocess.Popen(**self.command(body), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        child.stdin.write((body.get('stdin') or '').encode())
-        child.stdin.close()
-        task = {'child': child, 'stdout': b'', 'stderr': b'', 'killed': False, 'readers': []}
-        for name in ('stdout', 'stderr'):
-            reader = threading.Thread(target=self.collect, args=(task, name), daemon=True)
-            reader.start()
-            task['readers'].append(reader)
         with self.lock:
-            self.tasks[body['task_id']] = task
-        return 'bg_started', {'task_id': body['task_id']}
+            del self.running[id]
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        code = child.wait()
+        out, err = (self.content(file) for file in files[1:])
+        answer = {'exit_code': -1 if timed_out else code, 'timed_out': timed_out}
+        if body.get('encoding') == 'base64' and not self.options.lossy:
+            return 'exec_result', {**answer, 'encoding': 'base64', 'stdout': base64.b64encode(out).decode(), 'stderr': base64.b64encode(err).decode()}
+        return 'exec_result', {**answer, 'stdout': out.decode(errors='replace'), 'stderr': err.decode(errors='replace')}
 
-    def collect(self, task, name):
-        while data := os.read(getattr(task['child'], name).fileno(), 1 << 15):
-            task[name] += data
+    def content(self, file):
+        file.seek(0)
+        return file.read(2 << 20)
 
-    def task(self, body):
+    def cancel(self, body):
         with self.lock:
-            if body['task_id'] not in self.tasks:
-                raise Refusal('ENOENT', f'no task {body["task_id"]}')
-            return self.tasks[body['task_id']]
-
-    def do_bg_status(self, body):
-        task = self.task(body)
-        code = task['child'].poll()
-        if code is not None:
-            for reader in task['readers']:
-                reader.join(1)
-        status = 'running' if code is None else 'killed' if task['killed'] else 'completed' if code == 0 else 'failed'
-        answer = {'task_id': body['task_id'], 'status': status, 'stdout': task['stdout'].decode(errors='replace'),
-                  'stderr': task['stderr'].decode(errors='replace')}
-        if code is not None:
-            answer['exit_code'] = code
-        return 'bg_output', answer
-
-    def do_bg_kill(self, body):
-        task = self.task(body)
-        if task['child'].poll() is not None:
-            raise Refusal('EINVAL', 'it does not run')
-        task['killed'] = True
-        os.killpg(task['child'].pid, signal.SIGKILL)
-        return 'ok', {}
+            child = self.running.get(body.get('request'))
+            if child:
+                os.killpg(child.pid, signal.SIGKILL)
 
     # ---- streams ----
 
     def do_stdio_start(self, body):
         args = [body['command']] + (body.get('args') or [])
-        env = {**os.environ, **dict(e.split('=', 1) for e in body.get('env') or [])}
-        child = subprocess.Popen(args, cwd=os.path.join(self.workspace, body.get('dir') or ''), env=env, stdin=subprocess.PIPE,
+        child = subprocess.Popen(args, cwd=body.get('dir') or self.workspace, env=self.environment(body), stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         self.stream('stdio', body['stream_id'], child, child.stdin.fileno(), child.stdout.fileno())
         return 'ok', {'stream_id': body['stream_id']}
@@ -310,9 +307,8 @@ class Runner:
     def do_pty_create(self, body):
         master, slave = pty.openpty()
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack('HHHH', body.get('rows') or 24, body.get('cols') or 80, 0, 0))
-        env = {**os.environ, 'TERM': 'xterm-256color', **dict(e.split('=', 1) for e in body.get('env') or [])}
-        child = subprocess.Popen([body.get('command') or '/bin/sh'] + (body.get('args') or []), env=env, stdin=slave, stdout=slave,
-                                 stderr=slave, cwd=os.path.join(self.workspace, body.get('dir') or ''), start_new_session=True,
+        child = subprocess.Popen([body.get('command') or '/bin/sh'] + (body.get('args') or []), env=self.environment(body), stdin=slave, stdout=slave,
+                                 stderr=slave, cwd=body.get('dir') or self.workspace, start_new_session=True,
                                  preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(slave)
         self.stream('pty', body['stream_id'], child, master, master)
@@ -360,12 +356,17 @@ class Runner:
             stream = self.streams.get(body['stream_id'])
         if not stream:
             raise Refusal('ENOENT', f'no stream {body["stream_id"]}')
-        if stream['child'].stdin:
-            stream['child'].stdin.close()
-        try:
-            stream['child'].wait(0.5)
-        except subprocess.TimeoutExpired:
-            os.killpg(stream['child'].pid, signal.SIGKILL)
+        child = stream['child']
+        if child.stdin:
+            child.stdin.close()
+        else:
+            os.killpg(child.pid, signal.SIGHUP)
+        for seconds, number in ((5, signal.SIGTERM), (3, signal.SIGKILL)):
+            try:
+                child.wait(seconds)
+                break
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, number)
         return 'ok', {}
 
     do_stdio_close = do_pty_close = close
@@ -395,6 +396,50 @@ class Runner:
             self.say('stdio_data', {'stream_id': 'nobody', 'data': data})
 
 
+class Files(http.server.BaseHTTPRequestHandler):
+    """What --http-addr announces: contents of files, for whoever has the token."""
+
+    def target(self):
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        if self.headers['X-Auth-Token'] != self.runner.options.token:
+            return self.send_error(403)
+        return query.get('path', [''])[0]
+
+    def do_GET(self):
+        path = self.target()
+        if path is not None and not os.path.isfile(path):
+            self.send_error(404)
+        elif path is not None:
+            with open(path, 'rb') as file:
+                self.send_response(200)
+                self.send_header('Content-Length', str(os.fstat(file.fileno()).st_size))
+                self.end_headers()
+                shutil.copyfileobj(file, self.wfile)
+
+    def do_POST(self):
+        if self.target() is None:
+            return
+        if self.headers.get('Transfer-Encoding') == 'chunked':
+            data = b''
+            while size := int(self.rfile.readline(), 16):
+                data += self.rfile.read(size)
+                self.rfile.readline()
+        else:
+            data = self.rfile.read(int(self.headers['Content-Length']))
+        whole = b'Content-Type: ' + self.headers['Content-Type'].encode() + b'\r\n\r\n' + data
+        parts = {part.get_param('name', header='Content-Disposition'): part.get_payload(decode=True)
+                 for part in email.message_from_bytes(whole, policy=email.policy.HTTP).get_payload()}
+        with open(parts['path'].decode(), 'wb') as file:
+            file.write(parts['file'])
+        os.chmod(parts['path'].decode(), int(parts['perm']) & 0o777)
+        self.send_response(200)
+        self.send_header('Content-Length', '0')
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name in ('server', 'token', 'user', 'workspace'):
@@ -403,8 +448,17 @@ def main():
     parser.add_argument('--ca')
     parser.add_argument('--lack', default='')
     parser.add_argument('--habit', default='')
+    parser.add_argument('--transfer', action='store_true', help='large files over HTTP, started here')
+    parser.add_argument('--multipart', action='store_true', help='and sent as a form')
+    parser.add_argument('--http-addr', help='announced as the address that serves large files')
+    parser.add_argument('--lossy', action='store_true', help='output as text, whatever it is')
     parser.add_argument('--token-in-message', action='store_true', help='no Authorization header')
     runner = Runner(parser.parse_args())
+    if runner.options.http_addr:
+        host, port = runner.options.http_addr.rsplit(':', 1)
+        Files.runner = runner
+        server = http.server.ThreadingHTTPServer((host, int(port)), Files)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         if not runner.register():
             runner.ws.recv()
