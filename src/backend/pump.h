@@ -24,6 +24,7 @@ struct pump_socket {
     int (*ping)(void *user, struct err *err);
     uint64_t (*heard_ms)(void *user);   /* clock_ms of the last byte that came */
     uint64_t (*latency_us)(void *user); /* of the last ping that was answered; 0: none yet */
+    unsigned (*closed)(void *user);     /* the code that the other end closed it with; 0: it did not. May be NULL */
 };
 
 struct pump_events { /* on the pump's thread; they do not wait */

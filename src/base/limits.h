@@ -78,6 +78,8 @@
 #define LIMIT_LINK_LATE 256u             /* questions given up that the machine has not answered yet */
 #define LIMIT_REGISTER_BYTES 65536u      /* the message a machine registers with */
 #define LIMIT_REGISTER_MS 10000u         /* until it came */
+#define LIMIT_REGISTER_WAITING 64u       /* connections that have not shown a good token yet, at once */
+#define LIMIT_MACHINE_TEXT 256u          /* bytes of each thing a machine says of itself, but for paths */
 #define LIMIT_TEXT_MESSAGE_BYTES (8u << 20) /* one of the text form: 4 MB in base64, and what is around it */
 #define LIMIT_TEXT_FILE_BYTES (4u << 20)    /* a file inside one; larger ones go over HTTP */
 #define DEFAULT_GRACE_MS 60000u             /* how long calls survive a lost connection */
@@ -111,6 +113,36 @@
 #define LIMIT_RESOURCE_BYTES (8u << 20)     /* a file as a resource */
 #define LIMIT_RESOURCES 20000u              /* files of a workspace that are listed as resources */
 #define LIMIT_RESOURCES_PAGE 200u           /* of one answer */
+
+/* MCP servers in boxes */
+#define LIMIT_SERVERS_PER_USER 32u             /* configured */
+#define LIMIT_SERVERS_RUNNING 1024u            /* of one daemon */
+#define LIMIT_SERVER_NAME_BYTES 32u            /* a model's tool names have 64 in all */
+#define LIMIT_SERVER_SPEC_BYTES 65536u         /* one as JSON */
+#define LIMIT_SERVER_ARGS 256u
+#define LIMIT_SERVER_MESSAGE_BYTES (8u << 20)  /* one that it sends */
+#define LIMIT_SERVER_UNREAD_BYTES (8u << 20)   /* sent to it and not read: then nothing more is */
+#define LIMIT_SERVER_JUNK 100u                 /* lines that are no message, until it is ended */
+#define LIMIT_SERVER_FLOOD 10000u              /* messages that nobody asked for, at once */
+#define LIMIT_SERVER_FLOOD_RATE 500u           /* the same, a second */
+#define LIMIT_SERVER_FLOOD_BYTES (64u << 20)   /* and their bytes, at once */
+#define LIMIT_SERVER_FLOOD_BYTES_RATE (4u << 20)
+#define LIMIT_SERVER_NEWS_BYTES 1024u          /* one word of progress */
+#define LIMIT_SERVER_ERRORS_BYTES 1024u        /* of its standard error, for the reason why it ended */
+#define LIMIT_SERVER_TOOLS 256u                /* of one server */
+#define LIMIT_SERVER_TOOL_PAGES 64u            /* of its list */
+#define LIMIT_SERVER_TOOL_BYTES 65536u         /* a schema */
+#define LIMIT_SERVER_DESCRIPTION_BYTES 16384u  /* of a tool; a longer one is cut */
+#define LIMIT_SERVER_LIST_BYTES (16u << 20)    /* of all in one list */
+#define LIMIT_TOOL_NAME_BYTES 128u             /* with the server's name in front */
+#define DEFAULT_SERVER_TIMEOUT_MS 300000u      /* of a call */
+#define LIMIT_SERVER_TIMEOUT_MS 3600000u
+#define DEFAULT_SERVER_START_MS 30000u         /* until it has told its tools */
+#define LIMIT_SERVER_START_MS 300000u
+#define SERVER_BACK_OFF_MS 1000u               /* until one that died is started again; doubles */
+#define SERVER_BACK_OFF_MOST_MS 60000u
+#define SERVER_STEADY_MS 60000u                /* one that lived so long died by chance */
+#define SERVER_PATIENCE_MS 5000u               /* a call waits so long for that; else it is told when */
 
 /* configuration */
 #define LIMIT_CONF_BYTES (4u << 20) /* of the file; 10,000 tokens have a third of it */

@@ -90,6 +90,7 @@ struct conf {
         box_rate_per_user, max_requests_per_user, max_calls_per_box, body_memory_mb, min_rate_bytes, replicas,
         memory_reserve_mb, store_mb;
     uint64_t audit_days, audit_max_mb;
+    uint64_t remote_grace_s, max_machines, max_machines_per_user;
     struct tool_settings tools; /* points to guard, and to what the lists below say */
     struct guard_policy guard;
     const char *tool_guard;

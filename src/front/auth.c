@@ -295,16 +295,19 @@ size_t auth_count(struct auth *auth) {
 
 /* ---- admitting ---- */
 
-static struct grant *auth_header(const struct auth *auth, const char *header) {
+static struct grant *auth_token(const struct auth *auth, const char *token) {
     uint8_t sha256[32];
+    if (!*token)
+        return NULL;
+    auth_hash(token, sha256);
+    return auth_lookup(auth, sha256);
+}
+
+static struct grant *auth_header(const struct auth *auth, const char *header) {
     if (strncasecmp(header, "Bearer ", 7) != 0)
         return NULL;
     header += 7;
-    header += strspn(header, " ");
-    if (!*header)
-        return NULL;
-    auth_hash(header, sha256);
-    return auth_lookup(auth, sha256);
+    return auth_token(auth, header + strspn(header, " "));
 }
 
 /* Somebody without a token. */
@@ -356,12 +359,9 @@ static int auth_enough(const struct who *who, const char *method, unsigned needs
     return 0;
 }
 
-int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
-               struct err *err) {
-    uint64_t now_ms = clock_wall_ms();
-    struct grant *grant = auth_find(auth, request, now_ms, err);
-    if (!grant)
-        return -ERR_UNAUTHORIZED;
+/* Takes the reference. */
+static int auth_enter(struct grant *grant, struct http_request *request, uint64_t now_ms, unsigned needs,
+                      const struct who **ret_who, struct err *err) {
     http_own(request, grant);
     if (atomic_load(&grant->ended)) { /* revoked between the look-up and here */
         http_own(request, NULL);
@@ -373,6 +373,28 @@ int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, 
         atomic_store_explicit(&grant->used_ms, now_ms, memory_order_relaxed);
     *ret_who = &grant->who;
     return auth_enough(&grant->who, http_method(request), needs, err);
+}
+
+int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
+               struct err *err) {
+    uint64_t now_ms = clock_wall_ms();
+    struct grant *grant = auth_find(auth, request, now_ms, err);
+    return grant ? auth_enter(grant, request, now_ms, needs, ret_who, err) : -ERR_UNAUTHORIZED;
+}
+
+int auth_admit_token(struct auth *auth, struct http_request *request, const char *token, unsigned needs,
+                     const struct who **ret_who, struct err *err) {
+    uint64_t now_ms = clock_wall_ms();
+    pthread_rwlock_rdlock(&auth->lock);
+    struct grant *grant = auth_token(auth, token);
+    if (grant && grant_expired(grant, now_ms))
+        grant = NULL;
+    if (grant)
+        atomic_fetch_add(&grant->refs, 1);
+    pthread_rwlock_unlock(&auth->lock);
+    if (!grant)
+        return err_set(err, ERR_UNAUTHORIZED, "this token is not known here: it is wrong, was revoked or has expired");
+    return auth_enter(grant, request, now_ms, needs, ret_who, err);
 }
 
 void auth_release(const struct who *who) {

@@ -47,6 +47,9 @@ size_t auth_count(struct auth *auth); /* tokens, wherever from, that are neither
 #define AUTH_RUNNER 0x4u /* the one kind of route for scope runner */
 int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, const struct who **ret_who,
                struct err *err);
+/* The same by a token that did not come as Authorization: a runner may send it in its first message. */
+int auth_admit_token(struct auth *auth, struct http_request *request, const char *token, unsigned needs,
+                     const struct who **ret_who, struct err *err);
 void auth_release(const struct who *who); /* NULL is fine; it is gone then */
 
 /* ---- tokens made while running (auth_store.c) ---- */

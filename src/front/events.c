@@ -71,8 +71,8 @@ void events_free(struct events *events) {
 
 /* ---- coming in ---- */
 
-static const char *const event_types[] = {"created", "ready", "warm",    "paused",  "resumed",
-                                          "evicted", "died",  "deleted", "adopted", "cleaned"};
+static const char *const event_types[] = {"created", "ready",   "warm",    "paused",  "resumed", "evicted",
+                                          "died",    "deleted", "adopted", "cleaned", "joined",  "left"};
 
 bool events_type(const char *name, size_t len) {
     for (size_t i = 0; i < sizeof event_types / sizeof *event_types; i++)
@@ -98,6 +98,7 @@ static void put_rest(struct json *json, const struct box_event *event, const cha
     put_member(json, "user", event->user);
     put_member(json, "thread", event->thread);
     put_member(json, "backend", event->backend);
+    put_member(json, "machine", event->machine);
     put_member(json, "why", event->detail);
     json_close(json, '}');
 }
@@ -110,7 +111,8 @@ static void ring_drop_locked(struct events *events) {
 }
 
 void events_put(struct events *events, const struct box_event *event) {
-    const char *type = strncmp(event->verb, "box_", 4) == 0 ? event->verb + 4 : "";
+    const char *type = strchr(event->verb, '_'); /* of box_created, machine_joined */
+    type = type ? type + 1 : "";
     if (!events_type(type, strlen(type)))
         return;
     autobuf text;

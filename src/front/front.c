@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "front/mcp.h"
+#include "front/runner.h"
 #include "front/trail.h"
 #include "skill/own.h"
 
@@ -35,9 +36,11 @@ void front_init(struct front *front, const struct route *routes) {
     *front = (struct front){.routes = routes, .started_ms = clock_wall_ms()};
     pthread_mutex_init(&front->lock, NULL);
     front->mcp = mcp_door_new();
+    front->runners = runner_door_new();
 }
 
 void front_done(struct front *front) {
+    runner_door_free(front->runners);
     mcp_door_free(front->mcp);
     settings_unref(front->settings);
     pthread_mutex_destroy(&front->lock);

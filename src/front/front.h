@@ -30,12 +30,14 @@ struct front { /* http_context */
     struct provider *provider;
     struct auth *auth;
     struct metrics *metrics;
-    struct audit *audit;        /* NULL: nothing is recorded */
-    struct events *events;      /* what happens to boxes */
-    struct tool_host tools;     /* where tools run */
-    struct skills *skills;      /* NULL: there are none (tests) */
-    struct mcp_door *mcp;       /* what MCP keeps between requests */
-    struct http_server *server; /* set before the first request */
+    struct audit *audit;         /* NULL: nothing is recorded */
+    struct events *events;       /* what happens to boxes */
+    struct tool_host tools;      /* where tools run */
+    struct skills *skills;       /* NULL: there are none (tests) */
+    struct mcp_door *mcp;        /* what MCP keeps between requests */
+    struct machines *machines;   /* those that joined; NULL: none can (tests) */
+    struct runner_door *runners; /* at which they join */
+    struct http_server *server;  /* set before the first request */
     const struct route *routes;
     uint64_t started_ms;
     pthread_mutex_t lock; /* of settings */

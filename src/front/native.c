@@ -8,6 +8,7 @@
 #include "front/answer.h"
 #include "front/mcp.h"
 #include "front/native_args.h"
+#include "tool/server.h"
 
 #define BOX "/v1/boxes/{id}"
 #define EXTRA(...)                                                                                                     \
@@ -52,10 +53,17 @@ const struct route native_routes[] = {
      EXTRA(.run = native_token_revoke, .flags = ENDPOINT_ADMIN | ENDPOINT_NO_BOX, .status = 204)},
 
     {"GET", "/v1/events", front_handle, 0, "events",
-     "Box life as an event stream: created, ready, warm, paused, resumed, evicted, died, deleted, adopted, cleaned {id, "
-     "type, time, box, user, thread, backend, why}, and lost {count}; Last-Event-ID resumes.",
+     "Box life as an event stream: created, ready, warm, paused, resumed, evicted, died, deleted, adopted, cleaned, and of "
+     "machines joined, left {id, type, time, box, user, thread, backend, machine, why}, and lost {count}; Last-Event-ID "
+     "resumes.",
      EXTRA(.run = native_events, .flags = ENDPOINT_QUIET, .query = events_query, .status = 200,
            .answer_media = "text/event-stream")},
+
+    {"GET", "/v1/machines", front_handle, 0, "machine_list", "Machines that joined, online or not.",
+     EXTRA(.run = native_machines, .query = machines_query, .status = 200, .answer = machines_answer)},
+    {"DELETE", "/v1/machines/{name}", front_handle, 0, "machine_send_away",
+     "End a machine's connection and what waits for it; it does not come back by itself. Its token stays good.",
+     EXTRA(.run = native_machine_send_away, .query = machines_query, .status = 204)},
 
     {"POST", "/v1/boxes", front_handle, 0, "box_acquire", "Make a box, or find the one of this user and thread.",
      EXTRA(.run = native_acquire, .body = acquire_fields, .status = 201, .other_status = 200, .answer = box_answer)},
@@ -212,6 +220,19 @@ const struct route native_routes[] = {
 
     {"GET", "/v1/tools", front_handle, 0, "tool_list", "The agent tools with their JSON schemas.",
      EXTRA(.run = native_tools, .flags = ENDPOINT_QUIET, .status = 200, .answer = tools_answer)},
+    {"GET", BOX "/tools", front_handle, 0, "box_tools",
+     "The tools that this box has: the agent tools, and those of its user's MCP servers, which are started for it.",
+     EXTRA(.run = native_box_tools, .flags = ENDPOINT_WRITES, .status = 200, .answer = tools_answer)},
+    {"GET", "/v1/mcp/servers", front_handle, 0, "server_list", "The MCP servers of a user, and what runs of them.",
+     EXTRA(.run = native_servers, .query = servers_query, .status = 200, .answer = servers_answer)},
+    {"GET", "/v1/mcp/servers/{name}", front_handle, 0, "server_get", "One of them.",
+     EXTRA(.run = native_server, .query = servers_query, .status = 200, .answer = server_answer)},
+    {"PUT", "/v1/mcp/servers/{name}", front_handle, 0, "server_put",
+     "Configure an MCP server (stdio): it is started in the box of whoever lists or calls its tools, which are NAME__TOOL.",
+     EXTRA(.run = native_server_put, .query = servers_query, .body = server_fields, .status = 201, .other_status = 200,
+           .answer = server_answer)},
+    {"DELETE", "/v1/mcp/servers/{name}", front_handle, 0, "server_remove", "Forget one, and end what runs of it.",
+     EXTRA(.run = native_server_remove, .query = servers_query, .status = 204)},
     {"POST", BOX "/tools/{name}", front_handle, 0, "tool",
      "Run an agent tool in a box; the body is its arguments. The header Cubby-Thread tells threads of one box apart.",
      EXTRA(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
@@ -276,7 +297,9 @@ int native_metrics(struct http_request *request, struct box *unused, struct err 
         return err_set(err, ERR_DENIED, "the metrics are for tokens that are not bound to a user");
     autobuf out;
     buf_init(&out, 4u << 20);
-    metrics_write(front->metrics, front->provider, front->server, front->audit, &out);
+    const struct metrics_sources sources = {
+        .provider = front->provider, .server = front->server, .audit = front->audit, .machines = front->machines};
+    metrics_write(front->metrics, &sources, &out);
     return http_reply(request, 200, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }
 

@@ -34,8 +34,13 @@ native_run native_port, native_forward;
 native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff;
 /* native_token.c */
 native_run native_token_create, native_token_list, native_token_revoke;
+/* native_machine.c */
+native_run native_machines, native_machine_send_away;
 /* native_tool.c */
-native_run native_tools, native_tool, native_thread_tool;
+native_run native_tools, native_tool, native_thread_tool, native_box_tools;
+/* native_servers.c */
+native_run native_servers, native_server, native_server_put, native_server_remove;
+extern const struct body_field servers_query[], server_answer[], servers_answer[];
 /* native_offload.c */
 native_run native_offload, native_thread_offload;
 /* native_skill.c */

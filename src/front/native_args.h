@@ -15,7 +15,7 @@ struct mount_args {
     bool read_only;
 };
 struct acquire_args {
-    struct body_text user, thread, agent, backend, template_name, shell, network;
+    struct body_text user, thread, agent, machine, backend, template_name, shell, network;
     const char **env, **labels;
     struct body_list mounts; /* struct mount_args */
     struct limits_args limits;
@@ -30,6 +30,13 @@ struct events_args {
 extern const struct body_field events_query[];
 extern const struct body_field acquire_fields[], boxes_query[], boxes_end_query[];
 extern const struct body_field box_answer[], boxes_answer[], ended_answer[];
+
+/* ---- machines ---- */
+
+struct machines_args {
+    struct body_text user;
+};
+extern const struct body_field machines_query[], machines_answer[];
 
 /* ---- snapshots ---- */
 

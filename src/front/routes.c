@@ -7,8 +7,9 @@
 
 #include "front/filesecbox.h"
 #include "front/native.h"
+#include "front/runner.h"
 
-static const struct route *const tables[] = {native_routes, filesecbox_routes, filesecbox_newest_routes};
+static const struct route *const tables[] = {native_routes, runner_routes, filesecbox_routes, filesecbox_newest_routes};
 #define TABLES (sizeof tables / sizeof *tables)
 
 static struct route *all;

@@ -274,7 +274,8 @@ void trail_end(struct http_request *request, int status, uint64_t bytes_in, uint
     const struct route *route = http_route(request);
     const struct endpoint *endpoint = route ? route->extra : NULL;
     struct audit *audit = front_of(request)->audit;
-    bool stranger = endpoint && trail && !trail->who && !(endpoint->flags & ENDPOINT_OPEN);
+    bool stranger =
+        endpoint && trail && !trail->who && (!(endpoint->flags & ENDPOINT_OPEN) || endpoint->flags & ENDPOINT_RUNNER);
     if (!audit || !trail || !endpoint)
         return;
     audit_end(audit, trail->running);
