@@ -76,6 +76,8 @@ struct backend_ops {
     int (*connect)(struct backend *backend, const char *id, int *ret_fd, struct err *err);
     /* Whether the box can be reached now. BUSY: its machine is offline, since when. NULL: always. Cheap. */
     int (*reach)(struct backend *backend, const struct spec *spec, struct err *err);
+    /* What only boxes of this backend have, as the members of an open object; with reach. NULL: nothing. Cheap. */
+    void (*show)(struct backend *backend, const struct spec *spec, struct json *json);
     /* Ends it; keep_files: processes and mounts go, files stay for the next start of the same id. Idempotent. */
     int (*stop)(struct backend *backend, const char *id, bool keep_files, struct err *err);
     /* Ids of this backend that have anything on this machine. */

@@ -415,6 +415,32 @@ static bool remote_paused(struct backend *backend, const char *id) {
     return faccessat(backend->boxes_fd, path, F_OK, 0) == 0;
 }
 
+static void remote_show(struct backend *backend, const struct spec *spec, struct json *json) {
+    struct machine_facts facts = {0};
+    struct err ignored;
+    autoarena arena;
+    arena_init(&arena);
+    bool known = machine_facts(backend->env->machines, spec->user, spec->machine ? spec->machine : "", &arena, &facts,
+                               &ignored) == 0;
+    const char *const texts[][2] = {{"version", facts.hello.version},
+                                    {"isolation", facts.hello.isolation},
+                                    {"platform", facts.hello.platform},
+                                    {"address", facts.hello.address}};
+    json_key(json, "online");
+    json_bool(json, facts.online);
+    json_key(json, "since");
+    json_time(json, facts.since_ms);
+    json_key(json, "latency_ms");
+    if (facts.latency_us)
+        json_double(json, (double)facts.latency_us / 1000);
+    else
+        json_nil(json);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_key(json, texts[i][0]);
+        json_str(json, known && texts[i][1][0] ? texts[i][1] : NULL);
+    }
+}
+
 static void remote_info(const struct backend_env *env, struct backend *backend, struct json *json) {
     static const char *const can[] = {"the user's own directory", "limits and pause where the machine has them",
                                       "calls that survive a lost connection", "adoption after a restart"};
@@ -445,6 +471,7 @@ const struct backend_ops backend_remote = {
     .start = remote_start,
     .discover = remote_discover,
     .reach = remote_reach,
+    .show = remote_show,
     .stop = remote_stop,
     .list = remote_list,
     .usage = remote_usage,

@@ -112,17 +112,32 @@ struct place *place_get_locked(struct provider *provider, const char *id) {
 static void place_uncount_locked(struct provider *provider, struct place *place) {
     tally_change(&provider->tally, place->box->user, place->counted, (struct tally_sum){0});
     place->counted = (struct tally_sum){0};
-    provider->running -= place->runs;
-    place->runs = false;
+    provider->running -= place->counts;
+    place->runs = place->counts = false;
 }
 
 void place_count_locked(struct provider *provider, struct place *place, bool runs) {
     const struct limits *limits = &place->box->spec.limits;
-    struct tally_sum now = {.boxes = 1, .memory_mb = runs ? limits->memory_mb : 0, .disk_mb = limits->disk_mb};
+    bool here = !place->box->spec.machine; /* what it uses elsewhere is not taken from this host */
+    struct tally_sum now = {
+        .boxes = 1, .memory_mb = here && runs ? limits->memory_mb : 0, .disk_mb = here ? limits->disk_mb : 0};
     tally_change(&provider->tally, place->box->user, place->counted, now);
     place->counted = now;
-    provider->running = provider->running - place->runs + runs;
+    provider->running = provider->running - place->counts + (here && runs);
+    place->counts = here && runs;
     place->runs = runs;
+}
+
+int place_reach(const struct place *place, struct err *err) {
+    const struct box *box = place->box;
+    return box->ops->reach ? box->ops->reach(box->backend, &box->spec, err) : 0;
+}
+
+bool place_is_machine(const struct place *place) {
+    const struct box *box = place->box;
+    size_t prefix = strlen(POLICY_MACHINE_THREAD);
+    return box->spec.machine && box->thread && strncmp(box->thread, POLICY_MACHINE_THREAD, prefix) == 0 &&
+           strcmp(box->thread + prefix, box->spec.machine) == 0;
 }
 
 struct place *place_add_locked(struct provider *provider, struct box *box) {
@@ -198,7 +213,18 @@ struct opened {
     bool created;    /* by us, now */
     bool deleted;    /* by another daemon */
     bool started, paused, woken, released;
+    bool away; /* its machine cannot be asked */
 };
+
+/* Where a box on a machine works is what the machine says, also when it cannot be asked. True: it is another place than
+ * before. */
+static bool note_workspace(struct box *box, const struct wire *wire) {
+    const char *now = wire_workspace(wire);
+    if (!box->spec.machine || (box->spec.workspace && strcmp(box->spec.workspace, now) == 0))
+        return false;
+    box->spec.workspace = arena_strdup(box->arena, now);
+    return true;
+}
 
 static int wire_start(struct provider *provider, struct box *box, bool *ret_dressed, struct err *err) {
     struct wire *wire;
@@ -212,6 +238,7 @@ static int wire_start(struct provider *provider, struct box *box, bool *ret_dres
     if (r < 0)
         return r;
     *ret_dressed = dress_take(box, &spec);
+    *ret_dressed |= note_workspace(box, wire);
     box->pidfd = pidfd;
     box->wire = wire; /* last: who sees it may use it */
     return 0;
@@ -259,6 +286,7 @@ static int wire_find(struct box *box, struct err *err) {
     int r = box->ops->discover(box->backend, box->id, &wire, &pidfd, err);
     if (r < 0)
         return r;
+    note_workspace(box, wire);
     box->pidfd = pidfd;
     box->wire = wire; /* last: who sees it may use it */
     return 0;
@@ -281,7 +309,7 @@ static void note_end(struct provider *provider, const struct box *old, struct bo
         if (!(how & HOW_STARTS))
             record_died(provider->boxes_fd, box->id, why);
     } else if (!left && old->wire) {
-        table_event(provider, "box_evicted", box, "by another daemon");
+        table_event(provider, "box_evicted", box, box->spec.machine ? "on its machine" : "by another daemon");
     }
 }
 
@@ -301,8 +329,8 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
     table_death(provider, old);
     bool broken = runner_broke(old);
     int r = broken ? -ERR_GONE : wire_find(box, err);
-    if (r == 0)
-        return 0;
+    if (r == 0 || r == -ERR_BUSY) /* busy: its machine has gone offline meanwhile */
+        return r;
     bool left = r != -ERR_NOT_FOUND;
     if (left && (r = box->ops->stop(box->backend, box->id, true, err)) < 0)
         return r;
@@ -350,9 +378,14 @@ static int open_recorded(struct provider *provider, struct box *old, const struc
         atomic_store(&box->used_ms, atomic_load(&old->used_ms));
     if ((how & HOW_MAKES) && !box_owned(box, old->user, old->thread))
         r = err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
-    if (r == 0)
+    int reached = r == 0 && ops->reach ? ops->reach(backend, &box->spec, err) : r;
+    /* Who only looks after it comes again when the machine does. */
+    opened->away = r == 0 && reached == -ERR_BUSY && !(how & (HOW_USES | HOW_STARTS));
+    if (!opened->away)
+        r = reached;
+    if (r == 0 && !opened->away)
         r = open_paused(box, how, opened, err);
-    if (r == 0 && !same && !opened->paused)
+    if (r == 0 && !same && !opened->paused && !opened->away)
         r = open_runner(provider, old, box, how, opened, err);
     if (r < 0 && !same)
         box_unref(box);
@@ -399,6 +432,7 @@ static void place_settle_locked(struct provider *provider, struct place *place, 
         place_uncount_locked(provider, place); /* while the old one says whose it was */
     place->box = box;
     place_count_locked(provider, place, box->wire || opened->paused);
+    place->away = opened->away;
     bool ready = box->wire && ((how & HOW_USES) || !opened->released);
     place->was = opened->paused ? BOX_PAUSED : ready ? BOX_READY : BOX_WARM;
     if (opened->created)

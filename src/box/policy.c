@@ -359,7 +359,11 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
         r = spec_env(share, request, arena, &spec, err);
     if (r == 0)
         r = spec_limits(share, request, &spec, err);
-    if (r == 0)
+    if (r == 0 && request->machine && request->mount_count)
+        r = err_set(err, ERR_UNSUPPORTED,
+                    "mounts: a box on a machine has none of this server's; `cubby join --allow DIR` opens directories "
+                    "of the machine");
+    if (r == 0 && !request->machine)
         r = mounts_spec(policy, share, request, arena, &spec, err); /* last: it may make directories */
     if (r == 0)
         *ret_spec = spec;

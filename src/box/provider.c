@@ -35,7 +35,10 @@
  * 12. The wall clock decides nothing.
  * 13. destroy and death wait for nobody: wire_kill makes running verbs end.
  * 14. Looking starts, wakes and touches nothing.
- * 15. A failed start, stop or work leaves the place as it was, and nothing counted for it. */
+ * 15. A failed start, stop or work leaves the place as it was, and nothing counted for it.
+ * 16. A box on a machine is on that machine for ever. While it is offline the box is BUSY for whoever comes, and nothing is
+ *     ended, started or forgotten for it but by destroy. It takes nothing of this host: it counts as one of its user's boxes
+ *     and for nothing else. No thread but the caller's and the box's own waits for a machine's answer. */
 #include "box/provider.h"
 
 #include <fcntl.h>
@@ -89,7 +92,7 @@ static bool use_running_locked(struct provider *provider, struct place *place, s
 /* Room for it is made, and it is opened; the box is marked by the caller, who does not hold the lock. */
 static int use_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                     bool *ret_created, struct err *err) {
-    int r = room_make(provider, false, err);
+    int r = place->box->spec.machine ? 0 : room_make(provider, false, err);
     if (r == 0)
         return place_open(provider, place, how, ret_box, ret_created, err);
     pthread_mutex_lock(&provider->lock);
@@ -105,7 +108,11 @@ static int use_open(struct provider *provider, struct place *place, enum place_h
 static int use_place_locked(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                             bool *ret_created, struct err *err) {
     bool crowded = table_crowded(provider), paused = place->box->state == BOX_PAUSED;
-    int r = 0;
+    int r = place_reach(place, err); /* at once: only what is under way waits for a machine that is offline */
+    if (r < 0) {
+        pthread_mutex_unlock(&provider->lock);
+        return r;
+    }
     if (!crowded && place_runs(place))
         return use_running_locked(provider, place, ret_box) ? 0 : 1;
     if (!crowded && paused && !provider->policy->wake_paused && !(how & HOW_STARTS))
@@ -172,8 +179,16 @@ int provider_id(const struct box_request *request, char id[17], struct err *err)
     return 0;
 }
 
-static int acquire_clash(const struct box *box, struct err *err) {
-    return err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
+/* Whether the box is the one that is asked for. A thread's box is in one place for ever. */
+static int acquire_clash(const struct box *box, const struct box_request *request, const char *user, const char *thread,
+                         struct err *err) {
+    const char *machine = box->spec.machine;
+    if (!box_owned(box, user, thread))
+        return err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
+    if (!request->machine || (machine && strcmp(machine, request->machine) == 0))
+        return 0;
+    return err_set(err, ERR_EXISTS, "the box of this thread, %s, is %s%s, not on machine '%s'; delete it first",
+                   box->id, machine ? "on machine " : "on the server", machine ? machine : "", request->machine);
 }
 
 /* A box that nobody knows yet. The table takes it, or it is the caller's still: *box. 1: somebody was faster. */
@@ -200,16 +215,17 @@ static int acquire_new(struct provider *provider, struct box **box, enum place_h
 
 /* One try. box: made from the request, in case there is none; set to NULL when the table has taken it. Not in use and not
  * opened: 1, come again. */
-static int acquire_once(struct provider *provider, const char *id, struct box **box, const char *user,
-                        const char *thread, struct box **ret_box, bool *ret_created, struct err *err) {
+static int acquire_once(struct provider *provider, const struct box_request *request, const char *id, struct box **box,
+                        const char *user, const char *thread, struct box **ret_box, bool *ret_created,
+                        struct err *err) {
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_settled_locked(provider, id);
     if (!place) {
         pthread_mutex_unlock(&provider->lock);
         return *box ? acquire_new(provider, box, PLACE_FRESH, ret_box, ret_created, err) : 1;
     }
-    if (!box_owned(place->box, user, thread)) {
-        int r = acquire_clash(place->box, err);
+    int r = acquire_clash(place->box, request, user, thread, err);
+    if (r < 0) {
         pthread_mutex_unlock(&provider->lock);
         return r;
     }
@@ -233,7 +249,7 @@ int provider_acquire(struct provider *provider, const struct box_request *wanted
     bool created = false;
     r = 1;
     for (int turn = 0; r == 1 && turn < ACQUIRE_TURNS; turn++) {
-        r = acquire_once(provider, id, &box, user, thread, ret_box, &created, err);
+        r = acquire_once(provider, request, id, &box, user, thread, ret_box, &created, err);
         if (r == 1 && turn == 0 && thread)
             adoption_load(provider, id); /* it may be on the disk alone */
         if (r == 1 && !box) {            /* checking the request touches the disk: not under the lock */

@@ -35,6 +35,8 @@ static int quota_uncounted(const struct box *box, const char *limit, const char 
 /* Whether it may run while others of its user have so much. */
 static int quota_memory(const struct box *box, const struct share *share, uint64_t has, struct err *err) {
     uint64_t more = box->spec.limits.memory_mb;
+    if (box->spec.machine) /* it is not this host's memory, nor its disk */
+        return 0;
     if (share->memory_mb && !more)
         return quota_uncounted(box, "memory_mb", "user_memory_mb", err);
     if (share->memory_mb && (more > share->memory_mb || has > share->memory_mb - more))
@@ -55,7 +57,7 @@ int room_for_box_locked(const struct provider *provider, const struct box *box, 
                        box->user, share->max_boxes);
     /* One that may not run at all is not made; whether it may beside the others is asked when it is to run. */
     int r = quota_memory(box, share, 0, err);
-    if (r < 0)
+    if (r < 0 || box->spec.machine)
         return r;
     if (share->disk_mb && !disk_mb)
         return quota_uncounted(box, "disk_mb", "user_disk_mb", err);
@@ -77,8 +79,10 @@ int room_for_runner_locked(struct provider *provider, struct place *place, struc
 
 bool room_idle_locked(const struct place *place, uint64_t now_ms) {
     const struct box *box = place->box;
+    struct err ignored;
     return box->idle_timeout_ms && place_runs(place) && atomic_load(&box->refs) == 1 && now_ms >= place->later_ms &&
-           now_ms >= atomic_load(&box->used_ms) + box->idle_timeout_ms;
+           now_ms >= atomic_load(&box->used_ms) + box->idle_timeout_ms && !place_is_machine(place) &&
+           place_reach(place, &ignored) == 0;
 }
 
 /* The released box that was used longest ago. */
@@ -86,7 +90,7 @@ static struct place *room_victim_locked(struct provider *provider, uint64_t now_
     struct place *oldest = NULL;
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
         for (struct place *place = provider->buckets[i]; place; place = place->next)
-            if (place_runs(place) && place->box->state == BOX_WARM && !place->box->spec.one_shot &&
+            if (place_runs(place) && place->box->state == BOX_WARM && place->counts && !place->box->spec.one_shot &&
                 atomic_load(&place->box->refs) == 1 && now_ms >= place->later_ms &&
                 (!oldest || atomic_load(&place->box->used_ms) < atomic_load(&oldest->box->used_ms)))
                 oldest = place;

@@ -111,6 +111,7 @@ void table_event(const struct provider *provider, const char *verb, const struct
                                                                   .user = box->user,
                                                                   .thread = box->thread,
                                                                   .backend = box->ops->name,
+                                                                  .machine = box->spec.machine,
                                                                   .detail = detail,
                                                                   .asked = event_asked(verb, detail)});
 }
@@ -137,7 +138,8 @@ bool table_readable(int fd) {
 static bool death_by_memory(struct box *box) {
     struct usage usage = {0};
     struct err ignored;
-    return box->spec.limits.memory_mb && box_usage(box, &usage, &ignored) == 0 && usage.oom_kills > 0;
+    return !box->spec.machine && box->spec.limits.memory_mb && box_usage(box, &usage, &ignored) == 0 &&
+           usage.oom_kills > 0;
 }
 
 /* Why the runner ended: its exit when it was our child, else what ended the wire. *ret_final: no better is to be had. */
@@ -225,7 +227,10 @@ void table_watch_locked(struct provider *provider, struct box *box) {
 /* ---- housekeeping ---- */
 
 static bool place_dirty_locked(const struct place *place, uint64_t now_ms) {
-    return place->box->died[0] && place->box->wire && !place_marked(place) && now_ms >= place->later_ms;
+    struct err ignored;
+    if (place_marked(place) || now_ms < place->later_ms)
+        return false;
+    return (place->box->died[0] && place->box->wire) || (place->away && place_reach(place, &ignored) == 0);
 }
 
 static struct place *keeper_pick_locked(struct provider *provider, uint64_t now_ms) {
@@ -236,14 +241,42 @@ static struct place *keeper_pick_locked(struct provider *provider, uint64_t now_
     return NULL;
 }
 
-/* What its runner left is ended; its files stay. */
-static void keeper_settle_locked(struct provider *provider, struct place *place) {
+static void settle(struct provider *provider, struct place *place) {
     struct err err;
-    place_mark_locked(place, BOX_CLOSING);
-    pthread_mutex_unlock(&provider->lock);
     int r = place_open(provider, place, PLACE_SETTLE, NULL, NULL, &err);
-    if (r < 0 && r != -ERR_NOT_FOUND) /* not found: another daemon deleted it, which is why its runner ended */
+    /* not found: another daemon deleted it, which is why its runner ended; busy: its machine went offline again */
+    if (r < 0 && r != -ERR_NOT_FOUND && r != -ERR_BUSY)
         log_warn("%s", err.text);
+}
+
+struct settler {
+    struct provider *provider;
+    struct place *place;
+};
+
+static void *settler_main(void *argument) {
+    struct settler settler = *(struct settler *)argument;
+    free(argument);
+    settle(settler.provider, settler.place);
+    pthread_mutex_lock(&settler.provider->lock);
+    settler.provider->settlers--;
+    pthread_cond_broadcast(&settler.provider->changed);
+    pthread_mutex_unlock(&settler.provider->lock);
+    return NULL;
+}
+
+/* What its runner left is ended; its files stay. A machine answers when it likes, and nobody else waits for that. */
+static void keeper_settle_locked(struct provider *provider, struct place *place) {
+    place_mark_locked(place, BOX_CLOSING);
+    struct settler *settler = place->box->spec.machine ? malloc(sizeof *settler) : NULL;
+    if (settler) {
+        *settler = (struct settler){.provider = provider, .place = place};
+        provider->settlers++;
+        pthread_detach(table_thread(settler_main, settler));
+        return;
+    }
+    pthread_mutex_unlock(&provider->lock);
+    settle(provider, place);
     pthread_mutex_lock(&provider->lock);
 }
 
@@ -450,6 +483,10 @@ static void threads_end(struct provider *provider) {
         pthread_join(provider->watcher, NULL);
         pthread_join(provider->keeper, NULL);
     }
+    pthread_mutex_lock(&provider->lock);
+    while (provider->settlers)
+        pthread_cond_wait(&provider->changed, &provider->lock);
+    pthread_mutex_unlock(&provider->lock);
     adoption_end(provider);
 }
 

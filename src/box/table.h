@@ -23,7 +23,9 @@ struct place {
     char id[17];
     struct box *box;
     enum box_state was;       /* while somebody works on it (STARTING, CLOSING): what it was before */
-    bool runs;                /* counted in provider->running: it has processes, or is just given some */
+    bool runs;                /* it has processes, or is just given some */
+    bool counts;              /* ... and in provider->running: they are on this host */
+    bool away;                /* its machine could not be asked what became of it */
     struct tally_sum counted; /* of its user */
     bool unsynced;            /* its record was written by us and is not surely on the disk yet */
     /* clock_ms, as every time in the table: the wall clock may jump, and decides nothing. */
@@ -61,6 +63,7 @@ struct provider {
     bool threads;
     bool ending;
     pthread_t watcher, keeper;
+    unsigned settlers;            /* threads, each for one box on a machine that answers when it likes */
     pthread_t adopters[ADOPTERS]; /* for the boxes of an earlier daemon; joined at the end */
     unsigned adopter_count;
     struct box_ids adopting;
@@ -153,6 +156,11 @@ int work_record(struct work *work, struct err *err); /* the record is written no
  * work fails, or its record cannot be written, the box goes on as the record on the disk says. */
 int provider_work(struct provider *provider, const char *user, const char *id,
                   int (*run)(void *argument, struct work *work, struct err *err), void *argument, struct err *err);
+
+/* Whether it can be asked anything now: always, but for a box on a machine that is offline (BUSY). Cheap. */
+int place_reach(const struct place *place, struct err *err);
+/* The box that a joined machine itself is. */
+bool place_is_machine(const struct place *place);
 
 /* ---- room.c ---- */
 

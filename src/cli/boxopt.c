@@ -132,6 +132,7 @@ static void box_options_mounts_json(struct cli *cli, const struct box_options *o
 
 void box_options_json(struct cli *cli, const struct box_options *options, struct json *json) {
     box_options_text(json, "agent", options->agent);
+    box_options_text(json, "machine", options->machine);
     box_options_text(json, "backend", options->backend);
     box_options_text(json, "template", options->template_name);
     box_options_text(json, "network", options->net);

@@ -79,7 +79,7 @@ struct box_options {
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes;
     double cpus;
     struct text_list mounts, env;
-    const char *agent; /* of create */
+    const char *agent, *machine; /* of create */
 };
 #define BOX_OPTION_ROWS(type, member)                                                                                    \
     {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail or local"},           \
@@ -156,6 +156,7 @@ int remote_exit(const struct json_t *exit);
 
 int command_run(struct cli *cli, int argc, char **argv);
 int command_mcp(struct cli *cli, int argc, char **argv);
+int command_join(struct cli *cli, int argc, char **argv);
 int command_exec(struct cli *cli, int argc, char **argv);
 int command_create(struct cli *cli, int argc, char **argv);
 int command_ps(struct cli *cli, int argc, char **argv);
@@ -184,6 +185,6 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 extern const struct option_row run_options[], mcp_options[], exec_options[], create_options[], ps_options[],
     rm_options[], shell_options[], cp_options[], ls_options[], token_options[], audit_options[], doctor_options[],
     template_options[], version_options[], events_options[], port_options[], tool_options[], snapshot_options[],
-    rollback_options[], fork_options[], diff_options[], skill_options[];
+    rollback_options[], fork_options[], diff_options[], skill_options[], join_options[];
 
 #endif

@@ -14,6 +14,8 @@ const struct option_row create_options[] = {
     {"thread", 0, OPTION_TEXT, offsetof(struct create_values, thread), "TEXT", "find this thread's box again"},
     {"agent", 0, OPTION_TEXT, offsetof(struct create_values, box.agent), "NAME",
      "the user's box for this agent, with its skills"},
+    {"machine", 0, OPTION_TEXT, offsetof(struct create_values, box.machine), "NAME",
+     "on this machine of the user's that joined"},
     BOX_OPTION_ROWS(struct create_values, box),
     {"json", 0, OPTION_FLAG, offsetof(struct create_values, json), NULL, "the daemon's answer"},
     {.name = NULL},

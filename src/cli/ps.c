@@ -57,13 +57,34 @@ static const char *ps_time(struct cli *cli, const char *text) {
     return shown;
 }
 
+static bool ps_remote(const json_t *boxes) {
+    size_t i;
+    json_t *box;
+    json_array_foreach(boxes, i, box) if (json_is_object(json_object_get(box, "remote"))) return true;
+    return false;
+}
+
+/* Of the machine that it is on. */
+static void ps_machine(struct cli *cli, struct table *table, const json_t *box) {
+    const json_t *remote = json_object_get(box, "remote"), *latency = json_object_get(remote, "latency_ms");
+    bool online = json_is_true(json_object_get(remote, "online"));
+    table_cell(table, ps_text(box, "machine"));
+    table_cell(table, online && json_is_number(latency)
+                          ? arena_printf(&cli->arena, "%.1f ms", json_number_value(latency))
+                          : NULL);
+    table_cell(table, ps_text(remote, "version"));
+}
+
 static void ps_table(struct cli *cli, const json_t *boxes, bool all) {
-    static const char *const heads[] = {"ID",     "USER", "THREAD",        "BACKEND", "STATE",
+    static const char *const heads[] = {"ID",   "USER",          "THREAD",  "BACKEND", "STATE",   "MEMORY",
+                                        "PIDS", "CREATED (UTC)", "MACHINE", "LATENCY", "VERSION", NULL};
+    static const char *const plain[] = {"ID",     "USER", "THREAD",        "BACKEND", "STATE",
                                         "MEMORY", "PIDS", "CREATED (UTC)", NULL};
     struct table table;
     size_t i;
     json_t *box;
-    table_init(&table, &cli->arena, heads);
+    bool remote = ps_remote(boxes); /* most servers have none */
+    table_init(&table, &cli->arena, remote ? heads : plain);
     json_array_foreach(boxes, i, box) {
         const char *state = ps_text(box, "state"), *thread = ps_text(box, "thread");
         if (!all && state && (strcmp(state, "warm") == 0 || strcmp(state, "closing") == 0))
@@ -81,6 +102,8 @@ static void ps_table(struct cli *cli, const json_t *boxes, bool all) {
                                ? arena_printf(&cli->arena, "%lld", (long long)json_integer_value(pids))
                                : NULL);
         table_cell(&table, ps_time(cli, ps_text(box, "created_at")));
+        if (remote)
+            ps_machine(cli, &table, box);
     }
     table_print(&table, stdout);
 }

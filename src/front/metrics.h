@@ -13,8 +13,13 @@ void metrics_free(struct metrics *metrics);
 void metrics_request(struct metrics *metrics, const struct route *route, int status, uint64_t us); /* NULL: no route */
 void metrics_call(struct metrics *metrics, const struct route *route, int code); /* 0: ok, else an ERR_ number */
 struct audit;
-/* audit may be NULL. */
-void metrics_write(struct metrics *metrics, struct provider *provider, struct http_server *server, struct audit *audit,
-                   struct buf *out);
+struct machines;
+struct metrics_sources {
+    struct provider *provider;
+    struct http_server *server;
+    struct audit *audit;       /* may be NULL */
+    struct machines *machines; /* may be NULL */
+};
+void metrics_write(struct metrics *metrics, const struct metrics_sources *sources, struct buf *out);
 
 #endif

@@ -47,6 +47,8 @@ const struct body_field acquire_fields[] = {
      .text = "the same user and thread get the same box again; without one each call makes a new box"},
     {ROW("agent", TEXT, acquire_args, agent), .flags = BODY_TOLD, .max = LIMIT_AGENT_BYTES,
      .text = "its public skills are at /skills; one box a user and agent, instead of a thread"},
+    {ROW("machine", TEXT, acquire_args, machine), .flags = BODY_TOLD, .min = 1, .max = LIMIT_RUNNER_BYTES,
+     .text = "a machine of the user's that joined: the box is on it; without a thread, it is the machine's own box"},
     {ROW("backend", TEXT, acquire_args, backend), .flags = BODY_TOLD, .min = 1, .max = 32,
      .text = "how the box is made, e.g. jail"},
     {ROW("template", TEXT, acquire_args, template_name), .flags = BODY_TOLD, .min = 1, .max = LIMIT_NAME_BYTES,
@@ -66,7 +68,7 @@ const struct body_field acquire_fields[] = {
     END,
 };
 
-#define STATES "starting|ready|warm|paused|closing"
+#define STATES "starting|ready|warm|paused|closing|offline"
 const struct body_field boxes_query[] = {
     {ROW("user", TEXT, boxes_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only this user's"},
     {ROW("state", TEXT, boxes_args, state), .choices = STATES, .text = "only in this state"},
@@ -103,16 +105,28 @@ static const struct body_field usage_answer[] = {
     SHOW_NULL("disk_bytes", INT, "bytes in the box's own files"),
     END,
 };
+static const struct body_field remote_answer[] = {
+    SHOW("online", BOOL, "the machine is connected now"),
+    SHOW_NULL("since", TIME, "online or offline since then; null: it was not seen since the daemon started"),
+    SHOW_NULL("latency_ms", REAL, "there and back; null: not known"),
+    SHOW_NULL("version", TEXT, "of its runner"),
+    SHOW_NULL("isolation", TEXT, "jail, or none"),
+    SHOW_NULL("platform", TEXT, "system and processor"),
+    SHOW_NULL("address", TEXT, "where it connects from"),
+    END,
+};
 const struct body_field box_answer[] = {
     SHOW("id", TEXT, "16 hex digits"),
     SHOW("user", TEXT, "owner"),
     SHOW_NULL("thread", TEXT, "null when it has none"),
     SHOW_NULL("agent", TEXT, "whose skills are at /skills; null when there are none"),
+    SHOW_NULL("machine", TEXT, "the joined machine that it is on; null elsewhere"),
     SHOW("backend", TEXT, "how it is made"),
     {.name = "state",
      .type = BODY_TEXT,
      .choices = STATES,
-     .text = "ready: in use; warm: released, or ended until it is used again; paused: its processes stand still"},
+     .text = "ready: in use; warm: released, or ended until it is used again; paused: its processes stand still; "
+             "offline: its machine is not connected"},
     SHOW("running", BOOL, "it has processes; else they are started when it is used"),
     SHOW_NULL("died", TEXT, "why its runner ended by itself; the next acquire starts it again on its files"),
     SHOW("workspace", TEXT, "directory where commands start"),
@@ -123,6 +137,11 @@ const struct body_field box_answer[] = {
     SHOW("last_used_at", TIME, "last call"),
     {.name = "limits", .type = BODY_OBJECT, .fields = limits_answer, .text = "0: not limited"},
     {.name = "usage", .type = BODY_OBJECT, .fields = usage_answer, .text = "null where it cannot be measured"},
+    {.name = "remote",
+     .type = BODY_OBJECT,
+     .flags = BODY_NULLABLE,
+     .fields = remote_answer,
+     .text = "of its machine; null where it is on none"},
     {.name = "labels", .type = BODY_MAP, .text = "as given"},
     END,
 };
@@ -720,6 +739,7 @@ const struct body_field tool_answer[] = {
      .type = BODY_OBJECT,
      .fields = tool_image_answer,
      .text = "a picture, where the tool answers with one"},
+    {.name = "content", .type = BODY_OBJECTS, .text = "what of an MCP server's answer is no text, as MCP has it"},
     {.name = NULL},
 };
 

@@ -58,6 +58,7 @@ static int native_box_request(struct http_request *request, const struct acquire
         .thread = args->thread.data,
         .thread_len = args->thread.len,
         .agent = args->agent.data,
+        .machine = args->machine.data,
         .backend = args->backend.data,
         .template_name = args->template_name.data,
         .shell = args->shell.data,
@@ -142,7 +143,28 @@ static void native_labels_json(struct json *json, char **labels) {
     json_close(json, '}');
 }
 
+static bool native_offline(struct box *box) {
+    struct err ignored;
+    return box->ops->reach && box->ops->reach(box->backend, &box->spec, &ignored) < 0;
+}
+
+static const char *native_state(struct box *box) {
+    return native_offline(box) ? "offline" : box_state_name(box->state);
+}
+
+static void native_remote_json(struct json *json, struct box *box) {
+    json_key(json, "remote");
+    if (!box->ops->show) {
+        json_nil(json);
+        return;
+    }
+    json_open(json, '{');
+    box->ops->show(box->backend, &box->spec, json);
+    json_close(json, '}');
+}
+
 void native_box_json(struct json *json, struct box *box) {
+    bool died = box->died[0] && !native_offline(box); /* else nobody knows what became of it */
     json_open(json, '{');
     json_key(json, "id");
     json_str(json, box->id);
@@ -152,14 +174,16 @@ void native_box_json(struct json *json, struct box *box) {
     json_str(json, box->thread);
     json_key(json, "agent");
     json_str(json, box->spec.agent);
+    json_key(json, "machine");
+    json_str(json, box->spec.machine);
     json_key(json, "backend");
     json_str(json, box->ops->name);
     json_key(json, "state");
-    json_str(json, box_state_name(box->state));
+    json_str(json, native_state(box));
     json_key(json, "running");
     json_bool(json, (box->wire || box->state == BOX_PAUSED) && !box->died[0]);
     json_key(json, "died");
-    json_str(json, box->died[0] ? box->died : NULL);
+    json_str(json, died ? box->died : NULL);
     json_key(json, "workspace");
     json_str(json, box_workspace(box));
     json_key(json, "template");
@@ -174,6 +198,7 @@ void native_box_json(struct json *json, struct box *box) {
     json_time(json, box_last_used_ms(box));
     native_limits_json(json, &box->spec.limits);
     native_usage_json(json, box);
+    native_remote_json(json, box);
     native_labels_json(json, box->labels);
     json_close(json, '}');
 }
@@ -209,7 +234,7 @@ static int native_boxes_each(void *user, struct box *box) {
         return 0;
     if (args->user.data && strcmp(args->user.data, box->user) != 0)
         return 0;
-    if (args->state.data && strcmp(args->state.data, box_state_name(box->state)) != 0)
+    if (args->state.data && strcmp(args->state.data, native_state(box)) != 0)
         return 0;
     if (args->label.data && !native_label_fits(box->labels, &args->label))
         return 0;
