@@ -120,11 +120,12 @@ INSTALL_BIN := $(DESTDIR)$(PREFIX)/bin
 INSTALL_MAN := $(DESTDIR)$(PREFIX)/share/man
 install: all ## install below DESTDIR and PREFIX (default /usr/local)
 	install -d $(INSTALL_BIN) $(DESTDIR)$(PREFIX)/libexec/cubby $(INSTALL_MAN)/man1 $(INSTALL_MAN)/man5 $(INSTALL_MAN)/man7 $(INSTALL_MAN)/man8
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/systemd/user $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -m 755 $(BUILD)/cubby $(BUILD)/cubbyd $(INSTALL_BIN)/
 	install -m 755 $(BUILD)/cubby-runner $(DESTDIR)$(PREFIX)/libexec/cubby/
 	for page in man/*.[1578]; do install -m 644 $$page $(INSTALL_MAN)/man$${page##*.}/; done
 	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubbyd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/cubbyd.service
+	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubby-join.service >$(DESTDIR)$(PREFIX)/lib/systemd/user/cubby-join.service
 	install -m 644 tools/completion/cubby.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/cubby
 
 clean: ## remove what was built

@@ -21,6 +21,12 @@ const struct command command_table[] = {
      "default, is /workspace in a box that is made at the first call of a tool and ends with standard input; its tools\n"
      "reach nothing else of this machine. Without --net open the box has no network.",
      command_mcp, mcp_options, ANYWHERE},
+    {"join", "--server URL --token-file FILE [--workspace DIR] [OPTION…]",
+     "a directory of this machine becomes a box of a server elsewhere",
+     "Connects out to the server (through proxies of the environment), and again whenever the connection is lost. Agents of\n"
+     "the token's user then work in DIR, the current directory by default, at its own path, in boxes on this machine; they\n"
+     "reach nothing else of it unless --isolation none is said. Ctrl-C ends it and its boxes.",
+     command_join, join_options, ANYWHERE},
     {"exec", "[OPTION…] ID [--] COMMAND [ARG…] | ID -c STRING", "run a command in a box of the daemon",
      "The words are the command's arguments as they are; -c gives one string to the box's shell instead.", command_exec,
      exec_options, 1},

@@ -88,8 +88,10 @@ else skip 'the default file' 'needs root and mount namespaces'; fi
 cubby=$(page cubby.1)
 for command in $("$BUILD/cubby" help | awk '/^  [a-z]/ { print $1 }'); do
     like "cubby(1) has the command $command" "$cubby" "cubby $command"
+    own=$cubby # or a page of its own
+    [ ! -e "man/cubby-$command.1" ] || own=$(page "cubby-$command.1")
     for option in $("$BUILD/cubby" help "$command" | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
-        like "cubby(1) has $command $option" "$cubby" "$option"
+        like "the manual has $command $option" "$own" "$option"
     done
     is "cubby $command --help" "$("$BUILD/cubby" "$command" --help | head -1 | cut -c1-$((13 + ${#command})))" "usage: cubby $command"
 done
