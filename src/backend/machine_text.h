@@ -16,9 +16,6 @@ int machine_text_serve(struct machine_text *text, const struct pump_socket *sock
                        int (*tick)(void *user, struct err *err), void *tick_user, struct err *err);
 /* From any thread: machine_text_serve returns GONE with that reason. */
 void machine_text_leave(struct machine_text *text, const char *why);
-void machine_text_ping(struct machine_text *text);           /* soon, whatever came lately */
-uint64_t machine_text_heard_ms(struct machine_text *text);   /* clock_ms of the last byte; 0: none yet */
-uint64_t machine_text_latency_us(struct machine_text *text); /* 0: not known */
 
 extern const struct machine_ops machine_text_ops; /* peer: struct machine_text */
 

@@ -24,7 +24,8 @@ void machine_transfers_free(struct machine_transfers *transfers); /* NULL is fin
 
 /* ---- for who serves GET and POST /runner/files/{id} ---- */
 
-/* brings: POST, the machine brings a file. *ret_size: of the content, for GET, or UINT64_MAX when it is not known.
+/* brings: POST, the machine brings a file. *ret_size: for GET, of the content, UINT64_MAX when it is not known; for POST,
+ * the most that it may be.
  * NOT_FOUND: there is none of this id for this machine and direction, it was used before, or is over.
  * On success the caller owes machine_transfer_close. */
 int machine_transfer_take(struct machine_transfers *transfers, const char *id, const char *user, const char *machine,
@@ -43,6 +44,10 @@ const char *machine_transfer_id(const struct machine_transfer *transfer);
  * waits for the other side, MACHINE_TRANSFER_STALL_MS at most; GONE and the reason when that gave up. */
 ssize_t machine_transfer_get(struct machine_transfer *transfer, void *data, size_t size, struct err *err);
 int machine_transfer_put(struct machine_transfer *transfer, const void *data, size_t len, struct err *err);
+/* The giving side: that was all of it. */
+void machine_transfer_end(struct machine_transfer *transfer);
+/* From any thread that knows it to be there: both sides fail with GONE and that reason. */
+void machine_transfer_fail(struct machine_transfer *transfer, const char *why);
 /* This side is done with it. The giving one: why NULL: that was all of it; else it is incomplete, for that reason. The
  * taking one: why NULL: it took all; else the giver is told. Frees with the second. */
 void machine_transfer_close(struct machine_transfer *transfer, const char *why);
