@@ -125,20 +125,33 @@ void client_prepare(struct http_client *client, CURL *easy, const char *url) {
         api->easy_setopt(easy, CURLOPT_PROXY, "");
 }
 
+/* What libcurl found, as a code and a sentence: where, and libcurl's own words. */
+static const struct {
+    CURLcode result;
+    enum err_code code;
+    const char *before, *between, *after;
+} failures[] = {
+    {CURLE_COULDNT_CONNECT, ERR_GONE, "no daemon answers at ", ": start `cubbyd`, or set CUBBY_URL (", ")"},
+    {CURLE_COULDNT_RESOLVE_HOST, ERR_GONE, "", " is not found: is the name right, is there a network? (", ")"},
+    {CURLE_COULDNT_RESOLVE_PROXY, ERR_GONE, "", ": its proxy is not found; see https_proxy, http_proxy, all_proxy (",
+     ")"},
+    {CURLE_OPERATION_TIMEDOUT, ERR_TIMEOUT, "", ": ", ""},
+    {CURLE_ABORTED_BY_CALLBACK, ERR_GONE, "the transfer with ", " was given up (", ")"},
+    {CURLE_WRITE_ERROR, ERR_GONE, "the transfer with ", " was given up (", ")"},
+    {CURLE_PEER_FAILED_VERIFICATION, ERR_DENIED, "the certificate of ",
+     " does not verify: ", ". If it is yours, name the file of its authority: CUBBY_CA, or --ca of cubby join"},
+    {CURLE_SSL_CACERT_BADFILE, ERR_INVALID, "", ": the file of certificates (CUBBY_CA, --ca) cannot be used: ", ""},
+    {CURLE_SSL_CONNECT_ERROR, ERR_IO, "", " does not speak TLS as it should; is it http:// or ws://? (", ")"},
+};
+
 int client_failed(const struct http_client *client, CURLcode result, struct err *err) {
     const char *where = client->unix_path ? client->unix_path : client->base;
     const char *reason = client->reason[0] ? client->reason : client->api.easy_strerror(result);
-    switch (result) {
-    case CURLE_COULDNT_CONNECT:
-        return err_set(err, ERR_GONE, "no daemon answers at %s: start `cubbyd`, or set CUBBY_URL (%s)", where, reason);
-    case CURLE_OPERATION_TIMEDOUT:
-        return err_set(err, ERR_TIMEOUT, "%s: %s", where, reason);
-    case CURLE_ABORTED_BY_CALLBACK:
-    case CURLE_WRITE_ERROR:
-        return err_set(err, ERR_GONE, "the transfer was given up");
-    default:
-        return err_set(err, ERR_IO, "%s: %s", where, reason);
-    }
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
+        if (failures[i].result == result)
+            return err_set(err, failures[i].code, "%s%s%s%s%s", failures[i].before, where, failures[i].between, reason,
+                           failures[i].after);
+    return err_set(err, ERR_IO, "%s: %s", where, reason);
 }
 
 /* ---- one call ---- */

@@ -18,7 +18,7 @@ struct http_client; /* one server, connections kept alive */
  * Proxies are the environment's: http_proxy, https_proxy, all_proxy, no_proxy; never for this machine itself. */
 int http_client_new(const char *url, const char *token, struct http_client **ret_client, struct err *err);
 void http_client_free(struct http_client *client);
-/* Certificates it is believed by, beside the system's: a PEM file. Default: that of CUBBY_CA. */
+/* For a server whose certificate the system does not know: a PEM file with its authority's. Default: that of CUBBY_CA. */
 int http_client_ca(struct http_client *client, const char *path, struct err *err);
 
 struct http_call {

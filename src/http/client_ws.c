@@ -17,6 +17,7 @@
 #define HANDSHAKE_TIMEOUT_MS 10000u
 #define CLOSE_TIMEOUT_MS 1000u
 #define WRITE_BYTES 16384u /* a record of TLS */
+#define KEEPALIVE_S 30L
 
 struct http_socket {
     struct http_client *client;
@@ -30,6 +31,7 @@ static int socket_handshake(struct http_socket *socket, const char *path, struct
 static ssize_t socket_read(void *user, void *data, size_t len, struct err *err);
 static ssize_t socket_write(void *user, const struct iovec *parts, int count, struct err *err);
 static void socket_free(struct http_socket *socket);
+static int socket_unreached(struct http_socket *socket, CURLcode result, struct err *err);
 
 int http_client_ws(struct http_client *client, const char *path, struct http_socket **ret_socket, struct err *err) {
     const struct curl_api *api = &client->api;
@@ -46,8 +48,10 @@ int http_client_ws(struct http_client *client, const char *path, struct http_soc
     api->easy_setopt(socket->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     api->easy_setopt(socket->easy, CURLOPT_TCP_KEEPALIVE, 1L);
     api->easy_setopt(socket->easy, CURLOPT_BUFFERSIZE, 256L << 10); /* or it reads 16 KiB at a time */
+    api->easy_setopt(socket->easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
+    api->easy_setopt(socket->easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_S);
     CURLcode result = api->easy_perform(socket->easy);
-    int code = result == CURLE_OK ? 0 : client_failed(client, result, err);
+    int code = result == CURLE_OK ? 0 : socket_unreached(socket, result, err);
     curl_socket_t fd = CURL_SOCKET_BAD;
     if (code == 0 && (api->easy_getinfo(socket->easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd < 0))
         code = err_set(err, ERR_INTERNAL, "libcurl gives no socket");
@@ -65,6 +69,21 @@ int http_client_ws(struct http_client *client, const char *path, struct http_soc
     buf_done(&socket->input);
     *ret_socket = socket;
     return 0;
+}
+
+/* A proxy that refused has a better reason than libcurl. */
+static int socket_unreached(struct http_socket *socket, CURLcode result, struct err *err) {
+    struct http_client *client = socket->client;
+    long status = 0;
+    client->api.easy_getinfo(socket->easy, CURLINFO_HTTP_CONNECTCODE, &status);
+    if (status == 407)
+        return err_set(
+            err, ERR_DENIED,
+            "the proxy for %s wants another name or password (407): https_proxy=http://NAME:PASSWORD@HOST:PORT",
+            client->base);
+    if (status >= 300)
+        return err_set(err, ERR_DENIED, "the proxy does not connect to %s: it answered %ld", client->base, status);
+    return client_failed(client, result, err);
 }
 
 static void socket_free(struct http_socket *socket) {
@@ -200,6 +219,9 @@ static int socket_read_head(struct http_socket *socket, char *ret_head, size_t s
         }
         ssize_t got = socket_read(socket, buf_reserve(input, 4096), 4096, err);
         int code = got < 0 ? (int)got : got ? 0 : socket_wait(socket, POLLIN, end_ms, err);
+        if (code == -ERR_GONE && !input->len)
+            return err_set(err, ERR_GONE, "%s hung up instead of answering%s", socket->client->base,
+                           strncmp(socket->client->base, "https", 5) != 0 ? ": does it want https:// or wss://?" : "");
         if (code < 0)
             return code;
         input->len += (size_t)got;

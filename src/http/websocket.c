@@ -4,9 +4,7 @@
 #include "http/websocket.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -55,11 +53,12 @@ struct websocket {
 
     uint8_t *in; /* [in_at, in_end) has not been taken apart */
     size_t in_at, in_end, in_cap;
-    struct buf message; /* fragments so far */
-    uint8_t opcode;     /* of the message they belong to; 0: none */
-    bool given;         /* message was handed out */
-    bool more;          /* the last read brought something */
-    uint64_t heard_ms, moved_ms, read_ms;
+    struct buf message;                        /* fragments so far */
+    uint8_t opcode;                            /* of the message they belong to; 0: none */
+    bool given;                                /* message was handed out */
+    bool more;                                 /* the last read brought something */
+    atomic_uint_fast64_t heard_ms, latency_us; /* others look at them */
+    uint64_t moved_ms, read_ms;
     uint64_t slow_ms; /* that the message which is not whole has taken */
     uint64_t light_ms;
     unsigned light; /* frames since then that carried next to nothing */
@@ -70,7 +69,7 @@ struct websocket {
     bool pong_due, ping_due, close_due, close_sent;
     uint8_t pong_len, close_len;
     uint8_t pong[CONTROL_BYTES], close[CONTROL_BYTES];
-    uint64_t ping_count, ping_us, latency_us;
+    uint64_t ping_count, ping_us;
 
     unsigned closed;
     struct err failure; /* code 0: none */
@@ -96,8 +95,14 @@ struct websocket *websocket_new(const struct websocket_io *io, void *user, size_
     struct websocket *websocket = calloc(1, sizeof *websocket);
     if (!websocket)
         abort();
-    *websocket = (struct websocket){.io = *io, .user = user, .max_message = max_message};
-    websocket->heard_ms = websocket->moved_ms = websocket->read_ms = websocket->light_ms = clock_ms();
+    uint64_t now_ms = clock_ms();
+    *websocket = (struct websocket){.io = *io,
+                                    .user = user,
+                                    .max_message = max_message,
+                                    .heard_ms = now_ms,
+                                    .moved_ms = now_ms,
+                                    .read_ms = now_ms,
+                                    .light_ms = now_ms};
     buf_init(&websocket->message, max_message);
     buf_init(&websocket->out, SIZE_MAX / 2); /* what is put in is bounded by its sender, and waits for OUT_BYTES */
     return websocket;
@@ -117,13 +122,13 @@ void websocket_limit(struct websocket *websocket, size_t max_message) {
 }
 
 uint64_t websocket_heard_ms(void *user) {
-    const struct websocket *websocket = user;
-    return websocket->heard_ms;
+    struct websocket *websocket = user;
+    return atomic_load_explicit(&websocket->heard_ms, memory_order_relaxed);
 }
 
 uint64_t websocket_latency_us(void *user) {
-    const struct websocket *websocket = user;
-    return websocket->latency_us;
+    struct websocket *websocket = user;
+    return atomic_load_explicit(&websocket->latency_us, memory_order_relaxed);
 }
 
 unsigned websocket_closed(const struct websocket *websocket) {
@@ -253,7 +258,7 @@ static int websocket_fill(struct websocket *websocket, struct err *err) {
         return websocket_end(websocket, err);
     if (got == 0)
         return 0;
-    websocket->heard_ms = clock_ms();
+    atomic_store_explicit(&websocket->heard_ms, clock_ms(), memory_order_relaxed);
     websocket->in_end += (size_t)got;
     return 1;
 }
@@ -401,8 +406,8 @@ static void websocket_take_pong(struct websocket *websocket, const struct frame 
     uint64_t count = htole64(websocket->ping_count);
     if (!websocket->ping_us || frame->len != sizeof count || memcmp(frame->data, &count, sizeof count) != 0)
         return; /* to an older one, or unasked */
-    websocket->latency_us = clock_us() - websocket->ping_us;
-    websocket->latency_us += !websocket->latency_us;
+    uint64_t took_us = clock_us() - websocket->ping_us;
+    atomic_store_explicit(&websocket->latency_us, took_us ? took_us : 1, memory_order_relaxed);
     websocket->ping_us = 0;
 }
 
@@ -456,7 +461,7 @@ static int websocket_take(struct websocket *websocket, const struct frame *frame
         return 0;
     websocket->given = true;
     websocket->slow_ms = 0;
-    websocket->moved_ms = websocket->heard_ms;
+    websocket->moved_ms = websocket_heard_ms(websocket);
     if (opcode == OPCODE_TEXT && !text_utf8(data, len))
         return websocket_refuse(websocket, ERR_PROTOCOL, CLOSE_NOT_UTF8, "text that is not UTF-8", err);
     *ret_text = opcode == OPCODE_TEXT;

@@ -204,7 +204,7 @@ static void test_messages(struct lab *lab) {
         good = good && ws_says(fd, 0x8a, "p", 1);
     check(good && ws_says(fd, 0x81, "end", 3), "500 pings in a row, then a message");
     frame_send(fd, 0x81, "ping", 4, true);
-    check(ws_says(fd, 0x89, "", 0), "a ping from the server");
+    check(ws_says(fd, 0x89, "\1\0\0\0\0\0\0", 8), "a ping from the server");
     frame_send(fd, 0x88, "\x03\xe8", 2, true);
     check(ws_says(fd, 0x88, "\x03\xe8", 2) && lab_closed(fd), "a close is answered");
     close(fd);

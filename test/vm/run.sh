@@ -9,7 +9,7 @@ BUILD=$(realpath "$1") PATTERN=${2-}
 cd "$(dirname "$0")/../.."
 VM=$BUILD/vm
 PACKAGES=linux-image-cloud-amd64,initramfs-tools,kmod,mount,iproute2,nftables,curl,jq,procps,strace,tmux,ripgrep,openssl,ca-certificates
-PACKAGES+=,netbase,libjansson4,libssl3,libwslay1,libyaml-0-2,libsqlite3-0,libcurl4,e2fsprogs,xfsprogs,btrfs-progs,python3-minimal
+PACKAGES+=,netbase,libjansson4,libssl3,libyaml-0-2,libsqlite3-0,libcurl4,e2fsprogs,xfsprogs,btrfs-progs,python3-minimal
 [ "$(id -u)" = 0 ] || { echo 'make test-vm needs root, to make the file systems' >&2; exit 1; }
 [ "$(uname -m)" = x86_64 ] || { echo 'make test-vm is for x86_64' >&2; exit 1; }
 umask 022
