@@ -56,6 +56,7 @@ const struct option_row join_options[] = {
 
 static void join_plan(struct join *join);
 static int join_state_open(struct join *join, struct err *err);
+static void join_state_close(struct join *join);
 static int join_run(struct join *join, struct err *err);
 static void hide_secrets(struct cli *cli, struct join_values *values);
 
@@ -76,7 +77,7 @@ int command_join(struct cli *cli, int argc, char **argv) {
     if (code == 0)
         code = join_run(join, &err);
     join_boxes_close(join);
-    fd_close(&join->state_lock);
+    join_state_close(join);
     int status = code < 0 ? cli_fail(&err) : 0;
     if (join->wake_line >= 0 && !join->line_done) { /* its thread hangs in a dead network, and uses what is ours */
         fflush(NULL);
@@ -239,6 +240,31 @@ static const char *state_name(struct join *join) {
     return arena_printf(&join->cli->arena, "%.16s", hex);
 }
 
+static int state_claim(struct join *join, const char *path, struct err *err) {
+    struct stat status = {0};
+    while (status.st_nlink == 0) { /* one who ended removed it between our open and flock */
+        fd_close(&join->state_lock);
+        join->state_lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (join->state_lock < 0)
+            return err_errno(err, errno, "%s", path);
+        if (flock(join->state_lock, LOCK_EX | LOCK_NB) < 0) {
+            fd_close(&join->state_lock);
+            return err_set(err, ERR_BUSY, "%s is joined to %s already, by another `cubby join` on this machine",
+                           join->workspace, join->server);
+        }
+        if (fstat(join->state_lock, &status) < 0)
+            return err_errno(err, errno, "%s", path);
+    }
+    return 0;
+}
+
+/* Nothing is left but what could not be ended. */
+static void join_state_close(struct join *join) {
+    if (join->state_lock >= 0 && join->env.state_dir && access(join->env.state_dir, F_OK) < 0)
+        unlink(arena_printf(&join->cli->arena, "%s.lock", join->env.state_dir));
+    fd_close(&join->state_lock);
+}
+
 static int join_state_open(struct join *join, struct err *err) {
     struct arena *arena = &join->cli->arena;
     const char *top = join->values.state;
@@ -259,12 +285,9 @@ static int join_state_open(struct join *join, struct err *err) {
                            join->mounts[i].source, top);
     const char *own = arena_printf(arena, "%s/%s", top, state_name(join));
     const char *lock = arena_printf(arena, "%s.lock", own);
-    join->state_lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (join->state_lock < 0)
-        return err_errno(err, errno, "%s", lock);
-    if (flock(join->state_lock, LOCK_EX | LOCK_NB) < 0)
-        return err_set(err, ERR_BUSY, "%s is joined to %s already, by another `cubby join` on this machine",
-                       join->workspace, join->server);
+    code = state_claim(join, lock, err);
+    if (code < 0)
+        return code;
     if (mkdir(own, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "%s", own);
     join->env.state_dir = own;
@@ -299,7 +322,8 @@ static void show_change(struct join *join, struct join_view *view) {
     if (join->state == JOIN_ONLINE && view->state != JOIN_ONLINE)
         say(view, "joined %s as %s of user %s: agents work in %s (isolation %s)", join->server, join->name, join->user,
             join->workspace, join->isolated ? "jail" : "none");
-    else if (join->state == JOIN_OFFLINE && (view->state != JOIN_OFFLINE || strcmp(view->why, join->why) != 0))
+    else if (join->state == JOIN_OFFLINE && !join->over &&
+             (view->state != JOIN_OFFLINE || strcmp(view->why, join->why) != 0))
         say(view, "offline: %s; trying again", join->why);
     view->state = join->state;
     memcpy(view->why, join->why, sizeof view->why);

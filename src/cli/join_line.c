@@ -107,13 +107,26 @@ const char *join_address(struct arena *arena, const char *server) {
 
 /* ---- between connections ---- */
 
-static void line_state(struct join *join, enum join_state state, const char *why, uint64_t next_try_ms) {
+/* A reason may come from the server or a proxy: on one line, and harmless. */
+static void line_reason(struct join *join, const char *why) {
+    autobuf shown;
+    buf_init(&shown, 4 * sizeof join->why);
+    size_t len = strlen(why);
+    while (len && (unsigned char)why[len - 1] <= ' ')
+        len--;
+    text_shown(&shown, why, len);
+    const char *text = buf_cstr(&shown);
+    snprintf(join->why, sizeof join->why, "%s", text ? text : "");
+}
+
+static void line_state(struct join *join, enum join_state state, const char *why, bool over, uint64_t next_try_ms) {
     pthread_mutex_lock(&join->lock);
     if (!join->ending) {
         join->state = state;
+        join->over = over;
         join->next_try_ms = next_try_ms;
         if (why)
-            snprintf(join->why, sizeof join->why, "%s", why);
+            line_reason(join, why);
         join->changes++;
     }
     pthread_mutex_unlock(&join->lock);
@@ -134,10 +147,7 @@ static void line_after(struct line *line, int code, const struct err *err) {
     if (line->registered)
         line->lost_at_ms = now;
     if (line->fatal) {
-        line_state(join, JOIN_OFFLINE, err->text, 0);
-        pthread_mutex_lock(&join->lock);
-        join->over = !join->ending;
-        pthread_mutex_unlock(&join->lock);
+        line_state(join, JOIN_OFFLINE, err->text, true, 0);
         return;
     }
     if (good)
@@ -145,7 +155,7 @@ static void line_after(struct line *line, int code, const struct err *err) {
     bool waited_for = line->lost_at_ms && now - line->lost_at_ms < line->grace_ms;
     unsigned wait_ms = waited_for && line->wait_ms > WAIT_GRACE_MS ? WAIT_GRACE_MS : line->wait_ms;
     wait_ms = code == 0 ? 0 : line_jitter(wait_ms);
-    line_state(join, JOIN_OFFLINE, err->text, now + wait_ms);
+    line_state(join, JOIN_OFFLINE, err->text, false, now + wait_ms);
     struct pollfd wake = {.fd = join->wake_line, .events = POLLIN};
     poll(&wake, 1, (int)wait_ms);
     line->wait_ms = line->wait_ms * 2 > WAIT_MAX_MS ? WAIT_MAX_MS : line->wait_ms * 2;
@@ -351,7 +361,7 @@ static int line_serve(struct line *line, const struct line_welcome *welcome, str
     session->websocket = line->websocket;
     line->registered = true;
     line->since_ms = clock_ms();
-    line_state(join, JOIN_ONLINE, NULL, 0);
+    line_state(join, JOIN_ONLINE, NULL, false, 0);
     pthread_mutex_lock(&join->lock);
     bool ending = join->ending;
     pthread_mutex_unlock(&join->lock);
@@ -376,6 +386,7 @@ static int line_open(struct line *line, struct line_welcome *ret_welcome, struct
     autobuf message;
     const char *text = NULL;
     size_t len = 0;
+    buf_init(&message, LIMIT_REGISTER_BYTES);
     int code = http_client_new(join->server, join->token, &line->client, err);
     if (code == 0 && join->values.authority)
         code = http_client_ca(line->client, join->values.authority, err);
@@ -385,7 +396,6 @@ static int line_open(struct line *line, struct line_welcome *ret_welcome, struct
         return code;
     line->websocket = http_socket_websocket(line->socket);
     websocket_limit(line->websocket, LINE_MESSAGE_BYTES);
-    buf_init(&message, LIMIT_REGISTER_BYTES);
     line_register(line, line_received(join), &message);
     if (message.failed)
         return err_set(err, ERR_INVALID, "what this machine says of itself is too long to register with");
