@@ -219,7 +219,7 @@ static int socket_read_head(struct http_socket *socket, char *ret_head, size_t s
         }
         ssize_t got = socket_read(socket, buf_reserve(input, 4096), 4096, err);
         int code = got < 0 ? (int)got : got ? 0 : socket_wait(socket, POLLIN, end_ms, err);
-        if (code == -ERR_GONE && !input->len)
+        if (code < 0 && code != -ERR_TIMEOUT && !input->len)
             return err_set(err, ERR_GONE, "%s hung up instead of answering%s", socket->client->base,
                            strncmp(socket->client->base, "https", 5) != 0 ? ": does it want https:// or wss://?" : "");
         if (code < 0)

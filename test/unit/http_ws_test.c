@@ -1,14 +1,11 @@
 /* TLS, WebSocket and many idle connections: each with a real client on the other side. */
+#include "http_cert.h"
 #include "http_lab.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #define H "Host: localhost\r\n"
 #define UPGRADE                                                                                                        \
@@ -247,8 +244,7 @@ static void test_bad_frames(struct lab *lab) {
         int fd = ws_open(lab);
         frame_send(fd, bad[i].first, big, bad[i].len, bad[i].mask);
         frame_recv(fd, &frame);
-        /* wslay's close for a broken frame header carries no code; for the rest it does. */
-        bool coded = frame.opcode == 0x88 && (frame.len == 0 || memcmp(frame.data, bad[i].code, 2) == 0);
+        bool coded = frame.opcode == 0x88 && frame.len > 2 && memcmp(frame.data, bad[i].code, 2) == 0;
         if (frame.opcode != -1)
             frame_recv(fd, &frame);
         if (!check(frame.opcode == -1 && coded, bad[i].name))
@@ -270,29 +266,6 @@ static void test_bad_frames(struct lab *lab) {
 }
 
 /* ---- TLS ---- */
-
-static void make_certificate(const char *cert_path, const char *key_path) {
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *cert = X509_new();
-    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
-    X509_gmtime_adj(X509_getm_notBefore(cert), 0);
-    X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
-    X509_set_pubkey(cert, key);
-    X509_NAME *name = X509_get_subject_name(cert);
-    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const uint8_t *)"localhost", -1, -1, 0);
-    X509_set_issuer_name(cert, name);
-    X509_sign(cert, key, EVP_sha256());
-    FILE *file = fopen(cert_path, "w");
-    PEM_write_X509(file, cert);
-    fclose(file);
-    mode_t before = umask(077); /* others may not read it, or it is refused */
-    file = fopen(key_path, "w");
-    umask(before);
-    PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL);
-    fclose(file);
-    X509_free(cert);
-    EVP_PKEY_free(key);
-}
 
 static bool tls_say(SSL *tls, const void *data, size_t len) {
     size_t sent;
@@ -349,7 +322,7 @@ static void test_tls(void) {
     char cert[100], key[100];
     snprintf(cert, sizeof cert, "/tmp/http-test-%d.cert", (int)getpid());
     snprintf(key, sizeof key, "/tmp/http-test-%d.key", (int)getpid());
-    make_certificate(cert, key);
+    cert_make(cert, key, "DNS:localhost", 3600);
     struct http_config config = {.routes = routes, .tls_cert = cert, .tls_key = key, .head_timeout_ms = 300};
     struct lab lab;
     lab_start(&lab, "127.0.0.1:0", &config);

@@ -346,7 +346,7 @@ static void test_close(void) {
     char reason[200];
     alone_open(&alone, 1000);
     memset(reason, 'x', 120);
-    strcpy(reason + 120, "\xc3\xbc\xc3\xbc");
+    memcpy(reason + 120, "\xc3\xbc\xc3\xbc", 5);
     struct websocket *websocket = alone.pair.server.websocket;
     websocket_close(websocket, 4401, reason);
     websocket_close(websocket, 1000, "later");
