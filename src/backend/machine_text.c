@@ -105,6 +105,7 @@ void machine_text_unref(struct machine_text *text) {
         free(box);
     }
     text_streams_free(text);
+    text_authors_free(text);
     fd_close(&text->wake);
     pthread_cond_destroy(&text->changed);
     pthread_mutex_destroy(&text->lock);
@@ -307,7 +308,7 @@ int text_ask_begin(struct machine_text *text, struct text_call *call, enum text_
     if (text_lacks(text, type))
         return err_set(err, ERR_UNSUPPORTED, "the runner of machine %s does not know '%s'", text->name,
                        text_type_name(type));
-    struct text_request *request;
+    struct text_request *request = NULL;
     pthread_mutex_lock(&text->lock);
     int r = request_new_locked(text, call, type, &request, err);
     pthread_mutex_unlock(&text->lock);
@@ -345,7 +346,7 @@ int text_ask_end(struct machine_text *text, struct text_request *request, uint64
 
 int text_ask(struct machine_text *text, struct text_call *call, enum text_type type, const struct buf *members,
              uint64_t timeout_ms, struct text_answer *ret_answer, struct err *err) {
-    struct text_request *request;
+    struct text_request *request = NULL;
     int r = text_ask_begin(text, call, type, members, &request, err);
     return r < 0 ? r : text_ask_end(text, request, timeout_ms, ret_answer, err);
 }

@@ -51,6 +51,7 @@ struct machine_text {
     struct text_stream *streams;
     struct text_box *boxes;
     struct text_wire *wires;
+    bool editing;                /* somebody has the turn */
     struct text_author *authors; /* machine_text_edit.c */
 };
 
@@ -222,6 +223,9 @@ struct text_command {
 };
 int text_command_of(struct text_call *call, struct text_command *ret_command, struct err *err);
 void text_exec_members(struct machine_text *text, struct json *json, const char *shell, const char *command);
+
+/* The alternatives of "{a,b}" as words for programs that know no braces; none where that cannot be said so. */
+size_t text_ignore_words(struct text_call *call, const char *pattern, const char **words, size_t max);
 
 /* Ops: each answers with fields in call->end. */
 int text_op_exec(struct text_call *call, struct err *err);

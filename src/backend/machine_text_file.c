@@ -249,6 +249,8 @@ int text_file_read(struct text_call *call, const char *path, uint64_t size, file
         return read_inline(call, path, sink, user, err);
     if (options->transfers)
         return read_transfer(call, path, size, sink, user, err);
+    if (options->http_address)
+        return text_http_get(call, path, sink, user, err);
     return too_large(call, path, size, err);
 }
 
@@ -377,6 +379,8 @@ int text_file_write(struct text_call *call, const char *path, uint32_t mode, con
     }
     if (options->transfers)
         return write_transfer(call, path, mode, &head, source, err);
+    if (options->http_address)
+        return text_http_post(call, path, mode, &head, source, err);
     return too_large(call, path, source->size, err);
 }
 

@@ -418,7 +418,7 @@ int text_stream_run(struct text_call *call, const struct text_command *command, 
     if (background && call->args.secret_count)
         return err_set(err, ERR_UNSUPPORTED, "a terminal on machine %s cannot be kept free of secrets",
                        call->text->name);
-    struct text_stream *stream;
+    struct text_stream *stream = NULL;
     int r = stream_new(call, pty, &stream, err);
     if (r < 0)
         return r;

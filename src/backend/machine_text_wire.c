@@ -227,6 +227,14 @@ static const struct {
     {OP_STAT, text_op_stat, NULL},
     {OP_MKDIR, text_op_mkdir, NULL},
     {OP_REMOVE, text_op_remove, NULL},
+    {OP_LIST, text_op_list, NULL},
+    {OP_MOVE, text_op_move, NULL},
+    {OP_GLOB, text_op_glob, NULL},
+    {OP_GREP, text_op_grep, NULL},
+    {OP_HASH, text_op_hash, NULL},
+    {OP_TAR_OUT, text_op_tar_out, NULL},
+    {OP_TAR_IN, text_op_tar_in, NULL},
+    {OP_EDIT, text_op_edit, NULL},
     {OP_BIND, op_exists, NULL},
     {OP_WATCH, NULL, "cannot watch files"},
     {OP_CONNECT, NULL, "cannot reach servers on that machine"},
@@ -439,7 +447,7 @@ static void *wire_main(void *argument) {
     buf_init(&hello, LIMIT_PATH_BYTES + 256);
     size_t begin = frame_begin(&hello, FRAME_HELLO, 0, 0);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
-    field_number(&hello, FIELD_FEATURES, 0);
+    field_number(&hello, FIELD_FEATURES, FEATURE_EDIT);
     field_text(&hello, FIELD_WORKSPACE, wire->text->workspace);
     frame_end(&hello, begin);
     wire_send(wire, &hello);
