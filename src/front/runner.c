@@ -25,6 +25,8 @@
 #include "front/trail.h"
 #include "http/websocket.h"
 
+#define LINK_MESSAGE_BYTES (LIMIT_LINK_TALK_BYTES / 3 * 4 + 256) /* the largest record, in base64 and an object */
+
 enum runner_leaving { STAYS, REVOKED, STOPPING, SENT_AWAY };
 
 struct runner { /* one connection */
@@ -293,15 +295,30 @@ static int runner_admit(struct runner *runner, bool by_header, struct err *err) 
     return auth_admit_token(auth, request, token, AUTH_RUNNER | AUTH_WRITES, &trail_of(request)->who, err);
 }
 
-/* Rule 2. */
 static int runner_register(struct runner *runner, struct err *err) {
     bool by_header = http_header(runner->request, "authorization");
-    int failed = by_header ? runner_admit(runner, true, err) : 0;
-    if (!failed)
-        failed = runner_first(runner, err);
+    int failed = err->code ? -err->code : runner_first(runner, err);
     if (!failed && !by_header)
         failed = runner_admit(runner, false, err);
     return failed ? failed : runner_agrees(runner, err);
+}
+
+/* Rule 2. A token that came with the upgrade is looked at before; what is said of it, the machine hears as a message. */
+static int runner_open(struct runner *runner, struct err *err) {
+    struct runner_door *door = runner->front->runners;
+    struct err no = {0};
+    bool known = http_header(runner->request, "authorization") && runner_admit(runner, true, &no) == 0;
+    int failed = known ? 0 : stranger_enter(door, err);
+    if (failed)
+        return failed;
+    failed = ws_accept(runner->request, LIMIT_REGISTER_BYTES, &runner->ws, err);
+    if (!failed) {
+        *err = no;
+        failed = runner_register(runner, err);
+    }
+    if (!known)
+        stranger_leave(door);
+    return failed;
 }
 
 /* ---- serving ---- */
@@ -314,6 +331,14 @@ static int runner_tick(void *user, struct err *err) {
 
 static unsigned runner_closed(void *websocket) {
     return websocket_closed(websocket);
+}
+
+static const char *runner_token(const struct runner *runner) {
+    const char *header = http_header(runner->request, "authorization");
+    if (!header)
+        return runner->hello.token;
+    header += strcspn(header, " ");
+    return header + strspn(header, " ");
 }
 
 static bool runner_can(const struct runner_hello *hello, const char *word) {
@@ -345,7 +370,7 @@ static int runner_serve(struct runner *runner, struct machine_seat *seat, struct
     const struct machine_text_options options = {
         .nested = hello->nested,
         .http_address = hello->http_address,
-        .token = hello->token,
+        .token = runner_token(runner),
         .transfers = runner_can(hello, "transfer") ? runner->front->runners->transfers : NULL,
         .max_file_bytes = front_settings(runner->request)->max_upload_bytes,
     };
@@ -383,7 +408,7 @@ static int runner_join(struct runner *runner, struct err *err) {
     trail_note(runner->request,
                arena_printf(http_arena(runner->request), "machine=%s%s", runner->name, resumed ? " again" : ""));
     trail_running(runner->request);
-    ws_limit(runner->ws, LIMIT_TEXT_MESSAGE_BYTES);
+    ws_limit(runner->ws, said->link ? LINK_MESSAGE_BYTES : LIMIT_TEXT_MESSAGE_BYTES);
     runner_list(runner);
     failed = runner_welcome(runner, session, resumed, received, err);
     if (failed)
@@ -409,16 +434,9 @@ static int runner_end(struct runner *runner, int failed, struct err *err) {
 static int runner_run(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     struct runner runner = {.request = request, .front = front_of(request)};
-    struct runner_door *door = runner.front->runners;
     if (!runner.front->machines)
         return err_set(err, ERR_UNSUPPORTED, "no machines can join here");
-    int failed = stranger_enter(door, err);
-    if (failed)
-        return failed;
-    failed = ws_accept(request, LIMIT_REGISTER_BYTES, &runner.ws, err);
-    if (!failed)
-        failed = runner_register(&runner, err);
-    stranger_leave(door);
+    int failed = runner_open(&runner, err);
     if (!runner.ws)
         return failed;
     if (!failed)

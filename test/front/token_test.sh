@@ -93,6 +93,20 @@ while IFS=$'\t' read -r method pattern name _; do
     [ "$method" != ANY ] || method=GET
     walked=$((walked + 1))
     case $path in /healthz | / | /openapi.json) continue ;; esac
+    case $path in
+    /runner/ws | /ws | /ws/*)
+        with "$RUNNER" "$method" "$path"
+        is_error "a runner's token may join there: $method $pattern" 400 INVALID 'wants a WebSocket'
+        continue ;;
+    /runner/files/*)
+        with "$RUNNER" "$method" "$path"
+        is_error "a runner's token may: $method $pattern" 404 NOT_FOUND
+        for token in "$ADMIN" "$ANN" "$EYE"; do
+            with "$token" "$method" "$path"
+            is_error "and no other: $method $pattern" 403 DENIED
+        done
+        continue ;;
+    esac
     API_SECONDS=2 with "$RUNNER" "$method" "$path" ''
     denied "a runner's token: $method $pattern"
     API_SECONDS=2 with "$EYE" "$method" "$path" ''
