@@ -128,7 +128,7 @@ int text_op_stat(struct text_call *call, struct err *err) {
     if (r == 0) {
         r = text_file_stat(call, path, follow, &file, err);
         bool dangling = r == -ERR_NOT_FOUND;
-        if (!follow && (dangling || (r == 0 && file.type != FILE_SYMLINK && !file.inode)))
+        if (!follow && (dangling || (r == 0 && (file.type == FILE_SYMLINK ? !file.target : !file.inode))))
             stat_link(call, path, &file);
         if (dangling && file.type == FILE_SYMLINK)
             r = 0;

@@ -71,12 +71,12 @@ static const char input_script[] =
 /* $2 pid, $3 the signal's number. The shell around it stays, to write down how it ended; KILL takes that too. */
 static const char signal_script[] = SPOOL "p=\"$d/$2\"; [ -s \"$p/pid\" ] || { echo \"no process $2\" >&2; exit 10; }\n"
                                           "[ ! -s \"$p/status\" ] || { echo \"process $2 has ended\" >&2; exit 12; }\n"
-                                          "kill -$3 -- -$2 2>/dev/null || kill -$3 $2 || exit 12";
+                                          "kill -$3 -$2 2>/dev/null || kill -$3 $2 || exit 12";
 
 static const char end_script[] =
     SPOOL "[ -d \"$d\" ] && [ -O \"$d\" ] && [ ! -L \"$d\" ] || exit 0\n"
           "for p in \"$d\"/[0-9]*; do i=${p##*/}; [ -s \"$p/pid\" ] && [ ! -s \"$p/status\" ] || continue\n"
-          "kill -KILL -- -$i 2>/dev/null || kill -KILL $i 2>/dev/null; done; rm -rf -- \"$d\"";
+          "kill -KILL -$i 2>/dev/null || kill -KILL $i 2>/dev/null; done; rm -rf -- \"$d\"";
 
 static const char *number(struct text_call *call, uint64_t value) {
     return arena_printf(&call->arena, "%" PRIu64, value);
