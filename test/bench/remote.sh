@@ -29,7 +29,7 @@ remote_cable() { # remote_cable veth|DELAY: LEFT and RIGHT
 }
 
 remote_servers() { # the daemon and nginx on the left
-    printf '%s\n' 'auth: peer' "tls_cert: $WORK/tls.pem" "tls_key: $WORK/tls.key" 'allowed_hosts: ["10.77.0.1"]' 'max_boxes_per_user: 0' 'end_boxes: true' > "$WORK/remote.yaml"
+    printf '%s\n' 'auth: peer' 'tokens: [{token: admin-token-0123456789abcdef, scope: admin}]' "tls_cert: $WORK/tls.pem" "tls_key: $WORK/tls.key" 'allowed_hosts: ["10.77.0.1"]' 'max_boxes_per_user: 0' 'end_boxes: true' > "$WORK/remote.yaml"
     "${LEFT[@]}" "$BUILD/cubbyd" --listen "unix:$WORK/socket,10.77.0.1:7443" --state "$WORK/state-remote" --config "$WORK/remote.yaml" --log-level warn \
         > "$WORK/daemon.log" 2>&1 < /dev/null & REMOTE_DAEMON=$!
     sed -e "s/listen 127.*/listen 10.77.0.1:8443 ssl; ssl_certificate ${WORK//\//\\/}\/tls.pem; ssl_certificate_key ${WORK//\//\\/}\/tls.key;/" \

@@ -99,7 +99,7 @@ leftovers() {
         fi
     done
     grep -hF "$WORK" /sys/block/loop*/loop/backing_file 2> /dev/null | grep -vF -e /boxes/.slot- -e "$STATE/store.img" # those are the pool's and the daemon's
-    find "$STATE" -mindepth 1 -regextype posix-extended -path "$STATE/skills" -prune -o -regex '.*/[0-9a-f]{16}[^/]*' -print 2> /dev/null | head -5
+    find "$STATE" -mindepth 1 -regextype posix-extended \( -path "$STATE/skills" -o -path "$STATE/owed" \) -prune -o -regex '.*/[0-9a-f]{16}[^/]*' -print 2> /dev/null | head -5
     find "$STATE"/skills/staging -mindepth 1 2> /dev/null | head -5 # agents' skills outlive boxes; what was on its way does not
 }
 no_leftovers() { [ -z "$(leftovers)" ]; }

@@ -41,7 +41,7 @@ authority() { # authority [NAME of the file: ca] [subjectAltName of the server]
 
 server_config() { # server_config [LINE...]: the daemon's configuration; root on its unix socket is its admin
     write_config
-    printf '%s\n' 'auth: peer' "tls_cert: $WORK/server.pem" "tls_key: $WORK/server.key" "allowed_hosts: [\"$SERVER\"]" 'pool_size: 0' "$@" >> "$CONFIG"
+    printf '%s\n' 'auth: peer' 'tokens: [{token: admin-token-0123456789abcdef, scope: admin}]' "tls_cert: $WORK/server.pem" "tls_key: $WORK/server.key" "allowed_hosts: [\"$SERVER\"]" 'pool_size: 0' "$@" >> "$CONFIG"
 }
 
 server_start() { # server_start PROGRAM: at the left end
@@ -68,8 +68,9 @@ machine_join() { # machine_join NAME DIR [OPTION...]; TOKEN as machine_token lef
     MACHINE_DIR=$2
     shift 2
     mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
+    [ ! -e "$WORK/ca.pem" ] || set -- --ca "$WORK/ca.pem" "$@"
     HOME=$WORK/machine-$name XDG_STATE_HOME=$WORK/machine-$name CUBBY_TOKEN=$TOKEN ASAN_OPTIONS=exitcode=99:detect_leaks=0 \
-        "${RIGHT[@]}" "${CUBBY_JOIN:-$BUILD/cubby}" join --server "${MACHINE_SERVER:-wss://$SERVER:$SERVER_PORT}" --ca "$WORK/ca.pem" --workspace "$MACHINE_DIR" "$@" \
+        "${RIGHT[@]}" "${CUBBY_JOIN:-$BUILD/cubby}" join --server "${MACHINE_SERVER:-wss://$SERVER:$SERVER_PORT}" --workspace "$MACHINE_DIR" "$@" \
         < /dev/null >> "$WORK/join-$name.log" 2>&1 &
     MACHINE_PID=$!
     MACHINE_PIDS+=("$MACHINE_PID")
@@ -103,12 +104,15 @@ machine_end() { # machine_end PID [SIGNAL]: its exit status
     kill "-${2:-INT}" "$1" 2> /dev/null
     wait "$1"
 }
+# Ctrl-C for all of them: each ends in order, whatever the server does.
 machines_end() {
-    local pid
+    local pid status
     for pid in "${MACHINE_PIDS[@]}"; do kill -INT "$pid" 2> /dev/null; done
     for pid in "${MACHINE_PIDS[@]}"; do
-        eventually 10 test ! -d "/proc/$pid" || kill -KILL "$pid" 2> /dev/null
-        wait "$pid" 2> /dev/null
+        eventually 10 test ! -d "/proc/$pid" || { fail 'Ctrl-C ends what joined' "$(ps -o pid,args -p "$pid")"; kill -KILL "$pid" 2> /dev/null; }
+        wait "$pid" 2> "$WORK/ended"
+        status=$?
+        [[ $status -lt 126 || $status = 127 || $status = 130 || $status = 137 ]] || fail 'what joined ends in order' "status $status"
     done
     MACHINE_PIDS=()
 }
@@ -122,6 +126,8 @@ declare -A SUITE_MACHINES=()
 SUITE_NAME='' SUITE_COUNT=0 PROJECT=$WORK/project
 
 suite_start() {
+    CUBBY_JOIN=$BUILD/asan/cubby
+    [ -x "$CUBBY_JOIN" ] || CUBBY_JOIN=$BUILD/cubby
     eval "api_plain$(declare -f api | tail -n +2 | sed '1s/^/() /')"
     api() {
         local body=${3-}
@@ -162,5 +168,5 @@ suite_end() {
     machines_end
     unlike 'nothing went wrong in the commands that joined' "$(cat "$WORK"/join-*.log)" 'Sanitizer|runtime error:|Assertion'
     SUITE_MACHINES=()
-    rm -rf "$WORK"/work-* "$WORK"/machine-* "$WORK"/join-*
+    [ -n "${KEEP-}" ] || rm -rf "$WORK"/work-* "$WORK"/machine-* "$WORK"/join-*
 }

@@ -56,7 +56,7 @@ like 'the files are the same' "$OUT" '^made'
 api POST /v1/boxes '{"machine":"laptop","thread":"t"}'
 isnt 'and is not moved to another machine' "$STATUS" 200
 api POST /v1/boxes '{"machine":"nobody"}'
-is_error 'a machine that never came is an error' 404 NOT_FOUND nobody
+is_error 'a machine that never came is an error' 503 BUSY nobody
 api POST /v1/boxes '{"backend":"remote"}'
 is_error 'remote without a name too' 400 INVALID machine
 

@@ -38,6 +38,7 @@ run_story() { # run_story FILE
     fi
     if machine_start laptop; then . "$1"; else fail "a machine for $1"; fi
     cable_good
+    delete_boxes # while machines are there to be told
     machines_end
     if eventually 10 no_machines_left; then pass 'nothing is left on the machine that joined'; else
         fail 'nothing is left on the machine that joined' "$(machines_left)"
