@@ -289,10 +289,12 @@ static int remote_start(struct backend *backend, const struct spec *spec, struct
     if (r == 0)
         r = machine_peer_ops(peer)->start(machine_peer_of(peer), spec, true, ret_wire, err);
     machine_peer_put(peer);
-    if (r == 0)
+    if (r == 0) {
         *ret_pidfd = -1;
-    else if (fresh)
+        wire_set_patience(*ret_wire, machines_grace_ms(backend->env->machines));
+    } else if (fresh) {
         trash_put(backend->trash, backend->boxes_fd, spec->id, &ignored);
+    }
     return r;
 }
 
@@ -326,6 +328,7 @@ static int remote_discover(struct backend *backend, const char *id, struct wire 
     if (r < 0)
         return remote_unsure(backend, &spec, r, err);
     *ret_pidfd = -1;
+    wire_set_patience(*ret_wire, machines_grace_ms(backend->env->machines));
     return 0;
 }
 

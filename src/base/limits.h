@@ -7,9 +7,12 @@
 #define LIMIT_FRAME_PAYLOAD_BYTES 65536u /* one frame's payload */
 #define LIMIT_CALL_ARGS_BYTES (1u << 20) /* arguments of one call, over all its CALL frames */
 #define LIMIT_CREDIT_BYTES (256u << 10)  /* initial window of a call, each direction */
-#define LIMIT_CALLS_PER_WIRE 1024u       /* open at once */
-#define LIMIT_CONNECTS 256u              /* streams to servers in one box, CONNECT */
-#define LIMIT_WIRES_PER_RUNNER 8u        /* daemons connected to one runner */
+#define LIMIT_CREDIT_MOST_BYTES                                                                                        \
+    (8u << 20) /* what that window grows to, on a wire to another machine, while it is used */
+#define LIMIT_CREDIT_POOL_BYTES (8u << 20) /* by which all of one such wire grow together, each direction */
+#define LIMIT_CALLS_PER_WIRE 1024u         /* open at once */
+#define LIMIT_CONNECTS 256u                /* streams to servers in one box, CONNECT */
+#define LIMIT_WIRES_PER_RUNNER 8u          /* daemons connected to one runner */
 
 /* commands */
 #define LIMIT_ARGV_COUNT 4096u
@@ -67,10 +70,10 @@
 #define LIMIT_MACHINES_PER_USER 64u          /* the same of one user */
 #define LIMIT_CHANNELS 256u                  /* boxes on one machine, with a wire */
 #define LIMIT_CHANNEL_BYTES (256u << 10)     /* window of a channel, each way, when it begins */
-#define LIMIT_CHANNEL_MOST_BYTES (4u << 20)  /* what it grows to while it is used */
+#define LIMIT_CHANNEL_MOST_BYTES (8u << 20)  /* what it grows to while it is used */
 #define LIMIT_CHANNEL_POOL_BYTES (16u << 20) /* shared by what the channels of one machine grew by */
 #define LIMIT_CHANNEL_EARLY_BYTES 8192u      /* that come before the channel is open here: a runner's HELLO */
-#define LIMIT_LINK_HELD_BYTES (8u << 20)     /* records that wait for the other end to have them */
+#define LIMIT_LINK_HELD_BYTES (16u << 20)    /* records that wait for the other end to have them */
 #define LIMIT_LINK_UNSENT_BYTES                                                                                        \
     (256u << 10)                         /* of these, not yet given to the connection: what is urgent waits behind it */
 #define LIMIT_LINK_TALK_BYTES (1u << 20) /* a question or an answer */
@@ -115,34 +118,34 @@
 #define LIMIT_RESOURCES_PAGE 200u           /* of one answer */
 
 /* MCP servers in boxes */
-#define LIMIT_SERVERS_PER_USER 32u             /* configured */
-#define LIMIT_SERVERS_RUNNING 1024u            /* of one daemon */
-#define LIMIT_SERVER_NAME_BYTES 32u            /* a model's tool names have 64 in all */
-#define LIMIT_SERVER_SPEC_BYTES 65536u         /* one as JSON */
+#define LIMIT_SERVERS_PER_USER 32u     /* configured */
+#define LIMIT_SERVERS_RUNNING 1024u    /* of one daemon */
+#define LIMIT_SERVER_NAME_BYTES 32u    /* a model's tool names have 64 in all */
+#define LIMIT_SERVER_SPEC_BYTES 65536u /* one as JSON */
 #define LIMIT_SERVER_ARGS 256u
-#define LIMIT_SERVER_MESSAGE_BYTES (8u << 20)  /* one that it sends */
-#define LIMIT_SERVER_UNREAD_BYTES (8u << 20)   /* sent to it and not read: then nothing more is */
-#define LIMIT_SERVER_JUNK 100u                 /* lines that are no message, until it is ended */
-#define LIMIT_SERVER_FLOOD 10000u              /* messages that nobody asked for, at once */
-#define LIMIT_SERVER_FLOOD_RATE 500u           /* the same, a second */
-#define LIMIT_SERVER_FLOOD_BYTES (64u << 20)   /* and their bytes, at once */
+#define LIMIT_SERVER_MESSAGE_BYTES (8u << 20) /* one that it sends */
+#define LIMIT_SERVER_UNREAD_BYTES (8u << 20)  /* sent to it and not read: then nothing more is */
+#define LIMIT_SERVER_JUNK 100u                /* lines that are no message, until it is ended */
+#define LIMIT_SERVER_FLOOD 10000u             /* messages that nobody asked for, at once */
+#define LIMIT_SERVER_FLOOD_RATE 500u          /* the same, a second */
+#define LIMIT_SERVER_FLOOD_BYTES (64u << 20)  /* and their bytes, at once */
 #define LIMIT_SERVER_FLOOD_BYTES_RATE (4u << 20)
-#define LIMIT_SERVER_NEWS_BYTES 1024u          /* one word of progress */
-#define LIMIT_SERVER_ERRORS_BYTES 1024u        /* of its standard error, for the reason why it ended */
-#define LIMIT_SERVER_TOOLS 256u                /* of one server */
-#define LIMIT_SERVER_TOOL_PAGES 64u            /* of its list */
-#define LIMIT_SERVER_TOOL_BYTES 65536u         /* a schema */
-#define LIMIT_SERVER_DESCRIPTION_BYTES 16384u  /* of a tool; a longer one is cut */
-#define LIMIT_SERVER_LIST_BYTES (16u << 20)    /* of all in one list */
-#define LIMIT_TOOL_NAME_BYTES 128u             /* with the server's name in front */
-#define DEFAULT_SERVER_TIMEOUT_MS 300000u      /* of a call */
+#define LIMIT_SERVER_NEWS_BYTES 1024u         /* one word of progress */
+#define LIMIT_SERVER_ERRORS_BYTES 1024u       /* of its standard error, for the reason why it ended */
+#define LIMIT_SERVER_TOOLS 256u               /* of one server */
+#define LIMIT_SERVER_TOOL_PAGES 64u           /* of its list */
+#define LIMIT_SERVER_TOOL_BYTES 65536u        /* a schema */
+#define LIMIT_SERVER_DESCRIPTION_BYTES 16384u /* of a tool; a longer one is cut */
+#define LIMIT_SERVER_LIST_BYTES (16u << 20)   /* of all in one list */
+#define LIMIT_TOOL_NAME_BYTES 128u            /* with the server's name in front */
+#define DEFAULT_SERVER_TIMEOUT_MS 300000u     /* of a call */
 #define LIMIT_SERVER_TIMEOUT_MS 3600000u
-#define DEFAULT_SERVER_START_MS 30000u         /* until it has told its tools */
+#define DEFAULT_SERVER_START_MS 30000u /* until it has told its tools */
 #define LIMIT_SERVER_START_MS 300000u
-#define SERVER_BACK_OFF_MS 1000u               /* until one that died is started again; doubles */
+#define SERVER_BACK_OFF_MS 1000u /* until one that died is started again; doubles */
 #define SERVER_BACK_OFF_MOST_MS 60000u
-#define SERVER_STEADY_MS 60000u                /* one that lived so long died by chance */
-#define SERVER_PATIENCE_MS 5000u               /* a call waits so long for that; else it is told when */
+#define SERVER_STEADY_MS 60000u  /* one that lived so long died by chance */
+#define SERVER_PATIENCE_MS 5000u /* a call waits so long for that; else it is told when */
 
 /* configuration */
 #define LIMIT_CONF_BYTES (4u << 20) /* of the file; 10,000 tokens have a third of it */

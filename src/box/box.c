@@ -156,13 +156,15 @@ static int verb_next(struct call *call, const struct verb *verb, const struct ca
 
 static int verb_loop(struct box *box, struct call *call, const struct verb *verb, struct feed *feed,
                      struct arena *arena, struct fields *ret_end, struct err *err) {
-    struct call_wait wait = {
-        .fd = verb->watch, .events = POLLRDHUP, .deadline_ms = verb->timeout_ms ? clock_ms() + verb->timeout_ms : 0};
+    uint64_t patience_ms = wire_patience_ms(box->wire);
+    struct call_wait wait = {.fd = verb->watch,
+                             .events = POLLRDHUP,
+                             .deadline_ms = verb->timeout_ms ? clock_ms() + verb->timeout_ms + patience_ms : 0};
     for (;;) {
         int r = feed_send(feed, call, verb, err);
         struct event event;
         if (!verb->timeout_ms)
-            wait.deadline_ms = clock_ms() + verb->bound_ms + VERB_SILENCE_MS;
+            wait.deadline_ms = clock_ms() + verb->bound_ms + VERB_SILENCE_MS + patience_ms;
         if (r == 0)
             r = verb_next(call, verb, &wait, &event, err);
         if (r == -ERR_TIMEOUT && wait.deadline_ms <= clock_ms() && (r = verb_alive(box, verb, err)) == 0)

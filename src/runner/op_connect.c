@@ -22,7 +22,8 @@ struct dial {
     struct source source;
     struct timer timer; /* until connected */
     struct rcall *call;
-    struct buf out; /* to the server, not taken by it yet: at most the credit */
+    struct buf out; /* to the server, not taken by it yet: at most the credit, behind what was taken */
+    size_t out_at;
     uint16_t port;
     bool second; /* nobody was at 127.0.0.1: ::1 is being tried */
     bool connected, shut;
@@ -104,21 +105,25 @@ static void dial_late(struct timer *timer) {
 /* What the server takes now. */
 static void dial_write(struct dial *dial) {
     struct rcall *call = dial->call;
-    uint32_t taken = 0;
-    while (dial->out.len > taken) {
-        ssize_t n = send(dial->source.fd, dial->out.data + taken, dial->out.len - taken, MSG_NOSIGNAL);
+    size_t before = dial->out_at;
+    while (dial->out.len > dial->out_at) {
+        ssize_t n = send(dial->source.fd, dial->out.data + dial->out_at, dial->out.len - dial->out_at, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN) { /* it reads no more; what it wrote before may still be read */
-            taken = (uint32_t)dial->out.len;
+            dial->out_at = dial->out.len;
             dial->shut = true;
             break;
         }
         if (n < 0)
             break;
-        taken += (uint32_t)n;
+        dial->out_at += (size_t)n;
     }
-    buf_consume(&dial->out, taken);
+    uint32_t taken = (uint32_t)(dial->out_at - before);
+    if (dial->out_at >= dial->out.len / 2) {
+        buf_consume(&dial->out, dial->out_at);
+        dial->out_at = 0;
+    }
     if (taken)
         reply_credit(call, taken);
     if (call->input_eof && dial->out.len == 0 && !dial->shut) {
@@ -207,7 +212,7 @@ static int connect_begin(struct rcall *call, const struct fields *args, struct e
         abort();
     *dial = (struct dial){
         .source = {.fd = -1, .ready = dial_ready}, .timer.fire = dial_late, .call = call, .port = (uint16_t)port};
-    buf_init(&dial->out, LIMIT_CREDIT_BYTES);
+    buf_init(&dial->out, 2 * LIMIT_CREDIT_MOST_BYTES);
     dial_count++;
     call->state = dial;
     call->writable = dial_resume;

@@ -367,7 +367,7 @@ static int attach_begin(struct rcall *call, const struct fields *args, struct er
     call->state = attach;
     call->writable = attach_pump;
     watcher_add(process, &attach->watcher);
-    buf_init(&attach->feeder.data, LIMIT_CREDIT_BYTES);
+    buf_init(&attach->feeder.data, 2 * LIMIT_CREDIT_MOST_BYTES);
     if (process->phase <= PHASE_RUNNING && process->input.fd >= 0)
         feeder_add(process, &attach->feeder, call);
     attach->feeder.call = call;

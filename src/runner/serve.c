@@ -26,11 +26,10 @@ enum {
     BUCKETS = 64,
     FLUSH_MS = 2,
     FLUSH_BYTES = 32 << 10,
-    OUT_HIGH_BYTES = 256 << 10,          /* above it DATA and ITEM wait */
-    OUT_MAX_BYTES = 16 << 20,            /* answers to a daemon that reads nothing; above it the wire goes */
-    ARGS_BYTES = 2 << 10,                /* of a usual call, decoded */
-    KEEP_BYTES = 64 << 10,               /* an empty buffer larger than this is given back */
-    OWED_BYTES = LIMIT_CREDIT_BYTES / 4, /* input credit is returned in lumps; a quarter of the window cannot stall */
+    OUT_HIGH_BYTES = 256 << 10, /* above it DATA and ITEM wait */
+    OUT_MAX_BYTES = 16 << 20,   /* answers to a daemon that reads nothing; above it the wire goes */
+    ARGS_BYTES = 2 << 10,       /* of a usual call, decoded */
+    KEEP_BYTES = 64 << 10,      /* an empty buffer larger than this is given back */
 };
 
 struct pass { /* a descriptor waiting for its frame to be sent */
@@ -44,6 +43,7 @@ struct scall { /* what only serve knows of a call */
     struct buf args; /* CALL frames so far, while more are to come */
     bool collecting, ended;
     uint32_t owed;
+    uint32_t span; /* the window of input as a whole */
 };
 
 struct rwire {
@@ -57,6 +57,8 @@ struct rwire {
     unsigned call_count;
     uint64_t flush_at_ms;
     bool first, is_unix, hello, broken, urgent, starved;
+    bool far;       /* windows of input grow while they are used */
+    uint32_t grown; /* by which all of them are larger than they were at first */
 };
 
 static void listener_ready(struct source *source, uint32_t events);
@@ -173,6 +175,7 @@ static void call_drop(struct rcall *call) {
         link = &(*link)->next;
     *link = call->next;
     wire->call_count--;
+    wire->grown -= own->span - LIMIT_CREDIT_BYTES;
     buf_done(&own->args);
     wire->runner->changes += call->def && !op_looks(call->def->op);
     later_free(wire->runner, own);
@@ -267,6 +270,7 @@ static int frame_hello(struct rwire *wire, const struct frame *frame, struct err
     if (r < 0 || version != PROTO_VERSION || frame->call != 0)
         return err_set(err, ERR_PROTOCOL, "HELLO of another version");
     wire->hello = wire->runner->greeted = true;
+    wire->far = features & FEATURE_FAR;
     if (!wire->first) {
         wire->is_unix &= (features & FEATURE_PASS_FD) != 0;
         wire_greet(wire);
@@ -296,6 +300,8 @@ static int call_begin(struct rcall *call, const uint8_t *payload, size_t len, st
         r = worker_start(call, call->def, &whole, &failure);
     } else {
         r = call->def->begin(call, &fields, &failure);
+        if (r < 0)
+            maps_shown(call->runner->config, &failure);
     }
     if (r < 0)
         reply_fail(call, &failure);
@@ -317,6 +323,7 @@ static int frame_call(struct rwire *wire, const struct frame *frame, struct err 
                                .id = frame->call,
                                .credit_out = LIMIT_CREDIT_BYTES,
                                .credit_in = LIMIT_CREDIT_BYTES};
+        own->span = LIMIT_CREDIT_BYTES;
         buf_init(&own->args, LIMIT_CALL_ARGS_BYTES);
         call->next = wire->calls[call->id % BUCKETS];
         wire->calls[call->id % BUCKETS] = call;
@@ -568,11 +575,25 @@ void reply_fail(struct rcall *call, const struct err *err) {
     call_drop(call);
 }
 
+/* By how much the window of a far call grows when so much of it was used: what is on the way then is more. */
+static uint32_t span_grows(const struct rwire *wire, const struct scall *own, uint32_t used) {
+    if (!wire->far)
+        return 0;
+    uint32_t grow = LIMIT_CREDIT_MOST_BYTES - own->span, pool = LIMIT_CREDIT_POOL_BYTES - wire->grown;
+    grow = grow < used ? grow : used;
+    return grow < pool ? grow : pool;
+}
+
+/* In lumps: a quarter of the window cannot stall. */
 void reply_credit(struct rcall *call, uint32_t bytes) {
     struct scall *own = (struct scall *)call;
     own->owed += bytes;
-    if (own->owed < OWED_BYTES || call->input_eof)
+    if (own->owed < own->span / 4 || call->input_eof)
         return;
+    uint32_t grow = span_grows(call->wire, own, own->owed);
+    own->span += grow;
+    own->owed += grow;
+    call->wire->grown += grow;
     uint8_t payload[4];
     for (int i = 0; i < 4; i++)
         payload[i] = (uint8_t)(own->owed >> (8 * i));

@@ -407,7 +407,7 @@ static void input_ready(struct source *source, uint32_t events) {
 }
 
 void feeder_add(struct process *process, struct feeder *feeder, struct rcall *call) {
-    buf_init(&feeder->data, LIMIT_CREDIT_BYTES);
+    buf_init(&feeder->data, 2 * LIMIT_CREDIT_MOST_BYTES);
     feeder->process = process;
     feeder->call = call;
     struct feeder **link = &process->feeders;
@@ -423,7 +423,7 @@ int feeder_put(struct feeder *feeder, const uint8_t *data, size_t len, struct er
             reply_credit(feeder->call, (uint32_t)len);
         return 0;
     }
-    if (feeder->done) {
+    if (feeder->done > feeder->data.len / 2) {
         buf_consume(&feeder->data, feeder->done);
         feeder->done = 0;
     }

@@ -212,6 +212,8 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
         r = fields_parse(view_of(payload->data, payload->len), &arena, &fields, &err);
     if (r >= 0)
         r = def->work(&worker, &fields, &err);
+    if (r < 0)
+        maps_shown(config, &err);
     if (r < 0 && !worker.ended)
         worker_fail(&worker, &err);
     else if (!worker.ended)
@@ -258,7 +260,7 @@ int worker_start(struct rcall *call, const struct op_def *def, const struct buf 
     *work = (struct work){.runner = runner, .call = call, .out.fd = -1, .in.fd = -1, .turn = turn};
     buf_init(&work->args, QUEUE_ARGS_BYTES + 1);
     buf_init(&work->frames, 2 * FRAME_BYTES);
-    buf_init(&work->input, LIMIT_CREDIT_BYTES);
+    buf_init(&work->input, 2 * LIMIT_CREDIT_MOST_BYTES); /* what the worker took is dropped from it now and then */
     if (queue) {
         buf_put(&work->args, payload->data, payload->len);
     } else {
@@ -408,7 +410,7 @@ static void work_feed(struct work *work) {
 
 int worker_input(struct rcall *call, const uint8_t *data, size_t len, struct err *err) {
     struct work *work = call->state;
-    if (work->input_done) {
+    if (work->input_done > work->input.len / 2) {
         buf_consume(&work->input, work->input_done);
         work->input_done = 0;
     }

@@ -12,7 +12,7 @@
 #include "wire/lead.h"
 
 /* How many events may be handed out before the caller's own descriptor is looked at, however much is queued. */
-enum { LOOK_EVERY = 32 };
+enum { LOOK_EVERY = 32, PIECE_BYTES = 256 << 10 };
 
 /* The CALL frames: OP first, then the arguments, cut wherever a frame is full. */
 static int call_put_args(struct buf *out, uint32_t id, enum op op, const struct buf *args, struct err *err) {
@@ -101,24 +101,26 @@ static void call_send_frame(struct call *call, uint8_t type, const void *payload
     wire_send(call->wire, frame.data, frame.len, &ignored);
 }
 
-/* The caller is done with the event it got last: gives credit back in steps of half a window. */
+/* The caller is done with the event it got last: gives credit back in steps of half a window. Of one that has grown,
+ * smaller ones: what is given back comes a round trip later, and the rest of the window has to last until then. */
 static void call_return_credit(struct call *call) {
     call->unreturned += call->used;
     call->used = 0;
-    uint32_t more = call->unreturned;
-    if (more < LIMIT_CREDIT_BYTES / 2)
+    uint32_t step = call->span / 4; /* the owner's thread alone changes it */
+    if (call->unreturned < (step > LIMIT_CREDIT_BYTES / 2 ? step : LIMIT_CREDIT_BYTES / 2))
         return;
-    call->unreturned = 0;
     pthread_mutex_lock(&call->wire->lock);
     bool ended = call->ended || call->wire->dead;
-    call->window += ended ? 0 : more;
+    uint32_t more = ended ? 0 : sorter_grant(&call->wire->sorter, call, call->unreturned);
     pthread_mutex_unlock(&call->wire->lock);
+    call->unreturned = 0;
     uint8_t payload[4] = {(uint8_t)more, (uint8_t)(more >> 8), (uint8_t)(more >> 16), (uint8_t)(more >> 24)};
     if (!ended)
         call_send_frame(call, FRAME_CREDIT, payload, sizeof payload);
 }
 
-/* The next record of out, which is the owner's: no lock. */
+/* The next record of out, which is the owner's: no lock. Much DATA goes out piece by piece, so that credit for the first
+ * goes back while the caller has the next. */
 static int call_take(struct call *call, struct event *ret_event, struct err *err) {
     struct view view = view_of(call->out.data + call->taken, call->out.len - call->taken);
     struct event event = {.kind = (enum event_kind)view_u8(&view), .stream = view_u8(&view), .fd = -1};
@@ -126,6 +128,17 @@ static int call_take(struct call *call, struct event *ret_event, struct err *err
     event.data = view_take(&view, event.len);
     assert(!view.bad);
     call->taken = call->out.len - view.len;
+    if (event.kind == EVENT_DATA) {
+        event.data += call->piece;
+        event.len -= call->piece;
+        if (event.len > PIECE_BYTES) {
+            call->taken -= RECORD_HEAD_BYTES + call->piece + event.len;
+            event.len = PIECE_BYTES;
+            call->piece += PIECE_BYTES;
+        } else {
+            call->piece = 0;
+        }
+    }
     if (event.kind == EVENT_DATA || event.kind == EVENT_ITEM)
         call->used = (uint32_t)event.len;
     if (event.kind == EVENT_STAT)

@@ -17,6 +17,7 @@ struct waiter {
 struct wire {
     atomic_uint refs;
     int fd;
+    uint64_t patience_ms; /* set once, before anybody else has the wire */
     uid_t uid;
     gid_t gid;
     pthread_mutex_t send_lock; /* one frame after the other; taken before `lock`, never the other way round */

@@ -132,5 +132,6 @@ enum watch_event { WATCH_CREATED = 1, WATCH_MODIFIED = 2, WATCH_REMOVED = 3, WAT
 #define FEATURE_ROOT_FD 0x2u /* the runner's HELLO carries an O_PATH descriptor of the box's root */
 #define FEATURE_CGROUP 0x4u  /* commands have a cgroup of their own */
 #define FEATURE_EDIT 0x8u    /* EDIT knows more than a string in a file */
+#define FEATURE_FAR 0x10u    /* daemon: the runner is far away: its CREDIT may be more than what it consumed */
 
 #endif

@@ -19,7 +19,7 @@
 
 enum { SORT_SMALL_BYTES = 4096, SORT_FRAME_BYTES = FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES };
 /* Worst case: a window of one-byte frames, alternating streams, each with a record head; STAT, END. */
-#define QUEUE_MAX_BYTES ((size_t)LIMIT_CREDIT_BYTES * (RECORD_HEAD_BYTES + 1) + 4u * SORT_FRAME_BYTES)
+#define QUEUE_MAX_BYTES(credit) ((size_t)(credit) * (RECORD_HEAD_BYTES + 1) + 4u * SORT_FRAME_BYTES)
 
 static int sort_frame(struct sorter *sorter, const struct frame *frame, struct err *err);
 
@@ -27,7 +27,12 @@ void sorter_init(struct sorter *sorter, bool local, void (*notify)(struct call *
     *sorter = (struct sorter){.local = local, .root_fd = -1, .pass_fd = -1, .notify = notify};
 }
 
-static void call_free(struct call *call) {
+static uint32_t credit_most(const struct sorter *sorter) {
+    return sorter->local ? LIMIT_CREDIT_BYTES : LIMIT_CREDIT_MOST_BYTES;
+}
+
+static void call_free(struct sorter *sorter, struct call *call) {
+    sorter->grown -= call->span - LIMIT_CREDIT_BYTES;
     fd_close(&call->stat_fd);
     buf_done(&call->in);
     buf_done(&call->out);
@@ -40,7 +45,7 @@ void sorter_done(struct sorter *sorter) {
         while (sorter->buckets[i]) {
             struct call *call = sorter->buckets[i];
             sorter->buckets[i] = call->next;
-            call_free(call);
+            call_free(sorter, call);
         }
     }
     fd_close(&sorter->root_fd);
@@ -65,15 +70,25 @@ struct call *sorter_add(struct sorter *sorter) {
     do
         call->id = ++sorter->last_id;
     while (call->id == 0 || *sorter_slot(sorter, call->id));
-    buf_init(&call->in, QUEUE_MAX_BYTES);
-    buf_init(&call->out, QUEUE_MAX_BYTES);
+    buf_init(&call->in, QUEUE_MAX_BYTES(credit_most(sorter)));
+    buf_init(&call->out, QUEUE_MAX_BYTES(credit_most(sorter)));
     call->tail = SIZE_MAX;
     call->stat_fd = -1;
-    call->window = call->credit = LIMIT_CREDIT_BYTES;
+    call->window = call->span = call->credit = LIMIT_CREDIT_BYTES;
     call->next = sorter->buckets[call->id % CALL_BUCKETS];
     sorter->buckets[call->id % CALL_BUCKETS] = call;
     sorter->open++;
     return call;
+}
+
+uint32_t sorter_grant(struct sorter *sorter, struct call *call, uint32_t used) {
+    uint32_t grow = credit_most(sorter) - call->span, pool = LIMIT_CREDIT_POOL_BYTES - sorter->grown;
+    grow = grow < used ? grow : used;
+    grow = grow < pool ? grow : pool;
+    call->span += grow;
+    call->window += used + grow;
+    sorter->grown += grow;
+    return used + grow;
 }
 
 static void sorter_remove(struct sorter *sorter, struct call *call) {
@@ -86,7 +101,7 @@ void sorter_give_up(struct sorter *sorter, struct call *call) {
     assert(!call->closed && sorter->open > 0);
     sorter->open--;
     if (call->ended) { /* it left its bucket when it ended */
-        call_free(call);
+        call_free(sorter, call);
         return;
     }
     call->closed = true;
@@ -100,7 +115,7 @@ void sorter_give_up(struct sorter *sorter, struct call *call) {
 void sorter_forget(struct sorter *sorter, struct call *call) {
     sorter_remove(sorter, call);
     sorter->open--;
-    call_free(call);
+    call_free(sorter, call);
 }
 
 uint8_t *sorter_room(struct sorter *sorter, size_t *ret_size) {
@@ -273,7 +288,7 @@ static int sort_end(struct sorter *sorter, struct call *call, const struct frame
     call->ended = true;
     if (call->closed) {
         sorter->closed--;
-        call_free(call);
+        call_free(sorter, call);
         return 0;
     }
     call->fail_code = code;
@@ -281,15 +296,15 @@ static int sort_end(struct sorter *sorter, struct call *call, const struct frame
 }
 
 static int sort_credit(struct sorter *sorter, struct call *call, const struct frame *frame, struct err *err) {
-    (void)sorter;
     struct view view = view_of(frame->payload, frame->len);
     uint32_t more = view_u32(&view);
     if (view.bad || view.len || frame->flags)
         return err_set(err, ERR_PROTOCOL, "a malformed CREDIT");
-    /* It gives back what was sent. Nothing, or more than that, would be a flood without a bound. */
-    if (!more || more > LIMIT_CREDIT_BYTES - call->credit)
-        return err_set(err, ERR_PROTOCOL, "a CREDIT of %u bytes where %u were sent", more,
-                       LIMIT_CREDIT_BYTES - call->credit);
+    /* It gives back what was sent, and a bounded more from far away. Nothing, or more than that, would be a flood without
+     * a bound. */
+    if (!more || more > credit_most(sorter) - call->credit)
+        return err_set(err, ERR_PROTOCOL, "a CREDIT of %u bytes where %u may be given", more,
+                       credit_most(sorter) - call->credit);
     call->credit += more;
     if (call->input_wanted && call->credit) {
         call->input_wanted = false;

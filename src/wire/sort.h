@@ -22,6 +22,7 @@ struct call {
     bool closed;              /* given up by its owner: late frames are legal and dropped */
     bool input_wanted, input_ready;
     uint32_t window; /* bytes of DATA and ITEM the runner may still send */
+    uint32_t span;   /* that window as a whole, with what was sent and not consumed yet */
     uint32_t credit; /* bytes of input we may still send */
     struct buf in;
     size_t tail; /* offset of the last record of in, SIZE_MAX: none */
@@ -30,6 +31,7 @@ struct call {
     /* the owner's thread */
     struct buf out;
     size_t taken;              /* offset in out of the next record */
+    size_t piece;              /* of that record, which is DATA: so much was handed out */
     uint32_t used, unreturned; /* length of the record handed out last; consumed bytes not yet given back */
     unsigned since_look;       /* events since the caller's descriptor was looked at */
     bool cancelled, eof_sent;
@@ -41,8 +43,9 @@ struct sorter {
     struct call *buckets[CALL_BUCKETS];
     unsigned open, closed; /* calls with an owner, and given-up ones the runner has not ended yet */
     uint32_t last_id;
-    bool local;   /* descriptors may come */
-    bool greeted; /* HELLO came: the fields below count */
+    bool local;     /* descriptors may come; else the runner is far away, and windows grow */
+    uint32_t grown; /* by which windows of all calls are larger than they were at first */
+    bool greeted;   /* HELLO came: the fields below count */
     int root_fd;
     uint64_t features;
     char workspace[256];
@@ -60,6 +63,8 @@ struct call *sorter_add(struct sorter *sorter); /* a new call; NULL when there a
 void sorter_give_up(struct sorter *sorter,
                     struct call *call);                       /* its owner goes: freed now or when the runner ends it */
 void sorter_forget(struct sorter *sorter, struct call *call); /* its owner goes and the runner never heard of it */
+/* The caller consumed so much: what the runner may send now, that and by how much the window grows. Not after its END. */
+uint32_t sorter_grant(struct sorter *sorter, struct call *call, uint32_t used);
 /* Where the next bytes may be read to. */
 uint8_t *sorter_room(struct sorter *sorter, size_t *ret_size);
 /* n bytes were put there, and pass_fd (or -1) came with them; it is the sorter's now. -ERR_PROTOCOL: the runner broke

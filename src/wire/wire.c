@@ -306,7 +306,7 @@ int wire_send(struct wire *wire, const void *data, size_t len, struct err *err) 
             len -= (size_t)n;
             deadline_ms = 0;
         } else if (n < 0 && errno == EAGAIN) {
-            deadline_ms = deadline_ms ? deadline_ms : clock_ms() + SEND_STALL_MS;
+            deadline_ms = deadline_ms ? deadline_ms : clock_ms() + SEND_STALL_MS + wire->patience_ms;
             if (!wire_wait_room(wire, deadline_ms))
                 reason = "the runner stopped reading";
         } else if (errno != EINTR) {
@@ -329,7 +329,7 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
     buf_init(&hello, 256);
     size_t begin = frame_begin(&hello, FRAME_HELLO, 0, 0);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
-    field_number(&hello, FIELD_FEATURES, wire->sorter.local ? FEATURE_PASS_FD : 0);
+    field_number(&hello, FIELD_FEATURES, wire->sorter.local ? FEATURE_PASS_FD : FEATURE_FAR);
     frame_end(&hello, begin);
     int r = wire_send(wire, hello.data, hello.len, err);
     if (r < 0)
@@ -415,6 +415,14 @@ unsigned wire_calls(struct wire *wire) {
     unsigned open = wire->sorter.open;
     pthread_mutex_unlock(&wire->lock);
     return open;
+}
+
+void wire_set_patience(struct wire *wire, uint64_t patience_ms) {
+    wire->patience_ms = patience_ms;
+}
+
+uint64_t wire_patience_ms(const struct wire *wire) {
+    return wire->patience_ms;
 }
 
 int wire_fd(const struct wire *wire) {

@@ -43,6 +43,10 @@ uint64_t wire_features(const struct wire *wire);
 const char *wire_workspace(const struct wire *wire); /* as HELLO said; "/workspace" in a jail */
 unsigned wire_calls(struct wire *wire);              /* open now */
 int wire_fd(const struct wire *wire);                /* only to watch it for a hang-up (EPOLLRDHUP) */
+/* How long the way to the runner may be broken without any harm, told by a backend right after wire_new: whoever waits
+ * for an answer waits so much longer than the answer itself takes. */
+void wire_set_patience(struct wire *wire, uint64_t patience_ms);
+uint64_t wire_patience_ms(const struct wire *wire);
 /* Host ids of the box's agent, told by a backend right after wire_new: the daemon opens files below wire_root with
  * them as its fsuid and fsgid. (uid_t)-1, the default: ids are not changed. */
 void wire_set_ids(struct wire *wire, uid_t uid, gid_t gid);
