@@ -22,6 +22,8 @@ bool mcp_session_agree(struct mcp_session *session, const char *version); /* fal
 void mcp_session_sweep(struct mcp *mcp, uint64_t now_ms); /* what was not used for too long goes; under no lock */
 
 /* mcp_resource.c */
+/* Where the files of the box are that this exchange works in; none is made for it. In the exchange's arena, or constant. */
+const char *mcp_workspace(struct mcp_answer *answer);
 void mcp_resources_list(struct mcp_answer *answer);
 void mcp_resources_templates(struct mcp_answer *answer);
 void mcp_resources_read(struct mcp_answer *answer);

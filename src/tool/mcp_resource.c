@@ -1,5 +1,5 @@
-/* Files of the workspace as MCP resources: file:///workspace/NAME, bytes percent-encoded. Called through the methods of
- * mcp.c. Not to break: looking makes no box, and neither a list nor a file is larger than its limit. */
+/* Files of the workspace as MCP resources: file:///workspace/NAME, or wherever the box has its workspace, bytes
+ * percent-encoded. Called through the methods of mcp.c. Not to break: looking makes no box, and neither a list nor a file is larger than its limit. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "tool/mcp_core.h"
 #include "tool/search.h"
 
-#define ROOT "/workspace"
 #define SCHEME "file://"
 
 struct entry {
@@ -34,6 +33,18 @@ static int resource_box(struct tool_call *call, struct err *err) {
     int code = call->host->find(call->door, call->user, thread, &call->box, err);
     call->acquired = code == 0 && call->box;
     return code;
+}
+
+const char *mcp_workspace(struct mcp_answer *answer) {
+    const char *path = WORKSPACE_PATH;
+    struct tool_call call;
+    struct err err;
+    if (!answer->exchange->host->find)
+        return path;
+    if (mcp_call_begin(answer, &call, &err) == 0 && resource_box(&call, &err) == 0 && call.box)
+        path = arena_strdup(answer->exchange->arena, box_workspace(call.box));
+    tool_call_done(&call);
+    return path;
 }
 
 /* ---- list ---- */
@@ -60,28 +71,40 @@ static int entry_order(const void *left, const void *right) {
     return strcmp(((const struct entry *)left)->name, ((const struct entry *)right)->name);
 }
 
-static void put_uri(struct json *json, struct arena *arena, const char *name) {
+/* Bytes of a path as they are in a URI; *to is moved behind them. */
+static void uri_put(char **to, const char *path) {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
     static const char digits[] = "0123456789ABCDEF";
-    char *uri = arena_alloc(arena, sizeof SCHEME ROOT "/" + 3 * strlen(name)), *to = uri;
-    to = stpcpy(to, SCHEME ROOT "/");
-    for (; *name; name++) {
-        uint8_t byte = (uint8_t)*name;
+    for (; *path; path++) {
+        uint8_t byte = (uint8_t)*path;
         if (strchr(plain, byte)) {
-            *to++ = (char)byte;
+            *(*to)++ = (char)byte;
             continue;
         }
-        *to++ = '%';
-        *to++ = digits[byte >> 4];
-        *to++ = digits[byte & 15];
+        *(*to)++ = '%';
+        *(*to)++ = digits[byte >> 4];
+        *(*to)++ = digits[byte & 15];
     }
+}
+
+static char *uri_begin(struct arena *arena, const char *root, size_t more, char **ret_to) {
+    char *uri = arena_alloc(arena, sizeof SCHEME "/" + 3 * (strlen(root) + more));
+    *ret_to = stpcpy(uri, SCHEME);
+    uri_put(ret_to, root);
+    *(*ret_to)++ = '/';
+    return uri;
+}
+
+static void put_uri(struct json *json, struct arena *arena, const char *root, const char *name) {
+    char *to, *uri = uri_begin(arena, root, strlen(name), &to);
+    uri_put(&to, name);
     json_key(json, "uri");
     json_strn(json, uri, (size_t)(to - uri));
 }
 
-static void put_entry(struct json *json, struct arena *arena, const struct entry *entry) {
+static void put_entry(struct json *json, struct arena *arena, const char *root, const struct entry *entry) {
     json_open(json, '{');
-    put_uri(json, arena, entry->name);
+    put_uri(json, arena, root, entry->name);
     json_key(json, "name");
     json_str(json, entry->name);
     json_key(json, "size");
@@ -104,7 +127,7 @@ static void put_page(struct json *json, struct arena *arena, struct listing *lis
     json_key(json, "resources");
     json_open(json, '[');
     for (; at < end; at++)
-        put_entry(json, arena, &listing->entries[at]);
+        put_entry(json, arena, listing->root, &listing->entries[at]);
     json_close(json, ']');
     if (end == listing->count)
         return;
@@ -153,11 +176,24 @@ void mcp_resources_list(struct mcp_answer *answer) {
 }
 
 void mcp_resources_templates(struct mcp_answer *answer) {
-    static const char text[] =
-        "[{\"uriTemplate\":\"file:///workspace/{+path}\",\"name\":\"workspace\",\"title\":\"Files of "
-        "the workspace\",\"description\":\"A file of the box, by its path below /workspace.\"}]";
-    json_key(&answer->json, "resourceTemplates");
-    json_raw(&answer->json, text, sizeof text - 1);
+    struct json *json = &answer->json;
+    struct arena *arena = answer->exchange->arena;
+    const char *workspace = mcp_workspace(answer);
+    char *to, *uri = uri_begin(arena, workspace, sizeof "{+path}", &to);
+    to = stpcpy(to, "{+path}");
+    json_key(json, "resourceTemplates");
+    json_open(json, '[');
+    json_open(json, '{');
+    json_key(json, "uriTemplate");
+    json_strn(json, uri, (size_t)(to - uri));
+    json_key(json, "name");
+    json_str(json, "workspace");
+    json_key(json, "title");
+    json_str(json, "Files of the workspace");
+    json_key(json, "description");
+    json_str(json, arena_printf(arena, "A file of the box, by its path below %s.", workspace));
+    json_close(json, '}');
+    json_close(json, ']');
 }
 
 /* ---- read ---- */
@@ -182,15 +218,17 @@ static const char *uri_path(struct arena *arena, const char *uri) {
     return path;
 }
 
-/* Its path in the box: below the workspace, wherever the backend has that. NULL: not there. */
+/* Its path in the box: below the workspace. NULL: not there. */
 static const char *resource_path(struct tool_call *call, const char *uri) {
     const char *path = uri_path(call->arena, uri);
-    if (!path || strlen(path) > LIMIT_PATH_BYTES || strncmp(path, ROOT "/", sizeof ROOT) != 0)
+    const char *root = box_workspace(call->box);
+    size_t len = strlen(root);
+    if (!path || strlen(path) > LIMIT_PATH_BYTES || strncmp(path, root, len) != 0 || path[len] != '/')
         return NULL;
     for (const char *at = path; (at = strstr(at, "/..")); at += 3)
         if (!at[3] || at[3] == '/')
             return NULL;
-    return arena_printf(call->arena, "%s%s", box_workspace(call->box), path + sizeof ROOT - 1);
+    return path;
 }
 
 static int read_sink(void *user, const uint8_t *data, size_t len) {
