@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -25,6 +24,15 @@ static size_t chance(size_t below) {
     seed ^= seed >> 7;
     seed ^= seed << 17;
     return (size_t)(seed % below);
+}
+
+/* Time is the test's. */
+static uint64_t now_us = 1000000;
+uint64_t clock_us(void) {
+    return now_us;
+}
+uint64_t clock_ms(void) {
+    return now_us / 1000;
 }
 
 /* ---- a connection ---- */
@@ -126,6 +134,7 @@ static void talk_step(struct end *end, struct talk *mine, struct talk *theirs, u
     bool text, is_text;
     const uint8_t *data;
     size_t len;
+    now_us += 10;
     while (mine->sent < mine->total && chance(4)) {
         size_t want = message_make(mine->sent, mine->kinds, scratch, &is_text);
         int code = websocket_send(end->websocket, is_text, scratch, want, &err);
@@ -341,6 +350,40 @@ static void test_pings(void) {
     pair_close(&alone.pair);
 }
 
+/* A message in pieces of one byte, each of them in time for the connection to look alive. */
+static void test_slow(void) {
+    struct alone alone;
+    alone_open(&alone, 1000);
+    char part[600] = {0};
+    alone_frame(&alone, 0x82, part, sizeof part);
+    struct buf whole = alone.pair.up.bytes;
+    buf_init(&alone.pair.up.bytes, 1 << 20);
+    size_t at = 0;
+    for (; at < 100 && alone.code == 0; at++) {
+        buf_put(&alone.pair.up.bytes, whole.data + at, 1);
+        now_us += 10000000;
+        alone_recv(&alone);
+    }
+    ok(alone.code == -ERR_TIMEOUT && at == 7 && alone_told(&alone, 1008, "a message that does not get whole"),
+       "a message that trickles in is the end, after a minute");
+    pair_close(&alone.pair);
+    alone_open(&alone, 1000);
+    buf_put(&alone.pair.up.bytes, whole.data, 300);
+    alone_recv(&alone);
+    now_us += 600000000; /* nobody looked for ten minutes */
+    buf_put(&alone.pair.up.bytes, whole.data + 300, 100);
+    alone_recv(&alone);
+    buf_put(&alone.pair.up.bytes, whole.data + 400, whole.len - 400);
+    bool text;
+    const uint8_t *data;
+    size_t len = 0;
+    ok(alone.code == 0 && websocket_recv(alone.pair.server.websocket, &text, &data, &len, &alone.err) == 1 &&
+           len == sizeof part,
+       "one that waited for us is not");
+    pair_close(&alone.pair);
+    buf_done(&whole);
+}
+
 static void test_close(void) {
     struct alone alone;
     char reason[200];
@@ -402,7 +445,7 @@ static void test_memory(void) {
     ok(code == 1 && len == (8 << 20) - 1 && memcmp(data, "abc", 3) == 0, "a message of just the limit");
     buf_done(&alone.pair.up.bytes);
     buf_init(&alone.pair.up.bytes, 1 << 20);
-    usleep(1010000);
+    now_us += 1010000;
     alone_frame(&alone, 0x89, "", 0);
     alone_recv(&alone);
     ok(alone.code == 0 && allocated() < before + (16 << 10), "an idle end gives its buffers back");
@@ -416,6 +459,7 @@ int main(void) {
     test_wrong();
     test_fragments();
     test_pings();
+    test_slow();
     test_close();
     test_memory();
     char accept[32];
