@@ -66,7 +66,7 @@ static struct exec_result exec_result_of(const struct box *box, const struct fie
         .oom_killed = end->number[FIELD_OOM],
         .left = end->number[FIELD_LEFT],
         .stuck = end->number[FIELD_STUCK],
-        .memory_limit_bytes = box->spec.limits.memory_mb << 20,
+        .memory_limit_bytes = box ? box->spec.limits.memory_mb << 20 : 0,
         .stdout_bytes = end->number[FIELD_BYTES_OUT],
         .stderr_bytes = end->number[FIELD_BYTES_ERR],
         .duration_ms = end->number[FIELD_DURATION_MS],

@@ -27,6 +27,10 @@ const struct command command_table[] = {
      "the token's user then work in DIR, the current directory by default, at its own path, in boxes on this machine; they\n"
      "reach nothing else of it unless --isolation none is said. Ctrl-C ends it and its boxes.",
      command_join, join_options, ANYWHERE},
+    {"mcp-server", "add [OPTION…] NAME [--] COMMAND [ARG…] | list | rm NAME…", "MCP servers that run in boxes",
+     "The daemon starts COMMAND (an MCP server over standard input and output) in the box of whoever lists or calls its\n"
+     "tools, which are offered as NAME__TOOL beside the agent tools; it is started again when it dies, and ends with the box.",
+     command_mcp_server, mcp_server_options, 2},
     {"exec", "[OPTION…] ID [--] COMMAND [ARG…] | ID -c STRING", "run a command in a box of the daemon",
      "The words are the command's arguments as they are; -c gives one string to the box's shell instead.", command_exec,
      exec_options, 1},

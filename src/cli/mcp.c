@@ -10,6 +10,7 @@
  *  5. Whatever way we end, the requests end first, then the box, then what tools kept (the next run sweeps after a kill). */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -27,24 +28,28 @@
 #include "cli/terminal.h"
 #include "skill/catalog.h"
 #include "tool/mcp.h"
+#include "tool/servers.h"
 #include "tool/store.h"
 
 enum {
     STDIO_STACK = 512 << 10, /* of their threads */
     STDIO_GRACE_MS = 5000,   /* for what was asked before standard input ended */
     STDIO_READ_BYTES = 64 << 10,
+    STDIO_SERVERS_BYTES = 1 << 20, /* the file of --servers */
 };
 #define STDIO_HOME "/tmp/home" /* of programs in the box, whose caches have no place among the user's files */
 
 struct stdio_values {
     struct box_options box;
-    const char *workspace;
+    const char *workspace, *servers;
     struct text_list allow_weaker;
 };
 
 const struct option_row mcp_options[] = {
     {"workspace", 'w', OPTION_TEXT, offsetof(struct stdio_values, workspace), "DIR",
      "what is /workspace in the box; the current directory by default"},
+    {"servers", 0, OPTION_TEXT, offsetof(struct stdio_values, servers), "FILE",
+     "MCP servers to start in the box: JSON with mcpServers"},
     BOX_OPTION_ROWS(struct stdio_values, box),
     {"allow-weaker", 0, OPTION_LIST, offsetof(struct stdio_values, allow_weaker), "landlock",
      "do without this wall where the machine lacks it"},
@@ -155,6 +160,45 @@ static void stdio_plan(struct stdio *stdio) {
     stdio->engine.box.user = arena_strdup(&cli->arena, "default");
 }
 
+static int stdio_server(struct stdio *stdio, const char *name, json_t *body, struct servers_row *ret_row,
+                        struct err *err) {
+    struct server_spec spec;
+    int code = server_spec_take(body, name, &stdio->cli->arena, &spec, err);
+    if (code == 0)
+        *ret_row = (struct servers_row){.name = spec.name, .text = spec.text};
+    return code < 0 ? err_wrap(err, "MCP server '%.64s'", name) : 0;
+}
+
+/* The file as many hosts have it: {"mcpServers":{NAME:{command, args, env, ...}}}. */
+static int stdio_servers(struct stdio *stdio, const char *path, struct err *err) {
+    struct servers_row rows[LIMIT_SERVERS_PER_USER];
+    char *text = arena_alloc(&stdio->cli->arena, STDIO_SERVERS_BYTES + 1);
+    const char *name;
+    json_t *root = NULL, *body;
+    size_t count = 0;
+    ssize_t len = fd_read_file(AT_FDCWD, path, text, STDIO_SERVERS_BYTES);
+    if (len < 0)
+        return err_errno(err, (int)-len, "--servers %s", path);
+    int code = body_load(text, (size_t)len, &root, err);
+    const json_t *servers = json_object_get(root, "mcpServers");
+    if (code == 0 && !json_is_object(servers))
+        code = err_set(err, ERR_INVALID, "it has no object 'mcpServers'");
+    if (code == 0 && json_object_size(servers) > LIMIT_SERVERS_PER_USER)
+        code = err_set(err, ERR_INVALID, "more than %u servers", LIMIT_SERVERS_PER_USER);
+    if (code == 0)
+        json_object_foreach((json_t *)(uintptr_t)servers, name, body) {
+            code = stdio_server(stdio, name, body, &rows[count++], err);
+            if (code < 0)
+                break;
+        }
+    json_decref(root);
+    if (code < 0)
+        return err_wrap(err, "--servers %s", path);
+    stdio->host.servers = servers_new(NULL);
+    servers_configure(stdio->host.servers, rows, count);
+    return 0;
+}
+
 static int stdio_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err);
 static void stdio_release(void *door, struct box *box);
 
@@ -171,6 +215,8 @@ static int stdio_open(struct stdio *stdio, struct err *err) {
     buf_init(&stdio->line, LIMIT_JSON_BYTES + 4096); /* the largest arguments fit, and what stands around them */
     stdio->host = (struct tool_host){
         .acquire = stdio_acquire, .find = stdio_acquire, .release = stdio_release, .only = &stdio->engine.box};
+    if (stdio->values.servers && (code = stdio_servers(stdio, stdio->values.servers, err)) < 0)
+        return code;
     stdio->mcp = mcp_new();
     stdio->session = mcp_session_only(stdio->mcp);
     if (isatty(STDIN_FILENO))
@@ -311,6 +357,7 @@ static void stdio_message(struct stdio *stdio, const char *data, size_t len, boo
                                               .settings = &tool_defaults,
                                               .session = stdio->session,
                                               .watch = -1};
+    request->message.slow |= request->message.asks && stdio->host.servers;
     pthread_mutex_lock(&stdio->lock);
     bool full = stdio->requests >= LIMIT_MCP_REQUESTS;
     pthread_mutex_unlock(&stdio->lock);
@@ -421,6 +468,7 @@ static void stdio_close(struct stdio *stdio) {
     pthread_mutex_unlock(&stdio->lock);
     if (stdio->session)
         mcp_session_put(stdio->session);
+    servers_free(stdio->host.servers);
     mcp_free(stdio->mcp);
     tool_store_close(stdio->host.store);
     catalogs_free(stdio->host.catalogs);

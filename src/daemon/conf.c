@@ -86,6 +86,9 @@ const struct conf_option conf_options[] = {
     {ROW("socket_group", TEXT, socket_group), .text = "group of unix sockets"},
     {ROW("tokens", TOKENS, tokens), .at_once = true,
      .text = "file only: list of {token or token_sha256, user, scope admin|user|read}"},
+    {SHARE("mcp_servers", SERVERS, servers),
+     .text =
+         "file only: MCP servers for boxes: NAME: {command, args, env, cwd, machine, thread, disabled, timeout_ms}"},
     {ROW("allowed_hosts", LIST, allowed_hosts), .at_once = true, .text = "further names that Host and Origin may have"},
     {ROW("tls_cert", TEXT, tls_cert), .at_once = true, .text = "PEM certificate chain; with tls_key: HTTPS"},
     {ROW("tls_key", TEXT, tls_key), .at_once = true, .text = "PEM key"},
@@ -502,8 +505,8 @@ void conf_unref(struct conf *conf) {
 
 /* ---- showing ---- */
 
-static const char *const type_names[] = {"text", "bool",   "integer",   "number", "list",
-                                         "env",  "mounts", "templates", "tokens", "users"};
+static const char *const type_names[] = {"text",   "bool",      "integer", "number",  "list", "env",
+                                         "mounts", "templates", "tokens",  "servers", "users"};
 
 void conf_print_options(FILE *file) {
     for (const struct conf_option *option = conf_options; option->name; option++) {

@@ -43,6 +43,7 @@ struct conf_template {
 struct conf_share {
     const char *backend, *default_template, *network;
     struct conf_list env, templates, networks, backends;
+    struct conf_list servers; /* NAME={...} */
     struct conf_mounts mounts;
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, max_boxes_per_user, user_memory_mb,
         user_disk_mb;
@@ -113,6 +114,9 @@ void conf_changes(struct conf *old, struct conf *now, void (*each)(void *user, c
                   void *user);
 /* What it says of boxes; holds a reference to conf for as long as it lives. The caller gets the first reference. */
 struct policy *conf_policy(struct conf *conf);
+/* What it says of MCP servers. */
+struct servers;
+void conf_servers(const struct conf *conf, struct servers *servers);
 void conf_print_options(FILE *file); /* a line an option, its columns by tabs */
 void conf_print_help(FILE *file);
 

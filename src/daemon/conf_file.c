@@ -38,7 +38,8 @@ static int (*const readers[])(struct conf_reader *reader, const struct conf_targ
     [CONF_INT] = read_value,          [CONF_REAL] = read_value,
     [CONF_LIST] = read_list,          [CONF_ENV] = conf_read_env,
     [CONF_MOUNTS] = conf_read_mounts, [CONF_TEMPLATES] = conf_read_templates,
-    [CONF_TOKENS] = conf_read_tokens, [CONF_USERS] = conf_read_users,
+    [CONF_TOKENS] = conf_read_tokens, [CONF_SERVERS] = conf_read_servers,
+    [CONF_USERS] = conf_read_users,
 };
 
 static int read_option(struct conf_reader *reader, const struct conf_target *target, const struct conf_pair *pair,

@@ -17,6 +17,7 @@ static const size_t type_sizes[] = {
     [CONF_ENV] = sizeof(struct conf_list),
     [CONF_MOUNTS] = sizeof(struct conf_mounts),
     [CONF_TEMPLATES] = sizeof(struct conf_list),
+    [CONF_SERVERS] = sizeof(struct conf_list),
 };
 
 /* His variables after everybody's: the later one of a name counts. */
@@ -108,6 +109,7 @@ static bool same_value(const struct conf_target *a, const struct conf_target *b,
         return same_text(*(const char *const *)first, *(const char *const *)second);
     case CONF_LIST:
     case CONF_ENV:
+    case CONF_SERVERS:
         return same_list(first, second);
     case CONF_TEMPLATES:
         return same_list(first, second) && same_imports(a->conf, b->conf);

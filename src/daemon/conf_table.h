@@ -17,6 +17,7 @@ enum conf_type {
     CONF_MOUNTS,
     CONF_TEMPLATES,
     CONF_TOKENS,
+    CONF_SERVERS,
     CONF_USERS
 };
 
@@ -102,5 +103,9 @@ int conf_read_tokens(struct conf_reader *reader, const struct conf_target *targe
                      const yaml_node_t *node, struct err *err);
 int conf_read_users(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
                     const yaml_node_t *node, struct err *err);
+
+/* ---- conf_servers.c ---- */
+int conf_read_servers(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                      const yaml_node_t *node, struct err *err);
 
 #endif

@@ -76,6 +76,7 @@ void daemon_reload(struct daemon *daemon) {
     front_configure(&daemon->front, daemon_settings(fresh));
     upkeep_configure(daemon->upkeep, fresh->tools.offload_days);
     skills_configure(daemon->front.skills, &fresh->skills);
+    conf_servers(fresh, daemon->front.tools.servers);
     catalogs_keep(daemon->front.tools.catalogs, fresh->skills.cache_ms);
     daemon_log_level(fresh->log_level);
     conf_unref(daemon->conf);

@@ -334,6 +334,7 @@ int mcp_post(struct http_request *request, struct box *unused, struct err *err) 
                                           .host = &front_of(request)->tools,
                                           .settings = front_settings(request)->tools,
                                           .watch = -1};
+    message.slow |= message.asks && post.exchange.host->servers;
     pthread_mutex_init(&post.lock, NULL);
     trail_of(request)->reads = true; /* unless a tool that writes is called */
     if (strlen(message.method) < 60 && strcmp(message.method, "tools/call") != 0)

@@ -15,6 +15,29 @@ int native_tools(struct http_request *request, struct box *unused, struct err *e
     return answer_end(&answer, 0, err);
 }
 
+/* With those of its user's MCP servers, as they run in this box or elsewhere. */
+int native_box_tools(struct http_request *request, struct box *box, struct err *err) {
+    struct tool_call call;
+    struct json json;
+    autobuf tools;
+    buf_init(&tools, 2 * LIMIT_SERVER_LIST_BYTES);
+    json_init(&json, &tools);
+    int code = toolbox_begin(request, box, NULL, &call, err);
+    call.begins = NULL; /* a list is no call of a tool */
+    if (code == 0)
+        code = tool_list_all_json(&call, &json, false, err);
+    tool_call_done(&call);
+    if (code < 0)
+        return code;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "tools");
+    answer_raw(&answer, tools.data, tools.len);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
 static int native_tool_answer(struct http_request *request, struct tool_call *call, struct err *err) {
     struct tool_result *result = &call->result;
     size_t len;
@@ -39,22 +62,27 @@ static int native_tool_answer(struct http_request *request, struct tool_call *ca
         answer_long(&answer, result->image.data, result->image.len, false);
         json_close(&answer.json, '}');
     }
+    if (result->content.len && !result->content.failed) {
+        json_key(&answer.json, "content");
+        json_open(&answer.json, '[');
+        answer_raw(&answer, result->content.data, result->content.len);
+        json_close(&answer.json, ']');
+    }
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
 
 static int native_tool_run(struct http_request *request, struct box *box, const char *thread, struct err *err) {
-    const struct tool *tool = tool_find(http_param(request, "name"));
+    const char *name = http_param(request, "name");
     struct tool_call call;
     char *args;
     size_t len;
-    if (!tool || !tool_offered(tool, front_settings(request)->tools))
-        return err_set(err, ERR_NOT_FOUND, "there is no tool '%s'; GET /v1/tools lists them",
-                       http_param(request, "name"));
-    int code = http_body_all(request, LIMIT_JSON_BYTES, &args, &len, err);
-    if (code < 0)
-        return code;
-    code = toolbox_begin(request, box, thread, &call, err);
+    int code = toolbox_begin(request, box, thread, &call, err);
+    const struct tool *tool = tool_find_for(call.host, call.settings, call.user, name, call.arena);
+    if (!tool)
+        code = err_set(err, ERR_NOT_FOUND, "there is no tool '%s'; GET /v1/tools lists them", name);
+    if (code == 0)
+        code = http_body_all(request, LIMIT_JSON_BYTES, &args, &len, err);
     if (code == 0)
         code = toolbox_run(request, &call, tool, args, len, err);
     if (code == 0)

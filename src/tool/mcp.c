@@ -17,6 +17,7 @@
 #define IN_LEGACY 0x1u
 #define IN_MODERN 0x2u
 #define SLOW 0x4u   /* may wait for a box */
+#define ASKS 0x10u  /* the same, where there are MCP servers */
 #define CACHED 0x8u /* the modern answer says how long it holds */
 
 static const char *const legacy_versions[] = {MCP_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"};
@@ -34,7 +35,7 @@ static const struct mcp_method {
     unsigned hold_ms; /* CACHED */
 } methods[] = {
     {"tools/call", IN_LEGACY | IN_MODERN | SLOW, method_call, 0},
-    {"tools/list", IN_LEGACY | IN_MODERN | CACHED, method_tools, 60000},
+    {"tools/list", IN_LEGACY | IN_MODERN | CACHED | ASKS, method_tools, 60000},
     {"resources/read", IN_LEGACY | IN_MODERN | SLOW | CACHED, mcp_resources_read, 0},
     {"resources/list", IN_LEGACY | IN_MODERN | SLOW | CACHED, mcp_resources_list, 0},
     {"resources/templates/list", IN_LEGACY | IN_MODERN | CACHED, mcp_resources_templates, 3600000},
@@ -194,6 +195,7 @@ void mcp_read(struct mcp_message *ret_message, const char *data, size_t len) {
     read_object(message);
     const struct mcp_method *method = method_find(message->method, message->modern);
     message->slow = message->kind == MCP_CALL && method && method->flags & SLOW;
+    message->asks = message->kind == MCP_CALL && method && method->flags & ASKS;
 }
 
 void mcp_message_done(struct mcp_message *message) {
@@ -351,15 +353,19 @@ void mcp_serve(struct mcp_exchange *exchange, struct mcp_message *message) {
 
 /* ---- methods ---- */
 
-static void put_capabilities(struct json *json) {
-    static const char text[] = "{\"tools\":{},\"resources\":{}}";
+static void put_capabilities(struct mcp_answer *answer, bool changes) {
+    struct json *json = &answer->json;
+    const char *text =
+        changes ? "{\"tools\":{\"listChanged\":true},\"resources\":{}}" : "{\"tools\":{},\"resources\":{}}";
     json_key(json, "capabilities");
-    json_raw(json, text, sizeof text - 1);
+    json_raw(json, text, strlen(text));
     put_text(
         json, "instructions",
-        "These tools work in a Linux box of your own, made at the first call and kept between calls. Your files are in "
-        "/workspace. Commands that take longer than a minute go to the background (bash_background, then "
-        "bash_output).");
+        arena_printf(answer->exchange->arena,
+                     "These tools work in a Linux box of your own, made at the first call and kept between calls. Your "
+                     "files are in %s. Commands that take longer than a minute go to the background "
+                     "(bash_background, then bash_output).",
+                     mcp_workspace(answer)));
 }
 
 static const char *legacy_find(const char *version) {
@@ -382,7 +388,7 @@ static void method_initialize(struct mcp_answer *answer) {
     if (session && !mcp_session_agree(session, agreed))
         return mcp_refuse(answer->message, MCP_REQUEST, 400, "this session is initialized already");
     put_text(&answer->json, "protocolVersion", agreed);
-    put_capabilities(&answer->json);
+    put_capabilities(answer, answer->exchange->host->servers);
     json_key(&answer->json, "serverInfo");
     put_server(&answer->json);
 }
@@ -392,7 +398,7 @@ static void method_discover(struct mcp_answer *answer) {
     json_open(&answer->json, '[');
     json_str(&answer->json, MCP_MODERN);
     json_close(&answer->json, ']');
-    put_capabilities(&answer->json);
+    put_capabilities(answer, false);
 }
 
 static void method_ping(struct mcp_answer *answer) {
@@ -402,8 +408,16 @@ static void method_ping(struct mcp_answer *answer) {
 static void method_tools(struct mcp_answer *answer) {
     if (json_object_get(answer->message->params, "cursor"))
         return mcp_refuse(answer->message, MCP_PARAMS, 0, "this list has one page and no 'cursor'");
+    struct tool_call call;
+    struct err err = {0};
+    int code = mcp_call_begin(answer, &call, &err);
+    call.begins = NULL; /* a list is no call of a tool, whatever it takes to have it */
     json_key(&answer->json, "tools");
-    tool_list_json(&answer->json, answer->exchange->settings, true);
+    if (code == 0)
+        code = tool_list_all_json(&call, &answer->json, true, &err);
+    if (code < 0)
+        mcp_failed(answer, &err);
+    tool_call_done(&call);
 }
 
 /* ---- a tool ---- */
@@ -483,20 +497,33 @@ static void put_result(struct json *json, const struct tool *tool, struct tool_r
         put_text(json, "mimeType", result->image_type);
         json_close(json, '}');
     }
-    if (len || !result->image.len) {
+    if (len || !(result->image.len || result->content.len)) {
         json_open(json, '{');
         put_text(json, "type", "text");
         json_key(json, "text");
         json_strn(json, text, len);
         json_close(json, '}');
     }
+    if (result->content.len && !result->content.failed)
+        json_raw(json, (const char *)result->content.data, result->content.len);
     json_close(json, ']');
-    if (tool->answer && result->structured.len > 1 && !result->structured.failed)
+    bool structured = result->structured.len > 1 && !result->structured.failed;
+    if (structured && tool->served) {
+        json_key(json, "structuredContent");
+        json_raw(json, (const char *)result->structured.data, result->structured.len);
+    } else if (structured && tool->answer) {
         put_structured(json, result, text, len);
+    }
     if (result->is_error) {
         json_key(json, "isError");
         json_bool(json, true);
     }
+}
+
+/* The newer era has another way for it (subscriptions), which we do not offer. */
+static void put_changed(struct mcp_exchange *exchange) {
+    static const char notice[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
+    exchange->transport->send(exchange, notice, sizeof notice - 1, false);
 }
 
 static void method_call(struct mcp_answer *answer) {
@@ -504,18 +531,26 @@ static void method_call(struct mcp_answer *answer) {
     struct mcp_message *message = answer->message;
     const char *name = read_text(message->params, "name");
     json_t *args = json_object_get(message->params, "arguments"), *none = NULL;
-    const struct tool *tool = name ? tool_find(name) : NULL;
     struct tool_call call;
     struct err err = {0};
-    if (!tool || !tool_offered(tool, exchange->settings))
-        return mcp_refuse(message, MCP_PARAMS, 0, "Unknown tool: %.200s", name ? name : "'name' is missing");
-    if (args && !json_is_object(args))
-        return mcp_refuse(message, MCP_PARAMS, 0, "'arguments' must be an object");
+    int code = mcp_call_begin(answer, &call, &err);
+    const struct tool *tool =
+        name ? tool_find_for(exchange->host, exchange->settings, call.user, name, exchange->arena) : NULL;
+    if (!tool)
+        mcp_refuse(message, MCP_PARAMS, 0, "Unknown tool: %.200s", name ? name : "'name' is missing");
+    else if (args && !json_is_object(args))
+        mcp_refuse(message, MCP_PARAMS, 0, "'arguments' must be an object");
+    else if (code < 0)
+        mcp_failed(answer, &err);
+    if (message->kind == MCP_BAD) {
+        tool_call_done(&call);
+        return;
+    }
     if (!args)
         args = none = json_object();
-    int code = mcp_call_begin(answer, &call, &err);
-    if (code == 0)
-        code = exchange->transport->run(exchange, &call, tool, args, &err);
+    code = exchange->transport->run(exchange, &call, tool, args, &err);
+    if (call.result.tools_changed && !message->modern)
+        put_changed(exchange);
     if (code == 0)
         put_result(&answer->json, tool, &call.result);
     else

@@ -43,6 +43,7 @@ struct mcp_message {
     enum mcp_kind kind;
     bool modern;          /* it says its version itself */
     bool slow;            /* may wait for a box: not on a thread that reads further messages */
+    bool asks;            /* the same, if the host has MCP servers: then the transport makes it slow */
     int error;            /* MCP_BAD; a transport may set kind, error and error_text too */
     char error_text[300]; /* its sentence */
     int status;           /* HTTP's, of an error: 400, 404; 0: 200 */

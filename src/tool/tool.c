@@ -14,6 +14,7 @@
 #include "tool/offload.h"
 #include "tool/guard.h"
 #include "tool/secret.h"
+#include "tool/served.h"
 #include "tool/session.h"
 #include "tool/store.h"
 #include "tool/truncate.h"
@@ -56,6 +57,14 @@ const struct tool *tool_find(const char *name) {
     return NULL;
 }
 
+const struct tool *tool_find_for(const struct tool_host *host, const struct tool_settings *settings, const char *user,
+                                 const char *name, struct arena *arena) {
+    const struct tool *tool = tool_find(name);
+    if (!tool)
+        return served_find(host, user, name, arena);
+    return tool_offered(tool, settings) ? tool : NULL;
+}
+
 bool tool_offered(const struct tool *tool, const struct tool_settings *settings) {
     return settings->offload || !(tool->flags & TOOL_KEPT);
 }
@@ -90,8 +99,7 @@ static void tool_answer_json(struct json *json, const struct body_field *answer)
     schema_object(json, rows);
 }
 
-void tool_list_json(struct json *json, const struct tool_settings *settings, bool mcp) {
-    json_open(json, '[');
+static void tool_rows_json(struct json *json, const struct tool_settings *settings, bool mcp) {
     for (const struct tool *const *at = tool_table; *at; at++) {
         const struct tool *tool = *at;
         if (!tool_offered(tool, settings))
@@ -115,7 +123,20 @@ void tool_list_json(struct json *json, const struct tool_settings *settings, boo
         tool_hints_json(json, tool);
         json_close(json, '}');
     }
+}
+
+void tool_list_json(struct json *json, const struct tool_settings *settings, bool mcp) {
+    json_open(json, '[');
+    tool_rows_json(json, settings, mcp);
     json_close(json, ']');
+}
+
+int tool_list_all_json(struct tool_call *call, struct json *json, bool mcp, struct err *err) {
+    json_open(json, '[');
+    tool_rows_json(json, call->settings, mcp);
+    int code = served_list_json(call, json, mcp, err);
+    json_close(json, ']');
+    return code;
 }
 
 /* ---- a call ---- */
@@ -127,6 +148,7 @@ void tool_call_init(struct tool_call *call, const struct tool_host *host, const 
     spool_init(&call->result.text, settings->offload && host->store ? tool_store_dir(host->store) : -1);
     buf_init(&call->result.structured, LIMIT_JSON_BYTES);
     buf_init(&call->result.image, LIMIT_JSON_BYTES);
+    buf_init(&call->result.content, LIMIT_JSON_BYTES);
     json_init(&call->result.json, &call->result.structured);
 }
 
@@ -146,6 +168,7 @@ void tool_call_done(struct tool_call *call) {
     spool_done(&call->result.text);
     buf_done(&call->result.structured);
     buf_done(&call->result.image);
+    buf_done(&call->result.content);
 }
 
 /* What the model gets of an error; what it cannot do anything about stays one. */
@@ -161,7 +184,7 @@ static void tool_finish(struct tool_call *call, const void *args) {
     guard_tell(call);
     secret_settle(call);
     secret_hide(call, NULL);
-    if (result->text.total == 0 && result->image.len == 0)
+    if (result->text.total == 0 && result->image.len == 0 && result->content.len == 0)
         spool_put(&result->text, "(empty)", 7);
     truncate_repair(call);
     if (!offload_result(call, args))
@@ -190,10 +213,12 @@ static int tool_walk(struct tool_call *call, const void *checked, int failed, co
 
 int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *args, const void **ret_args,
                     struct err *err) {
-    void *checked = arena_alloc(call->arena, tool->args_size ? tool->args_size : 1);
+    void *checked = tool->served ? args : arena_alloc(call->arena, tool->args_size ? tool->args_size : 1);
     call->tool = tool;
     int code = secret_take(call, args, err);
-    if (code == 0)
+    if (code == 0 && tool->served && !json_is_object(args))
+        code = err_set(err, ERR_INVALID, "the arguments must be a JSON object");
+    else if (code == 0 && !tool->served)
         code = body_take(args, tool->fields, call->arena, checked, err);
     return tool_walk(call, checked, code, ret_args, err);
 }
@@ -294,6 +319,7 @@ int tool_fail(struct tool_call *call, const char *format, ...) {
     buf_clear(&call->result.structured);
     json_init(&call->result.json, &call->result.structured);
     buf_clear(&call->result.image);
+    buf_clear(&call->result.content);
     call->result.is_error = true;
     tool_put(call, "Error: ", 7);
     va_start(args, format);

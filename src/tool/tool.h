@@ -15,6 +15,7 @@
 
 struct catalogs;
 struct conceal;
+struct servers;
 struct tool_store;
 struct guard_policy;
 
@@ -36,6 +37,7 @@ extern const struct tool_settings tool_defaults;
 /* Where tools run: the daemon, or `cubby mcp`. Shared by all calls. */
 struct tool_host {
     struct catalogs *catalogs; /* what was read of skills and sub-agents; NULL: nothing is kept */
+    struct servers *servers;   /* MCP servers of users; NULL: there are none */
     struct tool_store *store;  /* what outlives a call: directories, what was read, kept results */
     /* The box of (user, thread), made if need be; given back by release. At most once a call, when a tool first needs a
      * box. door: the call's. From any thread. */
@@ -55,6 +57,8 @@ struct tool_result {
     struct json json;
     struct buf image;       /* a picture instead of text */
     const char *image_type; /* "image/png" */
+    struct buf content;     /* of an MCP server's tool: what is no text, as items of JSON with ',' between */
+    bool tools_changed;     /* the list of tools is another one now */
 };
 
 /* One call, from its arguments to its result. Lives as long as the door's request. */
@@ -111,16 +115,22 @@ struct tool {
     enum tool_cut cut;
     size_t cut_setting;   /* offsetof(struct tool_settings, ..._chars) */
     const char *cut_hint; /* "Use a more specific path to see fewer results" */
+    bool served; /* an MCP server's: it gets its arguments as they are (struct json_t), and answers as it likes */
     /* 0: call->result is the answer. Negative: err; the model gets it as a text, unless nobody waits or there is no box. */
     int (*run)(struct tool_call *call, const void *args, struct err *err);
 };
 
 extern const struct tool *const tool_table[]; /* NULL-terminated; the order of lists */
 const struct tool *tool_find(const char *name);
+/* The same, or one of an MCP server of the user's (in the arena). NULL: there is none, or not with these settings. */
+const struct tool *tool_find_for(const struct tool_host *host, const struct tool_settings *settings, const char *user,
+                                 const char *name, struct arena *arena);
 /* Whether it is there with these settings. */
 bool tool_offered(const struct tool *tool, const struct tool_settings *settings);
 /* [{"name","title","description","input_schema","output_schema"?,"annotations"}...]; mcp: the keys of MCP (inputSchema ...) */
 void tool_list_json(struct json *json, const struct tool_settings *settings, bool mcp);
+/* The same with those of the MCP servers that the call's user has; they run in its box, which is made if need be. */
+int tool_list_all_json(struct tool_call *call, struct json *json, bool mcp, struct err *err);
 
 /* ---- running one ---- */
 

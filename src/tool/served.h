@@ -1,0 +1,12 @@
+/* The tools of a user's MCP servers as tools of ours: NAME__TOOL. Called by tool.c and mcp.c. */
+#ifndef CUBBY_TOOL_SERVED_H
+#define CUBBY_TOOL_SERVED_H
+
+#include "tool/tool.h"
+
+/* One object for each tool, into an open array. Servers that do not come up are left out. GONE: nobody waits. */
+int served_list_json(struct tool_call *call, struct json *json, bool mcp, struct err *err);
+/* A tool of a server that the user has, whether it runs or not; in the arena. NULL: no such server. */
+const struct tool *served_find(const struct tool_host *host, const char *user, const char *name, struct arena *arena);
+
+#endif
