@@ -149,6 +149,30 @@ static const char *plan_directory(struct join *join, const char *what, const cha
     return path;
 }
 
+static bool path_within(const char *path, const char *top) {
+    size_t len = strlen(top);
+    return strncmp(path, top, len) == 0 && (path[len] == 0 || path[len] == '/');
+}
+
+static int mount_shorter(const void *a, const void *b) {
+    size_t x = strlen(((const struct mount *)a)->target), y = strlen(((const struct mount *)b)->target);
+    return x < y ? -1 : x > y;
+}
+
+/* Without walls it is file calls alone that are kept from writing, below the descriptor of one directory: what lies inside a
+ * directory that may be written to could be reached by exchanging a link at the right moment. */
+static void check_mounts(struct join *join) {
+    for (size_t i = 0; i < join->mount_count; i++)
+        for (size_t j = i + 1; j < join->mount_count; j++) {
+            const struct mount *outer = &join->mounts[i], *inner = &join->mounts[j];
+            if (strcmp(outer->source, inner->source) == 0)
+                option_fail(join->cli, "%s is named twice", inner->source);
+            if (!join->isolated && inner->read_only && !outer->read_only && path_within(inner->source, outer->source))
+                option_fail(join->cli, "--isolation none cannot keep %s read-only inside %s", inner->source,
+                            outer->source);
+        }
+}
+
 static void plan_mounts(struct join *join) {
     const struct text_list *allow = &join->values.allow;
     struct mount *mounts = arena_alloc(&join->cli->arena, (allow->count + 1) * sizeof *mounts);
@@ -163,8 +187,10 @@ static void plan_mounts(struct join *join) {
         const char *path = plan_directory(join, "--allow", given);
         mounts[i + 1] = (struct mount){.source = path, .target = path, .read_only = read_only};
     }
+    qsort(mounts, allow->count + 1, sizeof *mounts, mount_shorter); /* one inside another is mounted after it */
     join->mounts = mounts;
     join->mount_count = allow->count + 1;
+    check_mounts(join);
 }
 
 /* In a jail a home of its own; without one what the user has himself. */
@@ -205,11 +231,6 @@ static void join_plan(struct join *join) {
 }
 
 /* ---- the state directory ---- */
-
-static bool path_within(const char *path, const char *top) {
-    size_t len = strlen(top);
-    return strncmp(path, top, len) == 0 && (path[len] == 0 || path[len] == '/');
-}
 
 /* Every part of it that is missing is made, for us alone. */
 static int make_directories(const char *path, struct err *err) {

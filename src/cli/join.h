@@ -48,7 +48,7 @@ struct join {
     struct backend_env env;
     const struct backend_ops *ops;
     struct backend *backend;
-    const struct mount *mounts; /* the workspace first */
+    const struct mount *mounts; /* the workspace among them; outer ones first */
     size_t mount_count;
     const char **box_env; /* of every box, NULL-terminated */
     const char *can;      /* words of the registration */

@@ -199,9 +199,12 @@ static void line_register(struct line *line, uint64_t received, struct buf *out)
     json_close(&json, '}');
 }
 
-/* What no further try would change. */
-static bool line_final(int code) {
+/* What no further try would change. Before there is a WebSocket somebody in between may have refused, or shown his own
+ * certificate: on a machine that has been joined already that may pass, as networks change. */
+static bool line_final(const struct line *line, int code) {
     static const int codes[] = {ERR_UNAUTHORIZED, ERR_DENIED, ERR_INVALID, ERR_UNSUPPORTED};
+    if (code == -ERR_DENIED && !line->websocket && line->lost_at_ms)
+        return false;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (code == -codes[i])
             return true;
@@ -258,7 +261,8 @@ static void copy_text(char *out, size_t size, const json_t *object, const char *
     const char *text = json_string_value(json_object_get(object, key));
     autobuf shown;
     buf_init(&shown, 4096);
-    text_shown(&shown, text ? text : "", strnlen(text ? text : "", 512));
+    if (text)
+        text_shown(&shown, text, strnlen(text, 512));
     const char *safe = buf_cstr(&shown);
     snprintf(out, size, "%s", safe ? safe : "");
 }
@@ -411,7 +415,7 @@ static int line_once(struct line *line, struct err *err) {
     int code = line_open(line, &welcome, err);
     if (code == 0)
         code = line_serve(line, &welcome, err);
-    line->fatal = line_final(code);
+    line->fatal = line_final(line, code);
     if (line->socket) {
         pthread_mutex_lock(&join->lock);
         bool ending = join->ending;

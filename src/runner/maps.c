@@ -9,13 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/path.h"
 #include "runner/runner.h"
 
-enum { MAPS_MAX = 64 };
+enum {
+    MAPS_MAX = 64,
+    OWN_LINKS = 40, /* as the kernel's own limit */
+};
 
 struct map {
     char *virtual_path, *real_path;
@@ -28,6 +32,7 @@ struct map {
 struct maps {
     struct map rows[MAPS_MAX]; /* longest virtual path first */
     size_t count;
+    const struct map *last; /* that a path was found in */
 };
 
 struct mask {
@@ -135,7 +140,43 @@ static const struct map *maps_find(const struct maps *maps, const char *path, si
     return NULL;
 }
 
-int runner_path(const struct runner_config *config, const char *path, bool for_write, int *ret_root, char *out,
+/* Directories that are seen at their own path: links in them lead where they lead for a command, also from one into the
+ * other. What is found out here is only a wish: another one may change links meanwhile, and what is then opened below the
+ * directory's descriptor never leaves it. */
+static void own_follow(const struct maps *maps, char path[LIMIT_PATH_BYTES + 1], bool itself) {
+    char done[LIMIT_PATH_BYTES + 1] = "", next[LIMIT_PATH_BYTES + 1], link[LIMIT_PATH_BYTES + 1] = "";
+    char rest[2 * LIMIT_PATH_BYTES + 2], more[2 * LIMIT_PATH_BYTES + 2];
+    unsigned links = 0;
+    bool slash = path[strlen(path) - 1] == '/';
+    snprintf(rest, sizeof rest, "%s", path);
+    for (;;) {
+        const char *name = rest + strspn(rest, "/"), *after = name + strcspn(name, "/");
+        size_t len = (size_t)(after - name), ignored;
+        if (len == 0)
+            break;
+        bool last = !after[strspn(after, "/")], up = len == 2 && memcmp(name, "..", 2) == 0;
+        if (snprintf(next, sizeof next, "%s/%.*s", done, (int)len, name) >= (int)sizeof next)
+            return;
+        const struct map *map = up ? NULL : maps_find(maps, next, &ignored);
+        ssize_t n = map && map->own && !(last && itself) ? readlink(next, link, sizeof link - 1) : -1;
+        if (n > 0 && (++links > OWN_LINKS || (size_t)n + strlen(after) > LIMIT_PATH_BYTES))
+            return;
+        snprintf(more, sizeof more, "%.*s%s", n > 0 ? (int)n : 0, link, after);
+        if (up || (n > 0 && link[0] == '/'))
+            *(up && strrchr(done, '/') ? strrchr(done, '/') : done) = 0;
+        else if (n <= 0 && !(len == 1 && *name == '.'))
+            memcpy(done, next, sizeof done);
+        memcpy(rest, more, sizeof rest);
+    }
+    size_t len = strlen(done);
+    if (len + 1 > LIMIT_PATH_BYTES)
+        return;
+    memcpy(path, done, len + 1);
+    if (len == 0 || slash)
+        memcpy(path + len, "/", 2);
+}
+
+int runner_path(const struct runner_config *config, const char *path, unsigned how, int *ret_root, char *out,
                 struct err *err) {
     int r = path_check(path, strlen(path), err);
     if (r < 0)
@@ -150,13 +191,30 @@ int runner_path(const struct runner_config *config, const char *path, bool for_w
     }
     size_t len;
     const struct map *map = maps_find(config->maps, joined, &len);
+    if (map && map->own) {
+        own_follow(config->maps, joined, how & PATH_ITSELF);
+        map = maps_find(config->maps, joined, &len);
+    }
+    config->maps->last = map;
     if (!map)
         return err_set(err, ERR_DENIED, "'%s' is outside the mapped directories", path);
-    if (for_write && map->read_only)
+    if ((how & PATH_WRITE) && map->read_only)
         return err_set(err, ERR_DENIED, "'%s': read-only file system", path);
     snprintf(out, LIMIT_PATH_BYTES + 1, "%s", joined[len] ? joined + len : "/");
     *ret_root = map->fd;
     return 0;
+}
+
+/* Sentences about a path below a mapping's descriptor begin with what is below it. */
+void maps_shown(const struct runner_config *config, struct err *err) {
+    const struct map *map = config->maps ? config->maps->last : NULL;
+    char *quote = map ? strstr(err->text, "'/") : NULL;
+    size_t len = map ? strlen(map->virtual_path) : 0;
+    if (!quote || strncmp(quote + 1, map->virtual_path, len) == 0)
+        return;
+    char text[sizeof err->text];
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(quote + 1 - err->text), err->text, map->virtual_path, quote + 1);
+    memcpy(err->text, text, sizeof text);
 }
 
 /* ---- text ---- */

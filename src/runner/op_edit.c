@@ -91,7 +91,7 @@ static int edit_work(struct worker *worker, const struct fields *args, struct er
     buf_init(&edit->input, 2 * LIMIT_EDIT_BYTES);
     buf_init(&edit->file, LIMIT_EDIT_BYTES + PIECE_BYTES);
     buf_init(&edit->out, LIMIT_EDIT_BYTES);
-    int r = op_path(worker->config, args, FIELD_PATH, true, &edit->root, edit->path, err);
+    int r = op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &edit->root, edit->path, err);
     if (r == 0)
         r = edit->flags & CALL_APPEND      ? edit_append_run(edit, err)
             : edit->flags & CALL_OVERWRITE ? edit_whole_run(edit, err)

@@ -43,14 +43,14 @@ void runner_put_file(struct buf *out, int dirfd, const char *name, const struct 
     }
 }
 
-int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, bool for_write,
+int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, unsigned how,
             int *ret_root, char *out, struct err *err) {
     if (!args->has[id])
         return err_set(err, ERR_PROTOCOL, "the call has no path");
     int r = path_check(args->text[id], args->len[id], err);
     if (r < 0)
         return r;
-    return runner_path(config, args->text[id], for_write, ret_root, out, err);
+    return runner_path(config, args->text[id], how, ret_root, out, err);
 }
 
 /* The mode a call asks for. Bits that let a file run with its owner's rights are for commands in the box to set, where
@@ -70,8 +70,8 @@ int op_open_dir(const struct runner_config *config, const struct fields *args, i
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     const char *shown = args->has[FIELD_PATH] ? args->text[FIELD_PATH] : config->workspace;
-    int r = args->has[FIELD_PATH] ? op_path(config, args, FIELD_PATH, false, &root, path, err)
-                                  : runner_path(config, shown, false, &root, path, err);
+    int r = args->has[FIELD_PATH] ? op_path(config, args, FIELD_PATH, PATH_READ, &root, path, err)
+                                  : runner_path(config, shown, PATH_READ, &root, path, err);
     if (r < 0)
         return r;
     int fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
@@ -199,7 +199,7 @@ static int read_check(const struct fields *args, const struct stat *status, uint
 int op_open_file(const struct runner_config *config, const struct fields *args, int *ret_fd, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
-    int r = op_path(config, args, FIELD_PATH, false, &root, path, err);
+    int r = op_path(config, args, FIELD_PATH, PATH_READ, &root, path, err);
     return r < 0 ? r : path_open_file(root, path, O_RDONLY, 0, ret_fd, err);
 }
 
@@ -309,7 +309,7 @@ static int write_open(struct writing *writing, const struct runner_config *confi
     uint64_t flags = args->number[FIELD_FLAGS];
     int r = op_mode(args, 0, &writing->mode, err);
     if (r == 0)
-        r = op_path(config, args, FIELD_PATH, true, &root, path, err);
+        r = op_path(config, args, FIELD_PATH, PATH_WRITE, &root, path, err);
     if (r == 0 && (flags & CALL_PARENTS))
         r = replace_mkdirs(root, path, writing->shown, 0755, true, err);
     if (r < 0)
@@ -390,10 +390,10 @@ static void base_name(const char *path, char name[LIMIT_PATH_BYTES + 1]) {
 static int stat_begin(struct rcall *call, const struct fields *args, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
-    int r = op_path(call->runner->config, args, FIELD_PATH, false, &root, path, err);
+    int follow = args->number[FIELD_FLAGS] & CALL_FOLLOW ? 0 : O_NOFOLLOW;
+    int r = op_path(call->runner->config, args, FIELD_PATH, follow ? PATH_ITSELF : PATH_READ, &root, path, err);
     if (r < 0)
         return r;
-    int follow = args->number[FIELD_FLAGS] & CALL_FOLLOW ? 0 : O_NOFOLLOW;
     autofd fd = path_open(root, path, O_PATH | follow, 0);
     struct stat status;
     if (fd == -ENOENT)
@@ -428,7 +428,7 @@ static int mkdir_last(int root, const char *path, const char *shown, mode_t mode
 static int mkdir_begin(struct rcall *call, const struct fields *args, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
-    int r = op_path(call->runner->config, args, FIELD_PATH, true, &root, path, err);
+    int r = op_path(call->runner->config, args, FIELD_PATH, PATH_WRITE, &root, path, err);
     mode_t mode = 0;
     if (r == 0)
         r = op_mode(args, 0755, &mode, err);

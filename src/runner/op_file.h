@@ -6,7 +6,7 @@
 #include "runner/runner.h"
 
 /* The path in field `id`, checked and mapped (runner_path). out holds LIMIT_PATH_BYTES + 1. */
-int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, bool for_write,
+int op_path(const struct runner_config *config, const struct fields *args, enum field_id id, unsigned how,
             int *ret_root, char *out, struct err *err);
 
 /* The file in field PATH, for reading: a regular file, or the error that says why not. */

@@ -342,8 +342,8 @@ static int grep_open(struct grep *grep, const struct fields *args, struct err *e
     int root;
     grep->path = args->has[FIELD_PATH] ? args->text[FIELD_PATH] : config->workspace;
     grep->file_fd = grep->dir_fd = -1;
-    int r = args->has[FIELD_PATH] ? op_path(config, args, FIELD_PATH, false, &root, path, err)
-                                  : runner_path(config, grep->path, false, &root, path, err);
+    int r = args->has[FIELD_PATH] ? op_path(config, args, FIELD_PATH, PATH_READ, &root, path, err)
+                                  : runner_path(config, grep->path, PATH_READ, &root, path, err);
     if (r < 0)
         return r;
     grep->dir_fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);

@@ -30,11 +30,11 @@ static int move_open(struct move *move, const struct runner_config *config, cons
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     *move = (struct move){.from_dirfd = -1, .to_dirfd = -1};
-    int r = op_path(config, args, FIELD_PATH, true, &root, path, err);
+    int r = op_path(config, args, FIELD_PATH, PATH_WRITE | PATH_ITSELF, &root, path, err);
     if (r == 0)
         r = path_open_parent(root, path, &move->from_dirfd, move->from, err);
     if (r == 0)
-        r = op_path(config, args, FIELD_TO, true, &root, path, err);
+        r = op_path(config, args, FIELD_TO, PATH_WRITE | PATH_ITSELF, &root, path, err);
     if (r == 0)
         r = path_open_parent(root, path, &move->to_dirfd, move->to, err);
     move->shown_from = args->text[FIELD_PATH];

@@ -135,7 +135,7 @@ static int tar_out_work(struct worker *worker, const struct fields *args, struct
     struct tar_out out = {.worker = worker};
     char path[LIMIT_PATH_BYTES + 1];
     int root;
-    int r = op_path(worker->config, args, FIELD_PATH, false, &root, path, err);
+    int r = op_path(worker->config, args, FIELD_PATH, PATH_READ, &root, path, err);
     if (r < 0)
         return r;
     autofd fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);

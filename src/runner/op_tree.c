@@ -95,7 +95,7 @@ static int remove_open(const struct runner_config *config, const struct fields *
                        struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
-    int r = op_path(config, args, FIELD_PATH, true, &root, path, err);
+    int r = op_path(config, args, FIELD_PATH, PATH_WRITE | PATH_ITSELF, &root, path, err);
     return r < 0 ? r : path_open_parent(root, path, ret_dirfd, name, err);
 }
 

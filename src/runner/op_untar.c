@@ -404,7 +404,7 @@ static int stage_open(struct untar *in, const struct runner_config *config, cons
     } else {
         number = errno;
         if ((number == EACCES || number == EPERM) &&
-            runner_path(config, config->workspace, true, &root, path, err) == 0)
+            runner_path(config, config->workspace, PATH_WRITE, &root, path, err) == 0)
             in->stage_parent = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
         if (in->stage_parent < 0 || mkdirat(in->stage_parent, in->stage_name, 0700) < 0) {
             in->stage_name[0] = 0;
@@ -439,7 +439,7 @@ static int tar_in_work(struct worker *worker, const struct fields *args, struct 
     static struct untar in;
     char path[LIMIT_PATH_BYTES + 1];
     int root;
-    int r = op_path(worker->config, args, FIELD_PATH, true, &root, path, err);
+    int r = op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &root, path, err);
     if (r == 0 && (args->number[FIELD_FLAGS] & CALL_PARENTS))
         r = replace_mkdirs(root, path, args->text[FIELD_PATH], 0755, false, err);
     if (r < 0)

@@ -384,7 +384,7 @@ static int watch_open_parent(struct watch *watch, int root, const char *path, bo
 static int watch_open(struct watch *watch, const struct fields *args, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     int root;
-    int r = op_path(watch->worker->config, args, FIELD_PATH, false, &root, path, err);
+    int r = op_path(watch->worker->config, args, FIELD_PATH, PATH_READ, &root, path, err);
     if (r < 0)
         return r;
     snprintf(watch->top, sizeof watch->top, "%s", args->text[FIELD_PATH]);

@@ -164,11 +164,16 @@ int worker_start(struct rcall *call, const struct op_def *def, const struct buf 
 
 /* Paths of calls (maps.c): joined with the workspace and checked. *ret_root and out (LIMIT_PATH_BYTES + 1) are what to
  * hand to path_open: in a jail root_fd and the absolute path; in `local` the longest mapping that holds the path, so
- * that nothing resolves out of it. for_write: a read-only mapping is DENIED "read-only file system". *ret_root is not
- * the caller's to close. Results name files by the path the client gave, extended by names found below it. */
-int runner_path(const struct runner_config *config, const char *path, bool for_write, int *ret_root, char *out,
+ * that nothing resolves out of it. *ret_root is not the caller's to close. Results name files by the path the client gave,
+ * extended by names found below it. */
+#define PATH_READ 0u
+#define PATH_WRITE 1u  /* a read-only mapping is DENIED "read-only file system" */
+#define PATH_ITSELF 2u /* a link at its end is what is meant, not what it leads to */
+int runner_path(const struct runner_config *config, const char *path, unsigned how, int *ret_root, char *out,
                 struct err *err);
-/* rows: "VIRTUAL=REAL[:ro]", NULL-terminated; REAL must exist. Opens each. */
+/* A sentence that names what lies below the mapping last found: made to name it as the client does. */
+void maps_shown(const struct runner_config *config, struct err *err);
+/* rows: "VIRTUAL=REAL[:ro|:rw]", NULL-terminated; REAL must exist. Opens each. Without VIRTUAL it is seen at its own path. */
 int maps_new(const char *const *rows, struct maps **ret_maps, struct err *err);
 void maps_free(struct maps *maps); /* NULL is fine */
 /* `local` only (config->maps; a copy otherwise): virtual paths in a command line made real, real paths in output made virtual. */

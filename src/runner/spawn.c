@@ -54,7 +54,7 @@ int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const
         return err_set(err, ERR_INVALID, "argv[0] is empty");
     char cwd_path[LIMIT_PATH_BYTES + 1];
     spawn->cwd = args->has[FIELD_CWD] ? args->text[FIELD_CWD] : config->workspace;
-    int r = runner_path(config, spawn->cwd, false, &spawn->cwd_root, cwd_path, err);
+    int r = runner_path(config, spawn->cwd, PATH_READ, &spawn->cwd_root, cwd_path, err);
     if (r < 0)
         return r;
     spawn->cwd_path = arena_strdup(arena, cwd_path);

@@ -23,7 +23,7 @@ void turn_of(const struct runner_config *config, const struct fields *args, stru
     struct stat status;
     struct replace replace = {.dirfd = -1, .fd = -1};
     *ret_turn = (struct turn){.author = args->number[FIELD_AUTHOR]};
-    int r = op_path(config, args, FIELD_PATH, true, &root, path, &err);
+    int r = op_path(config, args, FIELD_PATH, PATH_WRITE, &root, path, &err);
     if (r == 0 && (args->number[FIELD_FLAGS] & CALL_PARENTS))
         r = replace_mkdirs(root, path, path, 0755, true, &err);
     if (r >= 0)

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/path.h"
 #include "runner/runner.h"
 
@@ -73,21 +74,83 @@ static void check_paths(const struct runner_config *config, const char *dir) {
     char out[5000];
     int root;
     struct err err = {0};
-    ok(runner_path(config, "a/b", true, &root, out, &err) == 0 && strcmp(out, "/a/b") == 0,
+    ok(runner_path(config, "a/b", PATH_WRITE, &root, out, &err) == 0 && strcmp(out, "/a/b") == 0,
        "a relative path lies in the workspace");
-    ok(runner_path(config, "/mnt/skills/x", false, &root, out, &err) == 0 && strcmp(out, "/x") == 0,
+    ok(runner_path(config, "/mnt/skills/x", PATH_READ, &root, out, &err) == 0 && strcmp(out, "/x") == 0,
        "a mapped path is resolved below its mapping");
-    ok(runner_path(config, "/mnt/skills/x", true, &root, out, &err) == -ERR_DENIED && strstr(err.text, "read-only"),
+    ok(runner_path(config, "/mnt/skills/x", PATH_WRITE, &root, out, &err) == -ERR_DENIED &&
+           strstr(err.text, "read-only"),
        "a write below a read-only mapping is refused and says so");
-    ok(runner_path(config, "/mnt/skills-x/y", false, &root, out, &err) == -ERR_DENIED,
+    ok(runner_path(config, "/mnt/skills-x/y", PATH_READ, &root, out, &err) == -ERR_DENIED,
        "a path outside every mapping is refused");
-    ok(runner_path(config, "/etc/passwd", false, &root, out, &err) == -ERR_DENIED, "so is a host path");
-    ok(runner_path(config, "", false, &root, out, &err) == -ERR_INVALID, "so is an empty one");
+    ok(runner_path(config, "/etc/passwd", PATH_READ, &root, out, &err) == -ERR_DENIED, "so is a host path");
+    ok(runner_path(config, "", PATH_READ, &root, out, &err) == -ERR_INVALID, "so is an empty one");
     char link[600];
     snprintf(link, sizeof link, "%s/w/out", dir);
-    ok(symlink("/etc/passwd", link) == 0 && runner_path(config, "/workspace/out", false, &root, out, &err) == 0 &&
+    ok(symlink("/etc/passwd", link) == 0 && runner_path(config, "/workspace/out", PATH_READ, &root, out, &err) == 0 &&
            path_open(root, out, 0, 0) < 0,
        "a link out of a mapping leads nowhere");
+}
+
+static bool leads(const struct runner_config *config, const char *path, unsigned how, const char *want,
+                  struct err *err) {
+    char out[LIMIT_PATH_BYTES + 1], real[64], at[2 * LIMIT_PATH_BYTES + 2];
+    int root;
+    if (runner_path(config, path, how, &root, out, err) < 0)
+        return false;
+    snprintf(real, sizeof real, "/proc/self/fd/%d", root);
+    ssize_t len = readlink(real, at, LIMIT_PATH_BYTES);
+    snprintf(at + (len > 0 ? len : 0), LIMIT_PATH_BYTES + 1, "%s", out);
+    return strcmp(at, want) == 0;
+}
+
+static void make_link(const char *target, const char *dir, const char *name) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    ok(symlink(target, path) == 0, name);
+}
+
+/* Directories at their own paths: a machine without isolation. */
+static void check_own(const char *dir) {
+    char rows[2][600], path[600], want[600];
+    struct err err = {0};
+    snprintf(rows[0], sizeof rows[0], "=%s/w=x y:rw", dir);
+    snprintf(rows[1], sizeof rows[1], "=%s/s:ro", dir);
+    snprintf(path, sizeof path, "%s/w=x y", dir);
+    ok(mkdir(path, 0700) == 0, "a directory with a name that no command line could carry");
+    struct runner_config config = {.workspace = strdup(path), .root_fd = -1};
+    ok(maps_new((const char *const[]){rows[0], rows[1], NULL}, &config.maps, &err) == 0,
+       "directories at their own paths");
+    snprintf(path, sizeof path, "%s/s", dir);
+    make_link(path, config.workspace, "absolute");
+    make_link("../s", config.workspace, "relative");
+    make_link("/etc", config.workspace, "away");
+    make_link("absolute/deep", config.workspace, "chain");
+    make_link("loop", config.workspace, "loop");
+    snprintf(want, sizeof want, "%s/s/new", dir);
+    ok(leads(&config, "absolute/new", PATH_READ, want, &err), "a link leads into another of them");
+    ok(leads(&config, "relative/./x/../new", PATH_READ, want, &err), "a relative one as well");
+    ok(!leads(&config, "absolute/new", PATH_WRITE, want, &err) && err.code == ERR_DENIED &&
+           strstr(err.text, "read-only"),
+       "and what is read-only there is read-only that way");
+    snprintf(want, sizeof want, "%s/s/deep", dir);
+    ok(leads(&config, "chain", PATH_READ, want, &err), "a link to a link");
+    snprintf(want, sizeof want, "%s/chain", config.workspace);
+    ok(leads(&config, "chain", PATH_WRITE | PATH_ITSELF, want, &err), "the link itself is where it is");
+    ok(!leads(&config, "away/new", PATH_WRITE, "", &err) && err.code == ERR_DENIED, "a link away is refused");
+    ok(!leads(&config, "../w/x", PATH_READ, "", &err) && err.code == ERR_DENIED, "so is a way out by dots");
+    snprintf(want, sizeof want, "%s/loop", config.workspace);
+    ok(leads(&config, "loop", PATH_READ, want, &err), "a loop is left to the kernel");
+    command_is(&config, config.workspace, config.workspace, "commands are left alone");
+    masked_is(&config, config.workspace, config.workspace, "so is output");
+    err_set(&err, ERR_NOT_FOUND, "no file '/x'");
+    maps_shown(&config, &err);
+    snprintf(want, sizeof want, "no file '%s/x'", config.workspace);
+    ok(strcmp(err.text, want) == 0, "a sentence names the whole path");
+    maps_shown(&config, &err);
+    ok(strcmp(err.text, want) == 0, "once");
+    maps_free(config.maps);
+    free((char *)config.workspace);
 }
 
 int main(void) {
@@ -105,6 +168,7 @@ int main(void) {
     struct err err = {0};
     const char *const list[] = {rows[0], rows[1], rows[2], NULL};
     ok(maps_new(list, &config.maps, &err) == 0, "mappings are taken");
+    check_own(dir);
     const char *const missing[] = {"/x=/nonexistent/dir", NULL};
     struct maps *none;
     ok(maps_new(missing, &none, &err) == -ERR_NOT_FOUND, "a mapping whose directory is missing is an error");
