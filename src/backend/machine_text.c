@@ -194,22 +194,6 @@ static int encode(struct machine_text *text, const char *id, enum text_type type
     return 0;
 }
 
-int text_tell(struct machine_text *text, enum text_type type, const struct buf *members, struct err *err) {
-    autobuf bytes;
-    buf_init(&bytes, LIMIT_TEXT_MESSAGE_BYTES);
-    char id[TEXT_ID_BYTES];
-    pthread_mutex_lock(&text->lock);
-    id_of(text->next_id++, id);
-    pthread_mutex_unlock(&text->lock);
-    int r = encode(text, id, type, members, &bytes, err);
-    if (r < 0)
-        return r;
-    pthread_mutex_lock(&text->lock);
-    r = queue_locked(text, &bytes, err);
-    pthread_mutex_unlock(&text->lock);
-    return r;
-}
-
 static int request_new_locked(struct machine_text *text, struct text_call *call, enum text_type type,
                               struct text_request **ret_request, struct err *err) {
     if (text->dead)
@@ -226,6 +210,31 @@ static int request_new_locked(struct machine_text *text, struct text_call *call,
     text->request_count++;
     *ret_request = request;
     return 0;
+}
+
+int text_tell(struct machine_text *text, enum text_type type, const struct buf *members, struct err *err) {
+    autobuf bytes;
+    buf_init(&bytes, LIMIT_TEXT_MESSAGE_BYTES);
+    char id[TEXT_ID_BYTES];
+    struct text_request *request = NULL;
+    int r = 0;
+    pthread_mutex_lock(&text->lock);
+    if (text_type_answer(type)) { /* nobody waits for it */
+        r = request_new_locked(text, NULL, type, &request, err);
+        if (r == 0)
+            request->given_up = true;
+    }
+    id_of(request ? request->number : text->next_id++, id);
+    pthread_mutex_unlock(&text->lock);
+    if (r == 0)
+        r = encode(text, id, type, members, &bytes, err);
+    pthread_mutex_lock(&text->lock);
+    if (r == 0)
+        r = queue_locked(text, &bytes, err);
+    if (r < 0 && request)
+        request_remove_locked(text, request);
+    pthread_mutex_unlock(&text->lock);
+    return r;
 }
 
 /* The machine is told that nobody waits any more, so that it can end what it does. */

@@ -2,6 +2,7 @@
  * socketpair, a thread for the wire and one for each call. Called by machine_text.c. Not to break: a call's frames are
  * written by its own thread alone, within its credit, and a wire closes only when each of its calls has been answered. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +21,8 @@ struct text_wire {
     struct machine_text *text;
     struct text_box *box;
     int fd;
-    pthread_mutex_t out; /* one frame at a time; never taken with text->lock held */
+    struct wire_reason *reason; /* what the daemon's side says when it ends */
+    pthread_mutex_t out;        /* one frame at a time; never taken with text->lock held */
     struct text_call *calls;
 };
 
@@ -434,6 +436,7 @@ static void wire_end(struct text_wire *wire) {
     *at = wire->next;
     pthread_mutex_unlock(&text->lock);
     fd_close(&wire->fd);
+    wire_reason_unref(wire->reason);
     pthread_mutex_destroy(&wire->out);
     free(wire);
     machine_text_unref(text);
@@ -460,10 +463,13 @@ static void *wire_main(void *argument) {
 }
 
 void text_wires_end_locked(struct machine_text *text) {
+    char why[300];
+    snprintf(why, sizeof why, "the connection to machine %s ended: %s", text->name, text->why);
     for (struct text_wire *wire = text->wires; wire; wire = wire->next) {
         for (struct text_call *call = wire->calls; call; call = call->next)
             if (call->transfer)
                 machine_transfer_fail(call->transfer, text->why);
+        wire_reason_set(wire->reason, why);
         shutdown(wire->fd, SHUT_RD);
     }
 }
@@ -475,7 +481,9 @@ int text_wire_open(struct machine_text *text, struct text_box *box, struct wire 
     struct text_wire *wire = calloc(1, sizeof *wire);
     if (!wire)
         abort();
-    *wire = (struct text_wire){.text = machine_text_ref(text), .box = box, .fd = pair[0]};
+    struct wire_reason *reason = wire_reason_new();
+    *wire = (struct text_wire){
+        .text = machine_text_ref(text), .box = box, .fd = pair[0], .reason = wire_reason_ref(reason)};
     pthread_mutex_init(&wire->out, NULL);
     pthread_mutex_lock(&text->lock);
     wire->next = text->wires;
@@ -487,7 +495,12 @@ int text_wire_open(struct machine_text *text, struct text_box *box, struct wire 
     if (r < 0) {
         close(pair[1]);
         wire_end(wire);
+        wire_reason_unref(reason);
         return r;
     }
-    return wire_new(pair[1], false, HELLO_MS, ret_wire, err);
+    r = wire_new(pair[1], false, HELLO_MS, ret_wire, err);
+    if (r == 0)
+        wire_set_reason(*ret_wire, reason);
+    wire_reason_unref(reason);
+    return r;
 }
