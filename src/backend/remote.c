@@ -25,7 +25,14 @@
 #include "base/limits.h"
 #include "base/text.h"
 
-enum { NOTE_BYTES = 512, USAGE_SLOTS = 256, USAGE_AGE_MS = 3000, PAYER_STACK = 256 << 10 };
+enum {
+    NOTE_BYTES = 512,
+    USAGE_SLOTS = 256,
+    USAGE_AGE_MS = 2000,
+    USAGE_WAIT_MS = 100,
+    ERRAND_STACK = 256 << 10,
+    OWED_DAYS = 90
+};
 
 struct note {
     char user[LIMIT_USER_BYTES + 1], machine[LIMIT_USER_BYTES + 1];
@@ -39,7 +46,9 @@ struct claim { /* somebody is just making good what is owed for this box */
 
 struct usage_slot {
     char id[17];
-    uint64_t at_ms;
+    uint64_t at_ms; /* it was told; 0: never */
+    bool asked;     /* and has not answered yet */
+    bool slow;      /* it did not answer in time when it was last waited for */
     struct usage usage;
 };
 
@@ -50,8 +59,7 @@ struct backend {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct claim *claims;
-    unsigned payers; /* threads */
-    bool closing;
+    unsigned errands; /* threads */
     struct usage_slot usages[USAGE_SLOTS];
 };
 
@@ -100,12 +108,23 @@ static bool claimed_locked(const struct backend *backend, const char *id) {
     return claim;
 }
 
-static void claim_end(struct backend *backend, struct claim *claim) {
+static void claim_begin_locked(struct backend *backend, const char *id) {
+    struct claim *claim = calloc(1, sizeof *claim);
+    if (!claim)
+        abort();
+    memcpy(claim->id, id, sizeof claim->id);
+    claim->next = backend->claims;
+    backend->claims = claim;
+}
+
+static void claim_end(struct backend *backend, const char *id) {
     pthread_mutex_lock(&backend->lock);
-    struct claim **at = &backend->claims;
-    while (*at != claim)
+    struct claim **at = &backend->claims, *claim;
+    while (strcmp((*at)->id, id) != 0)
         at = &(*at)->next;
+    claim = *at;
     *at = claim->next;
+    free(claim);
     pthread_cond_broadcast(&backend->changed);
     pthread_mutex_unlock(&backend->lock);
 }
@@ -129,25 +148,21 @@ static int owed_pay(struct backend *backend, const char *id, struct err *err) {
 
 /* Nothing is owed for this box when it returns 0. */
 static int owed_settle(struct backend *backend, const char *id, struct err *err) {
-    struct claim claim = {0};
-    memcpy(claim.id, id, sizeof claim.id);
     pthread_mutex_lock(&backend->lock);
     while (claimed_locked(backend, id))
         pthread_cond_wait(&backend->changed, &backend->lock);
     bool owed = faccessat(backend->owed_fd, id, F_OK, 0) == 0;
-    if (owed) {
-        claim.next = backend->claims;
-        backend->claims = &claim;
-    }
+    if (owed)
+        claim_begin_locked(backend, id);
     pthread_mutex_unlock(&backend->lock);
     if (!owed)
         return 0;
     int r = owed_pay(backend, id, err);
-    claim_end(backend, &claim);
+    claim_end(backend, id);
     return r;
 }
 
-/* One is enough: a box of this machine that is still owed something has its own way to be paid. */
+/* Its machine is there again. What is not made good now will be before the box is asked anything. */
 static void owed_settle_machine(void *context, const char *user, const char *name) {
     struct backend *backend = context;
     struct err ignored;
@@ -163,43 +178,50 @@ static void owed_settle_machine(void *context, const char *user, const char *nam
         closedir(dir);
 }
 
-struct payer {
+/* ---- what nobody waits for ---- */
+
+struct errand {
     struct backend *backend;
     char id[17];
+    void (*run)(struct backend *backend, const char *id);
 };
 
-static void *payer_main(void *argument) {
-    struct payer *payer = argument;
-    struct backend *backend = payer->backend;
-    struct err ignored;
-    owed_settle(backend, payer->id, &ignored); /* else when the machine is back, or before it is asked again */
-    free(payer);
+static void *errand_main(void *argument) {
+    struct errand *errand = argument;
+    struct backend *backend = errand->backend;
+    errand->run(backend, errand->id);
+    free(errand);
     pthread_mutex_lock(&backend->lock);
-    backend->payers--;
+    backend->errands--;
     pthread_cond_broadcast(&backend->changed);
     pthread_mutex_unlock(&backend->lock);
     return NULL;
 }
 
-/* Nobody waits for it. */
-static void payer_start(struct backend *backend, const char *id) {
+static bool errand_start_locked(struct backend *backend, const char *id,
+                                void (*run)(struct backend *backend, const char *id)) {
     pthread_t thread;
     pthread_attr_t attributes;
-    struct payer *payer = calloc(1, sizeof *payer);
-    if (!payer)
+    struct errand *errand = calloc(1, sizeof *errand);
+    if (!errand)
         abort();
-    payer->backend = backend;
-    memcpy(payer->id, id, sizeof payer->id);
+    errand->backend = backend;
+    errand->run = run;
+    snprintf(errand->id, sizeof errand->id, "%s", id);
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, PAYER_STACK);
+    pthread_attr_setstacksize(&attributes, ERRAND_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_mutex_lock(&backend->lock);
-    bool made = pthread_create(&thread, &attributes, payer_main, payer) == 0;
-    backend->payers += made;
-    pthread_mutex_unlock(&backend->lock);
+    bool made = pthread_create(&thread, &attributes, errand_main, errand) == 0;
+    backend->errands += made;
     pthread_attr_destroy(&attributes);
     if (!made)
-        free(payer);
+        free(errand);
+    return made;
+}
+
+static void errand_pay(struct backend *backend, const char *id) {
+    struct err ignored; /* else when the machine is back, or before it is asked again */
+    owed_settle(backend, id, &ignored);
 }
 
 /* ---- opening ---- */
@@ -223,7 +245,11 @@ static int remote_open(const struct backend_env *env, struct backend **ret_backe
     *backend =
         (struct backend){.env = env, .boxes_fd = fd_take(&boxes), .owed_fd = fd_take(&owed), .trash = trash_new(path)};
     pthread_mutex_init(&backend->lock, NULL);
-    pthread_cond_init(&backend->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&backend->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     machines_listen(env->machines, owed_settle_machine, backend);
     *ret_backend = backend;
     return 0;
@@ -232,7 +258,7 @@ static int remote_open(const struct backend_env *env, struct backend **ret_backe
 static void remote_close(struct backend *backend) {
     machines_listen(backend->env->machines, NULL, NULL);
     pthread_mutex_lock(&backend->lock);
-    while (backend->payers)
+    while (backend->errands)
         pthread_cond_wait(&backend->changed, &backend->lock);
     pthread_mutex_unlock(&backend->lock);
     trash_free(backend->trash);
@@ -268,7 +294,7 @@ static int remote_check(const struct spec *spec, struct err *err) {
 static int remote_start(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
                         struct err *err) {
     struct machine_peer *peer = NULL;
-    struct note note;
+    struct note note = {0};
     struct err ignored;
     int r = remote_check(spec, err);
     if (r == 0)
@@ -341,9 +367,9 @@ static int remote_stop(struct backend *backend, const char *id, bool keep_files,
         while (claimed_locked(backend, id))
             pthread_cond_wait(&backend->changed, &backend->lock);
         r = note_write(backend->owed_fd, id, &note, true, err);
-        pthread_mutex_unlock(&backend->lock);
         if (r == 0)
-            payer_start(backend, id);
+            errand_start_locked(backend, id, errand_pay);
+        pthread_mutex_unlock(&backend->lock);
     }
     char path[40];
     snprintf(path, sizeof path, "%.16s/paused", id);
@@ -355,38 +381,75 @@ static int remote_list(struct backend *backend, void (*each)(void *user, const c
     return backend_list_boxes(backend->boxes_fd, "remote", each, user, err);
 }
 
+/* What is owed to a machine that never came back. */
+static void remote_clean(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
+    int fd = openat(backend->owed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    struct stat status;
+    time_t oldest = (time_t)(clock_wall_ms() / 1000) - OWED_DAYS * 86400;
+    while (dir && (entry = readdir(dir)))
+        if (fstatat(backend->owed_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
+            status.st_mtime < oldest && unlinkat(backend->owed_fd, entry->d_name, 0) == 0) {
+            char text[80];
+            snprintf(text, sizeof text, "what a machine was to be told of box %.16s", entry->d_name);
+            each(user, text);
+        }
+    if (dir)
+        closedir(dir);
+}
+
 /* ---- looking, standing still ---- */
 
 static struct usage_slot *usage_slot(struct backend *backend, const char *id) {
     return &backend->usages[strtoull(id, NULL, 16) % USAGE_SLOTS];
 }
 
-/* A question to a machine is a way there and back: whoever lists many boxes asks each of them only now and then. */
-static int remote_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
+static void usage_ask(struct backend *backend, const char *id) {
     struct note note;
-    struct machine_peer *peer;
+    struct machine_peer *peer = NULL;
     struct usage usage = {0};
     struct err ignored;
-    (void)err;
+    bool told = box_note(backend, id, &note) &&
+                machine_peer_get(backend->env->machines, note.user, note.machine, &peer, &ignored) == 0 &&
+                machine_peer_ops(peer)->usage(machine_peer_of(peer), id, &usage, &ignored) == 0;
+    machine_peer_put(peer);
     pthread_mutex_lock(&backend->lock);
     struct usage_slot *slot = usage_slot(backend, id);
-    bool known = strcmp(slot->id, id) == 0 && clock_ms() < slot->at_ms + USAGE_AGE_MS;
-    if (known)
-        usage = slot->usage;
-    pthread_mutex_unlock(&backend->lock);
-    if (!known && box_note(backend, id, &note) &&
-        machine_peer_get(backend->env->machines, note.user, note.machine, &peer, &ignored) == 0) {
-        if (!machine_peer_ops(peer)->usage ||
-            machine_peer_ops(peer)->usage(machine_peer_of(peer), id, &usage, &ignored) < 0)
-            usage = (struct usage){0};
-        machine_peer_put(peer);
-        pthread_mutex_lock(&backend->lock);
-        slot->usage = usage;
+    if (strcmp(slot->id, id) == 0) { /* else another box has it now */
+        slot->usage = told ? usage : (struct usage){0};
         slot->at_ms = clock_ms();
-        snprintf(slot->id, sizeof slot->id, "%s", id);
-        pthread_mutex_unlock(&backend->lock);
+        slot->asked = false;
+        slot->slow = slot->slow && !told;
     }
-    *ret_usage = usage;
+    pthread_cond_broadcast(&backend->changed);
+    pthread_mutex_unlock(&backend->lock);
+}
+
+/* The answer is waited for a moment, and where it did not come so soon the last time, not at all: whoever lists many boxes
+ * does not wait for a machine that says nothing. */
+static int remote_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
+    (void)err;
+    struct timespec until;
+    pthread_mutex_lock(&backend->lock);
+    struct usage_slot *slot = usage_slot(backend, id);
+    if (strcmp(slot->id, id) != 0) {
+        *slot = (struct usage_slot){0};
+        snprintf(slot->id, sizeof slot->id, "%s", id);
+    }
+    if (!slot->asked && (!slot->at_ms || clock_ms() >= slot->at_ms + USAGE_AGE_MS))
+        slot->asked = errand_start_locked(backend, id, usage_ask);
+    uint64_t end_ms = clock_ms() + USAGE_WAIT_MS;
+    until = (struct timespec){.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
+    bool waits = !slot->slow;
+    while (waits && slot->asked && strcmp(slot->id, id) == 0)
+        if (pthread_cond_timedwait(&backend->changed, &backend->lock, &until) == ETIMEDOUT)
+            break;
+    bool mine = strcmp(slot->id, id) == 0;
+    if (mine && waits)
+        slot->slow = slot->asked;
+    *ret_usage = mine ? slot->usage : (struct usage){0};
+    pthread_mutex_unlock(&backend->lock);
     return 0;
 }
 
@@ -477,6 +540,7 @@ const struct backend_ops backend_remote = {
     .show = remote_show,
     .stop = remote_stop,
     .list = remote_list,
+    .clean = remote_clean,
     .usage = remote_usage,
     .pause = remote_pause,
     .paused = remote_paused,

@@ -294,7 +294,7 @@ static void *near_main(void *user) {
     struct laptop *laptop = user;
     struct pump_socket socket = carrier_socket(laptop->near);
     laptop->ended_code = machine_serve_link(laptop->seat, &socket, NULL, NULL, &laptop->ended);
-    shutdown(laptop->near->fd, SHUT_RDWR);
+    shutdown(((struct carrier *)socket.user)->fd, SHUT_RDWR);
     return NULL;
 }
 
@@ -678,6 +678,60 @@ static void test_lies(struct laptop *laptop) {
     ok(!resumed && eventually(laptop_online, laptop), "it may begin anew");
 }
 
+static bool stopped(void *user) {
+    struct laptop *laptop = user;
+    pthread_mutex_lock(&laptop->lock);
+    bool done = laptop->stops == 1;
+    pthread_mutex_unlock(&laptop->lock);
+    return done;
+}
+
+static void test_idle(struct laptop *laptop) {
+    struct err err;
+    struct box *box;
+    bool created;
+    char id[17], own[17];
+    struct box_request request = {.user = "ann",
+                                  .machine = "laptop",
+                                  .thread = "idle",
+                                  .thread_len = 4,
+                                  .has_idle_timeout = true,
+                                  .idle_timeout_ms = 50};
+    unsigned starts = laptop->starts;
+    laptop->stops = 0;
+    must(provider_acquire(provider, &request, &box, &created, &err) == 0, err.text);
+    memcpy(id, box->id, sizeof id);
+    provider_put(provider, box);
+    ok(eventually(stopped, laptop) && laptop->removals == 1, "an idle box on a machine is ended there, its files stay");
+    must(provider_get(provider, "ann", id, &box, &err) == 0, err.text);
+    ok(exec(box, "go", &err) == 3 && laptop->starts == starts + 2, "and is started again when it is used");
+    provider_put(provider, box);
+    /* The machine itself never is: it is not the server's to end. */
+    struct box_request machine = {.user = "ann", .machine = "laptop", .has_idle_timeout = true, .idle_timeout_ms = 50};
+    policy_id("ann", "machine:laptop", 14, own);
+    must(provider_destroy(provider, "ann", own, &err) == 0, err.text);
+    must(provider_acquire(provider, &machine, &box, &created, &err) == 0, err.text);
+    provider_put(provider, box);
+    usleep(1500000); /* longer than the turn of whoever ends idle boxes */
+    ok(created && box_back(own), "the machine's own box is never idle");
+}
+
+static void test_silent(struct laptop *laptop) {
+    struct err err;
+    struct box *box;
+    struct usage usage;
+    must(acquire("ann", "laptop", "mute", &box, &err) == 0, err.text);
+    laptop->deaf = true;
+    uint64_t begin = clock_ms();
+    int first = box_usage(box, &usage, &err);
+    uint64_t middle = clock_ms();
+    int second = box_usage(box, &usage, &err);
+    ok(first == 0 && second == 0 && !usage.has_memory && middle - begin < 2000 && clock_ms() - middle < 80,
+       "who looks at many boxes waits a moment for a silent machine, and only once");
+    laptop->deaf = false;
+    provider_put(provider, box);
+}
+
 static void test_many(void) {
     struct err err;
     struct laptop second = {.user = "ann", .name = "desk", .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -734,6 +788,8 @@ int main(void) {
     test_second(&laptop);
     test_away(&laptop);
     test_lies(&laptop);
+    test_idle(&laptop);
+    test_silent(&laptop);
     test_many();
     test_deaf();
     ok(greetings > 3 && greetings_again >= 2 && farewells > 3, "whoever wants to hears of coming and going");
