@@ -340,9 +340,10 @@ static struct join_session *line_session(struct line *line, bool resumed) {
 }
 
 /* A proxy that drops or refuses binary messages lets the registration through and then nothing. The server asks for its
- * box as soon as a machine has registered, so that silence in a new session means just that. */
-static void line_judge(struct line *line, struct join_session *session, bool resumed) {
-    if (line->text || resumed)
+ * box as soon as a machine has registered, so that a session in which nothing ever came, over several connections, means
+ * just that. */
+static void line_judge(struct line *line, struct join_session *session) {
+    if (line->text)
         return;
     line->silent = pump_received(session->pump) == 0 ? line->silent + 1 : 0;
     if (line->silent >= TEXT_TRIES)
@@ -372,7 +373,7 @@ static int line_serve(struct line *line, const struct line_welcome *welcome, str
     if (ending)
         return err_set(err, ERR_GONE, "this machine leaves");
     pump_run(session->pump, &socket, welcome->received, err);
-    line_judge(line, session, welcome->resumed);
+    line_judge(line, session);
     return line_gone(line, err);
 }
 
