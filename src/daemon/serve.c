@@ -15,14 +15,17 @@
 #include "base/log.h"
 #include "base/prompt.h"
 #include "daemon/daemon.h"
+#include "daemon/welcome.h"
 #include "front/events.h"
 #include "front/native.h"
 #include "front/native_skill.h"
 #include "front/routes.h"
+#include "front/runner.h"
 #include "front/toolbox.h"
 #include "skill/catalog.h"
 #include "skill/own.h"
 #include "skill/sync.h"
+#include "tool/servers.h"
 #include "tool/store.h"
 
 #define DAEMON_FILES                                                                                                   \
@@ -101,7 +104,10 @@ static int daemon_audit(struct daemon *daemon, struct err *err) {
 static void daemon_event(void *user, const struct box_event *event) {
     const struct daemon *daemon = user;
     const struct front *front = &daemon->front;
-    if (event->id && strcmp(event->verb, "box_deleted") == 0) {
+    bool deleted = strcmp(event->verb, "box_deleted") == 0;
+    if (deleted || strcmp(event->verb, "box_evicted") == 0 || strcmp(event->verb, "box_died") == 0)
+        servers_box_ended(front->tools.servers, event->id);
+    if (event->id && deleted) {
         upkeep_forget(daemon->upkeep, event->id);
         sync_forget(front->skills, event->id);
         if (event->user)
@@ -141,6 +147,32 @@ static int daemon_provider(struct daemon *daemon, struct store **ret_store, stru
         failed = provider_new(&daemon->env, policy, daemon->conf->share.backend, &daemon->front.provider, err);
     policy_unref(policy);
     return failed;
+}
+
+/* ---- machines that join ---- */
+
+static void daemon_machine_online(void *user, const char *owner, const char *name, bool again) {
+    struct daemon *daemon = user;
+    runner_online(&daemon->front, owner, name, again);
+    welcome_machine(daemon->welcome, owner, name);
+}
+
+static void daemon_machine_offline(void *user, const char *owner, const char *name, const char *why) {
+    struct daemon *daemon = user;
+    runner_offline(&daemon->front, owner, name, why);
+}
+
+/* Before the provider, whose backend `remote` finds them. */
+static void daemon_machines(struct daemon *daemon) {
+    const struct conf *conf = daemon->first;
+    const struct machines_settings settings = {.grace_ms = conf->remote_grace_s * 1000,
+                                               .max = (unsigned)conf->max_machines,
+                                               .max_per_user = (unsigned)conf->max_machines_per_user,
+                                               .online = daemon_machine_online,
+                                               .offline = daemon_machine_offline,
+                                               .context = daemon};
+    daemon->welcome = welcome_new(&daemon->front);
+    daemon->front.machines = daemon->env.machines = machines_new(&settings);
 }
 
 static int daemon_http(const struct conf *conf, struct front *front, struct err *err) {
@@ -256,6 +288,8 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     if (!failed)
         failed = daemon_audit(daemon, err);
     daemon->front.tools = toolbox_functions;
+    daemon->front.tools.servers = servers_new(daemon->state);
+    conf_servers(daemon->conf, daemon->front.tools.servers);
     if (!failed)
         failed = tool_store_open(daemon->state, &daemon->front.tools.store, err);
     if (!failed)
@@ -263,13 +297,16 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     daemon->front.tools.catalogs = catalogs_new();
     catalogs_public(daemon->front.tools.catalogs, native_skill_base, daemon->front.skills);
     catalogs_keep(daemon->front.tools.catalogs, daemon->conf->skills.cache_ms);
+    daemon_machines(daemon);
     if (!failed)
         failed = daemon_provider(daemon, ret_store, err);
     if (failed)
         return failed;
     failed = daemon_upkeep(daemon, err);
-    if (!failed)
+    if (!failed) {
         skills_provider(daemon->front.skills, daemon->front.provider);
+        skills_later(daemon->front.skills, welcome_machine, daemon->welcome);
+    }
     return failed;
 }
 
@@ -297,16 +334,22 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     if (!failed) {
         front->metrics = metrics_new(routes_all());
         failed = daemon_run(daemon, err);
+        machines_close(front->machines, "the server stops");
+        welcome_stop(daemon->welcome);
+        servers_stop(front->tools.servers);
         upkeep_stop(daemon->upkeep); /* it asks the provider, which tells it what happens until the end */
         skills_provider(front->skills, NULL);
         provider_free(front->provider, daemon->conf->end_boxes);
         metrics_free(front->metrics);
         audit_event(front->audit, "daemon_stopped", NULL, NULL, NULL);
     }
+    machines_free(front->machines);
+    welcome_free(daemon->welcome);
     store_close(store);
     upkeep_free(daemon->upkeep);
     catalogs_free(front->tools.catalogs);
     skills_close(front->skills);
+    servers_free(front->tools.servers);
     tool_store_close(front->tools.store);
     audit_close(front->audit);
     events_free(front->events);
