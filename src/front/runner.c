@@ -295,15 +295,21 @@ static int runner_admit(struct runner *runner, bool by_header, struct err *err) 
     return auth_admit_token(auth, request, token, AUTH_RUNNER | AUTH_WRITES, &trail_of(request)->who, err);
 }
 
-static int runner_register(struct runner *runner, struct err *err) {
+/* no: what is wrong with the token that came with the upgrade. The message is awaited all the same: it tells in which words
+ * a refusal is understood. */
+static int runner_register(struct runner *runner, const struct err *no, struct err *err) {
     bool by_header = http_header(runner->request, "authorization");
-    int failed = err->code ? -err->code : runner_first(runner, err);
+    int failed = runner_first(runner, err);
+    if (no->code && err->code != ERR_GONE)
+        *err = *no;
+    if (no->code)
+        return -err->code;
     if (!failed && !by_header)
         failed = runner_admit(runner, false, err);
     return failed ? failed : runner_agrees(runner, err);
 }
 
-/* Rule 2. A token that came with the upgrade is looked at before; what is said of it, the machine hears as a message. */
+/* Rule 2. A token that came with the upgrade is looked at before. */
 static int runner_open(struct runner *runner, struct err *err) {
     struct runner_door *door = runner->front->runners;
     struct err no = {0};
@@ -312,10 +318,8 @@ static int runner_open(struct runner *runner, struct err *err) {
     if (failed)
         return failed;
     failed = ws_accept(runner->request, LIMIT_REGISTER_BYTES, &runner->ws, err);
-    if (!failed) {
-        *err = no;
-        failed = runner_register(runner, err);
-    }
+    if (!failed)
+        failed = runner_register(runner, &no, err);
     if (!known)
         stranger_leave(door);
     return failed;

@@ -1,4 +1,4 @@
-/* JSON bodies from anybody: the exec and acquire tables over any bytes. */
+/* JSON from anybody: the exec and acquire tables, and the message that a machine registers with, over any bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "schema/body.h"
 #include "front/native_args.h"
+#include "front/runner.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,10 +16,24 @@ static void fuzz_texts(const char **texts) {
             abort();
 }
 
+static void fuzz_hello(const uint8_t *data, size_t size) {
+    autoarena arena;
+    struct err err = {0};
+    struct runner_hello hello = {0};
+    arena_init(&arena);
+    int result = runner_hello_parse(data, size, &arena, &hello, &err);
+    if ((result < 0) != (err.code > 0) || (result < 0 && hello.workspace))
+        abort();
+    if (!result && (hello.workspace[0] != '/' || strlen(hello.workspace) > 4095 || strlen(hello.can) > 256 ||
+                    (*hello.session && strlen(hello.session) != 32)))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct body_field *const tables[] = {exec_fields, acquire_fields, edit_fields};
     if (!size)
         return 0;
+    fuzz_hello(data, size);
     union {
         struct exec_args exec;
         struct acquire_args acquire;
