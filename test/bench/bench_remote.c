@@ -194,7 +194,7 @@ static pid_t join(struct client *client, int number) {
     snprintf(token, sizeof token, "CUBBY_TOKEN=%.*s", (int)strcspn(text + 9, "\""), text + 9);
     snprintf(directory, sizeof directory, "%s/m%d", environment("BENCH_DIRECTORY"), number);
     mkdir(directory, 0755);
-    snprintf(state, sizeof state, "XDG_STATE_HOME=%s-state", directory);
+    snprintf(state, sizeof state, "%s-state", directory);
     snprintf(space, sizeof space, "--net=%s", environment("BENCH_SPACE"));
     char *const argv[] = {"nsenter",     space,
                           (char *)cubby, "join",
@@ -202,8 +202,9 @@ static pid_t join(struct client *client, int number) {
                           "--ca",        (char *)environment("BENCH_CA"),
                           "--isolation", "none",
                           "--workspace", directory,
+                          "--state",     state,
                           NULL};
-    char *const env[] = {"PATH=/usr/sbin:/usr/bin:/bin", "HOME=/nonexistent", token, state, NULL};
+    char *const env[] = {"PATH=/usr/sbin:/usr/bin:/bin", "HOME=/nonexistent", token, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", 0, 0);

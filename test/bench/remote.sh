@@ -47,7 +47,7 @@ remote_join() {
     local token end=$((EPOCHSECONDS + 20))
     token=$(curl -sS --unix-socket "$WORK/socket" -d '{"scope":"runner","runner":"bench","user":"default"}' http://localhost/v1/tokens | jq -r .token)
     mkdir -p "$WORK/machine/work"
-    CUBBY_TOKEN=$token XDG_STATE_HOME=$WORK/machine/state "${RIGHT[@]}" "$BUILD/cubby" join --server wss://10.77.0.1:7443 --ca "$WORK/tls.pem" --workspace "$WORK/machine/work" \
+    CUBBY_TOKEN=$token "${RIGHT[@]}" "$BUILD/cubby" join --server wss://10.77.0.1:7443 --ca "$WORK/tls.pem" --workspace "$WORK/machine/work" --state "$WORK/machine/state" \
         < /dev/null > "$WORK/join.log" 2>&1 & REMOTE_JOIN=$!
     BENCH_BOX=$(printf 'default:machine:bench' | sha256sum | cut -c1-16)
     until [ "$(curl -sS --unix-socket "$WORK/socket" "http://localhost/v1/boxes/$BENCH_BOX" | jq -r .state)" = ready ]; do

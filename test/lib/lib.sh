@@ -208,6 +208,12 @@ tool_fails() { # tool_fails NAME TEXT: the last call answered exactly this as an
 
 # ---- boxes ----
 
+# acquire_body [MORE JSON MEMBERS]: ACQUIRE, the body of a request for a box that somebody else sends
+acquire_body() {
+    ACQUIRE="{\"backend\":\"$BACKEND\"${1:+,$1}}"
+    [ "$BACKEND" != remote ] || suite_body "$ACQUIRE"
+}
+
 # box_new [MORE JSON MEMBERS]: a new box, which becomes the current one (BOX, B)
 box_new() {
     api POST /v1/boxes "{\"backend\":\"$BACKEND\"${1:+,$1}}"

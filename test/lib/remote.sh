@@ -69,8 +69,8 @@ machine_join() { # machine_join NAME DIR [OPTION...]; TOKEN as machine_token lef
     shift 2
     mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
     [ ! -e "$WORK/ca.pem" ] || set -- --ca "$WORK/ca.pem" "$@"
-    HOME=$WORK/machine-$name XDG_STATE_HOME=$WORK/machine-$name CUBBY_TOKEN=$TOKEN ASAN_OPTIONS=exitcode=99:detect_leaks=0 \
-        "${RIGHT[@]}" "${CUBBY_JOIN:-$BUILD/cubby}" join --server "${MACHINE_SERVER:-wss://$SERVER:$SERVER_PORT}" --workspace "$MACHINE_DIR" "$@" \
+    HOME=$WORK/machine-$name CUBBY_TOKEN=$TOKEN ASAN_OPTIONS=exitcode=99:detect_leaks=0 \
+        "${RIGHT[@]}" "${CUBBY_JOIN:-$BUILD/cubby}" join --server "${MACHINE_SERVER:-wss://$SERVER:$SERVER_PORT}" --workspace "$MACHINE_DIR" --state "$WORK/machine-$name" "$@" \
         < /dev/null >> "$WORK/join-$name.log" 2>&1 &
     MACHINE_PID=$!
     MACHINE_PIDS+=("$MACHINE_PID")
@@ -98,7 +98,13 @@ machine_stranger() { # machine_stranger NAME PATH [OPTION...]; TOKEN as machine_
 }
 machine_box() { printf 'default:machine:%s' "$1" | sha256sum | cut -c1-16; } # machine_box NAME -> id
 machine_state() { api GET "/v1/boxes/$(machine_box "$1")" && [ "$(j .state)" = "$2" ]; }
-machine_is() { eventually "${3:-20}" machine_state "$1" "$2"; } # machine_is NAME ready|offline [SECONDS]
+machine_is() { # machine_is NAME ready|offline [SECONDS]
+    local end=$((EPOCHSECONDS + ${3:-20} * ${TEST_SLOW:-1} + 1))
+    until machine_state "$1" "$2"; do
+        [ "$EPOCHSECONDS" -lt "$end" ] || return 1
+        read -r -t 0.1 -u "$LIB_NEVER" || : # each look is a process
+    done
+}
 
 machine_end() { # machine_end PID [SIGNAL]: its exit status
     kill "-${2:-INT}" "$1" 2> /dev/null
@@ -120,7 +126,7 @@ machines_end() {
 # ---- the behaviour suite over machines ----
 
 # For BACKEND=remote of test/run/run.sh: every box that is asked for without a thread gets a machine of its own that joins
-# for it; with a thread, the machine of that user and thread. Files of the suite say /workspace: there, and here, it is
+# for it, and a thread; with a thread, the machine of that user and thread. Files of the suite say /workspace: there, and here, it is
 # PROJECT, which every machine sees as a directory of its own.
 declare -A SUITE_MACHINES=()
 SUITE_NAME='' SUITE_COUNT=0 PROJECT=$WORK/project
@@ -130,13 +136,19 @@ suite_start() {
     [ -x "$CUBBY_JOIN" ] || CUBBY_JOIN=$BUILD/cubby
     eval "api_plain$(declare -f api | tail -n +2 | sed '1s/^/() /')"
     api() {
-        local body=${3-}
-        if [[ $1 = POST && $2 = /v1/boxes && $body = *'"backend":"remote"'* && $body != *'"machine"'* ]]; then
-            suite_machine "$body" || return 1
-            body="{\"machine\":\"$SUITE_NAME\",${body#\{}"
+        local ACQUIRE=${3-}
+        if [[ $1 = POST && $2 = /v1/boxes && $ACQUIRE = *'"backend":"remote"'* && $ACQUIRE != *'"machine"'* ]]; then
+            suite_body "$ACQUIRE" || return 1
         fi
-        api_plain "$1" "$2" "$body" "${@:4}"
+        api_plain "$1" "$2" "$ACQUIRE" "${@:4}"
     }
+}
+
+suite_body() { # suite_body BODY: ACQUIRE, the same for a machine that joined for it
+    suite_machine "$1" || return 1
+    ACQUIRE=$1
+    [[ $ACQUIRE = *'"thread"'* ]] || ACQUIRE="{\"thread\":\"suite $SUITE_COUNT\",${ACQUIRE#\{}"
+    ACQUIRE="{\"machine\":\"$SUITE_NAME\",${ACQUIRE#\{}"
 }
 
 suite_machine() { # suite_machine BODY of an acquire: SUITE_NAME, joined
@@ -152,7 +164,7 @@ suite_machine() { # suite_machine BODY of an acquire: SUITE_NAME, joined
     RIGHT=(unshare --mount --propagation private sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$WORK/work-$SUITE_NAME" "$PROJECT")
     MACHINE_SERVER=unix:$SOCKET machine_join "$SUITE_NAME" "$PROJECT"
     RIGHT=()
-    eventually 20 suite_joined "$user" || { diag "$SUITE_NAME does not come: $(tail -3 "$WORK/join-$SUITE_NAME.log")"; return 1; }
+    eventually 20 grep -q 'joined' "$WORK/join-$SUITE_NAME.log" && eventually 20 suite_joined "$user" || { diag "$SUITE_NAME does not come: $(tail -3 "$WORK/join-$SUITE_NAME.log")"; return 1; }
     [ -z "$key" ] || SUITE_MACHINES[$key]=$SUITE_NAME
 }
 suite_joined() { # suite_joined USER: its own box is there

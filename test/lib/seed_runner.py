@@ -441,6 +441,7 @@ class Files(http.server.BaseHTTPRequestHandler):
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells start what is in the background without it
     parser = argparse.ArgumentParser()
     for name in ('server', 'token', 'user', 'workspace'):
         parser.add_argument('--' + name, required=True)

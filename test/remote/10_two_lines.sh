@@ -5,8 +5,8 @@ is 'the first line: a token' "$CODE" 0
 TOKEN=$OUT
 mkdir -p "$WORK/work-desk" "$WORK/machine-desk"
 echo 'from the machine' > "$WORK/work-desk/here.txt"
-XDG_STATE_HOME=$WORK/machine-desk HOME=$WORK/machine-desk "${RIGHT[@]}" "$CUBBY_JOIN" join --server "wss://$SERVER:$SERVER_PORT" --token "$TOKEN" --ca "$WORK/ca.pem" \
-    --workspace "$WORK/work-desk" < /dev/null > "$WORK/join-desk.log" 2>&1 &
+HOME=$WORK/machine-desk "${RIGHT[@]}" "$CUBBY_JOIN" join --server "wss://$SERVER:$SERVER_PORT" --token "$TOKEN" --ca "$WORK/ca.pem" \
+    --workspace "$WORK/work-desk" --state "$WORK/machine-desk" < /dev/null > "$WORK/join-desk.log" 2>&1 &
 DESK_PID=$!
 MACHINE_PIDS+=("$DESK_PID")
 ok 'the second line: it is there' machine_is desk ready

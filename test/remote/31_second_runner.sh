@@ -4,8 +4,8 @@ run 'echo first > who; echo 1'
 is 'the first machine' "$OUT" 1
 FIRST=$MACHINE_PID
 mkdir -p "$WORK/work-second"
-HOME=$WORK/machine-laptop2 XDG_STATE_HOME=$WORK/machine-laptop2 CUBBY_TOKEN=$TOKEN "${RIGHT[@]}" "$CUBBY_JOIN" join --server "wss://$SERVER:$SERVER_PORT" \
-    --ca "$WORK/ca.pem" --workspace "$WORK/work-second" < /dev/null > "$WORK/join-second.log" 2>&1 & SECOND=$!
+CUBBY_TOKEN=$TOKEN "${RIGHT[@]}" "$CUBBY_JOIN" join --server "wss://$SERVER:$SERVER_PORT" \
+    --ca "$WORK/ca.pem" --workspace "$WORK/work-second" --state "$WORK/machine-second" < /dev/null > "$WORK/join-second.log" 2>&1 & SECOND=$!
 MACHINE_PIDS+=("$SECOND")
 ok 'a second one under the same name is refused' eventually 15 grep -qi 'another machine\|already' "$WORK/join-second.log"
 run 'cat who'
@@ -17,8 +17,8 @@ machine_end "$SECOND"
 # the first one hangs without a word (its connection is there, nobody answers): the next takes its place
 kill -STOP "$FIRST"
 mkdir -p "$WORK/machine-third"
-HOME=$WORK/machine-third XDG_STATE_HOME=$WORK/machine-third CUBBY_TOKEN=$TOKEN "${RIGHT[@]}" "$CUBBY_JOIN" join --server "wss://$SERVER:$SERVER_PORT" \
-    --ca "$WORK/ca.pem" --workspace "$WORK/work-second" < /dev/null > "$WORK/join-third.log" 2>&1 & THIRD=$!
+CUBBY_TOKEN=$TOKEN "${RIGHT[@]}" "$CUBBY_JOIN" join --server "wss://$SERVER:$SERVER_PORT" \
+    --ca "$WORK/ca.pem" --workspace "$WORK/work-second" --state "$WORK/machine-third" < /dev/null > "$WORK/join-third.log" 2>&1 & THIRD=$!
 MACHINE_PIDS+=("$THIRD")
 taken() { api GET "$B" && [ "$(j .workspace) $(j .state)" = "$WORK/work-second ready" ]; }
 ok 'a new one takes the place of one that does not answer' eventually 30 taken
