@@ -184,7 +184,21 @@ static void test_addresses(void) {
 struct expected {
     int open, receive; /* codes; receive: of the call after the last message */
     const char *text;  /* messages one after the other, text ones in brackets */
+    unsigned close;    /* what the server is told; 0: it is not looked at */
 };
+
+/* The code of the close frame that the client sent, behind pongs and others; 0: none. */
+static unsigned sent_close(const struct answer *answer) {
+    const char *head = strstr(answer->got, "\r\n\r\n");
+    size_t at = head ? (size_t)(head + 4 - answer->got) : answer->got_len;
+    while (at + 6 <= answer->got_len) {
+        const uint8_t *frame = (const uint8_t *)answer->got + at;
+        if ((frame[0] & 15) == 8)
+            return (frame[1] & 127) >= 2 ? (unsigned)(frame[6] ^ frame[2]) << 8 | (frame[7] ^ frame[3]) : 1005;
+        at += 6u + (frame[1] & 127);
+    }
+    return 0;
+}
 
 static int receive(struct http_socket *socket, char *out, size_t size, struct err *err) {
     for (;;) {
@@ -217,10 +231,12 @@ static void socket_is(struct server *server, struct answer *answer, struct expec
     http_socket_close(socket);
     http_client_free(client);
     pthread_join(thread, NULL);
-    bool good = opened == expected.open && received == expected.receive && strcmp(text, expected.text) == 0;
+    bool good = opened == expected.open && received == expected.receive && strcmp(text, expected.text) == 0 &&
+                (!expected.close || sent_close(answer) == expected.close);
     ok(good, name);
     if (!good)
-        printf("# opened %d, received %d, text '%s': %s\n", opened, received, text, err.text);
+        printf("# opened %d, received %d, close %u, text '%s': %s\n", opened, received, sent_close(answer), text,
+               err.text);
 }
 
 #define FRAMES(bytes_)                                                                                                 \
@@ -229,15 +245,16 @@ static void socket_is(struct server *server, struct answer *answer, struct expec
     }
 
 static void test_frames(struct server *server) {
-    const struct expected gone = {0, -ERR_GONE, ""}, wrong = {0, -ERR_PROTOCOL, ""}, large = {0, -ERR_TOO_LARGE, ""};
-    socket_is(server, FRAMES("\x82\x02hi\x81\x02{}\x88\x02\x03\xe8"), (struct expected){0, -ERR_GONE, "hi[{}]"},
+    const struct expected gone = {0, -ERR_GONE, "", 0}, wrong = {0, -ERR_PROTOCOL, "", 1002};
+    const struct expected large = {0, -ERR_TOO_LARGE, "", 1009};
+    socket_is(server, FRAMES("\x82\x02hi\x81\x02{}\x88\x02\x03\xe8"), (struct expected){0, -ERR_GONE, "hi[{}]", 1000},
               "messages");
     socket_is(server,
               FRAMES("\x02\x01"
                      "a\x89\x01p\x00\x01"
                      "b\x80\x01"
                      "c\x88\x00"),
-              (struct expected){0, -ERR_GONE, "abc"}, "fragments with a ping between");
+              (struct expected){0, -ERR_GONE, "abc", 1000}, "fragments with a ping between");
     socket_is(server, FRAMES(""), gone, "a hang-up");
     socket_is(server,
               FRAMES("\x82\x05"
@@ -254,21 +271,41 @@ static void test_frames(struct server *server) {
               wrong, "a message inside a message is refused");
     socket_is(server, FRAMES("\x09\x01x"), wrong, "a ping in fragments is refused");
     socket_is(server, FRAMES("\x89\x7e\x00\x80"), wrong, "a long ping is refused");
-    socket_is(server, FRAMES("\x81\x01\xff"), wrong, "text that is not UTF-8 is refused");
+    socket_is(server, FRAMES("\x81\x01\xff"), (struct expected){0, -ERR_PROTOCOL, "", 1007},
+              "text that is not UTF-8 is refused");
     socket_is(server, FRAMES("\x82\x7f\x7f\xff\xff\xff\xff\xff\xff\xff"), large, "a huge frame is refused");
     socket_is(server, FRAMES("\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff"), large, "a negative length is refused");
     struct answer wrong_key = {.bytes = "", .websocket = true, .wrong_key = true};
-    socket_is(server, &wrong_key, (struct expected){-ERR_PROTOCOL, 0, ""}, "an answer to another key is refused");
+    socket_is(server, &wrong_key, (struct expected){-ERR_PROTOCOL, 0, "", 0}, "an answer to another key is refused");
+}
+
+static void test_floods(struct server *server) {
+    const struct expected flood = {0, -ERR_LIMIT, "", 1008};
+    enum { FRAMES_ = 10100 };
+    static char pings[FRAMES_ * 2], fragments[FRAMES_ * 2];
+    for (int i = 0; i < FRAMES_; i++) {
+        memcpy(pings + 2 * i, "\x8a\0", 2);
+        memcpy(fragments + 2 * i, i ? "\0\0" : "\x02\0", 2);
+    }
+    struct answer answer = {.bytes = pings, .len = sizeof pings, .websocket = true};
+    socket_is(server, &answer, flood, "a flood of pongs is the end");
+    answer = (struct answer){.bytes = fragments, .len = sizeof fragments, .websocket = true};
+    socket_is(server, &answer, flood, "so are fragments without end");
+    static char large[70000 * 16];
+    for (int i = 0; i < 16; i++)
+        memcpy(large + i * 70000, i ? "\0\x7f\0\0\0\0\0\x01\x11\x66" : "\x02\x7f\0\0\0\0\0\x01\x11\x66", 10);
+    answer = (struct answer){.bytes = large, .len = sizeof large, .websocket = true};
+    socket_is(server, &answer, (struct expected){0, -ERR_TOO_LARGE, "", 1009}, "and ones that are too large together");
 }
 
 static void test_refusals(struct server *server) {
     static const char not_found[] = "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}";
     struct answer answer = {.bytes = not_found, .len = sizeof not_found - 1};
-    socket_is(server, &answer, (struct expected){-ERR_NOT_FOUND, 0, ""}, "no upgrade: not found");
+    socket_is(server, &answer, (struct expected){-ERR_NOT_FOUND, 0, "", 0}, "no upgrade: not found");
     char *head = malloc(100000);
     memset(head, 'x', 100000);
     struct answer huge = {.bytes = head, .len = 100000};
-    socket_is(server, &huge, (struct expected){-ERR_TOO_LARGE, 0, ""}, "a head without an end is given up");
+    socket_is(server, &huge, (struct expected){-ERR_TOO_LARGE, 0, "", 0}, "a head without an end is given up");
     free(head);
 }
 
@@ -299,6 +336,7 @@ int main(void) {
     test_addresses();
     test_calls(&server);
     test_frames(&server);
+    test_floods(&server);
     test_refusals(&server);
     test_send(&server);
     close(server.fd);
