@@ -418,7 +418,7 @@ static void usage_ask(struct backend *backend, const char *id) {
     struct usage_slot *slot = usage_slot(backend, id);
     if (strcmp(slot->id, id) == 0) { /* else another box has it now */
         slot->usage = told ? usage : (struct usage){0};
-        slot->at_ms = clock_ms();
+        slot->at_ms = told ? clock_ms() : 0;
         slot->asked = false;
         slot->slow = slot->slow && !told;
     }
@@ -453,6 +453,7 @@ static int remote_usage(struct backend *backend, const char *id, struct usage *r
     return 0;
 }
 
+/* The note is there before it stands still, and goes when it surely does not. */
 static int remote_pause(struct backend *backend, const char *id, bool pause, struct err *err) {
     struct note note;
     struct machine_peer *peer;
@@ -462,16 +463,20 @@ static int remote_pause(struct backend *backend, const char *id, bool pause, str
     int r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
     if (r < 0)
         return r;
-    r = machine_peer_ops(peer)->pause ? machine_peer_ops(peer)->pause(machine_peer_of(peer), id, pause, err)
-                                      : err_set(err, ERR_UNSUPPORTED, "machine '%s' cannot pause a box", note.machine);
-    machine_peer_put(peer);
     snprintf(path, sizeof path, "%.16s/paused", id);
-    if (r == 0 && pause && fd_write_file(backend->boxes_fd, path, "") < 0)
-        r = err_set(err, ERR_IO, "noting that box %s stands still", id);
-    if (!pause && (r == 0 || r == -ERR_NOT_FOUND)) { /* not found: its machine was started anew; nothing stands still */
-        unlinkat(backend->boxes_fd, path, 0);
+    autofd mark = pause ? openat(backend->boxes_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (pause && mark < 0)
+        r = err_errno(err, errno, "noting that box %s stands still", id);
+    else if (!machine_peer_ops(peer)->pause)
+        r = err_set(err, ERR_UNSUPPORTED, "machine '%s' cannot pause a box", note.machine);
+    else
+        r = machine_peer_ops(peer)->pause(machine_peer_of(peer), id, pause, err);
+    machine_peer_put(peer);
+    if (!pause && r == -ERR_NOT_FOUND) /* its machine was started anew: nothing stands still there */
         r = 0;
-    }
+    bool unsure = r == -ERR_TIMEOUT || r == -ERR_GONE || r == -ERR_BUSY;
+    if (pause ? r < 0 && !unsure : r == 0)
+        unlinkat(backend->boxes_fd, path, 0);
     return r;
 }
 
