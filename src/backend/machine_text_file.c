@@ -240,18 +240,23 @@ static int too_large(const struct text_call *call, const char *path, uint64_t si
                    path, LIMIT_TEXT_FILE_BYTES, call->text->name);
 }
 
+/* Whether there is a way to read it. */
+static int read_can(const struct text_call *call, const char *path, uint64_t size, struct err *err) {
+    const struct machine_text_options *options = &call->text->options;
+    bool way = size <= LIMIT_TEXT_FILE_BYTES || options->transfers || options->http_address;
+    return way && size <= options->max_file_bytes ? 0 : too_large(call, path, size, err);
+}
+
 int text_file_read(struct text_call *call, const char *path, uint64_t size, file_sink sink, void *user,
                    struct err *err) {
-    const struct machine_text_options *options = &call->text->options;
-    if (size > options->max_file_bytes)
-        return too_large(call, path, size, err);
+    int r = read_can(call, path, size, err);
+    if (r < 0)
+        return r;
     if (size <= LIMIT_TEXT_FILE_BYTES)
         return read_inline(call, path, sink, user, err);
-    if (options->transfers)
+    if (call->text->options.transfers)
         return read_transfer(call, path, size, sink, user, err);
-    if (options->http_address)
-        return text_http_get(call, path, sink, user, err);
-    return too_large(call, path, size, err);
+    return text_http_get(call, path, sink, user, err);
 }
 
 struct read_range {
@@ -290,6 +295,8 @@ int text_op_read(struct text_call *call, struct err *err) {
         r = text_file_stat(call, path, true, &file, err);
     if (r == 0)
         r = read_regular(path, &file, err);
+    if (r == 0)
+        r = read_can(call, path, file.size, err); /* said before anybody is promised so many bytes */
     if (r < 0)
         return r;
     text_file_fields(&fields, &file);
@@ -299,6 +306,8 @@ int text_op_read(struct text_call *call, struct err *err) {
                                .left = call->args.has[FIELD_LENGTH] ? call->args.number[FIELD_LENGTH] : UINT64_MAX};
     if (r < 0 || range.left == 0 || range.skip >= file.size)
         return r;
+    if (call->args.number[FIELD_FLAGS] & CALL_ALL && file.size - range.skip > range.left)
+        return 0;
     return text_file_read(call, path, file.size, read_sink, &range, err);
 }
 
