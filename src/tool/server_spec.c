@@ -69,12 +69,12 @@ static int spec_check(const struct server_spec *spec, struct err *err) {
 int server_spec_finish(struct server_spec *spec, struct arena *arena, struct err *err) {
     struct json json;
     autobuf text;
+    buf_init(&text, LIMIT_SERVER_SPEC_BYTES);
     int code = spec_check(spec, err);
     if (code < 0)
         return code;
     spec->timeout_ms = spec->timeout_ms ? spec->timeout_ms : DEFAULT_SERVER_TIMEOUT_MS;
     spec->start_timeout_ms = spec->start_timeout_ms ? spec->start_timeout_ms : DEFAULT_SERVER_START_MS;
-    buf_init(&text, LIMIT_SERVER_SPEC_BYTES);
     json_init(&json, &text);
     json_open(&json, '{');
     server_spec_json(spec, &json, true);
