@@ -345,7 +345,8 @@ static int reading_once(struct reading *reading, const struct read_file_args *ar
     if (code < 0)
         return code;
     size_t len = reading->piece.len < sizeof head ? reading->piece.len : sizeof head;
-    memcpy(head, reading->piece.data, len);
+    if (len)
+        memcpy(head, reading->piece.data, len);
     sniff_head(head, len, &sniff);
     if (!args->encoding.data && sniff.kind == SNIFF_IMAGE)
         return reading_image(reading, &sniff, err);

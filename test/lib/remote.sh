@@ -129,12 +129,14 @@ machines_end() {
 # for it, and a thread; with a thread, the machine of that user and thread. Files of the suite say /workspace: there, and here, it is
 # PROJECT, which every machine sees as a directory of its own.
 declare -A SUITE_MACHINES=()
-SUITE_NAME='' SUITE_COUNT=0 PROJECT=$WORK/project
+SUITE_JOINED=() SUITE_NAME='' SUITE_COUNT=0 PROJECT=$WORK/project
 
 suite_start() {
     CUBBY_JOIN=$BUILD/asan/cubby
     [ -x "$CUBBY_JOIN" ] || CUBBY_JOIN=$BUILD/cubby
     eval "api_plain$(declare -f api | tail -n +2 | sed '1s/^/() /')"
+    eval "start_daemon_plain$(declare -f start_daemon | tail -n +2 | sed '1s/^/() /')"
+    start_daemon() { start_daemon_plain "$@" && suite_again; }
     api() {
         local ACQUIRE=${3-}
         if [[ $1 = POST && $2 = /v1/boxes && $ACQUIRE = *'"backend":"remote"'* && $ACQUIRE != *'"machine"'* ]]; then
@@ -165,7 +167,15 @@ suite_machine() { # suite_machine BODY of an acquire: SUITE_NAME, joined
     MACHINE_SERVER=unix:$SOCKET machine_join "$SUITE_NAME" "$PROJECT"
     RIGHT=()
     eventually 20 grep -q 'joined' "$WORK/join-$SUITE_NAME.log" && eventually 20 suite_joined "$user" || { diag "$SUITE_NAME does not come: $(tail -3 "$WORK/join-$SUITE_NAME.log")"; return 1; }
+    SUITE_JOINED+=("$user $SUITE_NAME")
     [ -z "$key" ] || SUITE_MACHINES[$key]=$SUITE_NAME
+}
+suite_again() { # a new daemon on the old state: machines come again by themselves
+    local machine
+    for machine in "${SUITE_JOINED[@]}"; do
+        SUITE_NAME=${machine#* }
+        [ "$STATE" != "$WORK/state" ] || eventually 30 suite_joined "${machine%% *}" || diag "$SUITE_NAME does not come again: $(tail -3 "$WORK/join-$SUITE_NAME.log")"
+    done
 }
 suite_joined() { # suite_joined USER: its own box is there
     api_plain GET "/v1/boxes/$(printf '%s:machine:%s' "$1" "$SUITE_NAME" | sha256sum | cut -c1-16)" && [ "$(j .state)" = ready ]
@@ -179,6 +189,6 @@ suite_file() { # suite_file FILE -> SUITE_FILE, the same with this workspace's p
 suite_end() {
     machines_end
     unlike 'nothing went wrong in the commands that joined' "$(cat "$WORK"/join-*.log)" 'Sanitizer|runtime error:|Assertion'
-    SUITE_MACHINES=()
+    SUITE_MACHINES=() SUITE_JOINED=()
     [ -n "${KEEP-}" ] || rm -rf "$WORK"/work-* "$WORK"/machine-* "$WORK"/join-*
 }

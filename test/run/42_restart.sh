@@ -17,6 +17,7 @@ for signal in TERM KILL; do
         return
     fi
     box_use "$keep"
+    [ "$BACKEND" != remote ] || run true # it is looked for when it is used
     api GET "$B"
     if [ "$BACKEND" = local ] && [ "$STATUS" != 200 ]; then
         skip "$signal: the box is found again" 'local: its runner ends with the daemon'

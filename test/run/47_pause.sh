@@ -1,6 +1,6 @@
 # Pause and resume: processes stand still with their memory, whoever serves; everything else is told, or wakes them.
 
-if [ "$BACKEND" != jail ]; then
+if [ "$BACKEND" = local ]; then
     api POST "$B/pause"
     is_error 'no freezer here: said' 501 UNSUPPORTED
     return

@@ -1,7 +1,7 @@
 # Snapshots where it is hard: bounded files, deep stacks, many hands at once, random work against a copy.
 
-if [ "$BACKEND" = local ]; then
-    skip 'snapshots' 'local: its boxes have no layers'
+if [ "$BACKEND" != jail ]; then
+    skip 'snapshots' "$BACKEND: its boxes have no layers"
     return
 fi
 snapshot() { api POST "$B/snapshots" "{\"name\":\"$1\"}"; }

@@ -76,6 +76,7 @@ is 'another thread has its own' "$WHERE" /workspace
 where '' -H 'Cubby-Thread: other'
 is 'which it keeps' "$WHERE" /workspace/proj
 
+[ "$BACKEND" != remote ] || { first=$BOX; box_new '"thread":"lead"'; box_use "$first"; } # its thread is on a machine
 tool bash '{"command":"mkdir -p deep/er; echo parent > note"}' lead
 tool cd '{"path":"deep"}' lead
 PARENT=$(j .structured.cwd)
