@@ -245,6 +245,8 @@ static int socket_refused(const struct http_socket *socket, const char *head, st
 static int socket_handshake(struct http_socket *socket, const char *path, struct err *err) {
     const struct http_client *client = socket->client;
     const char *host = strstr(client->base, "://") + 3, *prefix = strchrnul(host, '/');
+    const char *login = memchr(host, '@', (size_t)(prefix - host)); /* NAME:PASSWORD@ is for libcurl alone */
+    host = login ? login + 1 : host;
     uint8_t random[16];
     char key[32] = "", accept[32];
     char head[LIMIT_HEAD_BYTES];

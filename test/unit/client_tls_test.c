@@ -88,7 +88,7 @@ static void *proxy_run(void *user) {
             dprintf(client, "%s", proxy->refuse ? proxy->refuse : "HTTP/1.1 400 Bad\r\n\r\n");
         } else {
             char to[64];
-            snprintf(to, sizeof to, "127.0.0.1:%d", atoi(port + 1));
+            snprintf(to, sizeof to, "127.0.0.1:%ld", strtol(port + 1, NULL, 10));
             int server = lab_connect_to(to);
             dprintf(client, "HTTP/1.1 200 Connection established\r\nX-Proxy: yes\r\n\r\n");
             relay(client, server);
@@ -162,6 +162,7 @@ static void fails(int code, enum err_code want, const char *sentence, const char
 
 static void test_certificates(void) {
     check(works("wss", "localhost", &secure, good_cert) == 0, "a certificate whose authority is named verifies");
+    check(works("wss", "who:secret@localhost", &secure, good_cert) == 0, "a name and password before the host");
     fails(works("wss", "localhost", &secure, NULL), ERR_DENIED, "does not verify", "one that nobody knows does not");
     check(strstr(last.text, "--ca") && strstr(last.text, "CUBBY_CA"), "and it is said how to name its authority");
     setenv("CUBBY_CA", good_cert, 1);
