@@ -149,7 +149,7 @@ suite_start() {
 suite_body() { # suite_body BODY: ACQUIRE, the same for a machine that joined for it
     suite_machine "$1" || return 1
     ACQUIRE=$1
-    [[ $ACQUIRE = *'"thread"'* ]] || ACQUIRE="{\"thread\":\"suite $SUITE_COUNT\",${ACQUIRE#\{}"
+    [[ $ACQUIRE = *'"thread"'* || $ACQUIRE = *'"agent"'* ]] || ACQUIRE="{\"thread\":\"suite $SUITE_COUNT\",${ACQUIRE#\{}"
     ACQUIRE="{\"machine\":\"$SUITE_NAME\",${ACQUIRE#\{}"
 }
 

@@ -1,10 +1,7 @@
 # Disk quota: files keep it through stops and restarts, every method that the machine has holds it, and where none works a
 # box that asks for it is not made. What a box does against it is in test/hostile/07 and 08.
+# not remote: the files are the user's own, on his disk: no quota of ours
 
-if [ "$BACKEND" = remote ]; then
-    skip 'disk quota' "remote: the files are the user's own, on his disk"
-    return
-fi
 if [ "$BACKEND" = local ]; then
     api POST /v1/boxes '{"backend":"local","limits":{"disk_mb":16}}'
     is_error 'local holds no quota and says so' 501 UNSUPPORTED

@@ -1,5 +1,6 @@
 # Jails made before anybody asks for one: each is bound to one owner once, ends with him, and nothing of one owner is in
 # another's. Those that ended while they waited are never handed out; a killed daemon leaves none.
+# not remote: its boxes are none of this host's jails
 
 if [ "$BACKEND" != jail ]; then skip 'jails made ahead' "boxes of $BACKEND are none of this host's jails"; return; fi
 if [ "$(id -u)" != 0 ]; then skip 'jails made ahead' 'only root has a pool'; return; fi

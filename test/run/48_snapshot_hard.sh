@@ -1,4 +1,5 @@
 # Snapshots where it is hard: bounded files, deep stacks, many hands at once, random work against a copy.
+# not remote: its boxes have no layers (47_snapshot tells how that is said)
 
 if [ "$BACKEND" != jail ]; then
     skip 'snapshots' "$BACKEND: its boxes have no layers"

@@ -1,5 +1,6 @@
 # Boxes in a btrfs of cubby's own: bounded, kept through restarts, shared by daemons, never read-only for want of space, gone
 # with --cleanup. That the bounds hold against attacks is in test/hostile/07b.
+# not remote: its boxes lie on the user's disk
 
 if [ "$BACKEND" != jail ] || [ "$(id -u)" != 0 ] || ! command -v mkfs.btrfs > /dev/null || ! grep -q btrfs /proc/filesystems; then
     skip 'a store' 'not for this backend, no btrfs here, or no root'

@@ -1,6 +1,7 @@
 # A daemon killed between any two steps of a snapshot, a rollback, a fork or a removal: the next one finds the old state or
 # the new one, and no layer that nobody needs.
 # daemon: plain
+# not remote: its boxes have no layers
 
 if [ "$BACKEND" != jail ]; then
     skip 'snapshots' "$BACKEND: its boxes have no layers"

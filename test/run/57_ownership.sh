@@ -1,5 +1,6 @@
 # Whose files are: those the daemon puts into a box are the agent's, those made in it are handed out with the agent's
 # rights, and on the host a mounted directory's owner keeps it. Also after a restart, a new start, a snapshot and a fork.
+# not remote: files are the machine's user's
 
 if [ "$BACKEND" != jail ]; then
     skip 'ownership' "$BACKEND: no ids of its own"

@@ -1,5 +1,6 @@
 # /skills of an agent's box: the public skills below, the user's own above, one box a user and agent. How layers change
 # in a running box, and that they are part of what is kept of it. (The mounts themselves: test/unit/attach_test.c.)
+# not remote: nothing of this host is mounted there; its skills are copies (test/remote/60_skills.sh)
 
 if [ "$BACKEND" != jail ]; then
     skip 'skills are mounted' "$BACKEND: it mounts nothing; its skills are copies"

@@ -32,7 +32,8 @@ if [ "$BACKEND" = jail ]; then
     run 'rm -rf .skills/weather; mkdir .skills/x; chmod 777 .skills/weather/SKILL.md; touch .skills/weather/SKILL.md'
     is 'in no way' "$(cat "$STATE/skills/global/$version/skills/weather/SKILL.md")" "$(cat "$WORK/g1/weather/SKILL.md")"
 else
-    is 'how they came is told' "$STATUS $(j .how) $(j .error) $(j .written)" '200 copy null 5'
+    came() { api GET "$B/sync" && [ "$STATUS $(j .how) $(j .error) $(j .written)" = '200 copy null 5' ]; }
+    ok 'how they came is told' eventually 10 came # to machines they go from a queue
     run 'echo mine > .skills/plain/SKILL.md'
     api POST "$B/sync"
     is 'again: what differs is copied, the rest is not' "$(j .written) $(j .unchanged)" '1 4'
@@ -61,8 +62,11 @@ if [ "$BACKEND" = jail ]; then
     run 'sed -n 3p .skills/weather/SKILL.md; .skills/weather/scripts/run.sh; ls .skills'
     is 'one that runs keeps what it started with' "$OUT" $'description: of the first\nsunny\nplain\nweather'
 else
-    run 'sed -n 3p .skills/weather/SKILL.md; ls .skills .skills/weather'
-    is 'copies follow at the next use' "$OUT" $'description: of the second\n.skills:\nweather\n\n.skills/weather:\nSKILL.md'
+    follow() {
+        run 'sed -n 3p .skills/weather/SKILL.md; ls .skills .skills/weather'
+        [ "$OUT" = $'description: of the second\n.skills:\nweather\n\n.skills/weather:\nSKILL.md' ]
+    }
+    if [ "$BACKEND" = remote ]; then ok 'copies follow soon after the next use' eventually 20 follow; else ok 'copies follow at the next use' follow; fi
 fi
 
 # ---- over daemons, and gone ----

@@ -1,5 +1,5 @@
 # MCP servers that lie, flood, choke or say nothing: each is ended or answered for with a reason, and nobody else notices.
-# backends: jail local
+# backends: jail
 
 SOURCE=$(< test/lib/mcp_server.py)
 S=/v1/mcp/servers

@@ -3,6 +3,7 @@
 # Starts a daemon on a state directory of its own, runs each file against it, deletes what is left, and checks that
 # the daemon neither died nor leaked nor left anything on the machine. Output is TAP.
 # A file with a line `# daemon: plain` measures memory: it gets the ordinary build, all others the sanitizer build.
+# A file with a line `# not BACKEND: reason` is skipped there, visibly.
 # BACKEND=remote: each box is a machine that joins (test/lib/remote.sh), over the daemon's socket.
 # CUBBYD=program overrides that; KEEP=1 keeps the directory with the daemon's log.
 set -u
@@ -18,6 +19,9 @@ program_for() { # program_for FILE -> program
 }
 
 run_file() { # run_file FILE
+    local reason
+    reason=$(sed -n "s/^# not $BACKEND: *//p" "$1")
+    [ -z "$reason" ] || { skip "$(basename "$1" .sh)" "$BACKEND: $reason" && return; }
     program_for "$1"
     if ! start_daemon "$program"; then
         fail "$BACKEND: a daemon for $1" "$(tail -20 "$WORK/daemon.log")"
