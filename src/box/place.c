@@ -383,7 +383,9 @@ static int open_recorded(struct provider *provider, struct box *old, const struc
     opened->away = r == 0 && reached == -ERR_BUSY && !(how & (HOW_USES | HOW_STARTS));
     if (!opened->away)
         r = reached;
-    if (r == 0 && !opened->away)
+    if (r == 0 && opened->away)
+        opened->paused = ops->paused && ops->paused(backend, box->id);
+    else if (r == 0)
         r = open_paused(box, how, opened, err);
     if (r == 0 && !same && !opened->paused && !opened->away)
         r = open_runner(provider, old, box, how, opened, err);
