@@ -151,8 +151,8 @@ struct file_stat {
     const char *target;      /* of a link, else NULL */
 };
 
-/* The content: a descriptor at offset 0 when the box is on this machine (*ret_fd >= 0), else -1 and box_read_stream
- * must be used. The descriptor is a regular file. */
+/* The content: a descriptor at offset 0 when the box is on this machine, or the file is small (*ret_fd >= 0), else -1 and
+ * box_read_stream must be used. The descriptor is a regular file. */
 int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_stat *ret_stat, struct err *err);
 int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
                     int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -155,27 +156,55 @@ static int read_data(void *user, int stream, const uint8_t *data, size_t len, st
     return take->sink(take->user, data, len);
 }
 
+/* From far away a small file comes along with what it is: one round trip, and a descriptor like any other. */
+static int read_keep(void *user, const uint8_t *data, size_t len) {
+    buf_put(user, data, len);
+    return 0;
+}
+
+static int read_kept(struct read_take *take, const struct buf *content, struct err *err) {
+    const struct timespec changed = {.tv_sec = (time_t)(take->stat.mtime_ns / 1000000000u),
+                                     .tv_nsec = (long)(take->stat.mtime_ns % 1000000000u)};
+    const struct timespec times[2] = {changed, changed}; /* whoever asks the descriptor gets the file's */
+    take->fd = memfd_create("file", MFD_CLOEXEC);
+    int r = take->fd < 0 ? -errno : fd_write_all(take->fd, content->data, content->len);
+    if (r == 0 && (lseek(take->fd, 0, SEEK_SET) < 0 || futimens(take->fd, times) < 0))
+        r = -errno;
+    return r < 0 ? err_errno(err, -r, "no room for a file") : 0;
+}
+
 int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_stat *ret_stat, struct err *err) {
-    static const struct verb_sink sink = {.stat = read_stat};
+    static const struct verb_sink sink = {.stat = read_stat}, far_sink = {.stat = read_stat, .data = read_data};
     int r = path_check(path, strlen(path), err);
     if (r < 0)
         return r;
     if (wire_root(box->wire) >= 0)
         return read_open_direct(box, path, ret_fd, ret_stat, err);
     bool pass = wire_features(box->wire) & FEATURE_PASS_FD;
-    autobuf args;
+    autobuf args, content;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    buf_init(&content, LIMIT_FRAME_PAYLOAD_BYTES);
     field_text(&args, FIELD_PATH, path);
-    field_number(&args, FIELD_LENGTH, 0);
-    field_number(&args, FIELD_FLAGS, pass ? CALL_WANT_FD : 0);
-    struct read_take take = {.fd = -1, .stat = {.type = FILE_REGULAR}};
-    struct verb verb = {
-        .op = OP_READ, .args = &args, .watch = -1, .timeout_ms = VERB_SHORT_MS, .sink = &sink, .user = &take};
+    field_number(&args, FIELD_LENGTH, pass ? 0 : LIMIT_FRAME_PAYLOAD_BYTES);
+    field_number(&args, FIELD_FLAGS, pass ? CALL_WANT_FD : CALL_ALL);
+    struct read_take take = {.fd = -1,
+                             .stat = {.type = FILE_REGULAR},
+                             .sink = read_keep,
+                             .user = &content,
+                             .left = LIMIT_FRAME_PAYLOAD_BYTES};
+    struct verb verb = {.op = OP_READ,
+                        .args = &args,
+                        .watch = -1,
+                        .timeout_ms = VERB_SHORT_MS,
+                        .sink = pass ? &sink : &far_sink,
+                        .user = &take};
     autoarena arena;
     arena_init(&arena);
     struct fields end;
     r = verb_run(box, &verb, &arena, &end, err);
     struct stat status;
+    if (r == 0 && !pass && take.fd < 0 && content.len == take.stat.size)
+        r = read_kept(&take, &content, err);
     if (r == 0 && take.fd >= 0 && fstat(take.fd, &status) == 0)
         take.stat.size = (uint64_t)status.st_size; /* what will be sent is what is there, whatever the runner said */
     if (r < 0) {

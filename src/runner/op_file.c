@@ -192,7 +192,8 @@ static int read_check(const struct fields *args, const struct stat *status, uint
         return err_set(err, ERR_INVALID, "offset %llu is out of range", (unsigned long long)offset);
     uint64_t left = offset < size ? size - offset : 0;
     uint64_t wanted = args->has[FIELD_LENGTH] ? args->number[FIELD_LENGTH] : UINT64_MAX;
-    *ret_len = wanted < left ? wanted : left;
+    bool only_all = args->number[FIELD_FLAGS] & CALL_ALL;
+    *ret_len = left <= wanted ? left : only_all ? 0 : wanted;
     return 0;
 }
 

@@ -116,7 +116,7 @@ enum field_id {
 #define CALL_LITERAL 0x0400u
 #define CALL_IGNORE_CASE 0x0800u
 #define CALL_FOLLOW 0x1000u
-#define CALL_ALL 0x2000u
+#define CALL_ALL 0x2000u     /* EDIT: every place; READ: no bytes unless LENGTH is enough for all */
 #define CALL_REGEX 0x4000u   /* EDIT: old is a regular expression */
 #define CALL_LINES 0x8000u   /* EDIT: new takes the place of lines FIRST to LAST; there is no old */
 #define CALL_TEXT 0x10000u   /* EDIT: only what is text; CRLF and a byte order mark are kept */
