@@ -112,11 +112,13 @@ static void plan_server(struct join *join) {
     const struct join_values *values = &join->values;
     const char *server = values->server ? values->server : getenv("CUBBY_URL");
     const char *token = getenv("CUBBY_TOKEN");
-    if (!server)
+    if (!server || !*server)
         option_fail(join->cli, "which server? --server wss://HOST, or CUBBY_URL");
     join->server = join_address(&join->cli->arena, server);
     if (!join->server)
         option_fail(join->cli, "'%.200s' is no address of a server: wss://HOST[:PORT][/PATH]", server);
+    if (values->authority && access(values->authority, R_OK) < 0)
+        option_fail(join->cli, "--ca %s: %s", values->authority, strerror(errno));
     if (values->token && values->token_file)
         option_fail(join->cli, "--token or --token-file, not both");
     if (values->token_file)

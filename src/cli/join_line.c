@@ -26,7 +26,8 @@ enum {
     WAIT_GRACE_MS = 5000, /* while calls at the server wait for us */
     GOOD_MS = 10000,      /* a connection that lasted so long was one */
     ANSWER_MS = 20000,    /* to the registration: the server may be asking the machine that was there before */
-    TEXT_TRIES = 2,       /* connections that registered and then passed no record */
+    GOODBYE_MS = 1000,
+    TEXT_TRIES = 2, /* connections that registered and then passed no record */
 };
 
 struct line { /* what the thread knows from one connection to the next */
@@ -410,6 +411,25 @@ static int line_open(struct line *line, struct line_welcome *ret_welcome, struct
     return code == 0 ? line_welcomed(line, text, len, ret_welcome, err) : code;
 }
 
+/* The server answers a good-bye; a connection that is closed with something unread may lose it on the way. */
+static void line_goodbye(struct line *line, const char *reason) {
+    struct err gone;
+    bool text;
+    const uint8_t *data;
+    size_t len;
+    uint64_t end_ms = clock_ms() + GOODBYE_MS, now_ms;
+    websocket_close(line->websocket, 1000, reason);
+    while ((now_ms = clock_ms()) < end_ms) {
+        int sent = websocket_flush(line->websocket, &gone), came;
+        while ((came = websocket_recv(line->websocket, &text, &data, &len, &gone)) > 0)
+            ;
+        if (sent < 0 || came < 0)
+            return;
+        struct pollfd wait = {.fd = http_socket_fd(line->socket), .events = sent ? POLLIN : POLLIN | POLLOUT};
+        poll(&wait, 1, (int)(end_ms - now_ms));
+    }
+}
+
 static int line_once(struct line *line, struct err *err) {
     struct join *join = line->join;
     struct line_welcome welcome = {0};
@@ -421,6 +441,8 @@ static int line_once(struct line *line, struct err *err) {
         pthread_mutex_lock(&join->lock);
         bool ending = join->ending;
         pthread_mutex_unlock(&join->lock);
+        if (ending && line->registered)
+            line_goodbye(line, err->text);
         http_socket_end(line->socket, ending ? 1000 : 1001, err->text);
     }
     if (line->client)
