@@ -227,6 +227,8 @@ void text_exec_members(struct machine_text *text, struct json *json, const char 
 /* The alternatives of "{a,b}" as words for programs that know no braces; none where that cannot be said so. */
 size_t text_ignore_words(struct text_call *call, const char *pattern, const char **words, size_t max);
 
+int text_path_compare(const char *a, const char *b); /* directory by directory, by name within each */
+
 /* Ops: each answers with fields in call->end. */
 int text_op_exec(struct text_call *call, struct err *err);
 int text_op_ps(struct text_call *call, struct err *err);

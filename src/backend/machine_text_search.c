@@ -14,15 +14,19 @@ enum { GREP_MOST = 3 << 20 };
 
 /* ---- grep ---- */
 
-/* $1 path, $2 pattern, $3 "F" for a literal one, $4 "i", $5 lines of context, then names to leave out. */
+/* $1 path, $2 pattern, $3 "F" for a literal one, $4 "i", $5 lines of context, then names to leave out. The first line is the
+ * number of files. */
 static const char grep_script[] =
     "p=$1; e=$2; k=$3; i=${4:+-i}; c=$5; shift 5\n"
     "[ -e \"$p\" ] || { echo \"no file '$p'\" >&2; exit 10; }\n"
     "printf 'x\\n' | grep --null x >/dev/null 2>&1 || { echo 'grep has no --null' >&2; exit 15; }\n"
     "if [ \"$k\" = F ]; then k=-F; elif printf 'x\\n' | grep -qP x 2>/dev/null; then k=-P; else k=-E; fi\n"
     "grep $k -e \"$e\" /dev/null; [ $? -lt 2 ] || exit 12\n"
-    "n=$#; while [ $n -gt 0 ]; do w=$1; shift; set -- \"$@\" \"--exclude-dir=$w\" \"--exclude=$w\"; n=$((n-1)); done\n"
     "[ ! -d \"$p\" ] || case $p in */) ;; *) p=$p/ ;; esac\n"
+    "n=$#; while [ $n -gt 0 ]; do w=$1; shift; set -- \"$@\" -name \"$w\" -o; n=$((n-1)); done\n"
+    "find \"$p\" \\( \"$@\" -false \\) -prune -o -type f -print 2>/dev/null | wc -l\n"
+    "n=$(($#/3)); while [ $n -gt 0 ]; do w=$2; shift 3; set -- \"$@\" \"--exclude-dir=$w\" \"--exclude=$w\"; n=$((n-1)); "
+    "done\n"
     "grep -rHnIs --null $k $i -C $c \"$@\" -e \"$e\" -- \"$p\" | head -c 3145728; exit 0";
 
 struct line {
@@ -40,7 +44,7 @@ struct grep {
     bool base_name; /* the glob is of names alone */
     struct line *lines;
     size_t count, room;
-    uint64_t context, limit, sent;
+    uint64_t context, limit, sent, files;
     bool truncated;
 };
 
@@ -58,7 +62,9 @@ static void line_add(struct grep *grep, const struct line *line) {
 static void grep_parse(struct grep *grep, struct buf *out) {
     const char *text = buf_cstr(out), *end = text ? text + out->len : NULL;
     grep->truncated = out->len >= GREP_MOST;
-    for (const char *at = text; at && at < end;) {
+    const char *first = text ? strchr(text, '\n') : NULL;
+    grep->files = first ? strtoull(text, NULL, 10) : 0;
+    for (const char *at = first ? first + 1 : NULL; at && at < end;) {
         const char *nul = memchr(at, 0, (size_t)(end - at));
         if (end - at >= 3 && memcmp(at, "--\n", 3) == 0) {
             at += 3;
@@ -78,6 +84,12 @@ static void grep_parse(struct grep *grep, struct buf *out) {
         line_add(grep, &line);
         at = line_end + 1;
     }
+}
+
+static int line_compare(const void *a, const void *b) {
+    const struct line *x = a, *y = b;
+    int order = text_path_compare(x->path, y->path);
+    return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
 /* The part of a path below where the search began; what the call gave stands for that. */
@@ -141,6 +153,8 @@ static int grep_tell(struct grep *grep, size_t at, struct err *err) {
 
 static int grep_tell_all(struct grep *grep, struct err *err) {
     int r = 0;
+    if (grep->count)
+        qsort(grep->lines, grep->count, sizeof *grep->lines, line_compare);
     for (size_t i = 0; i < grep->count && r == 0; i++) {
         if (!grep->lines[i].match || !grep_wanted(grep, grep->lines[i].path))
             continue;
@@ -195,6 +209,7 @@ int text_op_grep(struct text_call *call, struct err *err) {
     }
     field_number(&call->end, FIELD_TRUNCATED, grep.truncated);
     field_number(&call->end, FIELD_TIMED_OUT, timed_out);
+    field_number(&call->end, FIELD_FILES, grep.files);
     free(grep.lines);
     if (grep.glob)
         glob_done(grep.glob);

@@ -213,14 +213,16 @@ static int walk_read(struct walk *walk, struct err *err) {
 
 /* ---- both ---- */
 
-/* Directory by directory: a slash comes before every other byte. */
+/* A slash comes before every other byte. */
+int text_path_compare(const char *a, const char *b) {
+    while (*a && *a == *b)
+        a++, b++;
+    unsigned char x = (unsigned char)*a, y = (unsigned char)*b;
+    return (x == '/' ? 1 : x ? x + 1 : 0) - (y == '/' ? 1 : y ? y + 1 : 0);
+}
+
 static int entry_compare(const void *a, const void *b) {
-    const unsigned char *x = (const unsigned char *)((const struct entry *)a)->path,
-                        *y = (const unsigned char *)((const struct entry *)b)->path;
-    while (*x && *x == *y)
-        x++, y++;
-    int left = *x == '/' ? 1 : *x ? *x + 1 : 0, right = *y == '/' ? 1 : *y ? *y + 1 : 0;
-    return left - right;
+    return text_path_compare(((const struct entry *)a)->path, ((const struct entry *)b)->path);
 }
 
 /* Whether it lies below, or is, something to be left out. */
