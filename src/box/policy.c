@@ -297,7 +297,8 @@ static int spec_template(const struct share *share, const struct box_request *re
 
 static int spec_network(const struct share *share, const struct box_request *request, struct spec *spec,
                         struct err *err) {
-    const char *own = share->network ? share->network : "none";
+    /* What the configuration says is of this server's network; a machine gives its own only where that was asked for. */
+    const char *own = share->network && !request->machine ? share->network : "none";
     const char *network = request->network ? request->network : own;
     if (strcmp(network, "none") != 0 && strcmp(network, "open") != 0)
         return err_set(err, ERR_INVALID, "network must be \"none\" or \"open\"");

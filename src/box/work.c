@@ -136,6 +136,9 @@ static int pause_run(void *argument, struct work *work, struct err *err) {
     struct box *box = work->box;
     if (!box->ops->pause)
         return err_set(err, ERR_UNSUPPORTED, "boxes of backend '%s' cannot be paused", box->ops->name);
+    int reached = box->ops->reach ? box->ops->reach(box->backend, &box->spec, err) : 0;
+    if (reached < 0)
+        return reached;
     if (work->state == BOX_PAUSED)
         return 0;
     if (box->died[0])
