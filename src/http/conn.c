@@ -302,6 +302,8 @@ static void conn_cut_locked(struct conn *conn) {
 void http_lasting(struct http_request *request, void (*leave)(void *user), void *user) {
     struct http_server *server = request->server;
     struct conn *conn = request->conn;
+    if (leave)
+        worker_rest(request->worker);
     pthread_mutex_lock(&server->lock);
     server->lasting += (leave != NULL) - (conn->leave != NULL);
     conn->leave = leave;

@@ -254,6 +254,8 @@ struct worker {
     char scratch[HTTP_SCRATCH_BYTES];
 };
 
+/* Its request lasts: what of the scratch it does not use is given back meanwhile. */
+void worker_rest(struct worker *worker);
 /* Makes sure somebody else waits in epoll. False when all threads are taken. */
 bool worker_relieve(struct worker *worker);
 /* The same before a handler that may block: waits a while for a thread. False: answer 503. */

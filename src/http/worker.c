@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -89,7 +90,7 @@ static void *worker_main(void *argument) {
     worker_loop(worker);
     buf_done(&worker->out);
     buf_done(&worker->extra);
-    free(worker);
+    munmap(worker, sizeof *worker);
     tls_thread_end(); /* before the last count: after it the process may end, and nobody would free what OpenSSL keeps */
     pthread_mutex_lock(&server->lock);
     server->threads--;
@@ -101,10 +102,11 @@ static void *worker_main(void *argument) {
 int worker_start_locked(struct http_server *server) {
     if (server->threads >= server->config.max_threads)
         return -EAGAIN;
-    struct worker *worker = malloc(sizeof *worker); /* not cleared: most of the scratch is never touched */
-    if (!worker)
+    /* Pages of its own: most of the scratch is never touched, and thousands of workers may wait for machines. */
+    struct worker *worker =
+        mmap(NULL, sizeof *worker, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (worker == MAP_FAILED)
         return -ENOMEM;
-    memset(worker, 0, offsetof(struct worker, scratch));
     worker->server = server;
     worker->batch = 1;
     buf_init(&worker->out, HTTP_OUT_BYTES);
@@ -121,7 +123,7 @@ int worker_start_locked(struct http_server *server) {
     if (error) {
         server->threads--;
         atomic_fetch_sub(&server->waiting, 1);
-        free(worker);
+        munmap(worker, sizeof *worker);
     }
     return -error;
 }
@@ -138,6 +140,14 @@ static void worker_give_back(struct worker *worker) {
         else if (*(uint8_t *)source == SOURCE_LISTENER)
             conn_arm(worker->server, source, ((struct listener *)source)->fd, EPOLL_CTL_MOD);
     }
+}
+
+void worker_rest(struct worker *worker) {
+    size_t used = offsetof(struct worker, scratch) +
+                  (worker->have > worker->request.in_end ? worker->have : worker->request.in_end);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), from = (used + page - 1) / page * page;
+    if (from < sizeof *worker)
+        madvise((char *)worker + from, sizeof *worker - from, MADV_DONTNEED);
 }
 
 bool worker_relieve(struct worker *worker) {

@@ -120,7 +120,7 @@ void sorter_forget(struct sorter *sorter, struct call *call) {
 
 uint8_t *sorter_room(struct sorter *sorter, size_t *ret_size) {
     size_t need = SORT_SMALL_BYTES;
-    if (sorter->len >= FRAME_HEAD_BYTES || sorter->len == sorter->cap)
+    if (sorter->len >= FRAME_HEAD_BYTES || (sorter->cap && sorter->len == sorter->cap))
         need = SORT_FRAME_BYTES; /* a frame is being cut in pieces: make room for the largest */
     if (sorter->cap < need) {
         sorter->data = realloc(sorter->data, need);
