@@ -1,6 +1,6 @@
 # The bench of machines that join: two network namespaces, joined by veth (0 ms) and then by a cable of 20 ms each way
 # (test/lib/linkem.c; kernels need no netem). Sourced by bench.sh for its part `remote`, which has WORK, BUILD, BENCH.
-# TLS both for the daemon and for nginx, with the same certificate.
+# BENCH_CABLES chooses one of them. TLS both for the daemon and for nginx, with the same certificate.
 
 remote_certificate() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=bench -addext 'subjectAltName=IP:10.77.0.1' \
@@ -72,7 +72,7 @@ remote_parts() { # as part() in bench.sh, over each cable
     local kind
     remote_certificate
     head -c 209715200 /dev/zero | tr '\0' x > "$WORK/large"
-    for kind in veth 20; do
+    for kind in ${BENCH_CABLES:-veth 20}; do
         remote_cable "$kind"
         if remote_servers && remote_join; then
             export BENCH_SOCKET=$WORK/socket BENCH_SPACE=/proc/$CABLE_END/fd/101 BENCH_BOX BENCH_DIRECTORY=$WORK/machine BENCH_DAEMON=$REMOTE_DAEMON \
