@@ -438,6 +438,16 @@ static void join_wait_line(struct join *join, struct join_view *view, int signal
     }
 }
 
+/* From here on the boxes end, which may take a while: the next Ctrl-C is the kernel's to answer. Not SIGHUP: a terminal that
+ * goes may send it twice. */
+static void join_let_go(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGQUIT);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static void warn_none(struct join_view *view) {
     const struct passwd *who = getpwuid(geteuid());
     say(view,
@@ -476,5 +486,6 @@ static int join_run(struct join *join, struct err *err) {
     join_line_leave(join, code < 0 ? err->text : "ended by its user");
     join_wait_line(join, &view, signal_fd);
     say(&view, code < 0 ? "leaving" : "leaving: boxes end");
+    join_let_go();
     return code;
 }

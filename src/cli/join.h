@@ -32,6 +32,8 @@ struct join_session {
     struct join *join;
     struct pump *pump;
     struct websocket *websocket; /* of the connection that serves it; its thread's */
+    bool binary;                 /* records go as bytes on it */
+    uint64_t since_ms;           /* that it serves */
     unsigned refs;               /* below join->lock */
 };
 

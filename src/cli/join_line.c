@@ -26,6 +26,7 @@ enum {
     WAIT_GRACE_MS = 5000, /* while calls at the server wait for us */
     GOOD_MS = 10000,      /* a connection that lasted so long was one */
     ANSWER_MS = 20000,    /* to the registration: the server may be asking the machine that was there before */
+    SILENT_MS = 8000,     /* registered, and no record yet: the server asks for its box at once */
     GOODBYE_MS = 1000,
     TEXT_TRIES = 2, /* connections that registered and then passed no record */
 };
@@ -305,9 +306,13 @@ static void session_latency(struct join_session *session) {
     atomic_store(&session->join->latency_us, websocket_latency_us(session->websocket));
 }
 
+/* Where the connection lives and yet nothing binary comes, somebody in between drops it. */
 static int session_tick(void *user, struct err *err) {
-    (void)err;
-    session_latency(user);
+    struct join_session *session = user;
+    session_latency(session);
+    bool silent = session->binary && pump_received(session->pump) == 0;
+    if (silent && clock_ms() - session->since_ms >= SILENT_MS)
+        return err_set(err, ERR_GONE, "no binary message comes through; going on with text");
     return 0;
 }
 
@@ -346,7 +351,8 @@ static struct join_session *line_session(struct line *line, bool resumed) {
 static void line_judge(struct line *line, struct join_session *session) {
     if (line->text)
         return;
-    line->silent = pump_received(session->pump) == 0 ? line->silent + 1 : 0;
+    bool dropped = clock_ms() - session->since_ms >= SILENT_MS;
+    line->silent = pump_received(session->pump) == 0 ? line->silent + (dropped ? TEXT_TRIES : 1) : 0;
     if (line->silent >= TEXT_TRIES)
         line->text = true;
 }
@@ -365,6 +371,8 @@ static int line_serve(struct line *line, const struct line_welcome *welcome, str
                                  .heard_ms = websocket_heard_ms,
                                  .latency_us = websocket_latency_us};
     session->websocket = line->websocket;
+    session->binary = !line->text;
+    session->since_ms = clock_ms();
     line->registered = true;
     line->since_ms = clock_ms();
     line_state(join, JOIN_ONLINE, NULL, false, 0);

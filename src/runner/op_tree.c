@@ -116,6 +116,8 @@ static int remove_begin(struct rcall *call, const struct fields *args, struct er
             return op_to_worker(call, &op_remove_tree, args, err);
         if (full)
             return err_set(err, ERR_EXISTS, "the directory '%s' is not empty (recursive=1 removes it)", shown);
+        if (errno == EBUSY)
+            return err_set(err, ERR_DENIED, "'%s' is a mount: what is in it can be removed, itself it cannot", shown);
         return err_errno(err, errno, "'%s'", shown);
     }
     autobuf out;
