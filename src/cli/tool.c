@@ -152,15 +152,16 @@ static int tool_print(const json_t *answer) {
 
 /* ---- the call ---- */
 
+/* name NULL: of the list. */
 static const char *tool_path(struct cli *cli, const struct tool_values *values, const char *name) {
-    char *encoded = http_encode(name, strlen(name)), *thread = NULL;
-    const char *path;
+    char *encoded = name ? http_encode(name, strlen(name)) : NULL, *thread = NULL;
+    const char *path = arena_printf(&cli->arena, "/tools%s%s", name ? "/" : "", name ? encoded : "");
     if (values->box) {
-        path = remote_path(cli, values->box, arena_printf(&cli->arena, "/tools/%s", encoded), NULL);
+        path = remote_path(cli, values->box, path, NULL);
     } else {
         const char *asked = values->thread ? values->thread : TOOL_THREAD;
         thread = http_encode(asked, strlen(asked));
-        path = arena_printf(&cli->arena, "/v1/threads/%s/tools/%s", thread, encoded);
+        path = arena_printf(&cli->arena, "/v1/threads/%s%s", thread, path);
     }
     free(thread);
     free(encoded);
@@ -209,7 +210,9 @@ int command_tool(struct cli *cli, int argc, char **argv) {
     argc = option_parse(cli, argc, argv, &values);
     if (values.box && values.thread)
         option_fail(cli, "--box or --thread, not both");
-    if (remote_json(cli, "GET", "/v1/tools", NULL, &list, &err) < 0)
+    /* Those of MCP servers are told by the box where they run. */
+    bool served = argc > 0 ? strstr(argv[0], "__") != NULL : values.box || values.thread;
+    if (remote_json(cli, "GET", served ? tool_path(cli, &values, NULL) : "/v1/tools", NULL, &list, &err) < 0)
         return cli_fail(&err);
     const json_t *tools = json_object_get(list, "tools");
     int status = 0;

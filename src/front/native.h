@@ -37,7 +37,7 @@ native_run native_token_create, native_token_list, native_token_revoke;
 /* native_machine.c */
 native_run native_machines, native_machine_send_away;
 /* native_tool.c */
-native_run native_tools, native_tool, native_thread_tool, native_box_tools;
+native_run native_tools, native_tool, native_thread_tool, native_box_tools, native_thread_tools;
 /* native_servers.c */
 native_run native_servers, native_server, native_server_put, native_server_remove;
 extern const struct body_field servers_query[], server_answer[], servers_answer[];

@@ -16,13 +16,13 @@ int native_tools(struct http_request *request, struct box *unused, struct err *e
 }
 
 /* With those of its user's MCP servers, as they run in this box or elsewhere. */
-int native_box_tools(struct http_request *request, struct box *box, struct err *err) {
+static int native_tools_all(struct http_request *request, struct box *box, const char *thread, struct err *err) {
     struct tool_call call;
     struct json json;
     autobuf tools;
     buf_init(&tools, 2 * LIMIT_SERVER_LIST_BYTES);
     json_init(&json, &tools);
-    int code = toolbox_begin(request, box, NULL, &call, err);
+    int code = toolbox_begin(request, box, thread, &call, err);
     call.begins = NULL; /* a list is no call of a tool */
     if (code == 0)
         code = tool_list_all_json(&call, &json, false, err);
@@ -36,6 +36,15 @@ int native_box_tools(struct http_request *request, struct box *box, struct err *
     answer_raw(&answer, tools.data, tools.len);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
+}
+
+int native_box_tools(struct http_request *request, struct box *box, struct err *err) {
+    return native_tools_all(request, box, NULL, err);
+}
+
+int native_thread_tools(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    return native_tools_all(request, NULL, http_param(request, "thread"), err);
 }
 
 static int native_tool_answer(struct http_request *request, struct tool_call *call, struct err *err) {

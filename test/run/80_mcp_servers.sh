@@ -178,11 +178,13 @@ fi
 # ---- by hand, from a file, without a daemon ----
 
 if [ "$BACKEND" = jail ]; then
+    server one
     cubby() { CUBBY_URL=unix:$SOCKET timeout 60 "$BUILD/cubby" "$@"; }
     is 'cubby mcp-server add' "$(KEY=here cubby mcp-server add --env KEY --env A=b --timeout 7 hand -- python3 -c x --flag 2>&1)" ''
     api GET $S/hand
     is 'puts what was said' "$(j -c '[.command,.args,(.env_names|sort),.timeout_ms]')" '["python3",["-c","x","--flag"],["A","KEY"],7000]'
     like 'cubby mcp-server list' "$(cubby mcp-server list)" 'hand +- +- +python3 -c x --flag'
+    is 'cubby tool calls them, with numbers as the schema says' "$(cubby tool --box "$BOX" one__add a=2 b=3) $(cubby tool --thread with-servers one__add a=2 b=4)" '5 6'
     is 'cubby mcp-server rm' "$(cubby mcp-server rm hand 2>&1) $(cubby mcp-server rm hand 2>&1)" " cubby: there is no MCP server 'hand'"
 
     jq -nc --arg source "$SOURCE" '{mcpServers: {own: {type: "stdio", command: "python3", args: ["-c", $source], env: {SERVER_KEY: "k"}}}}' > "$WORK/servers.json"
