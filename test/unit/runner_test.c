@@ -121,36 +121,62 @@ static void test_stdin(struct peer *peer) {
     answer_done(&a);
 }
 
-/* More input than a window: credit must come back, and all of it must arrive. */
-static void test_stdin_credit(struct peer *peer) {
+/* More input than a window: credit must come back, and all of it must arrive. The largest window there was. */
+static uint64_t stdin_through(struct peer *peer, uint64_t total, const char *name) {
     struct answer a;
     answer_init(&a);
-    enum { TOTAL = 3 << 20, PIECE = 32768 };
+    enum { PIECE = 32768 };
     struct buf args = args_of(OP_EXEC);
     field_text(&args, FIELD_COMMAND, "wc -c");
     field_number(&args, FIELD_FLAGS, CALL_STDIN);
     uint32_t id = call_put(peer, &args);
     static uint8_t piece[PIECE];
-    uint64_t credit = LIMIT_CREDIT_BYTES, sent = 0;
+    uint64_t credit = LIMIT_CREDIT_BYTES, sent = 0, most = credit;
     bool ended = false;
-    while (sent < TOTAL && !ended) {
-        for (; credit >= PIECE && sent < TOTAL; sent += PIECE, credit -= PIECE)
+    while (sent < total && !ended) {
+        for (; credit >= PIECE && sent < total; sent += PIECE, credit -= PIECE) {
             frame_put(&peer->out, FRAME_DATA, id, 0, piece, PIECE);
-        peer_flush(peer);
+            peer_flush(peer);
+        }
         struct frame frame;
-        while (sent < TOTAL && credit < PIECE && !ended) {
+        while (sent < total && credit < PIECE && !ended) {
             ended = !peer_frame(peer, &frame) || frame.type == FRAME_END;
             if (!ended && frame.call == id && frame.type == FRAME_CREDIT) {
                 struct view view = view_of(frame.payload, frame.len);
                 credit += view_u32(&view);
+                most = credit > most ? credit : most;
             }
         }
     }
     frame_put(&peer->out, FRAME_EOF, id, 0, NULL, 0);
     peer_flush(peer);
     answer_wait(peer, id, &a);
-    check(!ended && exit_is(&a, 0) && stream_is(&a, 1, "3145728\n"), "stdin: 3 MiB through a window of 256 KiB");
+    char counted[32];
+    snprintf(counted, sizeof counted, "%llu\n", (unsigned long long)total);
+    check(!ended && exit_is(&a, 0) && stream_is(&a, 1, counted), "%s", name);
     answer_done(&a);
+    return most;
+}
+
+static void test_stdin_credit(struct peer *peer) {
+    uint64_t most = stdin_through(peer, 3 << 20, "stdin: 3 MiB through a window of 256 KiB");
+    check(most == LIMIT_CREDIT_BYTES, "which stays as large");
+}
+
+static void test_far(void) {
+    struct peer peer;
+    peer_open(&peer, -1);
+    autobuf fields;
+    buf_init(&fields, 64);
+    field_number(&fields, FIELD_VERSION, PROTO_VERSION);
+    field_number(&fields, FIELD_FEATURES, FEATURE_FAR);
+    frame_put(&peer.out, FRAME_HELLO, 0, 0, fields.data, fields.len);
+    peer_flush(&peer);
+    struct frame frame;
+    check(peer_frame(&peer, &frame) && frame.type == FRAME_HELLO, "far: HELLO");
+    uint64_t most = stdin_through(&peer, 48 << 20, "far: 48 MiB of input");
+    check(most > LIMIT_CREDIT_BYTES && most <= LIMIT_CREDIT_MOST_BYTES, "far: through a window that grew to its bound");
+    peer_close(&peer);
 }
 
 static void test_output_credit(struct peer *peer) {
@@ -484,6 +510,7 @@ static void all(struct peer *peer) {
     test_concurrent(peer);
     test_harmless(peer);
     test_one_send(peer);
+    test_far();
     test_never_greeted();
     test_wires();
 }
