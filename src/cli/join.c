@@ -25,6 +25,7 @@ enum {
     LOOK_MS = 1000,       /* between two looks at the workspace, and at the status line */
     LINE_STACK = 1 << 20, /* TLS and a resolver */
     LEAVE_MS = 3000,      /* for the connection to say good-bye */
+    WORKSPACE_BYTES = 256 /* what a wire's greeting holds of it (wire/sort.h) */
 };
 
 const struct option_row join_options[] = {
@@ -181,6 +182,9 @@ static void plan_mounts(struct join *join) {
     if (allow->count + 1 > LIMIT_MOUNTS)
         option_fail(join->cli, "--allow: at most %u directories", LIMIT_MOUNTS - 1);
     join->workspace = plan_directory(join, "the workspace", join->values.workspace ? join->values.workspace : ".");
+    if (strlen(join->workspace) >= WORKSPACE_BYTES)
+        option_fail(join->cli, "the workspace '%s' has a path of more than %d bytes", join->workspace,
+                    WORKSPACE_BYTES - 1);
     mounts[0] = (struct mount){.source = join->workspace, .target = join->workspace};
     for (size_t i = 0; i < allow->count; i++) {
         size_t len = strlen(allow->items[i]);

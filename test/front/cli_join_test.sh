@@ -53,6 +53,10 @@ join_refused 'a workspace that is not there' 2 'is no directory here' -w "$WORK/
 join_refused 'a file as workspace' 2 'is no directory here' -w "$PROJECT_DIR/file" --server "$MACHINE_SERVER"
 join_refused 'all of the machine' 2 'all of this machine' -w / --server "$MACHINE_SERVER"
 HOME=$PROJECT_DIR join_refused 'the home directory' 2 'your home directory' -w "$PROJECT_DIR" --server "$MACHINE_SERVER"
+long=$WORK/$(printf 'l%.0s' {1..200})/$(printf 'm%.0s' {1..200})
+mkdir -p "$long"
+join_refused 'a path too long to be told' 2 'more than 255 bytes' -w "$long" --server "$MACHINE_SERVER"
+rm -r "${long%/*}"
 join_refused 'an isolation that is none' 2 'jail or none' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" --isolation some
 join_refused 'a state inside the workspace' 125 'one in the other' -w "$PROJECT_DIR" --server "$MACHINE_SERVER" --state "$PROJECT_DIR/state"
 join_refused 'a read-only directory inside a writable one, without walls' 2 'cannot keep' -w "$WORK" --server "$MACHINE_SERVER" \
@@ -174,7 +178,7 @@ is 'a sentence has the path as it is here' "$(j .error.message)" "no file '$PROJ
 turner=$!
 echo allowed > "$WORK/extra/key"
 leaked=0 read=0
-for ((i = 0; i < 60; i++)); do
+for ((i = 0; i < 30; i++)); do
     get "turn/key"
     [ "$BODY" != secret ] || leaked=$((leaked + 1))
     [ "$BODY" != allowed ] || read=$((read + 1))
