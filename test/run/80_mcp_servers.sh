@@ -175,6 +175,13 @@ if [ "$BACKEND" = jail ]; then # whose boxes are those of threads
     like 'a machine that has not joined is an error, and nothing runs elsewhere' "$(m '.result.content[0].text')" "MCP server 'one': the machine 'nowhere' has not joined"
 fi
 
+if [ "$BACKEND" = remote ]; then
+    api GET "$B"
+    server one '' "\"machine\":\"$(j .machine)\""
+    tool one__echo '{"text":"there"}'
+    tool_is 'one that runs on a machine, whoever asks' there
+fi
+
 # ---- by hand, from a file, without a daemon ----
 
 if [ "$BACKEND" = jail ]; then
