@@ -97,11 +97,11 @@ void link_commit(struct link *link, enum link_kind kind, uint32_t channel, size_
     assert(kind != LINK_ACK && channel != 0 && link->reserved && len <= link->reserved_bytes);
     struct record *record = link->reserved;
     link->reserved = NULL;
+    if (len < link->reserved_bytes / 2) /* kept until it is acknowledged: not with room for another one */
+        record = realloc(record, sizeof *record + LINK_HEAD_BYTES + len);
+    if (!record)
+        abort();
     record->len = LINK_HEAD_BYTES + len;
-    if (len < link->reserved_bytes / 2) { /* kept until it is acknowledged: not with room for another one */
-        struct record *smaller = realloc(record, sizeof *record + record->len);
-        record = smaller ? smaller : record;
-    }
     record->next = NULL;
     put_head(record->data, kind, channel);
     *link->last = record;
