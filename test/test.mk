@@ -1,5 +1,5 @@
 # Tests, fuzzers, bench; included by the Makefile.
-#   make test [T=pattern] [BACKENDS="jail local"]    make test-vm [T=pattern]    make fuzz [FUZZ_SECONDS=600]    make bench [BENCH=name]
+#   make test [T=pattern] [BACKENDS="jail local remote"]    make test-vm [T=pattern]    make fuzz [FUZZ_SECONDS=600]    make bench [BENCH=name]
 # Three builds: $(BUILD) itself, $(BUILD)/asan (gcc, ASan + UBSan) and $(BUILD)/fuzz (clang, libFuzzer).
 
 # Every object but the programs' main.c files, in an archive: a test program links what it names and nothing else.

@@ -29,7 +29,7 @@ collect() {
     for file in test/remote/[0-9]*.sh; do
         [ -e "$file" ] && job "remote/$(basename "$file" .sh)" 240 test/remote/run.sh "$file"
     done
-    for backend in ${BACKENDS:-jail local}; do
+    for backend in ${BACKENDS:-jail local remote}; do
         for file in test/run/[0-9]*.sh; do
             [ -e "$file" ] || continue
             name=$(basename "$file" .sh)

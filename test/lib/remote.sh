@@ -54,9 +54,14 @@ server_start() { # server_start PROGRAM: at the left end
 
 # ---- machines ----
 
+# The same as api where tokens are demanded (write_tokens of daemon.sh).
+admin_api() {
+    if grep -q '^auth: required' "$CONFIG"; then as admin "$@"; else api "$@"; fi
+}
+
 # A token for a machine: TOKEN, TOKEN_ID.
 machine_token() { # machine_token NAME [USER]
-    api POST /v1/tokens "{\"scope\":\"runner\",\"runner\":\"$1\",\"user\":\"${2:-default}\"}"
+    admin_api POST /v1/tokens "{\"scope\":\"runner\",\"runner\":\"$1\",\"user\":\"${2:-default}\"}"
     TOKEN=$(j .token) TOKEN_ID=$(j .id)
     [ "$STATUS" = 201 ] || { diag "no token: $STATUS $BODY"; return 1; }
 }
@@ -91,7 +96,7 @@ machine_stranger() { # machine_stranger NAME PATH [OPTION...]; TOKEN as machine_
     shift 2
     MACHINE_DIR=$WORK/work-$name
     mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
-    "${RIGHT[@]}" python3 test/lib/seed_runner.py --server "wss://$SERVER:$SERVER_PORT$path" --token "$TOKEN" --user default --workspace "$MACHINE_DIR" --ca "$WORK/ca.pem" "$@" \
+    "${RIGHT[@]}" env "TMPDIR=$WORK" python3 test/lib/seed_runner.py --server "wss://$SERVER:$SERVER_PORT$path" --token "$TOKEN" --user default --workspace "$MACHINE_DIR" --ca "$WORK/ca.pem" "$@" \
         < /dev/null > "$WORK/join-$name.log" 2>&1 &
     MACHINE_PID=$!
     MACHINE_PIDS+=("$MACHINE_PID")
@@ -140,14 +145,14 @@ suite_start() {
     api() {
         local ACQUIRE=${3-}
         if [[ $1 = POST && $2 = /v1/boxes && $ACQUIRE = *'"backend":"remote"'* && $ACQUIRE != *'"machine"'* ]]; then
-            suite_body "$ACQUIRE" || return 1
+            suite_body "$ACQUIRE" "$*" || return 1
         fi
         api_plain "$1" "$2" "$ACQUIRE" "${@:4}"
     }
 }
 
-suite_body() { # suite_body BODY: ACQUIRE, the same for a machine that joined for it
-    suite_machine "$1" || return 1
+suite_body() { # suite_body BODY [WORDS of the call, maybe with a token]: ACQUIRE, the same for a machine that joined for it
+    suite_machine "$1" "${2-}" || return 1
     ACQUIRE=$1
     [[ $ACQUIRE = *'"thread"'* || $ACQUIRE = *'"agent"'* ]] || ACQUIRE="{\"thread\":\"suite $SUITE_COUNT\",${ACQUIRE#\{}"
     ACQUIRE="{\"machine\":\"$SUITE_NAME\",${ACQUIRE#\{}"
@@ -155,6 +160,7 @@ suite_body() { # suite_body BODY: ACQUIRE, the same for a machine that joined fo
 
 suite_machine() { # suite_machine BODY of an acquire: SUITE_NAME, joined
     local user=default key=
+    [[ $2 =~ Bearer\ (ann|bob)-token ]] && user=${BASH_REMATCH[1]} # as() of daemon.sh
     [[ $1 =~ \"user\":\"([^\"]*)\" ]] && user=${BASH_REMATCH[1]}
     [[ $1 =~ \"thread\":(\"([^\"\\]|\\.)*\") ]] && key="$user ${BASH_REMATCH[1]}"
     SUITE_NAME=${key:+${SUITE_MACHINES[$key]-}}
@@ -167,18 +173,18 @@ suite_machine() { # suite_machine BODY of an acquire: SUITE_NAME, joined
     MACHINE_SERVER=unix:$SOCKET machine_join "$SUITE_NAME" "$PROJECT"
     RIGHT=()
     eventually 20 grep -q 'joined' "$WORK/join-$SUITE_NAME.log" && eventually 20 suite_joined "$user" || { diag "$SUITE_NAME does not come: $(tail -3 "$WORK/join-$SUITE_NAME.log")"; return 1; }
-    SUITE_JOINED+=("$user $SUITE_NAME")
+    SUITE_JOINED+=("$STATE $SUITE_NAME $user")
     [ -z "$key" ] || SUITE_MACHINES[$key]=$SUITE_NAME
 }
 suite_again() { # a new daemon on the old state: machines come again by themselves
-    local machine
+    local machine user
     for machine in "${SUITE_JOINED[@]}"; do
-        SUITE_NAME=${machine#* }
-        [ "$STATE" != "$WORK/state" ] || eventually 30 suite_joined "${machine%% *}" || diag "$SUITE_NAME does not come again: $(tail -3 "$WORK/join-$SUITE_NAME.log")"
+        read -r SUITE_NAME user <<< "${machine#* }"
+        [ "${machine%% *}" != "$STATE" ] || eventually 30 suite_joined "$user" || diag "$SUITE_NAME does not come again: $(tail -3 "$WORK/join-$SUITE_NAME.log")"
     done
 }
 suite_joined() { # suite_joined USER: its own box is there
-    api_plain GET "/v1/boxes/$(printf '%s:machine:%s' "$1" "$SUITE_NAME" | sha256sum | cut -c1-16)" && [ "$(j .state)" = ready ]
+    admin_api GET "/v1/boxes/$(printf '%s:machine:%s' "$1" "$SUITE_NAME" | sha256sum | cut -c1-16)" && [ "$(j .state)" = ready ]
 }
 
 suite_file() { # suite_file FILE -> SUITE_FILE, the same with this workspace's path

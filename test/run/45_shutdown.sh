@@ -81,7 +81,9 @@ api POST "$B/processes" "{\"command\":\"sleep $TAG\"}"
 ok 'end_boxes: a process runs' eventually 5 tag_alive
 end_daemon
 is 'SIGTERM with end_boxes: in order' $? 0
-ok 'its boxes have ended with it' tag_gone
+if [ "$BACKEND" = remote ]; then
+    skip 'its boxes have ended with it' 'remote: machines are told to stay, and keep their boxes'
+else ok 'its boxes have ended with it' tag_gone; fi
 is 'no runner is left' "$(cat "$STATE/boxes/$stay/jail" 2> /dev/null)" ''
 start_daemon "$program"
 run 'cat f'

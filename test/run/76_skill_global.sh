@@ -32,8 +32,10 @@ if [ "$BACKEND" = jail ]; then
     run 'rm -rf .skills/weather; mkdir .skills/x; chmod 777 .skills/weather/SKILL.md; touch .skills/weather/SKILL.md'
     is 'in no way' "$(cat "$STATE/skills/global/$version/skills/weather/SKILL.md")" "$(cat "$WORK/g1/weather/SKILL.md")"
 else
-    came() { api GET "$B/sync" && [ "$STATUS $(j .how) $(j .error) $(j .written)" = '200 copy null 5' ]; }
-    ok 'how they came is told' eventually 10 came # to machines they go from a queue
+    at=$B # to machines they go from a queue, each once, as it comes: into its own box
+    [ "$BACKEND" != remote ] || at=/v1/boxes/$(machine_box "$SUITE_NAME")
+    came() { api GET "$at/sync" && [ "$STATUS $(j .how) $(j .error) $(j .written)" = '200 copy null 5' ]; }
+    ok 'how they came is told' eventually 10 came
     run 'echo mine > .skills/plain/SKILL.md'
     api POST "$B/sync"
     is 'again: what differs is copied, the rest is not' "$(j .written) $(j .unchanged)" '1 4'
