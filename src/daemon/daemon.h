@@ -18,7 +18,7 @@ struct daemon {
     struct backend_env env;
     struct front front;
     struct upkeep *_Atomic upkeep; /* of what tools remember; the provider's threads tell it of boxes */
-    struct welcome *welcome; /* of machines that join */
+    struct welcome *welcome;       /* of machines that join */
     sigset_t signals;
 };
 

@@ -101,8 +101,8 @@ static void welcome_thread_locked(struct welcome *welcome) {
     welcome->threads++;
 }
 
-void welcome_machine(void *user, const char *owner, const char *machine) {
-    struct welcome *welcome = user;
+void welcome_machine(void *welcome_of, const char *owner, const char *machine) {
+    struct welcome *welcome = welcome_of;
     pthread_mutex_lock(&welcome->lock);
     struct guest **at = &welcome->first;
     while (*at && (strcmp((*at)->user, owner) != 0 || strcmp((*at)->machine, machine) != 0))

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The test driver: runs every TAP program, four at a time (most of them wait much of the time), with a time limit each, shows what failed, and ends with one
-# line of counts. One that says `# waits` (nearly all of the time, for time-outs) is run beside those four, one after another. usage: driver.sh BUILD [PATTERN]; PATTERN picks jobs whose name matches (a shell pattern inside).
+# The test driver: runs every TAP program, six at a time (most of them wait much of the time), with a time limit each, shows what failed, and ends with one
+# line of counts. One that says `# waits` (nearly all of the time, for time-outs) is run beside those six, one after another. usage: driver.sh BUILD [PATTERN]; PATTERN picks jobs whose name matches (a shell pattern inside).
 # TEST_SLOW=N: on a machine that is N times slower than usual.
 set -u
 BUILD=$(realpath "$1") PATTERN=${2-}
@@ -9,7 +9,7 @@ LOGS=$BUILD/test-logs
 mkdir -p "$LOGS"
 rm -f "$LOGS"/*.log "$LOGS"/*.sum "$LOGS"/*.cpu
 export BUILD
-PARALLEL=${TEST_JOBS:-4}
+PARALLEL=${TEST_JOBS:-6}
 JOB_NAMES=() JOB_LIMITS=() JOB_COMMANDS=()
 
 job() { # job NAME SECONDS COMMAND...

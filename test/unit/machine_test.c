@@ -16,7 +16,6 @@
 #include "backend/removal.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/limits.h"
 #include "box/provider.h"
 #include "wire/frame.h"
 
@@ -28,10 +27,10 @@ static void ok(bool condition, const char *name) {
 }
 
 static void must(bool condition, const char *what) {
-    if (!condition) {
-        printf("Bail out! %s\n", what);
-        exit(1);
-    }
+    if (condition)
+        return;
+    printf("Bail out! %s\n", what);
+    exit(1);
 }
 
 static bool eventually(bool (*condition)(void *user), void *user) {

@@ -1,7 +1,6 @@
 /* The daemon's end of a wire against runners of every character: honest, slow, dying and hostile. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,99 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "wire/frame.h"
-#include "wire/wire.h"
-
-static int count, failures;
-
-static void ok(bool condition, const char *name) {
-    printf("%sok %d - %s\n", condition ? "" : "not ", ++count, name);
-    failures += !condition;
-}
-
-static void must(bool condition, const char *what) {
-    if (!condition) {
-        printf("Bail out! %s\n", what);
-        exit(1);
-    }
-}
-
-/* ---- the runner's side ---- */
-
-struct peer {
-    int fd;
-    uint8_t data[FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES];
-    struct frame frame;
-};
-
-/* The next frame from the daemon; false when it hung up. */
-static bool peer_read(struct peer *peer) {
-    if (fd_read_full(peer->fd, peer->data, FRAME_HEAD_BYTES) != FRAME_HEAD_BYTES)
-        return false;
-    uint32_t len = (uint32_t)peer->data[0] | (uint32_t)peer->data[1] << 8 | (uint32_t)peer->data[2] << 16;
-    if (fd_read_full(peer->fd, peer->data + FRAME_HEAD_BYTES, len) != (ssize_t)len)
-        return false;
-    struct err err;
-    return frame_parse(peer->data, FRAME_HEAD_BYTES + len, &peer->frame, &err) == 1;
-}
-
-static void peer_send_fd(int fd, uint8_t type, uint32_t call, uint8_t flags, const void *payload, size_t len,
-                         int pass) {
-    autobuf out;
-    buf_init(&out, 2 * LIMIT_FRAME_PAYLOAD_BYTES);
-    frame_put(&out, type, call, flags, payload, len);
-    size_t at = 0;
-    while (at < out.len) {
-        ssize_t n = fd_send(fd, out.data + at, out.len - at, at ? -1 : pass, 0);
-        if (n <= 0)
-            return; /* the daemon ended the wire, which is what some tests want */
-        at += (size_t)n;
-    }
-}
-
-static void peer_send(int fd, uint8_t type, uint32_t call, uint8_t flags, const void *payload, size_t len) {
-    peer_send_fd(fd, type, call, flags, payload, len, -1);
-}
-
-static void hello_fields(struct buf *out, uint64_t version, uint64_t features) {
-    buf_init(out, 256);
-    field_number(out, FIELD_VERSION, version);
-    field_number(out, FIELD_FEATURES, features);
-    field_text(out, FIELD_WORKSPACE, "/work");
-}
-
-static void peer_hello(int fd) {
-    autobuf fields;
-    hello_fields(&fields, PROTO_VERSION, FEATURE_PASS_FD);
-    peer_send(fd, FRAME_HELLO, 0, 0, fields.data, fields.len);
-}
-
-/* The next frame, whatever it is. */
-static bool peer_skip(int fd) {
-    struct peer *peer = calloc(1, sizeof *peer);
-    peer->fd = fd;
-    bool came = peer_read(peer);
-    free(peer);
-    return came;
-}
-
-/* A wire that has been greeted; the other end in *ret_peer. */
-static struct wire *wire_pair(bool local, int *ret_peer) {
-    int pair[2];
-    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
-    peer_hello(pair[1]);
-    struct wire *wire;
-    struct err err;
-    must(wire_new(pair[0], local, 2000, &wire, &err) == 0, "an honest HELLO is taken");
-    struct peer *peer = calloc(1, sizeof *peer);
-    peer->fd = pair[1];
-    must(peer_read(peer) && peer->frame.type == FRAME_HELLO, "the daemon greets");
-    free(peer);
-    *ret_peer = pair[1];
-    return wire;
-}
+#include "wire_peer.h"
 
 /* ---- an honest runner: ping, a stream of LENGTH bytes, input counted ---- */
 
@@ -448,72 +355,6 @@ static void test_hostile(void) {
     wire_unref(other);
 }
 
-/* ---- a runner far away: windows grow while they are used, and not beyond their bounds ---- */
-
-/* Sends all that the window lets, takes it, and hears what more may be sent; until so many bytes went. Then nobody takes:
- * the largest window that it was given. */
-static uint32_t far_window(int peer, struct call *call, uint32_t id, size_t bytes) {
-    static uint8_t zero_bytes[LIMIT_FRAME_PAYLOAD_BYTES];
-    struct peer *runner = calloc(1, sizeof *runner);
-    runner->fd = peer;
-    uint32_t window = LIMIT_CREDIT_BYTES, most = window;
-    struct err err;
-    for (size_t sent = 0; sent < bytes; sent += sizeof zero_bytes) {
-        peer_send(peer, FRAME_DATA, id, STREAM_STDOUT, zero_bytes, sizeof zero_bytes);
-        window -= sizeof zero_bytes;
-        struct event event;
-        must(call_next(call, NULL, &event, &err) == 0 && event.kind == EVENT_DATA, "data");
-        struct call_wait now = {.fd = -1, .deadline_ms = 1}; /* the event is consumed, and no other is there */
-        must(call_next(call, &now, &event, &err) == -ERR_TIMEOUT, "no more data");
-        struct pollfd look = {.fd = peer, .events = POLLIN};
-        while (poll(&look, 1, 0) > 0) {
-            must(peer_read(runner) && runner->frame.type == FRAME_CREDIT && runner->frame.call == id, "credit");
-            struct view view = view_of(runner->frame.payload, runner->frame.len);
-            window += view_u32(&view);
-        }
-        most = window > most ? window : most;
-    }
-    free(runner);
-    return most;
-}
-
-static void test_far(void) {
-    int peer;
-    struct call *call, *other;
-    struct err err;
-    struct wire *wire = wire_pair(true, &peer);
-    must(call_open(wire, OP_READ, NULL, NULL, 0, false, &call, &err) == 0 && peer_skip(peer), "open");
-    ok(far_window(peer, call, 1, 4u << 20) <= LIMIT_CREDIT_BYTES, "a runner on this machine has one window for ever");
-    call_close(call);
-    wire_unref(wire);
-    close(peer);
-    wire = wire_pair(false, &peer);
-    must(call_open(wire, OP_READ, NULL, NULL, 0, false, &call, &err) == 0 && peer_skip(peer), "open");
-    uint32_t most = far_window(peer, call, 1, 40u << 20);
-    ok(most > LIMIT_CREDIT_MOST_BYTES / 2 && most <= LIMIT_CREDIT_MOST_BYTES,
-       "a window to far away grows to its bound");
-    must(call_open(wire, OP_READ, NULL, NULL, 0, false, &other, &err) == 0 && peer_skip(peer), "open");
-    most = far_window(peer, other, 2, 40u << 20);
-    ok(most <= 2 * LIMIT_CREDIT_BYTES, "what windows grow by has a bound for the whole wire");
-    peer_send(peer, FRAME_END, 1, 0, NULL, 0);
-    struct event event;
-    ok(call_next(call, NULL, &event, &err) == 0 && event.kind == EVENT_END, "the first call ends");
-    call_close(call);
-    most = far_window(peer, other, 2, 40u << 20);
-    ok(most > LIMIT_CREDIT_MOST_BYTES / 2, "then the second has its part");
-    /* Credit ahead of what was sent, from the runner. */
-    uint32_t ahead = LIMIT_CREDIT_MOST_BYTES - LIMIT_CREDIT_BYTES;
-    uint8_t payload[4] = {(uint8_t)ahead, (uint8_t)(ahead >> 8), (uint8_t)(ahead >> 16), (uint8_t)(ahead >> 24)};
-    peer_send(peer, FRAME_CREDIT, 2, 0, payload, sizeof payload);
-    struct call_wait soon = {.fd = -1, .deadline_ms = clock_ms() + 50};
-    ok(call_next(other, &soon, &event, &err) == -ERR_TIMEOUT && wire_alive(wire), "it may give credit ahead");
-    peer_send(peer, FRAME_CREDIT, 2, 0, "\1\0\0\0", 4);
-    ok(call_next(other, NULL, &event, &err) == -ERR_PROTOCOL, "but not a byte beyond the bound");
-    call_close(other);
-    wire_unref(wire);
-    close(peer);
-}
-
 static void test_bounds(void) {
     int peer;
     struct call *call;
@@ -851,7 +692,6 @@ int main(void) {
     test_hello();
     test_honest();
     test_hostile();
-    test_far();
     test_bounds();
     test_descriptors();
     test_cancel();
