@@ -1,6 +1,6 @@
 # Tests, fuzzers, bench; included by the Makefile.
 #   make test [T=pattern] [BACKENDS="jail local remote"]    make test-vm [T=pattern]    make fuzz [FUZZ_SECONDS=600]    make bench [BENCH=name]
-# Three builds: $(BUILD) itself, $(BUILD)/asan (gcc, ASan + UBSan) and $(BUILD)/fuzz (clang, libFuzzer).
+# Two builds: $(BUILD) itself, and $(BUILD)/asan (clang: ASan, UBSan, and what libFuzzer looks at) for tests and fuzzers.
 
 # Every object but the programs' main.c files, in an archive: a test program links what it names and nothing else.
 TESTED := $(filter-out %/main.c src/runner/shim.c,$(ENGINE) $(SKILLS) $(TOOLS) $(call room,http) $(call room,front) $(call room,daemon) \
@@ -9,7 +9,7 @@ TESTED_OBJECTS := $(call host_objects,$(TESTED)) $(LLHTTP_OBJECTS)
 TEST_LIBS := $(DAEMON_LIBS) $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a -ldl
 UNIT_PROGRAMS := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(wildcard test/unit/*_test.c))
 FUZZ_PROGRAMS := $(patsubst test/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
-FUZZ_HARDEN := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+TEST_HARDEN := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 ATTACKS := $(patsubst test/hostile/%.c,$(BUILD)/test/%,$(wildcard test/hostile/*.c))
 SUBMAKE = $(MAKE) -s --no-print-directory
 
@@ -59,10 +59,8 @@ $(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
 unit-programs: $(UNIT_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)
 test-asan:
-	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs
-test-fuzz:
-	+@$(SUBMAKE) BUILD=$(BUILD)/fuzz CC=clang HARDEN='$(FUZZ_HARDEN)' LINK_HARDEN= WARN=-Wno-unknown-pragmas fuzz-programs
-test-build: all $(BUILD)/test/tool $(BUILD)/test/linkem $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/ptyrun $(BUILD)/test/pick $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) test-asan test-fuzz
+	+@$(SUBMAKE) BUILD=$(BUILD)/asan CC=clang HARDEN='$(TEST_HARDEN)' LINK_HARDEN=-fsanitize=address,undefined WARN=-Wno-unknown-pragmas all unit-programs fuzz-programs
+test-build: all $(BUILD)/test/tool $(BUILD)/test/linkem $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/ptyrun $(BUILD)/test/pick $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) test-asan
 
 test: setup-test ## run every test; the last line counts them
 	+@tools/setup npm & $(SUBMAKE) -j2 test-build; built=$$?; wait; exit $$built
@@ -90,4 +88,4 @@ bench: setup-test ## measure, each figure beside its peer in the same run
 	+@$(SUBMAKE) -j2 all $(BUILD)/bench/bench $(BUILD)/test/linkem
 	@test/bench/bench.sh $(BUILD) '$(BENCH)'
 
-.PHONY: test test-vm fuzz soak bench unit-programs fuzz-programs test-asan test-fuzz test-build setup-test
+.PHONY: test test-vm fuzz soak bench unit-programs fuzz-programs test-asan test-build setup-test

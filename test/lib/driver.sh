@@ -44,7 +44,7 @@ collect() {
     for file in test/unit/*_test.sh test/front/*_test.sh; do
         [ -e "$file" ] && job "$(basename "$(dirname "$file")")/$(basename "$file" .sh)" 240 "$file"
     done
-    for file in "$BUILD"/fuzz/fuzz/fuzz_*; do
+    for file in "$BUILD"/asan/fuzz/fuzz_*; do
         [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-4} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-4}"
     done
     # Hostile cases that are races or floods: long, where there is time for it (make fuzz).

@@ -216,7 +216,8 @@ static void calm_delete(struct provider *provider, struct key *key) {
     atomic_store(&key->still, false);
     int r = provider_destroy(provider, key->user, key->id, &err);
     expect(r == (key->exists ? 0 : -ERR_NOT_FOUND), key, "delete", r);
-    key->exists = key->paused = key->died = key->told_dead = false;
+    atomic_store(&key->died, false);
+    key->exists = key->paused = key->told_dead = false;
     expect(number_read(key) == 0, key, "rule 4: files after delete", (int)number_read(key));
 }
 
