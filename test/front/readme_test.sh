@@ -65,6 +65,23 @@ else
     not_ok "two users of one agent do not see each other's changes" "$work/skills.out"
 fi
 
+# And the two lines that make a machine a box, the second of which stays, and those that use it.
+awk '/^## / { on = $0 == "## Your own machine is a box" } !on { next } /^```sh/ { inside = ++block; next } /^```/ { inside = 0 } inside == 1 { print > one } inside == 2 { print > two }' \
+    one="$work/join.one" two="$work/join.two" README.md
+sed -i "s|localhost:7070|127.0.0.1:$port|g; 2s|build/cubby join|exec &|" "$work/join.one"
+(cd "$work/cubby" && exec env XDG_STATE_HOME="$work/home" bash "$work/join.one") >"$work/join.log" 2>&1 &
+join=$!
+machine_ready() { "$work/cubby/build/cubby" ps --json 2>/dev/null | jq -e '.boxes? // . | .[] | select(.machine == "laptop" and .state == "ready")' >/dev/null; }
+for ((i = 0; i < 200; i++)); do machine_ready && break; read -r -t 0.1 <> <(:); done
+{ echo 'set -e'; cat "$work/join.two"; } >"$work/join.sh"
+if bash "$work/join.sh" >"$work/join.out" 2>>"$work/join.log" && grep -qx "$work/cubby/project" "$work/join.out" && [ -s "$work/cubby/project/result.txt" ]; then
+    ok "two lines make a machine a box, and the next ones use it"
+else
+    cat "$work/join.sh" "$work/join.out" >>"$work/join.log"
+    not_ok "two lines make a machine a box, and the next ones use it" "$work/join.log"
+fi
+kill -INT "$join" && wait "$join" && ok "Ctrl-C ends it" || not_ok "Ctrl-C ends it" "$work/join.log"
+
 # The lines for MCP hosts, under "An agent in a box": what a host would do with each.
 awk '/^## / { on = $0 == "## An agent in a box" } on' README.md | sed "s|localhost:7070|127.0.0.1:$port|g; s|/home/me/project|$work/project|g; s|\${workspaceFolder}|$work/project|g" >"$work/agent"
 mkdir "$work/project" "$work/hosts"

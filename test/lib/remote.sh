@@ -3,7 +3,7 @@
 # test/run/run.sh for BACKEND=remote, without a cable.
 
 SERVER=10.77.0.1 SERVER_PORT=7443
-LEFT=() RIGHT=() MACHINE_PIDS=()
+LEFT=() RIGHT=()
 
 # ---- the cable ----
 
@@ -78,7 +78,7 @@ machine_join() { # machine_join NAME DIR [OPTION...]; TOKEN as machine_token lef
         "${RIGHT[@]}" "${CUBBY_JOIN:-$BUILD/cubby}" join --server "${MACHINE_SERVER:-wss://$SERVER:$SERVER_PORT}" --workspace "$MACHINE_DIR" --state "$WORK/machine-$name" "$@" \
         < /dev/null >> "$WORK/join-$name.log" 2>&1 &
     MACHINE_PID=$!
-    MACHINE_PIDS+=("$MACHINE_PID")
+    echo "$MACHINE_PID" >> "$WORK/machine-pids"
 }
 
 # The same with a token of its own, and its box, of the thread machine:NAME, as the current one.
@@ -99,7 +99,7 @@ machine_stranger() { # machine_stranger NAME PATH [OPTION...]; TOKEN as machine_
     "${RIGHT[@]}" env "TMPDIR=$WORK" python3 test/lib/seed_runner.py --server "wss://$SERVER:$SERVER_PORT$path" --token "$TOKEN" --user default --workspace "$MACHINE_DIR" --ca "$WORK/ca.pem" "$@" \
         < /dev/null > "$WORK/join-$name.log" 2>&1 &
     MACHINE_PID=$!
-    MACHINE_PIDS+=("$MACHINE_PID")
+    echo "$MACHINE_PID" >> "$WORK/machine-pids"
 }
 machine_box() { printf 'default:machine:%s' "$1" | sha256sum | cut -c1-16; } # machine_box NAME -> id
 machine_state() { api GET "/v1/boxes/$(machine_box "$1")" && [ "$(j .state)" = "$2" ]; }
@@ -115,17 +115,30 @@ machine_end() { # machine_end PID [SIGNAL]: its exit status
     kill "-${2:-INT}" "$1" 2> /dev/null
     wait "$1"
 }
-# Ctrl-C for all of them: each ends in order, whatever the server does.
+# Ctrl-C for all of them, those too that a subshell started: each ends in order, whatever the server does.
 machines_end() {
-    local pid status
-    for pid in "${MACHINE_PIDS[@]}"; do kill -INT "$pid" 2> /dev/null; done
-    for pid in "${MACHINE_PIDS[@]}"; do
+    local pid status pids=()
+    [ ! -e "$WORK/machine-pids" ] || mapfile -t pids < "$WORK/machine-pids"
+    for pid in "${pids[@]}"; do kill -INT "$pid" 2> /dev/null; done
+    for pid in "${pids[@]}"; do
         eventually 10 test ! -d "/proc/$pid" || { fail 'Ctrl-C ends what joined' "$(ps -o pid,args -p "$pid")"; kill -KILL "$pid" 2> /dev/null; }
         wait "$pid" 2> "$WORK/ended"
         status=$?
         [[ $status -lt 126 || $status = 127 || $status = 130 || $status = 137 ]] || fail 'what joined ends in order' "status $status"
     done
-    MACHINE_PIDS=()
+    rm -f "$WORK/machine-pids"
+}
+
+# What machines left: mounts and boxes of theirs.
+machines_left() {
+    grep -F "$WORK/machine-" /proc/self/mountinfo
+    find "$WORK"/machine-* -regextype posix-extended -regex '.*/boxes/[0-9a-f]{16}' 2> /dev/null | head -5
+}
+no_machines_left() { [ -z "$(machines_left)" ]; }
+machines_checked() {
+    if eventually 10 no_machines_left; then pass 'nothing is left on the machines that joined'; else
+        fail 'nothing is left on the machines that joined' "$(machines_left)"
+    fi
 }
 
 # ---- the behaviour suite over machines ----
@@ -165,7 +178,8 @@ suite_machine() { # suite_machine BODY of an acquire: SUITE_NAME, joined
     [[ $1 =~ \"thread\":(\"([^\"\\]|\\.)*\") ]] && key="$user ${BASH_REMATCH[1]}"
     SUITE_NAME=${key:+${SUITE_MACHINES[$key]-}}
     [ -z "$SUITE_NAME" ] || return 0
-    SUITE_COUNT=$((SUITE_COUNT + 1))
+    echo >> "$WORK/suite-count" # also for subshells
+    SUITE_COUNT=$(wc -l < "$WORK/suite-count")
     SUITE_NAME=m$SUITE_COUNT
     machine_token "$SUITE_NAME" "$user" || return 1
     mkdir -p "$PROJECT" "$WORK/work-$SUITE_NAME"
@@ -194,6 +208,7 @@ suite_file() { # suite_file FILE -> SUITE_FILE, the same with this workspace's p
 
 suite_end() {
     machines_end
+    machines_checked
     unlike 'nothing went wrong in the commands that joined' "$(cat "$WORK"/join-*.log)" 'Sanitizer|runtime error:|Assertion'
     SUITE_MACHINES=() SUITE_JOINED=()
     [ -n "${KEEP-}" ] || rm -rf "$WORK"/work-* "$WORK"/machine-* "$WORK"/join-*

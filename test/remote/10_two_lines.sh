@@ -8,7 +8,7 @@ echo 'from the machine' > "$WORK/work-desk/here.txt"
 HOME=$WORK/machine-desk "${RIGHT[@]}" "$CUBBY_JOIN" join --server "wss://$SERVER:$SERVER_PORT" --token "$TOKEN" --ca "$WORK/ca.pem" \
     --workspace "$WORK/work-desk" --state "$WORK/machine-desk" < /dev/null > "$WORK/join-desk.log" 2>&1 &
 DESK_PID=$!
-MACHINE_PIDS+=("$DESK_PID")
+echo "$DESK_PID" >> "$WORK/machine-pids"
 ok 'the second line: it is there' machine_is desk ready
 unlike 'its token does not show in the list of processes' "$(tr '\0' ' ' < "/proc/$DESK_PID/cmdline")" "$TOKEN"
 unlike 'nor in what it says' "$(< "$WORK/join-desk.log")" "$TOKEN"

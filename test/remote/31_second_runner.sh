@@ -6,7 +6,7 @@ FIRST=$MACHINE_PID
 mkdir -p "$WORK/work-second"
 CUBBY_TOKEN=$TOKEN "${RIGHT[@]}" "$CUBBY_JOIN" join --server "wss://$SERVER:$SERVER_PORT" \
     --ca "$WORK/ca.pem" --workspace "$WORK/work-second" --state "$WORK/machine-second" < /dev/null > "$WORK/join-second.log" 2>&1 & SECOND=$!
-MACHINE_PIDS+=("$SECOND")
+echo "$SECOND" >> "$WORK/machine-pids"
 ok 'a second one under the same name is refused' eventually 15 grep -qi 'another machine\|already' "$WORK/join-second.log"
 run 'cat who'
 is 'the first one goes on' "$OUT" first
@@ -19,7 +19,7 @@ kill -STOP "$FIRST"
 mkdir -p "$WORK/machine-third"
 CUBBY_TOKEN=$TOKEN "${RIGHT[@]}" "$CUBBY_JOIN" join --server "wss://$SERVER:$SERVER_PORT" \
     --ca "$WORK/ca.pem" --workspace "$WORK/work-second" --state "$WORK/machine-third" < /dev/null > "$WORK/join-third.log" 2>&1 & THIRD=$!
-MACHINE_PIDS+=("$THIRD")
+echo "$THIRD" >> "$WORK/machine-pids"
 taken() { api GET "$B" && [ "$(j .workspace) $(j .state)" = "$WORK/work-second ready" ]; }
 ok 'a new one takes the place of one that does not answer' eventually 30 taken
 run 'echo third > who; pwd'

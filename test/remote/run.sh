@@ -19,13 +19,6 @@ program_for() { # program_for FILE -> PROGRAM
     ! grep -q '^# daemon: plain' "$1" && [ -x "$PROGRAM" ] || PROGRAM=$BUILD/cubbyd CUBBY_JOIN=$BUILD/cubby
 }
 
-# What machines left: processes and mounts of their boxes.
-machines_left() {
-    grep -F "$WORK/machine-" /proc/self/mountinfo
-    find "$WORK"/machine-* -regextype posix-extended -regex '.*/[0-9a-f]{16}' 2> /dev/null | head -5
-}
-no_machines_left() { [ -z "$(machines_left)" ]; }
-
 run_story() { # run_story FILE
     local program lines
     program_for "$1"
@@ -40,9 +33,7 @@ run_story() { # run_story FILE
     cable_good
     delete_boxes # while machines are there to be told
     machines_end
-    if eventually 10 no_machines_left; then pass 'nothing is left on the machine that joined'; else
-        fail 'nothing is left on the machine that joined' "$(machines_left)"
-    fi
+    machines_checked
     unlike 'nothing went wrong in the command that joined' "$(cat "$WORK"/join-*.log)" 'Sanitizer|runtime error:|Assertion'
     if [ -d "/proc/$DAEMON_PID" ]; then stop_daemon; else
         fail 'the daemon survives' "$(tail -5 "$WORK/daemon.log")"
