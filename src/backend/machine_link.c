@@ -17,6 +17,7 @@
 #include "backend/machine_seat.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/limits.h"
 
 enum {
@@ -95,6 +96,8 @@ static void peer_shut(void *user, uint32_t number, const char *why) {
 
 /* ---- questions ---- */
 
+enum { ANSWER_DEPTH = 8, ANSWER_VALUES = 256 }; /* more than any answer has */
+
 static int code_of(const char *name) {
     for (int code = ERR_INVALID; code <= ERR_TIMEOUT; code++)
         if (strcmp(err_name(code), name) == 0)
@@ -106,7 +109,9 @@ static int code_of(const char *name) {
 static int answer_read(const struct link_peer *peer, const struct buf *answer, json_t **ret_json, struct err *err) {
     json_error_t ignored;
     const char *code = NULL, *message = NULL;
-    json_t *json = answer->failed ? NULL : json_loadb((const char *)answer->data, answer->len, 0, &ignored);
+    bool fits = !answer->failed &&
+                json_measure((const char *)answer->data, answer->len, ANSWER_DEPTH, ANSWER_VALUES) == JSON_FITS;
+    json_t *json = fits ? json_loadb((const char *)answer->data, answer->len, 0, &ignored) : NULL;
     if (json_is_true(json_object_get(json, "ok"))) {
         *ret_json = json;
         return 0;

@@ -60,36 +60,12 @@ void text_encode(struct buf *out, bool nested, const char *id, const char *type,
     json_close(&json, '}');
 }
 
-/* Depth and number of values, without looking at what they are: the parser does that. */
-static int message_measure(const char *data, size_t len, struct err *err) {
-    size_t depth = 0, values = 0;
-    bool quoted = false;
-    for (size_t i = 0; i < len; i++) {
-        char c = data[i];
-        if (quoted) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                quoted = false;
-            continue;
-        }
-        quoted = c == '"';
-        values += c == ',' || c == '[' || c == '{' || c == ':';
-        depth += c == '[' || c == '{';
-        depth -= (c == ']' || c == '}') && depth > 0;
-        if (depth > DEPTH_MAX || values > VALUES_MAX)
-            return err_set(err, ERR_PROTOCOL, "a message is deeper than %d or has more than %d values", DEPTH_MAX,
-                           VALUES_MAX);
-    }
-    return 0;
-}
-
 int text_decode(const void *data, size_t len, struct text_answer *ret_answer, struct err *err) {
     if (len > LIMIT_TEXT_MESSAGE_BYTES)
         return err_set(err, ERR_PROTOCOL, "a message of %zu bytes: at most %u", len, LIMIT_TEXT_MESSAGE_BYTES);
-    int r = message_measure(data, len, err);
-    if (r < 0)
-        return r;
+    if (json_measure(data, len, DEPTH_MAX, VALUES_MAX) != JSON_FITS)
+        return err_set(err, ERR_PROTOCOL, "a message is deeper than %d or has more than %d values", DEPTH_MAX,
+                       VALUES_MAX);
     json_error_t why;
     json_t *root = json_loadb(data, len, JSON_ALLOW_NUL, &why);
     if (!root)

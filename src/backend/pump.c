@@ -23,6 +23,7 @@
 #include "backend/channel.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
 
@@ -159,6 +160,7 @@ static int pump_take(struct pump *pump, const void *data, size_t len, struct err
 
 /* ---- records as text ---- */
 
+enum { TEXT_DEPTH = 8, TEXT_VALUES = 256 }; /* more than any such message has */
 static const char text_begin[] = "{\"type\":\"link\",\"data\":\"", text_end[] = "\"}";
 
 /* Ours exactly, and whatever else is the same JSON. 1: the record is in pump->text; 0: it is another message. */
@@ -170,7 +172,9 @@ static int text_decode(struct pump *pump, const uint8_t *data, size_t len, struc
         return 1;
     buf_clear(&pump->text);
     pump->text.failed = false;
-    json_t *message = json_loadb((const char *)data, len, 0, NULL);
+    json_t *message = json_measure((const char *)data, len, TEXT_DEPTH, TEXT_VALUES) == JSON_FITS
+                          ? json_loadb((const char *)data, len, 0, NULL)
+                          : NULL;
     const char *type = json_string_value(json_object_get(message, "type"));
     json_t *base64 = json_object_get(message, "data");
     int r = type && strcmp(type, "link") == 0;

@@ -224,3 +224,27 @@ void json_failure(struct json *json, const char *code, const char *message) {
     json_close(json, '}');
     json_close(json, '}');
 }
+
+enum json_size json_measure(const char *data, size_t len, unsigned depth_max, unsigned values_max) {
+    unsigned depth = 0, values = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = data[i];
+        if (quoted) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                quoted = false;
+            continue;
+        }
+        quoted = c == '"';
+        bool opens = c == '{' || c == '[';
+        if (opens && ++depth > depth_max)
+            return JSON_DEEP;
+        if ((c == '}' || c == ']') && depth)
+            depth--;
+        if ((opens || c == ',') && ++values > values_max)
+            return JSON_MANY;
+    }
+    return JSON_FITS;
+}

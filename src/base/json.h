@@ -35,6 +35,11 @@ void json_time(struct json *json, uint64_t wall_ms); /* RFC 3339 string; 0 write
  * "encoding" (text_utf8) and writes that key itself. */
 void json_bytes(struct json *json, const void *data, size_t len, bool utf8);
 
+/* JSON from outside, before a parser is given it: whether it is nested deeper, or may hold more values, than is allowed. Outside
+ * of strings each comma or bracket is at most one more value; a parser's memory is a multiple of that. */
+enum json_size { JSON_FITS, JSON_DEEP, JSON_MANY };
+enum json_size json_measure(const char *data, size_t len, unsigned depth_max, unsigned values_max);
+
 /* The error object of the API, whole: {"error":{"code":…,"message":…}} */
 void json_failure(struct json *json, const char *code, const char *message);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "schema/plain.h"
@@ -50,32 +51,14 @@ int body_parse(const char *data, size_t len, const struct body_field *fields, st
     return failed;
 }
 
-/* Outside of strings each comma or bracket is at most one more value; a parser's memory is a multiple of that. */
 static int body_scan(const char *data, size_t len, struct err *err) {
-    unsigned depth = 0, values = 0;
-    bool quoted = false;
-    for (size_t i = 0; i < len; i++) {
-        char c = data[i];
-        if (quoted) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                quoted = false;
-            continue;
-        }
-        if (c == '"') {
-            quoted = true;
-        } else if (c == '{' || c == '[') {
-            if (++depth > LIMIT_JSON_DEPTH)
-                return err_set(err, ERR_INVALID, "the JSON is nested deeper than %u levels", LIMIT_JSON_DEPTH);
-            values++;
-        } else if ((c == '}' || c == ']') && depth) {
-            depth--;
-        } else if (c == ',') {
-            values++;
-        }
-        if (values > LIMIT_JSON_VALUES)
-            return err_set(err, ERR_TOO_LARGE, "the JSON holds more than %u values", LIMIT_JSON_VALUES);
+    switch (json_measure(data, len, LIMIT_JSON_DEPTH, LIMIT_JSON_VALUES)) {
+    case JSON_DEEP:
+        return err_set(err, ERR_INVALID, "the JSON is nested deeper than %u levels", LIMIT_JSON_DEPTH);
+    case JSON_MANY:
+        return err_set(err, ERR_TOO_LARGE, "the JSON holds more than %u values", LIMIT_JSON_VALUES);
+    case JSON_FITS:
+        break;
     }
     return 0;
 }
