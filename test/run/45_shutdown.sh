@@ -1,4 +1,5 @@
 # SIGTERM: calls are drained, boxes are left running or ended, as configured; whatever is just being done.
+# not remote: machines keep their boxes when a server ends; test/remote/30_restarts.sh has that
 
 end_daemon() { kill -TERM "$DAEMON_PID"; wait "$DAEMON_PID"; }
 box_new '"user":"ann","thread":"stay"'
@@ -81,9 +82,7 @@ api POST "$B/processes" "{\"command\":\"sleep $TAG\"}"
 ok 'end_boxes: a process runs' eventually 5 tag_alive
 end_daemon
 is 'SIGTERM with end_boxes: in order' $? 0
-if [ "$BACKEND" = remote ]; then
-    skip 'its boxes have ended with it' 'remote: machines are told to stay, and keep their boxes'
-else ok 'its boxes have ended with it' tag_gone; fi
+ok 'its boxes have ended with it' tag_gone
 is 'no runner is left' "$(cat "$STATE/boxes/$stay/jail" 2> /dev/null)" ''
 start_daemon "$program"
 run 'cat f'
