@@ -37,7 +37,7 @@ static int sync_answer(struct http_request *request, const struct sync_report *r
 
 int native_synced(struct http_request *request, struct box *box, struct err *err) {
     struct sync_report report = {.how = "none"};
-    sync_last(front_of(request)->skills, box->id, &report);
+    sync_last(front_of(request)->skills, box, &report);
     return sync_answer(request, &report, err);
 }
 

@@ -435,10 +435,22 @@ static void note_set(struct skills *skills, const char *id, uint64_t base, const
     pthread_mutex_unlock(&sync->lock);
 }
 
-bool sync_last(struct skills *skills, const char *box_id, struct sync_report *ret_report) {
+/* The box that a joined machine itself is: what all boxes on it share lies in its workspace. */
+static void machine_box(const struct box *box, char ret_id[17]) {
+    char thread[LIMIT_RUNNER_BYTES + sizeof POLICY_MACHINE_THREAD];
+    int len = snprintf(thread, sizeof thread, POLICY_MACHINE_THREAD "%s", box->spec.machine);
+    policy_id(box->user, thread, (size_t)len, ret_id);
+}
+
+bool sync_last(struct skills *skills, const struct box *box, struct sync_report *ret_report) {
     struct sync *sync = sync_of(skills);
+    char id[17] = "";
+    if (box->spec.machine)
+        machine_box(box, id);
     pthread_mutex_lock(&sync->lock);
-    const struct sync_note *note = note_find(sync, box_id, false);
+    const struct sync_note *note = note_find(sync, box->id, false);
+    if (!note && box->spec.machine)
+        note = note_find(sync, id, false);
     if (note)
         *ret_report = note->report;
     pthread_mutex_unlock(&sync->lock);
@@ -514,7 +526,7 @@ int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_rep
     struct sync_report report = {.how = "none", .at_ms = clock_wall_ms()};
     bool parts[2];
     if (box->ops->attach) { /* it came with its mounts, and keeps those till it starts again */
-        sync_last(skills, box->id, &report);
+        sync_last(skills, box, &report);
         *ret_report = report;
         return 0;
     }
@@ -545,9 +557,8 @@ static bool has_all(const struct sync_note *note, const char *version, uint64_t 
 
 /* On a machine elsewhere nobody waits for copies: its own box gets them, and it is told to whoever does that. */
 static void settle_later(struct skills *skills, const struct box *box, const char *version) {
-    char id[17], thread[LIMIT_RUNNER_BYTES + sizeof POLICY_MACHINE_THREAD];
-    int len = snprintf(thread, sizeof thread, POLICY_MACHINE_THREAD "%s", box->spec.machine);
-    policy_id(box->user, thread, (size_t)len, id);
+    char id[17];
+    machine_box(box, id);
     struct sync *sync = sync_of(skills);
     pthread_mutex_lock(&sync->lock);
     const struct sync_note *note = note_find(sync, id, false);

@@ -23,7 +23,8 @@ int sync_dress(void *skills, const struct backend_ops *ops, struct spec *spec, s
 int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_report, struct err *err);
 /* Before a box is used: sync_box, unless the box has all of it already. Cheap then. */
 int sync_settle(struct skills *skills, struct box *box, struct err *err);
-bool sync_last(struct skills *skills, const char *box_id, struct sync_report *ret_report);
+/* What came of it last; of a box on a machine where nothing was placed for it alone: what came of the machine's. */
+bool sync_last(struct skills *skills, const struct box *box, struct sync_report *ret_report);
 void sync_forget(struct skills *skills, const char *box_id); /* it was deleted */
 
 #endif

@@ -32,6 +32,10 @@ healed() { grep -q 'of the sky' "$SECOND_DIR/.skills/weather/SKILL.md"; }
 ok 'and what is no longer as it was placed' eventually 15 healed
 is 'what is as it was is not written again' "$(stat -c %Y "$FIRST_DIR/.skills/weather/SKILL.md")" "$STAMP"
 
+api POST /v1/boxes '{"machine":"second","thread":"of its own"}'
+api GET "/v1/boxes/$(j .id)/sync"
+is 'a thread that chose the machine is told how they came there' "$STATUS $(j .how) $(j .error)" '200 copy null'
+
 # defect 4: two machines of one user online, each is itself
 for name in laptop second; do
     box_use "$(machine_box "$name")"
