@@ -101,7 +101,7 @@ if box_new '"limits":{"pids":64}'; then
     diag "slowest of 20 calls elsewhere: $idle ms before, $WORST ms while its files go"
     between 'meanwhile nobody waits' "$WORST" 0 $((idle * 3 + 500))
     files_gone() { [ -z "$(ls -A "$STATE/trash")" ]; }
-    ok 'and its files go' eventually 30 files_gone
+    ok 'and its files go' eventually 120 files_gone
 else fail 'a box for many files' "$STATUS $BODY"; fi
 GONE=1
 box_use "$NEIGHBOUR"
