@@ -111,7 +111,7 @@ while IFS=$'\t' read -r method pattern name _; do
     denied "a runner's token: $method $pattern"
     API_SECONDS=2 with "$EYE" "$method" "$path" ''
     case $pattern in
-    /v1/tokens* | */pty | */ports/* | /v1/boxes/{id}/tools) is_error "a reader's: $method $pattern" 403 DENIED ;;
+    /v1/tokens* | */pty | */ports/* | /v1/boxes/{id}/tools | /v1/threads/{thread}/tools) is_error "a reader's: $method $pattern" 403 DENIED ;;
     *) if [ "$method" = GET ]; then unlike "a reader's may look: $method $pattern" "$STATUS $(j .error.message)" '^403 .*only read'
         else denied "a reader's: $method $pattern"; fi ;;
     esac

@@ -1,7 +1,7 @@
 # A directory of very many entries. WIDE: how many (make fuzz: a million).
 # wall: of one directory only as many names are kept as are wanted
 
-wide=${WIDE:-100000}
+wide=${WIDE:-40000}
 upload tool "$TOOL" '&mode=0755'
 RUN_TIMEOUT_MS=300000 API_SECONDS=310 run "mkdir wide; ./tool many wide $wide .txt; ls -U wide | wc -l"
 is "$wide entries" "$OUT" "$wide"

@@ -81,6 +81,7 @@ run_case() { # run_case FILE
     ! grep -q '^# daemon: plain' "$1" && [ -x "$program" ] || program=$BUILD/cubbyd
     write_config
     head_line "$1" config >> "$CONFIG"
+    pool_for "$1"
     if ! start_daemon "${CUBBYD:-$program}"; then
         fail "a daemon for $1" "$(tail -20 "$WORK/daemon.log")"
         DAEMON_PID='' DAEMON_DIED=1

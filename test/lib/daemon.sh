@@ -47,9 +47,17 @@ c() { # c ARGUMENTS...: OUT, ERR, CODE
     ERR=$(< "$WORK/err")
 }
 
+# How many jails it keeps ready: making a dozen for each test file would be most of what the tests do. Files about the pool have
+# what everybody has; where boxes are no jails, there is none.
+pool_for() { # pool_for FILE
+    POOL_SIZE=1
+    [ "$BACKEND" = jail ] || POOL_SIZE=0
+    ! grep -q pool "$1" || POOL_SIZE=
+}
+
 start_daemon() { # start_daemon PROGRAM, or words that end in it
     SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
-        "$@" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend "${BACKEND/remote/jail}" \
+        "$@" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend "${BACKEND/remote/jail}" ${POOL_SIZE:+--pool-size "$POOL_SIZE"} \
         < /dev/null >> "$WORK/daemon.log" 2>&1 &
     DAEMON_PID=$!
     eventually 20 daemon_answers && [ -d "/proc/$DAEMON_PID" ]

@@ -19,10 +19,21 @@ job() { # job NAME SECONDS COMMAND...
     JOB_NAMES+=("$name") JOB_LIMITS+=($((seconds * ${TEST_SLOW:-1}))) JOB_COMMANDS+=("$*")
 }
 
+# Above the verbs nothing knows where a box is: what is about that runs on jail alone, and everywhere when BACKENDS is said (make test
+# BACKENDS="local remote").
+ABOVE='61_hostile 64_tool* 65_* 66_* 67_* 72_* 73_* 74_* 75_* 77_* 78_* 79_*'
+ABOVE_local='56_ports 80_*' ABOVE_remote='60_tool* 61_tool* 62_* 63_*'
+above() { # above BACKEND NAME
+    local pattern more=ABOVE_$1
+    [[ -z ${BACKENDS-} && $1 != jail ]] || return 1
+    for pattern in $ABOVE ${!more-}; do [[ $2 != $pattern ]] || return 0; done
+    return 1
+}
+
 # The long ones first, so that little is left to wait for at the end.
 collect() {
     local file name backend
-    [ ! -x tools/lint ] || job lint 600 tools/lint
+    [ ! -x tools/lint ] || job lint 600 tools/lint quick # `make lint` has clang-tidy too
     for file in test/hostile/[0-9]*.sh; do
         [ -e "$file" ] && job "hostile/$(basename "$file" .sh)" 240 test/hostile/run.sh "$file"
     done
@@ -34,6 +45,7 @@ collect() {
             [ -e "$file" ] || continue
             name=$(basename "$file" .sh)
             # What is about the daemon and not about boxes says `# backends: jail`, and runs once.
+            ! above "$backend" "$name" || continue
             ! grep -q '^# backends: ' "$file" || grep -qE "^# backends: .*\b$backend\b" "$file" || continue
             job "run/$backend/$name" 240 env BACKEND="$backend" test/run/run.sh "$file"
         done
@@ -45,7 +57,7 @@ collect() {
         [ -e "$file" ] && job "$(basename "$(dirname "$file")")/$(basename "$file" .sh)" 240 "$file"
     done
     for file in "$BUILD"/asan/fuzz/fuzz_*; do
-        [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-4} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-4}"
+        [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-3} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-3}"
     done
     # Hostile cases that are races or floods: long, where there is time for it (make fuzz).
     [ -z "${FUZZ_SECONDS-}" ] || job fuzz/swap_race 900 env RACE_SWAPS=1000000 RACE_SECONDS=90 test/hostile/run.sh test/hostile/36_swap_race.sh

@@ -3,6 +3,7 @@
 if [ "$BACKEND" != jail ]; then
     for what in "POST $B/snapshots {}" "GET $B/snapshots " "DELETE $B/snapshots/x " "POST $B/rollback {\"snapshot\":\"x\"}" "POST $B/fork {}" "GET $B/diff "; do
         read -r method path body <<< "$what"
+        [[ $BACKEND != remote || $path != */diff ]] || continue # a machine's jail tells that as any other
         api "$method" "$path" "$body"
         is_error "$method ${path##*/}: not with this backend" 501 UNSUPPORTED 'backend'
     done

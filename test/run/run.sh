@@ -23,6 +23,7 @@ run_file() { # run_file FILE
     reason=$(sed -n "s/^# not $BACKEND: *//p" "$1")
     [ -z "$reason" ] || { skip "$(basename "$1" .sh)" "$BACKEND: $reason" && return; }
     program_for "$1"
+    pool_for "$1"
     if ! start_daemon "$program"; then
         fail "$BACKEND: a daemon for $1" "$(tail -20 "$WORK/daemon.log")"
         DAEMON_PID='' DAEMON_DIED=1

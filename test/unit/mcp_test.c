@@ -27,7 +27,12 @@ static int keep_sent(struct mcp_exchange *exchange, const char *text, size_t len
     return 0;
 }
 
-static const struct mcp_transport transport = {.send = keep_sent};
+static void begin_nothing(struct mcp_exchange *exchange, struct tool_call *call) {
+    (void)exchange;
+    (void)call;
+}
+
+static const struct mcp_transport transport = {.send = keep_sent, .begin = begin_nothing};
 
 /* A session of the owner's, given back: only the table holds it. */
 static bool make(struct mcp *mcp, const char *owner, char ret_id[33]) {
