@@ -388,7 +388,7 @@ static void method_initialize(struct mcp_answer *answer) {
     if (session && !mcp_session_agree(session, agreed))
         return mcp_refuse(answer->message, MCP_REQUEST, 400, "this session is initialized already");
     put_text(&answer->json, "protocolVersion", agreed);
-    put_capabilities(answer, answer->exchange->host && answer->exchange->host->servers);
+    put_capabilities(answer, answer->exchange->host->servers);
     json_key(&answer->json, "serverInfo");
     put_server(&answer->json);
 }

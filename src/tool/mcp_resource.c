@@ -40,7 +40,7 @@ const char *mcp_workspace(struct mcp_answer *answer) {
     struct tool_call call;
     struct err err;
     const struct tool_host *host = answer->exchange->host;
-    if (!host || !host->find || host->only) /* `cubby mcp` has one box, which is made when a call needs it */
+    if (!host->find || host->only) /* `cubby mcp` has one box, which is made when a call needs it */
         return path;
     if (mcp_call_begin(answer, &call, &err) == 0 && resource_box(&call, &err) == 0 && call.box)
         path = arena_strdup(answer->exchange->arena, box_workspace(call.box));

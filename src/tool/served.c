@@ -124,7 +124,7 @@ static int list_finish(struct tool_call *call, const struct server_spec *spec, s
 int served_list_json(struct tool_call *call, struct json *json, bool mcp, struct err *err) {
     struct server_spec *specs;
     size_t count = 0;
-    if (!call->host || !call->host->servers)
+    if (!call->host->servers)
         return 0;
     int code = servers_specs(call->host->servers, call->user, call->arena, &specs, &count, err);
     if (code < 0)

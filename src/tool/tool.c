@@ -145,7 +145,7 @@ void tool_call_init(struct tool_call *call, const struct tool_host *host, const 
                     struct arena *arena) {
     *call = (struct tool_call){
         .host = host, .settings = settings, .user = "default", .thread = "", .arena = arena, .watch = -1};
-    spool_init(&call->result.text, settings->offload && host && host->store ? tool_store_dir(host->store) : -1);
+    spool_init(&call->result.text, settings->offload && host->store ? tool_store_dir(host->store) : -1);
     buf_init(&call->result.structured, LIMIT_JSON_BYTES);
     buf_init(&call->result.image, LIMIT_JSON_BYTES);
     buf_init(&call->result.content, LIMIT_JSON_BYTES);

@@ -32,6 +32,7 @@ static void begin_nothing(struct mcp_exchange *exchange, struct tool_call *call)
     (void)call;
 }
 
+static const struct tool_host host; /* that has nothing */
 static const struct mcp_transport transport = {.send = keep_sent, .begin = begin_nothing};
 
 /* A session of the owner's, given back: only the table holds it. */
@@ -96,7 +97,8 @@ static void read_message(struct mcp_message *message, const char *text) {
 static void test_cancel(void) {
     struct mcp *mcp = mcp_new();
     struct mcp_session *session = mcp_session_only(mcp);
-    struct mcp_exchange call = {.mcp = mcp, .transport = &transport, .session = session, .watch = -1}, other = call;
+    struct mcp_exchange call = {.mcp = mcp, .host = &host, .transport = &transport, .session = session, .watch = -1},
+                        other = call;
     struct mcp_message message, notice;
     read_message(&message, "{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"method\":\"tools/call\"}");
     read_message(&notice, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":7}}");
