@@ -2,6 +2,7 @@
 # terminal and at the door for machines, from one who may join.
 # wall: one parser for both ends (http/websocket.c): bounds before memory, a close with code and reason
 # daemon: plain
+# config: pool_size: 0
 
 frames() { timeout 120 python3 test/lib/frames.py "$SOCKET" "$@"; } # frames PATH [TOKEN [REGISTER]]
 expected='extensions: none
