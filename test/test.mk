@@ -9,8 +9,6 @@ TESTED_OBJECTS := $(call host_objects,$(TESTED)) $(LLHTTP_OBJECTS)
 TEST_LIBS := $(DAEMON_LIBS) $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a -ldl
 UNIT_PROGRAMS := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(wildcard test/unit/*_test.c))
 FUZZ_PROGRAMS := $(patsubst test/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
-# NULL + 0, which clang's pointer-overflow takes for a fault, is none.
-TEST_HARDEN := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 ATTACKS := $(patsubst test/hostile/%.c,$(BUILD)/test/%,$(wildcard test/hostile/*.c))
 SUBMAKE = $(MAKE) -s --no-print-directory
 
@@ -60,7 +58,7 @@ $(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
 unit-programs: $(UNIT_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)
 test-asan:
-	+@$(SUBMAKE) BUILD=$(BUILD)/asan CC=clang HARDEN='$(TEST_HARDEN)' LINK_HARDEN='-fsanitize=address,undefined -fno-sanitize=pointer-overflow' WARN=-Wno-unknown-pragmas all unit-programs fuzz-programs
+	+@$(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=1 all unit-programs fuzz-programs
 test-build: all $(BUILD)/test/tool $(BUILD)/test/linkem $(BUILD)/test/lack $(BUILD)/test/crash $(BUILD)/test/ptyrun $(BUILD)/test/pick $(BUILD)/test/race $(BUILD)/test/load $(ATTACKS) test-asan
 
 test: setup-test ## run every test; the last line counts them

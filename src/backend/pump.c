@@ -26,6 +26,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "http/websocket.h"
 
 enum {
     ACK_DELAY_MS = 40,    /* an answer that is on its way soon goes first */
@@ -510,4 +511,17 @@ bool pump_quiet(struct pump *pump) {
         quiet &= ask->given_up;
     pthread_mutex_unlock(&pump->lock);
     return quiet;
+}
+
+struct pump_socket pump_websocket(struct websocket *websocket, int fd, bool text_only) {
+    return (struct pump_socket){.user = websocket,
+                                .fd = fd,
+                                .text_only = text_only,
+                                .recv = websocket_recv,
+                                .pending = websocket_pending,
+                                .send = websocket_send,
+                                .flush = websocket_flush,
+                                .ping = websocket_ping,
+                                .heard_ms = websocket_heard_ms,
+                                .latency_us = websocket_latency_us};
 }

@@ -27,6 +27,10 @@ struct pump_socket {
     unsigned (*closed)(void *user);     /* the code that the other end closed it with; 0: it did not. May be NULL */
 };
 
+struct websocket;
+/* One of ours; `closed` is the caller's to add. */
+struct pump_socket pump_websocket(struct websocket *websocket, int fd, bool text_only);
+
 struct pump_events { /* on the pump's thread; they do not wait */
     /* Machine: a question. Answered now or later, from any thread, by pump_tell with that number; a channel that goes
      * with it is opened before. NULL: this is the server. */

@@ -360,16 +360,7 @@ static void line_judge(struct line *line, struct join_session *session) {
 static int line_serve(struct line *line, const struct line_welcome *welcome, struct err *err) {
     struct join *join = line->join;
     struct join_session *session = line_session(line, welcome->resumed);
-    struct pump_socket socket = {.user = line->websocket,
-                                 .fd = http_socket_fd(line->socket),
-                                 .text_only = line->text,
-                                 .recv = websocket_recv,
-                                 .pending = websocket_pending,
-                                 .send = websocket_send,
-                                 .flush = websocket_flush,
-                                 .ping = websocket_ping,
-                                 .heard_ms = websocket_heard_ms,
-                                 .latency_us = websocket_latency_us};
+    struct pump_socket socket = pump_websocket(line->websocket, http_socket_fd(line->socket), line->text);
     session->websocket = line->websocket;
     session->binary = !line->text;
     session->since_ms = clock_ms();

@@ -356,19 +356,8 @@ static bool runner_can(const struct runner_hello *hello, const char *word) {
 static int runner_serve(struct runner *runner, struct machine_seat *seat, struct err *err) {
     const struct runner_hello *hello = &runner->hello;
     struct websocket *websocket = ws_websocket(runner->ws);
-    const struct pump_socket socket = {
-        .user = websocket,
-        .fd = http_fd(runner->request),
-        .text_only = hello->text || !hello->link,
-        .recv = websocket_recv,
-        .pending = websocket_pending,
-        .send = websocket_send,
-        .flush = websocket_flush,
-        .ping = websocket_ping,
-        .heard_ms = websocket_heard_ms,
-        .latency_us = websocket_latency_us,
-        .closed = runner_closed,
-    };
+    struct pump_socket socket = pump_websocket(websocket, http_fd(runner->request), hello->text || !hello->link);
+    socket.closed = runner_closed;
     if (hello->link)
         return machine_serve_link(seat, &socket, runner_tick, runner, err);
     const struct machine_text_options options = {

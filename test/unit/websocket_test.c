@@ -413,6 +413,12 @@ static void test_close(void) {
     pair_close(&alone.pair);
 }
 
+#ifdef __has_feature /* clang's way to say it */
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
 #ifdef __SANITIZE_ADDRESS__
 size_t __sanitizer_get_current_allocated_bytes(void);
 static size_t allocated(void) {
