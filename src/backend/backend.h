@@ -8,10 +8,29 @@
 
 #include <stdatomic.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "wire/spec.h"
 #include "wire/wire.h"
+
+/* docker: what the configuration says. Lists are NULL-terminated and may be NULL. */
+struct docker_registry {
+    const char *host; /* "registry.example.org[:PORT]"; that of image names without one: "docker.io" */
+    const char *username, *password, *token;
+};
+struct docker_settings {
+    const char *host, *cert_dir; /* of struct engine_where; NULL: the environment's */
+    bool tls;
+    const char *image;           /* of a box that names none */
+    const char *const *images;   /* patterns of images that may be used (`*` any run of characters); NULL: all */
+    const char *pull;            /* "missing" (default), "always", "never" */
+    const char *network;         /* the engine's network that `network: open` is; NULL: its default one */
+    const char *const *runtimes; /* that may be asked for; NULL: the engine's default alone */
+    const char *runtime;         /* of a box that names none; NULL: the engine's default */
+    const struct docker_registry *registries;
+    size_t registry_count;
+};
 
 /* Settings shared by all backends, from the daemon's options or from `cubby run`. Lives as long as the backends. */
 struct backend_env {
@@ -31,6 +50,10 @@ struct backend_env {
     const char *const *allow_weaker;  /* jail: walls that may be missing: words of struct check; may be NULL */
     bool one_shot;             /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
     struct machines *machines; /* remote: those that joined (machine.h); NULL: there is no such backend */
+    const struct docker_settings *docker; /* NULL: there is no such backend */
+    /* Long work for a box goes on: "pull", "export". total 0: not known. Never waits; may be NULL. */
+    void (*progress)(void *user, const char *id, const char *what, uint64_t done, uint64_t total, const char *detail);
+    void *progress_user;
 };
 
 /* Of a box's directory until the box has been recorded: what is found with it, and without a record, was never told to
@@ -63,6 +86,7 @@ struct backend; /* state of one backend in this process */
 struct backend_ops {
     const char *name;
     bool no_limits; /* its boxes hold no limits: defaults are not given to them, and what is asked for is refused */
+    bool images;    /* its templates are images of a container engine: their grammar, no default of disk_mb */
     /* The machine cannot do it at all: -ERR_UNSUPPORTED with the reason and the fix. Cheap; probes are cached. */
     int (*open)(const struct backend_env *env, struct backend **ret_backend, struct err *err);
     void (*close)(struct backend *backend); /* boxes live on */
@@ -106,13 +130,20 @@ struct backend_ops {
      * uses what is there (a directory, a file, a mapping): all is as before. NULL: this backend mounts nothing. */
     int (*attach)(struct backend *backend, const struct spec *spec, struct err *err);
     int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* nobody uses it; idempotent */
+    /* The box's files, what it was made from included, become one image of one layer, and the box goes on from that one
+     * (its next start is from *ret_image, in arena: the caller records it and then asks exported with the old one, which
+     * may go). Nothing changed since the image: *ret_image is NULL. Reports progress. NULL: this backend has no images. */
+    int (*export)(struct backend *backend, const struct spec *spec, struct arena *arena, const char **ret_image,
+                  struct err *err);
+    /* The box with spec runs from its image: what export made before and nobody else uses is removed. */
+    void (*exported)(struct backend *backend, const struct spec *spec, const char *old_image);
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };
 
 bool net_network_ok(const char *text); /* an entry of open_networks: IPv4 "A.B.C.D[/BITS]" */
 
-extern const struct backend_ops backend_local, backend_jail, backend_remote;
+extern const struct backend_ops backend_local, backend_jail, backend_remote, backend_docker;
 /* NULL-terminated: every backend of this build, in the order shown. */
 extern const struct backend_ops *const backend_table[];
 const struct backend_ops *backend_find(const char *name); /* NULL when unknown */

@@ -24,10 +24,20 @@ struct limits { /* 0: not limited */
     uint64_t output_bytes; /* most that is kept of one stream of a command: the largest output_limit_bytes */
 };
 
+/* docker: what the box's container is besides. NULL, false: as the image, the engine and the configuration have it. */
+struct container {
+    const char *user;     /* "NAME|UID[:GROUP|GID]" that commands run as */
+    const char *runtime;  /* "runc", "runsc", "kata": one that the engine knows and the configuration allows */
+    const char *platform; /* "linux/arm64" */
+    const char *pull;     /* "always", "missing", "never" */
+    bool read_only;       /* its root; /workspace and /tmp can be written */
+    bool image_init;      /* the image's own entry point is PID 1, and the runner beside it */
+};
+
 struct spec {
     char id[17];
     const char *user, *thread; /* thread may be NULL */
-    const char *template_name; /* "host", or one imported with `cubby template` */
+    const char *template_name; /* "host", or one imported with `cubby template`; docker: an image */
     const char *shell;         /* NULL: /bin/bash where there is one, else /bin/sh */
     const char **env;          /* "K=V", NULL-terminated */
     size_t env_count;
@@ -46,6 +56,7 @@ struct spec {
     uint64_t skill_generation; /* of the base these are, as whoever dressed the box counts; 0: not known */
     const char *machine;       /* remote: the joined machine of its user that it is on; NULL elsewhere */
     const char *workspace;     /* where its workspace is, absolute; NULL: WORKSPACE_PATH */
+    struct container container;
     struct limits limits;
     enum network network;
     bool network_asked; /* the request named it; else it is the default */
