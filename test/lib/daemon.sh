@@ -13,6 +13,7 @@ allow_local: true
 mount_sources:
   - $WORK/shared
 END
+    [ "$BACKEND" != docker ] || echo "docker_image: $IMAGE_DEBIAN" >> "$WORK/config.yaml"
 }
 
 # A configuration that demands tokens: of an admin, of the users ann and bob, and one of ann's that may only read, eye.
@@ -125,6 +126,7 @@ host_leftovers() {
     done
     losetup --noheadings --list --output NAME,BACK-FILE 2> /dev/null | grep -F "$WORK"
     find "$STATE/boxes" "$STATE/trash" -mindepth 1 2> /dev/null | head -5
+    [ "$BACKEND" != docker ] || engine_leftovers
 }
 no_host_leftovers() { [ -z "$(host_leftovers)" ]; }
 
@@ -169,6 +171,7 @@ clean_up() {
         kill -KILL "$DAEMON_PID" 2> /dev/null
     }
     umount "$WORK/shared/small" 2> /dev/null
+    [ -z "${ENGINE_OWN-}" ] || engine_end "$ENGINE_OWN"
     if [ -n "${KEEP-}" ]; then diag "kept $WORK"; else rm -rf "$WORK"; fi
 }
 trap clean_up EXIT

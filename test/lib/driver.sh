@@ -23,6 +23,8 @@ job() { # job NAME SECONDS COMMAND...
 # BACKENDS="local remote").
 ABOVE='61_hostile 64_tool* 65_* 66_* 67_* 72_* 73_* 74_* 75_* 77_* 78_* 79_*'
 ABOVE_local='56_ports 80_*' ABOVE_remote='60_tool* 61_tool* 62_* 63_*'
+# Each container costs half a second of processors.
+ABOVE_docker='33_* 34_* 35_* 36_* 41_* 43_quota 48_store 49_provider 50_* 51_* 60_* 61_* 62* 63_* 76_* 80_*'
 above() { # above BACKEND NAME
     local pattern more=ABOVE_$1
     [[ -z ${BACKENDS-} && $1 != jail ]] || return 1
@@ -40,7 +42,10 @@ collect() {
     for file in test/remote/[0-9]*.sh; do
         [ -e "$file" ] && job "remote/$(basename "$file" .sh)" 240 test/remote/run.sh "$file"
     done
-    for backend in ${BACKENDS:-jail local remote}; do
+    for file in test/docker/[0-9]*.sh; do
+        [ -e "$file" ] && job "docker/$(basename "$file" .sh)" 240 test/docker/run.sh "$file"
+    done
+    for backend in ${BACKENDS:-jail local remote docker}; do
         for file in test/run/[0-9]*.sh; do
             [ -e "$file" ] || continue
             name=$(basename "$file" .sh)
@@ -108,6 +113,11 @@ report() { # report NAME LOG
 }
 
 collect
+# One container engine for all jobs that want one (test/lib/docker.sh): the first of them starts it.
+TEST_ENGINE=$(mktemp -d "${TMPDIR:-/tmp}/cubby-engine.XXXXXX")
+export TEST_ENGINE
+trap 'test/lib/docker.sh end "$TEST_ENGINE"' EXIT
+trap 'exit 143' TERM INT
 waits() { # waits INDEX: its file says so
     local word
     for word in ${JOB_COMMANDS[$1]}; do

@@ -5,12 +5,14 @@
 # A file with a line `# daemon: plain` measures memory: it gets the ordinary build, all others the sanitizer build.
 # A file with a line `# not BACKEND: reason` is skipped there, visibly.
 # BACKEND=remote: each box is a machine that joins (test/lib/remote.sh), over the daemon's socket.
+# BACKEND=docker: each box is a container of an engine that the tests start (test/lib/docker.sh); without one, skips.
 # CUBBYD=program overrides that; KEEP=1 keeps the directory with the daemon's log.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
 . test/lib/daemon.sh
 [ "$BACKEND" != remote ] || . test/lib/remote.sh
+[ "$BACKEND" != docker ] || . test/lib/docker.sh
 
 program_for() { # program_for FILE -> program
     program=$BUILD/asan/cubbyd
@@ -22,6 +24,7 @@ run_file() { # run_file FILE
     local reason
     reason=$(sed -n "s/^# not $BACKEND: *//p" "$1")
     [ -z "$reason" ] || { skip "$(basename "$1" .sh)" "$BACKEND: $reason" && return; }
+    [ -z "${ENGINE_WHY-}" ] || { skip "$(basename "$1" .sh)" "$ENGINE_WHY" && return; }
     program_for "$1"
     pool_for "$1"
     if ! start_daemon "$program"; then
@@ -41,6 +44,7 @@ run_file() { # run_file FILE
 }
 
 [ $# -gt 0 ] || set -- test/run/[0-9]*.sh
+[ "$BACKEND" != docker ] || engine_start
 write_config
 [ "$BACKEND" != remote ] || suite_start
 for file in "$@"; do run_file "$file"; done
