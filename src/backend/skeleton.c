@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -106,20 +107,11 @@ static void copy_any(int from, const char *from_name, int to, const char *to_nam
 static uint64_t host_version(void);
 static void list_system(struct template *template);
 
-int skeleton_find(const struct backend_env *env, struct template *ret_template, struct err *err) {
-    struct template found = {0};
-    list_system(&found);
+/* In a directory of its own first: another process may be making it too, and the faster one's counts. */
+static int make_at(const char *state_dir, const char *path, struct err *err) {
     char templates[4096];
-    if (strlen(env->state_dir) > 3900 || strncmp(env->state_dir, "/usr/", 5) == 0)
-        return err_set(err, ERR_INVALID, "the state directory '%.200s' is too long or below /usr", env->state_dir);
-    snprintf(templates, sizeof templates, "%s/templates", env->state_dir);
-    snprintf(found.path, sizeof found.path, "%s/templates/.host-%016llx", env->state_dir,
-             (unsigned long long)host_version());
-    if (access(found.path, F_OK) == 0) {
-        *ret_template = found;
-        return 0;
-    }
-    mkdir(env->state_dir, 0700);
+    snprintf(templates, sizeof templates, "%s/templates", state_dir);
+    mkdir(state_dir, 0700);
     mkdir(templates, 0700);
     autofd dir = open(templates, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
@@ -130,9 +122,26 @@ int skeleton_find(const struct backend_env *env, struct template *ret_template, 
         return err_errno(err, errno, "'%s/%s'", templates, staged);
     autofd root = openat(dir, staged, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = root < 0 ? err_errno(err, errno, "'%s/%s'", templates, staged) : make_skeleton(root, err);
-    if (r == 0 && renameat2(dir, staged, AT_FDCWD, found.path, RENAME_NOREPLACE) < 0 && errno != EEXIST)
-        r = err_errno(err, errno, "'%s'", found.path);
+    if (r == 0 && renameat2(dir, staged, AT_FDCWD, path, RENAME_NOREPLACE) < 0 && errno != EEXIST)
+        r = err_errno(err, errno, "'%s'", path);
     removal_tree(dir, staged); /* where another process was faster, or something failed */
+    return r;
+}
+
+int skeleton_find(const struct backend_env *env, struct template *ret_template, struct err *err) {
+    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* by one thread: it is a thousand files */
+    struct template found = {0};
+    list_system(&found);
+    if (strlen(env->state_dir) > 3900 || strncmp(env->state_dir, "/usr/", 5) == 0)
+        return err_set(err, ERR_INVALID, "the state directory '%.200s' is too long or below /usr", env->state_dir);
+    snprintf(found.path, sizeof found.path, "%s/templates/.host-%016llx", env->state_dir,
+             (unsigned long long)host_version());
+    int r = 0;
+    if (access(found.path, F_OK) < 0) {
+        pthread_mutex_lock(&making);
+        r = access(found.path, F_OK) == 0 ? 0 : make_at(env->state_dir, found.path, err);
+        pthread_mutex_unlock(&making);
+    }
     if (r == 0)
         *ret_template = found;
     return r;
