@@ -42,6 +42,7 @@ struct box {
     struct arena *skill_arena;         /* of spec.skill_layers and skill_paths: what its /skills is now */
     _Atomic uint64_t skill_generation; /* of those, as in the spec; may be looked at without it */
     int pidfd;
+    unsigned looks;  /* of its references those that only look: to the other daemons it is not in use */
     char died[128];  /* why the wire ended, when it did */
     bool died_final; /* and more is not to be known */
 };

@@ -51,6 +51,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "box/container.h"
 #include "box/snapshot.h"
 #include "box/table.h"
 
@@ -65,10 +66,19 @@ void provider_put(struct provider *provider, struct box *box) {
     box_unref(box);
 }
 
+static struct box *look_locked(struct box *box) {
+    atomic_fetch_add(&box->refs, 1);
+    box->looks++;
+    return box;
+}
+
 void provider_look_end(struct provider *provider, struct box *box) {
-    (void)provider;
-    if (box)
-        box_unref(box);
+    if (!box)
+        return;
+    pthread_mutex_lock(&provider->lock);
+    box->looks--;
+    box_unref(box);
+    pthread_mutex_unlock(&provider->lock);
 }
 
 /* A reference for the caller, unless its runner has gone unnoticed: then the place says so, and the caller looks again.
@@ -156,6 +166,9 @@ static int request_box(struct provider *provider, const struct box_request *requ
         r = table_backend(provider, name, &ops, &backend, err);
     struct box_request asked = *request;
     asked.no_limits = r == 0 && ops->no_limits;
+    asked.images = r == 0 && ops->images;
+    if (r == 0 && !ops->images)
+        r = container_none(&request->container, ops->name, err);
     if (r == 0)
         r = policy_spec(policy, &asked, id, &arena, &record.spec, err);
     record.idle_timeout_ms = request->has_idle_timeout ? request->idle_timeout_ms : share->idle_timeout_ms;
@@ -335,10 +348,8 @@ int provider_look(struct provider *provider, const char *user, const char *id, s
     bool found = owned(place, user);
     if (found && !place->box->spec.one_shot && table_crowded(provider)) /* somebody may just be finding out */
         found = record_exists(provider->boxes_fd, id);
-    if (found) {
-        *ret_box = place->box;
-        atomic_fetch_add(&place->box->refs, 1);
-    }
+    if (found)
+        *ret_box = look_locked(place->box);
     pthread_mutex_unlock(&provider->lock);
     return found ? 0 : no_box(id, err);
 }
@@ -446,16 +457,14 @@ int provider_each(struct provider *provider, int (*each)(void *user, struct box 
         abort();
     size_t count = 0;
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
-        for (struct place *place = provider->buckets[i]; place; place = place->next) {
-            boxes[count++] = place->box;
-            atomic_fetch_add(&place->box->refs, 1);
-        }
+        for (struct place *place = provider->buckets[i]; place; place = place->next)
+            boxes[count++] = look_locked(place->box);
     pthread_mutex_unlock(&provider->lock);
     int r = 0;
     for (size_t i = 0; i < count; i++) {
         if (r >= 0)
             r = each(user, boxes[i]);
-        box_unref(boxes[i]); /* being listed is not being used: last_used stays */
+        provider_look_end(provider, boxes[i]); /* being listed is not being used: last_used stays */
     }
     free(boxes);
     return r;

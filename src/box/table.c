@@ -315,7 +315,7 @@ static void keeper_touch_locked(struct provider *provider) {
                 atomic_store(&box->used_ms, now_ms);
                 place->elsewhere_ms = now_ms;
             }
-            bool here = atomic_load(&box->refs) > 1;
+            bool here = atomic_load(&box->refs) > 1 + box->looks;
             if (here)
                 record_touch(provider->boxes_fd, place->id);
             place->touched_ns = here ? record_touched_ns(provider->boxes_fd, place->id) : touched_ns;

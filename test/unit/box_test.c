@@ -387,7 +387,9 @@ static void test_two(void) {
     must(provider_acquire(other, &idle, &box, &created, &err) == 0, "acquire");
     memcpy(died_id, box->id, sizeof died_id);
     provider_put(other, box);
-    ok(soon(other_stopped), "one made by the other is stopped by the reaper when it is idle");
+    must(provider_look(other, "u", died_id, &box, &err) == 0, "look");
+    ok(soon(other_stopped), "one made by the other is stopped by the reaper when it is idle, whoever looks at it");
+    provider_look_end(other, box);
     starts = fake.starts;
     ok(provider_get(other, "u", died_id, &box, &err) == 0 && fake.starts == starts + 1, "and starts again, not GONE");
     provider_put(other, box);

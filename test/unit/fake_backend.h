@@ -323,12 +323,9 @@ __attribute__((unused)) static bool runner_dies(const char *id) {
 }
 
 __attribute__((unused)) static bool soon(bool (*condition)(void)) {
-    uint64_t end = clock_ms() + 5000;
-    while (!condition())
-        if (clock_ms() > end)
+    for (uint64_t end_ms = clock_ms() + 60000; !condition(); usleep(1000))
+        if (clock_ms() > end_ms)
             return false;
-        else
-            sched_yield();
     return true;
 }
 
