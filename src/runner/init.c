@@ -1,4 +1,4 @@
-/* The loop: sources, timers, children. Called by main (local) and enter (jail), once, as PID 1 of a jail.
+/* The loop: sources, timers, children. Called by main (local, container) and enter (jail), once, as PID 1 of a jail.
  * Not to break: signals are blocked before anything else, and after start nothing here exits but the orderly end. */
 #include <assert.h>
 #include <errno.h>
@@ -92,7 +92,8 @@ static void children_ready(struct source *source, uint32_t events) {
     (void)events;
     ssize_t n = read(source->fd, info, sizeof info);
     for (ssize_t i = 0; i < n / (ssize_t)sizeof *info; i++)
-        runner->ending |= info[i].ssi_signo == SIGTERM;
+        /* In a container anybody inside could send it to us; from outside of it no pid is seen. */
+        runner->ending |= info[i].ssi_signo == SIGTERM && (!runner->config->container || info[i].ssi_pid == 0);
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)

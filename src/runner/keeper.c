@@ -161,7 +161,8 @@ void keeper_sweep(struct runner *runner) {
     size_t count = relations_read(&list);
     pid_t self = getpid();
     for (size_t i = 0; i < count; i++)
-        if (list[i].parent == self && !process_is_child(runner, list[i].pid) && !worker_is_child(runner, list[i].pid))
+        if (list[i].parent == self && list[i].pid != runner->config->relay_pid &&
+            !process_is_child(runner, list[i].pid) && !worker_is_child(runner, list[i].pid))
             kill(list[i].pid, SIGKILL);
     free(list);
 }

@@ -1,5 +1,6 @@
-/* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one,
- * `trial` by the probe, `squash` and `attach` by the daemon, on the host.
+/* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one and,
+ * with --dial or --stdio, by an engine in a container, as is `relay`; `trial` by the probe, `squash` and `attach` by the
+ * daemon, on the host.
  * Not to break: argv[0] is always shown as cubby-runner. */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,14 +12,17 @@
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "runner/container.h"
 #include "runner/runner.h"
 #include "runner/squash.h"
 
 static int usage(void) {
-    fprintf(stderr,
-            "usage: cubby-runner serve [--wire FD] [--listen FD] [--root DIR] --workspace DIR [--shell PATH]\n"
-            "                          [--cgroup FD] [--map VIRTUAL=REAL[:ro]]... [--env K=V]...\n"
-            "       cubby-runner enter FD | attach | trial [DIR] | squash TARGET LAYER... | --version | --ops\n");
+    fprintf(
+        stderr,
+        "usage: cubby-runner serve [--wire FD] [--listen FD] [--root DIR] --workspace DIR [--shell PATH]\n"
+        "                          [--cgroup FD] [--map VIRTUAL=REAL[:ro]]... [--env K=V]...\n"
+        "                          [--dial SOCKET] [--stdio 1] [--pids N] [--open-files N]\n"
+        "       cubby-runner enter FD | relay | attach | trial [DIR] | squash TARGET LAYER... | --version | --ops\n");
     return 2;
 }
 
@@ -30,7 +34,8 @@ static int print_ops(void) {
 
 struct options {
     struct runner_config config;
-    const char *root;
+    const char *root, *dial;
+    uint64_t stdio;
     const char *maps[LIMIT_MOUNTS + 1], *env[LIMIT_ENV_COUNT + 1];
     size_t map_count, env_count;
 };
@@ -49,15 +54,20 @@ static bool option_set(struct options *options, const char *name, const char *va
         const char *name;
         int *fd;
         const char **text;
+        uint64_t *number;
     } table[] = {
-        {"--wire", &config->wire_fd, NULL},        {"--listen", &config->listen_fd, NULL},
-        {"--cgroup", &config->cgroup_fd, NULL},    {"--root", NULL, &options->root},
-        {"--workspace", NULL, &config->workspace}, {"--shell", NULL, &config->shell},
+        {"--wire", .fd = &config->wire_fd},          {"--listen", .fd = &config->listen_fd},
+        {"--cgroup", .fd = &config->cgroup_fd},      {"--root", .text = &options->root},
+        {"--workspace", .text = &config->workspace}, {"--shell", .text = &config->shell},
+        {"--dial", .text = &options->dial},          {"--stdio", .number = &options->stdio},
+        {"--pids", .number = &config->pids},         {"--open-files", .number = &config->open_files},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(name, table[i].name) == 0) {
             if (table[i].fd)
                 return option_fd(value, table[i].fd);
+            if (table[i].number)
+                return text_u64(value, INT64_MAX, table[i].number);
             *table[i].text = value;
             return true;
         }
@@ -81,7 +91,8 @@ static int serve(int argc, char **argv) {
             fprintf(stderr, "cubby-runner: bad option '%s'\n", argv[i]);
             return usage();
         }
-    if (!config->workspace || (config->wire_fd < 0 && config->listen_fd < 0))
+    config->container = options.dial || options.stdio;
+    if (!config->workspace || (config->wire_fd < 0 && config->listen_fd < 0 && !config->container))
         return usage();
     config->root_fd = open(options.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (config->root_fd < 0) {
@@ -89,11 +100,16 @@ static int serve(int argc, char **argv) {
         return 125;
     }
     struct err err;
-    if (options.map_count && maps_new(options.maps, &config->maps, &err) < 0) {
+    if ((options.map_count && maps_new(options.maps, &config->maps, &err) < 0) ||
+        (config->container && container_wire(config, options.dial, options.stdio, &err) < 0)) {
         fprintf(stderr, "cubby-runner: %s\n", err.text);
         return 125;
     }
-    config->env = options.env;
+    if (config->open_files)
+        config->open_files = init_open_files(config->open_files);
+    config->env = config->container ? container_env(options.env) : options.env;
+    if (config->container)
+        config->oom_fd = container_oom(config->root_fd);
     config->agent_uid = geteuid();
     config->agent_gid = getegid();
     config->can_root = geteuid() == 0;
@@ -107,6 +123,8 @@ int main(int argc, char **argv) {
         enter_main((int)fd);
     if ((argc == 2 || argc == 3) && strcmp(argv[1], "trial") == 0)
         return trial_main(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "relay") == 0)
+        return relay_main();
     if (argc == 2 && strcmp(argv[1], "attach") == 0)
         attach_main();
     if (argc >= 2 && strcmp(argv[1], "squash") == 0)

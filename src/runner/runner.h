@@ -19,14 +19,17 @@
 #include "base/err.h"
 #include "wire/frame.h"
 
-/* What enter (jail) or main (local) hands to init_main. All descriptors are close-on-exec. */
+/* What enter (jail) or main (local, container) hands to init_main. All descriptors are close-on-exec. */
 struct runner_config {
     int wire_fd;     /* first wire, connected; -1: none */
     int listen_fd;   /* further wires; -1: none */
     int root_fd;     /* O_PATH of the box's root; file ops resolve below it */
     int cgroup_fd;   /* directory of the box's cgroup v2, where it may make leaves; -1: none (keeper mode) */
     int oom_fd;      /* file that tells oom kills of the box (memory.events or memory.oom_control); -1: none */
-    bool jail;       /* PID 1 of its own namespaces; else `local` */
+    bool jail;       /* PID 1 of its own namespaces; else `local`, or: */
+    bool container;  /* in a container of an engine: its walls are that one's, its user ours, its variables our own */
+    bool wire_plain; /* the first wire carries no descriptors, and who carries it is not known to live */
+    pid_t relay_pid; /* the child that carries it; 0: none */
     bool blank;      /* made ahead, nobody's: serves BIND alone, and ends with its wire */
     bool no_set_id;  /* a writable mount: nobody in the box may give files the bits set-user-ID and set-group-ID */
     bool can_root;   /* uid 0 is mapped: user "root" can be asked for */
@@ -84,6 +87,7 @@ struct runner {
     void **graves; /* later_free */
     size_t grave_count, grave_cap;
     struct source children, listener; /* SIGCHLD; further wires */
+    struct timer lonely;              /* container: nobody says HELLO */
     bool
         greeted; /* a daemon has said HELLO. One that was killed before is not known to any other: we end with our wire */
     uint64_t changes; /* grows with whatever may have changed a file of the box; begins anew with each runner */

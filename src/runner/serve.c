@@ -29,6 +29,7 @@ enum {
     OUT_HIGH_BYTES = 256 << 10, /* above it DATA and ITEM wait */
     OUT_MAX_BYTES = 16 << 20,   /* answers to a daemon that reads nothing; above it the wire goes */
     ARGS_BYTES = 2 << 10,       /* of a usual call, decoded */
+    LONELY_MS = 60000,          /* a container that somebody else started, or whose daemon was killed meanwhile */
     KEEP_BYTES = 64 << 10,      /* an empty buffer larger than this is given back */
 };
 
@@ -72,8 +73,16 @@ static void wire_bury(struct rwire *wire);
 
 /* ---- open, flush, bury ---- */
 
+static void lonely_fire(struct timer *timer) {
+    struct runner *runner = (struct runner *)((char *)timer - offsetof(struct runner, lonely));
+    runner->ending |= !runner->greeted;
+}
+
 void serve_open(struct runner *runner) {
     const struct runner_config *config = runner->config;
+    runner->lonely.fire = lonely_fire;
+    if (config->container)
+        timer_set(runner, &runner->lonely, clock_ms() + LONELY_MS);
     if (config->wire_fd >= 0)
         wire_open(runner, config->wire_fd, true);
     if (config->listen_fd < 0)
@@ -104,6 +113,7 @@ static void wire_open(struct runner *runner, int fd, bool first) {
     int family = 0;
     socklen_t size = sizeof family;
     wire->is_unix = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
+    wire->is_unix &= !first || !runner->config->wire_plain;
     wire->runner = runner;
     wire->source = (struct source){.fd = fd, .ready = wire_ready};
     buf_init(&wire->in, 2 * (LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES));
@@ -274,6 +284,9 @@ static int frame_hello(struct rwire *wire, const struct frame *frame, struct err
     if (!wire->first) {
         wire->is_unix &= (features & FEATURE_PASS_FD) != 0;
         wire_greet(wire);
+        if (wire->runner->config->wire_plain) /* an engine may hold its end open for a daemon that is long dead */
+            for (struct rwire *other = wire->runner->wires; other; other = other->next)
+                other->broken |= other->first;
     }
     return 0;
 }

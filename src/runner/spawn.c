@@ -41,7 +41,9 @@ int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const
         return err_set(err, ERR_INVALID, "no user '%s': it is \"agent\" or \"root\"", user);
     spawn->root = strcmp(user, "root") == 0;
     if (spawn->root && !config->can_root)
-        return err_set(err, ERR_UNSUPPORTED, "user 'root' needs cubby to run as root on the host");
+        return err_set(err, ERR_UNSUPPORTED, "user 'root' needs %s",
+                       config->container ? "a container that was made with it (container.user)"
+                                         : "cubby to run as root on the host");
     if (args->has[FIELD_COMMAND] == (args->argc > 0))
         return err_set(err, ERR_INVALID, "give either a command or argv");
     spawn->shell = args->has[FIELD_COMMAND];
@@ -169,7 +171,8 @@ int spawn_error(const struct spawn *spawn, struct err *err) {
         return err_errno(err, number, "cannot limit the command's open files");
     case SPAWN_EXEC:
         if (number == ENOENT && spawn->shell)
-            return err_set(err, ERR_NOT_FOUND, "the box has no shell '%s'", spawn->program);
+            return err_set(err, ERR_NOT_FOUND, "the box has no shell '%s': use argv instead of command",
+                           spawn->program);
         if (number == ENOENT)
             return err_set(err, ERR_NOT_FOUND, "no command '%s'", spawn->program);
         if (number == E2BIG)

@@ -1,0 +1,18 @@
+/* A runner in a container of an engine (`serve --dial PATH [--stdio 1]`): how it gets its first wire, and what it takes
+ * from the container. */
+#ifndef CUBBY_RUNNER_CONTAINER_H
+#define CUBBY_RUNNER_CONTAINER_H
+
+#include "runner/runner.h"
+
+/* dial.c. By the socket at `path` (NULL: none), else, where `stdio`, by standard input and output. */
+int container_wire(struct runner_config *config, const char *path, bool stdio, struct err *err);
+/* The image's variables (our own), what they lack, and over them `rows`; NULL-terminated, kept for good. */
+const char *const *container_env(const char *const *rows);
+int container_oom(int root_fd); /* the file that tells the container's oom kills; -1: none is seen here */
+
+/* relay.c. The first wire over 0 and 1, carried by a process of its own; further ones by relay_main. */
+int relay_wire(struct runner_config *config, struct err *err);
+int relay_main(void); /* carries 0 and 1 to the runner of this container; the exit status */
+
+#endif
