@@ -22,12 +22,7 @@ struct docker_registry {
 struct docker_settings {
     const char *host, *cert_dir; /* of struct engine_where; NULL: the environment's */
     bool tls;
-    const char *image;           /* of a box that names none */
-    const char *const *images;   /* patterns of images that may be used (`*` any run of characters); NULL: all */
-    const char *pull;            /* "missing" (default), "always", "never" */
-    const char *network;         /* the engine's network that `network: open` is; NULL: its default one */
-    const char *const *runtimes; /* that may be asked for; NULL: the engine's default alone */
-    const char *runtime;         /* of a box that names none; NULL: the engine's default */
+    const char *network; /* the engine's network that `network: open` is; NULL: its default one */
     const struct docker_registry *registries;
     size_t registry_count;
 };
@@ -71,22 +66,36 @@ enum backend_files {
     FILES_UNCHANGED, /* there are none of its own: it is what lies below it */
     FILES_STILL,     /* nothing runs */
     FILES_QUIET,     /* its runner runs, and nothing else: it can be ended and started again, nobody would notice */
-    FILES_BUSY,
+    FILES_BUSY,      /* or the backend copies whatever it keeps */
 };
 
 struct kept {
     bool moved;
-    const char *method; /* "layer", "btrfs", "reflink", "copy": constant text */
+    const char *method; /* "layer", "btrfs", "reflink", "copy", "commit": constant text */
     uint64_t pause_us;  /* how long its processes stood still */
     uint64_t bytes;     /* copied; 0 where nothing was */
+};
+
+struct exported {
+    bool changed;
+    char image[64]; /* its name at the engine */
+    uint64_t bytes; /* of files, as a tar */
+};
+
+struct file_change {
+    const char *path;       /* absolute; valid during the callback; bytes, maybe not UTF-8 */
+    enum watch_event event; /* created, modified, removed */
+    enum file_type type;
+    uint64_t size;
 };
 
 struct backend; /* state of one backend in this process */
 
 struct backend_ops {
     const char *name;
-    bool no_limits; /* its boxes hold no limits: defaults are not given to them, and what is asked for is refused */
-    bool images;    /* its templates are images of a container engine: their grammar, no default of disk_mb */
+    bool no_limits;    /* its boxes hold no limits: defaults are not given to them, and what is asked for is refused */
+    bool images;       /* its templates are images of a container engine: their grammar, no default of disk_mb */
+    bool whole_layers; /* a kept layer has all that lies below it: a box lies on one alone */
     /* The machine cannot do it at all: -ERR_UNSUPPORTED with the reason and the fix. Cheap; probes are cached. */
     int (*open)(const struct backend_env *env, struct backend **ret_backend, struct err *err);
     void (*close)(struct backend *backend); /* boxes live on */
@@ -130,13 +139,16 @@ struct backend_ops {
      * uses what is there (a directory, a file, a mapping): all is as before. NULL: this backend mounts nothing. */
     int (*attach)(struct backend *backend, const struct spec *spec, struct err *err);
     int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* nobody uses it; idempotent */
-    /* The box's files, what it was made from included, become one image of one layer, and the box goes on from that one
-     * (its next start is from *ret_image, in arena: the caller records it and then asks exported with the old one, which
-     * may go). Nothing changed since the image: *ret_image is NULL. Reports progress. NULL: this backend has no images. */
-    int (*export)(struct backend *backend, const struct spec *spec, struct arena *arena, const char **ret_image,
+    /* The container of the box, what it was made from included, becomes LAYER as one image of one layer, and what ran has
+     * ended: the caller's record begins with that layer from then on. Nothing has changed since its image: !changed, and
+     * all goes on as it was, as after a failure. Reports progress; may take long. NULL: this backend has no images. */
+    int (*export)(struct backend *backend, const struct spec *spec, const char *layer, struct exported *ret_exported,
                   struct err *err);
-    /* The box with spec runs from its image: what export made before and nobody else uses is removed. */
-    void (*exported)(struct backend *backend, const struct spec *spec, const char *old_image);
+    /* What the box's files have that its template has not, as far as its runner cannot know it: path, event; of type
+     * FILE_OTHER and without a size. What is mounted into it is left out. NULL: the runner knows. */
+    int (*diff)(struct backend *backend, const struct spec *spec, uint64_t limit,
+                int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
+                struct err *err);
     /* {"available":…, "can":[…], "missing":[{"what":…,"fix":…}]} members of an already open object. */
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };

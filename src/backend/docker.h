@@ -29,22 +29,25 @@
 #define DOCKER_RUN "/.cubby"           /* in the container: runner, run/sock */
 #define DOCKER_REPOSITORY "cubby-"     /* images of ours: cubby-HOME8/layer:LAYER, cubby-HOME8/box-ID:N */
 #define DOCKER_START_MS 30000u
+#define DOCKER_USER_BYTES 160
 
 struct backend {
     const struct backend_env *env;
     const struct docker_settings *settings;
     struct engine *engine;
     struct engine_events *events;
-    bool root; /* we are: may enter containers of this machine and give files away */
+    bool root;       /* we are: may enter containers of this machine and give files away */
+    atomic_bool far; /* what lies here cannot be mounted there: a container of ours has shown it */
     char home[33];
     int boxes_fd, layers_fd;
     struct trash *trash;
     pthread_mutex_t lock;       /* of what is below */
-    struct docker_facts *facts; /* of the engine, asked once per connection (docker_facts) */
+    struct docker_facts *facts; /* of the engine (docker_facts) */
+    uint64_t facts_until_ms;    /* they are asked again then */
     struct docker_ends *ends;   /* why containers ended lately, told by the events stream */
 };
 
-/* ---- docker.c: the verbs; facts of the engine ---- */
+/* ---- docker_facts.c: what the engine can do ---- */
 
 struct docker_facts {
     char version[64], os[32], arch[32], storage[32], cgroup[8], runtime[64]; /* arch as images call it: "amd64" */
@@ -55,12 +58,31 @@ struct docker_facts {
     size_t runtime_count;
 };
 int docker_facts(struct backend *backend, struct docker_facts *ret_facts, struct err *err);
+void docker_facts_forget(struct backend *backend); /* another engine may be there now */
+
+/* ---- docker.c: the verbs ---- */
+
 void docker_name(char name[32], const char *id);
 /* The container of a box: NOT_FOUND; EXISTS: there is one, and it is a stranger's. *ret_inspection: json_decref. */
 int docker_inspect(struct backend *backend, const char *id, json_t **ret_inspection, struct err *err);
 bool docker_running(const json_t *inspection, pid_t *ret_pid);
 int docker_remove(struct backend *backend, const char *id,
                   struct err *err); /* force, with its volumes; absent is fine */
+
+/* What STATE/boxes/ID/docker says: there before the container is, and rewritten once its runner has spoken. */
+struct docker_record {
+    char container[65]; /* the engine's id of it; "-": not made yet */
+    pid_t pid;          /* of the runner as seen here, and when it began; 0: not known (elsewhere), or not running */
+    uint64_t start;
+    uid_t uid; /* of the runner as seen here */
+    gid_t gid;
+    bool dialled; /* it runs, and listens at STATE/boxes/ID/sock */
+    bool relayed; /* it runs, and later wires come by relay; neither: nothing runs */
+};
+int docker_record_read(struct backend *backend, const char *id, struct docker_record *ret_record); /* or -errno */
+int docker_record_write(struct backend *backend, const char *id, const struct docker_record *record, struct err *err);
+/* The runner that is recorded: -1 where it is not known or has ended. */
+int docker_record_pidfd(const struct docker_record *record);
 
 /* ---- docker_spec.c: from a spec to a container ---- */
 
@@ -78,6 +100,16 @@ struct docker_way {
         near; /* what lies here can be mounted there; else the runner is sent in, and the workspace is the container's */
     const char *runner_path, *dial_dir, *workspace_dir; /* here; workspace_dir NULL: none of our own */
 };
+/* Whom its commands run as, in the words of the engine: "" is the image's root. */
+void docker_spec_user(const struct backend *backend, const struct spec *spec, const struct docker_image *image,
+                      const struct docker_way *way, const struct docker_facts *facts, char user[DOCKER_USER_BYTES]);
+bool docker_spec_root(const char *user); /* it is certainly root */
+/* The runner's arguments, NULL-terminated: of the container, or of an exec beside the image's own program. */
+const char *const *docker_spec_words(const struct spec *spec, const struct docker_image *image, struct arena *arena);
+/* A digest of what a container is made from, a layer or a name of an image; the rest of a spec never changes. One with the
+ * same goes on after a stop, with its files. */
+#define DOCKER_LABEL_FROM "cubby.from"
+void docker_spec_from(struct backend *backend, const struct spec *spec, char ret_from[65]);
 /* The body of POST /containers/create. */
 int docker_spec_body(struct backend *backend, const struct spec *spec, const struct docker_image *image,
                      const struct docker_way *way, const struct docker_facts *facts, struct buf *out, struct err *err);
@@ -88,7 +120,14 @@ int docker_spec_body(struct backend *backend, const struct spec *spec, const str
  * architecture or the platform asked for. layers[0], where a spec has layers, is an image of ours. */
 int docker_image_get(struct backend *backend, const struct spec *spec, struct arena *arena,
                      struct docker_image *ret_image, struct err *err);
-bool docker_image_name(const char *text); /* the grammar of references: no option, no space, at most 255 bytes */
+/* What an image has set ("Config" of an inspection) into the members of *ret_image but id and reference; in arena. false: it
+ * is of a wrong type. */
+bool docker_image_settings(const json_t *config, struct arena *arena, struct docker_image *ret_image);
+/* docker_pull.c: from its registry, with the credentials of the configuration; tells the progress for box `id`. platform may
+ * be NULL. */
+struct reference;
+int docker_pull(struct backend *backend, const char *id, const struct reference *image, const char *platform,
+                struct err *err);
 
 /* ---- docker_wire.c: from a container that was created to a wire ---- */
 
@@ -108,20 +147,55 @@ int docker_mount_put(struct backend *backend, const struct spec *spec, const str
 int docker_mount_enter(struct backend *backend, const struct spec *spec, pid_t pid, uid_t uid, gid_t gid,
                        struct err *err);
 int docker_mount_skills(struct backend *backend, const struct spec *spec, struct err *err); /* ops->attach */
+/* Whether that is done for such a box: we are root, and its container is on this machine and this kernel. Else the engine
+ * binds what users mount, and skills are copied. */
+bool docker_mount_enters(struct backend *backend, const struct spec *spec);
 
-/* ---- docker_layer.c, docker_export.c: files kept ---- */
+/* ---- docker_layer.c: files kept ---- */
 
 enum backend_files docker_files(struct backend *backend, const char *id);
 int docker_keep(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
                 struct err *err);
 int docker_fresh(struct backend *backend, const struct spec *spec, struct err *err);
-int docker_squash(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,
-                  struct err *err);
 int docker_drop_layer(struct backend *backend, const char *layer, struct err *err);
-void docker_layer_image(struct backend *backend, const char *layer, char *name, size_t size);
-int docker_export(struct backend *backend, const struct spec *spec, struct arena *arena, const char **ret_image,
+#define DOCKER_LAYER_BYTES 64
+void docker_layer_image(const struct backend *backend, const char *layer, char name[DOCKER_LAYER_BYTES]);
+/* The layer that the container is made from: the uppermost that has files. false: none, the template. */
+bool docker_layer_top(struct backend *backend, const struct spec *spec, char ret_layer[17]);
+/* Its image, with the settings of the one it once came from. */
+int docker_layer_get(struct backend *backend, const char *layer, struct arena *arena, struct docker_image *ret_image,
+                     struct err *err);
+/* What the box has besides its container, workspace/ and skills/: made once, before the container is. */
+int docker_layer_lay(struct backend *backend, const struct spec *spec, int box_dir, struct err *err);
+/* What runs in the box stands still while its files are kept; a daemon that is killed meanwhile leaves a mark, and whoever
+ * looks at the box next lets it go on. Cheap where there is no mark. */
+int docker_still(struct backend *backend, const char *id, const json_t *inspection, struct err *err);
+void docker_still_end(struct backend *backend, const char *id);
+/* What the box's image has set, whether it was made from an image or from a layer; and how many layers that one has. */
+int docker_layer_settings(struct backend *backend, const struct spec *spec, const json_t *inspection,
+                          struct arena *arena, struct docker_image *ret_image, size_t *ret_depth, struct err *err);
+/* Data in volumes of its own would be left out of whatever is kept: refused. */
+int docker_layer_whole(const json_t *inspection, struct err *err);
+int docker_layer_note(struct backend *backend, const char *layer, const struct docker_image *image, struct err *err);
+
+/* ---- docker_export.c: a container's files as one image ---- */
+
+int docker_export(struct backend *backend, const struct spec *spec, const char *layer, struct exported *ret_exported,
                   struct err *err);
-void docker_exported(struct backend *backend, const struct spec *spec, const char *old_image);
+/* The container's files become the layer's image, which has one layer. *ret_bytes: of the stream. */
+int docker_flatten(struct backend *backend, const struct spec *spec, const char *layer,
+                   const struct docker_image *image, uint64_t total, uint64_t *ret_bytes, struct err *err);
+/* A container that does not fit its spec any more gives its name to the next one, and goes when that one runs; or comes
+ * back. Both are fine where there is none. settle: what a killed daemon left; before anything else of a start. */
+int docker_aside(struct backend *backend, const char *id, struct err *err);
+int docker_aside_end(struct backend *backend, const char *id, bool runs, struct err *err);
+int docker_aside_settle(struct backend *backend, const char *id, const char *digest, struct err *err);
+
+/* ---- docker_changes.c: what a container's files have that its image has not ---- */
+
+int docker_diff(struct backend *backend, const struct spec *spec, uint64_t limit,
+                int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
+                struct err *err);
 
 /* ---- docker_check.c: what `cubby doctor` and /v1/info say ---- */
 

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "box/container.h"
 #include "box/mounts.h"
 #include "box/snapshot.h"
 #include "box/table.h"
@@ -49,6 +50,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     spec.agent = from->agent ? arena_strdup(arena, from->agent) : NULL;
     spec.machine = from->machine ? arena_strdup(arena, from->machine) : NULL;
     spec.workspace = from->workspace ? arena_strdup(arena, from->workspace) : NULL;
+    spec.container = container_copy(&from->container, arena);
     struct mount *mounts = arena_alloc(arena, (from->mount_count + 1) * sizeof *mounts);
     for (size_t i = 0; i < from->mount_count; i++)
         mounts[i] = (struct mount){.source = arena_strdup(arena, from->mounts[i].source),

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "box/container.h"
 #include "box/mounts.h"
 
 enum { LIMIT_ENV_BYTES = 128 << 10, LIMIT_LABEL_BYTES = 1024, LIMIT_TEMPLATE_BYTES = 64 };
@@ -231,6 +232,8 @@ static int spec_limits(const struct share *share, const struct box_request *requ
     struct limits limits = share->limits;
     if (request->no_limits)
         limits = (struct limits){.output_bytes = share->limits.output_bytes};
+    if (request->images)
+        limits.disk_mb = 0;
     const struct {
         const char *field;
         bool has;
@@ -286,6 +289,8 @@ int policy_backend(const struct share *share, const struct box_request *request,
 
 static int spec_template(const struct share *share, const struct box_request *request, struct arena *arena,
                          struct spec *spec, struct err *err) {
+    if (request->images)
+        return container_spec(share, request, arena, spec, err);
     const char *own = share->template_name && !request->no_limits ? share->template_name : "host";
     const char *name = request->template_name ? request->template_name : own;
     if (!policy_template(name))

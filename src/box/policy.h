@@ -40,6 +40,12 @@ struct share {
     const char *template_name, *network,
         *backend; /* of a request that does not say; NULL: "host", "none", the provider's */
     const char *const *templates, *const *networks, *const *backends; /* that may be named; NULL: all */
+    /* Of backends whose templates are images. */
+    const char *image;           /* of a request that does not say; NULL: it must */
+    const char *const *images;   /* patterns (reference.h) of those that may be named; NULL: all */
+    const char *pull;            /* "missing", "always", "never"; NULL: missing */
+    const char *runtime;         /* of a request that does not say; NULL: the engine's own choice */
+    const char *const *runtimes; /* that may be named besides, "*": any; NULL: none */
     unsigned max_boxes;                                               /* 0: none of its own */
     uint64_t memory_mb, disk_mb;                                      /* of all his boxes together; 0: no limit */
 };
@@ -93,8 +99,11 @@ struct box_request {
     bool has_idle_timeout;
     uint64_t idle_timeout_ms;
     const char **labels; /* "K=V" */
+    struct container container;
     bool one_shot;
-    bool no_limits; /* its backend holds none: defaults are not given, nor the configured template */
+    /* What its backend is (the provider says so, not a client): */
+    bool no_limits; /* it holds none: defaults are not given, nor the configured template */
+    bool images;    /* its templates are images; there is no default of disk_mb, whose holding depends on the engine */
 };
 
 /* Fills *ret_spec with copies in arena. INVALID names the field; DENIED a mount source that is not allowed. */

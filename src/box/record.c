@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "box/container.h"
 #include "box/policy.h"
 
 enum { RECORD_PATH_BYTES = 40 };
@@ -55,6 +56,20 @@ static void put_number(struct json *json, const char *key, uint64_t value) {
     json_uint(json, value);
 }
 
+static void put_container(struct json *json, const struct container *container) {
+    json_key(json, "container");
+    json_open(json, '{');
+    put_member(json, "user", container->user);
+    put_member(json, "runtime", container->runtime);
+    put_member(json, "platform", container->platform);
+    put_member(json, "pull", container->pull);
+    json_key(json, "read_only");
+    json_bool(json, container->read_only);
+    json_key(json, "image_init");
+    json_bool(json, container->image_init);
+    json_close(json, '}');
+}
+
 static void put_record(struct json *json, const struct box *box) {
     const struct spec *spec = &box->spec;
     json_open(json, '{');
@@ -73,6 +88,8 @@ static void put_record(struct json *json, const struct box *box) {
     put_member(json, "agent", spec->agent);
     put_member(json, "machine", spec->machine);
     put_member(json, "workspace", spec->workspace);
+    if (box->ops->images)
+        put_container(json, &spec->container);
     put_list(json, "skill_layers", spec->skill_layers);
     put_list(json, "skill_paths", spec->skill_paths);
     json_key(json, "skill_unsure");
@@ -298,6 +315,22 @@ static void get_machine(struct reading *reading, const json_t *root, struct spec
     reading->bad |= spec->machine && policy_machine(spec->machine, &ignored) < 0;
 }
 
+static void get_container(struct reading *reading, const json_t *root, struct spec *spec) {
+    const json_t *own = json_object_get(root, "container");
+    struct container *container = &spec->container;
+    reading->bad |= own && !json_is_object(own);
+    container->user = get_member(reading, own, "user");
+    container->runtime = get_member(reading, own, "runtime");
+    container->platform = get_member(reading, own, "platform");
+    container->pull = get_member(reading, own, "pull");
+    container->read_only = get_bool(reading, own, "read_only");
+    container->image_init = get_bool(reading, own, "image_init");
+    reading->bad |= (container->user && !container_user(container->user)) ||
+                    (container->runtime && !container_runtime(container->runtime)) ||
+                    (container->platform && !container_platform(container->platform)) ||
+                    (container->pull && !container_pull(container->pull));
+}
+
 static bool get_record(const json_t *root, const char *id, struct arena *arena, struct record *record) {
     struct reading reading = {.arena = arena, .bad = !json_is_object(root)};
     struct spec *spec = &record->spec;
@@ -317,6 +350,7 @@ static bool get_record(const json_t *root, const char *id, struct arena *arena, 
         reading.bad |= !spec->layers[i] || !text_id(spec->layers[i]); /* becomes part of a path */
     get_skills(&reading, root, spec);
     get_machine(&reading, root, spec);
+    get_container(&reading, root, spec);
     record->labels = (char **)(void *)get_list(&reading, root, "labels", &labels);
     spec->limits = (struct limits){.memory_mb = get_number(&reading, root, "memory_mb"),
                                    .cpus = (double)get_number(&reading, root, "milli_cpus") / 1000,
