@@ -13,7 +13,7 @@ allow_local: true
 mount_sources:
   - $WORK/shared
 END
-    [ "$BACKEND" != docker ] || echo "docker_image: $IMAGE_DEBIAN" >> "$WORK/config.yaml"
+    [ "$BACKEND" != docker ] || echo 'docker_pull: never' >> "$WORK/config.yaml"
 }
 
 # A configuration that demands tokens: of an admin, of the users ann and bob, and one of ann's that may only read, eye.
@@ -56,7 +56,15 @@ pool_for() { # pool_for FILE
     ! grep -q pool "$1" || POOL_SIZE=
 }
 
+# A new state directory begins with the skeleton of `host` that the driver made once for all: a thousand files less to make and
+# to remove for each daemon. Where there is none, the daemon makes its own.
+state_new() { # state_new DIR
+    [[ -n ${TEST_SKELETON-} && $1 == "$WORK"/* && ! -e $1 ]] || return 0
+    mkdir -p -m 700 "$1" && cp -al "$TEST_SKELETON" "$1/templates" 2> /dev/null || rm -rf "$1"
+}
+
 start_daemon() { # start_daemon PROGRAM, or words that end in it
+    state_new "$STATE"
     SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
         "$@" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" --backend "${BACKEND/remote/jail}" ${POOL_SIZE:+--pool-size "$POOL_SIZE"} \
         < /dev/null >> "$WORK/daemon.log" 2>&1 &
@@ -99,16 +107,20 @@ delete_boxes() {
 
 # What this daemon's boxes have on the machine beside the daemon itself.
 leftovers() {
-    local pid
+    local pid name
     grep -F "$WORK" /proc/self/mountinfo | grep -vF " $STATE/store " # the daemon's, while it lives
-    for pid in /proc/[0-9]*; do
-        case $(tr '\0' ' ' 2> /dev/null < "$pid/cmdline") in cubby-runner*) ;; *) continue ;; esac
+    for pid in /proc/[0-9]*; do # hundreds: no process for each
+        name=
+        { IFS= read -r -d '' name < "$pid/cmdline"; } 2> /dev/null
+        [[ $name == cubby-runner* ]] || continue
         if ls -l "$pid/fd" "$pid/cwd" 2> /dev/null | grep -qF "$WORK"; then
             echo "process $pid: $(tr '\0' ' ' < "$pid/cmdline")"
         fi
     done
     grep -hF "$WORK" /sys/block/loop*/loop/backing_file 2> /dev/null | grep -vF -e /boxes/.slot- -e "$STATE/store.img" # those are the pool's and the daemon's
-    find "$STATE" -mindepth 1 -regextype posix-extended \( -path "$STATE/skills" -o -path "$STATE/owed" \) -prune -o -regex '.*/[0-9a-f]{16}[^/]*' -print 2> /dev/null | head -5
+    # Not below what was found, nor in what is being removed: a tree may be deep, and each name there is a path to be matched.
+    find "$STATE" -mindepth 1 -regextype posix-extended \( -path "$STATE/skills" -o -path "$STATE/owed" -o -path "$STATE/trash" -o -path "$STATE/templates/.host-*" \) -prune \
+        -o -regex '.*/[0-9a-f]{16}[^/]*' -print -prune 2> /dev/null | head -5
     find "$STATE"/skills/staging -mindepth 1 2> /dev/null | head -5 # agents' skills outlive boxes; what was on its way does not
 }
 no_leftovers() { [ -z "$(leftovers)" ]; }

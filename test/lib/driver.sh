@@ -37,13 +37,13 @@ collect() {
     local file name backend
     [ ! -x tools/lint ] || job lint 600 tools/lint quick # `make lint` has clang-tidy too
     for file in test/hostile/[0-9]*.sh; do
-        [ -e "$file" ] && job "hostile/$(basename "$file" .sh)" 240 test/hostile/run.sh "$file"
+        [ -e "$file" ] && job "hostile/$(basename "$file" .sh)" 600 test/hostile/run.sh "$file"
     done
     for file in test/remote/[0-9]*.sh; do
-        [ -e "$file" ] && job "remote/$(basename "$file" .sh)" 240 test/remote/run.sh "$file"
+        [ -e "$file" ] && job "remote/$(basename "$file" .sh)" 600 test/remote/run.sh "$file"
     done
     for file in test/docker/[0-9]*.sh; do
-        [ -e "$file" ] && job "docker/$(basename "$file" .sh)" 240 test/docker/run.sh "$file"
+        [ -e "$file" ] && job "docker/$(basename "$file" .sh)" 600 test/docker/run.sh "$file"
     done
     for backend in ${BACKENDS:-jail local remote docker}; do
         for file in test/run/[0-9]*.sh; do
@@ -52,17 +52,17 @@ collect() {
             # What is about the daemon and not about boxes says `# backends: jail`, and runs once.
             ! above "$backend" "$name" || continue
             ! grep -q '^# backends: ' "$file" || grep -qE "^# backends: .*\b$backend\b" "$file" || continue
-            job "run/$backend/$name" 240 env BACKEND="$backend" test/run/run.sh "$file"
+            job "run/$backend/$name" 600 env BACKEND="$backend" test/run/run.sh "$file"
         done
     done
     for file in "$BUILD"/asan/unit/*_test; do
-        [ -x "$file" ] && job "unit/$(basename "$file")" 120 "$file"
+        [ -x "$file" ] && job "unit/$(basename "$file")" 300 "$file"
     done
     for file in test/unit/*_test.sh test/front/*_test.sh; do
-        [ -e "$file" ] && job "$(basename "$(dirname "$file")")/$(basename "$file" .sh)" 240 "$file"
+        [ -e "$file" ] && job "$(basename "$(dirname "$file")")/$(basename "$file" .sh)" 600 "$file"
     done
     for file in "$BUILD"/asan/fuzz/fuzz_*; do
-        [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-3} + 60)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-3}"
+        [ -f "$file" ] && [ -x "$file" ] && job "fuzz/$(basename "$file")" $((${FUZZ_SECONDS:-3} + 300)) test/lib/fuzz.sh "$file" "${FUZZ_SECONDS:-3}"
     done
     # Hostile cases that are races or floods: long, where there is time for it (make fuzz).
     [ -z "${FUZZ_SECONDS-}" ] || job fuzz/swap_race 900 env RACE_SWAPS=1000000 RACE_SECONDS=90 test/hostile/run.sh test/hostile/36_swap_race.sh
@@ -116,7 +116,17 @@ collect
 # One container engine for all jobs that want one (test/lib/docker.sh): the first of them starts it.
 TEST_ENGINE=$(mktemp -d "${TMPDIR:-/tmp}/cubby-engine.XXXXXX")
 export TEST_ENGINE
-trap 'test/lib/docker.sh end "$TEST_ENGINE"' EXIT
+# And one skeleton of `host` for all daemons (state_new in test/lib/daemon.sh), made by one that serves nobody.
+SKELETON=$(mktemp -d "${TMPDIR:-/tmp}/cubby-skeleton.XXXXXX")
+"$BUILD/cubbyd" --listen "unix:$SKELETON/socket" --state "$SKELETON/state" --config /dev/null --backend jail --pool-size 1 < /dev/null > "$LOGS/skeleton.log" 2>&1 & maker=$!
+for ((i = 0; i < 600; i++)); do
+    ! compgen -G "$SKELETON/state/templates/.host-*" > /dev/null && kill -0 "$maker" 2> /dev/null || break
+    sleep 0.1
+done
+kill -TERM "$maker" 2> /dev/null
+wait "$maker"
+export TEST_SKELETON=$SKELETON/state/templates
+trap 'test/lib/docker.sh end "$TEST_ENGINE"; rm -rf "$SKELETON"' EXIT
 trap 'exit 143' TERM INT
 waits() { # waits INDEX: its file says so
     local word

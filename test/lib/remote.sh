@@ -10,13 +10,13 @@ LEFT=() RIGHT=()
 cable_start() { # cable_start [--offload]: LEFT and RIGHT run a command at that end
     coproc CABLE { exec "$BUILD/test/linkem" "$@" 100 101; }
     local answer
-    read -r -t 10 -u "${CABLE[0]}" answer && [ "$answer" = ready ] || return 1
+    read -r -t 60 -u "${CABLE[0]}" answer && [ "$answer" = ready ] || return 1
     LEFT=(nsenter "--net=/proc/$CABLE_PID/fd/100") RIGHT=(nsenter "--net=/proc/$CABLE_PID/fd/101")
 }
 cable() { # cable cut | join | delay MS | loss PERCENT ...: counts when it returns
     local answer
     echo "$*" >&"${CABLE[1]}"
-    read -r -t 10 -u "${CABLE[0]}" answer && [ "$answer" = ok ] || fail "the cable: $*" "$answer"
+    read -r -t 60 -u "${CABLE[0]}" answer && [ "$answer" = ok ] || fail "the cable: $*" "$answer"
 }
 cable_good() { cable join && cable delay 0 && cable loss 0 && cable reorder 0 && cable rate 0; }
 cable_end() {
@@ -45,6 +45,7 @@ server_config() { # server_config [LINE...]: the daemon's configuration; root on
 }
 
 server_start() { # server_start PROGRAM: at the left end
+    state_new "$STATE"
     SECRET_OF_THE_DAEMON=secret ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=print_stacktrace=1 \
         "${LEFT[@]}" "$1" --listen "unix:$SOCKET,$SERVER:$SERVER_PORT" --state "$STATE" --config "$CONFIG" --backend jail \
         < /dev/null >> "$WORK/daemon.log" 2>&1 &
@@ -72,6 +73,7 @@ machine_join() { # machine_join NAME DIR [OPTION...]; TOKEN as machine_token lef
     local name=$1
     MACHINE_DIR=$2
     shift 2
+    state_new "$WORK/machine-$name"
     mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
     [ ! -e "$WORK/ca.pem" ] || set -- --ca "$WORK/ca.pem" "$@"
     HOME=$WORK/machine-$name CUBBY_TOKEN=$TOKEN ASAN_OPTIONS=exitcode=99:detect_leaks=0 \
@@ -104,7 +106,8 @@ machine_stranger() { # machine_stranger NAME PATH [OPTION...]; TOKEN as machine_
 machine_box() { printf 'default:machine:%s' "$1" | sha256sum | cut -c1-16; } # machine_box NAME -> id
 machine_state() { api GET "/v1/boxes/$(machine_box "$1")" && [ "$(j .state)" = "$2" ]; }
 machine_is() { # machine_is NAME ready|offline [SECONDS]
-    local end=$((EPOCHSECONDS + ${3:-20} * ${TEST_SLOW:-1} + 1))
+    local seconds=${3:-60} end
+    end=$((EPOCHSECONDS + (seconds < 60 ? 60 : seconds) * ${TEST_SLOW:-1}))
     until machine_state "$1" "$2"; do
         [ "$EPOCHSECONDS" -lt "$end" ] || return 1
         read -r -t 0.1 -u "$LIB_NEVER" || : # each look is a process
