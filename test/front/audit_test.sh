@@ -55,15 +55,15 @@ mkfifo "$WORK/follow"
 "$CUBBY" audit -f -n 1 --verb exec --box "$box" > "$WORK/follow" 2>&1 &
 follower=$!
 exec {rows}< "$WORK/follow"
-read -r -t 20 line <&"$rows"
+read -r -t 60 line <&"$rows"
 like '--follow: heads' "$line" '^WHEN'
-read -r -t 20 line <&"$rows"
+read -r -t 60 line <&"$rows"
 like '--follow: the newest row' "$line" 'exec'
 c exec "$box" -c 'echo followed'
-read -r -t 20 line <&"$rows"
+read -r -t 60 line <&"$rows"
 like '--follow: what happens next' "$line" "exec +$box +ok .*echo followed"
 c exec "$box" -c 'echo again'
-read -r -t 20 line <&"$rows"
+read -r -t 60 line <&"$rows"
 like '--follow: and next' "$line" 'echo again'
 kill "$follower"
 wait "$follower" 2> /dev/null

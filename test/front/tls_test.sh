@@ -18,7 +18,7 @@ shake() { # shake OPTION...: the handshake's outcome
     openssl s_client -connect "127.0.0.1:$PORT" "$@" < /dev/null 2>&1
 }
 subject() { shake | sed -n 's/^subject=//p'; }
-secure() { curl -sS --max-time 10 --cacert "$1" "${@:2}" "https://127.0.0.1:$PORT/healthz" 2>&1; }
+secure() { curl -sS --max-time 60 --cacert "$1" "${@:2}" "https://127.0.0.1:$PORT/healthz" 2>&1; }
 start() { # start LISTEN: PORT, LOG
     LOG=$WORK/tls.log
     : > "$LOG"
@@ -62,7 +62,7 @@ coproc OPEN { exec openssl s_client -quiet -connect "127.0.0.1:$PORT" 2> /dev/nu
 ask() {
     printf 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n' >&"${OPEN[1]}"
     ANSWER=
-    read -r -t 10 ANSWER <&"${OPEN[0]}"
+    read -r -t 60 ANSWER <&"${OPEN[0]}"
 }
 drain() { while read -r -t 0.2 _ <&"${OPEN[0]}"; do :; done; }
 ask

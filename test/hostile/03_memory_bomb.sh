@@ -8,7 +8,7 @@ is 'the bomb is killed, and the answer says why and at which limit' \
     '200 [null,"SIGKILL",true,67108864,false]'
 run 'echo fine'
 is 'the box goes on' "$OUT $(j .oom_killed)" 'fine false'
-curl -sN --max-time 30 --unix-socket "$SOCKET" -H 'Accept: text/event-stream' \
+curl -sN --max-time 120 --unix-socket "$SOCKET" -H 'Accept: text/event-stream' \
     -d '{"argv":["/tmp/attack_memory","anon","512"]}' "http://localhost$B/exec" > "$WORK/events"
 like 'the event of its end says the same' "$(grep -A1 '^event: exit' "$WORK/events")" \
     '"oom_killed":true,"memory_limit_bytes":67108864'

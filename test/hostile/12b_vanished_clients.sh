@@ -53,7 +53,7 @@ for kind in exec events output watch download archive upload unpack stdin body t
         request_of "$kind"
         coproc VANISH { "$CLIENT" vanish "$SOCKET" "$how" "$READ" "$REQUEST" 2>&1; }
         pid=$! in=${VANISH[1]} line=
-        read -r -t 20 line <&"${VANISH[0]}"
+        read -r -t 60 line <&"${VANISH[0]}"
         eventually 10 begun "$kind" || line+=' not begun'
         eval "exec $in>&-"
         wait "$pid"

@@ -13,7 +13,7 @@ ok 'all gone' tag_gone
 run "head -c 70000 /dev/urandom; sleep $TAG" '"timeout_ms":500'
 is 'binary' "$(j -c '[.timed_out,.encoding,.stdout_bytes]')" '[true,"base64",70000]'
 is 'every byte that came' "$(j .stdout | base64 -d | wc -c)" 70000
-curl -sN --max-time 30 --unix-socket "$SOCKET" -H 'Accept: text/event-stream' \
+curl -sN --max-time 120 --unix-socket "$SOCKET" -H 'Accept: text/event-stream' \
     -d "{\"command\":\"echo one; sleep 0.1; echo two; exec sleep $TAG\",\"timeout_ms\":600}" "http://localhost$B/exec" > "$WORK/events"
 is 'as events' "$(sed -n 's/^data: //p' "$WORK/events" | jq -c 'select(.data)|.data' | tr -d '\n')" '"one\n""two\n"'
 is 'with their end' "$(sed -n 's/^data: //p' "$WORK/events" | tail -1 | jq -c '[.timed_out,.stdout_bytes]')" '[true,8]'

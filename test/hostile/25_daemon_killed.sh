@@ -30,8 +30,8 @@ pty=$(j "[.processes[]|select(.state==\"running\" and .pid!=${pids[0]})]|last|.p
 storm() {
     local id
     while [ -e "$WORK/storm" ]; do
-        id=$(curl -s --max-time 5 --unix-socket "$SOCKET" -X POST -H 'Content-Type: application/json' -d '{"user":"storm"}' http://localhost/v1/boxes | jq -r .id)
-        curl -s --max-time 5 --unix-socket "$SOCKET" -X DELETE "http://localhost/v1/boxes/$id" > /dev/null
+        id=$(curl -s --max-time 60 --unix-socket "$SOCKET" -X POST -H 'Content-Type: application/json' -d '{"user":"storm"}' http://localhost/v1/boxes | jq -r .id)
+        curl -s --max-time 60 --unix-socket "$SOCKET" -X DELETE "http://localhost/v1/boxes/$id" > /dev/null
     done
 }
 : > "$WORK/storm"

@@ -26,12 +26,12 @@ writer() { # writer NAME
     local n=0 id
     while [ -e "$WORK/writing" ]; do
         n=$((n + 1)) id=${boxes[SRANDOM % BOXES]}
-        case $(curl -s --max-time 10 --unix-socket "$SOCKET" -o /dev/null -w '%{http_code}' -X PUT --data-binary "begin:$n:end" \
+        case $(curl -s --max-time 60 --unix-socket "$SOCKET" -o /dev/null -w '%{http_code}' -X PUT --data-binary "begin:$n:end" \
             -H 'Content-Type: application/octet-stream' "http://localhost/v1/boxes/$id/files?path=$1") in
             20[01]) echo "$id $1 $n" >> "$WORK/ledger" ;;
             *) pause_ms 20 ;;
         esac
-        curl -s --max-time 10 --unix-socket "$SOCKET" -o /dev/null -X POST -H 'Content-Type: application/json' \
+        curl -s --max-time 60 --unix-socket "$SOCKET" -o /dev/null -X POST -H 'Content-Type: application/json' \
             -d '{"command":"cat n; head -c 5000 /dev/urandom > junk","timeout_ms":5000}' "http://localhost/v1/boxes/$id/exec"
     done
 }

@@ -15,7 +15,7 @@ daemon_end() { # whatever it was: the plain program after it
     rm -f "$ARM"
 }
 ask() { # ask METHOD PATH [BODY]: the status; its daemon may die meanwhile
-    curl -s -o /dev/null -w '%{http_code}' --max-time 30 --unix-socket "$SOCKET" -X "$1" -H 'Content-Type: application/json' ${3:+-d "$3"} "http://localhost$2"
+    curl -s -o /dev/null -w '%{http_code}' --max-time 120 --unix-socket "$SOCKET" -X "$1" -H 'Content-Type: application/json' ${3:+-d "$3"} "http://localhost$2"
 }
 pair() { printf '{"backend":"jail","user":"crash","thread":"%s"}' "$1"; }
 id_of() { printf 'crash:%s' "$1" | sha256sum | cut -c1-16; }

@@ -66,7 +66,7 @@ box_new
 box_files
 codes=()
 for i in 1 2 3 4 5; do
-    curl -s --max-time 20 --unix-socket "$SOCKET" -o /dev/null -w '%{http_code}\n' -X DELETE "http://localhost$B" >> "$WORK/deletes" & codes+=($!)
+    curl -s --max-time 120 --unix-socket "$SOCKET" -o /dev/null -w '%{http_code}\n' -X DELETE "http://localhost$B" >> "$WORK/deletes" & codes+=($!)
 done
 wait "${codes[@]}"
 is 'deleted by five at once: one did it' "$(sort "$WORK/deletes" | uniq -c | xargs)" '1 204 4 404'

@@ -9,7 +9,7 @@ page() { # page STATUS-PATTERN HEADERS...: a POST that would make a box
     local want=$1 options=() header
     shift
     for header in "$@"; do options+=(-H "$header"); done
-    STATUS=$(curl -s --max-time 10 -o "$WORK/body" -w '%{http_code}' -X POST "${options[@]}" -d '{}' "http://127.0.0.1:$PORT/v1/boxes")
+    STATUS=$(curl -s --max-time 60 -o "$WORK/body" -w '%{http_code}' -X POST "${options[@]}" -d '{}' "http://127.0.0.1:$PORT/v1/boxes")
     like "POST with $*" "$STATUS" "$want"
 }
 for host in evil.example "evil.example:$PORT" 127.0.0.1.evil.example 127.evil.example localhost.evil.example 0.0.0.0 0 [::] 2130706433 0x7f000001 \
@@ -19,7 +19,7 @@ done
 for origin in http://evil.example null https://127.0.0.1.evil.example http://localhost.evil.example file:// 'http://evil.example:80/127.0.0.1' \
     "http://evil.example#http://127.0.0.1:$PORT" chrome-extension://abcdef 'http://[::1' http://; do
     page '^403$' "Origin: $origin"
-    STATUS=$(curl -s --max-time 10 -o /dev/null -w '%{http_code}' -H "Origin: $origin" -H 'Upgrade: websocket' -H 'Connection: Upgrade' \
+    STATUS=$(curl -s --max-time 60 -o /dev/null -w '%{http_code}' -H "Origin: $origin" -H 'Upgrade: websocket' -H 'Connection: Upgrade' \
         -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==' "http://127.0.0.1:$PORT/v1/boxes/0123456789abcdef/pty")
     is "a WebSocket from $origin" "$STATUS" 403
 done

@@ -82,7 +82,7 @@ page() { # page NAME WANT METHOD PATH HEADERS...
     shift 4
     for header in "$@"; do options+=(-H "$header"); done
     [ "$method" != POST ] || options+=(-d '{}')
-    is "$name" "$(curl -s --max-time 20 -o "$WORK/body" -D "$WORK/head" -w '%{http_code}' -X "$method" "${options[@]}" "$U$path")" "$want"
+    is "$name" "$(curl -s --max-time 120 -o "$WORK/body" -D "$WORK/head" -w '%{http_code}' -X "$method" "${options[@]}" "$U$path")" "$want"
 }
 preview=/v1/boxes/$id/ports/$P
 page 'a page is opened' 200 GET "$preview/echo" 'Sec-Fetch-Site: none' 'Sec-Fetch-Mode: navigate' 'Sec-Fetch-Dest: document'

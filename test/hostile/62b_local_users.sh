@@ -25,7 +25,7 @@ users_end() {
 as() { setpriv --reuid="$1" --regid="$1" --clear-groups "${@:2}"; } # as UID COMMAND...
 # ask UID WHERE METHOD PATH [BODY [CURL OPTION...]]: ANSWER, "status body"; WHERE is a URL or unix:PATH
 ask() {
-    local options=(-sS --max-time 20 -X "$3" -w '\n%{http_code}') url=$2
+    local options=(-sS --max-time 120 -X "$3" -w '\n%{http_code}') url=$2
     [ $# -lt 5 ] || [ -z "$5" ] || options+=(-d "$5")
     [[ $2 != unix:* ]] || options+=(--unix-socket "${2#unix:}") url=http://localhost
     ANSWER=$(as "$1" curl "${options[@]}" "${@:6}" "$url$4" 2>&1)

@@ -20,7 +20,7 @@ request="POST $B/exec HTTP/1.1\\r\\nHost: localhost\\r\\nAccept: text/event-stre
 before=$(daemon_memory_kb VmHWM)
 coproc HOLD { "$TOOL" hold "$SOCKET" 100000 "$request$body" 2>&1; }
 holder=$HOLD_PID # bash forgets it when the process ends
-read -r -t 20 line <&"${HOLD[0]}"
+read -r -t 60 line <&"${HOLD[0]}"
 is 'the stream began' "$line" holding
 run 'echo still here'
 is 'other commands of the box go on' "$OUT" 'still here'

@@ -32,12 +32,12 @@ is_error 'an error before the stream is an ordinary error' 404 NOT_FOUND no-such
 
 # it comes while the command runs
 mkfifo "$WORK/fifo"
-curl -sN --max-time 30 --unix-socket "$SOCKET" -H 'Accept: text/event-stream' \
+curl -sN --max-time 120 --unix-socket "$SOCKET" -H 'Accept: text/event-stream' \
     -d '{"command":"echo early; while [ ! -e go ]; do sleep 0.02; done; echo late"}' "http://localhost$B/exec" > "$WORK/fifo" &
 client=$!
 exec {stream}< "$WORK/fifo"
 seen=
-while read -r -t 10 line <&"$stream"; do
+while read -r -t 60 line <&"$stream"; do
     [[ $line == *early* ]] && { seen=early && break; }
 done
 is 'output comes before the end' "$seen" early

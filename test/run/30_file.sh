@@ -41,7 +41,7 @@ put a.txt x '&mode=9'
 is_error 'a mode that is not octal' 400 INVALID mode
 put a.txt x '&nonsense=1'
 is_error 'an unknown parameter' 400 INVALID nonsense
-if [ "$BACKEND" = jail ]; then
+if [[ $BACKEND = jail || $BACKEND = docker ]]; then
     run 'stat -c %u:%g a.txt dir dir/none dir/none/x.txt | sort -u'
     is 'files belong to the agent' "$OUT" 1000:1000
 else skip 'files belong to the agent' 'local: there is no agent'; fi
@@ -109,7 +109,7 @@ run './tool socket sock'
 for kind in fifo sock adir /dev/null zero /dev/full /dev/tty /dev/ptmx; do
     API_SECONDS=5 get "$kind"
     case $BACKEND:$kind in
-        *:fifo | *:sock | *:adir | jail:/dev/null | jail:/dev/full | jail:zero)
+        *:fifo | *:sock | *:adir | jail:/dev/null | jail:/dev/full | jail:zero | docker:/dev/null | docker:/dev/full | docker:zero)
             is_error "get of $kind is refused at once" 400 INVALID ;;
         *) like "get of $kind is refused at once" "$STATUS" '^4' ;;
     esac
@@ -180,7 +180,7 @@ get huge
 is 'nothing was written' "$STATUS" 404
 
 # a race against links
-if [ "$BACKEND" = jail ]; then
+if [[ $BACKEND = jail || $BACKEND = docker ]]; then
     run 'mkdir -p race/real race/other; echo inside > race/real/f; ln -s /proc/1/root/etc race/link; cp /etc/hostname race/other/ 2>/dev/null; echo inside > race/real/passwd'
     tag_new
     api POST "$B/processes" '{"command":"./tool swap race/real race/link 2"}'

@@ -8,7 +8,7 @@ is 'a sparse file of five gigabytes' "$OUT" 5368709120
 before=$(daemon_memory_kb VmHWM)
 coproc HOLD { "$TOOL" hold "$SOCKET" 1000000 "GET $B/files?path=sparse HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n" 2>&1; }
 holder=$HOLD_PID # bash forgets it when the process ends
-read -r -t 20 line <&"${HOLD[0]}"
+read -r -t 60 line <&"${HOLD[0]}"
 is 'a client takes a megabyte and stops reading' "$line" holding
 run 'echo still here'
 is 'the box goes on' "$OUT" 'still here'

@@ -14,11 +14,11 @@ watch_close() {
     wait "$WATCHER" 2> /dev/null
     exec {STREAM}<&-
 }
-# Reads until an event NAME whose data matches REGEX comes: 0, or 1 after ten seconds. SEEN: what came meanwhile.
+# Reads until an event NAME whose data matches REGEX comes: 0, or 1 after a minute. SEEN: what came meanwhile.
 watch_for() {
     local event='' line
     SEEN=
-    while read -r -t 10 line <&"$STREAM"; do
+    while read -r -t 60 line <&"$STREAM"; do
         line=${line%$'\r'}
         SEEN+="$line;"
         case $line in

@@ -174,7 +174,7 @@ is "others' are" "$STATUS" 200
 # delete while it works
 box_new
 json_string 'yes > /dev/null'
-curl -s --max-time 30 --unix-socket "$SOCKET" -d '{"command":"yes"}' "http://localhost$B/exec" -o "$WORK/interrupted" -w '%{http_code}' > "$WORK/code" &
+curl -s --max-time 120 --unix-socket "$SOCKET" -d '{"command":"yes"}' "http://localhost$B/exec" -o "$WORK/interrupted" -w '%{http_code}' > "$WORK/code" &
 client=$!
 ok 'a command runs' eventually 10 eval 'api GET "$B" && [ "$(j .usage.pids)" != 0 ]'
 api DELETE "$B"

@@ -7,6 +7,11 @@ if [ "$BACKEND" = local ]; then
     is_error 'local holds no quota and says so' 501 UNSUPPORTED
     return
 fi
+if [ "$BACKEND" = docker ]; then
+    api POST /v1/boxes '{"backend":"docker","limits":{"disk_mb":16}}'
+    is_error 'a storage driver that holds no quota: said, and no box without it' 501 UNSUPPORTED 'disk_mb.*overlay2|overlay2.*disk_mb|disk'
+    return
+fi
 first=$BOX
 method() { api GET /v1/info && j '.backends[] | select(.name == "jail") | .disk_quota'; }
 disk() { api GET "$B" && j .usage.disk_bytes; }

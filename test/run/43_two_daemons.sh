@@ -18,7 +18,7 @@ is 'and what it did is there for the first' "$OUT" shared
 
 # One user and thread asked for in both at the same time, again and again.
 ask() { # ask SOCKET THREAD
-    curl -s --max-time 20 --unix-socket "$1" -X POST -H 'Content-Type: application/json' \
+    curl -s --max-time 120 --unix-socket "$1" -X POST -H 'Content-Type: application/json' \
         -d "{\"backend\":\"$BACKEND\",\"user\":\"both\",\"thread\":\"$2\"}" -w '\n%{http_code}\n' http://localhost/v1/boxes
 }
 same=0 made=0 tries=12
@@ -77,7 +77,7 @@ box_new '"user":"both","thread":"end"'
 id=$BOX
 via_first
 run true
-end_it() { curl -s -o /dev/null --max-time 20 --unix-socket "$1" -X DELETE -w '%{http_code}\n' "http://localhost/v1/boxes/$id"; }
+end_it() { curl -s -o /dev/null --max-time 120 --unix-socket "$1" -X DELETE -w '%{http_code}\n' "http://localhost/v1/boxes/$id"; }
 end_it "$first_socket" > "$WORK/a" & one=$!
 end_it "$twin_socket" > "$WORK/b" & two=$!
 wait "$one" "$two"

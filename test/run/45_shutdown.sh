@@ -7,7 +7,7 @@ stay=$BOX
 tag_new
 api POST "$B/processes" "{\"command\":\"echo up; exec sleep $TAG\"}"
 pid=$(j .pid)
-ask() { curl -s --max-time 30 --unix-socket "$SOCKET" -H 'Content-Type: application/json' -w '\n%{http_code}\n' "$@"; }
+ask() { curl -s --max-time 120 --unix-socket "$SOCKET" -H 'Content-Type: application/json' -w '\n%{http_code}\n' "$@"; }
 
 # A command that runs ends, and its answer arrives.
 ask -X POST -d '{"command":"echo begun > mark; until [ -e go ]; do sleep 0.02; done; echo over","timeout_ms":20000}' \

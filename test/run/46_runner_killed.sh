@@ -1,6 +1,6 @@
 # A runner killed from outside: its box says GONE and why, others live, and its user and thread start it again.
 
-runner_of() { cut -d' ' -f1 "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" "$WORK"/machine-*/*/boxes/"$1"/jail 2> /dev/null | head -1; }
+runner_of() { cut -d' ' -f1 "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" "$STATE/boxes/$1/docker" "$WORK"/machine-*/*/boxes/"$1"/jail 2> /dev/null | head -1; }
 other=$BOX
 box_new '"user":"ann","thread":"t","labels":{"k":"v"}'
 threaded=$BOX
@@ -10,7 +10,7 @@ api POST "$B/processes" "{\"command\":\"sleep $TAG\"}"
 box_new '"user":"ann"'
 plain=$BOX
 run 'echo kept > f'
-curl -s --max-time 30 --unix-socket "$SOCKET" -X POST -H 'Content-Type: application/json' -d '{"command":"echo up > up; sleep 60"}' \
+curl -s --max-time 120 --unix-socket "$SOCKET" -X POST -H 'Content-Type: application/json' -d '{"command":"echo up > up; sleep 60"}' \
     "http://localhost$B/exec" > "$WORK/exec" & caller=$!
 up() { get up && [ "$STATUS" = 200 ]; }
 ok 'a command runs' eventually 10 up

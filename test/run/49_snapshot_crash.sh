@@ -25,7 +25,7 @@ crash() {
     for ((step = ALL ? 1 : 1 + SRANDOM % 2; step < 40; step += ALL ? 1 : 1 + SRANDOM % 5)); do
         prepare
         echo "$step files" > "$WORK/crash"
-        STATUS=$(curl -s -o /dev/null -w '%{http_code}' --max-time 30 --unix-socket "$SOCKET" -X "$1" ${3:+-d "$3"} "http://localhost$2")
+        STATUS=$(curl -s -o /dev/null -w '%{http_code}' --max-time 120 --unix-socket "$SOCKET" -X "$1" ${3:+-d "$3"} "http://localhost$2")
         rm -f "$WORK/crash"
         [ "$STATUS" = 000 ] || break
         died=$((died + 1))
@@ -33,7 +33,7 @@ crash() {
         check || { fail "$name, killed at step $step" "$WHY"; return; }
     done
     # What goes on after the answer (the trash) may have met the last step.
-    curl -sf --max-time 10 --unix-socket "$SOCKET" -o /dev/null http://localhost/healthz || restart 2> /dev/null
+    curl -sf --max-time 60 --unix-socket "$SOCKET" -o /dev/null http://localhost/healthz || restart 2> /dev/null
     [ "$died" -ge 1 ] && pass "$name: killed $died times on its way" || fail "$name: killed on its way" "$died, then $STATUS"
     check || fail "$name, not killed" "$WHY"
 }

@@ -34,7 +34,8 @@ for _ in 1 2 3 4 5; do
     try=$((20000 + SRANDOM % 20000))
     "$program" --listen "127.0.0.1:$try" --state "$WORK/state2" --config "$WORK/config.yaml" --backend "$BACKEND" > "$WORK/tcp.log" 2>&1 &
     tcp=$!
-    if eventually 10 curl -sf --max-time 2 "http://127.0.0.1:$try/healthz"; then port=$try && break; fi
+    tcp_answers() { [ ! -d "/proc/$tcp" ] || curl -sf --max-time 2 "http://127.0.0.1:$try/healthz"; } # dead: somebody has that port
+    if eventually 10 tcp_answers && [ -d "/proc/$tcp" ]; then port=$try && break; fi
     kill "$tcp" 2> /dev/null
 done
 if [ -n "$port" ]; then

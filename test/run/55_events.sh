@@ -94,7 +94,7 @@ done
 
 coproc HOLD { "$TOOL" hold "$SOCKET" 50 'GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n' 2>&1; }
 holder=$HOLD_PID
-read -r -t 20 line <&"${HOLD[0]}"
+read -r -t 60 line <&"${HOLD[0]}"
 is 'a client that stops reading' "$line" holding
 now_ms
 start=$NOW

@@ -63,7 +63,7 @@ run 'head -c 100000000 /dev/zero > big; echo made'
 is 'a large file' "$OUT" made
 coproc HOLD { "$TOOL" hold "$SOCKET" 1000 "GET $second/archive?path=/workspace HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n" 2>&1; }
 holder=$HOLD_PID # bash forgets it when the process ends
-read -r -t 10 line <&"${HOLD[0]}"
+read -r -t 60 line <&"${HOLD[0]}"
 is 'an archive is under way' "$line" holding
 now_ms
 start=$NOW
