@@ -32,6 +32,10 @@ bool engine_near(
 /* Of the version both sides know (found once per connection that had to be made anew; at least 1.40, at most 1.45). */
 int engine_version(struct engine *engine, unsigned *ret_minor, struct err *err);
 
+/* Changes whenever the engine was lost: it went away, or cannot be reached. What was asked of it before (its facts) may be
+ * another one's. */
+unsigned engine_generation(struct engine *engine);
+
 /* A path is told without the version: "/containers/json?all=1". Values in it: engine_escape. */
 struct engine_call {
     const char *method, *path;
@@ -49,9 +53,13 @@ struct engine_call {
 /* *ret_status: that of HTTP, whatever it is. out: the answer that was not streamed. Negative: it was not answered; the
  * sentence names the engine and what to do (GONE: it cannot be reached; TIMEOUT). */
 int engine_do(struct engine *engine, const struct engine_call *call, int *ret_status, struct buf *out, struct err *err);
-/* The same for who wants JSON or an error: a 2xx answer in *ret_json (may be NULL; json_decref), else the engine's own message in
- * a sentence of ours, with a code: 404 NOT_FOUND, 409 CONFLICT, 400 INVALID, 507 and "no space left" TOO_LARGE..., 5xx GONE or
- * INTERNAL. `doing`: "creating container 'cubby-…'". 304 is success. */
+/* What was answered, as JSON or an error: a 2xx answer in *ret_json (json_decref; NULL when it was empty; ret_json may be
+ * NULL), else the engine's own message in a sentence of ours, with a code: 404 NOT_FOUND, 409 EXISTS ("already in use") or
+ * BUSY, 400 INVALID, "no space left" LIMIT, 502 and 503 GONE, other 5xx INTERNAL. `doing`: "creating container 'cubby-…'".
+ * 304 is success. */
+int engine_answer(struct engine *engine, int status, struct buf *out, const char *doing, json_t **ret_json,
+                  struct err *err);
+/* Both, for what is answered within ENGINE_TIMEOUT_MS. */
 int engine_json(struct engine *engine, const char *method, const char *path, const char *body, const char *doing,
                 json_t **ret_json, struct err *err);
 

@@ -1,0 +1,41 @@
+/* One request and its answer over one connection. Called by engine.c (calls), engine_stream.c (connections that become
+ * streams). Not to break: after a failure the connection is of no use to anybody else. */
+#ifndef CUBBY_BACKEND_ENGINE_EXCHANGE_H
+#define CUBBY_BACKEND_ENGINE_EXCHANGE_H
+
+#include "backend/engine.h"
+#include "backend/engine_http.h"
+#include "backend/engine_link.h"
+
+struct engine_exchange {
+    const struct engine_place *place;
+    const struct engine_call *call;
+    struct engine_link *link;
+    unsigned minor; /* of the API's version in the path; 0: none there */
+    bool upgrade;   /* the connection becomes a stream of bytes */
+    struct engine_wait wait;
+    uint64_t timeout_ms;
+    bool answered; /* a byte of the answer came */
+    bool reusable; /* afterwards: the connection is whole and idle */
+    struct engine_head head;
+};
+int exchange_ask(struct engine_exchange *exchange, struct err *err); /* request and its body */
+int exchange_head(struct engine_exchange *exchange, struct err *err);
+int exchange_body(struct engine_exchange *exchange, struct buf *out, struct err *err); /* out may be NULL */
+
+/* ---- engine.c ---- */
+
+const struct engine_place *engine_place(const struct engine *engine);
+/* A connection nobody used before, for who keeps it. */
+int engine_connect(struct engine *engine, const struct engine_wait *wait, struct engine_link **ret_link,
+                   struct err *err);
+/* engine_do with a descriptor that ends it when it becomes readable. */
+int engine_do_until(struct engine *engine, const struct engine_call *call, int wake_fd, int *ret_status,
+                    struct buf *out, struct err *err);
+
+/* ---- engine_place.c ---- */
+
+int place_find(const struct engine_where *where, struct engine_place *ret_place, struct err *err);
+void place_done(struct engine_place *place);
+
+#endif
