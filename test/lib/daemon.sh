@@ -105,6 +105,12 @@ delete_boxes() {
     done
 }
 
+# The runner of a box, as this machine counts processes.
+runner_of() { # runner_of ID
+    cut -d' ' -f1 "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" "$WORK"/machine-*/*/boxes/"$1"/jail 2> /dev/null | head -1
+    awk '$2 > 1 { print $2 }' "$STATE/boxes/$1/docker" 2> /dev/null
+}
+
 # What this daemon's boxes have on the machine beside the daemon itself.
 leftovers() {
     local pid name

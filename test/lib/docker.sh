@@ -4,7 +4,7 @@
 # test/docker/run.sh; test/lib/driver.sh ends what its jobs started.
 # As a command: test/lib/docker.sh start DIR | end DIR | images SOCKET
 # TEST_ENGINE=DIR: one that many share; whoever comes first starts it, whoever made DIR ends it. Without: one for this run.
-# Images: IMAGE_DEBIAN (Debian, its user is agent, 1000), IMAGE_BUSYBOX (root), IMAGE_BARE (one program, /tool, and no shell).
+# Images: IMAGE_DEBIAN (Debian, its user is agent, 1000; also under the name that is cubbyd's default), IMAGE_BUSYBOX (root), IMAGE_BARE (one program, /tool, and no shell).
 
 IMAGE_DEBIAN=cubby-test/debian:1 IMAGE_BUSYBOX=cubby-test/busybox:1 IMAGE_BARE=cubby-test/bare:1
 ENGINE_DIR='' ENGINE_SOCKET='' ENGINE_WHY=''
@@ -136,7 +136,8 @@ image_debian() {
     package_files $(package_closure $ENGINE_PACKAGES) | sort -u | (cd / && while IFS= read -r file; do [ ! -e "$file" ] && [ ! -L "$file" ] || printf '%s\n' "$file"; done) |
         grep -vxE 'etc|root|tmp|home|mnt|opt|srv|var/tmp|etc/(passwd|group)' > "$root.list"
     tar -cf - --no-recursion -C / -T "$root.list" -C "$root" etc etc/passwd etc/group root home home/agent tmp mnt opt srv var/tmp |
-        image_import "$IMAGE_DEBIAN" 'ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin' 'ENV IMAGE=debian' 'USER agent' 'WORKDIR /home/agent' 'CMD ["bash"]'
+        image_import "$IMAGE_DEBIAN" 'ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin' 'ENV IMAGE=debian' 'USER agent' 'WORKDIR /home/agent' 'CMD ["bash"]' &&
+        engine POST "/images/$IMAGE_DEBIAN/tag?repo=debian&tag=stable-slim"
 }
 
 image_busybox() {

@@ -1,6 +1,5 @@
 # A runner killed from outside: its box says GONE and why, others live, and its user and thread start it again.
 
-runner_of() { cut -d' ' -f1 "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" "$STATE/boxes/$1/docker" "$WORK"/machine-*/*/boxes/"$1"/jail 2> /dev/null | head -1; }
 other=$BOX
 box_new '"user":"ann","thread":"t","labels":{"k":"v"}'
 threaded=$BOX

@@ -5,7 +5,6 @@
 if [ "$BACKEND" != jail ]; then skip 'jails made ahead' "boxes of $BACKEND are none of this host's jails"; return; fi
 if [ "$(id -u)" != 0 ]; then skip 'jails made ahead' 'only root has a pool'; return; fi
 POOL=8 # pool_size
-runner_of() { cut -d' ' -f1 "$STATE/boxes/$1/jail" 2> /dev/null; }
 pool() { cut -d' ' -f1 "$STATE"/boxes/.slot-*/jail 2> /dev/null | sort; }
 live_pool() { local pid; for pid in $(pool); do kill -0 "$pid" 2> /dev/null && echo "$pid"; done; }
 pool_full() { [ "$(live_pool | wc -l)" = "$POOL" ] && [ "$(pool | wc -l)" = "$POOL" ]; }

@@ -118,7 +118,6 @@ fi
 second_end
 
 # an end that the box tells
-runner_of() { cut -d' ' -f1 "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" 2> /dev/null | head -1; }
 acquire ann mortal
 is 'a box that runs says so' "$(j .running) $(j .died)" 'true null'
 kill -KILL "$(runner_of "$ID")"

@@ -2,7 +2,6 @@
 # backends: jail
 
 use_cubby
-runner_of() { cut -d' ' -f1 "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" 2> /dev/null | head -1; }
 LISTENERS=()
 listen() { # listen FILE [QUERY [CURL OPTION...]]: a stream into WORK/FILE, armed when this returns
     local file=$WORK/$1 query=${2-}
