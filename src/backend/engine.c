@@ -136,7 +136,7 @@ static int engine_failed(struct engine *engine, const struct engine_exchange *ex
     if (err->code == ERR_INVALID)
         return -err->code;
     if (err->code == ERR_IO)
-        err->code = ERR_GONE; /* a connection that broke */
+        err->code = ERR_BUSY; /* a connection that broke */
     return err_wrap(err, "the container engine at %s", url);
 }
 
@@ -158,7 +158,7 @@ static int engine_exchange_once(struct engine *engine, struct engine_exchange *e
     else
         link_close(exchange->link);
     exchange->link = NULL;
-    if (code < 0 && (err->code == ERR_IO || (err->code == ERR_GONE && !exchange->answered)))
+    if (code < 0 && (err->code == ERR_IO || err->code == ERR_BUSY))
         engine_lost(engine);
     *ret_repeat = code < 0 && kept && !exchange->answered && err->code != ERR_TIMEOUT && may_repeat(exchange->call);
     if (code < 0 && out)
@@ -277,8 +277,8 @@ static const struct {
     {413, NULL, ERR_TOO_LARGE, ""},
     {429, NULL, ERR_LIMIT, ""},
     {501, NULL, ERR_UNSUPPORTED, ""},
-    {502, NULL, ERR_GONE, ""},
-    {503, NULL, ERR_GONE, ""},
+    {502, NULL, ERR_BUSY, ""},
+    {503, NULL, ERR_BUSY, ""},
     {504, NULL, ERR_TIMEOUT, ""},
     {507, NULL, ERR_LIMIT, ""},
     {0, NULL, ERR_INTERNAL, ""},

@@ -44,6 +44,7 @@ struct engine_call {
     const char *registry_auth;                                /* value of X-Registry-Auth; NULL: none */
     ssize_t (*read_body)(void *user, void *data, size_t len); /* streams a tar instead of body: 0 end, negative stop */
     int (*write_body)(void *user, const void *data, size_t len); /* streams a 2xx answer; negative stops */
+    void (*began)(void *user); /* that answer begins, before its first byte; may be NULL */
     void *user;
     unsigned timeout_ms; /* without a byte either way; 0: ENGINE_TIMEOUT_MS */
     const atomic_bool *stop;
@@ -51,11 +52,12 @@ struct engine_call {
 #define ENGINE_TIMEOUT_MS 60000u
 #define ENGINE_ANSWER_BYTES (8u << 20)
 /* *ret_status: that of HTTP, whatever it is. out: the answer that was not streamed. Negative: it was not answered; the
- * sentence names the engine and what to do (GONE: it cannot be reached; TIMEOUT). */
+ * sentence names the engine and what to do (BUSY: it cannot be reached, or went away; TIMEOUT; GONE: *stop was set, or a
+ * callback said stop). */
 int engine_do(struct engine *engine, const struct engine_call *call, int *ret_status, struct buf *out, struct err *err);
 /* What was answered, as JSON or an error: a 2xx answer in *ret_json (json_decref; NULL when it was empty; ret_json may be
  * NULL), else the engine's own message in a sentence of ours, with a code: 404 NOT_FOUND, 409 EXISTS ("already in use") or
- * BUSY, 400 INVALID, "no space left" LIMIT, 502 and 503 GONE, other 5xx INTERNAL. `doing`: "creating container 'cubby-…'".
+ * BUSY, 400 INVALID, "no space left" LIMIT, 502 and 503 BUSY, other 5xx INTERNAL. `doing`: "creating container 'cubby-…'".
  * 304 is success. */
 int engine_answer(struct engine *engine, int status, struct buf *out, const char *doing, json_t **ret_json,
                   struct err *err);
@@ -73,12 +75,15 @@ int engine_hijack(struct engine *engine, const char *method, const char *path, c
                   struct engine_stream **ret_stream, struct err *err);
 size_t engine_stream_stderr(struct engine_stream *stream, char *text, size_t size); /* so far, NUL-terminated */
 void engine_stream_free(struct engine_stream *stream); /* ends it and its thread; NULL is fine */
+/* Nobody holds it any more: it ends, and frees itself, when either end does. NULL is fine. */
+void engine_stream_leave(struct engine_stream *stream);
 
 char *engine_escape(const char *text); /* percent-encoded for a path or query value; free() */
 
-/* The events of containers with `label` ("key=value"), in a thread of its own, for as long as the engine lives; the
- * connection is made again (1..30 s) with `since` where it ended. `each` is told action ("die", "oom", "destroy", "start",
- * "pause", ...), the container's name, its exit status (-1 unknown). */
+/* The events of containers with `label` ("key=value"), in a thread of its own; the connection is made again (1..30 s) with
+ * `since` where it ended. `each` is told action ("die", "oom", "destroy", "start", "pause", ...; podman's names are made
+ * docker's), the container's name and id, its exit status (-1 unknown). Action "up", without a name: the stream begins, what
+ * happened before is not told; "down": it ended, `id` is why. */
 struct engine_events;
 struct engine_event {
     const char *action, *name, *id;

@@ -63,7 +63,7 @@ static int exchange_send(struct engine_exchange *exchange, const void *data, siz
         if (sent == -EPIPE || sent == -ECONNRESET)
             return 1; /* perhaps with a reason, which is read next */
         if (sent < 0 && sent != -EAGAIN)
-            return err_errno(err, (int)-sent, "sending");
+            return err_set(err, ERR_IO, "sending: %s", strerror((int)-sent));
         if (sent < 0) {
             int code = link_wait(link, (short)(link->write_events | POLLIN), &exchange->wait, err);
             if (code < 0)
@@ -143,7 +143,7 @@ int exchange_head(struct engine_exchange *exchange, struct err *err) {
         ssize_t got = link_fill(link, &exchange->wait, err);
         exchange->answered |= got > 0;
         if (got == 0)
-            return err_set(err, ERR_GONE, "it hung up instead of answering");
+            return err_set(err, ERR_BUSY, "it hung up instead of answering");
         if (got < 0)
             return (int)got;
     }
@@ -166,6 +166,8 @@ int exchange_body(struct engine_exchange *exchange, struct buf *out, struct err 
     struct engine_body body;
     engine_body_init(&body, &exchange->head, exchange->call->method);
     exchange_again(exchange);
+    if (exchange->call->began && exchange->head.status >= 200 && exchange->head.status < 300)
+        exchange->call->began(exchange->call->user);
     while (!body.done) {
         size_t used = 0, len = 0;
         int code = engine_body_take(&body, link->input + link->at, link->len - link->at, &used, &len, err);
@@ -180,7 +182,7 @@ int exchange_body(struct engine_exchange *exchange, struct buf *out, struct err 
         if (got < 0)
             return (int)got;
         if (got == 0 && body.kind != BODY_UNTIL_END)
-            return err_set(err, ERR_GONE, "it hung up in the middle of its answer");
+            return err_set(err, ERR_BUSY, "it hung up in the middle of its answer");
         if (got == 0)
             return 0;
     }

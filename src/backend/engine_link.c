@@ -35,7 +35,7 @@ static int link_unreached(const struct engine_place *place, int number, struct e
                        "the container engine at %s: no permission to use its socket; be in its group (`docker`), or "
                        "name an engine of your own (DOCKER_HOST, docker_host)",
                        place->url);
-    return err_set(err, ERR_GONE,
+    return err_set(err, ERR_BUSY,
                    "the container engine at %s cannot be reached (%s): %s, or name another one (DOCKER_HOST, "
                    "docker_host)",
                    place->url, strerror(number), fix);
@@ -134,7 +134,7 @@ static int link_connect_tcp(const struct engine_place *place, const struct engin
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG}, *found = NULL;
     int failed = getaddrinfo(place->host, place->port, &hints, &found);
     if (failed)
-        return err_set(err, ERR_GONE, "the container engine at %s: its host is not found (%s)", place->url,
+        return err_set(err, ERR_BUSY, "the container engine at %s: its host is not found (%s)", place->url,
                        gai_strerror(failed));
     int number = EHOSTUNREACH;
     for (const struct addrinfo *info = found; info && number; info = info->ai_next)
@@ -220,7 +220,7 @@ ssize_t link_fill(struct engine_link *link, const struct engine_wait *wait, stru
             return got;
         }
         if (got != -EAGAIN)
-            return err_errno(err, (int)-got, "receiving");
+            return err_set(err, ERR_IO, "receiving: %s", strerror((int)-got));
         int code = link_wait(link, link->read_events, wait, err);
         if (code < 0)
             return code;
@@ -233,7 +233,7 @@ int link_send_all(struct engine_link *link, const void *data, size_t len, const 
     while (len) {
         ssize_t sent = link_send(link, p, len);
         if (sent < 0 && sent != -EAGAIN)
-            return err_errno(err, (int)-sent, "sending");
+            return err_set(err, ERR_IO, "sending: %s", strerror((int)-sent));
         if (sent < 0) {
             int code = link_wait(link, link->write_events, wait, err);
             if (code < 0)

@@ -32,6 +32,7 @@ struct engine_stream {
     struct way up, down; /* to the engine, from it */
     pthread_t thread;
     pthread_mutex_t lock; /* of what is below */
+    bool over, left;      /* the thread has nothing more to do; nobody will free the stream but it */
     char errors[ENGINE_STDERR_BYTES];
     size_t errors_len;
 };
@@ -73,6 +74,20 @@ void engine_stream_free(struct engine_stream *stream) {
     fd_write_all(stream->wake_fd, &one, sizeof one);
     pthread_join(stream->thread, NULL);
     stream_done(stream);
+}
+
+void engine_stream_leave(struct engine_stream *stream) {
+    if (!stream)
+        return;
+    pthread_mutex_lock(&stream->lock);
+    bool over = stream->over;
+    if (!over) {
+        stream->left = true;
+        pthread_detach(stream->thread);
+    }
+    pthread_mutex_unlock(&stream->lock); /* from here on the stream is its thread's */
+    if (over)
+        engine_stream_free(stream);
 }
 
 /* What came with the answer's head is the stream's beginning. */
@@ -257,5 +272,11 @@ static void *stream_run(void *user) {
     } while (stream_wait(stream));
     shutdown(stream->fd, SHUT_RDWR);
     shutdown(stream->link->fd, SHUT_RDWR); /* the engine is told, whoever still holds the stream */
+    pthread_mutex_lock(&stream->lock);
+    bool left = stream->left;
+    stream->over = true;
+    pthread_mutex_unlock(&stream->lock);
+    if (left)
+        stream_done(stream);
     return NULL;
 }

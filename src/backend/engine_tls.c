@@ -130,8 +130,8 @@ static int tls_refused(const struct engine_place *place, SSL *ssl, int number, s
                        "(DOCKER_CERT_PATH) is whom it has to be signed by, and it has to name the host",
                        place->url, api.X509_verify_cert_error_string(verified));
     if (number == SSL_ERROR_SYSCALL)
-        return err_set(err, ERR_GONE, "the container engine at %s hung up in the TLS handshake", place->url);
-    return err_set(err, ERR_GONE, "the container engine at %s does not speak TLS as it should: %s", place->url,
+        return err_set(err, ERR_BUSY, "the container engine at %s hung up in the TLS handshake", place->url);
+    return err_set(err, ERR_BUSY, "the container engine at %s does not speak TLS as it should: %s", place->url,
                    tls_reason());
 }
 
