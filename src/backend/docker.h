@@ -67,7 +67,8 @@ void docker_name(char name[32], const char *id);
 int docker_inspect(struct backend *backend, const char *id, json_t **ret_inspection, struct err *err);
 bool docker_running(const json_t *inspection, pid_t *ret_pid);
 int docker_remove(struct backend *backend, const char *id,
-                  struct err *err); /* force, with its volumes; absent is fine */
+                  struct err *err);                                        /* force, with its volumes; absent is fine */
+int docker_kill(struct backend *backend, const char *id, struct err *err); /* nothing of it runs when it returns 0 */
 
 /* What STATE/boxes/ID/docker says: there before the container is, and rewritten once its runner has spoken. */
 struct docker_record {
@@ -83,6 +84,17 @@ int docker_record_read(struct backend *backend, const char *id, struct docker_re
 int docker_record_write(struct backend *backend, const char *id, const struct docker_record *record, struct err *err);
 /* The runner that is recorded: -1 where it is not known or has ended. */
 int docker_record_pidfd(const struct docker_record *record);
+
+/* ---- docker_end.c: how containers end ---- */
+
+void docker_end_watch_locked(struct backend *backend); /* begins to listen to the engine's events */
+bool docker_why(struct backend *backend, const char *id, char *text, size_t size); /* ops->why */
+
+/* ---- docker_use.c: what a container uses, and that it stands still ---- */
+
+int docker_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err);
+int docker_pause(struct backend *backend, const char *id, bool pause, struct err *err);
+bool docker_paused(struct backend *backend, const char *id);
 
 /* ---- docker_spec.c: from a spec to a container ---- */
 
@@ -123,19 +135,21 @@ int docker_image_get(struct backend *backend, const struct spec *spec, struct ar
 /* What an image has set ("Config" of an inspection) into the members of *ret_image but id and reference; in arena. false: it
  * is of a wrong type. */
 bool docker_image_settings(const json_t *config, struct arena *arena, struct docker_image *ret_image);
-/* docker_pull.c: from its registry, with the credentials of the configuration; tells the progress for box `id`. platform may
- * be NULL. */
+/* docker_pull.c: from its registry, with the credentials of the configuration; tells the progress. */
 struct reference;
-int docker_pull(struct backend *backend, const char *id, const struct reference *image, const char *platform,
-                struct err *err);
+int docker_pull(struct backend *backend, const struct spec *spec, const struct reference *image, struct err *err);
 
 /* ---- docker_wire.c: from a container that was created to a wire ---- */
 
 /* Puts the runner in where it cannot be mounted; attaches, starts, and waits until the runner speaks, by whichever way.
- * `placed` is called once before its HELLO is answered, where we and the container are on one machine: mounts. */
+ * docker_mount_enter is called once before its HELLO is answered; pid 0: it did not dial, nobody can enter it. Records the
+ * runner. */
 int docker_wire_start(struct backend *backend, const struct spec *spec, const struct docker_way *way,
                       const struct docker_image *image, struct wire **ret_wire, int *ret_pidfd, struct err *err);
 int docker_wire_find(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd, struct err *err);
+int docker_wire_connect(struct backend *backend, const char *id, int *ret_fd, struct err *err); /* ops->connect */
+/* docker_send.c: the runner, sent into a container that was made and cannot see our files; its workspace becomes its user's. */
+int docker_send(struct backend *backend, const struct spec *spec, struct err *err);
 
 /* ---- docker_mount.c: what of this machine is seen in a container ---- */
 
@@ -186,10 +200,12 @@ int docker_export(struct backend *backend, const struct spec *spec, const char *
 int docker_flatten(struct backend *backend, const struct spec *spec, const char *layer,
                    const struct docker_image *image, uint64_t total, uint64_t *ret_bytes, struct err *err);
 /* A container that does not fit its spec any more gives its name to the next one, and goes when that one runs; or comes
- * back. Both are fine where there is none. settle: what a killed daemon left; before anything else of a start. */
+ * back. Cheap where there is none aside (a mark, boxes/ID/aside). settle: what a killed daemon left, before anything else of
+ * a start: the one that fits the digest is in its place afterwards, or the newer. */
 int docker_aside(struct backend *backend, const char *id, struct err *err);
 int docker_aside_end(struct backend *backend, const char *id, bool runs, struct err *err);
 int docker_aside_settle(struct backend *backend, const char *id, const char *digest, struct err *err);
+int docker_aside_drop(struct backend *backend, const char *id, struct err *err); /* whatever there is aside */
 
 /* ---- docker_changes.c: what a container's files have that its image has not ---- */
 

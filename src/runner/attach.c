@@ -1,7 +1,7 @@
 /* Mounts /skills of a box that runs: an overlay of its user's layer, what was kept of that earlier, and the layers of its
- * agent's public skills. Called by main for `attach`: a fresh, single-threaded process that the daemon spawned on the host,
- * and the only one that ever mounts anything into a box that runs; and by the inner half of an ordinary user's box, where
- * nobody may enter later. Not to break: two overlays never have one upper layer in use at the
+ * agent's public skills; and, where the box is a container, what users mount into it. Called by main for `attach`: a fresh,
+ * single-threaded process that the daemon spawned on the host, and the only one that ever mounts anything into a box that
+ * runs; and by the inner half of an ordinary user's box, where nobody may enter later. Not to break: two overlays never have one upper layer in use at the
  * same time, so the old one goes first, and only if nobody uses it; whoever may be looking stands still meanwhile (the
  * daemon sees to that). What fails leaves the old one where it was.
  *
@@ -37,6 +37,7 @@ struct attach {
     struct enter enter;
     int self_fd, box_fd, copy_fd, stage_fd, root_fd;
     int own_fd;
+    const char *uid_map, *gid_map;
     int old_fds[LIMIT_SKILL_PATHS + 1], new_fds[LIMIT_SKILL_PATHS + 1];
     bool gone[LIMIT_SKILL_PATHS + 1], come[LIMIT_SKILL_PATHS + 1]; /* the old one, the new one, at that path */
 };
@@ -47,19 +48,25 @@ static struct attach *attach_of(struct enter *enter) {
 
 static int read_attach(struct enter *enter, struct err *err);
 static int outer_open(struct enter *enter, struct err *err);
+static int make_map(struct enter *enter, struct err *err);
 static int enter_user(struct enter *enter, struct err *err);
 static int inner_open(struct enter *enter, struct err *err);
+static int enter_mount_space(struct enter *enter, struct err *err);
+static int put_mounts(struct enter *enter, struct err *err);
 static int copy_mounts(struct enter *enter, struct err *err);
 static int find_own(struct enter *enter, struct err *err);
 static int make_stage(struct enter *enter, struct err *err);
 static int swap(struct enter *enter, struct err *err);
 
+/* Of both; then of boxes that have skills alone. */
 static const struct enter_step steps[] = {
-    {"read what is to be attached", read_attach},
-    {"open the layers of skills", outer_open},
-    {"enter the box's user namespace", enter_user},
-    {"open the layers of skills", inner_open},
-    {"enter the box's mounts", copy_mounts},
+    {"read what is to be attached", read_attach},    {"make the map of ids", make_map},
+    {"open what is to be mounted", outer_open},      {"enter the box's user namespace", enter_user},
+    {"open what is to be mounted", inner_open},      {"enter the box's mounts", enter_mount_space},
+    {"mount what the box was promised", put_mounts}, {NULL, NULL},
+};
+static const struct enter_step skill_steps[] = {
+    {"copy the box's mounts", copy_mounts},
     {"find the box's own files", find_own},
     {"mount the stage", make_stage},
     {"attach the skills", swap},
@@ -75,11 +82,13 @@ _Noreturn void attach_main(void) {
     enter->errors_fd = PLAN_ERRORS_FD;
     enter->userns_fd = PLAN_USER_FD;
     attach->box_fd = PLAN_MOUNTS_FD;
-    attach->own_fd = attach->root_fd = -1;
+    attach->own_fd = attach->root_fd = enter->map_fd = -1;
+    enter->agent_uid = enter->agent_gid = ENTER_AGENT_ID;
     enter->ranged = geteuid() == 0;
     attach->self_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     umask(0);
-    if (attach->self_fd < 0 || enter_run(enter, steps) < 0)
+    if (attach->self_fd < 0 || enter_run(enter, steps) < 0 ||
+        (enter->skills.path_count && enter_run(enter, skill_steps) < 0))
         _exit(125);
     fd_write_all(enter->errors_fd, "", 1);
     _exit(0); /* the old overlay ends here, and with nobody waiting */
@@ -110,6 +119,33 @@ bool attach_take(struct enter *enter, const struct plan_record *record) {
     return true;
 }
 
+static bool take_ids(struct enter *enter, const struct plan_record *record) {
+    struct attach *attach = attach_of(enter);
+    switch ((enum plan_key)record->key) {
+    case PLAN_UID_MAP:
+        attach->uid_map = record->text;
+        break;
+    case PLAN_GID_MAP:
+        attach->gid_map = record->text;
+        break;
+    case PLAN_OUTER_UID:
+        enter->owner_uid = (uid_t)record->number;
+        break;
+    case PLAN_OUTER_GID:
+        enter->owner_gid = (gid_t)record->number;
+        break;
+    case PLAN_INNER_UID:
+        enter->agent_uid = (uid_t)record->number;
+        break;
+    case PLAN_INNER_GID:
+        enter->agent_gid = (gid_t)record->number;
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
 static int read_attach(struct enter *enter, struct err *err) {
     struct view view;
     int r = enter_message(enter, enter->plan_bytes, sizeof enter->plan_bytes, &view, err);
@@ -117,10 +153,11 @@ static int read_attach(struct enter *enter, struct err *err) {
         return r;
     struct plan_record record;
     while (plan_next(&view, &record))
-        if (!attach_take(enter, &record))
+        if (!attach_take(enter, &record) && !enter_take_mount(enter, &record) && !take_ids(enter, &record))
             enter_take(enter, &record);
-    if (view.bad || enter->version != PLAN_VERSION || (enter->skills.count && !enter->skills.store) ||
-        (enter->lower_count && !enter->store))
+    if (view.bad || (enter->mount_count && !attach_of(enter)->uid_map) ||
+        !attach_of(enter)->uid_map != !attach_of(enter)->gid_map || enter->version != PLAN_VERSION ||
+        (enter->skills.count && !enter->skills.store) || (enter->lower_count && !enter->store))
         return err_set(err, ERR_PROTOCOL, "cubby-runner speaks plan %d, the daemon %llu; install both from one build",
                        PLAN_VERSION, (unsigned long long)enter->version);
     return 0;
@@ -139,27 +176,45 @@ int attach_open(struct enter *enter, struct err *err) {
     return r;
 }
 
-static int open_layers(struct enter *enter, struct err *err) {
-    int r = enter_lowers(enter, err);
+static int make_map(struct enter *enter, struct err *err) {
+    struct attach *attach = attach_of(enter);
+    if (attach->uid_map)
+        enter->map_fd = enter_map(attach->uid_map, attach->gid_map, err);
+    return attach->uid_map && enter->map_fd < 0 ? enter->map_fd : 0;
+}
+
+static int open_all(struct enter *enter, struct err *err) {
+    int r = enter_mounts(enter, err);
+    if (r == 0)
+        r = enter_lowers(enter, err);
     if (r == 0 && enter->layers_dir)
         r = enter_layer(enter, enter->layers_dir, 0, &attach_of(enter)->own_fd, err);
     return r == 0 ? attach_open(enter, err) : r;
 }
 
 static int outer_open(struct enter *enter, struct err *err) {
-    return enter->ranged ? open_layers(enter, err) : 0;
+    return enter->ranged ? open_all(enter, err) : 0;
 }
 
 /* An ordinary user may do so only among mounts of his own. */
 static int inner_open(struct enter *enter, struct err *err) {
     if (enter->ranged)
         return 0;
-    return unshare(CLONE_NEWNS) < 0 ? err_errno(err, errno, "unshare") : open_layers(enter, err);
+    return unshare(CLONE_NEWNS) < 0 ? err_errno(err, errno, "unshare") : open_all(enter, err);
 }
 
 /* ---- into the box ---- */
 
+/* A container may have the host's; nobody may enter where he is. */
+static bool same_user(struct enter *enter) {
+    struct stat own, box;
+    return fstatat(attach_of(enter)->self_fd, "ns/user", &own, 0) == 0 && fstat(enter->userns_fd, &box) == 0 &&
+           own.st_ino == box.st_ino && own.st_dev == box.st_dev;
+}
+
 static int enter_user(struct enter *enter, struct err *err) {
+    if (same_user(enter))
+        return 0;
     if (setns(enter->userns_fd, CLONE_NEWUSER) < 0)
         return err_errno(err, errno, "setns");
     if (enter->ranged && (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
@@ -171,13 +226,23 @@ static int enter_space(int fd, struct err *err) {
     return setns(fd, CLONE_NEWNS) < 0 ? err_errno(err, errno, "setns") : 0;
 }
 
-static int copy_mounts(struct enter *enter, struct err *err) {
+static int enter_mount_space(struct enter *enter, struct err *err) {
     struct attach *attach = attach_of(enter);
     int r = enter_space(attach->box_fd, err);
     if (r < 0)
         return r;
     attach->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC); /* of the box, not of the copy */
-    if (attach->root_fd < 0 || unshare(CLONE_NEWNS) < 0)
+    return attach->root_fd < 0 ? err_errno(err, errno, "its root") : 0;
+}
+
+static int put_mounts(struct enter *enter, struct err *err) {
+    return enter_put(enter, attach_of(enter)->root_fd, err);
+}
+
+/* Of a container it may be shared with others: what happens in the copy stays there. */
+static int copy_mounts(struct enter *enter, struct err *err) {
+    struct attach *attach = attach_of(enter);
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return err_errno(err, errno, "unshare");
     attach->copy_fd = openat(attach->self_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
     return attach->copy_fd < 0 ? err_errno(err, errno, "the copy") : 0;
@@ -231,12 +296,12 @@ static int make_stage(struct enter *enter, struct err *err) {
     return r == 0 ? attach_stage(enter, "own", err) : r;
 }
 
-static int make_upper(const char *own, struct err *err) {
+static int make_upper(const struct enter *enter, const char *own, struct err *err) {
     char path[64], work[64];
     snprintf(path, sizeof path, "%s/skills", own);
     snprintf(work, sizeof work, "%s/skills.work", own);
     if (mkdir(path, 0755) == 0) {
-        if (chown(path, ENTER_AGENT_ID, ENTER_AGENT_ID) < 0)
+        if (chown(path, enter->agent_uid, enter->agent_gid) < 0)
             return err_errno(err, errno, "'%s'", path);
     } else if (errno != EEXIST) {
         return err_errno(err, errno, "'%s'", path);
@@ -246,18 +311,18 @@ static int make_upper(const char *own, struct err *err) {
 
 /* Below all others, with one directory: what is moved to its place and on from there hides whatever layers to come have
  * under its name (skill/own_change.c). */
-static int make_lowest(void) {
+static int make_lowest(const struct enter *enter) {
     static const char *const names[] = {"lowest", "lowest/" SKILLS_CHANGES, "lowest/" SKILLS_CHANGES "/whole"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (mkdir(names[i], 0755) < 0 || chown(names[i], ENTER_AGENT_ID, ENTER_AGENT_ID) < 0)
+        if (mkdir(names[i], 0755) < 0 || chown(names[i], enter->agent_uid, enter->agent_gid) < 0)
             return -errno;
     return 0;
 }
 
 int attach_stage(struct enter *enter, const char *own, struct err *err) {
-    if (mkdir("merged", 0755) < 0 || make_lowest() < 0)
+    if (mkdir("merged", 0755) < 0 || make_lowest(enter) < 0)
         return err_errno(err, errno, "the stage");
-    int r = make_upper(own, err);
+    int r = make_upper(enter, own, err);
     for (size_t i = 0; r == 0 && i < enter->skills.count; i++) {
         char name[32];
         snprintf(name, sizeof name, "s%zu", i);
@@ -324,7 +389,7 @@ static int make_target(struct attach *attach, const char *path, struct err *err)
     if (go_to(attach, path, name, err) == 0 && lstat(name, &status) == 0 && !S_ISDIR(status.st_mode) &&
         unlink(name) < 0)
         return err_errno(err, errno, "'%s'", path);
-    return enter_target(attach->root_fd, path, true, err);
+    return enter_target(&attach->enter, attach->root_fd, path, true, err);
 }
 
 /* Then the descriptor goes, which would be a use of it until we end. */

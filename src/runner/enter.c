@@ -67,7 +67,7 @@ _Noreturn void enter_main(int plan_fd) {
     enter->stage_fd = plan_fd;
     enter->errors_fd = PLAN_ERRORS_FD;
     enter->pidfd = enter->userns_fd = enter->cgroup_fd = enter->oom_fd = enter->sysctl_fd = -1;
-    enter->lower_fd = enter->upper_fd = enter->dev_fd = enter->listen_fd = -1;
+    enter->lower_fd = enter->upper_fd = enter->dev_fd = enter->listen_fd = enter->map_fd = -1;
     enter->outer_uid = geteuid();
     enter->outer_gid = getegid();
     enter->ranged = enter->outer_uid == 0;
@@ -189,12 +189,12 @@ static int read_slot(struct enter *enter, struct err *err) {
     if (!enter->template_dir || !layers || (enter->lower_count && !enter->store) ||
         enter->ranged != (enter->uid_base != 0))
         return err_set(err, ERR_PROTOCOL, "the slot has no layers or no ids");
+    enter->agent_uid = enter->agent_gid = ENTER_AGENT_ID;
+    enter->owner_uid = enter->owner_gid = enter->uid_base + ENTER_AGENT_ID;
     return 0;
 }
 
 static void take_plan(struct enter *enter, const struct plan_record *record) {
-    struct enter_mount *mount = &enter->mounts[enter->mount_count];
-    bool room = enter->mount_count < LIMIT_MOUNTS;
     switch ((enum plan_key)record->key) {
     case PLAN_SHELL:
         enter->shell = record->text;
@@ -224,23 +224,25 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
     case PLAN_BLANK:
         enter->blank = record->number != 0;
         break;
-    case PLAN_SOURCE:
-        if (room)
-            mount->source = record->text;
-        break;
-    case PLAN_TARGET:
-        if (room)
-            mount->target = record->text;
-        break;
-    case PLAN_READ_ONLY:
-        if (room) {
-            mount->read_only = record->number != 0;
-            enter->mount_count++;
-        }
-        break;
     default:
         break;
     }
+}
+
+bool enter_take_mount(struct enter *enter, const struct plan_record *record) {
+    struct enter_mount *mount = &enter->mounts[enter->mount_count];
+    bool ours = record->key == PLAN_SOURCE || record->key == PLAN_TARGET || record->key == PLAN_READ_ONLY;
+    if (!ours || enter->mount_count >= LIMIT_MOUNTS)
+        return ours;
+    if (record->key == PLAN_SOURCE)
+        mount->source = record->text;
+    else if (record->key == PLAN_TARGET)
+        mount->target = record->text;
+    else {
+        mount->read_only = record->number != 0;
+        enter->mount_count++;
+    }
+    return true;
 }
 
 /* Replaced by what the plan or a call says of the same name. */
@@ -256,7 +258,7 @@ int enter_plan(struct enter *enter, struct err *err) {
     memcpy(enter->env, base_env, sizeof base_env);
     enter->env_count = ENTER_BASE_ENV;
     while (plan_next(&view, &record))
-        if (!attach_take(enter, &record))
+        if (!attach_take(enter, &record) && !enter_take_mount(enter, &record))
             take_plan(enter, &record);
     if (view.bad)
         return err_set(err, ERR_PROTOCOL, "the plan is malformed");

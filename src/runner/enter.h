@@ -1,4 +1,5 @@
-/* Stage one of a jail: what its outer half (host, still privileged) and its inner half (becoming PID 1) share.
+/* Stage one of a jail: what its outer half (host, still privileged) and its inner half (becoming PID 1) share; and with
+ * them attach.c, which enters a box that runs.
  *
  * Rules:
  * 1. One `struct enter` in memory shared by both. The outer half writes it, the inner half reads what it was told of
@@ -54,6 +55,10 @@ struct enter {
     int userns_fd;
     uid_t outer_uid;
     gid_t outer_gid;
+    /* its user: as seen from the host, and inside */
+    uid_t owner_uid, agent_uid;
+    gid_t owner_gid, agent_gid;
+    int map_fd; /* a user namespace whose map layers get; -1: userns_fd */
     const char *template_dir, *listen_dir;
     const char *layers_dir, *disk; /* one of them, or a tmpfs */
     const char *store;             /* where kept layers lie */
@@ -91,7 +96,8 @@ struct enter_step {
 int enter_run(struct enter *enter, const struct enter_step *steps);
 /* The next message from stage_fd, in bytes. GONE: there is none. */
 int enter_message(struct enter *enter, char *bytes, size_t max, struct view *ret_view, struct err *err);
-void enter_take(struct enter *enter, const struct plan_record *record); /* a row of SLOT or ATTACH */
+void enter_take(struct enter *enter, const struct plan_record *record);       /* a row of SLOT or ATTACH */
+bool enter_take_mount(struct enter *enter, const struct plan_record *record); /* it was a row of a mount */
 /* The second message; by the inner half, because most boxes need nothing more of the outer one. */
 int enter_plan(struct enter *enter, struct err *err);
 
@@ -100,8 +106,11 @@ int enter_layers(struct enter *enter, struct err *err);
 int enter_mounts(struct enter *enter, struct err *err);
 int enter_layer(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err); /* a directory */
 int enter_lowers(struct enter *enter, struct err *err); /* those that are kept */
+/* A user namespace with these maps, in the form of uid_map. A descriptor, or negative. */
+int enter_map(const char *uid_map, const char *gid_map, struct err *err);
 /* mkdir -p below the root, each part resolved by the kernel inside it; the last part is a file for a file mount. */
-int enter_target(int root, const char *target, bool dir, struct err *err);
+int enter_target(const struct enter *enter, int root, const char *target, bool dir, struct err *err);
+int enter_put(struct enter *enter, int root, struct err *err); /* the trees of enter_mounts, where they are to be */
 /* enter_disk.c: a bounded file system for the box's own layers. disk: a detached mount of the image, returned;
  * tmpfs: mounted on target, by the inner half */
 int enter_disk(const char *path, bool read_only, struct err *err);

@@ -378,23 +378,7 @@ static int attach_mounts(struct enter *enter, struct err *err) {
         return err_errno(err, errno, "the root");
     if (enter->workspace) /* it has another place, and a template's empty one would only mislead */
         unlinkat(root, WORKSPACE_PATH + 1, AT_REMOVEDIR);
-    for (size_t i = 0; i < enter->mount_count; i++) {
-        struct enter_mount *mount = &enter->mounts[i];
-        struct stat status;
-        if (fstat(mount->tree_fd, &status) < 0)
-            return err_errno(err, errno, "mount source '%s'", mount->source);
-        int r = enter_target(root, mount->target, S_ISDIR(status.st_mode), err);
-        if (r < 0)
-            return r;
-        autofd target = path_open(root, mount->target, O_PATH, 0);
-        if (target < 0)
-            return err_errno(err, -target, "mount target '%s'", mount->target);
-        r = sys_move_mount(mount->tree_fd, target, "");
-        fd_close(&mount->tree_fd);
-        if (r < 0)
-            return err_errno(err, -r, "mount target '%s'", mount->target);
-    }
-    return 0;
+    return enter_put(enter, root, err);
 }
 
 /* ---- the runner ---- */

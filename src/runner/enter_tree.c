@@ -89,7 +89,8 @@ int enter_lowers(struct enter *enter, struct err *err) {
 
 static int layer_attributes(struct enter *enter, int tree, uint64_t flags, const char *path, struct err *err) {
     uint64_t idmap = enter->ranged ? MOUNT_ATTR_IDMAP : 0;
-    int r = sys_mount_setattr(tree, flags | idmap | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, enter->userns_fd);
+    int r = sys_mount_setattr(tree, flags | idmap | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                              enter->map_fd >= 0 ? enter->map_fd : enter->userns_fd);
     if (r == -EINVAL && idmap)
         return err_set(err, ERR_UNSUPPORTED,
                        "the file system of '%s' cannot be idmapped; move the state directory to ext4, xfs or btrfs",
@@ -133,9 +134,16 @@ static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err
     return 0;
 }
 
-/* A user namespace that maps just the owner's ids to the box's agent. It needs a process to be born in; that one ends
- * as soon as the namespace is held by its descriptor. */
+/* Just the owner's ids are mapped, to those of the box's user. */
 static int owner_namespace(struct enter *enter, const struct stat *owner, struct err *err) {
+    char uids[64], gids[64];
+    snprintf(uids, sizeof uids, "%u %u 1\n", owner->st_uid, enter->owner_uid);
+    snprintf(gids, sizeof gids, "%u %u 1\n", owner->st_gid, enter->owner_gid);
+    return enter_map(uids, gids, err);
+}
+
+/* It needs a process to be born in; that one ends as soon as the namespace is held by its descriptor. */
+int enter_map(const char *uid_map, const char *gid_map, struct err *err) {
     struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_FILES, .exit_signal = SIGCHLD};
     long pid = syscall(SYS_clone3, &args, sizeof args);
     if (pid == 0)
@@ -143,14 +151,12 @@ static int owner_namespace(struct enter *enter, const struct stat *owner, struct
             pause();
     if (pid < 0)
         return err_errno(err, errno, "clone3 for an id map");
-    char path[64], map[64];
+    char path[64];
     snprintf(path, sizeof path, "/proc/%ld/uid_map", pid);
-    snprintf(map, sizeof map, "%u %u 1\n", owner->st_uid, enter->uid_base + ENTER_AGENT_ID);
-    int r = fd_write_file(AT_FDCWD, path, map);
+    int r = fd_write_file(AT_FDCWD, path, uid_map);
     snprintf(path, sizeof path, "/proc/%ld/gid_map", pid);
-    snprintf(map, sizeof map, "%u %u 1\n", owner->st_gid, enter->uid_base + ENTER_AGENT_ID);
     if (r == 0)
-        r = fd_write_file(AT_FDCWD, path, map);
+        r = fd_write_file(AT_FDCWD, path, gid_map);
     snprintf(path, sizeof path, "/proc/%ld/ns/user", pid);
     int fd = r < 0 ? r : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -160,7 +166,49 @@ static int owner_namespace(struct enter *enter, const struct stat *owner, struct
     return fd < 0 ? r : fd;
 }
 
-int enter_target(int root, const char *target, bool dir, struct err *err) {
+/* ---- where they are to be ---- */
+
+int enter_put(struct enter *enter, int root, struct err *err) {
+    for (size_t i = 0; i < enter->mount_count; i++) {
+        struct enter_mount *mount = &enter->mounts[i];
+        struct stat status;
+        if (fstat(mount->tree_fd, &status) < 0)
+            return err_errno(err, errno, "mount source '%s'", mount->source);
+        int r = enter_target(enter, root, mount->target, S_ISDIR(status.st_mode), err);
+        if (r < 0)
+            return r;
+        autofd target = path_open(root, mount->target, O_PATH, 0);
+        if (target < 0)
+            return err_errno(err, -target, "mount target '%s'", mount->target);
+        r = sys_move_mount(mount->tree_fd, target, "");
+        fd_close(&mount->tree_fd);
+        if (r < 0)
+            return err_errno(err, -r, "mount target '%s'", mount->target);
+    }
+    return 0;
+}
+
+static int make_part(const struct enter *enter, int root, const char *path, bool dir) {
+    autofd parent = -1;
+    char name[256];
+    struct err err;
+    if (path_open_parent(root, path, &parent, name, &err) < 0)
+        return -ENOENT;
+    if (dir ? mkdirat(parent, name, 0755) < 0 : mknodat(parent, name, S_IFREG | 0644, 0) < 0)
+        return -errno;
+    return fchownat(parent, name, enter->agent_uid, enter->agent_gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* A container's root that is read-only is so for those in it: what we mount there needs a place. */
+static int make_part_below(const struct enter *enter, int root, const char *path, bool dir) {
+    autofd tree = sys_open_tree(root, "", OPEN_TREE_CLONE);
+    struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY};
+    if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        return -EROFS;
+    return make_part(enter, tree, path, dir);
+}
+
+int enter_target(const struct enter *enter, int root, const char *target, bool dir, struct err *err) {
     char path[LIMIT_PATH_BYTES + 1];
     size_t len = strlen(target);
     for (size_t i = 1; i <= len; i++) {
@@ -171,16 +219,11 @@ int enter_target(int root, const char *target, bool dir, struct err *err) {
         autofd have = path_open(root, path, O_PATH, 0);
         if (have >= 0)
             continue;
-        autofd parent = -1;
-        char name[256];
-        int r = path_open_parent(root, path, &parent, name, err);
+        int r = make_part(enter, root, path, target[i] || dir);
+        if (r == -EROFS)
+            r = make_part_below(enter, root, path, target[i] || dir);
         if (r < 0)
-            return r;
-        bool last = target[i] == 0;
-        if (last && !dir ? mknodat(parent, name, S_IFREG | 0644, 0) < 0 : mkdirat(parent, name, 0755) < 0)
-            return err_errno(err, errno, "mount target '%s'", target);
-        if (fchownat(parent, name, ENTER_AGENT_ID, ENTER_AGENT_ID, AT_SYMLINK_NOFOLLOW) < 0)
-            return err_errno(err, errno, "mount target '%s'", target);
+            return err_errno(err, -r, "mount target '%s'", target);
     }
     return 0;
 }

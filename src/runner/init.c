@@ -42,6 +42,7 @@ _Noreturn void init_main(struct runner_config *config) {
     process_table_open(&runner);
     worker_table_open(&runner);
     serve_open(&runner);
+    serve_flush(&runner); /* HELLO: who starts a container waits for it before he says his */
     while (!runner.ending)
         turn(&runner);
     end(&runner);

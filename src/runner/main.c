@@ -32,11 +32,13 @@ static int print_ops(void) {
     return 0;
 }
 
+enum { ENV_DEFAULTS = 8 }; /* what a backend adds to a box's own */
+
 struct options {
     struct runner_config config;
     const char *root, *dial;
     uint64_t stdio;
-    const char *maps[LIMIT_MOUNTS + 1], *env[LIMIT_ENV_COUNT + 1];
+    const char *maps[LIMIT_MOUNTS + 1], *env[LIMIT_ENV_COUNT + ENV_DEFAULTS + 1];
     size_t map_count, env_count;
 };
 
@@ -73,7 +75,7 @@ static bool option_set(struct options *options, const char *name, const char *va
         }
     if (strcmp(name, "--map") == 0 && options->map_count < LIMIT_MOUNTS)
         options->maps[options->map_count++] = value;
-    else if (strcmp(name, "--env") == 0 && options->env_count < LIMIT_ENV_COUNT && strchr(value, '='))
+    else if (strcmp(name, "--env") == 0 && options->env_count < LIMIT_ENV_COUNT + ENV_DEFAULTS && strchr(value, '='))
         options->env[options->env_count++] = value;
     else
         return false;
