@@ -6,10 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "backend/docker.h"
+#include "backend/ids.h"
+#include "backend/usher.h"
 #include "base/fd.h"
+#include "wire/plan.h"
 
 /* ---- by the engine ---- */
 
@@ -80,7 +84,7 @@ int docker_mount_put(struct backend *backend, const struct spec *spec, const str
     return 0;
 }
 
-/* ---- by entering the container ---- */
+/* ---- what cannot be had ---- */
 
 static bool shares_kernel(const char *runtime) {
     static const char *const names[] = {"runc", "crun", "youki", "io.containerd.runc.v2",
@@ -103,7 +107,11 @@ bool docker_mount_enters(struct backend *backend, const struct spec *spec) {
     return runtime && shares_kernel(runtime);
 }
 
-static int own(struct backend *backend, const struct spec *spec, uid_t uid, gid_t gid, struct err *err) {
+/* ---- whose ---- */
+
+/* What is there belongs to its user, whoever that was when it was written. */
+static int own_workspace_files(struct backend *backend, const struct spec *spec, uid_t uid, gid_t gid,
+                               struct err *err) {
     char path[64];
     struct stat status;
     snprintf(path, sizeof path, "%.16s/workspace", spec->id);
@@ -117,10 +125,131 @@ static int own(struct backend *backend, const struct spec *spec, uid_t uid, gid_
     return fchown(workspace, uid, gid) < 0 ? err_errno(err, errno, "the workspace of box %s", spec->id) : 0;
 }
 
+/* Ids of one user, or group: as seen from here, from inside, and here the container's root. */
+struct ids {
+    uint32_t outer, inner, root;
+};
+
+/* From what the kernel says of its user namespace: "INSIDE OUTSIDE COUNT" a line. */
+static int find_ids(pid_t pid, const char *name, uint32_t outer, struct ids *ret_ids, struct err *err) {
+    char path[64], text[4096];
+    bool found = false, rooted = false;
+    struct ids ids = {.outer = outer};
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof text);
+    if (n < 0)
+        return err_errno(err, (int)-n, "'%s'", path);
+    char *rest = text;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        uint32_t inside, outside, count;
+        if (sscanf(line, "%u %u %u", &inside, &outside, &count) != 3)
+            continue;
+        if (outer >= outside && outer - outside < count)
+            ids.inner = inside + (outer - outside), found = true;
+        if (inside == 0 && count)
+            ids.root = outside, rooted = true;
+    }
+    if (!found || !rooted)
+        return err_set(err, ERR_UNSUPPORTED, "the container's user namespace does not map its own user");
+    *ret_ids = ids;
+    return 0;
+}
+
+/* Ids of skills on disk are a jail's. Its user has those of `agent`; its root those of root, where that is somebody else. */
+static void put_map(struct buf *message, enum plan_key key, const struct ids *ids) {
+    char text[64];
+    int len = snprintf(text, sizeof text, "%u %u 1\n", IDS_AGENT, ids->outer);
+    if (ids->root != ids->outer)
+        snprintf(text + len, sizeof text - (size_t)len, "0 %u 1\n", ids->root);
+    plan_text(message, key, text);
+}
+
+static int put_ids(struct buf *message, const struct docker_record *who, struct err *err) {
+    struct ids uids = {0}, gids = {0};
+    int r = find_ids(who->pid, "uid_map", who->uid, &uids, err);
+    if (r == 0)
+        r = find_ids(who->pid, "gid_map", who->gid, &gids, err);
+    put_map(message, PLAN_UID_MAP, &uids);
+    put_map(message, PLAN_GID_MAP, &gids);
+    plan_number(message, PLAN_OUTER_UID, uids.outer);
+    plan_number(message, PLAN_OUTER_GID, gids.outer);
+    plan_number(message, PLAN_INNER_UID, uids.inner);
+    plan_number(message, PLAN_INNER_GID, gids.inner);
+    return r;
+}
+
+/* ---- by entering the container ---- */
+
+/* The directory that overlayfs writes to is on disk as in a jail. */
+static int put_skills(struct backend *backend, const struct spec *spec, struct buf *message, struct err *err) {
+    char path[4200];
+    snprintf(path, sizeof path, "%.16s/skills", spec->id);
+    if (mkdirat(backend->boxes_fd, path, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "the skills of box %s", spec->id);
+    autofd own = openat(backend->boxes_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (own < 0 || fchown(own, IDS_AGENT, JAIL_AGENT_ID) < 0)
+        return err_errno(err, errno, "the skills of box %s", spec->id);
+    snprintf(path, sizeof path, "%s/boxes/%.16s/skills", backend->env->state_dir, spec->id);
+    plan_text(message, PLAN_LAYERS, path);
+    usher_skills(backend->env->state_dir, spec, message);
+    return 0;
+}
+
+static int visit(struct backend *backend, const struct spec *spec, const struct docker_record *who, bool again,
+                 pid_t *ret_left, struct err *err) {
+    autobuf message;
+    buf_init(&message, PLAN_MAX_BYTES);
+    usher_begin(&message);
+    int r = put_ids(&message, who, err);
+    if (r == 0 && spec->agent)
+        r = put_skills(backend, spec, &message, err);
+    if (again)
+        plan_number(&message, PLAN_REPLACE, 1);
+    else
+        usher_mounts(spec, &message);
+    autofd null = r < 0 ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (r < 0 || null < 0)
+        return r < 0 ? r : err_errno(err, errno, "/dev/null");
+    const struct usher usher = {backend->env->runner_path, null, spec->id, who->pid, who->start};
+    return usher_visit(&usher, &message, ret_left, err);
+}
+
 int docker_mount_enter(struct backend *backend, const struct spec *spec, pid_t pid, uid_t uid, gid_t gid,
                        struct err *err) {
-    if (!backend->root)
+    struct docker_record who = {.pid = pid, .uid = uid, .gid = gid, .start = pid ? process_start(pid) : 0};
+    pid_t left = 0;
+    if (!docker_mount_enters(backend, spec))
         return 0;
-    (void)pid;
-    return own(backend, spec, uid, gid, err);
+    bool needed = spec->mount_count || spec->agent;
+    if (pid == 0)
+        return needed ? err_set(err, ERR_UNSUPPORTED,
+                                "the container of box %s cannot be entered from here: leave its mounts out", spec->id)
+                      : 0;
+    int r = own_workspace_files(backend, spec, uid, gid, err);
+    if (r == 0 && needed)
+        r = visit(backend, spec, &who, false, &left, err);
+    if (left)
+        waitpid(left, NULL, 0);
+    return r;
+}
+
+int docker_mount_skills(struct backend *backend, const struct spec *spec, struct err *err) {
+    struct docker_record who;
+    json_t *inspection = NULL;
+    pid_t left = 0;
+    if (docker_record_read(backend, spec->id, &who) < 0 || !process_alive(who.pid, who.start))
+        return err_set(err, ERR_GONE, "box %s has no processes", spec->id);
+    int r = docker_inspect(backend, spec->id, &inspection, err);
+    if (r == 0 && json_is_true(json_object_get(json_object_get(inspection, "State"), "Paused")))
+        r = err_set(err, ERR_BUSY, "box %s is paused", spec->id);
+    if (r == 0)
+        r = docker_still(backend, spec->id, inspection, err);
+    json_decref(inspection);
+    if (r < 0)
+        return r;
+    r = visit(backend, spec, &who, true, &left, err);
+    docker_still_end(backend, spec->id);
+    if (left)
+        waitpid(left, NULL, 0);
+    return r;
 }

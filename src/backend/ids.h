@@ -13,6 +13,7 @@
 #define IDS_FIRST 0x10000000u /* above every range that useradd or newuidmap hand out */
 #define IDS_SLOTS 57344u      /* up to 0xf0000000 */
 #define IDS_DIR "/run/cubby/ids"
+#define IDS_AGENT 1000u /* of a box's user in what lies on disk, whoever that is in the box */
 
 /* A process as it can be found again: its pid and when it began (ticks since boot; 0: no such process). */
 uint64_t process_start(pid_t pid);

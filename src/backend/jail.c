@@ -269,7 +269,7 @@ static int jail_discover(struct backend *backend, const char *id, struct wire **
     if (r < 0)
         return r;
     if (record.ranged) {
-        uid_t agent = IDS_FIRST + record.slot * IDS_PER_BOX + JAIL_AGENT_ID;
+        uid_t agent = IDS_FIRST + record.slot * IDS_PER_BOX + IDS_AGENT;
         wire_set_ids(wire, agent, agent);
     }
     *ret_wire = wire;

@@ -11,7 +11,6 @@
 #include "backend/template.h"
 #include "backend/trash.h"
 
-#define JAIL_AGENT_ID 1000u
 #define JAIL_START_TIMEOUT_MS 20000u
 
 struct pool;
@@ -77,17 +76,10 @@ void slot_drop(struct backend *backend, struct slot *slot); /* ends it, leaves n
 int slot_send(struct slot *slot, struct buf *message, struct err *err);
 /* What a failed step wrote; err is set from it, or to `otherwise` when it wrote nothing. */
 int slot_error(struct slot *slot, const char *otherwise, struct err *err);
-int slot_said(char *text, ssize_t len, const char *otherwise, struct err *err); /* the same, read already */
-/* The runner as a new process with these descriptors from PLAN_STAGE_FD on, no environment and nothing else of ours. */
-enum { SLOT_SPAWN_FDS = 4 };
-int slot_spawn(struct backend *backend, char *const argv[], const int *fds, size_t count, pid_t *ret_pid,
-               struct err *err);
 
 /* attach.c: /skills of an agent's box: at its start, before anybody else sees it, and again while it runs (the backend's
  * attach) */
 int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err);
-/* Where the daemon is an ordinary user, the box itself does it, by its plan. */
-void attach_put(struct backend *backend, const struct spec *spec, struct buf *out);
 int attach_again(struct backend *backend, const struct spec *spec, struct err *err);
 /* Whether it is paused, and not just standing still because a daemon ended while it attached: then it goes on. */
 bool attach_paused(struct backend *backend, const char *id);

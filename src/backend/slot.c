@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 
 #include "backend/ids.h"
 #include "backend/jail.h"
+#include "backend/usher.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "wire/plan.h"
@@ -97,7 +97,7 @@ static int make_cgroup(struct backend *backend, const struct slot_want *want, st
                                    [CGROUP_CPU] = usage || limits->cpus > 0}; /* a share of its own */
     char name[32];
     snprintf(name, sizeof name, "%u", slot->number);
-    uid_t owner = backend->root ? slot->uid_base + JAIL_AGENT_ID : geteuid();
+    uid_t owner = backend->root ? slot->uid_base + IDS_AGENT : geteuid();
     int r = cgroup_make(&backend->cgroups, name, v1, owner, &slot->cgroup, err);
     slot->has_cgroup = r == 0;
     slot->limits = *limits;
@@ -130,37 +130,6 @@ static int make_files(struct backend *backend, const struct slot_want *want, str
                       : quota_make(&backend->quota, dir, disk_mb, want->one_shot, &slot->form, err);
 }
 
-int slot_spawn(struct backend *backend, char *const argv[], const int *fds, size_t count, pid_t *ret_pid,
-               struct err *err) {
-    int copies[SLOT_SPAWN_FDS], r = 0; /* above the numbers that they are copied to, so that no copy covers another */
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    for (int fd = 0; fd <= 2; fd++)
-        posix_spawn_file_actions_adddup2(&actions, backend->null_fd, fd);
-    for (size_t i = 0; i < count; i++) {
-        copies[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3 + SLOT_SPAWN_FDS);
-        if (copies[i] < 0 && r == 0)
-            r = err_errno(err, errno, "descriptors");
-        posix_spawn_file_actions_adddup2(&actions, copies[i], PLAN_STAGE_FD + (int)i);
-    }
-    posix_spawnattr_t attr;
-    posix_spawnattr_init(&attr);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    char *envp[] = {NULL};
-    int failed = r == 0 ? posix_spawn(ret_pid, backend->image.path, &actions, &attr, argv, envp) : 0;
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
-    for (size_t i = 0; i < count; i++)
-        if (copies[i] >= 0)
-            close(copies[i]);
-    return failed ? err_errno(err, failed, "cannot start '%s'", backend->env->runner_path) : r;
-}
-
 static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err) {
     int pair[2], errors[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -172,7 +141,8 @@ static int spawn_runner(struct backend *backend, struct slot *slot, struct err *
     slot->errors_fd = errors[0];
     autofd their_errors = errors[1];
     char *argv[] = {"cubby-runner", "enter", "3", NULL};
-    return slot_spawn(backend, argv, (int[]){theirs, their_errors}, 2, &slot->outer_pid, err);
+    return usher_spawn(backend->image.path, backend->null_fd, argv, (int[]){theirs, their_errors}, 2, &slot->outer_pid,
+                       err);
 }
 
 static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
@@ -284,18 +254,7 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
     ssize_t n = 0;
     if (poll(&polls, 1, 100) == 1)
         n = read(slot->errors_fd, text, sizeof text - 1);
-    return slot_said(text, n, otherwise, err);
-}
-
-int slot_said(char *text, ssize_t len, const char *otherwise, struct err *err) {
-    if (len < 2)
-        return err_set(err, ERR_INTERNAL, "%s", otherwise);
-    /* The first of several is the reason, the others are what came of it; each begins with its code. */
-    char *end = text + 1;
-    while ((unsigned char)*end >= ' ')
-        end++;
-    *end = 0;
-    return err_set(err, (enum err_code)err_from_wire((unsigned char)text[0]), "%s", text + 1);
+    return usher_said(text, n, otherwise, err);
 }
 
 void slot_drop(struct backend *backend, struct slot *slot) {

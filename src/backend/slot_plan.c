@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/ids.h"
 #include "backend/jail.h"
+#include "backend/usher.h"
 #include "backend/reaper.h"
 #include "base/fd.h"
 #include "wire/frame.h"
@@ -57,17 +59,13 @@ static int send_plan(struct backend *backend, struct slot *slot, const struct sp
     if (spec->workspace)
         plan_text(&out, PLAN_WORKSPACE, spec->workspace);
     put_limits(&out, &spec->limits);
-    for (size_t i = 0; i < spec->mount_count; i++) {
-        plan_text(&out, PLAN_SOURCE, spec->mounts[i].source);
-        plan_text(&out, PLAN_TARGET, spec->mounts[i].target);
-        plan_number(&out, PLAN_READ_ONLY, spec->mounts[i].read_only);
-    }
+    usher_mounts(spec, &out);
     if (net->address) {
         plan_number(&out, PLAN_ADDRESS, net->address);
         plan_text(&out, PLAN_RESOLV, net->resolv);
     }
     if (spec->agent && !backend->root)
-        attach_put(backend, spec, &out);
+        usher_skills(backend->env->state_dir, spec, &out);
     if (!*spec->id)
         plan_number(&out, PLAN_BLANK, 1);
     return slot_send(slot, &out, err);
@@ -103,7 +101,7 @@ int slot_greet(struct backend *backend, struct slot *slot, const char *name, str
         return slot_error(slot, text, err);
     }
     if (backend->root)
-        wire_set_ids(slot->wire, slot->uid_base + JAIL_AGENT_ID, slot->uid_base + JAIL_AGENT_ID);
+        wire_set_ids(slot->wire, slot->uid_base + IDS_AGENT, slot->uid_base + JAIL_AGENT_ID);
     fd_close(&slot->errors_fd);
     return 0;
 }

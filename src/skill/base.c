@@ -18,7 +18,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "backend/jail.h"
+#include "backend/ids.h"
 #include "base/fd.h"
 #include "skill/base_rows.h"
 #include "skill/base_view.h"
@@ -76,7 +76,7 @@ static int seal_skills(struct sealing *sealing, const struct stage *stage, struc
 
 /* On the disk, all of it: the file that names it may outlive a power failure, and then so must it. */
 static int seal_end(const struct stage *stage, struct err *err) {
-    if ((geteuid() == 0 && fchown(stage->fd, JAIL_AGENT_ID, JAIL_AGENT_ID) < 0) || fchmod(stage->fd, 0755) < 0 ||
+    if ((geteuid() == 0 && fchown(stage->fd, IDS_AGENT, IDS_AGENT) < 0) || fchmod(stage->fd, 0755) < 0 ||
         syncfs(stage->fd) < 0)
         return err_errno(err, errno, "a new version of skills");
     return 0;

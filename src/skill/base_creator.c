@@ -10,7 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "backend/jail.h"
+#include "backend/ids.h"
 #include "base/fd.h"
 #include "base/text.h"
 #include "skill/base_view.h"
@@ -61,7 +61,7 @@ static int stage_name(const struct stage *stage, char ret_name[LAYER_NAME_BYTES]
     if (r < 0)
         return r;
     if (fsetxattr(dir, "user.overlay.opaque", "y", 1, 0) < 0 ||
-        (geteuid() == 0 && fchown(stage->fd, JAIL_AGENT_ID, JAIL_AGENT_ID) < 0) || fchmod(stage->fd, 0755) < 0 ||
+        (geteuid() == 0 && fchown(stage->fd, IDS_AGENT, JAIL_AGENT_ID) < 0) || fchmod(stage->fd, 0755) < 0 ||
         syncfs(stage->fd) < 0)
         return err_errno(err, errno, "its layer");
     text_hex(ret_name, sum, (LAYER_NAME_BYTES - 1) / 2);

@@ -6,7 +6,7 @@
  * 2. PLAN: what this one box is. Then the frames of proto.h begin. A pool also keeps jails whose plan is that of nobody:
  *    what is special to their owner follows as a call, BIND.
  *
- * `cubby-runner attach` gets a third message, ATTACH, for a box that has both.
+ * `cubby-runner attach` gets a third message, ATTACH, for a box that has both, or for a container.
  *
  * A message is a u32 length and records of {u8 key, u32 length, bytes}; texts end with a NUL that is counted; numbers
  * are 8 bytes. The sender is trusted (it is the daemon of the same build), yet nothing here reads past the bytes. */
@@ -17,7 +17,7 @@
 
 #include "base/buf.h"
 
-#define PLAN_VERSION 6
+#define PLAN_VERSION 7
 #define PLAN_MAX_BYTES (1u << 20)
 #define PLAN_STAGE_FD 3  /* where the runner finds the socket ... */
 #define PLAN_ERRORS_FD 4 /* ... and the pipe that takes {u8 code, sentence} when a step fails */
@@ -55,11 +55,18 @@ enum plan_key {
     PLAN_OPEN_FILES, /* number: limit of descriptors of one process */
     PLAN_BLANK,      /* number: 1: nobody's box yet, waiting for BIND; it ends with its wire until then */
     PLAN_WORKSPACE,  /* text: where its workspace is; absent: WORKSPACE_PATH */
-    /* ATTACH (or, but for the last, PLAN of an ordinary user's box), with VERSION, UID_BASE, LAYERS (absent: OWN_SHOWN), STORE and LOWER as above */
+    /* ATTACH (or, but for the last, PLAN of an ordinary user's box), with VERSION, LAYERS (absent: OWN_SHOWN), STORE and LOWER as above */
     PLAN_SKILL_STORE, /* text: directory of skill layers ... */
     PLAN_SKILL,       /* text, repeated: ... NAME of one; uppermost first */
     PLAN_SKILL_PATH,  /* text, repeated: /skills, and where it is seen besides */
     PLAN_REPLACE,     /* number: 1: there is one already, which goes unless it is in use */
+    /* ATTACH to a container, with SOURCE, TARGET and READ_ONLY as above */
+    PLAN_UID_MAP,   /* text: from ids on disk to the host's, for layers, as in uid_map; absent: the box's own map */
+    PLAN_GID_MAP,   /* text */
+    PLAN_OUTER_UID, /* number: the box's user as seen from the host, whom mounts belong to ... */
+    PLAN_OUTER_GID, /* number */
+    PLAN_INNER_UID, /* number: ... and as seen from inside */
+    PLAN_INNER_GID, /* number */
 };
 
 struct plan_record {
