@@ -67,6 +67,10 @@ bool engine_near(const struct engine *engine) {
     return engine->place.unix_path != NULL;
 }
 
+bool engine_encrypted(const struct engine *engine) {
+    return engine->place.tls;
+}
+
 const struct engine_place *engine_place(const struct engine *engine) {
     return &engine->place;
 }
@@ -233,6 +237,8 @@ static int engine_ask_version(struct engine *engine, const struct engine_call *l
     int status = 0;
     json_t *answer = NULL;
     struct engine_call call = {.method = "GET", .path = "/version", .stop = like->stop};
+    if (like->timeout_ms && like->timeout_ms < ENGINE_TIMEOUT_MS)
+        call.timeout_ms = like->timeout_ms;
     autobuf out;
     buf_init(&out, 1u << 20);
     int code = engine_call_version(engine, &call, 0, wake_fd, &status, &out, err);

@@ -28,6 +28,7 @@ void engine_free(struct engine *engine);
 const char *engine_url(const struct engine *engine);
 bool engine_near(
     const struct engine *engine); /* a unix socket: perhaps of this machine, perhaps not of this mount tree */
+bool engine_encrypted(const struct engine *engine); /* TLS, and its certificate verified */
 
 /* Of the version both sides know (found once per connection that had to be made anew; at least 1.40, at most 1.45). */
 int engine_version(struct engine *engine, unsigned *ret_minor, struct err *err);

@@ -53,6 +53,7 @@ static void doctor_own(struct cli *cli, struct doctor *doctor) {
     if (engine_state(&cli->arena, &env.state_dir, &err) < 0)
         env.state_dir = "/run/cubby/run";
     doctor->count += backend_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
+    doctor->count += docker_checks(&env, doctor->checks + doctor->count, DOCTOR_CHECKS - doctor->count - 1);
     struct check *daemon = &doctor->checks[doctor->count++];
     *daemon = (struct check){.name = "daemon"};
     daemon->ok = remote_call(cli, "GET", "/healthz", NULL, NULL, &err) == 0;
