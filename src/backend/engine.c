@@ -39,7 +39,7 @@ int engine_new(const struct engine_where *where, struct engine **ret_engine, str
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         abort();
-    int code = place_find(where, &engine->place, err);
+    int code = engine_place_find(where, &engine->place, err);
     if (code < 0) {
         free(engine);
         return code;
@@ -53,9 +53,9 @@ void engine_free(struct engine *engine) {
     if (!engine)
         return;
     for (size_t i = 0; i < engine->idle_count; i++)
-        link_close(engine->idle[i]);
+        engine_link_close(engine->idle[i]);
     pthread_mutex_destroy(&engine->lock);
-    place_done(&engine->place);
+    engine_place_done(&engine->place);
     free(engine);
 }
 
@@ -99,11 +99,11 @@ static struct engine_link *engine_take_idle(struct engine *engine) {
         pthread_mutex_unlock(&engine->lock);
         if (!link)
             return NULL;
-        if (!link_fresh(link))
+        if (!engine_link_fresh(link))
             engine_lost(engine);
         else if (clock_ms() - link->idle_since_ms < IDLE_MS)
             return link;
-        link_close(link);
+        engine_link_close(link);
     }
 }
 
@@ -115,12 +115,12 @@ static void engine_keep(struct engine *engine, struct engine_link *link) {
         link = NULL;
     }
     pthread_mutex_unlock(&engine->lock);
-    link_close(link);
+    engine_link_close(link);
 }
 
 int engine_connect(struct engine *engine, const struct engine_wait *wait, struct engine_link **ret_link,
                    struct err *err) {
-    int code = link_open(&engine->place, wait, ret_link, err);
+    int code = engine_link_open(&engine->place, wait, ret_link, err);
     if (code < 0)
         engine_lost(engine);
     return code;
@@ -152,15 +152,15 @@ static int engine_exchange_once(struct engine *engine, struct engine_exchange *e
     int code = kept ? 0 : engine_connect(engine, &exchange->wait, &exchange->link, err);
     if (code < 0)
         return code;
-    code = exchange_ask(exchange, err);
+    code = engine_exchange_ask(exchange, err);
     if (code == 0)
-        code = exchange_head(exchange, err);
+        code = engine_exchange_head(exchange, err);
     if (code == 0)
-        code = exchange_body(exchange, out, err);
+        code = engine_exchange_body(exchange, out, err);
     if (code == 0 && exchange->reusable)
         engine_keep(engine, exchange->link);
     else
-        link_close(exchange->link);
+        engine_link_close(exchange->link);
     exchange->link = NULL;
     if (code < 0 && (err->code == ERR_IO || err->code == ERR_BUSY))
         engine_lost(engine);

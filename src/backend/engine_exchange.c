@@ -59,13 +59,13 @@ static int exchange_send(struct engine_exchange *exchange, const void *data, siz
     const uint8_t *p = data;
     struct engine_link *link = exchange->link;
     while (len) {
-        ssize_t sent = link_send(link, p, len);
+        ssize_t sent = engine_link_send(link, p, len);
         if (sent == -EPIPE || sent == -ECONNRESET)
             return 1; /* perhaps with a reason, which is read next */
         if (sent < 0 && sent != -EAGAIN)
             return err_set(err, ERR_IO, "sending: %s", strerror((int)-sent));
         if (sent < 0) {
-            int code = link_wait(link, (short)(link->write_events | POLLIN), &exchange->wait, err);
+            int code = engine_link_wait(link, (short)(link->write_events | POLLIN), &exchange->wait, err);
             if (code < 0)
                 return code;
             struct pollfd poller = {.fd = link->fd, .events = POLLIN};
@@ -106,7 +106,7 @@ static int exchange_upload(struct engine_exchange *exchange, struct err *err) {
     return code < 0 ? code : 0;
 }
 
-int exchange_ask(struct engine_exchange *exchange, struct err *err) {
+int engine_exchange_ask(struct engine_exchange *exchange, struct err *err) {
     const struct engine_call *call = exchange->call;
     autobuf request;
     buf_init(&request, REQUEST_BYTES + (call->body ? call->body_len : 0));
@@ -124,7 +124,7 @@ int exchange_ask(struct engine_exchange *exchange, struct err *err) {
 
 /* ---- the answer ---- */
 
-int exchange_head(struct engine_exchange *exchange, struct err *err) {
+int engine_exchange_head(struct engine_exchange *exchange, struct err *err) {
     struct engine_link *link = exchange->link;
     exchange_again(exchange); /* for the whole head: trickling does not make it longer */
     for (unsigned before = 0;;) {
@@ -140,7 +140,7 @@ int exchange_head(struct engine_exchange *exchange, struct err *err) {
                 return err_set(err, ERR_PROTOCOL, "its answer never begins");
             continue;
         }
-        ssize_t got = link_fill(link, &exchange->wait, err);
+        ssize_t got = engine_link_fill(link, &exchange->wait, err);
         exchange->answered |= got > 0;
         if (got == 0)
             return err_set(err, ERR_BUSY, "it hung up instead of answering");
@@ -161,7 +161,7 @@ static int exchange_part(struct engine_exchange *exchange, const uint8_t *data, 
     return out && out->failed ? err_set(err, ERR_TOO_LARGE, "its answer is larger than %zu bytes", out->max) : 0;
 }
 
-int exchange_body(struct engine_exchange *exchange, struct buf *out, struct err *err) {
+int engine_exchange_body(struct engine_exchange *exchange, struct buf *out, struct err *err) {
     struct engine_link *link = exchange->link;
     struct engine_body body;
     engine_body_init(&body, &exchange->head, exchange->call->method);
@@ -178,7 +178,7 @@ int exchange_body(struct engine_exchange *exchange, struct buf *out, struct err 
         link->at += used;
         if (used || body.done)
             continue;
-        ssize_t got = link_fill(link, &exchange->wait, err);
+        ssize_t got = engine_link_fill(link, &exchange->wait, err);
         if (got < 0)
             return (int)got;
         if (got == 0 && body.kind != BODY_UNTIL_END)

@@ -19,9 +19,9 @@ struct engine_exchange {
     bool reusable; /* afterwards: the connection is whole and idle */
     struct engine_head head;
 };
-int exchange_ask(struct engine_exchange *exchange, struct err *err); /* request and its body */
-int exchange_head(struct engine_exchange *exchange, struct err *err);
-int exchange_body(struct engine_exchange *exchange, struct buf *out, struct err *err); /* out may be NULL */
+int engine_exchange_ask(struct engine_exchange *exchange, struct err *err); /* request and its body */
+int engine_exchange_head(struct engine_exchange *exchange, struct err *err);
+int engine_exchange_body(struct engine_exchange *exchange, struct buf *out, struct err *err); /* out may be NULL */
 
 /* ---- engine.c ---- */
 
@@ -35,7 +35,7 @@ int engine_do_until(struct engine *engine, const struct engine_call *call, int w
 
 /* ---- engine_place.c ---- */
 
-int place_find(const struct engine_where *where, struct engine_place *ret_place, struct err *err);
-void place_done(struct engine_place *place);
+int engine_place_find(const struct engine_where *where, struct engine_place *ret_place, struct err *err);
+void engine_place_done(struct engine_place *place);
 
 #endif

@@ -41,8 +41,8 @@ static int link_unreached(const struct engine_place *place, int number, struct e
                    place->url, strerror(number), fix);
 }
 
-int link_open(const struct engine_place *place, const struct engine_wait *wait, struct engine_link **ret_link,
-              struct err *err) {
+int engine_link_open(const struct engine_place *place, const struct engine_wait *wait, struct engine_link **ret_link,
+                     struct err *err) {
     int fd = -1, code = 0;
     struct engine_wait connecting = *wait;
     if (connecting.end_ms > clock_ms() + CONNECT_MS)
@@ -62,18 +62,18 @@ int link_open(const struct engine_place *place, const struct engine_wait *wait, 
     link->at = link->len = 0;
     link->read_events = POLLIN;
     link->write_events = POLLOUT;
-    if (place->tls && (code = tls_open(place, &connecting, link, err)) < 0) {
-        link_close(link);
+    if (place->tls && (code = engine_tls_open(place, &connecting, link, err)) < 0) {
+        engine_link_close(link);
         return code;
     }
     *ret_link = link;
     return 0;
 }
 
-void link_close(struct engine_link *link) {
+void engine_link_close(struct engine_link *link) {
     if (!link)
         return;
-    tls_close(link->tls);
+    engine_tls_close(link->tls);
     fd_close(&link->fd);
     free(link);
 }
@@ -143,43 +143,43 @@ static int link_connect_tcp(const struct engine_place *place, const struct engin
     return number ? link_unreached(place, number, err) : 0;
 }
 
-bool link_fresh(struct engine_link *link) {
+bool engine_link_fresh(struct engine_link *link) {
     struct pollfd poller = {.fd = link->fd, .events = POLLIN | POLLRDHUP};
-    return link->len == link->at && !link_pending(link) && poll(&poller, 1, 0) == 0;
+    return link->len == link->at && !engine_link_pending(link) && poll(&poller, 1, 0) == 0;
 }
 
-ssize_t link_recv(struct engine_link *link, void *data, size_t len) {
+ssize_t engine_link_recv(struct engine_link *link, void *data, size_t len) {
     link->read_events = POLLIN;
     if (link->tls)
-        return tls_recv(link->tls, data, len, &link->read_events);
+        return engine_tls_recv(link->tls, data, len, &link->read_events);
     ssize_t got;
     while ((got = recv(link->fd, data, len, 0)) < 0 && errno == EINTR)
         ;
     return got < 0 ? -errno : got;
 }
 
-ssize_t link_send(struct engine_link *link, const void *data, size_t len) {
+ssize_t engine_link_send(struct engine_link *link, const void *data, size_t len) {
     link->write_events = POLLOUT;
     if (link->tls)
-        return tls_send(link->tls, data, len, &link->write_events);
+        return engine_tls_send(link->tls, data, len, &link->write_events);
     ssize_t sent;
     while ((sent = send(link->fd, data, len, MSG_NOSIGNAL)) < 0 && errno == EINTR)
         ;
     return sent < 0 ? -errno : sent;
 }
 
-bool link_pending(struct engine_link *link) {
-    return link->tls && tls_pending(link->tls);
+bool engine_link_pending(struct engine_link *link) {
+    return link->tls && engine_tls_pending(link->tls);
 }
 
-void link_shut(struct engine_link *link) {
+void engine_link_shut(struct engine_link *link) {
     if (link->tls)
-        tls_shut(link->tls);
+        engine_tls_shut(link->tls);
     else
         shutdown(link->fd, SHUT_WR);
 }
 
-int link_wait(struct engine_link *link, short events, const struct engine_wait *wait, struct err *err) {
+int engine_link_wait(struct engine_link *link, short events, const struct engine_wait *wait, struct err *err) {
     return link_wait_fd(link->fd, events, wait, err);
 }
 
@@ -203,7 +203,7 @@ static int link_wait_fd(int fd, short events, const struct engine_wait *wait, st
     }
 }
 
-ssize_t link_fill(struct engine_link *link, const struct engine_wait *wait, struct err *err) {
+ssize_t engine_link_fill(struct engine_link *link, const struct engine_wait *wait, struct err *err) {
     if (link->at == link->len)
         link->at = link->len = 0;
     if (link->len == sizeof link->input) {
@@ -214,34 +214,15 @@ ssize_t link_fill(struct engine_link *link, const struct engine_wait *wait, stru
     if (link->len == sizeof link->input)
         return err_set(err, ERR_TOO_LARGE, "its answer's head is too long");
     for (;;) {
-        ssize_t got = link_recv(link, link->input + link->len, sizeof link->input - link->len);
+        ssize_t got = engine_link_recv(link, link->input + link->len, sizeof link->input - link->len);
         if (got >= 0) {
             link->len += (size_t)got;
             return got;
         }
         if (got != -EAGAIN)
             return err_set(err, ERR_IO, "receiving: %s", strerror((int)-got));
-        int code = link_wait(link, link->read_events, wait, err);
+        int code = engine_link_wait(link, link->read_events, wait, err);
         if (code < 0)
             return code;
     }
-}
-
-int link_send_all(struct engine_link *link, const void *data, size_t len, const struct engine_wait *wait,
-                  struct err *err) {
-    const uint8_t *p = data;
-    while (len) {
-        ssize_t sent = link_send(link, p, len);
-        if (sent < 0 && sent != -EAGAIN)
-            return err_set(err, ERR_IO, "sending: %s", strerror((int)-sent));
-        if (sent < 0) {
-            int code = link_wait(link, link->write_events, wait, err);
-            if (code < 0)
-                return code;
-            continue;
-        }
-        p += sent;
-        len -= (size_t)sent;
-    }
-    return 0;
 }

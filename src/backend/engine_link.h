@@ -1,5 +1,5 @@
 /* One connection to an engine: a unix socket, TCP, or TLS over it; bytes with deadlines. Called by engine.c,
- * engine_stream.c and engine_events.c. Not to break: the descriptor never blocks; who waits, waits in link_wait. */
+ * engine_stream.c and engine_events.c. Not to break: the descriptor never blocks; who waits, waits in engine_link_wait. */
 #ifndef CUBBY_BACKEND_ENGINE_LINK_H
 #define CUBBY_BACKEND_ENGINE_LINK_H
 
@@ -39,31 +39,29 @@ struct engine_wait {
     int wake_fd; /* readable: given up; 0: none */
 };
 
-int link_open(const struct engine_place *place, const struct engine_wait *wait, struct engine_link **ret_link,
-              struct err *err);
-void link_close(struct engine_link *link);
-bool link_fresh(struct engine_link *link); /* nothing came and nobody hung up while nobody looked */
+int engine_link_open(const struct engine_place *place, const struct engine_wait *wait, struct engine_link **ret_link,
+                     struct err *err);
+void engine_link_close(struct engine_link *link);
+bool engine_link_fresh(struct engine_link *link); /* nothing came and nobody hung up while nobody looked */
 /* Bytes, 0 at the end, -EAGAIN, or another -errno. */
-ssize_t link_recv(struct engine_link *link, void *data, size_t len);
-ssize_t link_send(struct engine_link *link, const void *data, size_t len);
-bool link_pending(struct engine_link *link); /* recv has something whatever poll says */
-void link_shut(struct engine_link *link);    /* nothing more will be sent */
+ssize_t engine_link_recv(struct engine_link *link, void *data, size_t len);
+ssize_t engine_link_send(struct engine_link *link, const void *data, size_t len);
+bool engine_link_pending(struct engine_link *link); /* recv has something whatever poll says */
+void engine_link_shut(struct engine_link *link);    /* nothing more will be sent */
 /* 0 when one of the events came. TIMEOUT; GONE: given up. */
-int link_wait(struct engine_link *link, short events, const struct engine_wait *wait, struct err *err);
+int engine_link_wait(struct engine_link *link, short events, const struct engine_wait *wait, struct err *err);
 /* More input, at least a byte: how much; 0: the end. */
-ssize_t link_fill(struct engine_link *link, const struct engine_wait *wait, struct err *err);
-int link_send_all(struct engine_link *link, const void *data, size_t len, const struct engine_wait *wait,
-                  struct err *err);
+ssize_t engine_link_fill(struct engine_link *link, const struct engine_wait *wait, struct err *err);
 
 /* ---- engine_tls.c ---- */
 
 /* Sets link->tls, also when it fails. */
-int tls_open(const struct engine_place *place, const struct engine_wait *wait, struct engine_link *link,
-             struct err *err);
-void tls_close(struct engine_tls *tls);
-ssize_t tls_recv(struct engine_tls *tls, void *data, size_t len, short *ret_events);
-ssize_t tls_send(struct engine_tls *tls, const void *data, size_t len, short *ret_events);
-bool tls_pending(struct engine_tls *tls);
-void tls_shut(struct engine_tls *tls);
+int engine_tls_open(const struct engine_place *place, const struct engine_wait *wait, struct engine_link *link,
+                    struct err *err);
+void engine_tls_close(struct engine_tls *tls);
+ssize_t engine_tls_recv(struct engine_tls *tls, void *data, size_t len, short *ret_events);
+ssize_t engine_tls_send(struct engine_tls *tls, const void *data, size_t len, short *ret_events);
+bool engine_tls_pending(struct engine_tls *tls);
+void engine_tls_shut(struct engine_tls *tls);
 
 #endif

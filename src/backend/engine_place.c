@@ -21,7 +21,7 @@ static char *text_of(const char *text, size_t len) {
     return copy;
 }
 
-void place_done(struct engine_place *place) {
+void engine_place_done(struct engine_place *place) {
     free(place->url);
     free(place->unix_path);
     free(place->host);
@@ -130,7 +130,7 @@ static const char *environment(const char *name) {
     return value && *value ? value : NULL;
 }
 
-int place_find(const struct engine_where *where, struct engine_place *ret_place, struct err *err) {
+int engine_place_find(const struct engine_where *where, struct engine_place *ret_place, struct err *err) {
     struct engine_place place = {.tls = where->tls || where->cert_dir};
     char url[URL_BYTES], home_dir[512];
     const char *cert_dir = where->cert_dir, *named = where->url ? where->url : environment("DOCKER_HOST");
@@ -149,7 +149,7 @@ int place_find(const struct engine_where *where, struct engine_place *ret_place,
     place.url = text_of(named, strlen(named));
     int code = place_parse(&place, err);
     if (code < 0) {
-        place_done(&place);
+        engine_place_done(&place);
         return code;
     }
     if (place.unix_path) /* the kernel is the wall there */

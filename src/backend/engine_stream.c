@@ -58,7 +58,7 @@ size_t engine_stream_stderr(struct engine_stream *stream, char *text, size_t siz
 }
 
 static void stream_done(struct engine_stream *stream) {
-    link_close(stream->link);
+    engine_link_close(stream->link);
     fd_close(&stream->fd);
     fd_close(&stream->wake_fd);
     free(stream->up.data);
@@ -139,9 +139,9 @@ int engine_hijack(struct engine *engine, const char *method, const char *path, c
         return code;
     autobuf out;
     buf_init(&out, 1u << 20);
-    code = exchange_ask(&exchange, err);
+    code = engine_exchange_ask(&exchange, err);
     if (code == 0)
-        code = exchange_head(&exchange, err);
+        code = engine_exchange_head(&exchange, err);
     if (code == 0 && (exchange.head.status == 101 || exchange.head.status == 200)) {
         struct engine_stream *stream = stream_new(exchange.link, ret_fd);
         if (!stream)
@@ -150,8 +150,8 @@ int engine_hijack(struct engine *engine, const char *method, const char *path, c
         return 0;
     }
     if (code == 0)
-        code = exchange_body(&exchange, &out, err);
-    link_close(exchange.link);
+        code = engine_exchange_body(&exchange, &out, err);
+    engine_link_close(exchange.link);
     if (code < 0)
         return err_wrap(err, "the container engine at %s", engine_url(engine));
     return engine_answer(engine, exchange.head.status, &out, "attaching to a stream", NULL, err);
@@ -175,13 +175,13 @@ static bool stream_up(struct engine_stream *stream) {
         up->len = got > 0 ? (size_t)got : 0;
     }
     if (!way_empty(up)) {
-        ssize_t sent = link_send(stream->link, up->data + up->at, up->len - up->at);
+        ssize_t sent = engine_link_send(stream->link, up->data + up->at, up->len - up->at);
         if (sent < 0)
             return sent == -EAGAIN;
         up->at += (size_t)sent;
     }
     if (way_empty(up) && up->ended && !up->shut) {
-        link_shut(stream->link);
+        engine_link_shut(stream->link);
         up->shut = true;
     }
     return true;
@@ -219,7 +219,7 @@ static bool stream_down(struct engine_stream *stream) {
     struct way *down = &stream->down;
     if (way_empty(down) && !down->ended) {
         if (link->at == link->len) {
-            ssize_t got = link_recv(link, link->input, STREAM_BYTES);
+            ssize_t got = engine_link_recv(link, link->input, STREAM_BYTES);
             if (got < 0 && got != -EAGAIN)
                 return false;
             down->ended = got == 0;
@@ -255,7 +255,7 @@ static bool stream_wait(struct engine_stream *stream) {
         {.fd = stream->fd, .events = fd_events},
         {.fd = stream->wake_fd, .events = POLLIN},
     };
-    bool now = link_pending(stream->link) && way_empty(&stream->down);
+    bool now = engine_link_pending(stream->link) && way_empty(&stream->down);
     if (poll(pollers, 3, now ? 0 : -1) < 0 && errno != EINTR)
         return false;
     if (pollers[2].revents)

@@ -146,15 +146,15 @@ static int tls_handshake(const struct engine_place *place, struct engine_tls *tl
         tls->broken = number != SSL_ERROR_WANT_READ && number != SSL_ERROR_WANT_WRITE;
         if (tls->broken)
             return tls_refused(place, tls->ssl, number, err);
-        if (link_wait(link, number == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, wait, err) < 0) {
+        if (engine_link_wait(link, number == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, wait, err) < 0) {
             tls->broken = true;
             return err_wrap(err, "the TLS handshake with the container engine at %s", place->url);
         }
     }
 }
 
-int tls_open(const struct engine_place *place, const struct engine_wait *wait, struct engine_link *link,
-             struct err *err) {
+int engine_tls_open(const struct engine_place *place, const struct engine_wait *wait, struct engine_link *link,
+                    struct err *err) {
     pthread_once(&api_once, api_load);
     if (!api.ok)
         return err_set(err, ERR_UNSUPPORTED,
@@ -181,11 +181,11 @@ int tls_open(const struct engine_place *place, const struct engine_wait *wait, s
     return code < 0 ? code : tls_handshake(place, tls, link, wait, err);
 }
 
-void tls_close(struct engine_tls *tls) {
+void engine_tls_close(struct engine_tls *tls) {
     if (!tls)
         return;
     if (tls->ssl && !tls->broken)
-        tls_shut(tls);
+        engine_tls_shut(tls);
     if (tls->ssl)
         api.SSL_free(tls->ssl);
     if (tls->context)
@@ -205,14 +205,14 @@ static ssize_t tls_result(struct engine_tls *tls, int done, short *ret_events) {
     return number == SSL_ERROR_SYSCALL && errno ? -errno : -ECONNRESET;
 }
 
-ssize_t tls_recv(struct engine_tls *tls, void *data, size_t len, short *ret_events) {
+ssize_t engine_tls_recv(struct engine_tls *tls, void *data, size_t len, short *ret_events) {
     api.ERR_clear_error();
     errno = 0;
     int got = api.SSL_read(tls->ssl, data, len > INT32_MAX ? INT32_MAX : (int)len);
     return got > 0 ? got : tls_result(tls, got, ret_events);
 }
 
-ssize_t tls_send(struct engine_tls *tls, const void *data, size_t len, short *ret_events) {
+ssize_t engine_tls_send(struct engine_tls *tls, const void *data, size_t len, short *ret_events) {
     api.ERR_clear_error();
     errno = 0;
     int sent = api.SSL_write(tls->ssl, data, len > INT32_MAX ? INT32_MAX : (int)len);
@@ -220,11 +220,11 @@ ssize_t tls_send(struct engine_tls *tls, const void *data, size_t len, short *re
     return result == 0 ? -EPIPE : result;
 }
 
-bool tls_pending(struct engine_tls *tls) {
+bool engine_tls_pending(struct engine_tls *tls) {
     return api.SSL_has_pending(tls->ssl) != 0;
 }
 
-void tls_shut(struct engine_tls *tls) {
+void engine_tls_shut(struct engine_tls *tls) {
     api.ERR_clear_error();
     if (!tls->broken)
         api.SSL_shutdown(tls->ssl);
