@@ -18,6 +18,7 @@
 struct docker_registry {
     const char *host; /* "registry.example.org[:PORT]"; that of image names without one: "docker.io" */
     const char *username, *password, *token;
+    const char *password_file, *token_file; /* instead of these: read whenever an image is pulled */
 };
 struct docker_settings {
     const char *host, *cert_dir; /* of struct engine_where; NULL: the environment's */
@@ -47,7 +48,8 @@ struct backend_env {
     struct machines *machines; /* remote: those that joined (machine.h); NULL: there is no such backend */
     const struct docker_settings *docker; /* NULL: there is no such backend */
     /* Long work for a box goes on: "pull", "export". total 0: not known. Never waits; may be NULL. */
-    void (*progress)(void *user, const char *id, const char *what, uint64_t done, uint64_t total, const char *detail);
+    void (*progress)(void *user, const struct spec *spec, const char *what, uint64_t done, uint64_t total,
+                     const char *detail);
     void *progress_user;
 };
 
@@ -111,6 +113,9 @@ struct backend_ops {
     int (*reach)(struct backend *backend, const struct spec *spec, struct err *err);
     /* What only boxes of this backend have, as the members of an open object; with reach. NULL: nothing. Cheap. */
     void (*show)(struct backend *backend, const struct spec *spec, struct json *json);
+    /* Why its processes ended, in the words of box->died, where somebody else than the kernel can be asked, which may take a
+     * moment. false: nobody knows. NULL: there is nobody to ask. */
+    bool (*why)(struct backend *backend, const char *id, char *text, size_t size);
     /* Ends it; keep_files: processes and mounts go, files stay for the next start of the same id. Idempotent. */
     int (*stop)(struct backend *backend, const char *id, bool keep_files, struct err *err);
     /* Ids of this backend that have anything on this machine. */
@@ -138,6 +143,8 @@ struct backend_ops {
     /* /skills of a running box begins with spec->skill_layers from now on; nobody sees anything between. BUSY: some process
      * uses what is there (a directory, a file, a mapping): all is as before. NULL: this backend mounts nothing. */
     int (*attach)(struct backend *backend, const struct spec *spec, struct err *err);
+    /* Whether such a box is mounted anything at all; it never changes for one. NULL: wherever attach is set. Cheap. */
+    bool (*attaches)(struct backend *backend, const struct spec *spec);
     int (*drop_layer)(struct backend *backend, const char *layer, struct err *err); /* nobody uses it; idempotent */
     /* The container of the box, what it was made from included, becomes LAYER as one image of one layer, and what ran has
      * ended: the caller's record begins with that layer from then on. Nothing has changed since its image: !changed, and
@@ -153,6 +160,7 @@ struct backend_ops {
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };
 
+bool backend_attaches(const struct backend_ops *ops, struct backend *backend, const struct spec *spec);
 bool net_network_ok(const char *text); /* an entry of open_networks: IPv4 "A.B.C.D[/BITS]" */
 
 extern const struct backend_ops backend_local, backend_jail, backend_remote, backend_docker;
@@ -178,5 +186,7 @@ struct check {
 extern const char *const backend_weaker_words[];
 bool backend_allows_weaker(const struct backend_env *env, const char *word);
 size_t backend_checks(const struct backend_env *env, struct check *checks, size_t max);
+/* The same of the container engine: that of env->docker, else the environment's. No row is required. */
+size_t docker_checks(const struct backend_env *env, struct check *checks, size_t max);
 
 #endif

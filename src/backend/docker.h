@@ -43,7 +43,7 @@ struct backend {
     struct trash *trash;
     pthread_mutex_t lock;       /* of what is below */
     struct docker_facts *facts; /* of the engine (docker_facts) */
-    uint64_t facts_until_ms;    /* they are asked again then */
+    unsigned facts_generation;  /* of the engine that said so */
     struct docker_ends *ends;   /* why containers ended lately, told by the events stream */
 };
 
@@ -51,14 +51,13 @@ struct backend {
 
 struct docker_facts {
     char version[64], os[32], arch[32], storage[32], cgroup[8], runtime[64]; /* arch as images call it: "amd64" */
-    bool podman, rootless, userns, disk_limit; /* disk_limit: its driver holds a size for a container's layer */
+    bool podman, rootless, userns, seccomp, disk_limit; /* disk_limit: its driver holds a size for a container's layer */
     bool memory_limit, swap_limit, pids_limit, cpu_limit;
     unsigned cpus;
     char runtimes[16][64];
     size_t runtime_count;
 };
 int docker_facts(struct backend *backend, struct docker_facts *ret_facts, struct err *err);
-void docker_facts_forget(struct backend *backend); /* another engine may be there now */
 
 /* ---- docker.c: the verbs ---- */
 
@@ -201,10 +200,10 @@ int docker_flatten(struct backend *backend, const struct spec *spec, const char 
                    const struct docker_image *image, uint64_t total, uint64_t *ret_bytes, struct err *err);
 /* A container that does not fit its spec any more gives its name to the next one, and goes when that one runs; or comes
  * back. Cheap where there is none aside (a mark, boxes/ID/aside). settle: what a killed daemon left, before anything else of
- * a start: the one that fits the digest is in its place afterwards, or the newer. */
+ * a start: the one that is made from `from` (docker_spec_from) is in its place afterwards, or the newer. */
 int docker_aside(struct backend *backend, const char *id, struct err *err);
 int docker_aside_end(struct backend *backend, const char *id, bool runs, struct err *err);
-int docker_aside_settle(struct backend *backend, const char *id, const char *digest, struct err *err);
+int docker_aside_settle(struct backend *backend, const char *id, const char *from, struct err *err);
 int docker_aside_drop(struct backend *backend, const char *id, struct err *err); /* whatever there is aside */
 
 /* ---- docker_changes.c: what a container's files have that its image has not ---- */
@@ -213,9 +212,8 @@ int docker_diff(struct backend *backend, const struct spec *spec, uint64_t limit
                 int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
                 struct err *err);
 
-/* ---- docker_check.c: what `cubby doctor` and /v1/info say ---- */
+/* ---- docker_check.c: what `cubby doctor` (docker_checks of backend.h) and /v1/info say ---- */
 
-size_t docker_checks(const struct backend_env *env, struct check *checks, size_t max);
 void docker_info(const struct backend_env *env, struct backend *backend, struct json *json);
 
 #endif

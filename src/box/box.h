@@ -50,6 +50,7 @@ struct box {
 const char *box_state_name(enum box_state state);
 uint64_t box_last_used_ms(const struct box *box); /* wall clock */
 const char *box_workspace(const struct box *box);
+bool box_attaches(const struct box *box); /* its skills are mounted; else they are copied into it */
 int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
 
 /* ---- commands ---- */
@@ -280,13 +281,7 @@ struct edit_result {
 /* EXISTS: another version than if_match is there. NOT_FOUND: no file, or (judged) no old in it. */
 int box_edit(struct box *box, const struct edit_request *request, struct arena *arena, int watch,
              struct edit_result *ret_result, struct err *err);
-/* What changed against the template, directory by directory. Of a removed directory only its own name is told. */
-struct file_change {
-    const char *path;       /* absolute; valid during the callback; bytes, maybe not UTF-8 */
-    enum watch_event event; /* created, modified, removed */
-    enum file_type type;
-    uint64_t size;
-};
+/* What changed against the template (struct file_change), directory by directory. Of a removed directory only its own name is told. */
 int box_diff(struct box *box, uint64_t limit, int watch, int (*each)(void *user, const struct file_change *change),
              void *user, bool *ret_truncated, struct err *err);
 /* Runs until the watch descriptor hangs up (returns 0) or the sink returns negative. idle: called every idle_ms. */
