@@ -104,7 +104,7 @@ bool docker_mount_enters(struct backend *backend, const struct spec *spec) {
     const char *runtime = spec->container.runtime;
     if (!runtime && docker_facts(backend, &facts, &ignored) == 0)
         runtime = facts.runtime;
-    return runtime && shares_kernel(runtime);
+    return !runtime || shares_kernel(runtime); /* of a box that runs while its engine is down: as nearly all */
 }
 
 /* ---- whose ---- */
@@ -187,7 +187,7 @@ static int put_skills(struct backend *backend, const struct spec *spec, struct b
     if (mkdirat(backend->boxes_fd, path, 0755) < 0 && errno != EEXIST)
         return err_errno(err, errno, "the skills of box %s", spec->id);
     autofd own = openat(backend->boxes_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (own < 0 || fchown(own, IDS_AGENT, JAIL_AGENT_ID) < 0)
+    if (own < 0 || fchown(own, IDS_AGENT, IDS_AGENT) < 0)
         return err_errno(err, errno, "the skills of box %s", spec->id);
     snprintf(path, sizeof path, "%s/boxes/%.16s/skills", backend->env->state_dir, spec->id);
     plan_text(message, PLAN_LAYERS, path);

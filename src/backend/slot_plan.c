@@ -101,7 +101,7 @@ int slot_greet(struct backend *backend, struct slot *slot, const char *name, str
         return slot_error(slot, text, err);
     }
     if (backend->root)
-        wire_set_ids(slot->wire, slot->uid_base + IDS_AGENT, slot->uid_base + JAIL_AGENT_ID);
+        wire_set_ids(slot->wire, slot->uid_base + IDS_AGENT, slot->uid_base + IDS_AGENT);
     fd_close(&slot->errors_fd);
     return 0;
 }

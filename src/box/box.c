@@ -13,7 +13,7 @@
 enum { VERB_PIECE_BYTES = 65536 };
 
 const char *box_state_name(enum box_state state) {
-    static const char *const names[] = {"starting", "ready", "warm", "paused", "closing"};
+    static const char *const names[] = {"starting", "ready", "warm", "paused", "exporting", "closing"};
     return names[state];
 }
 
@@ -21,6 +21,10 @@ const char *box_state_name(enum box_state state) {
 uint64_t box_last_used_ms(const struct box *box) {
     uint64_t used_ms = atomic_load(&box->used_ms), now_ms = clock_ms();
     return clock_wall_ms() - (now_ms > used_ms ? now_ms - used_ms : 0);
+}
+
+bool box_attaches(const struct box *box) {
+    return backend_attaches(box->ops, box->backend, &box->spec);
 }
 
 const char *box_workspace(const struct box *box) {

@@ -16,7 +16,8 @@
 #include "backend/backend.h"
 #include "box/turn.h"
 
-enum box_state { BOX_STARTING, BOX_READY, BOX_WARM, BOX_PAUSED, BOX_CLOSING };
+enum box_state { BOX_STARTING, BOX_READY, BOX_WARM, BOX_PAUSED, BOX_EXPORTING, BOX_CLOSING };
+#define BOX_STATES (BOX_CLOSING + 1)
 
 /* Fields above the line never change after creation; below it they are the provider's, under its lock. */
 struct box {

@@ -32,11 +32,13 @@ static const char **list_copy(struct arena *arena, const char *const *list) {
     return copy;
 }
 
-int dress_spec(struct provider *provider, const struct backend_ops *ops, const struct spec *from, struct arena *arena,
+int dress_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
                struct spec *ret_spec, struct err *err) {
     struct spec spec = *from;
     spec.skill_unsure = false;
-    int r = provider->dress ? provider->dress(provider->dress_user, ops, &spec, arena, err) : 0;
+    int r = provider->dress ? provider->dress(provider->dress_user, backend_attaches(box->ops, box->backend, from),
+                                              &spec, arena, err)
+                            : 0;
     spec.skill_layer_count = list_count(spec.skill_layers);
     if (r == 0 && (spec.skill_layer_count > LIMIT_SKILL_LAYERS || list_count(spec.skill_paths) > LIMIT_SKILL_PATHS))
         r = err_set(err, ERR_LIMIT, "box %s: its skills lie in %zu layers, more than %u", spec.id,
@@ -108,7 +110,7 @@ static int attach_work(void *argument, struct work *work, struct err *err) {
     struct box *box = work->box, *caller = argument;
     const struct spec *now = &work->record.spec;
     struct spec spec;
-    int r = dress_spec(provider, box->ops, now, work->arena, &spec, err);
+    int r = dress_spec(provider, box, now, work->arena, &spec, err);
     if (r < 0)
         return r;
     bool running = box->wire && !box->died[0];
@@ -128,7 +130,7 @@ static int attach_work(void *argument, struct work *work, struct err *err) {
 int provider_attach(struct provider *provider, struct box *box, uint64_t wait_ms, struct err *err) {
     if (!box->spec.agent)
         return err_set(err, ERR_INVALID, "box %s has no agent, and so no skills", box->id);
-    if (!box->ops->attach)
+    if (!box_attaches(box))
         return err_set(err, ERR_UNSUPPORTED, "the backend '%s' mounts nothing", box->ops->name);
     int r = box_alone(box, wait_ms, err);
     if (r < 0)

@@ -132,6 +132,8 @@ void place_count_locked(struct provider *provider, struct place *place, bool run
 
 int place_reach(const struct place *place, struct err *err) {
     const struct box *box = place->box;
+    if (box->state == BOX_EXPORTING)
+        return err_set(err, ERR_BUSY, "box %s is being exported; try again when that is done", box->id);
     return box->ops->reach ? box->ops->reach(box->backend, &box->spec, err) : 0;
 }
 
@@ -167,7 +169,8 @@ void place_remove_locked(struct provider *provider, struct place *place) {
 }
 
 bool place_marked(const struct place *place) {
-    return place->box->state == BOX_STARTING || place->box->state == BOX_CLOSING;
+    enum box_state state = place->box->state;
+    return state == BOX_STARTING || state == BOX_EXPORTING || state == BOX_CLOSING;
 }
 
 bool place_runs(const struct place *place) {
@@ -190,7 +193,7 @@ void place_unmark_locked(struct provider *provider, struct place *place) {
 struct place *place_settled_locked(struct provider *provider, const char *id) {
     for (;;) {
         struct place *place = place_get_locked(provider, id);
-        if (!place || !place_marked(place))
+        if (!place || !place_marked(place) || place->box->state == BOX_EXPORTING)
             return place;
         pthread_cond_wait(&provider->changed, &provider->lock);
     }
@@ -234,7 +237,7 @@ static int wire_start(struct provider *provider, struct box *box, bool *ret_dres
     autoarena arena;
     arena_init(&arena);
     struct spec spec;
-    int r = dress_spec(provider, box->ops, &box->spec, &arena, &spec, err);
+    int r = dress_spec(provider, box, &box->spec, &arena, &spec, err);
     if (r == 0)
         r = box->ops->start(box->backend, &spec, &wire, &pidfd, err);
     if (r < 0)

@@ -12,14 +12,16 @@ struct backend_ops;
 
 /* Something in the life of a box. Verbs: box_created, box_ready, box_warm, box_paused, box_resumed, box_evicted (idle,
  * replicas, memory, shutdown, or what was done to it), box_died (why), box_deleted, box_adopted, box_cleaned. Whatever
- * another daemon did has the detail "by another daemon". And of a machine, without a box: machine_joined, machine_left. */
+ * another daemon did has the detail "by another daemon". box_progress: long work for it goes on. And of a machine, without a box: machine_joined, machine_left. */
 struct box_event {
     const char *verb;
     const char *id, *user; /* may be NULL, and so may all below */
     const char *thread, *backend;
     const char *machine; /* that it is about, or that the box is on */
     const char *detail;  /* why */
-    bool asked;          /* a request did it: the audit log has its row */
+    const char *work;    /* box_progress: "pull", "export"; detail says of what */
+    uint64_t done, total;
+    bool asked; /* a request did it: the audit log has its row */
 };
 
 /* A mount that the configuration gives to boxes. */
@@ -46,8 +48,8 @@ struct share {
     const char *pull;            /* "missing", "always", "never"; NULL: missing */
     const char *runtime;         /* of a request that does not say; NULL: the engine's own choice */
     const char *const *runtimes; /* that may be named besides, "*": any; NULL: none */
-    unsigned max_boxes;                                               /* 0: none of its own */
-    uint64_t memory_mb, disk_mb;                                      /* of all his boxes together; 0: no limit */
+    unsigned max_boxes;          /* 0: none of its own */
+    uint64_t memory_mb, disk_mb; /* of all his boxes together; 0: no limit */
 };
 
 struct share_user {
@@ -68,8 +70,9 @@ struct policy {
     void (*event)(void *user, const struct box_event *event); /* may be NULL; never waits. The first policy's counts */
     void *event_user;
     /* Before a box starts, and before /skills of one is attached anew: what it gets besides (skill layers and paths, mounts),
-     * in arena, on a spec that the provider throws away but for the skill_ members. May be NULL; the first policy's counts. */
-    int (*dress)(void *user, const struct backend_ops *ops, struct spec *spec, struct arena *arena, struct err *err);
+     * in arena, on a spec that the provider throws away but for the skill_ members. mounts: its backend can mount such things
+     * (backend_attaches). May be NULL; the first policy's counts. */
+    int (*dress)(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err);
     void *dress_user;
     unsigned max_boxes;         /* 0: LIMIT_BOXES */
     unsigned replicas;          /* boxes with processes at once; 0: by memory */

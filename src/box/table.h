@@ -40,7 +40,7 @@ struct provider {
     struct policy *policy; /* under lock; table_policy for use without it */
     void (*event)(void *user, const struct box_event *event);
     void *event_user;
-    int (*dress)(void *user, const struct backend_ops *ops, struct spec *spec, struct arena *arena, struct err *err);
+    int (*dress)(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err);
     void *dress_user;
     const char *default_backend;
     /* As backend_table; opened at first use. NULL after that: not available, and why. backend_lock is for these alone
@@ -88,9 +88,9 @@ bool box_owned(const struct box *box, const char *user, const char *thread); /* 
 struct place *place_get_locked(struct provider *provider, const char *id);
 struct place *place_add_locked(struct provider *provider, struct box *box);
 void place_remove_locked(struct provider *provider, struct place *place);
-/* The place once nobody works on it; NULL when there is none. */
+/* The place once nobody works on it, or that is being exported, which takes long (place_reach); NULL when there is none. */
 struct place *place_settled_locked(struct provider *provider, const char *id);
-/* Nobody else touches it until it is unmarked or opened; mark: STARTING or CLOSING. */
+/* Nobody else touches it until it is unmarked or opened; mark: STARTING, EXPORTING or CLOSING. */
 void place_mark_locked(struct place *place, enum box_state mark);
 /* What it was before, or what happened to it meanwhile. */
 void place_unmark_locked(struct provider *provider, struct place *place);
@@ -152,12 +152,17 @@ struct work {
 /* Its processes and mounts go, its files stay. Idempotent; the place notices. */
 int work_stop(struct work *work, const char *why, struct err *err);
 int work_record(struct work *work, struct err *err); /* the record is written now */
+uint64_t work_processes(const struct box *box);      /* how many a box has that runs, its runner aside */
 /* user NULL: any owner; else somebody else's answers as unknown. Nothing is started. Not for one-shot boxes. Where the
  * work fails, or its record cannot be written, the box goes on as the record on the disk says. */
 int provider_work(struct provider *provider, const char *user, const char *id,
                   int (*run)(void *argument, struct work *work, struct err *err), void *argument, struct err *err);
+/* The same for work that takes long: whoever comes meanwhile is told so (EXPORTING), and does not wait. */
+int provider_work_long(struct provider *provider, const char *user, const char *id,
+                       int (*run)(void *argument, struct work *work, struct err *err), void *argument, struct err *err);
 
-/* Whether it can be asked anything now: always, but for a box on a machine that is offline (BUSY). Cheap. */
+/* Whether it can be asked anything now: always, but for a box on a machine that is offline or that is being exported
+ * (BUSY). Cheap. */
 int place_reach(const struct place *place, struct err *err);
 /* The box that a joined machine itself is. */
 bool place_is_machine(const struct place *place);
@@ -180,7 +185,7 @@ void room_evict_locked(struct provider *provider, struct place *place, const cha
 /* ---- dress.c ---- */
 
 /* A copy of the box's spec with all that it is to start with; in arena. */
-int dress_spec(struct provider *provider, const struct backend_ops *ops, const struct spec *from, struct arena *arena,
+int dress_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
                struct spec *ret_spec, struct err *err);
 /* The box has started with it, or got it attached: the skill_ members, copied. true: they are others than before. By who has
  * marked the box, or holds the lock. */

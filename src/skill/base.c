@@ -76,10 +76,9 @@ static int seal_skills(struct sealing *sealing, const struct stage *stage, struc
 
 /* On the disk, all of it: the file that names it may outlive a power failure, and then so must it. */
 static int seal_end(const struct stage *stage, struct err *err) {
-    if ((geteuid() == 0 && fchown(stage->fd, IDS_AGENT, IDS_AGENT) < 0) || fchmod(stage->fd, 0755) < 0 ||
-        syncfs(stage->fd) < 0)
+    if ((geteuid() == 0 && fchown(stage->fd, IDS_AGENT, IDS_AGENT) < 0) || fchmod(stage->fd, 0755) < 0)
         return err_errno(err, errno, "a new version of skills");
-    return 0;
+    return stage_sync(stage, err);
 }
 
 static int versions_keep(struct skills *skills, const struct sealing *sealing, struct err *err) {

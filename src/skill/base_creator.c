@@ -61,9 +61,10 @@ static int stage_name(const struct stage *stage, char ret_name[LAYER_NAME_BYTES]
     if (r < 0)
         return r;
     if (fsetxattr(dir, "user.overlay.opaque", "y", 1, 0) < 0 ||
-        (geteuid() == 0 && fchown(stage->fd, IDS_AGENT, JAIL_AGENT_ID) < 0) || fchmod(stage->fd, 0755) < 0 ||
-        syncfs(stage->fd) < 0)
+        (geteuid() == 0 && fchown(stage->fd, IDS_AGENT, IDS_AGENT) < 0) || fchmod(stage->fd, 0755) < 0)
         return err_errno(err, errno, "its layer");
+    if ((r = stage_sync(stage, err)) < 0)
+        return r;
     text_hex(ret_name, sum, (LAYER_NAME_BYTES - 1) / 2);
     return 0;
 }

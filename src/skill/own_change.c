@@ -67,7 +67,7 @@ int change_put(struct box *box, const char *const *skills, const struct change_s
     snprintf(path, sizeof path, "%s/put", change.path);
     const struct unpack_request request = {.path = path, .max_entries = source->max_entries};
     r = box_tar_in(box, &request, source->read_fn, source->user, watch, &result, err);
-    for (size_t i = 0; r == 0 && box->ops->attach && skills[i]; i++) {
+    for (size_t i = 0; r == 0 && box_attaches(box) && skills[i]; i++) {
         snprintf(path, sizeof path, "%s/put/%s", change.path, skills[i]);
         r = put_whole(box, path, err);
     }

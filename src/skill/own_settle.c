@@ -60,7 +60,7 @@ static void settle_base(struct skills *skills, struct box *box) {
 }
 
 bool own_behind(struct skills *skills, struct box *box) {
-    return box->ops->attach && atomic_load(&box->skill_generation) != base_generation(skills, box->spec.agent);
+    return box_attaches(box) && atomic_load(&box->skill_generation) != base_generation(skills, box->spec.agent);
 }
 
 static bool settle_behind(struct skills *skills, struct box *box) {

@@ -75,7 +75,7 @@ enum { SYNC_ENTRIES = 64 }; /* by themselves; for more, the whole disk at once i
 
 static int sync_entry(void *user, const struct tree_entry *entry, struct err *err) {
     unsigned *left = user;
-    if (!strchr("dfx", entry->kind) || --*left == 0)
+    if (!entry->kind || !strchr("dfx", entry->kind) || --*left == 0)
         return err_set(err, ERR_LIMIT, "'%.200s': more than is synced by itself", entry->path);
     autofd fd = openat(entry->parent, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     return fd < 0 || fsync(fd) < 0 ? err_errno(err, errno, "'%.200s'", entry->path) : 0;
@@ -140,7 +140,7 @@ static int path_plain(const char *path, struct err *err) {
 }
 
 static int own(int fd, mode_t mode) {
-    if (geteuid() == 0 && fchown(fd, IDS_AGENT, JAIL_AGENT_ID) < 0)
+    if (geteuid() == 0 && fchown(fd, IDS_AGENT, IDS_AGENT) < 0)
         return -1;
     return fchmod(fd, mode);
 }

@@ -23,7 +23,7 @@ int stage_link(struct stage *stage, const char *layer, const char *skill, struct
 /* A directory of the host, as one skill: links that stay inside are flattened. */
 int stage_copy(struct stage *stage, const char *skill, int from_fd, struct err *err);
 int stage_sync(const struct stage *stage, struct err *err); /* all of it is on the disk then */
-void stage_abort(struct stage *stage); /* leaves nothing; fine after it was taken */
+void stage_abort(struct stage *stage);                      /* leaves nothing; fine after it was taken */
 
 /* From a tar stream, one skill below its name: regular files and directories; links that stay inside are flattened, others
  * refused by name; bounded by the settings. */

@@ -291,8 +291,10 @@ static int keep_tree(struct skills *skills, struct stage *stage, char ret_versio
     snprintf(to, sizeof to, "global/%s", ret_version);
     if (faccessat(skills->dir, to, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
-    if (syncfs(stage->fd) < 0 || fchmod(stage->fd, 0755) < 0)
+    if (fchmod(stage->fd, 0755) < 0)
         return err_errno(err, errno, "'%s'", from);
+    if ((r = stage_sync(stage, err)) < 0)
+        return r;
     if (renameat(skills->dir, from, skills->dir, to) < 0 && errno != EEXIST && errno != ENOTEMPTY)
         return err_errno(err, errno, "'%s'", to);
     return 0;
@@ -495,12 +497,12 @@ static int add_mounts(struct skills *skills, const char *version, const bool par
 }
 
 /* Global skills that cannot be had are told and missed; those of the box's own agent are what it is for. */
-int sync_dress(void *user, const struct backend_ops *ops, struct spec *spec, struct arena *arena, struct err *err) {
+int sync_dress(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err) {
     struct skills *skills = user;
     struct sync_report report = {.how = "none", .at_ms = clock_wall_ms()};
     bool parts[2] = {false, false};
     struct err failed;
-    if (!ops->attach || (!spec->agent && !has_sources(skills_settings(skills))))
+    if (!mounts || (!spec->agent && !has_sources(skills_settings(skills))))
         return 0;
     int r = global_now(skills, report.version, parts, &failed);
     if (r < 0)
@@ -525,7 +527,7 @@ int sync_dress(void *user, const struct backend_ops *ops, struct spec *spec, str
 int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_report, struct err *err) {
     struct sync_report report = {.how = "none", .at_ms = clock_wall_ms()};
     bool parts[2];
-    if (box->ops->attach) { /* it came with its mounts, and keeps those till it starts again */
+    if (box_attaches(box)) { /* it came with its mounts, and keeps those till it starts again */
         sync_last(skills, box, &report);
         *ret_report = report;
         return 0;
@@ -574,7 +576,7 @@ int sync_settle(struct skills *skills, struct box *box, struct err *err) {
     bool parts[2];
     char version[17];
     struct err failed;
-    if (box->ops->attach || (!box->spec.agent && !has_sources(skills_settings(skills))))
+    if (box_attaches(box) || (!box->spec.agent && !has_sources(skills_settings(skills))))
         return 0;
     global_now(skills, version, parts, &failed); /* what is wrong with it is in the report */
     if (box->spec.machine && !box->spec.agent) {

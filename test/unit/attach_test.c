@@ -68,8 +68,8 @@ static void dressed(const char *first, const char *second) {
     generation++;
 }
 
-static int dress(void *user, const struct backend_ops *ops, struct spec *spec, struct arena *arena, struct err *err) {
-    (void)user, (void)ops, (void)arena, (void)err;
+static int dress(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err) {
+    (void)user, (void)mounts, (void)arena, (void)err;
     if (!spec->agent)
         return 0;
     spec->skill_layers = layers;

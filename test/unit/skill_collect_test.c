@@ -8,8 +8,8 @@
 static struct err err;
 static struct skills *skills;
 
-static int dress(void *user, const struct backend_ops *ops, struct spec *spec, struct arena *arena, struct err *ret) {
-    (void)user, (void)ops;
+static int dress(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *ret) {
+    (void)user, (void)mounts;
     return spec->agent ? base_layers(skills, spec->agent, arena, &spec->skill_layers, &spec->skill_layer_count, ret)
                        : 0;
 }
