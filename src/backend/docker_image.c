@@ -111,7 +111,7 @@ static int image_private(const json_t *inspection, const struct spec *spec, stru
 
 static int image_fetch(struct backend *backend, const struct spec *spec, const struct reference *image,
                        struct arena *arena, json_t **inspection, struct err *err) {
-    int r = docker_pull(backend, spec->id, image, spec->container.platform, err);
+    int r = docker_pull(backend, spec, image, err);
     if (r < 0)
         return r;
     json_decref(*inspection);

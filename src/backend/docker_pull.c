@@ -1,16 +1,24 @@
 /* An image from its registry: the engine pulls, we tell it with whose credentials and pass on how far it is. Called by
  * docker_image.c. Not to break: the engine's stream is bounded line by line, and no credential reaches a sentence, a log or
  * another registry than its own. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/docker.h"
 #include "backend/reference.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/text.h"
 
-enum { PULL_LAYERS = 256, PULL_LINE_BYTES = 256 << 10, PULL_NOTICE_MS = 200, PULL_SILENT_MS = 300000 };
+enum {
+    PULL_LAYERS = 256,
+    PULL_LINE_BYTES = 256 << 10,
+    PULL_NOTICE_MS = 200,
+    PULL_SILENT_MS = 300000,
+    PULL_SECRET_BYTES = 16 << 10
+};
 
 struct pull_layer {
     char id[32];
@@ -19,7 +27,8 @@ struct pull_layer {
 
 struct pull {
     struct backend *backend;
-    const char *box, *image;
+    const struct spec *spec;
+    const char *image;
     struct buf line;
     char error[400]; /* that the engine told in the stream */
     bool bad;
@@ -44,8 +53,31 @@ static void pull_member(struct json *json, const char *key, const char *text) {
     json_str(json, text);
 }
 
+/* What a file holds, without the newline at its end: it may have changed since the last image. */
+static int pull_secret(const char *path, struct arena *arena, const char **ret_secret, struct err *err) {
+    char text[PULL_SECRET_BYTES];
+    ssize_t len = path ? fd_read_file(AT_FDCWD, path, text, sizeof text) : 0;
+    if (!path)
+        return 0;
+    if (len < 0)
+        return err_errno(err, (int)-len, "docker_registries: %.200s", path);
+    text[strcspn(text, "\r\n")] = 0;
+    if (!text[0] || (size_t)len >= sizeof text - 1)
+        return err_set(err, ERR_INVALID, "docker_registries: %.200s is empty or too long for a secret", path);
+    *ret_secret = arena_strdup(arena, text);
+    explicit_bzero(text, sizeof text);
+    return 0;
+}
+
 /* Base64 for addresses, of JSON: what engines take as X-Registry-Auth. */
-static char *pull_credentials(const struct docker_registry *registry, struct arena *arena) {
+static int pull_credentials(const struct docker_registry *registry, struct arena *arena, char **ret_credentials,
+                            struct err *err) {
+    const char *password = registry->password, *token = registry->token;
+    int r = pull_secret(registry->password_file, arena, &password, err);
+    if (r == 0)
+        r = pull_secret(registry->token_file, arena, &token, err);
+    if (r < 0)
+        return r;
     autobuf text, coded;
     struct json json;
     buf_init(&text, 64 << 10);
@@ -54,16 +86,15 @@ static char *pull_credentials(const struct docker_registry *registry, struct are
     bool hub = strcmp(registry->host, REFERENCE_HUB) == 0;
     json_open(&json, '{');
     pull_member(&json, "username", registry->username);
-    pull_member(&json, "password", registry->password);
-    pull_member(&json, "identitytoken", registry->token);
+    pull_member(&json, "password", password);
+    pull_member(&json, "identitytoken", token);
     pull_member(&json, "serveraddress", hub ? "https://index.docker.io/v1/" : registry->host);
     json_close(&json, '}');
     text_base64(&coded, text.data, text.len);
-    if (text.failed || coded.failed)
-        return NULL;
     for (size_t i = 0; i < coded.len; i++)
         coded.data[i] = coded.data[i] == '+' ? '-' : coded.data[i] == '/' ? '_' : coded.data[i];
-    return arena_copy(arena, coded.data, coded.len);
+    *ret_credentials = arena_copy(arena, coded.data, coded.len);
+    return 0;
 }
 
 /* ---- what the engine tells meanwhile ---- */
@@ -87,7 +118,7 @@ static void pull_tell(struct pull *pull, bool now) {
     for (size_t i = 0; i < pull->layer_count; i++)
         done += pull->layers[i].done, total += pull->layers[i].total;
     pull->told_ms = at;
-    env->progress(env->progress_user, pull->box, "pull", done, total, pull->image);
+    env->progress(env->progress_user, pull->spec, "pull", done, total, pull->image);
 }
 
 static uint64_t pull_number(const json_t *detail, const char *key) {
@@ -181,7 +212,7 @@ static int pull_failed(const struct pull *pull, const struct reference *image, b
                        credentials ? "refuses the credentials of the configuration" : "may want credentials", text);
     if (has_any(why, absent))
         return err_set(err, ERR_NOT_FOUND, "there is no image '%.100s': %.300s", pull->image, text);
-    return err_set(err, ERR_GONE, "image '%.100s' cannot be pulled: %.300s", pull->image, text);
+    return err_set(err, ERR_BUSY, "image '%.100s' cannot be pulled: %.300s", pull->image, text);
 }
 
 static int pull_answer(struct pull *pull, const struct reference *image, bool credentials, int status, struct buf *out,
@@ -211,29 +242,32 @@ static const char *pull_path(const struct reference *image, const char *platform
     return path;
 }
 
-int docker_pull(struct backend *backend, const char *id, const struct reference *image, const char *platform,
-                struct err *err) {
+int docker_pull(struct backend *backend, const struct spec *spec, const struct reference *image, struct err *err) {
     autoarena arena;
     arena_init(&arena);
     const struct docker_registry *registry = pull_registry(backend->settings, image->registry);
+    char *credentials = NULL;
+    int r = registry ? pull_credentials(registry, &arena, &credentials, err) : 0;
+    if (r < 0)
+        return r;
     struct pull *pull = calloc(1, sizeof *pull);
     if (!pull)
         abort();
     pull->backend = backend;
-    pull->box = id;
+    pull->spec = spec;
     pull->image = image->full;
     buf_init(&pull->line, PULL_LINE_BYTES);
     autobuf out;
     buf_init(&out, 64 << 10);
     struct engine_call call = {.method = "POST",
-                               .path = pull_path(image, platform, &arena),
-                               .registry_auth = registry ? pull_credentials(registry, &arena) : NULL,
+                               .path = pull_path(image, spec->container.platform, &arena),
+                               .registry_auth = credentials,
                                .write_body = pull_bytes,
                                .user = pull,
                                .timeout_ms = PULL_SILENT_MS};
     int status = 0;
     pull_tell(pull, true);
-    int r = engine_do(backend->engine, &call, &status, &out, err);
+    r = engine_do(backend->engine, &call, &status, &out, err);
     if (r == 0 || pull->bad || pull->error[0])
         r = pull_answer(pull, image, registry != NULL, status, &out, err);
     if (r == 0)

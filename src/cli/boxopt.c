@@ -79,6 +79,12 @@ void box_options_request(struct cli *cli, const struct box_options *options, str
                    .disk_mb = options->disk_mb,
                    .open_files = options->open_files,
                    .output_bytes = options->output_bytes},
+        .container = {.user = options->container_user,
+                      .runtime = options->runtime,
+                      .platform = options->platform,
+                      .pull = options->pull,
+                      .read_only = options->read_only,
+                      .image_init = options->image_init},
         .network = options->net,
         .one_shot = true,
     };
@@ -130,6 +136,24 @@ static void box_options_mounts_json(struct cli *cli, const struct box_options *o
     json_close(json, ']');
 }
 
+static void box_options_container(const struct box_options *options, struct json *json) {
+    if (!options->container_user && !options->runtime && !options->platform && !options->pull && !options->read_only &&
+        !options->image_init)
+        return;
+    json_key(json, "container");
+    json_open(json, '{');
+    box_options_text(json, "user", options->container_user);
+    box_options_text(json, "runtime", options->runtime);
+    box_options_text(json, "platform", options->platform);
+    box_options_text(json, "pull", options->pull);
+    box_options_text(json, "init", options->image_init ? "image" : NULL);
+    if (options->read_only) {
+        json_key(json, "read_only");
+        json_bool(json, true);
+    }
+    json_close(json, '}');
+}
+
 void box_options_json(struct cli *cli, const struct box_options *options, struct json *json) {
     box_options_text(json, "agent", options->agent);
     box_options_text(json, "machine", options->machine);
@@ -138,6 +162,7 @@ void box_options_json(struct cli *cli, const struct box_options *options, struct
     box_options_text(json, "network", options->net);
     box_options_text(json, "shell", options->shell);
     box_options_limits(options, json);
+    box_options_container(options, json);
     if (options->mounts.count)
         box_options_mounts_json(cli, options, json);
     const char **env = box_options_env(cli, &options->env);

@@ -80,10 +80,14 @@ struct box_options {
     double cpus;
     struct text_list mounts, env;
     const char *agent, *machine; /* of create */
+    const char *container_user, *runtime, *platform, *pull;
+    bool read_only, image_init;
 };
 #define BOX_OPTION_ROWS(type, member)                                                                                    \
-    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail or local"},           \
-        {"template", 0, OPTION_TEXT, offsetof(type, member.template_name), "NAME", "its root: host, or one imported"},   \
+    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail, docker or local"},   \
+        {"template",  0,                                                                                                 \
+         OPTION_TEXT, offsetof(type, member.template_name),                                                              \
+         "NAME",      "its root: host, one imported, or an image"},                                                      \
         {"memory", 'm', OPTION_NUMBER, offsetof(type, member.memory_mb), "MB", "limit of memory"},                       \
         {"cpus", 0, OPTION_REAL, offsetof(type, member.cpus), "N", "limit of processor time, in whole processors"},      \
         {"pids", 0, OPTION_NUMBER, offsetof(type, member.pids), "N", "limit of processes and threads"},                  \
@@ -93,6 +97,25 @@ struct box_options {
         {"net", 0, OPTION_TEXT, offsetof(type, member.net), "none|open", "network; none by default"},                    \
         {"mount", 0, OPTION_LIST, offsetof(type, member.mounts), "SRC:DST[:ro]", "a directory of the host in the box"},  \
         {"env", 'e', OPTION_LIST, offsetof(type, member.env), "K=V", "an environment variable (K alone: from here)"},    \
+        {"container-user", 0,                                                                                            \
+         OPTION_TEXT,      offsetof(type, member.container_user),                                                        \
+         "NAME[:GROUP]",   "docker: whom commands run as"},                                                              \
+        {"runtime", 0, OPTION_TEXT, offsetof(type, member.runtime), "NAME", "docker: the engine's runtime, e.g. runsc"}, \
+        {"platform",  0,                                                                                                 \
+         OPTION_TEXT, offsetof(type, member.platform),                                                                   \
+         "OS/ARCH",   "docker: of the image, e.g. linux/arm64"},                                                         \
+        {"pull",                                                                                                         \
+         0,                                                                                                              \
+         OPTION_TEXT,                                                                                                    \
+         offsetof(type, member.pull),                                                                                    \
+         "missing|always|never",                                                                                         \
+         "docker: whether the image is pulled"},                                                                         \
+        {"read-only", 0,                                                                                                 \
+         OPTION_FLAG, offsetof(type, member.read_only),                                                                  \
+         NULL,        "docker: the image's files cannot be changed"},                                                    \
+        {"image-init", 0,                                                                                                \
+         OPTION_FLAG,  offsetof(type, member.image_init),                                                                \
+         NULL,         "docker: the image's own entry point runs"},                                                      \
     {                                                                                                                    \
         "shell", 0, OPTION_TEXT, offsetof(type, member.shell), "PATH", "the box's shell"                                 \
     }

@@ -20,7 +20,9 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "backend/removal.h"
+#include "box/container.h"
 #include "cli/cli.h"
+#include "cli/news.h"
 
 /* A directory that is ours alone: made, or found with the right owner and mode. */
 static int engine_private(const char *path, struct err *err) {
@@ -157,18 +159,28 @@ static void engine_sweep(const struct engine *engine) {
 int engine_plan(struct engine *engine, const struct box_request *request, const char *const *allow_weaker,
                 struct arena *arena, struct err *err) {
     const char *name = request->backend ? request->backend : "jail";
-    struct policy policy = {.any_mount_source = true};
+    static const struct docker_settings docker;
+    static const char *const any[] = {"*", NULL};
+    struct policy policy = {.any_mount_source = true,
+                            .share.runtimes = any}; /* whoever types it has the engine anyway */
+    struct box_request asked = *request;
     engine->arena = arena;
     engine->box.ops = backend_find(name);
     if (!engine->box.ops)
         return err_set(err, ERR_INVALID, "there is no backend '%s'", name);
+    asked.images = engine->box.ops->images;
+    int code = asked.images ? 0 : container_none(&asked.container, name, err);
+    if (code < 0)
+        return code;
+    engine->env.docker = &docker;
+    engine->env.progress = news_show;
     engine->env.one_shot = true;
     engine->env.allow_weaker = allow_weaker;
     engine->env.allow_local = true; /* whoever types it may do without a box as well */
-    if (request->template_name)
+    if (request->template_name && !asked.images)
         engine->env.templates_dir = arena_printf(arena, "%s/templates", engine_daemon_state(arena));
     policy_random_id(engine->box.id);
-    return policy_spec(&policy, request, engine->box.id, arena, &engine->box.spec, err);
+    return policy_spec(&policy, &asked, engine->box.id, arena, &engine->box.spec, err);
 }
 
 static int engine_open(struct engine *engine, struct err *err) {
@@ -194,6 +206,7 @@ int engine_start(struct engine *engine, struct err *err) {
     }
     if (code == 0)
         code = box->ops->start(box->backend, &box->spec, &wire, &box->pidfd, err);
+    news_clear();
     if (code < 0)
         return code;
     box->wire = wire;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "box/signame.h"
 #include "cli/cli.h"
+#include "cli/news.h"
 
 #define ANSWER_BYTES (256u << 20) /* a list of a million entries fits */
 
@@ -151,7 +152,9 @@ int remote_create(struct cli *cli, const struct box_options *options, const char
     }
     box_options_json(cli, options, &json);
     json_close(&json, '}');
+    struct news *news = news_begin(cli, user, NULL);
     int code = remote_call(cli, "POST", "/v1/boxes", &body, ret_answer, err);
+    news_end(news);
     if (code < 0)
         return code;
     json_t *answer = json_loadb((const char *)ret_answer->data, ret_answer->len, 0, NULL);

@@ -42,6 +42,27 @@ const struct conf_option conf_options[] = {
      .text = "templates that a request may name: names, {name, path} or name: path (imported from there if missing)"},
     {SHARE("default_template", TEXT, default_template), .fallback = "host",
      .text = "template of a box whose request does not say"},
+    {ROW("docker_host", TEXT, docker.host),
+     .text =
+         "backend docker: the engine, unix:///PATH or tcp://HOST:PORT; default $DOCKER_HOST, else docker's or podman's"},
+    {ROW("docker_tls", BOOL, docker.tls), .fallback = "false", .text = "speak TLS to a tcp:// engine"},
+    {ROW("docker_cert_dir", TEXT, docker.cert_dir),
+     .text = "directory with ca.pem, and cert.pem and key.pem to show to the engine; TLS; default $DOCKER_CERT_PATH"},
+    {ROW("docker_network", TEXT, docker.network),
+     .text = "network of the engine that boxes with network 'open' are on; default: the engine's default one"},
+    {ROW("docker_registries", REGISTRIES, docker.registries),
+     .text = "file only: registries and their credentials: HOST: {username, password or password_file, token or "
+             "token_file}"},
+    {SHARE("docker_image", TEXT, docker_image), .fallback = "debian:stable-slim",
+     .text = "image of a docker box whose request does not say"},
+    {SHARE("docker_images", LIST, docker_images),
+     .text = "patterns of images that a request may name, * and ** as in paths; default: all"},
+    {SHARE("docker_pull", TEXT, docker_pull), .fallback = "missing", .choices = "missing|always|never",
+     .text = "when images are pulled; always and never hold for every box, missing unless a request says"},
+    {SHARE("docker_runtime", TEXT, docker_runtime),
+     .text = "runtime of a docker box whose request does not say; default: the engine's"},
+    {SHARE("docker_runtimes", LIST, docker_runtimes),
+     .text = "runtimes that a request may name besides, such as runsc; default: none"},
     {SHARE("network", TEXT, network), .fallback = "none", .choices = "none|open",
      .text = "network of a box whose request does not say"},
     {SHARE("networks", LIST, networks), .choices = "none|open", .text = "that a request may ask for; default: all"},
@@ -343,7 +364,8 @@ static void state_default(struct conf *conf) {
         conf->state = arena_printf(&conf->arena, "%s/.local/state/cubby", home);
 }
 
-static int check_share(const struct conf_share *share, struct err *err) {
+static int check_share(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
+                       struct err *err) {
     if (!backend_find(share->backend))
         return err_set(err, ERR_INVALID, "backend: there is no backend '%.60s'", share->backend);
     for (size_t i = 0; i < share->backends.count; i++)
@@ -353,7 +375,7 @@ static int check_share(const struct conf_share *share, struct err *err) {
         return err_set(err, ERR_INVALID, "default_template: '%.64s' is no name of a template", share->default_template);
     if (share->mounts.count > LIMIT_MOUNTS)
         return err_set(err, ERR_INVALID, "mounts: more than %u", LIMIT_MOUNTS);
-    return 0;
+    return conf_check_images(conf, user, share, err);
 }
 
 static int check_absolute(const char *name, const struct conf_list *list, struct err *err) {
@@ -406,9 +428,11 @@ static int check_all(const struct conf *conf, struct err *err) {
     if (!failed)
         failed = check_skills(conf, err);
     if (!failed)
-        failed = check_share(&conf->share, err);
+        failed = conf_check_docker(conf, err);
+    if (!failed)
+        failed = check_share(conf, NULL, &conf->share, err);
     for (size_t i = 0; i < conf->user_count && !failed; i++)
-        if ((failed = check_share(&conf->users[i].share, err)))
+        if ((failed = check_share(conf, &conf->users[i], &conf->users[i].share, err)))
             return err_wrap(err, "user %s", conf->users[i].name);
     return failed;
 }
@@ -505,8 +529,8 @@ void conf_unref(struct conf *conf) {
 
 /* ---- showing ---- */
 
-static const char *const type_names[] = {"text",   "bool",      "integer", "number",  "list", "env",
-                                         "mounts", "templates", "tokens",  "servers", "users"};
+static const char *const type_names[] = {"text",   "bool",      "integer", "number",  "list",       "env",
+                                         "mounts", "templates", "tokens",  "servers", "registries", "users"};
 
 void conf_print_options(FILE *file) {
     for (const struct conf_option *option = conf_options; option->name; option++) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "backend/backend.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "box/policy.h"
@@ -41,8 +42,8 @@ struct conf_template {
 
 /* Options that may differ by user. */
 struct conf_share {
-    const char *backend, *default_template, *network;
-    struct conf_list env, templates, networks, backends;
+    const char *backend, *default_template, *network, *docker_image, *docker_pull, *docker_runtime;
+    struct conf_list env, templates, networks, backends, docker_images, docker_runtimes;
     struct conf_list servers; /* NAME={...} */
     struct conf_mounts mounts;
     uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, max_boxes_per_user, user_memory_mb,
@@ -80,6 +81,7 @@ struct conf {
         *socket_group, *store;
     bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused;
     struct conf_list allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, peer_uids;
+    struct docker_settings docker;
     struct conf_share share;
     struct conf_token *tokens;
     size_t token_count;

@@ -34,11 +34,17 @@ static int read_list(struct conf_reader *reader, const struct conf_target *targe
 
 static int (*const readers[])(struct conf_reader *reader, const struct conf_target *target,
                               const struct conf_option *option, const yaml_node_t *node, struct err *err) = {
-    [CONF_TEXT] = read_value,         [CONF_BOOL] = read_value,
-    [CONF_INT] = read_value,          [CONF_REAL] = read_value,
-    [CONF_LIST] = read_list,          [CONF_ENV] = conf_read_env,
-    [CONF_MOUNTS] = conf_read_mounts, [CONF_TEMPLATES] = conf_read_templates,
-    [CONF_TOKENS] = conf_read_tokens, [CONF_SERVERS] = conf_read_servers,
+    [CONF_TEXT] = read_value,
+    [CONF_BOOL] = read_value,
+    [CONF_INT] = read_value,
+    [CONF_REAL] = read_value,
+    [CONF_LIST] = read_list,
+    [CONF_ENV] = conf_read_env,
+    [CONF_MOUNTS] = conf_read_mounts,
+    [CONF_TEMPLATES] = conf_read_templates,
+    [CONF_TOKENS] = conf_read_tokens,
+    [CONF_SERVERS] = conf_read_servers,
+    [CONF_REGISTRIES] = conf_read_registries,
     [CONF_USERS] = conf_read_users,
 };
 

@@ -117,6 +117,8 @@ static bool same_value(const struct conf_target *a, const struct conf_target *b,
         return same_mounts(first, second);
     case CONF_TOKENS:
         return same_tokens(a->conf, b->conf);
+    case CONF_REGISTRIES:
+        return conf_same_registries(a->conf, b->conf);
     case CONF_USERS:
         return same_users(a->conf, b->conf);
     default:
@@ -190,6 +192,11 @@ static struct share share_of(const struct conf_share *from) {
         .templates = words(&from->templates),
         .networks = words(&from->networks),
         .backends = words(&from->backends),
+        .image = from->docker_image,
+        .images = words(&from->docker_images),
+        .pull = from->docker_pull,
+        .runtime = from->docker_runtime,
+        .runtimes = words(&from->docker_runtimes),
         .max_boxes = (unsigned)from->max_boxes_per_user,
         .memory_mb = from->user_memory_mb,
         .disk_mb = from->user_disk_mb,

@@ -18,6 +18,7 @@ enum conf_type {
     CONF_TEMPLATES,
     CONF_TOKENS,
     CONF_SERVERS,
+    CONF_REGISTRIES,
     CONF_USERS
 };
 
@@ -53,6 +54,13 @@ void conf_list_add(struct arena *arena, struct conf_list *list, const char *valu
 
 /* ---- conf_merge.c ---- */
 void conf_inherit(struct conf *conf); /* users get what does not stand below their names */
+
+/* ---- conf_docker.c ---- */
+int conf_check_docker(const struct conf *conf, struct err *err);
+/* user: whose share it is; NULL: everybody's. */
+int conf_check_images(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
+                      struct err *err);
+bool conf_same_registries(const struct conf *a, const struct conf *b);
 
 /* ---- conf_args.c ---- */
 int conf_arguments(struct conf *conf, int argc, char **argv, bool set, struct err *err);
@@ -101,6 +109,8 @@ int conf_read_templates(struct conf_reader *reader, const struct conf_target *ta
                         const yaml_node_t *node, struct err *err);
 int conf_read_tokens(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
                      const yaml_node_t *node, struct err *err);
+int conf_read_registries(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                         const yaml_node_t *node, struct err *err);
 int conf_read_users(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
                     const yaml_node_t *node, struct err *err);
 

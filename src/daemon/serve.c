@@ -118,6 +118,23 @@ static void daemon_event(void *user, const struct box_event *event) {
     events_put(front->events, event);
 }
 
+/* Long work for a box goes on. */
+static void daemon_progress(void *user, const struct spec *spec, const char *what, uint64_t done, uint64_t total,
+                            const char *detail) {
+    const struct daemon *daemon = user;
+    const struct box_event event = {.verb = "box_progress",
+                                    .id = spec->id,
+                                    .user = spec->user,
+                                    .thread = spec->thread,
+                                    .backend = "docker",
+                                    .detail = detail,
+                                    .work = what,
+                                    .done = done,
+                                    .total = total,
+                                    .asked = true};
+    events_put(daemon->front.events, &event);
+}
+
 /* Where boxes lie comes before whatever opens them. */
 static int daemon_store(const struct backend_env *env, struct store **ret_store, struct err *err) {
     char text[4400];
@@ -275,6 +292,9 @@ static void daemon_env(struct daemon *daemon) {
         .disk_reserve = conf->disk_reserve,
         .store = conf->store,
         .store_mb = conf->store_mb,
+        .docker = &conf->docker,
+        .progress = daemon_progress,
+        .progress_user = daemon,
     };
 }
 

@@ -71,8 +71,8 @@ void events_free(struct events *events) {
 
 /* ---- coming in ---- */
 
-static const char *const event_types[] = {"created", "ready",   "warm",    "paused",  "resumed", "evicted",
-                                          "died",    "deleted", "adopted", "cleaned", "joined",  "left"};
+static const char *const event_types[] = {"created", "ready",   "warm",    "paused", "resumed", "evicted", "died",
+                                          "deleted", "adopted", "cleaned", "joined", "left",    "progress"};
 
 bool events_type(const char *name, size_t len) {
     for (size_t i = 0; i < sizeof event_types / sizeof *event_types; i++)
@@ -100,6 +100,13 @@ static void put_rest(struct json *json, const struct box_event *event, const cha
     put_member(json, "backend", event->backend);
     put_member(json, "machine", event->machine);
     put_member(json, "why", event->detail);
+    if (event->work) {
+        put_member(json, "work", event->work);
+        json_key(json, "done");
+        json_uint(json, event->done);
+        json_key(json, "total");
+        json_uint(json, event->total);
+    }
     json_close(json, '}');
 }
 

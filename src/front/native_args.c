@@ -40,6 +40,23 @@ static const struct body_field limits_fields[] = {
     END,
 };
 
+static const struct body_field container_fields[] = {
+    {ROW("user", TEXT, container_args, user), .flags = BODY_TOLD, .min = 1, .max = 129,
+     .text = "whom commands run as in the container: NAME or UID, and :GROUP or :GID; default: the image's"},
+    {ROW("runtime", TEXT, container_args, runtime), .flags = BODY_TOLD, .min = 1, .max = 64,
+     .text = "one of the engine's that the configuration allows, e.g. runsc; default: the configuration's, else the "
+             "engine's"},
+    {ROW("platform", TEXT, container_args, platform), .flags = BODY_TOLD, .min = 1, .max = 64,
+     .text = "of the image, e.g. linux/arm64; default: the engine's own"},
+    {ROW("pull", TEXT, container_args, pull), .flags = BODY_TOLD, .choices = "missing|always|never",
+     .text = "whether the image comes from its registry; default: the configuration's"},
+    {ROW("read_only", BOOL, container_args, read_only),
+     .text = "the image's files cannot be changed; the workspace, /tmp and mounts can"},
+    {ROW("init", TEXT, container_args, init), .flags = BODY_TOLD, .choices = "runner|image",
+     .text = "image: the image's own entry point runs, and the runner beside it; default runner"},
+    END,
+};
+
 const struct body_field acquire_fields[] = {
     {ROW("user", TEXT, acquire_args, user), .min = 1, .max = LIMIT_USER_BYTES,
      .text = "owner: letters, digits and _.@-; default: the token's user, else 'default'"},
@@ -52,7 +69,7 @@ const struct body_field acquire_fields[] = {
     {ROW("backend", TEXT, acquire_args, backend), .flags = BODY_TOLD, .min = 1, .max = 32,
      .text = "how the box is made, e.g. jail"},
     {ROW("template", TEXT, acquire_args, template_name), .flags = BODY_TOLD, .min = 1, .max = LIMIT_NAME_BYTES,
-     .text = "what the box's root looks like; default 'host'"},
+     .text = "what the box's root looks like; default 'host'. Backend docker: an image; default: the configuration's"},
     {ROW("shell", TEXT, acquire_args, shell), .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "shell for commands; default /bin/bash where there is one, else /bin/sh"},
     {ROW("env", MAP, acquire_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT,
@@ -60,6 +77,8 @@ const struct body_field acquire_fields[] = {
     {ROW("mounts", OBJECTS, acquire_args, mounts), .flags = BODY_TOLD, .max = LIMIT_MOUNTS, .fields = mount_fields,
      .item_size = sizeof(struct mount_args), .text = "directories of the host to see in the box"},
     {ROW("limits", OBJECT, acquire_args, limits), .fields = limits_fields, .text = "what the box may use at most"},
+    {ROW("container", OBJECT, acquire_args, container), .fields = container_fields,
+     .text = "backend docker: what its container is besides"},
     {ROW("network", TEXT, acquire_args, network), .flags = BODY_TOLD, .min = 1, .max = 32, .choices = "none|open",
      .text = "none: loopback only (default); open: an own network with a way out"},
     {ROW("idle_timeout_ms", INT, acquire_args, idle_timeout_ms), .max = 365ull * 86400000,
@@ -115,6 +134,15 @@ static const struct body_field remote_answer[] = {
     SHOW_NULL("address", TEXT, "where it connects from"),
     END,
 };
+static const struct body_field container_answer[] = {
+    SHOW_NULL("user", TEXT, "whom commands run as; null: the image's"),
+    SHOW_NULL("runtime", TEXT, "null: the engine's default"),
+    SHOW_NULL("platform", TEXT, "null: the engine's"),
+    {.name = "pull", .type = BODY_TEXT, .choices = "missing|always|never", .text = "when its image is pulled"},
+    SHOW("read_only", BOOL, "the image's files cannot be changed"),
+    {.name = "init", .type = BODY_TEXT, .choices = "runner|image", .text = "which program is the container's first"},
+    END,
+};
 const struct body_field box_answer[] = {
     SHOW("id", TEXT, "16 hex digits"),
     SHOW("user", TEXT, "owner"),
@@ -130,7 +158,12 @@ const struct body_field box_answer[] = {
     SHOW("running", BOOL, "it has processes; else they are started when it is used"),
     SHOW_NULL("died", TEXT, "why its runner ended by itself; the next acquire starts it again on its files"),
     SHOW("workspace", TEXT, "directory where commands start"),
-    SHOW("template", TEXT, "what its root is"),
+    SHOW("template", TEXT, "what its root is, or its image"),
+    {.name = "container",
+     .type = BODY_OBJECT,
+     .flags = BODY_NULLABLE,
+     .fields = container_answer,
+     .text = "of backend docker; null where it is none"},
     {.name = "network", .type = BODY_TEXT, .choices = "none|open", .text = "its network"},
     SHOW("idle_timeout_ms", INT, "0: never"),
     SHOW("created_at", TIME, "when it was made"),

@@ -14,11 +14,16 @@ struct mount_args {
     struct body_text source, target;
     bool read_only;
 };
+struct container_args {
+    struct body_text user, runtime, platform, pull, init;
+    bool read_only;
+};
 struct acquire_args {
     struct body_text user, thread, agent, machine, backend, template_name, shell, network;
     const char **env, **labels;
     struct body_list mounts; /* struct mount_args */
     struct limits_args limits;
+    struct container_args container;
     struct body_number idle_timeout_ms;
 };
 struct boxes_args {

@@ -75,6 +75,12 @@ static int native_box_request(struct http_request *request, const struct acquire
                    .disk_mb = args->limits.disk_mb.value,
                    .open_files = args->limits.open_files.value,
                    .output_bytes = args->limits.output_bytes.value},
+        .container = {.user = args->container.user.data,
+                      .runtime = args->container.runtime.data,
+                      .platform = args->container.platform.data,
+                      .pull = args->container.pull.data,
+                      .read_only = args->container.read_only,
+                      .image_init = args->container.init.data && strcmp(args->container.init.data, "image") == 0},
         .network = args->network.data,
         .has_idle_timeout = args->idle_timeout_ms.has,
         .idle_timeout_ms = args->idle_timeout_ms.value,
@@ -143,6 +149,29 @@ static void native_labels_json(struct json *json, char **labels) {
     json_close(json, '}');
 }
 
+static void native_container_json(struct json *json, const struct box *box) {
+    const struct container *container = &box->spec.container;
+    json_key(json, "container");
+    if (!box->ops->images) {
+        json_nil(json);
+        return;
+    }
+    json_open(json, '{');
+    json_key(json, "user");
+    json_str(json, container->user);
+    json_key(json, "runtime");
+    json_str(json, container->runtime);
+    json_key(json, "platform");
+    json_str(json, container->platform);
+    json_key(json, "pull");
+    json_str(json, container->pull ? container->pull : "missing");
+    json_key(json, "read_only");
+    json_bool(json, container->read_only);
+    json_key(json, "init");
+    json_str(json, container->image_init ? "image" : "runner");
+    json_close(json, '}');
+}
+
 static bool native_offline(struct box *box) {
     struct err ignored;
     return box->ops->reach && box->ops->reach(box->backend, &box->spec, &ignored) < 0;
@@ -188,6 +217,7 @@ void native_box_json(struct json *json, struct box *box) {
     json_str(json, box_workspace(box));
     json_key(json, "template");
     json_str(json, box->spec.template_name);
+    native_container_json(json, box);
     json_key(json, "network");
     json_str(json, box->spec.network == NETWORK_OPEN ? "open" : "none");
     json_key(json, "idle_timeout_ms");

@@ -1,0 +1,159 @@
+/* What the configuration says of a container engine: registries of the file, and what only makes sense together. Called by
+ * conf_file.c through its table and by conf.c. Not to break: no error shows a password or a token, wherever it stands. */
+#include <string.h>
+
+#include "backend/reference.h"
+#include "base/limits.h"
+#include "box/container.h"
+#include "daemon/conf_table.h"
+
+enum { REGISTRIES_MAX = 256, SECRET_BYTES = 16 << 10 };
+
+/* ---- registries: HOST: {username, password or password_file} or {token or token_file} ---- */
+
+static int check_registry(const struct docker_registry *registry, struct err *err) {
+    bool password = registry->password || registry->password_file, token = registry->token || registry->token_file;
+    const char *const files[] = {registry->password_file, registry->token_file};
+    if ((registry->password && registry->password_file) || (registry->token && registry->token_file))
+        return err_set(err, ERR_INVALID, "a registry has its secret here or in a file, not both");
+    if (!token && !(registry->username && password))
+        return err_set(err, ERR_INVALID,
+                       "a registry needs 'username' and 'password' or 'password_file', or 'token' or "
+                       "'token_file'");
+    if (token && password)
+        return err_set(err, ERR_INVALID, "a registry has a password or a token, not both");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i] && files[i][0] != '/')
+            return err_set(err, ERR_INVALID, "password_file and token_file must be absolute paths");
+    return 0;
+}
+
+static int read_member(struct conf_reader *reader, const struct conf_pair *pair, struct docker_registry *registry,
+                       struct err *err) {
+    const struct {
+        const char *name, **to;
+    } rows[] = {{"username", &registry->username},
+                {"password", &registry->password},
+                {"password_file", &registry->password_file},
+                {"token", &registry->token},
+                {"token_file", &registry->token_file}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *value;
+        if (strcmp(rows[i].name, pair->key) != 0)
+            continue;
+        int failed = conf_scalar(reader, pair->value, rows[i].name, &value, NULL, err);
+        if (!failed && (!*value || strlen(value) > SECRET_BYTES)) {
+            err_set(err, ERR_INVALID, "%s has 1 to %d bytes", rows[i].name, SECRET_BYTES);
+            failed = conf_at(reader, pair->value, err);
+        }
+        if (!failed)
+            *rows[i].to = arena_strdup(&reader->conf->arena, value);
+        return failed;
+    }
+    err_set(err, ERR_INVALID,
+            "unknown key '%.40s' of a registry (username, password, password_file, token, token_file)", pair->key);
+    return conf_at(reader, pair->key_node, err);
+}
+
+static int read_registry(struct conf_reader *reader, const struct conf_pair *pair, struct docker_registry *registry,
+                         struct err *err) {
+    struct arena *arena = &reader->conf->arena;
+    struct conf_pair *members;
+    struct reference any;
+    size_t count;
+    /* A name of an image below it tells whether it is one, and which: two spellings of the hub are one. */
+    if (!reference_parse(arena_printf(arena, "%s/x", pair->key), arena, &any) || strchr(any.path, '/') ||
+        strchr(pair->key, '/')) {
+        if (strcmp(pair->key, REFERENCE_HUB) != 0 && strcmp(pair->key, "index.docker.io") != 0) {
+            err_set(err, ERR_INVALID, "'%.80s' is no registry: HOST[:PORT] with a '.', a port or localhost", pair->key);
+            return conf_at(reader, pair->key_node, err);
+        }
+        any.registry = REFERENCE_HUB;
+    }
+    registry->host = arena_strdup(arena, any.registry);
+    int failed = conf_pairs(reader, pair->value, "a registry", &members, &count, err);
+    for (size_t i = 0; i < count && !failed; i++)
+        failed = read_member(reader, &members[i], registry, err);
+    if (!failed && check_registry(registry, err))
+        failed = conf_at(reader, pair->key_node, err);
+    return failed;
+}
+
+int conf_read_registries(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
+                         const yaml_node_t *node, struct err *err) {
+    struct conf *conf = target->conf;
+    struct conf_pair *pairs;
+    size_t count;
+    int failed = conf_pairs(reader, node, option->name, &pairs, &count, err);
+    if (!failed && count > REGISTRIES_MAX) {
+        err_set(err, ERR_INVALID, "%s: more than %d", option->name, REGISTRIES_MAX);
+        failed = conf_at(reader, node, err);
+    }
+    if (failed)
+        return failed;
+    struct docker_registry *registries = arena_alloc(&conf->arena, (count + 1) * sizeof *registries);
+    for (size_t i = 0; i < count && !failed; i++)
+        failed = read_registry(reader, &pairs[i], &registries[i], err);
+    conf->docker.registries = registries;
+    conf->docker.registry_count = count;
+    return failed;
+}
+
+static bool same_text(const char *a, const char *b) {
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool conf_same_registries(const struct conf *a, const struct conf *b) {
+    const struct docker_settings *first = &a->docker, *second = &b->docker;
+    for (size_t i = 0; first->registry_count == second->registry_count && i < first->registry_count; i++) {
+        const struct docker_registry *one = &first->registries[i], *other = &second->registries[i];
+        if (!same_text(one->host, other->host) || !same_text(one->username, other->username) ||
+            !same_text(one->password, other->password) || !same_text(one->password_file, other->password_file) ||
+            !same_text(one->token, other->token) || !same_text(one->token_file, other->token_file))
+            return false;
+    }
+    return first->registry_count == second->registry_count;
+}
+
+/* ---- all ---- */
+
+int conf_check_images(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
+                      struct err *err) {
+    struct reference image;
+    autoarena arena;
+    arena_init(&arena);
+    if (!reference_parse(share->docker_image, &arena, &image))
+        return err_set(err, ERR_INVALID, "docker_image: '%.80s' is no name of an image", share->docker_image);
+    /* An empty list would be no list: everything would be allowed where nothing was meant to be. */
+    if (conf_given(conf, user, "docker_images") && !share->docker_images.count)
+        return err_set(err, ERR_INVALID, "docker_images is empty; leave it out to allow every image");
+    for (size_t i = 0; i < share->docker_images.count; i++)
+        if (!reference_pattern(share->docker_images.items[i]))
+            return err_set(err, ERR_INVALID, "docker_images: '%.80s' is no pattern of images",
+                           share->docker_images.items[i]);
+    for (size_t i = 0; i < share->docker_runtimes.count; i++)
+        if (!container_runtime(share->docker_runtimes.items[i]))
+            return err_set(err, ERR_INVALID, "docker_runtimes: '%.80s' is no name of a runtime",
+                           share->docker_runtimes.items[i]);
+    if (share->docker_runtime && !container_runtime(share->docker_runtime))
+        return err_set(err, ERR_INVALID, "docker_runtime: '%.80s' is no name of a runtime", share->docker_runtime);
+    return 0;
+}
+
+int conf_check_docker(const struct conf *conf, struct err *err) {
+    const struct docker_settings *docker = &conf->docker;
+    const char *host = docker->host, *network = docker->network;
+    if (host && strncmp(host, "unix:///", 8) != 0 && strncmp(host, "tcp://", 6) != 0)
+        return err_set(err, ERR_INVALID, "docker_host must be unix:///PATH or tcp://HOST:PORT, not '%.100s'", host);
+    if (docker->cert_dir && docker->cert_dir[0] != '/')
+        return err_set(err, ERR_INVALID, "docker_cert_dir must be an absolute path");
+    if ((docker->cert_dir || docker->tls) && host && strncmp(host, "unix:", 5) == 0)
+        return err_set(err, ERR_INVALID, "docker_tls and docker_cert_dir are for tcp:// engines; docker_host is %.100s",
+                       host);
+    if (network && (!container_runtime(network) || strcmp(network, "host") == 0 || strcmp(network, "none") == 0))
+        return err_set(
+            err, ERR_INVALID,
+            "docker_network must be the name of a network of the engine, and neither 'host', which boxes never "
+            "get, nor 'none'");
+    return 0;
+}
