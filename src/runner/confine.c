@@ -84,9 +84,18 @@ int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err
     return 0;
 }
 
+/* Its other walls are its engine's. */
+int confine_container(const struct runner_config *config, struct err *err) {
+    if (!config->no_set_id)
+        return 0;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return err_errno(err, errno, "prctl");
+    return INSTALL(seccomp_container, err);
+}
+
 int confine(const struct runner_config *config, enum confine_for who, struct err *err) {
     if (!config->jail)
-        return 0;
+        return config->no_set_id && who != CONFINE_WORKER ? INSTALL(seccomp_container_command, err) : 0;
     if (who == CONFINE_ROOT && !config->can_root)
         return err_set(err, ERR_UNSUPPORTED, "user 'root' needs cubby to run as root on the host");
     uint64_t caps = who == CONFINE_ROOT ? root_cap_set() : 0;

@@ -13,6 +13,7 @@ int container_oom(int root_fd); /* the file that tells the container's oom kills
 
 /* relay.c. The first wire over 0 and 1, carried by a process of its own; further ones by relay_main. */
 int relay_wire(struct runner_config *config, struct err *err);
-int relay_main(void); /* carries 0 and 1 to the runner of this container; the exit status */
+bool relay_peer(int fd); /* who connected to the runner is such a one */
+int relay_main(void);    /* carries 0 and 1 to the runner of this container; the exit status */
 
 #endif

@@ -21,7 +21,7 @@ static int usage(void) {
         stderr,
         "usage: cubby-runner serve [--wire FD] [--listen FD] [--root DIR] --workspace DIR [--shell PATH]\n"
         "                          [--cgroup FD] [--map VIRTUAL=REAL[:ro]]... [--env K=V]...\n"
-        "                          [--dial SOCKET] [--stdio 1] [--pids N] [--open-files N]\n"
+        "                          [--dial SOCKET] [--stdio 1] [--pids N] [--open-files N] [--no-set-id 1]\n"
         "       cubby-runner enter FD | relay | attach | trial [DIR] | squash TARGET LAYER... | --version | --ops\n");
     return 2;
 }
@@ -37,7 +37,7 @@ enum { ENV_DEFAULTS = 8 }; /* what a backend adds to a box's own */
 struct options {
     struct runner_config config;
     const char *root, *dial;
-    uint64_t stdio;
+    uint64_t stdio, no_set_id;
     const char *maps[LIMIT_MOUNTS + 1], *env[LIMIT_ENV_COUNT + ENV_DEFAULTS + 1];
     size_t map_count, env_count;
 };
@@ -58,11 +58,17 @@ static bool option_set(struct options *options, const char *name, const char *va
         const char **text;
         uint64_t *number;
     } table[] = {
-        {"--wire", .fd = &config->wire_fd},          {"--listen", .fd = &config->listen_fd},
-        {"--cgroup", .fd = &config->cgroup_fd},      {"--root", .text = &options->root},
-        {"--workspace", .text = &config->workspace}, {"--shell", .text = &config->shell},
-        {"--dial", .text = &options->dial},          {"--stdio", .number = &options->stdio},
-        {"--pids", .number = &config->pids},         {"--open-files", .number = &config->open_files},
+        {"--wire", .fd = &config->wire_fd},
+        {"--listen", .fd = &config->listen_fd},
+        {"--cgroup", .fd = &config->cgroup_fd},
+        {"--root", .text = &options->root},
+        {"--workspace", .text = &config->workspace},
+        {"--shell", .text = &config->shell},
+        {"--dial", .text = &options->dial},
+        {"--stdio", .number = &options->stdio},
+        {"--pids", .number = &config->pids},
+        {"--open-files", .number = &config->open_files},
+        {"--no-set-id", .number = &options->no_set_id},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(name, table[i].name) == 0) {
@@ -94,6 +100,7 @@ static int serve(int argc, char **argv) {
             return usage();
         }
     config->container = options.dial || options.stdio;
+    config->no_set_id = options.no_set_id;
     if (!config->workspace || (config->wire_fd < 0 && config->listen_fd < 0 && !config->container))
         return usage();
     config->root_fd = open(options.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -103,6 +110,7 @@ static int serve(int argc, char **argv) {
     }
     struct err err;
     if ((options.map_count && maps_new(options.maps, &config->maps, &err) < 0) ||
+        (config->container && confine_container(config, &err) < 0) ||
         (config->container && container_wire(config, options.dial, options.stdio, &err) < 0)) {
         fprintf(stderr, "cubby-runner: %s\n", err.text);
         return 125;

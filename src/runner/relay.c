@@ -1,8 +1,8 @@
 /* Relays: where a container cannot be reached by a socket, its wires are the standard streams of processes in it, which
  * the engine carries. The first one is that of the container's own (or first) process, carried by a fork of the runner;
  * later ones are `cubby-runner relay`, started by the engine for whoever wants a wire, and connected to the runner by an
- * abstract socket of the container's network namespace. Who connects there is inside the box, and gets no more than
- * what the box's commands can do themselves. Not to break: a relay ends when either side does. */
+ * abstract socket of the container's network namespace. Not to break: only a process that came from outside of the
+ * container is taken for a relay, and a relay ends when either side does. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -72,7 +72,23 @@ static socklen_t abstract_address(struct sockaddr_un *address) {
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof name - 1);
 }
 
+/* Whom the kernel names as having connected, and whose parent is in no process of this container: what commands start
+ * never is without one, and the container's first process is the image's. */
+bool relay_peer(int fd) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    char path[64], text[8192];
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 1)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)peer.pid);
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
+        return false;
+    const char *parent = strstr(text, "\nPPid:\t");
+    return parent && strncmp(parent + 7, "0\n", 2) == 0;
+}
+
 static _Noreturn void relay_child(int socket_fd) {
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as in relay_main */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
     if (socket_fd != KEPT_FD)
@@ -105,6 +121,7 @@ int relay_wire(struct runner_config *config, struct err *err) {
 }
 
 int relay_main(void) {
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a command of the box has our user, and no business with what we carry */
     struct sockaddr_un address;
     socklen_t size = abstract_address(&address);
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

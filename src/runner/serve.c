@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "runner/container.h"
 #include "runner/process.h"
 #include "runner/work.h"
 
@@ -99,7 +100,7 @@ static void listener_ready(struct source *source, uint32_t events) {
     unsigned count = 0;
     for (struct rwire *wire = runner->wires; wire; wire = wire->next)
         count++;
-    if (fd >= 0 && count >= LIMIT_WIRES_PER_RUNNER)
+    if (fd >= 0 && (count >= LIMIT_WIRES_PER_RUNNER || (runner->config->wire_plain && !relay_peer(fd))))
         close(fd);
     else if (fd >= 0)
         wire_open(runner, fd, false);
