@@ -344,7 +344,7 @@ static int export_still(struct backend *backend, const struct spec *spec, const 
         return r;
     char path[32];
     snprintf(path, sizeof path, "%.16s/fs", layer); /* from now on it counts; its workspace is the box's */
-    return mkdirat(backend->layers_fd, path, 0700) < 0 ? err_errno(err, errno, "the layer %.16s", layer) : 0;
+    return mkdirat(backend->layers_fd, path, 0755) < 0 ? err_errno(err, errno, "the layer %.16s", layer) : 0;
 }
 
 int docker_export(struct backend *backend, const struct spec *spec, const char *layer, struct exported *ret_exported,

@@ -314,7 +314,7 @@ static int copy_files(struct backend *backend, const char *id, int layer_dir, st
     autofd box = open_dir(backend->boxes_fd, id, "the directory of box", err);
     if (box < 0)
         return box;
-    if (mkdirat(layer_dir, "part", 0700) < 0)
+    if (mkdirat(layer_dir, "part", 0755) < 0)
         return err_errno(err, errno, "the layer");
     autofd part = open_dir(layer_dir, "part", "the layer", err);
     if (part < 0)

@@ -1,5 +1,8 @@
 /* The verb diff: what a box's files have that its template has not. Called by the doors. Not to break: records are decoded
- * one at a time into memory of fixed size, and a runner that sends more than was asked for is broken. */
+ * one at a time into memory of fixed size, and a runner that sends more than was asked for is broken.
+ *
+ * In a container the runner cannot know: there the engine is asked, which tells names alone and nothing of the workspace that
+ * is mounted into it; the rest is looked at through the box, where it is one's own. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -39,10 +42,74 @@ static int diff_item(void *user, struct view view, struct err *err) {
     return diff->each(diff->user, &change);
 }
 
+/* ---- told by an engine ---- */
+
+struct told {
+    struct box *box;
+    struct diff *diff;
+    bool workspace; /* some of it was told, so all of it is */
+};
+
+static bool below(const char *path, const char *dir) {
+    size_t len = strlen(dir);
+    return strncmp(path, dir, len) == 0 && (path[len] == '/' || !path[len]);
+}
+
+static int told_change(void *user, const struct file_change *change) {
+    struct told *told = user;
+    struct file_change whole = *change;
+    struct file_stat stat;
+    struct err ignored;
+    autoarena arena;
+    arena_init(&arena);
+    told->workspace |= below(change->path, box_workspace(told->box));
+    if (change->event != WATCH_REMOVED && box_stat(told->box, change->path, &arena, &stat, &ignored) == 0) {
+        whole.type = stat.type;
+        whole.size = stat.type == FILE_DIR ? 0 : stat.size;
+    }
+    told->diff->left--;
+    return told->diff->each(told->diff->user, &whole);
+}
+
+static int told_file(void *user, const struct file_stat *stat) {
+    struct told *told = user;
+    struct file_change change = {.path = stat->path,
+                                 .event = WATCH_CREATED,
+                                 .type = stat->type,
+                                 .size = stat->type == FILE_DIR ? 0 : stat->size};
+    told->diff->left--;
+    return told->diff->each(told->diff->user, &change);
+}
+
+static bool own_workspace(const struct box *box) {
+    for (size_t i = 0; i < box->spec.mount_count; i++)
+        if (strcmp(box->spec.mounts[i].target, box_workspace(box)) == 0)
+            return false;
+    return true;
+}
+
+static int diff_told(struct box *box, struct diff *diff, int watch, bool *ret_truncated, struct err *err) {
+    struct told told = {.box = box, .diff = diff};
+    bool truncated = false;
+    int r = box->ops->diff(box->backend, &box->spec, diff->left, told_change, &told, &truncated, err);
+    if (r == 0 && !truncated && !told.workspace && own_workspace(box)) {
+        struct list_request list = {.path = box_workspace(box), .depth = LIMIT_LIST_DEPTH, .limit = diff->left};
+        if (diff->left)
+            r = box_list(box, &list, watch, told_file, &told, &truncated, err);
+        else
+            truncated = true;
+    }
+    if (r == 0)
+        *ret_truncated = truncated;
+    return r;
+}
+
 int box_diff(struct box *box, uint64_t limit, int watch, int (*each)(void *user, const struct file_change *change),
              void *user, bool *ret_truncated, struct err *err) {
     static const struct verb_sink sink = {.item = diff_item};
     struct diff diff = {.each = each, .user = user, .left = limit};
+    if (box->ops->diff)
+        return diff_told(box, &diff, watch, ret_truncated, err);
     autobuf args;
     autoarena arena;
     struct fields end;

@@ -28,13 +28,25 @@ static void put_path(char path[LAYER_PATH_BYTES], const char *layer, const char 
     snprintf(path, LAYER_PATH_BYTES, "%.16s/refs%s%.81s", layer, *owner ? "/" : "", owner);
 }
 
-int layer_new(struct provider *provider, const char *owner, char ret_layer[17], struct err *err) {
+/* Nobody's box says so of a layer that is swept. */
+static int note_backend(struct provider *provider, const char *layer, const struct backend_ops *ops) {
+    char path[40];
+    if (!ops->whole_layers)
+        return 0;
+    snprintf(path, sizeof path, "%.16s/backend", layer);
+    autofd fd = openat(provider->layers_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd < 0 ? -errno : fd_write_all(fd, ops->name, strlen(ops->name));
+}
+
+int layer_new(struct provider *provider, const struct backend_ops *ops, const char *owner, char ret_layer[17],
+              struct err *err) {
     char layer[17], path[LAYER_PATH_BYTES];
     policy_random_id(layer);
     put_path(path, layer, "");
     if (mkdirat(provider->layers_fd, layer, 0700) < 0 || mkdirat(provider->layers_fd, path, 0700) < 0)
         return err_errno(err, errno, "a new layer");
-    int r = layer_hold(provider, layer, owner, err);
+    int r = note_backend(provider, layer, ops);
+    r = r < 0 ? err_errno(err, -r, "a new layer") : layer_hold(provider, layer, owner, err);
     if (r == 0)
         memcpy(ret_layer, layer, sizeof layer);
     return r;
@@ -123,9 +135,28 @@ static bool owner_needs(struct provider *provider, const char *owner, const char
     return r == 0 ? names_layer(record.spec.layers, layer) : record_exists(provider->boxes_fd, id);
 }
 
-static void sweep_layer(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
-                        const char *layer) {
+/* The backend of a layer, which may not be there any more: then it stays. */
+static struct backend *layer_backend(struct provider *provider, const char *layer, const struct backend_ops **ret_ops) {
+    char path[40], name[32] = "";
+    struct backend *backend = NULL;
+    struct err err;
+    snprintf(path, sizeof path, "%.16s/backend", layer);
+    bool noted = fd_read_file(provider->layers_fd, path, name, sizeof name - 1) > 0;
+    for (size_t i = 0; backend_table[i] && !backend; i++) {
+        const struct backend_ops *ops = backend_table[i];
+        bool fits = noted ? strcmp(ops->name, name) == 0 : !ops->whole_layers;
+        if (fits && ops->drop_layer && table_backend(provider, ops->name, ret_ops, &backend, &err) < 0)
+            backend = NULL;
+    }
+    return backend;
+}
+
+static void sweep_layer(struct provider *provider, const char *layer) {
+    const struct backend_ops *ops = NULL;
+    struct backend *backend = layer_backend(provider, layer, &ops);
     char path[LAYER_PATH_BYTES];
+    if (!backend)
+        return;
     put_path(path, layer, "");
     int fd = openat(provider->layers_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -142,15 +173,9 @@ static void sweep_layer(struct provider *provider, const struct backend_ops *ops
 void layer_sweep(struct provider *provider) {
     int fd = openat(provider->layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    const struct backend_ops *ops = NULL;
-    struct backend *backend = NULL;
-    struct err err;
-    for (size_t i = 0; dir && backend_table[i] && !backend; i++)
-        if (backend_table[i]->drop_layer && table_backend(provider, backend_table[i]->name, &ops, &backend, &err) < 0)
-            backend = NULL;
-    for (struct dirent *entry; dir && backend && (entry = readdir(dir));)
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (text_id(entry->d_name))
-            sweep_layer(provider, ops, backend, entry->d_name);
+            sweep_layer(provider, entry->d_name);
     if (dir)
         closedir(dir);
 }

@@ -1,5 +1,6 @@
 /* Who needs which kept layer. A layer is STATE/layers/NAME (16 hex digits): `fs`, which is the backend's, and `refs`, a
- * directory with an entry for each owner: "BOX" (that box's record names the layer) or "BOX:SNAPSHOT". Private to box/.
+ * directory with an entry for each owner: "BOX" (that box's record names the layer) or "BOX:SNAPSHOT"; `backend`, whose it
+ * is (those of jails, the first there were, have none). Private to box/.
  *
  * Rules: 1. The entry is made before any record names the layer, and removed after none of that owner does. 2. Only who
  * holds a layer through another owner's record, under that box's lock, adds an owner. 3. Whoever removes the empty `refs`
@@ -13,7 +14,8 @@
 #define LAYER_OWNER_BYTES (16 + 1 + LIMIT_SNAPSHOT_NAME + 1)
 
 const char *layer_owner(const char *id, const char *snapshot, char text[LAYER_OWNER_BYTES]); /* snapshot may be NULL */
-int layer_new(struct provider *provider, const char *owner, char ret_layer[17], struct err *err);
+int layer_new(struct provider *provider, const struct backend_ops *ops, const char *owner, char ret_layer[17],
+              struct err *err);
 int layer_hold(struct provider *provider, const char *layer, const char *owner, struct err *err);
 bool layer_held(struct provider *provider, const char *layer, const char *owner);
 /* The last one to let go removes it, in the background. */

@@ -9,6 +9,7 @@
  *   WARM      ended      starts them   starts them       -                                no
  *   WARM      died       starts them   GONE, the reason  -                                no
  *   PAUSED    stand      the box       BUSY, or -> READY -                                yes
+ *   EXPORTING stand      BUSY          BUSY              -> WARM ended, or what it was    yes
  *   CLOSING   go         waits         waits             -> WARM ended, or no box         until they are gone
  *
  * READY is active: somebody acquired or used it and has not released it since. WARM is released (the mark is on the disk,
@@ -36,7 +37,8 @@
  * 13. destroy and death wait for nobody: wire_kill makes running verbs end.
  * 14. Looking starts, wakes and touches nothing.
  * 15. A failed start, stop or work leaves the place as it was, and nothing counted for it.
- * 16. A box on a machine is on that machine for ever. While it is offline the box is BUSY for whoever comes, and nothing is
+ * 16. While a box is exported, which takes long, whoever wants to use or change it is told so (BUSY) and does not wait.
+ * 17. A box on a machine is on that machine for ever. While it is offline the box is BUSY for whoever comes, and nothing is
  *     ended, started or forgotten for it but by destroy. It takes nothing of this host: it counts as one of its user's boxes
  *     and for nothing else. No thread but the caller's and the box's own waits for a machine's answer. */
 #include "box/provider.h"
@@ -92,7 +94,7 @@ static bool use_running_locked(struct provider *provider, struct place *place, s
     }
     pthread_mutex_lock(&provider->lock);
     place = place_settled_locked(provider, box->id);
-    if (place && place->box == box)
+    if (place && place->box == box && !place_marked(place))
         place_dead_locked(provider, place);
     pthread_mutex_unlock(&provider->lock);
     box_unref(box);
@@ -425,10 +427,14 @@ int provider_destroy(struct provider *provider, const char *user, const char *id
         return place || user ? no_box(id, err) : destroy_lost(provider, id, err);
     }
     struct box *box = place->box;
-    place_mark_locked(place, BOX_CLOSING);
+    int r = box->state == BOX_EXPORTING ? place_reach(place, err) : 0;
+    if (r == 0)
+        place_mark_locked(place, BOX_CLOSING);
     pthread_mutex_unlock(&provider->lock);
+    if (r < 0)
+        return r;
     bool gone = false, held = box->spec.one_shot; /* since it was made */
-    int r = held ? 0 : statelock_box(&provider->statelock, id, DESTROY_LOCK_MS, err);
+    r = held ? 0 : statelock_box(&provider->statelock, id, DESTROY_LOCK_MS, err);
     if (r == 0) {
         r = destroy_locked_box(provider, box, &gone, err);
         if (!held || gone)

@@ -47,7 +47,7 @@ int provider_skill_layers(struct provider *provider, void (*each)(void *user, co
 int provider_each(struct provider *provider, int (*each)(void *user, struct box *box), void *user);
 
 struct provider_counts {
-    unsigned by_backend_state[8][5]; /* backend_table index, box_state */
+    unsigned by_backend_state[8][BOX_STATES]; /* backend_table index, box_state */
 };
 void provider_count(struct provider *provider, struct provider_counts *ret_counts);
 /* For /v1/info: an array with a row a backend. */

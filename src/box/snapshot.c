@@ -45,9 +45,10 @@ static int take_files(struct work *work, struct taking *taking, struct err *err)
 static int can_keep(const struct box *box, struct err *err) {
     return box->ops->keep
                ? 0
-               : err_set(err, ERR_UNSUPPORTED,
-                         "the backend '%s' keeps no snapshots: its boxes have no layers; use the backend jail",
-                         box->ops->name);
+               : err_set(
+                     err, ERR_UNSUPPORTED,
+                     "the backend '%s' keeps no snapshots: its boxes have no layers; use the backend jail or docker",
+                     box->ops->name);
 }
 
 static int check_name(const char *name, struct err *err) {
@@ -57,7 +58,8 @@ static int check_name(const char *name, struct err *err) {
                          LIMIT_SNAPSHOT_NAME);
 }
 
-/* The list with `first` before it (NULL: nothing), without layers that never got files. */
+/* The list with `first` before it (NULL: nothing), without layers that never got files, and without those that the first
+ * one makes superfluous. */
 static const char **list_with(struct work *work, const char *first, const char *const *rest) {
     size_t count = 0, at = 0;
     while (rest && rest[count])
@@ -65,7 +67,7 @@ static const char **list_with(struct work *work, const char *first, const char *
     const char **list = arena_alloc(work->arena, (count + 2) * sizeof *list);
     if (first)
         list[at++] = arena_strdup(work->arena, first);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && !(at && work->box->ops->whole_layers); i++)
         if (layer_has_files(work->provider, rest[i]))
             list[at++] = rest[i];
     return list;
@@ -119,7 +121,7 @@ static int keep_layer(struct work *work, bool move, struct taking *taking, struc
     struct box *box = work->box;
     char layer[17];
     const char **before = work->record.spec.layers;
-    int r = layer_new(provider, taking->owner, layer, err);
+    int r = layer_new(provider, box->ops, taking->owner, layer, err);
     if (r < 0)
         return r;
     const char **layers = list_with(work, layer, before);
@@ -308,14 +310,6 @@ struct rolling {
     uint64_t ended;
 };
 
-static uint64_t count_processes(const struct box *box) {
-    struct usage usage = {0};
-    struct err ignored;
-    if (!box->wire || !box->ops->usage || box->ops->usage(box->backend, box->id, &usage, &ignored) < 0)
-        return 0;
-    return usage.has_pids && usage.pids > 1 ? usage.pids - 1 : 0; /* the runner is none of the box's */
-}
-
 static int rollback_work(void *argument, struct work *work, struct err *err) {
     struct rolling *rolling = argument;
     struct box *box = work->box;
@@ -334,7 +328,7 @@ static int rollback_work(void *argument, struct work *work, struct err *err) {
     if (r < 0)
         return r;
     work->changed = true;
-    rolling->ended = count_processes(box);
+    rolling->ended = work_processes(box);
     if (box->wire)
         wire_kill(box->wire, "the box was rolled back");
     r = box->ops->fresh(box->backend, &work->record.spec, err);

@@ -165,7 +165,7 @@ static int begin_work(void *argument, struct work *work, struct err *err) {
         memcpy(job->layers[job->count], spec->layers[job->count], 17);
         r = layer_hold(work->provider, spec->layers[job->count], owner, err);
     }
-    return r == 0 ? layer_new(work->provider, owner, job->layer, err) : r;
+    return r == 0 ? layer_new(work->provider, job->ops, owner, job->layer, err) : r;
 }
 
 /* Only where nothing runs: else its next snapshot does it. */

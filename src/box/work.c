@@ -1,4 +1,4 @@
-/* Work on a box that is neither starting nor ending it: keeping its files, putting them back, pausing. Called by the files
+/* Work on a box that is neither starting nor ending it: keeping its files, putting them back, exporting, pausing. Called by the files
  * of box/ that do such work. Not to break: what the work leaves is what the record on the disk says, whatever fails when;
  * a box whose record changed has no runner that was started from the old one. */
 #include <string.h>
@@ -69,15 +69,31 @@ static int work_run(struct work *work, int (*run)(void *argument, struct work *w
     return r;
 }
 
-/* The place, marked; NULL: no such box of that user. */
-static struct place *work_mark(struct provider *provider, const char *user, const char *id) {
+uint64_t work_processes(const struct box *box) {
+    struct usage usage = {0};
+    struct err ignored;
+    if (!box->wire || !box->ops->usage || box->ops->usage(box->backend, box->id, &usage, &ignored) < 0)
+        return 0;
+    return usage.has_pids && usage.pids > 1 ? usage.pids - 1 : 0; /* the runner is none of the box's */
+}
+
+/* The place, marked; NULL: no such box of that user, or it is being exported. */
+static struct place *work_mark(struct provider *provider, const char *user, const char *id, enum box_state mark,
+                               struct err *err) {
+    err_set(err, ERR_NOT_FOUND, "no box '%.40s'", id);
+    if (!text_id(id))
+        return NULL;
     adoption_load(provider, id);
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_settled_locked(provider, id);
     if (place && ((user && strcmp(place->box->user, user) != 0) || place->box->spec.one_shot))
         place = NULL;
+    if (place && place->box->state == BOX_EXPORTING) {
+        place_reach(place, err);
+        place = NULL;
+    }
     if (place)
-        place_mark_locked(place, BOX_STARTING);
+        place_mark_locked(place, mark);
     pthread_mutex_unlock(&provider->lock);
     return place;
 }
@@ -99,11 +115,11 @@ static void work_end(struct provider *provider, struct place *place, const struc
     pthread_mutex_unlock(&provider->lock);
 }
 
-int provider_work(struct provider *provider, const char *user, const char *id,
-                  int (*run)(void *argument, struct work *work, struct err *err), void *argument, struct err *err) {
-    struct place *place = text_id(id) ? work_mark(provider, user, id) : NULL;
+static int work_as(struct provider *provider, const char *user, const char *id, enum box_state mark,
+                   int (*run)(void *argument, struct work *work, struct err *err), void *argument, struct err *err) {
+    struct place *place = work_mark(provider, user, id, mark, err);
     if (!place)
-        return err_set(err, ERR_NOT_FOUND, "no box '%.40s'", id);
+        return -err->code;
     autoarena arena;
     arena_init(&arena);
     struct work work = {.provider = provider, .box = place->box, .arena = &arena, .state = place->was};
@@ -118,6 +134,7 @@ int provider_work(struct provider *provider, const char *user, const char *id,
         }
         if (!gone) {
             work.box = place->box;
+            work.box->state = mark; /* it may be another struct by now */
             work.state = place->was;
         }
         if (r == 0)
@@ -127,6 +144,17 @@ int provider_work(struct provider *provider, const char *user, const char *id,
     if (!gone)
         work_end(provider, place, &work, after);
     return r;
+}
+
+int provider_work(struct provider *provider, const char *user, const char *id,
+                  int (*run)(void *argument, struct work *work, struct err *err), void *argument, struct err *err) {
+    return work_as(provider, user, id, BOX_STARTING, run, argument, err);
+}
+
+int provider_work_long(struct provider *provider, const char *user, const char *id,
+                       int (*run)(void *argument, struct work *work, struct err *err), void *argument,
+                       struct err *err) {
+    return work_as(provider, user, id, BOX_EXPORTING, run, argument, err);
 }
 
 /* ---- pausing ---- */
@@ -158,9 +186,9 @@ int provider_pause(struct provider *provider, const char *user, const char *id, 
 }
 
 int provider_resume(struct provider *provider, const char *user, const char *id, struct err *err) {
-    struct place *place = text_id(id) ? work_mark(provider, user, id) : NULL;
+    struct place *place = work_mark(provider, user, id, BOX_STARTING, err);
     if (!place)
-        return err_set(err, ERR_NOT_FOUND, "no box '%.40s'", id);
+        return -err->code;
     if (place->was == BOX_PAUSED || table_crowded(provider))
         return place_open(provider, place, PLACE_RESUME, NULL, NULL, err);
     pthread_mutex_lock(&provider->lock);

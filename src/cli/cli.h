@@ -191,6 +191,7 @@ int command_snapshot(struct cli *cli, int argc, char **argv);
 int command_rollback(struct cli *cli, int argc, char **argv);
 int command_fork(struct cli *cli, int argc, char **argv);
 int command_diff(struct cli *cli, int argc, char **argv);
+int command_export(struct cli *cli, int argc, char **argv);
 int command_shell(struct cli *cli, int argc, char **argv);
 int command_cp(struct cli *cli, int argc, char **argv);
 int command_cat(struct cli *cli, int argc, char **argv);
@@ -209,6 +210,7 @@ int command_help_command(struct cli *cli, int argc, char **argv);
 extern const struct option_row run_options[], mcp_options[], mcp_server_options[], exec_options[], create_options[],
     ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[], audit_options[],
     doctor_options[], template_options[], version_options[], events_options[], port_options[], tool_options[],
-    snapshot_options[], rollback_options[], fork_options[], diff_options[], skill_options[], join_options[];
+    snapshot_options[], rollback_options[], fork_options[], diff_options[], export_options[], skill_options[],
+    join_options[];
 
 #endif

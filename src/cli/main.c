@@ -51,6 +51,9 @@ const struct command command_table[] = {
      "What runs in the box is ended; what it wrote since then is gone.", command_rollback, rollback_options, ANYWHERE},
     {"fork", "[--snapshot NAME] [--user U] [--thread T] [--json] ID", "make a box with the files of another",
      "Those of a snapshot, or as they are now. Prints the new box's id.", command_fork, fork_options, ANYWHERE},
+    {"export", "[--json] ID", "make a container box one image of one layer",
+     "The box goes on from that image; what runs in it is ended. Prints the image's name, or that nothing has changed.",
+     command_export, export_options, ANYWHERE},
     {"diff", "[--limit N] [--json] ID", "what a box changed against its template",
      "Of a removed directory only its own name is shown.", command_diff, diff_options, ANYWHERE},
     {"shell", "[OPTION…] [ID] [-- COMMAND]", "a terminal in a box; with no ID in one made for it",
@@ -75,7 +78,7 @@ const struct command command_table[] = {
      "goes on. A user's token sees that user's rows. With --verify the exit status is 1 when a row was changed.",
      command_audit, audit_options, ANYWHERE},
     {"events", "[OPTION…]", "what happens to boxes, as it happens",
-     "A line an event: created, ready, warm, paused, resumed, evicted, died, deleted, adopted. A user's token sees that\n"
+     "A line an event: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted. A user's token sees that\n"
      "user's boxes.",
      command_events, events_options, ANYWHERE},
     {"port", "[--listen [HOST:]PORT] ID PORT", "a server in a box: its address, or a local port that leads to it",

@@ -71,8 +71,9 @@ void events_free(struct events *events) {
 
 /* ---- coming in ---- */
 
-static const char *const event_types[] = {"created", "ready",   "warm",    "paused", "resumed", "evicted", "died",
-                                          "deleted", "adopted", "cleaned", "joined", "left",    "progress"};
+static const char *const event_types[] = {"created", "ready",  "warm",     "paused",  "resumed",
+                                          "evicted", "died",   "exported", "deleted", "adopted",
+                                          "cleaned", "joined", "left",     "progress"};
 
 bool events_type(const char *name, size_t len) {
     for (size_t i = 0; i < sizeof event_types / sizeof *event_types; i++)

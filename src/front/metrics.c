@@ -130,7 +130,7 @@ static void metrics_boxes(struct provider *provider, struct buf *out) {
     provider_count(provider, &counts);
     metrics_head(out, "cubby_boxes", "gauge", "Boxes by backend and state.");
     for (size_t b = 0; b < 8 && backend_table[b]; b++)
-        for (int state = BOX_STARTING; state <= BOX_CLOSING; state++)
+        for (int state = 0; state < BOX_STATES; state++)
             buf_printf(out, "cubby_boxes{backend=\"%s\",state=\"%s\"} %u\n", backend_table[b]->name,
                        box_state_name((enum box_state)state), counts.by_backend_state[b][state]);
 }

@@ -53,7 +53,7 @@ const struct route native_routes[] = {
      EXTRA(.run = native_token_revoke, .flags = ENDPOINT_ADMIN | ENDPOINT_NO_BOX, .status = 204)},
 
     {"GET", "/v1/events", front_handle, 0, "events",
-     "Box life as an event stream: created, ready, warm, paused, resumed, evicted, died, deleted, adopted, cleaned, and of "
+     "Box life as an event stream: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted, cleaned, and of "
      "machines joined, left {id, type, time, box, user, thread, backend, machine, why}, and lost {count}; Last-Event-ID "
      "resumes.",
      EXTRA(.run = native_events, .flags = ENDPOINT_QUIET, .query = events_query, .status = 200,
@@ -100,6 +100,10 @@ const struct route native_routes[] = {
     {"POST", BOX "/fork", front_handle, 0, "fork",
      "A new box with the same files and settings: those of a snapshot, or as they are now. It runs at its first use.",
      EXTRA(.run = native_fork, .flags = ENDPOINT_NO_BOX, .body = fork_fields, .status = 201, .answer = box_answer)},
+    {"POST", BOX "/export", front_handle, 0, "box_export",
+     "A container box becomes one image of one layer and goes on from it; what runs in it is ended, unless nothing changed "
+     "since its image: then nothing happens. Other calls are BUSY meanwhile; events tell the progress.",
+     EXTRA(.run = native_export, .flags = ENDPOINT_NO_BOX, .status = 200, .answer = export_answer)},
     {"GET", BOX "/diff", front_handle, 0, "diff", "What changed against the template.",
      EXTRA(.run = native_diff, .query = diff_query, .status = 200, .answer = diff_answer)},
 

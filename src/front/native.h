@@ -31,7 +31,8 @@ native_run native_events;
 /* native_ports.c */
 native_run native_port, native_forward;
 /* native_snapshot.c */
-native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff;
+native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff,
+    native_export;
 /* native_token.c */
 native_run native_token_create, native_token_list, native_token_revoke;
 /* native_machine.c */

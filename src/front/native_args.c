@@ -87,7 +87,7 @@ const struct body_field acquire_fields[] = {
     END,
 };
 
-#define STATES "starting|ready|warm|paused|closing|offline"
+#define STATES "starting|ready|warm|paused|exporting|closing|offline"
 const struct body_field boxes_query[] = {
     {ROW("user", TEXT, boxes_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only this user's"},
     {ROW("state", TEXT, boxes_args, state), .choices = STATES, .text = "only in this state"},
@@ -215,9 +215,9 @@ const struct body_field snapshot_answer[] = {
     SHOW("created_at", TIME, "when"),
     {.name = "method",
      .type = BODY_TEXT,
-     .choices = "layer|btrfs|reflink|copy",
+     .choices = "layer|btrfs|reflink|copy|commit",
      .text = "layer: the files became a layer below the box, nothing was copied; btrfs: a snapshot of the file system; "
-             "reflink, copy: a copy, without or with its bytes"},
+             "reflink, copy: a copy, without or with its bytes; commit: the engine keeps its container as an image"},
     SHOW("pause_ms", REAL, "how long what runs in the box stood still"),
     SHOW("copied_bytes", INT, "bytes that had to be copied"),
     SHOW("stopped", BOOL, "the box's idle runner was ended for it; the next use starts another"),
@@ -230,6 +230,14 @@ const struct body_field snapshots_answer[] = {
 };
 const struct body_field rollback_answer[] = {
     SHOW("snapshot", TEXT, "whose files the box has now"),
+    SHOW("processes_ended", INT, "processes that ran in the box"),
+    END,
+};
+const struct body_field export_answer[] = {
+    SHOW("changed", BOOL, "false: nothing has changed since its image, and nothing was done"),
+    SHOW("image", TEXT, "its name at the engine; null when nothing was done"),
+    SHOW("bytes", INT, "of its files"),
+    SHOW("duration_ms", INT, "how long it took"),
     SHOW("processes_ended", INT, "processes that ran in the box"),
     END,
 };

@@ -55,7 +55,7 @@ struct diff_args {
     struct body_number limit;
 };
 extern const struct body_field snapshot_fields[], rollback_fields[], fork_fields[], diff_query[];
-extern const struct body_field snapshot_answer[], snapshots_answer[], rollback_answer[], diff_answer[];
+extern const struct body_field snapshot_answer[], snapshots_answer[], rollback_answer[], diff_answer[], export_answer[];
 
 /* ---- commands ---- */
 

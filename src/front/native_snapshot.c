@@ -1,6 +1,7 @@
-/* Snapshots, rollback, fork and diff over HTTP. Called through native_routes.
+/* Snapshots, rollback, fork, export and diff over HTTP. Called through native_routes.
  * Not to break: a token bound to a user makes boxes of nobody else, and somebody else's box answers as none. */
 #include "box/snapshot.h"
+#include "box/export.h"
 
 #include <string.h>
 
@@ -140,6 +141,36 @@ int native_fork(struct http_request *request, struct box *unused, struct err *er
     answer_init(&answer, request, 201);
     native_box_json(&answer.json, box);
     provider_put(provider, box);
+    return answer_end(&answer, 0, err);
+}
+
+/* ---- export ---- */
+
+int native_export(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct export_result result;
+    native_snapshot_trail(request);
+    int failed =
+        export_run(front_of(request)->provider, front_who(request)->user, http_param(request, "id"), &result, err);
+    if (failed)
+        return failed;
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {
+        {"bytes", result.exported.bytes}, {"duration_ms", result.duration_ms}, {"processes_ended", result.ended}};
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "changed");
+    json_bool(&answer.json, result.exported.changed);
+    json_key(&answer.json, "image");
+    json_str(&answer.json, result.exported.changed ? result.exported.image : NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        json_key(&answer.json, numbers[i].key);
+        json_uint(&answer.json, numbers[i].value);
+    }
+    json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
 
