@@ -163,6 +163,7 @@ int docker_mount_skills(struct backend *backend, const struct spec *spec, struct
 /* Whether that is done for such a box: we are root, and its container is on this machine and this kernel. Else the engine
  * binds what users mount, and skills are copied. */
 bool docker_mount_enters(struct backend *backend, const struct spec *spec);
+bool docker_mount_writes(const struct spec *spec); /* it can write to something of this machine's that is not its own */
 
 /* ---- docker_layer.c: files kept ---- */
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -71,10 +72,46 @@ static int put_far(struct backend *backend, const struct spec *spec, struct json
     return 0;
 }
 
+bool docker_mount_writes(const struct spec *spec) {
+    for (size_t i = 0; i < spec->mount_count; i++)
+        if (!spec->mounts[i].read_only)
+            return true;
+    return false;
+}
+
+/* Whoever speaks to an engine is root where that runs. The socket lies below `source` if that is one of the directories
+ * above it: as a file of its file system, so that no link or mount hides it. */
+static int refuse_socket(struct backend *backend, const struct mount *mount, struct err *err) {
+    const char *url = engine_url(backend->engine);
+    struct stat source, above;
+    char path[4096];
+    if (strncmp(url, "unix://", 7) != 0 || !realpath(url + 7, path) || stat(mount->source, &source) < 0)
+        return 0;
+    for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
+        *end = 0;
+        if (stat(*path ? path : "/", &above) == 0 && above.st_dev == source.st_dev && above.st_ino == source.st_ino)
+            return err_set(err, ERR_DENIED, "mount source '%.200s' holds the engine's socket", mount->source);
+    }
+    return 0;
+}
+
+static int check_mounts(struct backend *backend, const struct spec *spec, struct err *err) {
+    int r = 0;
+    if (docker_mount_writes(spec) && spec->container.image_init)
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "mounts of a container whose init is the image's own must be read-only: nothing keeps that program "
+            "from leaving set-user-ID files there");
+    for (size_t i = 0; r == 0 && i < spec->mount_count; i++)
+        r = refuse_socket(backend, &spec->mounts[i], err);
+    return r;
+}
+
 int docker_mount_put(struct backend *backend, const struct spec *spec, const struct docker_way *way, struct json *json,
                      struct err *err) {
-    if (!way->near)
-        return put_far(backend, spec, json, err);
+    int r = check_mounts(backend, spec, err);
+    if (r < 0 || !way->near)
+        return r < 0 ? r : put_far(backend, spec, json, err);
     if (way->workspace_dir && own_workspace(spec))
         put_bind(json, way->workspace_dir, workspace_path(spec), false);
     if (docker_mount_enters(backend, spec))
@@ -225,7 +262,9 @@ int docker_mount_enter(struct backend *backend, const struct spec *spec, pid_t p
         return needed ? err_set(err, ERR_UNSUPPORTED,
                                 "the container of box %s cannot be entered from here: leave its mounts out", spec->id)
                       : 0;
-    int r = own_workspace_files(backend, spec, uid, gid, err);
+    int r = check_mounts(backend, spec, err); /* of one that is started again, what is there now */
+    if (r == 0)
+        r = own_workspace_files(backend, spec, uid, gid, err);
     if (r == 0 && needed)
         r = visit(backend, spec, &who, false, &left, err);
     if (left)
