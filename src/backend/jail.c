@@ -284,14 +284,18 @@ struct listing {
 };
 
 static void list_ours(void *user, const char *id) {
+    static const char *const marks[] = {"local", "docker", "remote"};
     const struct listing *listing = user;
     char path[64];
-    snprintf(path, sizeof path, "%s/local", id);
-    if (faccessat(listing->boxes_dir, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        listing->each(listing->user, id);
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        snprintf(path, sizeof path, "%s/%s", id, marks[i]);
+        if (faccessat(listing->boxes_dir, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            return;
+    }
+    listing->each(listing->user, id);
 }
 
-/* The backend `local` marks its own; whatever else is there is a jail's, also where its maker was killed at once. */
+/* The other backends mark their own; whatever else is there is a jail's, also where its maker was killed at once. */
 static int jail_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
     struct listing listing = {.boxes_dir = backend->boxes_dir, .each = each, .user = user};
     return backend_list_boxes(backend->boxes_dir, ".", list_ours, &listing, err);
