@@ -60,6 +60,8 @@ static int listen_in(int dir_fd, int *ret_fd, struct err *err) {
 
 /* ---- start ---- */
 
+static int start_failed(struct start *start, enum err_code code, const char *what, struct err *err);
+
 static int start_prepare(struct start *start, const struct docker_way *way, struct err *err) {
     struct backend *backend = start->backend;
     start->box_fd = openat(backend->boxes_fd, start->spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -136,8 +138,11 @@ static int start_run(struct start *start, const struct docker_image *image, stru
         return r;
     autoarena arena;
     arena_init(&arena);
-    return exec_attached(start->backend, start->name, docker_spec_words(start->spec, image, &arena), &start->stream_fd,
-                         &start->stream, err);
+    r = exec_attached(start->backend, start->name, docker_spec_words(start->spec, image, &arena), &start->stream_fd,
+                      &start->stream, err);
+    return r == -ERR_BUSY
+               ? start_failed(start, ERR_INVALID, "container.init: the image's own program does not stay", err)
+               : r;
 }
 
 /* ---- it speaks ---- */
@@ -221,7 +226,7 @@ static void printed(struct engine_stream *stream, struct buf *out) {
 }
 
 /* Why: the engine knows how the container ended, a moment after its streams did. */
-static int start_failed(struct start *start, const char *what, struct err *err) {
+static int start_failed(struct start *start, enum err_code code, const char *what, struct err *err) {
     autobuf said;
     buf_init(&said, 4096);
     printed(start->stream, &said);
@@ -246,8 +251,7 @@ static int start_failed(struct start *start, const char *what, struct err *err) 
         snprintf(end, sizeof end, " (the container ended, status %lld%s)",
                  (long long)json_integer_value(json_object_get(state, "ExitCode")),
                  json_is_true(json_object_get(state, "OOMKilled")) ? ", out of memory" : "");
-    err_set(err, ERR_INTERNAL, "%s%s%s%s%s%.200s", what, end, *text ? ": " : "", text, why && *why ? ": " : "",
-            why ? why : "");
+    err_set(err, code, "%s%s%s%s%s%.200s", what, end, *text ? ": " : "", text, why && *why ? ": " : "", why ? why : "");
     json_decref(inspection);
     return -err->code;
 }
@@ -261,7 +265,7 @@ static int start_wait(struct start *start, struct wire **ret_wire, int *ret_pidf
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return start_failed(start, "the runner in the container does not speak", err);
+            return start_failed(start, ERR_TIMEOUT, "the runner in the container does not speak", err);
         if (polls[0].revents)
             return by_socket(start, ret_wire, ret_pidfd, err);
         char first;
@@ -269,7 +273,7 @@ static int start_wait(struct start *start, struct wire **ret_wire, int *ret_pidf
         if (got > 0)
             return by_streams(start, ret_wire, ret_pidfd, err);
         if (got == 0 || errno != EAGAIN)
-            return start_failed(start, "the runner could not start in the container", err);
+            return start_failed(start, ERR_INTERNAL, "the runner could not start in the container", err);
     }
 }
 

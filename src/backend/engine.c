@@ -272,6 +272,9 @@ static const struct {
 } answers[] = {
     {0, "no space left on device", ERR_LIMIT, "; make room where the engine keeps its data (`docker system prune`)"},
     {0, "disk quota exceeded", ERR_LIMIT, "; make room where the engine keeps its data (`docker system prune`)"},
+    {0, "unable to find user", ERR_INVALID, "; name one of the image's, or a number"},
+    {0, "unable to find group", ERR_INVALID, "; name one of the image's, or a number"},
+    {0, "exec format error", ERR_UNSUPPORTED, "; a program there is for another processor than the engine's"},
     {0, "already in progress", ERR_BUSY, ""},
     {409, "is already in use", ERR_EXISTS, ""},
     {409, "is paused", ERR_BUSY, ""},
