@@ -530,20 +530,27 @@ static int docker_list(struct backend *backend, void (*each)(void *user, const c
 
 /* ---- stop ---- */
 
-/* Where the engine cannot be asked and the runner is a process of this machine, its end is the container's. */
+/* Whether the recorded runner is the first process of its container: with it everything in there ends. */
+static bool is_init(pid_t pid) {
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    const char *line = fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 ? strstr(text, "\nNSpid:") : NULL;
+    if (!line)
+        return false;
+    const char *end = strchr(line + 1, '\n'), *last = line;
+    for (const char *at = line; at < end; at++)
+        last = *at == '\t' ? at : last;
+    return last > line && strtol(last + 1, NULL, 10) == 1 && strchr(line, '\t') != last;
+}
+
+/* By the kernel, which waits for no engine and works without one; by the engine where the kernel cannot. */
 static int end_processes(struct backend *backend, const char *id, const struct docker_record *record, struct err *err) {
-    int r = docker_kill(backend, id, err);
-    if (r != -ERR_BUSY && r != -ERR_GONE && r != -ERR_TIMEOUT)
-        return r;
     autofd pidfd = docker_record_pidfd(record);
-    if (!record->pid)
-        return r;
     struct pollfd end = {.fd = pidfd, .events = POLLIN};
-    if (pidfd < 0)
+    if (pidfd >= 0 && is_init(record->pid) && !docker_paused(backend, id) &&
+        pidfd_send_signal(pidfd, SIGKILL, NULL, 0) == 0 && poll(&end, 1, END_MS) == 1)
         return 0;
-    if (pidfd_send_signal(pidfd, SIGKILL, NULL, 0) < 0 || poll(&end, 1, END_MS) != 1)
-        return r;
-    return 0;
+    return docker_kill(backend, id, err);
 }
 
 static int docker_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {

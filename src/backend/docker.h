@@ -51,7 +51,8 @@ struct backend {
 
 struct docker_facts {
     char version[64], os[32], arch[32], storage[32], cgroup[8], runtime[64]; /* arch as images call it: "amd64" */
-    bool podman, rootless, userns, seccomp, disk_limit; /* disk_limit: its driver holds a size for a container's layer */
+    bool podman, rootless, userns, seccomp,
+        disk_limit; /* disk_limit: its driver holds a size for a container's layer */
     bool memory_limit, swap_limit, pids_limit, cpu_limit;
     unsigned cpus;
     char runtimes[16][64];
@@ -149,6 +150,9 @@ int docker_wire_find(struct backend *backend, const char *id, struct wire **ret_
 int docker_wire_connect(struct backend *backend, const char *id, int *ret_fd, struct err *err); /* ops->connect */
 /* docker_send.c: the runner, sent into a container that was made and cannot see our files; its workspace becomes its user's. */
 int docker_send(struct backend *backend, const struct spec *spec, struct err *err);
+/* The ids of its user as the container has them: of one that was made, also where it cannot be seen from here. */
+bool docker_send_whose(struct backend *backend, const char *id, const json_t *inspection, uid_t *ret_uid,
+                       gid_t *ret_gid);
 
 /* ---- docker_mount.c: what of this machine is seen in a container ---- */
 

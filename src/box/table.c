@@ -170,13 +170,24 @@ void place_dead_locked(struct provider *provider, struct place *place) {
     pthread_cond_signal(&provider->work);
 }
 
+/* Who runs it can say more than the kernel says to us: its status, that somebody removed it. */
+static bool death_asked(struct box *box, char *text, size_t size) {
+    return box->ops->why && (box->pidfd < 0 || table_readable(box->pidfd)) &&
+           box->ops->why(box->backend, box->id, text, size);
+}
+
 void table_death(struct provider *provider, struct box *box) {
     struct pollfd end = {.fd = box->pidfd, .events = POLLIN};
     char text[sizeof box->died];
-    bool final;
-    if (!box->died[0] || !box->wire || box->died_final || poll(&end, 1, DEATH_WAIT_MS) != 1)
+    bool final = box->died_final;
+    if (!box->died[0] || !box->wire)
         return;
-    death_text(box, text, sizeof text, &final);
+    if (!final && poll(&end, 1, DEATH_WAIT_MS) == 1)
+        death_text(box, text, sizeof text, &final);
+    else
+        memcpy(text, box->died, sizeof text);
+    if (!death_asked(box, text, sizeof text) && final == box->died_final)
+        return;
     pthread_mutex_lock(&provider->lock);
     memcpy(box->died, text, sizeof box->died);
     box->died_final = true;
@@ -265,10 +276,12 @@ static void *settler_main(void *argument) {
     return NULL;
 }
 
-/* What its runner left is ended; its files stay. A machine answers when it likes, and nobody else waits for that. */
+/* What its runner left is ended; its files stay. A machine answers when it likes, and so does a container engine: nobody
+ * else waits for that. */
 static void keeper_settle_locked(struct provider *provider, struct place *place) {
+    bool slow = place->box->spec.machine || place->box->ops->why;
     place_mark_locked(place, BOX_CLOSING);
-    struct settler *settler = place->box->spec.machine ? malloc(sizeof *settler) : NULL;
+    struct settler *settler = slow ? malloc(sizeof *settler) : NULL;
     if (settler) {
         *settler = (struct settler){.provider = provider, .place = place};
         provider->settlers++;
