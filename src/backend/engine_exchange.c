@@ -54,6 +54,19 @@ static int exchange_request(struct engine_exchange *exchange, struct buf *out, s
     return out->failed ? err_set(err, ERR_TOO_LARGE, "the request to the container engine is too long") : 0;
 }
 
+/* It answers, or has hung up, before it has all. What comes with TLS may be no answer, but a word of TLS's own. */
+static bool exchange_early(struct engine_exchange *exchange) {
+    struct engine_link *link = exchange->link;
+    struct pollfd poller = {.fd = link->fd, .events = POLLIN};
+    if (poll(&poller, 1, 0) <= 0)
+        return false;
+    if (!link->tls)
+        return true;
+    ssize_t got = engine_link_recv(link, link->input + link->len, sizeof link->input - link->len);
+    link->len += got > 0 ? (size_t)got : 0;
+    return got != -EAGAIN;
+}
+
 /* Sends while nothing comes back: an engine that refuses an upload answers before it is whole. 1: it did. */
 static int exchange_send(struct engine_exchange *exchange, const void *data, size_t len, struct err *err) {
     const uint8_t *p = data;
@@ -68,8 +81,7 @@ static int exchange_send(struct engine_exchange *exchange, const void *data, siz
             int code = engine_link_wait(link, (short)(link->write_events | POLLIN), &exchange->wait, err);
             if (code < 0)
                 return code;
-            struct pollfd poller = {.fd = link->fd, .events = POLLIN};
-            if (!link->tls && poll(&poller, 1, 0) > 0)
+            if (exchange_early(exchange))
                 return 1;
             continue;
         }
@@ -88,6 +100,8 @@ static int exchange_upload(struct engine_exchange *exchange, struct err *err) {
         abort();
     int code = 0;
     for (bool more = true; more && code == 0;) {
+        if ((code = exchange_early(exchange)) != 0)
+            break;
         ssize_t got = call->read_body(call->user, data + before, UPLOAD_BYTES);
         if (got < 0 || (size_t)got > UPLOAD_BYTES) {
             code = err_set(err, ERR_GONE, "given up");
@@ -103,7 +117,7 @@ static int exchange_upload(struct engine_exchange *exchange, struct err *err) {
         code = exchange_send(exchange, from, (size_t)size_len + (size_t)got + 2, err);
     }
     free(data);
-    return code < 0 ? code : 0;
+    return code;
 }
 
 int engine_exchange_ask(struct engine_exchange *exchange, struct err *err) {
@@ -119,6 +133,7 @@ int engine_exchange_ask(struct engine_exchange *exchange, struct err *err) {
     code = exchange_send(exchange, request.data, request.len, err);
     if (code == 0 && call->read_body)
         code = exchange_upload(exchange, err);
+    exchange->cut = code > 0;
     return code < 0 ? code : 0;
 }
 
@@ -186,6 +201,6 @@ int engine_exchange_body(struct engine_exchange *exchange, struct buf *out, stru
         if (got == 0)
             return 0;
     }
-    exchange->reusable = !exchange->head.ends && link->at == link->len;
+    exchange->reusable = !exchange->head.ends && !exchange->cut && link->at == link->len;
     return 0;
 }

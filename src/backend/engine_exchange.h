@@ -15,6 +15,7 @@ struct engine_exchange {
     bool upgrade;   /* the connection becomes a stream of bytes */
     struct engine_wait wait;
     uint64_t timeout_ms;
+    bool cut;      /* not all of the request was sent */
     bool answered; /* a byte of the answer came */
     bool reusable; /* afterwards: the connection is whole and idle */
     struct engine_head head;

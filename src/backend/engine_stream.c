@@ -187,19 +187,20 @@ static bool stream_up(struct engine_stream *stream) {
     return true;
 }
 
-/* Takes frames apart: stdout becomes what goes down, stderr is kept apart. */
-static bool stream_take(struct engine_stream *stream) {
+/* Takes frames apart: stdout becomes what goes down, stderr is kept apart. What is no frame is the end. */
+static void stream_take(struct engine_stream *stream) {
     struct engine_link *link = stream->link;
     struct way *down = &stream->down;
     down->at = down->len = 0;
-    while (link->at < link->len) {
+    while (link->at < link->len && !down->ended) {
         size_t used = 0, len = 0;
         int which = 0;
         struct err err;
         if (engine_frames_take(&stream->frames, link->input + link->at, link->len - link->at, &used, &len, &which,
                                &err) < 0) {
             stream_error(stream, err.text, strlen(err.text));
-            return false;
+            down->ended = true;
+            break;
         }
         const uint8_t *data = link->input + link->at + used - len;
         if (which == 2) {
@@ -211,7 +212,6 @@ static bool stream_take(struct engine_stream *stream) {
         link->at += used;
     }
     link->at = link->len = 0;
-    return true;
 }
 
 static bool stream_down(struct engine_stream *stream) {
@@ -226,8 +226,7 @@ static bool stream_down(struct engine_stream *stream) {
             link->at = 0;
             link->len = got > 0 ? (size_t)got : 0;
         }
-        if (!stream_take(stream))
-            return false;
+        stream_take(stream);
     }
     if (!way_empty(down)) {
         ssize_t sent = send(stream->fd, down->data + down->at, down->len - down->at, MSG_DONTWAIT | MSG_NOSIGNAL);
