@@ -107,15 +107,19 @@ bool docker_why(struct backend *backend, const char *id, char *text, size_t size
         end.oom |= json_is_true(json_object_get(state, "OOMKilled"));
         if (json_is_integer(status))
             end.status = (int)(json_integer_value(status) & 0xff);
+        const char *word = json_string_value(json_object_get(state, "Status"));
+        end.removed |= word && strcmp(word, "removing") == 0;
         const json_t *limit = json_object_get(json_object_get(inspection, "HostConfig"), "Memory");
         if (end.oom && json_integer_value(limit) > 0)
             snprintf(more, sizeof more, " (limit %llu MiB)", (unsigned long long)json_integer_value(limit) >> 20);
         json_decref(inspection);
     } else if (r == -ERR_NOT_FOUND || r == -ERR_EXISTS) {
-        snprintf(more, sizeof more, "; its container was removed by somebody");
+        end.removed = true;
     } else {
         snprintf(more, sizeof more, "; the container engine cannot be reached");
     }
+    if (end.removed)
+        snprintf(more, sizeof more, "; its container was removed by somebody, /workspace is left");
     say(&end, more, text, size);
     return true;
 }
