@@ -84,7 +84,7 @@ soak: setup-test ## the soak and the fault run for long: SOAK_EXECS, SOAK_BOXES,
 	@$(BUILD)/asan/unit/provider_model_test $(or $(MODEL_SECONDS),300)
 
 bench: setup-test ## measure, each figure beside its peer in the same run
-	+@$(SUBMAKE) -j2 all $(BUILD)/bench/bench $(BUILD)/test/linkem
+	+@$(SUBMAKE) -j2 all $(BUILD)/bench/bench $(BUILD)/test/linkem $(BUILD)/test/tool
 	@test/bench/bench.sh $(BUILD) '$(BENCH)'
 
 .PHONY: test test-vm fuzz soak bench unit-programs fuzz-programs test-asan test-build setup-test

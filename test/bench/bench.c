@@ -722,7 +722,7 @@ static const struct {
             {"ports", bench_ports},   {"serve", bench_serve},           {"mcp", bench_mcp},
             {"recall", bench_recall}, {"edits", bench_edits},           {"store", bench_store},
             {"skills", bench_skills}, {"remote", bench_remote},         {"machines", bench_machines},
-            {"echo", bench_echo}};
+            {"echo", bench_echo},     {"docker", bench_docker}};
 
 int main(int argc, char **argv) {
     if (argc < 6)

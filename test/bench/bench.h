@@ -21,7 +21,7 @@ void daemon_open(struct client *client, int at); /* waits until it listens */
 
 void bench_ports(void), bench_serve(void);
 void bench_pool(void), bench_burst(void), bench_snapshot(void);
-void bench_skills(void);
+void bench_skills(void), bench_docker(void);
 void bench_remote(void), bench_machines(void), bench_echo(void);
 void bench_acquire(void), bench_mcp(void), bench_edits(void), bench_recall(void);
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
-# Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills remote. Everything lives below BENCH_DIR (default: a fresh
+# Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills remote docker. Everything lives below BENCH_DIR (default: a fresh
 # directory below /var/tmp), so that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
 set -u
@@ -8,13 +8,14 @@ BUILD=$(realpath "$1") PART=${2-}
 cd "$(dirname "$0")/../.." || exit 1
 WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
 BENCH=$BUILD/bench/bench
-PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills remote'
+PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills remote docker'
 DAEMON_PID='' NGINX_PID='' failed=0 missed=0
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 
 stop() {
     [ -z "$DAEMON_PID" ] || { kill "$DAEMON_PID" 2> /dev/null; wait "$DAEMON_PID" 2> /dev/null; }
     [ -z "$NGINX_PID" ] || { kill "$NGINX_PID" 2> /dev/null; wait "$NGINX_PID" 2> /dev/null; }
+    [ ! -d "$WORK/engine" ] || BUILD=$BUILD test/lib/docker.sh end "$WORK/engine" > /dev/null 2>&1
     rm -rf "$WORK"
 }
 trap stop EXIT
@@ -147,6 +148,10 @@ stop_daemon
 if [ -z "$PART" ] || [ "$PART" = remote ]; then
     . test/bench/remote.sh
     remote_parts
+fi
+if [ -z "$PART" ] || [ "$PART" = docker ]; then
+    . test/bench/docker.sh
+    docker_part
 fi
 printf '%d parts with a missed bar, %d failed\n' "$missed" "$failed"
 [ "$failed" = 0 ]
