@@ -154,6 +154,15 @@ int docker_send(struct backend *backend, const struct spec *spec, struct err *er
 bool docker_send_whose(struct backend *backend, const char *id, const json_t *inspection, uid_t *ret_uid,
                        gid_t *ret_gid);
 
+/* ---- docker_own.c: its files on this machine ---- */
+
+/* What its workspace has of who had it before becomes the user's; ids as seen here. root: he is root of the container. */
+int docker_own_workspace(struct backend *backend, const char *id, uid_t uid, gid_t gid, bool root, struct err *err);
+/* As ops->diff, of those files alone; *ret_truncated is only ever set. */
+int docker_own_changes(struct backend *backend, const struct spec *spec, uint64_t limit,
+                       int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
+                       struct err *err);
+
 /* ---- docker_mount.c: what of this machine is seen in a container ---- */
 
 /* Which mounts the engine makes: written into HostConfig.Mounts ("Mounts":[ is open). Refused what cannot be had. */
@@ -213,6 +222,10 @@ int docker_aside_drop(struct backend *backend, const char *id, struct err *err);
 
 /* ---- docker_changes.c: what a container's files have that its image has not ---- */
 
+/* Of the container's own layer, as its engine tells it; *left changes at most. diff: and of its files on this machine. */
+int docker_changes(struct backend *backend, const struct spec *spec, uint64_t *left,
+                   int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
+                   struct err *err);
 int docker_diff(struct backend *backend, const struct spec *spec, uint64_t limit,
                 int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
                 struct err *err);

@@ -148,9 +148,9 @@ static int changes_ask(struct backend *backend, const char *id, struct changes *
     return give_held(changes) < 0 && !changes->truncated ? changes->r : 0;
 }
 
-int docker_diff(struct backend *backend, const struct spec *spec, uint64_t limit,
-                int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
-                struct err *err) {
+int docker_changes(struct backend *backend, const struct spec *spec, uint64_t *left,
+                   int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
+                   struct err *err) {
     autoarena arena;
     arena_init(&arena);
     json_t *inspection = NULL;
@@ -158,12 +158,26 @@ int docker_diff(struct backend *backend, const struct spec *spec, uint64_t limit
     if (r < 0)
         return r;
     struct changes changes = {
-        .mounts = mounts_of(spec, inspection, &arena), .left = limit, .each = each, .user = user, .err = err};
+        .mounts = mounts_of(spec, inspection, &arena), .left = *left, .each = each, .user = user, .err = err};
     buf_init(&changes.row, ROW_BYTES);
     r = changes_ask(backend, spec->id, &changes, err);
     buf_done(&changes.row);
     json_decref(inspection);
-    if (r == 0)
+    if (r == 0) {
         *ret_truncated = changes.truncated;
+        *left = changes.left;
+    }
+    return r;
+}
+
+int docker_diff(struct backend *backend, const struct spec *spec, uint64_t limit,
+                int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
+                struct err *err) {
+    bool truncated = false;
+    int r = docker_changes(backend, spec, &limit, each, user, &truncated, err);
+    if (r == 0 && !truncated)
+        r = docker_own_changes(backend, spec, limit, each, user, &truncated, err);
+    if (r == 0)
+        *ret_truncated = truncated;
     return r;
 }

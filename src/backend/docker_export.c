@@ -332,7 +332,8 @@ static int export_still(struct backend *backend, const struct spec *spec, const 
     struct docker_image image;
     bool more;
     size_t depth;
-    int r = docker_diff(backend, spec, 1, any_change, &exported->changed, &more, err);
+    uint64_t left = 1;
+    int r = docker_changes(backend, spec, &left, any_change, &exported->changed, &more, err);
     if (r < 0 || !exported->changed)
         return r;
     r = docker_layer_settings(backend, spec, inspection, arena, &image, &depth, err);

@@ -60,6 +60,20 @@ static void put_volume(struct json *json, const char *target) {
     json_close(json, '}');
 }
 
+/* Skills that are copied lie in the workspace, as `local` has them, where that is the box's own. */
+static int put_copies(struct backend *backend, const struct spec *spec, struct json *json, struct err *err) {
+    char path[64], source[4200];
+    snprintf(path, sizeof path, "%.16s/%s", spec->id, own_workspace(spec) ? "workspace" : "skills");
+    if (mkdirat(backend->boxes_fd, path, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "the skills of box %s", spec->id);
+    strcat(path, "/skills");
+    if (mkdirat(backend->boxes_fd, path, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "the skills of box %s", spec->id);
+    snprintf(source, sizeof source, "%s/boxes/%s", backend->env->state_dir, path);
+    put_bind(json, source, SKILLS_PATH, false);
+    return 0;
+}
+
 static int put_far(struct backend *backend, const struct spec *spec, struct json *json, struct err *err) {
     if (spec->mount_count)
         return err_set(
@@ -67,8 +81,11 @@ static int put_far(struct backend *backend, const struct spec *spec, struct json
             "mount '%.200s': the engine at %.200s does not see this machine's directories; leave the mount out "
             "and send the files, or use an engine on this machine",
             spec->mounts[0].source, engine_url(backend->engine));
-    if (spec->container.read_only) /* else it is a directory like any other of the container */
+    if (spec->container.read_only) { /* else they are directories like any other of the container */
         put_volume(json, workspace_path(spec));
+        if (spec->agent)
+            put_volume(json, SKILLS_PATH);
+    }
     return 0;
 }
 
@@ -95,6 +112,27 @@ static int refuse_socket(struct backend *backend, const struct mount *mount, str
     return 0;
 }
 
+/* Who is not root could neither use nor remove what somebody else writes to his directories. */
+static int check_user(struct backend *backend, const struct spec *spec, const struct docker_way *way, struct err *err) {
+    struct docker_facts facts;
+    struct spec plain = *spec;
+    char user[DOCKER_USER_BYTES];
+    plain.container.user = NULL;
+    if (backend->root || !spec->container.user)
+        return 0;
+    int r = docker_facts(backend, &facts, err);
+    if (r < 0)
+        return r;
+    docker_spec_user(backend, &plain, NULL, way, &facts, user);
+    return strcmp(user, spec->container.user) == 0
+               ? 0
+               : err_set(
+                     err, ERR_UNSUPPORTED,
+                     "container user '%.100s': a daemon that is not root gives no files to others; its containers run as "
+                     "%s, or start cubbyd as root",
+                     spec->container.user, user);
+}
+
 static int check_mounts(struct backend *backend, const struct spec *spec, struct err *err) {
     int r = 0;
     if (docker_mount_writes(spec) && spec->container.image_init)
@@ -112,13 +150,15 @@ int docker_mount_put(struct backend *backend, const struct spec *spec, const str
     int r = check_mounts(backend, spec, err);
     if (r < 0 || !way->near)
         return r < 0 ? r : put_far(backend, spec, json, err);
+    if ((r = check_user(backend, spec, way, err)) < 0)
+        return r;
     if (way->workspace_dir && own_workspace(spec))
         put_bind(json, way->workspace_dir, workspace_path(spec), false);
     if (docker_mount_enters(backend, spec))
         return 0;
     for (size_t i = 0; i < spec->mount_count; i++)
         put_bind(json, spec->mounts[i].source, spec->mounts[i].target, spec->mounts[i].read_only);
-    return 0;
+    return spec->agent ? put_copies(backend, spec, json, err) : 0;
 }
 
 /* ---- what cannot be had ---- */
@@ -145,22 +185,6 @@ bool docker_mount_enters(struct backend *backend, const struct spec *spec) {
 }
 
 /* ---- whose ---- */
-
-/* What is there belongs to its user, whoever that was when it was written. */
-static int own_workspace_files(struct backend *backend, const struct spec *spec, uid_t uid, gid_t gid,
-                               struct err *err) {
-    char path[64];
-    struct stat status;
-    snprintf(path, sizeof path, "%.16s/workspace", spec->id);
-    autofd workspace = openat(backend->boxes_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (workspace < 0 && errno == ENOENT)
-        return 0;
-    if (workspace < 0 || fstat(workspace, &status) < 0)
-        return err_errno(err, errno, "the workspace of box %s", spec->id);
-    if (status.st_uid == uid && status.st_gid == gid)
-        return 0;
-    return fchown(workspace, uid, gid) < 0 ? err_errno(err, errno, "the workspace of box %s", spec->id) : 0;
-}
 
 /* Ids of one user, or group: as seen from here, from inside, and here the container's root. */
 struct ids {
@@ -251,20 +275,36 @@ static int visit(struct backend *backend, const struct spec *spec, const struct 
     return usher_visit(&usher, &message, ret_left, err);
 }
 
+/* Nobody can tell whose processes those of the container are: its image does. */
+static int own_unseen(struct backend *backend, const struct spec *spec, struct err *err) {
+    json_t *inspection = NULL;
+    uid_t uid;
+    gid_t gid;
+    int r = docker_inspect(backend, spec->id, &inspection, err);
+    if (r == 0 && docker_send_whose(backend, spec->id, inspection, &uid, &gid))
+        r = docker_own_workspace(backend, spec->id, uid, gid, uid == 0, err);
+    json_decref(inspection);
+    return r;
+}
+
 int docker_mount_enter(struct backend *backend, const struct spec *spec, pid_t pid, uid_t uid, gid_t gid,
                        struct err *err) {
     struct docker_record who = {.pid = pid, .uid = uid, .gid = gid, .start = pid ? process_start(pid) : 0};
     pid_t left = 0;
-    if (!docker_mount_enters(backend, spec))
-        return 0;
-    bool needed = spec->mount_count || spec->agent;
-    if (pid == 0)
-        return needed ? err_set(err, ERR_UNSUPPORTED,
-                                "the container of box %s cannot be entered from here: leave its mounts out", spec->id)
-                      : 0;
-    int r = check_mounts(backend, spec, err); /* of one that is started again, what is there now */
+    int r = backend->root ? check_mounts(backend, spec, err) : 0; /* of one that is started again, what is there now */
+    if (!backend->root || r < 0)
+        return r;
+    bool enters = docker_mount_enters(backend, spec), needed = spec->mount_count || spec->agent;
+    if (pid == 0 && enters && needed)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the container of box %s cannot be entered from here: leave its mounts and its agent out",
+                       spec->id);
+    if (pid == 0 || !enters)
+        return own_unseen(backend, spec, err);
+    struct ids ids = {0};
+    r = find_ids(pid, "uid_map", uid, &ids, err);
     if (r == 0)
-        r = own_workspace_files(backend, spec, uid, gid, err);
+        r = docker_own_workspace(backend, spec->id, uid, gid, ids.inner == 0, err);
     if (r == 0 && needed)
         r = visit(backend, spec, &who, false, &left, err);
     if (left)

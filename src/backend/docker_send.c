@@ -145,30 +145,43 @@ static bool ids_of(struct backend *backend, const char *id, const char *user, ui
     return true;
 }
 
-static int send_workspace(struct backend *backend, const struct spec *spec, const char *user, struct err *err) {
-    const char *workspace = spec->workspace ? spec->workspace : WORKSPACE_PATH;
+bool docker_send_whose(struct backend *backend, const char *id, const json_t *inspection, uid_t *ret_uid,
+                       gid_t *ret_gid) {
+    const char *user = json_string_value(json_object_get(json_object_get(inspection, "Config"), "User"));
     uint64_t uid, gid;
-    if (!ids_of(backend, spec->id, user, &uid, &gid))
-        return 0;
+    if (!ids_of(backend, id, user ? user : "", &uid, &gid))
+        return false;
+    *ret_uid = (uid_t)uid;
+    *ret_gid = (gid_t)gid;
+    return true;
+}
+
+static int send_directory(struct backend *backend, const struct spec *spec, const char *path, uid_t uid, gid_t gid,
+                          struct err *err) {
     struct parcel parcel = {.fd = -1};
     struct tar_entry entry = {.type = TAR_DIR, .mode = 0755};
-    /* Nothing can be unpacked into a root that is read-only: there the workspace is a volume. */
+    /* Nothing can be unpacked into a root that is read-only: there it is a volume. */
     bool volume = spec->container.read_only;
-    snprintf(entry.name, sizeof entry.name, "%s/", volume ? "." : workspace + 1);
-    return parcel_send(backend, spec->id, volume ? workspace : "/", &parcel, &entry, (uid_t)uid, (gid_t)gid,
-                       "making the workspace of the container", err);
+    snprintf(entry.name, sizeof entry.name, "%s/", volume ? "." : path + 1);
+    return parcel_send(backend, spec->id, volume ? path : "/", &parcel, &entry, uid, gid,
+                       "making the directories of the container's user", err);
 }
 
 int docker_send(struct backend *backend, const struct spec *spec, struct err *err) {
     json_t *inspection = NULL;
+    uid_t uid;
+    gid_t gid;
     int r = docker_inspect(backend, spec->id, &inspection, err);
     if (r < 0)
         return r;
-    const char *user = json_string_value(json_object_get(json_object_get(inspection, "Config"), "User"));
     const char *begun = json_string_value(json_object_get(json_object_get(inspection, "State"), "StartedAt"));
+    bool first = !begun || strncmp(begun, "0001-", 5) == 0;
     r = send_runner(backend, spec, err); /* ours may be newer than the one it had */
-    if (r == 0 && (!begun || strncmp(begun, "0001-", 5) == 0))
-        r = send_workspace(backend, spec, user ? user : "", err);
+    if (r == 0 && first && docker_send_whose(backend, spec->id, inspection, &uid, &gid)) {
+        r = send_directory(backend, spec, spec->workspace ? spec->workspace : WORKSPACE_PATH, uid, gid, err);
+        if (r == 0 && spec->agent) /* copies of its skills */
+            r = send_directory(backend, spec, SKILLS_PATH, uid, gid, err);
+    }
     json_decref(inspection);
     return r;
 }

@@ -63,7 +63,8 @@ static int told_change(void *user, const struct file_change *change) {
     autoarena arena;
     arena_init(&arena);
     told->workspace |= below(change->path, box_workspace(told->box));
-    if (change->event != WATCH_REMOVED && box_stat(told->box, change->path, &arena, &stat, &ignored) == 0) {
+    if (change->event != WATCH_REMOVED && change->type == FILE_OTHER &&
+        box_stat(told->box, change->path, &arena, &stat, &ignored) == 0) {
         whole.type = stat.type;
         whole.size = stat.type == FILE_DIR ? 0 : stat.size;
     }
