@@ -550,7 +550,9 @@ static int end_processes(struct backend *backend, const char *id, const struct d
     if (pidfd >= 0 && is_init(record->pid) && !docker_paused(backend, id) &&
         pidfd_send_signal(pidfd, SIGKILL, NULL, 0) == 0 && poll(&end, 1, END_MS) == 1)
         return 0;
-    return docker_kill(backend, id, err);
+    int r = docker_kill(backend, id, err);
+    /* It ended while its engine was away. What may still run beside it, an image's own program, ends before the next start. */
+    return r < 0 && record->pid && pidfd < 0 ? 0 : r;
 }
 
 static int docker_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
