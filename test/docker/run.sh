@@ -16,6 +16,7 @@ BACKEND=docker
 . test/lib/lib.sh
 . test/lib/daemon.sh
 . test/lib/docker.sh
+. test/lib/attack.sh
 use_cubby
 
 head_line() { sed -n "s/^# $2: *//p" "$1"; } # head_line FILE NAME

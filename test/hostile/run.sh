@@ -15,21 +15,10 @@ cd "$(dirname "$0")/../.." || exit 125
 [ $# != 1 ] || ! grep -q '^# files: in memory' "$1" || ! [ -w /dev/shm ] || TMPDIR=/dev/shm
 . test/lib/lib.sh
 . test/lib/daemon.sh
+. test/lib/attack.sh
 [ "$BACKEND" != docker ] || . test/lib/docker.sh
 
 head_line() { sed -n "s/^# $2: *//p" "$1"; } # head_line FILE NAME
-
-# Runs build/test/attack_NAME (test/hostile/attack_NAME.c) in the current box: OUT, ERR, CODE. AS=root: as the box's root.
-attack() { # attack NAME [ARGUMENTS [MORE JSON MEMBERS]]
-    attack_put "$1"
-    run "/tmp/attack_$1 ${2-}" "\"user\":\"${AS:-agent}\"${3:+,$3}"
-}
-attack_put() { # attack_put NAME: /tmp/attack_NAME in the current box
-    [[ " ${ATTACKS[*]-} " = *" $BOX/$1 "* ]] && return
-    upload "/tmp/attack_$1" "$BUILD/test/attack_$1" '&mode=0755'
-    [[ $STATUS = 20[01] ]] || fail "attack_$1 is in the box" "$STATUS $BODY"
-    ATTACKS+=("$BOX/$1")
-}
 
 neighbour_start() {
     box_new '"user":"neighbour"' || return 1
@@ -64,7 +53,7 @@ neighbour_check() { # neighbour_check [WHEN]
     fi
 }
 
-# The attacked box goes, whatever runs in it. DELETE_MS: at most so long (default 5000). GONE=1: the case deleted it.
+# The attacked box goes, whatever runs in it. DELETE_MS: at most so long (default 20000). GONE=1: the case deleted it.
 attacked_goes() {
     local before
     [ -z "${GONE-}" ] || return 0
@@ -74,7 +63,7 @@ attacked_goes() {
     api DELETE "$B"
     now_ms
     is 'the attacked box is deleted' "$STATUS" 204
-    between 'in time' $((NOW - before)) 0 "${DELETE_MS:-5000}"
+    between 'in time' $((NOW - before)) 0 "${DELETE_MS:-20000}"
 }
 
 run_case() { # run_case FILE

@@ -28,7 +28,11 @@ engine_launch() { # engine_launch DIR [OPTION...]
     [ "$(id -u)" = 0 ] || { ENGINE_WHY='an engine of its own needs root'; return 1; }
     command -v dockerd > /dev/null || { ENGINE_WHY='no dockerd on this machine (tools/setup test)'; return 1; }
     mkdir -p "$ENGINE_DIR"
-    rm -f "$ENGINE_DIR/pid" "$ENGINE_SOCKET"
+    # One that was killed may have left a containerd, which holds what the next one needs.
+    for ENGINE_PID in $(pgrep -f "^containerd --config $ENGINE_DIR/"); do
+        kill -KILL "$ENGINE_PID" && eventually 10 test ! -d "/proc/$ENGINE_PID"
+    done
+    rm -f "$ENGINE_DIR/pid" "$ENGINE_SOCKET" "$ENGINE_DIR"/exec/containerd/*.{pid,sock,ttrpc}
     # A session of its own: it outlives the job that came first. None of this shell's files is its.
     (
         for fd in /proc/self/fd/*; do
