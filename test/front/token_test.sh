@@ -165,7 +165,7 @@ for pid in $exec_pid $watch_pid $whole_pid $wait_pid $pty_pid; do
     eventually 10 test ! -e "/proc/$pid" || fail 'a stream of a revoked token ends' "$(tr '\0' ' ' < "/proc/$pid/cmdline")"
 done
 now_ms
-between 'all its streams end within seconds' $((NOW - start)) 0 5000
+between 'all its streams end within seconds' $((NOW - start)) 0 30000
 like 'the terminal was cut off' "$(tail -1 "$WORK/pty")" '^closed [0-9]+$'
 one() { [ "$(sleepers)" = 1 ]; }
 ok 'its commands have ended; the terminal lives on for other tokens of its user' eventually 10 one
@@ -203,7 +203,7 @@ now_ms; start=$NOW
 c token revoke "$eye" --state "$STATE"
 eventually 10 test ! -e "/proc/$watch_pid"
 now_ms
-between 'with its streams' $((NOW - start)) 0 3000
+between 'with its streams' $((NOW - start)) 0 30000
 # a second daemon on the same state
 second=$WORK/other
 "$DAEMON" --listen "unix:$second" --state "$STATE" --config "$CONFIG" < /dev/null >> "$WORK/daemon.log" 2>&1 & other_pid=$!

@@ -8,5 +8,5 @@ if [ "$(id -u)" != 0 ] || ! command -v mkfs.btrfs > /dev/null || ! grep -q btrfs
     skip 'a store' 'no btrfs here, or no root'
     return
 fi
-PROMPT_MS=5000 # btrfs ends a subvolume in commits, for which whoever writes to the same store waits
+PROMPT_MS=20000 # btrfs ends a subvolume in commits, for which whoever writes to the same store waits
 . test/hostile/08_inode_fill.sh

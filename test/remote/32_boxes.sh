@@ -56,7 +56,7 @@ before=$NOW
 api DELETE "/v1/boxes/$CHAT"
 now_ms
 is 'it can be deleted' "$STATUS" 204
-between 'at once' $((NOW - before)) 0 2000
+between 'at once' $((NOW - before)) 0 15000
 api GET "/v1/boxes/$CHAT"
 is 'and is gone' "$STATUS" 404
 ok 'though its processes do not know' pgrep -f '^sleep 888$'

@@ -49,22 +49,23 @@ api POST "$B/processes/$PID/signal" '{"signal":"SIGTERM"}'
 like 'a signal after the end is an error' "$STATUS" '^4'
 
 # waiting
-spawn 'sleep 0.4; echo late'
+spawn 'until [ -e go ]; do sleep 0.02; done; echo late'
 now_ms
 start=$NOW
 output stdout 0 100
 now_ms
 is 'wait_ms over: empty' "$STATUS [$BODY]" '200 []'
-between 'wait_ms over: in time' $((NOW - start)) 95 390
-output stdout 0 10000
+between 'wait_ms over: in time' $((NOW - start)) 95 20000
+put go ''
+output stdout 0 60000
 is 'wait_ms ends with the first byte' "$BODY" late
 spawn 'sleep 0.2'
 now_ms
 start=$NOW
-output stdout 0 10000
+output stdout 0 30000
 now_ms
 is 'wait_ms ends with the process' "$STATUS [$BODY] $(header x-process-state)" '200 [] exited'
-between 'not later' $((NOW - start)) 0 5000
+between 'not later' $((NOW - start)) 0 25000
 
 # ring
 spawn 'seq 1 400000; echo end'

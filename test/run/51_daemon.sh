@@ -50,7 +50,7 @@ if [ -n "$port" ]; then
     code=$?
     now_ms
     is 'it ends in order' "$code" 0
-    between 'at once, whoever is idle' $((NOW - start)) 0 4000
+    between 'at once, whoever is idle' $((NOW - start)) 0 9000
     exec {idle}>&-
 else fail 'a daemon on TCP' "$(tail -5 "$WORK/tcp.log")"; fi
 for bad in 'nonsense' '127.0.0.1:99999' 'unix:' '127.0.0.1'; do

@@ -52,7 +52,7 @@ BEGUN=$NOW
 api GET "$B/tools"
 now_ms
 is 'a list leaves out what does not come up' "$STATUS $(j '[.tools[].name|select(contains("__"))|split("__")[0]]|unique|join(" ")')" '200 good'
-between 'and does not wait longer than it may' $((NOW - BEGUN)) 0 $((15000 * ${TEST_SLOW:-1}))
+between 'and does not wait longer than it may' $((NOW - BEGUN)) 0 $((40000 * ${TEST_SLOW:-1}))
 api GET $S/silent
 like 'one that says nothing is ended' "$(j '.running[0]|"\(.state) \(.why)"')" "^ended it was ended: it did not answer 'initialize' in time"
 api GET $S/crash
@@ -65,7 +65,7 @@ BEGUN=$NOW
 tool crash__x
 now_ms
 like 'then a call is told when' "$IS_ERROR $TEXT" "^true Error: MCP server 'crash': it ended \(it exited with code 1; .*\); it is started again in [0-9]+ s"
-between 'at once' $((NOW - BEGUN)) 0 $((4000 * ${TEST_SLOW:-1}))
+between 'at once' $((NOW - BEGUN)) 0 $((20000 * ${TEST_SLOW:-1}))
 
 tool good__where
 is 'its neighbours have noticed nothing' "$IS_ERROR $(jq .pid <<< "$TEXT")" "false $GOOD"
