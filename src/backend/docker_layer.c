@@ -386,7 +386,8 @@ int docker_keep(struct backend *backend, const struct spec *spec, const char *la
 static int lay_one(int layer_fs, int stage, const char *dir, struct err *err) {
     struct copied copied;
     autofd from = layer_fs < 0 ? -1 : openat(layer_fs, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (mkdirat(stage, dir, 0755) < 0)
+    if (mkdirat(stage, dir, 0755) < 0 ||
+        fchmodat(stage, dir, 0755, 0) < 0) /* whatever our umask: others of the box pass */
         return err_errno(err, errno, "the box's %s", dir);
     autofd to = open_dir(stage, dir, "the box's", err);
     if (to < 0 || from < 0)
@@ -461,7 +462,9 @@ int docker_drop_layer(struct backend *backend, const char *layer, struct err *er
         return err_set(err, ERR_INVALID, "'%.40s' is no layer", layer);
     docker_layer_image(backend, layer, name);
     snprintf(path, sizeof path, "/images/%s", name);
-    int r = engine_json(backend->engine, "DELETE", path, NULL, "removing what was kept of a box", NULL, err);
+    int r = backend->home[0] /* else there never was a box, nor an image of one */
+                ? engine_json(backend->engine, "DELETE", path, NULL, "removing what was kept of a box", NULL, err)
+                : 0;
     if (r < 0 && r != -ERR_NOT_FOUND)
         return r;
     return trash_put(backend->trash, backend->layers_fd, layer, err);

@@ -18,7 +18,7 @@ run 'echo in > file; mkdir -p d/e; stat -c %u:%g . file d d/e | sort -u'
 is 'the workspace is the user'"'"'s, inside' "$CODE $OUT" '0 1000:1000'
 put up/loaded text '&parents=1'
 is 'and on the host, whatever wrote it' "$(whose "$STATE/boxes/$BOX/workspace"{,/file,/d/e,/up,/up/loaded})" 1000:1000
-is 'where others do not get at it' "$(stat -c %a "$STATE/boxes/$BOX")" 700
+is 'where others of this machine do not get at it' "$(stat -c %a "$STATE/boxes/$BOX" "$STATE/boxes/$BOX/workspace" | xargs)" '700 755'
 first=$BOX
 
 # ---- a mounted directory: its owner is the box's user ----
