@@ -594,31 +594,66 @@ static const char *box_of(const struct backend *backend, const json_t *row) {
     return strcmp(name + (name[0] == '/'), expected) == 0 ? box : NULL;
 }
 
+/* What the engine has under a filter with one value. NULL: it cannot be asked. */
+static json_t *list_by(struct backend *backend, const char *path, const char *filter, const char *value) {
+    char text[256], whole[1024];
+    json_t *rows = NULL;
+    struct err ignored;
+    snprintf(text, sizeof text, "{\"%s\":[\"%s\"]}", filter, value);
+    char *escaped = engine_escape(text);
+    snprintf(whole, sizeof whole, "%s?all=1&filters=%s", path, escaped);
+    free(escaped);
+    int r = engine_json(backend->engine, "GET", whole, NULL, "looking for what is left", &rows, &ignored);
+    return r < 0 ? NULL : rows;
+}
+
 /* Containers of ours whose directory is gone. A start makes the directory first. */
-static void docker_clean(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
-    json_t *rows = NULL, *row;
+static void clean_containers(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
+    char label[80], text[64];
+    json_t *row;
     size_t i;
-    struct err err;
-    if (trash_wake(backend->trash))
-        each(user, "files in trash/");
-    if (!backend->home[0])
-        return;
-    char path[160];
-    snprintf(path, sizeof path,
-             "/containers/json?all=1&filters=%%7B%%22label%%22%%3A%%5B%%22" DOCKER_LABEL_HOME "%%3D%s%%22%%5D%%7D",
-             backend->home);
-    if (engine_json(backend->engine, "GET", path, NULL, "listing containers", &rows, &err) < 0)
-        return;
+    struct err ignored;
+    snprintf(label, sizeof label, DOCKER_LABEL_HOME "=%s", backend->home);
+    json_t *rows = list_by(backend, "/containers/json", "label", label);
     json_array_foreach(rows, i, row) {
         const char *id = box_of(backend, row);
-        char text[64];
         if (!id || faccessat(backend->boxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-            docker_remove(backend, id, &err) < 0)
+            docker_remove(backend, id, &ignored) < 0)
             continue;
         snprintf(text, sizeof text, "container " DOCKER_NAME "%s", id);
         each(user, text);
     }
     json_decref(rows);
+}
+
+/* Images of layers whose directory is gone; that, too, is there first. */
+static void clean_images(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
+    char name[DOCKER_LAYER_BYTES], text[64];
+    json_t *row, *tag;
+    size_t i, j;
+    struct err ignored;
+    docker_layer_image(backend, "", name);
+    name[strlen(name) - 1] = 0; /* without the colon before the tag */
+    json_t *rows = list_by(backend, "/images/json", "reference", name);
+    json_array_foreach(rows, i, row) json_array_foreach(json_object_get(row, "RepoTags"), j, tag) {
+        const char *reference = json_string_value(tag), *layer = reference ? strrchr(reference, ':') : NULL;
+        if (!layer || !text_id(layer + 1) || !strstr(reference, name) ||
+            faccessat(backend->layers_fd, layer + 1, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+            docker_drop_layer(backend, layer + 1, &ignored) < 0)
+            continue;
+        snprintf(text, sizeof text, "the image of layer %s", layer + 1);
+        each(user, text);
+    }
+    json_decref(rows);
+}
+
+static void docker_clean(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
+    if (trash_wake(backend->trash))
+        each(user, "files in trash/");
+    if (!backend->home[0]) /* it never had a box */
+        return;
+    clean_containers(backend, each, user);
+    clean_images(backend, each, user);
 }
 
 const struct backend_ops backend_docker = {

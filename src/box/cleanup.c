@@ -24,6 +24,8 @@ struct cleanup {
     unsigned left;
     const struct backend_ops *ops; /* the one being cleaned, and its state */
     struct backend *backend;
+    char (*layers)[17]; /* that were kept, whoever's */
+    size_t layer_count;
 };
 
 static void end_box(void *user, const char *id) {
@@ -39,6 +41,14 @@ static void end_box(void *user, const char *id) {
     cleanup->each(cleanup->user, text);
 }
 
+/* Whose a layer is, is not written on it: every backend drops what it has of each. */
+static void clean_layers(struct cleanup *cleanup) {
+    struct err err;
+    for (size_t i = 0; cleanup->ops->drop_layer && i < cleanup->layer_count; i++)
+        if (cleanup->ops->drop_layer(cleanup->backend, cleanup->layers[i], &err) < 0)
+            log_warn("layer %s: %s", cleanup->layers[i], err.text);
+}
+
 static void clean_backend(struct cleanup *cleanup, const struct backend_ops *ops) {
     struct err err;
     cleanup->ops = ops;
@@ -48,9 +58,29 @@ static void clean_backend(struct cleanup *cleanup, const struct backend_ops *ops
     }
     if (ops->list(cleanup->backend, end_box, cleanup, &err) < 0)
         log_warn("backend %s: %s", ops->name, err.text);
+    clean_layers(cleanup);
     if (ops->clean)
         ops->clean(cleanup->backend, cleanup->each, cleanup->user);
     ops->close(cleanup->backend); /* waits for the files */
+}
+
+static void list_layers(struct cleanup *cleanup, int state) {
+    int fd = openat(state, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        if (!text_id(entry->d_name))
+            continue;
+        if ((cleanup->layer_count & (cleanup->layer_count - 1)) == 0) { /* grows to the next power of two */
+            size_t room = cleanup->layer_count ? cleanup->layer_count * 2 : 1;
+            cleanup->layers = realloc(cleanup->layers, room * sizeof *cleanup->layers);
+            if (!cleanup->layers)
+                abort();
+        }
+        memcpy(cleanup->layers[cleanup->layer_count++], entry->d_name, 17);
+    }
+    if (dir)
+        closedir(dir);
 }
 
 /* What is in a directory of the state after all that. */
@@ -90,6 +120,8 @@ int cleanup_run(const struct backend_env *env, void (*each)(void *user, const ch
     struct store *store = NULL;
     if (r == 0)
         r = store_open(env, &store, err);
+    if (r == 0)
+        list_layers(&cleanup, state);
     for (size_t i = 0; r == 0 && backend_table[i]; i++)
         clean_backend(&cleanup, backend_table[i]);
     if (r == 0) {
@@ -102,6 +134,7 @@ int cleanup_run(const struct backend_env *env, void (*each)(void *user, const ch
             store_close(store);
         *ret_left = cleanup.left;
     }
+    free(cleanup.layers);
     statelock_done(&lock);
     return r;
 }
