@@ -11,6 +11,7 @@ enum { ROW_BYTES = 6 * LIMIT_PATH_BYTES + 64, ANSWER_BYTES = 64 << 10, IDLE_MS =
 
 struct changes {
     const char *const *mounts; /* paths; they and what they lie in are no changes */
+    const char *working_dir;   /* the engine makes it */
     struct buf row;            /* one object, as far as it has come */
     unsigned depth;            /* of braces */
     bool text, escape;
@@ -33,7 +34,7 @@ static bool mounted(const struct changes *changes, const char *path) {
     for (const char *const *mount = changes->mounts; *mount; mount++)
         if (strcmp(path, *mount) == 0 || below(*mount, path) || below(path, *mount))
             return true;
-    return false;
+    return strcmp(path, changes->working_dir) == 0 || below(changes->working_dir, path);
 }
 
 static int give(struct changes *changes, const char *path, enum watch_event event) {
@@ -157,8 +158,13 @@ int docker_changes(struct backend *backend, const struct spec *spec, uint64_t *l
     int r = docker_inspect(backend, spec->id, &inspection, err);
     if (r < 0)
         return r;
-    struct changes changes = {
-        .mounts = mounts_of(spec, inspection, &arena), .left = *left, .each = each, .user = user, .err = err};
+    const char *working_dir = json_string_value(json_object_get(json_object_get(inspection, "Config"), "WorkingDir"));
+    struct changes changes = {.working_dir = working_dir ? working_dir : "",
+                              .mounts = mounts_of(spec, inspection, &arena),
+                              .left = *left,
+                              .each = each,
+                              .user = user,
+                              .err = err};
     buf_init(&changes.row, ROW_BYTES);
     r = changes_ask(backend, spec->id, &changes, err);
     buf_done(&changes.row);

@@ -58,10 +58,10 @@ static void put_words(struct words *words, const char *before, const char *value
 }
 
 static void put_list(struct words *words, const char *word, const char *const *list) {
-    autobuf line;
     struct json json;
     if (!*list)
         return;
+    autobuf line;
     buf_init(&line, CHANGES_BYTES);
     buf_printf(&line, "%s ", word);
     json_init(&json, &line);
@@ -103,7 +103,7 @@ static int put_import(struct backend *backend, const struct spec *spec, const ch
     if (r < 0)
         return r;
     struct words words = {.path = path, .podman = facts.podman};
-    buf_printf(path, "/images/create?fromSrc=-&repo=" DOCKER_REPOSITORY "%.8s/layer&tag=%.16s", backend->home, layer);
+    buf_printf(path, "/images/create?fromSrc=-&repo=" DOCKER_REPOSITORY "%.8s/layer:%.16s", backend->home, layer);
     if (!plain(image->user) || !plain(image->working_dir) || strpbrk(image->user, "\"\\$ "))
         return err_set(err, ERR_UNSUPPORTED, "the image's user or working directory cannot be kept by an import");
     put_list(&words, "ENTRYPOINT", image->entrypoint);
