@@ -48,7 +48,8 @@ static int daemon_cleanup(const struct conf *conf, struct err *err) {
     if (!realpath(conf->state, state)) /* not made here: a name mistyped would look cleaned up */
         return err_errno(err, errno, "state directory %s", conf->state);
     int failed = daemon_runner(conf, runner, err);
-    const struct backend_env env = {.state_dir = state, .runner_path = runner, .allow_local = true};
+    const struct backend_env env = {
+        .state_dir = state, .runner_path = runner, .allow_local = true, .docker = &conf->docker};
     if (!failed)
         failed = cleanup_run(&env, daemon_removed, &removed, &left, err);
     if (failed)
