@@ -346,11 +346,13 @@ static int end_processes(struct backend *backend, const struct jail_record *reco
     return r;
 }
 
-void jail_await(pid_t pid, uint64_t start) {
+bool jail_await(pid_t pid, uint64_t start) {
     struct err err;
     autofd pidfd = live_pidfd(&(struct jail_record){.pid = pid, .start = start});
-    if (pidfd >= 0 && wait_ended(pidfd, &err) < 0)
+    bool gone = pidfd < 0 || wait_ended(pidfd, &err) == 0;
+    if (!gone)
         log_warn("process %d: %s", pid, err.text);
+    return gone;
 }
 
 /* Whatever runs in a pid namespace is a descendant of its PID 1. */

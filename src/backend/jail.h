@@ -131,7 +131,7 @@ enum jail_wait {
 /* Its processes end, its files stay where they are. Unless all is waited for, whoever mounts those files as they are must
  * not write to them. Idempotent. */
 int jail_end(struct backend *backend, const char *id, enum jail_wait wait, struct err *err);
-void jail_await(pid_t pid, uint64_t start); /* of one that was killed; nothing when it is gone, or pid is 0 */
+bool jail_await(pid_t pid, uint64_t start); /* of one that was killed; true: it is gone, also where pid is 0 */
 bool jail_alone(pid_t pid);                 /* PID 1 of a box in which nothing else runs */
 int jail_record_read(struct backend *backend, const char *id, struct jail_record *ret_record); /* 0 or -errno */
 struct cgroup jail_record_cgroup(const struct jail_record *record);

@@ -27,6 +27,8 @@
 /* Several at a time, one right after the other: what the first has written to the disk, the next ones need not. */
 #define TOGETHER 8
 #define GATHER_MS 30 /* how long the first waits for company */
+#define LATE_MAX 64
+#define LATE_MS 1000 /* how often is looked after those */
 
 struct reaper {
     struct backend *backend;
@@ -37,6 +39,8 @@ struct reaper {
     pthread_cond_t more, less;
     struct remains queue[QUEUE_MAX]; /* a ring */
     unsigned first, count;
+    pid_t late[LATE_MAX]; /* killed, and not gone when they were waited for: they will be, and are ours */
+    unsigned late_count;
     int door[2]; /* [1] is the threads' */
 };
 
@@ -115,15 +119,17 @@ static void bury_mounts(struct remains *remains) {
         ids_release(remains->slot);
 }
 
-static void bury_rest(struct backend *backend, struct remains *remains) {
+/* false: its PID 1 is still there. */
+static bool bury_rest(struct backend *backend, struct remains *remains) {
     if (remains->outer_pid) {
         waitpid(remains->outer_pid, NULL, 0);
-        return;
+        return true;
     }
-    jail_await(remains->pid, remains->start);
+    bool gone = jail_await(remains->pid, remains->start);
     cgroup_remove(&backend->cgroups, &remains->cgroup);
     if (remains->net)
         net_detach(remains->slot);
+    return gone;
 }
 
 void reaper_bury(struct backend *backend, struct remains *remains) {
@@ -143,12 +149,34 @@ static bool tidy_locked(struct reaper *reaper) {
     return true;
 }
 
-static void gather_locked(struct reaper *reaper) {
+static struct timespec from_now(unsigned ms) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += GATHER_MS * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
+    return until;
+}
+
+/* A loaded machine may take longer with a process than anybody waits for it; nobody else ends what is left of it then. */
+static void late_locked(struct reaper *reaper) {
+    for (unsigned i = 0; i < reaper->late_count;)
+        if (waitpid(reaper->late[i], NULL, WNOHANG) != 0) /* gone, or an earlier daemon's */
+            reaper->late[i] = reaper->late[--reaper->late_count];
+        else
+            i++;
+}
+
+static void rest_locked(struct reaper *reaper) {
+    struct timespec until = from_now(LATE_MS);
+    if (reaper->late_count > 0 && pthread_cond_timedwait(&reaper->more, &reaper->lock, &until) == ETIMEDOUT)
+        late_locked(reaper);
+    else if (reaper->late_count == 0)
+        pthread_cond_wait(&reaper->more, &reaper->lock);
+}
+
+static void gather_locked(struct reaper *reaper) {
+    struct timespec until = from_now(GATHER_MS);
     while (reaper->count > 0 && reaper->count < TOGETHER && !reaper->stop)
         if (pthread_cond_timedwait(&reaper->more, &reaper->lock, &until) == ETIMEDOUT)
             break;
@@ -165,11 +193,16 @@ static void bury_locked(struct reaper *reaper) {
         pthread_cond_signal(&reaper->less);
     }
     pthread_mutex_unlock(&reaper->lock);
+    bool gone[TOGETHER];
     for (unsigned i = 0; i < count; i++)
-        bury_rest(reaper->backend, &batch[i]);
+        gone[i] = bury_rest(reaper->backend, &batch[i]);
     for (unsigned i = 0; i < count; i++)
         bury_mounts(&batch[i]);
     pthread_mutex_lock(&reaper->lock);
+    for (unsigned i = 0; i < count && reaper->late_count < LATE_MAX; i++)
+        if (!gone[i])
+            reaper->late[reaper->late_count++] = batch[i].pid;
+    late_locked(reaper);
     reaper->untidy = true;
 }
 
@@ -184,7 +217,7 @@ static void *reaper_main(void *arg) {
     for (;;) {
         while (reaper->count == 0 && !reaper->stop)
             if (!tidy_locked(reaper))
-                pthread_cond_wait(&reaper->more, &reaper->lock);
+                rest_locked(reaper);
         gather_locked(reaper);
         if (reaper->count == 0 && reaper->stop)
             break;
