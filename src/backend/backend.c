@@ -12,10 +12,6 @@
 
 const struct backend_ops *const backend_table[] = {&backend_jail, &backend_local, &backend_remote, &backend_docker, NULL};
 
-bool backend_attaches(const struct backend_ops *ops, struct backend *backend, const struct spec *spec) {
-    return ops->attach && (!ops->attaches || ops->attaches(backend, spec));
-}
-
 const struct backend_ops *backend_find(const char *name) {
     for (size_t i = 0; backend_table[i]; i++)
         if (strcmp(backend_table[i]->name, name) == 0)

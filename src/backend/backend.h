@@ -160,7 +160,10 @@ struct backend_ops {
     void (*info)(const struct backend_env *env, struct backend *backend, struct json *json);
 };
 
-bool backend_attaches(const struct backend_ops *ops, struct backend *backend, const struct spec *spec);
+static inline bool backend_attaches(const struct backend_ops *ops, struct backend *backend, const struct spec *spec) {
+    return ops->attach && (!ops->attaches || ops->attaches(backend, spec));
+}
+
 bool net_network_ok(const char *text); /* an entry of open_networks: IPv4 "A.B.C.D[/BITS]" */
 
 extern const struct backend_ops backend_local, backend_jail, backend_remote, backend_docker;
