@@ -3,12 +3,13 @@
 # made on the spot of what this machine has. Sourced after lib.sh and daemon.sh by test/run/run.sh (BACKEND=docker) and
 # test/docker/run.sh; test/lib/driver.sh ends what its jobs started.
 # As a command: test/lib/docker.sh start DIR | end DIR | images SOCKET
+# ENGINE_KIND=podman: podman's service instead.
 # TEST_ENGINE=DIR: one that many share; whoever comes first starts it, whoever made DIR ends it. Without: one for this run.
 # Images: IMAGE_DEBIAN (Debian, its user is agent, 1000; also under the name that is cubbyd's default), IMAGE_BUSYBOX (root), IMAGE_BARE (one program, /tool, and no shell).
 
 IMAGE_DEBIAN=cubby-test/debian:1 IMAGE_BUSYBOX=cubby-test/busybox:1 IMAGE_BARE=cubby-test/bare:1
 ENGINE_DIR='' ENGINE_SOCKET='' ENGINE_WHY=''
-ENGINE_PACKAGES='base-files bash coreutils dash debianutils diffutils findutils grep gzip hostname libc-bin login mawk ncurses-base
+ENGINE_PACKAGES='base-files bash coreutils curl dash debianutils diffutils findutils grep gzip hostname jq libc-bin login mawk ncurses-base
  netbase passwd perl-base procps python3 sed tar unzip util-linux zip'
 
 # ---- the engine ----
@@ -26,6 +27,7 @@ engine_launch() { # engine_launch DIR [OPTION...]
     shift
     ! engine_answers || return 0
     [ "$(id -u)" = 0 ] || { ENGINE_WHY='an engine of its own needs root'; return 1; }
+    [ "${ENGINE_KIND:-docker}" = docker ] || { podman_launch; return; }
     command -v dockerd > /dev/null || { ENGINE_WHY='no dockerd on this machine (tools/setup test)'; return 1; }
     mkdir -p "$ENGINE_DIR"
     # One that was killed may have left a containerd, which holds what the next one needs.
@@ -48,6 +50,28 @@ engine_launch() { # engine_launch DIR [OPTION...]
     ENGINE_WHY="dockerd does not run here: $(grep -E 'level=(fatal|error)|^failed' "$ENGINE_DIR/log" | tail -1 | cut -c1-300)"
     return 1
 }
+# Podman raises limits that this machine may not have raised; it has no journal either.
+podman_launch() {
+    command -v podman > /dev/null || { ENGINE_WHY='no podman on this machine (tools/setup test)'; return 1; }
+    mkdir -p "$ENGINE_DIR"
+    printf '%s\n' '[containers]' 'default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]' 'log_driver = "k8s-file"' 'cgroupns = "private"' \
+        '[engine]' 'cgroup_manager = "cgroupfs"' 'events_logger = "file"' > "$ENGINE_DIR/containers.conf"
+    rm -f "$ENGINE_SOCKET"
+    (
+        for fd in /proc/self/fd/*; do
+            fd=${fd##*/}
+            [ "$fd" -le 2 ] || eval "exec $fd>&-"
+        done
+        CONTAINERS_CONF=$ENGINE_DIR/containers.conf exec setsid podman --root "$ENGINE_DIR/data" --runroot "$ENGINE_DIR/run" --tmpdir "$ENGINE_DIR/tmp" \
+            system service --time 0 "unix://$ENGINE_SOCKET" < /dev/null >> "$ENGINE_DIR/log" 2>&1
+    ) &
+    ENGINE_PID=$!
+    disown "$ENGINE_PID"
+    echo "$ENGINE_PID" > "$ENGINE_DIR/pid"
+    eventually 60 engine_ready && engine_answers && return 0
+    ENGINE_WHY="podman's service does not run here: $(tail -1 "$ENGINE_DIR/log" | cut -c1-300)"
+    return 1
+}
 engine_ready() { engine_answers || [ ! -d "/proc/$ENGINE_PID" ]; }
 
 # Its containers, itself, its containerd, its mounts and its files.
@@ -58,7 +82,7 @@ engine_end() { # engine_end [DIR]
         for id in $(engine GET '/containers/json?all=1' | jq -r '.[].Id'); do engine DELETE "/containers/$id?force=1&v=1" > /dev/null 2>&1; done
     fi
     pid=$(cat "$dir/pid" 2> /dev/null)
-    [ -z "$pid" ] || ! grep -qz '^dockerd$' "/proc/$pid/cmdline" 2> /dev/null || {
+    [ -z "$pid" ] || ! grep -qzE '^(dockerd|podman)$' "/proc/$pid/cmdline" 2> /dev/null || {
         kill -TERM "$pid"
         eventually 15 test ! -d "/proc/$pid" || kill -KILL "$pid"
         eventually 5 test ! -d "/proc/$pid"
@@ -100,7 +124,7 @@ engine_start() {
 # ---- images ----
 
 image_import() { # image_import NAME:TAG [CHANGE...] < TAR: a change is a line of a Dockerfile
-    local query="fromSrc=-&repo=$(encode "${1%:*}")&tag=${1##*:}"
+    local query="fromSrc=-&repo=$(encode "$1")"
     shift
     for change in "$@"; do query+="&changes=$(encode "$change")"; done
     engine POST "/images/create?$query" -T - -H 'Content-Type: application/x-tar' | grep -q '"status":"sha256:'

@@ -40,7 +40,7 @@ bash_tool "(sleep $TAG &); echo done"
 tool_is 'what it leaves behind does not hold the answer back, and is told' $'done\n\nIt left processes running, which were ended with it. To keep one running, start it with bash_background.'
 ok 'and ends with it' eventually 5 tag_gone
 
-if [ "$BACKEND" = jail ]; then
+if [[ $BACKEND = jail || $BACKEND = docker ]]; then
     LARGE=$BOX
     box_new '"limits":{"memory_mb":64}'
     bash_tool 'head -c 200m /dev/zero | tail >/dev/null; echo "status $?"'

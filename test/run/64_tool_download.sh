@@ -65,7 +65,7 @@ like 'below a file' "$IS_ERROR $TEXT" '^true Error: '
 
 tool bash_kill "{\"pid\":$SERVER}"
 tool download "{\"url\":\"$U/echo\"}"
-if [ "$BACKEND" = jail ]; then
+if [[ $BACKEND = jail || $BACKEND = docker ]]; then
     like 'nobody there: the box has no network' "$TEXT" '^Error: download failed: curl: \(7\) .*\. This box has no network \(network: none\), so only servers inside it can be reached$'
     # A server of the host's: the box, and so the tool, cannot reach it.
     "$BUILD/test/attack_server" > "$WORK/port" &
