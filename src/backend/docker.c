@@ -27,7 +27,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 
-enum { PATH_BYTES = 4300, BODY_BYTES = 16 << 20, END_MS = 15000, END_STEP_MS = 20 };
+enum { PATH_BYTES = 4300, BODY_BYTES = 16 << 20, END_MS = 15000, END_STEP_MS = 20, LIST_MS = 5000 };
 
 /* ---- open, close ---- */
 
@@ -186,13 +186,20 @@ static bool ours(const struct backend *backend, const json_t *inspection, const 
     return strcmp(home, backend->home) == 0 && strcmp(box, id) == 0 && strcmp(named + (named[0] == '/'), name) == 0;
 }
 
-int docker_inspect(struct backend *backend, const char *id, json_t **ret_inspection, struct err *err) {
+int docker_inspect_within(struct backend *backend, const char *id, unsigned timeout_ms, json_t **ret_inspection,
+                          struct err *err) {
     char name[32], path[64], doing[64];
     json_t *inspection = NULL;
+    int status;
+    autobuf answer;
+    buf_init(&answer, ENGINE_ANSWER_BYTES);
     docker_name(name, id);
     snprintf(path, sizeof path, "/containers/%s/json", name);
     snprintf(doing, sizeof doing, "looking at container '%s'", name);
-    int r = engine_json(backend->engine, "GET", path, NULL, doing, &inspection, err);
+    const struct engine_call call = {.method = "GET", .path = path, .timeout_ms = timeout_ms};
+    int r = engine_do(backend->engine, &call, &status, &answer, err);
+    if (r == 0)
+        r = engine_answer(backend->engine, status, &answer, doing, &inspection, err);
     if (r < 0)
         return r;
     if (!ours(backend, inspection, id, name)) {
@@ -204,6 +211,10 @@ int docker_inspect(struct backend *backend, const char *id, json_t **ret_inspect
     }
     *ret_inspection = inspection;
     return 0;
+}
+
+int docker_inspect(struct backend *backend, const char *id, json_t **ret_inspection, struct err *err) {
+    return docker_inspect_within(backend, id, 0, ret_inspection, err);
 }
 
 bool docker_running(const json_t *inspection, pid_t *ret_pid) {
@@ -594,21 +605,27 @@ static const char *box_of(const struct backend *backend, const json_t *row) {
     return strcmp(name + (name[0] == '/'), expected) == 0 ? box : NULL;
 }
 
-/* What the engine has under a filter with one value. NULL: it cannot be asked. */
+/* What the engine has under a filter with one value. NULL: it cannot be asked now. A daemon that starts waits for it. */
 static json_t *list_by(struct backend *backend, const char *path, const char *filter, const char *value) {
     char text[256], whole[1024];
     json_t *rows = NULL;
+    int status;
     struct err ignored;
+    autobuf answer;
+    buf_init(&answer, ENGINE_ANSWER_BYTES);
     snprintf(text, sizeof text, "{\"%s\":[\"%s\"]}", filter, value);
     char *escaped = engine_escape(text);
     snprintf(whole, sizeof whole, "%s?all=1&filters=%s", path, escaped);
     free(escaped);
-    int r = engine_json(backend->engine, "GET", whole, NULL, "looking for what is left", &rows, &ignored);
+    const struct engine_call call = {.method = "GET", .path = whole, .timeout_ms = LIST_MS};
+    int r = engine_do(backend->engine, &call, &status, &answer, &ignored);
+    if (r == 0)
+        r = engine_answer(backend->engine, status, &answer, "looking for what is left", &rows, &ignored);
     return r < 0 ? NULL : rows;
 }
 
 /* Containers of ours whose directory is gone. A start makes the directory first. */
-static void clean_containers(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
+static bool clean_containers(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
     char label[80], text[64];
     json_t *row;
     size_t i;
@@ -623,7 +640,9 @@ static void clean_containers(struct backend *backend, void (*each)(void *user, c
         snprintf(text, sizeof text, "container " DOCKER_NAME "%s", id);
         each(user, text);
     }
+    bool asked = rows != NULL;
     json_decref(rows);
+    return asked;
 }
 
 /* Images of layers whose directory is gone; that, too, is there first. */
@@ -652,8 +671,8 @@ static void docker_clean(struct backend *backend, void (*each)(void *user, const
         each(user, "files in trash/");
     if (!backend->home[0]) /* it never had a box */
         return;
-    clean_containers(backend, each, user);
-    clean_images(backend, each, user);
+    if (clean_containers(backend, each, user))
+        clean_images(backend, each, user);
 }
 
 const struct backend_ops backend_docker = {

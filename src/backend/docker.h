@@ -65,6 +65,8 @@ int docker_facts(struct backend *backend, struct docker_facts *ret_facts, struct
 void docker_name(char name[32], const char *id);
 /* The container of a box: NOT_FOUND; EXISTS: there is one, and it is a stranger's. *ret_inspection: json_decref. */
 int docker_inspect(struct backend *backend, const char *id, json_t **ret_inspection, struct err *err);
+int docker_inspect_within(struct backend *backend, const char *id, unsigned timeout_ms, json_t **ret_inspection,
+                          struct err *err);
 bool docker_running(const json_t *inspection, pid_t *ret_pid);
 int docker_remove(struct backend *backend, const char *id,
                   struct err *err);                                        /* force, with its volumes; absent is fine */

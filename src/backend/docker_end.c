@@ -74,16 +74,15 @@ static void say(const struct docker_end *end, const char *more, char *text, size
         snprintf(text, size, "its runner ended%s", more);
 }
 
-/* The engine notices the end of a process a little later than the kernel tells us. */
-static void wait_noticed(struct backend *backend, const char *id) {
+/* The engine notices the end of a process a little later than the kernel tells us. One that hangs is not waited for. */
+static int wait_noticed(struct backend *backend, const char *id, struct err *err) {
     char path[80];
     int status;
-    struct err ignored;
     autobuf answer;
     buf_init(&answer, 4096);
     snprintf(path, sizeof path, "/containers/" DOCKER_NAME "%.16s/wait", id);
-    engine_do(backend->engine, &(struct engine_call){.method = "POST", .path = path, .timeout_ms = WAIT_MS}, &status,
-              &answer, &ignored);
+    const struct engine_call call = {.method = "POST", .path = path, .timeout_ms = WAIT_MS};
+    return engine_do(backend->engine, &call, &status, &answer, err);
 }
 
 bool docker_why(struct backend *backend, const char *id, char *text, size_t size) {
@@ -91,8 +90,9 @@ bool docker_why(struct backend *backend, const char *id, char *text, size_t size
     struct docker_end end = {.status = -1};
     struct err err;
     char more[80] = "";
-    wait_noticed(backend, id);
-    int r = docker_inspect(backend, id, &inspection, &err);
+    int r = wait_noticed(backend, id, &err);
+    if (r == 0 || r == -ERR_TIMEOUT) /* what still runs is waited for in vain */
+        r = docker_inspect_within(backend, id, WAIT_MS, &inspection, &err);
     pthread_mutex_lock(&backend->lock);
     struct docker_end *heard_of = backend->ends ? end_locked(backend, id, false) : NULL;
     if (heard_of)
@@ -116,7 +116,7 @@ bool docker_why(struct backend *backend, const char *id, char *text, size_t size
     } else if (r == -ERR_NOT_FOUND || r == -ERR_EXISTS) {
         end.removed = true;
     } else {
-        snprintf(more, sizeof more, "; the container engine cannot be reached");
+        snprintf(more, sizeof more, "; the container engine does not answer");
     }
     if (end.removed)
         snprintf(more, sizeof more, "; its container was removed by somebody, /workspace is left");
