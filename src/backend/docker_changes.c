@@ -106,15 +106,24 @@ static int changes_write(void *user, const void *data, size_t len) {
     return 0;
 }
 
+/* What an engine mounts into every container: where its image has no such file, one is made in the container's own. */
+static const char *const engines_own[] = {
+    "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv", "/run/secrets", "/proc",
+    "/sys",       "/dev"};
+enum { ENGINES_OWN = sizeof engines_own / sizeof *engines_own };
+
 /* Where something is mounted into the container, as far as that is no file of its own. */
 static const char *const *mounts_of(const struct spec *spec, const json_t *inspection, struct arena *arena) {
     const json_t *mounts = json_object_get(inspection, "Mounts"), *mount;
     size_t paths = 0, i;
     while (spec->skill_paths && spec->skill_paths[paths])
         paths++;
-    const char **list = arena_alloc(arena, (json_array_size(mounts) + spec->mount_count + paths + 3) * sizeof *list);
+    const char **list =
+        arena_alloc(arena, (json_array_size(mounts) + spec->mount_count + paths + ENGINES_OWN + 3) * sizeof *list);
     size_t count = 0;
     list[count++] = DOCKER_RUN;
+    for (i = 0; i < ENGINES_OWN; i++)
+        list[count++] = engines_own[i];
     if (spec->agent)
         list[count++] = SKILLS_PATH;
     for (i = 0; i < paths; i++)

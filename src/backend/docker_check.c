@@ -66,6 +66,15 @@ static bool check_privileges(const struct looked *looked, struct check *check) {
     return true;
 }
 
+static bool check_namespaces(const struct looked *looked, struct check *check) {
+    bool shares = looked->facts.podman && strcmp(looked->facts.cgroup, "1") == 0;
+    DETAIL("%s", shares ? "all its own, but perhaps that of cgroups" : "all its own");
+    FIX("podman gives containers the host's cgroup namespace with cgroup v1, whatever it is asked for: cgroupns = "
+        "\"private\" in its containers.conf");
+    check->partly = shares;
+    return true;
+}
+
 static bool check_seccomp(const struct looked *looked, struct check *check) {
     DETAIL(looked->facts.seccomp ? "the engine's own profile" : "none");
     FIX("the engine filters no system calls: install libseccomp, and a build of the engine that has it");
@@ -123,6 +132,7 @@ static const struct check_row rows[] = {
     {"containers", NULL, check_system},
     {"engine's connection", NULL, check_connection},
     {"engine's privileges", NULL, check_privileges},
+    {"container namespaces", NULL, check_namespaces},
     {"container seccomp", NULL, check_seccomp},
     {"container storage", "snapshots, fork, rollback, export", check_storage},
     {"container limits", "memory_mb, cpus, pids", check_limits},
@@ -137,7 +147,7 @@ static size_t run_rows(const struct looked *looked, struct check *checks, size_t
         struct check *check = &checks[count++];
         *check = (struct check){.name = rows[i].name};
         check->ok = rows[i].run(looked, check);
-        if (check->ok)
+        if (check->ok && !check->partly)
             check->fix[0] = 0;
     }
     return count;
@@ -223,7 +233,7 @@ void docker_info(const struct backend_env *env, struct backend *backend, struct 
     json_key(json, "missing");
     json_open(json, '[');
     for (size_t i = 0; i < count; i++) {
-        if (checks[i].ok)
+        if (checks[i].ok && !checks[i].partly)
             continue;
         json_open(json, '{');
         json_key(json, "what");
