@@ -3,7 +3,7 @@
 # daemon: plain
 # not remote: its boxes have no layers
 
-if [ "$BACKEND" != jail ]; then
+if [[ $BACKEND != jail && $BACKEND != docker ]]; then
     skip 'snapshots' "$BACKEND: its boxes have no layers"
     return
 fi
