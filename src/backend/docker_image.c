@@ -103,8 +103,10 @@ static int platform_check(struct backend *backend, const json_t *inspection, con
 /* An image that a box became is its user's, whoever gave it another name. */
 static int image_private(const json_t *inspection, const struct spec *spec, struct err *err) {
     const json_t *labels = json_object_get(json_object_get(inspection, "Config"), "Labels");
-    const char *user = json_string_value(json_object_get(labels, DOCKER_LABEL_USER));
-    if (!json_object_get(labels, DOCKER_LABEL_HOME) || (user && strcmp(user, spec->user) == 0))
+    const char *home = image_text(labels, DOCKER_LABEL_HOME), *user = image_text(labels, DOCKER_LABEL_USER);
+    bool ours =
+        strlen(home) == 32 && strspn(home, "0123456789abcdef") == 32; /* of any daemon: the engine may have several */
+    if (!ours || strcmp(user, spec->user) == 0)
         return 0;
     return err_set(err, ERR_DENIED, "image '%.100s' is what a box became; fork that box instead", spec->template_name);
 }

@@ -15,7 +15,7 @@
 enum {
     PULL_LAYERS = 256,
     PULL_LINE_BYTES = 256 << 10,
-    PULL_NOTICE_MS = 200,
+    PULL_NOTICE_MS = 100,
     PULL_SILENT_MS = 300000,
     PULL_SECRET_BYTES = 16 << 10
 };
@@ -32,7 +32,7 @@ struct pull {
     struct buf line;
     char error[400]; /* that the engine told in the stream */
     bool bad;
-    uint64_t told_ms;
+    uint64_t told_ms, told; /* when, and how many bytes */
     struct pull_layer layers[PULL_LAYERS];
     size_t layer_count;
 };
@@ -113,11 +113,12 @@ static struct pull_layer *pull_layer(struct pull *pull, const char *id) {
 static void pull_tell(struct pull *pull, bool now) {
     const struct backend_env *env = pull->backend->env;
     uint64_t done = 0, total = 0, at = clock_ms();
-    if (!env->progress || (!now && at - pull->told_ms < PULL_NOTICE_MS))
-        return;
     for (size_t i = 0; i < pull->layer_count; i++)
         done += pull->layers[i].done, total += pull->layers[i].total;
+    if (!env->progress || (!now && (done == pull->told || at - pull->told_ms < PULL_NOTICE_MS)))
+        return;
     pull->told_ms = at;
+    pull->told = done;
     env->progress(env->progress_user, pull->spec, "pull", done, total, pull->image);
 }
 

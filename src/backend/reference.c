@@ -68,8 +68,7 @@ static bool digest_whole(const char *digest) {
 
 /* Whether what stands before the first '/' is a registry and no part of a path. */
 static bool names_registry(const char *text, size_t len) {
-    return memchr(text, '.', len) || memchr(text, ':', len) || (len == 9 && memcmp(text, "localhost", 9) == 0) ||
-           strcspn(text, LETTERS + 26) < len;
+    return memchr(text, '.', len) || memchr(text, ':', len) || (len == 9 && memcmp(text, "localhost", 9) == 0);
 }
 
 static bool is_hub(const char *registry) {
