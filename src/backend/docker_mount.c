@@ -62,12 +62,12 @@ static void put_volume(struct json *json, const char *target) {
 
 /* Skills that are copied lie in the workspace, as `local` has them, where that is the box's own. */
 static int put_copies(struct backend *backend, const struct spec *spec, struct json *json, struct err *err) {
-    char path[64], source[4200];
-    snprintf(path, sizeof path, "%.16s/%s", spec->id, own_workspace(spec) ? "workspace" : "skills");
-    if (mkdirat(backend->boxes_fd, path, 0755) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "the skills of box %s", spec->id);
-    strcat(path, "/skills");
-    if (mkdirat(backend->boxes_fd, path, 0755) < 0 && errno != EEXIST)
+    const char *above = own_workspace(spec) ? "workspace" : "skills";
+    char dir[32], path[64], source[4200];
+    snprintf(dir, sizeof dir, "%.16s/%s", spec->id, above);
+    snprintf(path, sizeof path, "%s/skills", dir);
+    if ((mkdirat(backend->boxes_fd, dir, 0755) < 0 && errno != EEXIST) ||
+        (mkdirat(backend->boxes_fd, path, 0755) < 0 && errno != EEXIST))
         return err_errno(err, errno, "the skills of box %s", spec->id);
     snprintf(source, sizeof source, "%s/boxes/%s", backend->env->state_dir, path);
     put_bind(json, source, SKILLS_PATH, false);

@@ -59,7 +59,8 @@ int trial_main(const char *directory);
  * Landlock, seccomp. worker: seccomp and Landlock stay off, the rights on files are the agent's. */
 enum confine_for { CONFINE_AGENT, CONFINE_ROOT, CONFINE_WORKER };
 int confine(const struct runner_config *config, enum confine_for who, struct err *err);
-int confine_container(const struct runner_config *config, struct err *err); /* the runner itself, before its first wire */
+int confine_container(const struct runner_config *config,
+                      struct err *err); /* the runner itself, before its first wire */
 
 /* ---- the loop (init.c) ---- */
 
