@@ -298,6 +298,9 @@ static bool fake_paused(struct backend *backend, const char *id) {
     return paused;
 }
 
+#ifndef FAKE_MORE
+#define FAKE_MORE /* further members, of a test that has them */
+#endif
 static const struct backend_ops backend_fake = {.name = "fake",
                                                 .open = fake_open,
                                                 .close = fake_close,
@@ -306,7 +309,8 @@ static const struct backend_ops backend_fake = {.name = "fake",
                                                 .stop = fake_stop,
                                                 .list = fake_list,
                                                 .pause = fake_pause,
-                                                .paused = fake_paused};
+                                                .paused = fake_paused,
+                                                FAKE_MORE};
 const struct backend_ops *const backend_table[] = {&backend_fake, NULL};
 
 /* false: none lived. */
