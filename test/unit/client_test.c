@@ -211,7 +211,7 @@ static int receive(struct http_socket *socket, char *out, size_t size, struct er
             return code;
         if (code == 0) {
             struct pollfd wait = {.fd = http_socket_fd(socket), .events = POLLIN};
-            if (poll(&wait, 1, 10000) <= 0)
+            if (poll(&wait, 1, 60000) <= 0)
                 return -ERR_TIMEOUT;
             continue;
         }

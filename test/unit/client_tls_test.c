@@ -40,7 +40,7 @@ static void handle_ws(struct http_request *request) {
         if (flushed < 0)
             break;
         struct pollfd wait = {.fd = http_fd(request), .events = (short)((data ? 0 : POLLIN) | (flushed ? 0 : POLLOUT))};
-        if (code == 0 && !(!data && websocket_pending(websocket)) && poll(&wait, 1, 20000) == 0)
+        if (code == 0 && !(!data && websocket_pending(websocket)) && poll(&wait, 1, 60000) == 0)
             break;
     }
     ws_close(ws, 1000, "done");
@@ -63,7 +63,7 @@ struct proxy {
 static void relay(int a, int b) {
     struct pollfd wait[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
     static char bytes[65536];
-    while (poll(wait, 2, 20000) > 0)
+    while (poll(wait, 2, 60000) > 0)
         for (int i = 0; i < 2; i++) {
             ssize_t n = wait[i].revents ? read(wait[i].fd, bytes, sizeof bytes) : -1;
             if (wait[i].revents && (n <= 0 || write(wait[!i].fd, bytes, (size_t)n) != n))
@@ -146,7 +146,7 @@ static int works(const char *scheme, const char *host, const struct lab *lab, co
     code = http_socket_send(socket, true, "hello", 5, &last);
     while (code == 0 && (code = http_socket_recv(socket, &text, &data, &len, &last)) == 0) {
         struct pollfd wait = {.fd = http_socket_fd(socket), .events = POLLIN};
-        if (poll(&wait, 1, 20000) == 0)
+        if (poll(&wait, 1, 60000) == 0)
             code = -ERR_TIMEOUT;
     }
     bool right = code == 1 && text && len == 5 && memcmp(data, "hello", 5) == 0;
@@ -262,7 +262,7 @@ static void test_bulk(const char *scheme, const struct lab *lab, const char *nam
         good = good && flushed >= 0;
         blocked += !flushed;
         struct pollfd wait = {.fd = http_socket_fd(socket), .events = (short)(POLLIN | (flushed ? 0 : POLLOUT))};
-        if (good && !websocket_pending(websocket) && poll(&wait, 1, 20000) == 0)
+        if (good && !websocket_pending(websocket) && poll(&wait, 1, 60000) == 0)
             break;
         bool text;
         const uint8_t *data;

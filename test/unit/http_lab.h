@@ -69,7 +69,7 @@ static inline int lab_stop(struct lab *lab, unsigned drain_ms) {
 
 static inline int lab_connect_to(const char *address) {
     int fd;
-    struct timeval limit = {.tv_sec = 20};
+    struct timeval limit = {.tv_sec = 60};
     if (strncmp(address, "unix:", 5) == 0) {
         struct sockaddr_un to = {.sun_family = AF_UNIX};
         snprintf(to.sun_path, sizeof to.sun_path, "%s", address + 5);

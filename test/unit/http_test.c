@@ -222,7 +222,7 @@ static struct answer answer;
 /* Waits for an event of another thread without guessing its time. */
 #define wait_for(condition)                                                                                            \
     ({                                                                                                                 \
-        uint64_t end_ms = clock_ms() + 20000;                                                                          \
+        uint64_t end_ms = clock_ms() + 60000;                                                                          \
         while (!(condition) && clock_ms() < end_ms)                                                                    \
             usleep(2000);                                                                                              \
         (condition);                                                                                                   \
@@ -525,7 +525,7 @@ static void test_drops(void) {
     last_status = 0;
     lab_say(fd, "GET /flood HTTP/1.1\r\n" H "\r\n");
     char byte[4];
-    for (int i = 0; i < 500 && !last_status; i++) {
+    for (int i = 0; i < 6000 && !last_status; i++) {
         (void)!recv(fd, byte, sizeof byte, MSG_DONTWAIT);
         poll(NULL, 0, 10);
     }
@@ -706,7 +706,7 @@ static void test_drain(void) {
     lab_say(busy, "GET /wait HTTP/1.1\r\n" H "\r\n");
     wait_for(running == 1);
     uint64_t start_ms = clock_ms();
-    check(lab_stop(&lab, 50) == 0 && last_status == 'h' && clock_ms() - start_ms < 4000,
+    check(lab_stop(&lab, 50) == 0 && last_status == 'h' && clock_ms() - start_ms < 20000,
           "after the drain time a running request is cut off");
     close(busy);
 }

@@ -314,7 +314,7 @@ static void test_template(struct jail *jail, const struct backend_env *env) {
 static int call_once(struct wire *wire, enum op op, const struct buf *args, struct err *err) {
     struct call *call;
     struct event event;
-    struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + 10000};
+    struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + 60000};
     int r = call_open(wire, op, args, NULL, 0, false, &call, err);
     if (r < 0)
         return r;
@@ -363,7 +363,7 @@ static void test_blank(struct jail *jail) {
     struct pollfd polls = {.fd = slot.pidfd, .events = POLLIN};
     wire_unref(slot.wire);
     slot.wire = NULL;
-    ok(poll(&polls, 1, 10000) == 1, "which nobody takes ends with its wire");
+    ok(poll(&polls, 1, 60000) == 1, "which nobody takes ends with its wire");
     ok(!slot_alive(&slot), "and is known to have ended");
     slot_drop(jail->backend, &slot);
 }

@@ -309,7 +309,7 @@ static int peer_main(int argc, char **argv, void (*each)(struct peer *peer), voi
     snprintf(beside + (n > 0 ? n : 0), 32, "/cubby-runner");
     runner_path_arg = argc > 1 ? argv[1] : beside;
     signal(SIGPIPE, SIG_IGN);
-    alarm(110);
+    alarm(280);
     snprintf(workspace, sizeof workspace, "/tmp/runner-test-XXXXXX");
     if (!mkdtemp(workspace))
         return 1;

@@ -227,7 +227,7 @@ static void test_grandchildren(struct peer *peer) {
     call_run(peer, &args, &a);
     uint64_t took_ms = clock_ms() - begin_ms;
     char *text = buf_cstr(&a.streams[1]);
-    check(!a.failed && a.end.number[FIELD_TIMED_OUT] == 1 && took_ms >= 300 && took_ms < 2500,
+    check(!a.failed && a.end.number[FIELD_TIMED_OUT] == 1 && took_ms >= 300 && took_ms < 20000,
           "time-out: partial output and timed_out (%llu ms)", (unsigned long long)took_ms);
     const char *number = text ? strpbrk(text, "0123456789") : NULL;
     check(number && process_gone((int)strtol(number, NULL, 10)), "time-out: a grandchild that ignores SIGTERM is gone");
@@ -395,7 +395,7 @@ static void test_never_greeted(void) {
     listen(listener, 8);
     peer_open(&peer, listener);
     shutdown(peer.fd, SHUT_RDWR);
-    uint64_t until_ms = clock_ms() + 10000;
+    uint64_t until_ms = clock_ms() + 60000;
     while (waitpid(peer.pid, &status, WNOHANG) == 0 && clock_ms() < until_ms)
         poll(NULL, 0, 5);
     check(status == 0, "a runner that nobody has greeted ends with its wire, though it listens");
@@ -438,7 +438,7 @@ static void test_wires(void) {
     output_of(&second, pid, STREAM_STDOUT, 0, 60000, &a);
     check(stream_is(&a, 1, "alive\n"), "wires: a background process is found over another wire");
     answer_done(&a);
-    uint64_t until_ms = clock_ms() + 5000;
+    uint64_t until_ms = clock_ms() + 60000;
     while (!process_gone(sleeper) && clock_ms() < until_ms) {
         args = args_of(OP_PING); /* turns of the loop, not time, are what is waited for */
         call_run(&second, &args, &a);

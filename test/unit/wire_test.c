@@ -307,7 +307,7 @@ static const struct hostile hostile_rows[] = {
 static int drain(struct call *call) {
     struct event event;
     struct err err;
-    struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + 3000};
+    struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + 30000};
     int r;
     while ((r = call_next(call, &wait, &event, &err)) == 0)
         if (event.fd >= 0)
