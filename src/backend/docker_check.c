@@ -66,11 +66,11 @@ static bool check_privileges(const struct looked *looked, struct check *check) {
     return true;
 }
 
+/* It is not asked otherwise: with cgroup v1 podman has nothing else. */
 static bool check_namespaces(const struct looked *looked, struct check *check) {
     bool shares = looked->facts.podman && strcmp(looked->facts.cgroup, "1") == 0;
-    DETAIL("%s", shares ? "all its own, but perhaps that of cgroups" : "all its own");
-    FIX("podman gives containers the host's cgroup namespace with cgroup v1, whatever it is asked for: cgroupns = "
-        "\"private\" in its containers.conf");
+    DETAIL("%s", shares ? "all its own but that of cgroups, which shows their names on the host" : "all its own");
+    FIX("podman gives containers a cgroup namespace with cgroup v2 alone: boot with systemd.unified_cgroup_hierarchy=1");
     check->partly = shares;
     return true;
 }

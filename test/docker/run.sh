@@ -3,7 +3,7 @@
 # usage: test/docker/run.sh FILE...   (default: every NN_*.sh)
 # The head of a file may say:
 #   # engine: own --live-restore         (a dockerd of its own, with these options, ENGINE_DIR: for stories that harm it)
-#   # engine: podman                     (podman's service, of its own)
+#   # engine: podman                     (podman's service, of its own, with IMAGE_BUSYBOX)
 #   # engine: none                       (it has its own ways)
 #   # config: docker_pull: never         (a line of the daemon's configuration; may be repeated)
 #   # daemon: plain | none               (not the sanitizers' build; the file starts daemons itself: start_daemon "$PROGRAM")
@@ -28,7 +28,7 @@ engine_for() { # engine_for FILE: fails with ENGINE_WHY where there is none
     ENGINE_WHY=
     case $engine in
     none) ;;
-    podman) ENGINE_OWN=$(mktemp -d "${TMPDIR:-/tmp}/cubby-engine.XXXXXX") && ENGINE_KIND=podman engine_launch "$ENGINE_OWN" && images_make && export "DOCKER_HOST=unix://$ENGINE_SOCKET" ;;
+    podman) ENGINE_OWN=$(mktemp -d "${TMPDIR:-/tmp}/cubby-engine.XXXXXX") && ENGINE_KIND=podman engine_launch "$ENGINE_OWN" && image_busybox && export "DOCKER_HOST=unix://$ENGINE_SOCKET" ;;
     own*) ENGINE_OWN=$(mktemp -d "${TMPDIR:-/tmp}/cubby-engine.XXXXXX") && engine_launch "$ENGINE_OWN" ${engine#own} && images_make && export "DOCKER_HOST=unix://$ENGINE_SOCKET" ;;
     *) engine_start ;;
     esac
