@@ -27,17 +27,25 @@
 #include "base/fd.h"
 #include "base/text.h"
 
-enum { PATH_BYTES = 4300, BODY_BYTES = 16 << 20, END_MS = 15000, END_STEP_MS = 20, LIST_MS = 5000 };
+enum { PATH_BYTES = 4300, BODY_BYTES = 16 << 20, END_MS = 15000, END_STEP_MS = 20, LIST_MS = 5000, LOOK_MS = 3000 };
 
 /* ---- open, close ---- */
 
-static int home_read(struct backend *backend) {
+static int home_read_locked(struct backend *backend) {
     char path[PATH_BYTES], text[64];
     snprintf(path, sizeof path, "%s/docker-home", backend->env->state_dir);
-    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 32)
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 32 || strspn(text, "0123456789abcdef") < 32)
         return -ENOENT;
     memcpy(backend->home, text, 32);
-    return strspn(backend->home, "0123456789abcdef") == 32 ? 0 : -ENOENT;
+    return 0;
+}
+
+/* Another daemon may have made the first box here meanwhile. false: there never was one. */
+static bool home_known(struct backend *backend) {
+    pthread_mutex_lock(&backend->lock);
+    bool known = backend->home[0] || home_read_locked(backend) == 0;
+    pthread_mutex_unlock(&backend->lock);
+    return known;
 }
 
 /* Made when the first box is: of two daemons that do it one is first, and both have what that one wrote. */
@@ -57,9 +65,7 @@ static int home_make_locked(struct backend *backend, struct err *err) {
         r = -errno;
     unlink(temporary);
     if (r == 0)
-        r = home_read(backend);
-    if (r < 0)
-        backend->home[0] = 0;
+        r = home_read_locked(backend);
     return r < 0 ? err_errno(err, -r, "'%s'", path) : 0;
 }
 
@@ -117,8 +123,7 @@ static int docker_open(const struct backend_env *env, struct backend **ret_backe
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/trash", env->state_dir);
     backend->trash = trash_new(path);
-    if (home_read(backend) < 0)
-        backend->home[0] = 0;
+    home_known(backend);
     *ret_backend = backend;
     return 0;
 }
@@ -181,7 +186,7 @@ static bool ours(const struct backend *backend, const json_t *inspection, const 
     const char *home = json_string_value(json_object_get(labels, DOCKER_LABEL_HOME));
     const char *box = json_string_value(json_object_get(labels, DOCKER_LABEL_BOX));
     const char *named = json_string_value(json_object_get(inspection, "Name"));
-    if (!home || !box || !named || !backend->home[0])
+    if (!home || !box || !named)
         return false;
     return strcmp(home, backend->home) == 0 && strcmp(box, id) == 0 && strcmp(named + (named[0] == '/'), name) == 0;
 }
@@ -202,7 +207,7 @@ int docker_inspect_within(struct backend *backend, const char *id, unsigned time
         r = engine_answer(backend->engine, status, &answer, doing, &inspection, err);
     if (r < 0)
         return r;
-    if (!ours(backend, inspection, id, name)) {
+    if (!home_known(backend) || !ours(backend, inspection, id, name)) {
         json_decref(inspection);
         return err_set(err, ERR_EXISTS,
                        "there is a container '%s' that is not this server's; it is left alone: remove or rename it "
@@ -561,9 +566,14 @@ static int end_processes(struct backend *backend, const char *id, const struct d
     if (pidfd >= 0 && is_init(record->pid) && !docker_paused(backend, id) &&
         pidfd_send_signal(pidfd, SIGKILL, NULL, 0) == 0 && poll(&end, 1, END_MS) == 1)
         return 0;
-    int r = docker_kill(backend, id, err);
-    /* It ended while its engine was away. What may still run beside it, an image's own program, ends before the next start. */
-    return r < 0 && record->pid && pidfd < 0 ? 0 : r;
+    /* It ended. What may still run beside it, an image's own program, is ended now, or before the next start where the
+     * engine cannot be asked. */
+    json_t *inspection = NULL;
+    bool ended =
+        record->pid && pidfd < 0 &&
+        (docker_inspect_within(backend, id, LOOK_MS, &inspection, err) < 0 || !docker_running(inspection, NULL));
+    json_decref(inspection);
+    return ended ? 0 : docker_kill(backend, id, err);
 }
 
 static int docker_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
@@ -669,7 +679,7 @@ static void clean_images(struct backend *backend, void (*each)(void *user, const
 static void docker_clean(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
     if (trash_wake(backend->trash))
         each(user, "files in trash/");
-    if (!backend->home[0]) /* it never had a box */
+    if (!home_known(backend))
         return;
     if (clean_containers(backend, each, user))
         clean_images(backend, each, user);

@@ -59,6 +59,7 @@ struct docker_facts {
     size_t runtime_count;
 };
 int docker_facts(struct backend *backend, struct docker_facts *ret_facts, struct err *err);
+bool docker_facts_known(struct backend *backend, struct docker_facts *ret_facts); /* without asking */
 
 /* ---- docker.c: the verbs ---- */
 

@@ -40,6 +40,10 @@ static struct docker_end *end_locked(struct backend *backend, const char *id, bo
 static void heard(void *user, const struct engine_event *event) {
     struct backend *backend = user;
     const char *name = event->name ? event->name : "", *id = name + strlen(DOCKER_NAME);
+    struct docker_facts facts;
+    struct err ignored;
+    if (strcmp(event->action, "up") == 0) /* before anybody needs them */
+        docker_facts(backend, &facts, &ignored);
     if (strncmp(name, DOCKER_NAME, strlen(DOCKER_NAME)) != 0 || !text_id(id))
         return;
     pthread_mutex_lock(&backend->lock);

@@ -133,3 +133,12 @@ int docker_facts(struct backend *backend, struct docker_facts *ret_facts, struct
     *ret_facts = facts;
     return 0;
 }
+
+bool docker_facts_known(struct backend *backend, struct docker_facts *ret_facts) {
+    pthread_mutex_lock(&backend->lock);
+    bool known = backend->facts;
+    if (known)
+        *ret_facts = *backend->facts;
+    pthread_mutex_unlock(&backend->lock);
+    return known;
+}

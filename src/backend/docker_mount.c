@@ -175,11 +175,10 @@ static bool shares_kernel(const char *runtime) {
 
 bool docker_mount_enters(struct backend *backend, const struct spec *spec) {
     struct docker_facts facts;
-    struct err ignored;
     if (!backend->root || !engine_near(backend->engine))
         return false;
     const char *runtime = spec->container.runtime;
-    if (!runtime && docker_facts(backend, &facts, &ignored) == 0)
+    if (!runtime && docker_facts_known(backend, &facts)) /* nobody waits for an engine here: every call asks this */
         runtime = facts.runtime;
     return !runtime || shares_kernel(runtime); /* of a box that runs while its engine is down: as nearly all */
 }

@@ -30,7 +30,7 @@ run 'cat f /home/agent/f'
 is 'a new daemon finds the box' "$STATUS $OUT" $'200 kept\nlayer'
 kill -KILL "$pid1"
 told() { run true && [ "$STATUS" = 410 ]; }
-ok 'a death is noticed' eventually 20 told
+ok 'a death is noticed' eventually 60 told
 like 'and told' "$(j .error.message)" 'its runner ended; the container engine does not answer; its files are kept'
 curl -s --max-time 60 --unix-socket "$SOCKET" -X POST -H 'Content-Type: application/json' -d '{"backend":"docker","user":"ann","thread":"one"}' -o "$WORK/again" -w '%{http_code}' http://localhost/v1/boxes > "$WORK/status" & caller=$!
 starting() { api GET "$B" && [ "$(j .state)" = starting ]; }
