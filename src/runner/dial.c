@@ -33,29 +33,19 @@ int container_wire(struct runner_config *config, const char *path, bool stdio, s
 
 /* ---- by the mounted socket ---- */
 
-static int dial_take(int fd, struct runner_config *config, struct err *err) {
-    const struct {
-        char name;
-        int *fd;
-    } table[] = {{DIAL_CGROUP, &config->cgroup_fd}, {DIAL_LISTEN, &config->listen_fd}};
-    for (;;) {
-        char name;
-        int passed;
-        ssize_t n = fd_recv(fd, &name, 1, &passed, 0);
-        if (n <= 0 || passed < 0)
-            return n < 0 ? err_errno(err, (int)-n, "the daemon's socket")
-                         : err_set(err, ERR_GONE, "the daemon hung up before it sent its descriptors");
-        size_t i = 0;
-        while (i < sizeof table / sizeof *table && table[i].name != name)
-            i++;
-        if (i == sizeof table / sizeof *table || *table[i].fd >= 0) {
-            close(passed);
-            return err_set(err, ERR_PROTOCOL, "the daemon sent what this runner does not know");
-        }
-        *table[i].fd = passed;
-        if (name == DIAL_LISTEN)
-            return 0;
-    }
+static int dial_take(int fd, int *ret_listen_fd, struct err *err) {
+    char name;
+    autofd passed = -1;
+    ssize_t n = fd_recv(fd, &name, 1, &passed, 0);
+    if (n < 0)
+        return err_errno(err, (int)-n, "the daemon's socket");
+    if (n == 0 || name != DIAL_LISTEN || passed < 0)
+        return err_set(err, ERR_PROTOCOL, "the daemon hung up, or sent something else than a socket");
+    /* Once more, by us: whoever connects to it is told our ids, and gets a pidfd of ours. */
+    if (listen(passed, 16) < 0)
+        return err_errno(err, errno, "cannot listen at the daemon's socket");
+    *ret_listen_fd = fd_take(&passed);
+    return 0;
 }
 
 static int dial_wire(struct runner_config *config, const char *path, struct err *err) {
@@ -68,15 +58,10 @@ static int dial_wire(struct runner_config *config, const char *path, struct err 
         return err_errno(err, errno, "cannot connect to '%s'", path);
     struct timeval patience = {.tv_sec = DIAL_WAIT_MS / 1000}, none = {0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    int r = dial_take(fd, config, err);
-    if (r < 0) {
-        fd_close(&config->cgroup_fd);
+    int r = dial_take(fd, &config->listen_fd, err);
+    if (r < 0)
         return r;
-    }
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
-    /* Once more, by us: whoever connects to it is told our ids, and gets a pidfd of ours. */
-    if (listen(config->listen_fd, 16) < 0)
-        return err_errno(err, errno, "cannot listen at the daemon's socket");
     config->wire_fd = fd_take(&fd);
     return 0;
 }

@@ -3,6 +3,7 @@
  * Not to break: a keeper exits only when nothing of its tree is left, so its exit means what an empty leaf means. */
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include "base/fd.h"
 #include "runner/process.h"
+#include "runner/raw.h"
 #include "runner/work.h"
 
 struct relation {
@@ -53,18 +55,20 @@ _Noreturn void keeper_main(struct spawn *spawn) {
     _exit(0);
 }
 
+/* In the keeper's memory until it execs, as below a leaf in the runner's: no page tables are copied for it. */
+static int keeper_child(void *argument) {
+    struct spawn *spawn = argument;
+    spawn->slot->pid = (int)raw(SYS_getpid); /* whoever is told that it runs may ask before the keeper comes to it */
+    spawn_child(spawn);
+}
+
 static void keeper_fork(struct spawn *spawn) {
     struct slot *slot = spawn->slot;
-    pid_t pid = fork();
+    pid_t pid = clone(keeper_child, (char *)spawn->stack + SPAWN_STACK_BYTES, CLONE_VM | SIGCHLD, spawn);
     if (pid < 0) {
         slot->number = errno;
         slot->stage = SPAWN_FORK;
         _exit(1);
-    }
-    if (pid == 0) {
-        slot->pid = getpid();
-        prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
-        spawn_child(spawn);
     }
     slot->pid = pid;
     /* Pipes held here would keep the command's readers waiting. */

@@ -304,7 +304,7 @@ int process_launch(struct process *process, struct err *err) {
     if (pid < 0)
         return pid;
     process->child = pid;
-    if (process->background || !process->leaf) {
+    if (process->background) {
         source_set(runner, &process->ready, EPOLLIN);
         return 0;
     }

@@ -7,7 +7,7 @@
  * 2. What it reads is its own copy of struct spawn, and the arena behind it, which lives until exec is known to have
  *    happened or failed.
  * 3. It opens its directory with the agent's rights, and everything of the runner's is closed by exec.
- * Below a keeper the child is an ordinary fork. */
+ * Below a keeper it is the same, but in the keeper's memory, which is a copy of the runner's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
