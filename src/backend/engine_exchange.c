@@ -76,7 +76,7 @@ static int exchange_send(struct engine_exchange *exchange, const void *data, siz
         if (sent == -EPIPE || sent == -ECONNRESET)
             return 1; /* perhaps with a reason, which is read next */
         if (sent < 0 && sent != -EAGAIN)
-            return err_set(err, ERR_IO, "sending: %s", strerror((int)-sent));
+            return engine_link_failed(link, "sending", (int)-sent, err);
         if (sent < 0) {
             int code = engine_link_wait(link, (short)(link->write_events | POLLIN), &exchange->wait, err);
             if (code < 0)

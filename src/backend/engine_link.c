@@ -203,6 +203,17 @@ static int link_wait_fd(int fd, short events, const struct engine_wait *wait, st
     }
 }
 
+int engine_link_failed(const struct engine_link *link, const char *doing, int number, struct err *err) {
+    const char *reason = link->tls ? engine_tls_reason(link->tls) : NULL;
+    if (reason && strstr(reason, "certificate"))
+        return err_set(
+            err, ERR_DENIED,
+            "it refuses who we are (%s): cert.pem and key.pem of docker_cert_dir (DOCKER_CERT_PATH) have to be "
+            "signed by whom it trusts",
+            reason);
+    return err_set(err, ERR_IO, "%s: %s", doing, reason ? reason : strerror(number));
+}
+
 ssize_t engine_link_fill(struct engine_link *link, const struct engine_wait *wait, struct err *err) {
     if (link->at == link->len)
         link->at = link->len = 0;
@@ -220,7 +231,7 @@ ssize_t engine_link_fill(struct engine_link *link, const struct engine_wait *wai
             return got;
         }
         if (got != -EAGAIN)
-            return err_set(err, ERR_IO, "receiving: %s", strerror((int)-got));
+            return engine_link_failed(link, "receiving", (int)-got, err);
         int code = engine_link_wait(link, link->read_events, wait, err);
         if (code < 0)
             return code;

@@ -50,6 +50,8 @@ bool engine_link_pending(struct engine_link *link); /* recv has something whatev
 void engine_link_shut(struct engine_link *link);    /* nothing more will be sent */
 /* 0 when one of the events came. TIMEOUT; GONE: given up. */
 int engine_link_wait(struct engine_link *link, short events, const struct engine_wait *wait, struct err *err);
+/* What a failed recv or send is called: IO, or DENIED where the engine wants a certificate. */
+int engine_link_failed(const struct engine_link *link, const char *doing, int number, struct err *err);
 /* More input, at least a byte: how much; 0: the end. */
 ssize_t engine_link_fill(struct engine_link *link, const struct engine_wait *wait, struct err *err);
 
@@ -61,6 +63,7 @@ int engine_tls_open(const struct engine_place *place, const struct engine_wait *
 void engine_tls_close(struct engine_tls *tls);
 ssize_t engine_tls_recv(struct engine_tls *tls, void *data, size_t len, short *ret_events);
 ssize_t engine_tls_send(struct engine_tls *tls, const void *data, size_t len, short *ret_events);
+const char *engine_tls_reason(const struct engine_tls *tls); /* why it broke, where TLS itself says; else NULL */
 bool engine_tls_pending(struct engine_tls *tls);
 void engine_tls_shut(struct engine_tls *tls);
 

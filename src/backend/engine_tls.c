@@ -57,7 +57,8 @@ static pthread_once_t api_once = PTHREAD_ONCE_INIT;
 struct engine_tls {
     SSL_CTX *context;
     SSL *ssl;
-    bool broken; /* after a failure OpenSSL may not be asked to shut it */
+    bool broken;        /* after a failure OpenSSL may not be asked to shut it */
+    const char *reason; /* of it, constant text; NULL: none */
 };
 
 static void api_load(void) {
@@ -202,6 +203,7 @@ static ssize_t tls_result(struct engine_tls *tls, int done, short *ret_events) {
     if (number == SSL_ERROR_ZERO_RETURN)
         return 0;
     tls->broken = true;
+    tls->reason = number == SSL_ERROR_SSL ? tls_reason() : NULL;
     return number == SSL_ERROR_SYSCALL && errno ? -errno : -ECONNRESET;
 }
 
@@ -218,6 +220,10 @@ ssize_t engine_tls_send(struct engine_tls *tls, const void *data, size_t len, sh
     int sent = api.SSL_write(tls->ssl, data, len > INT32_MAX ? INT32_MAX : (int)len);
     ssize_t result = sent > 0 ? sent : tls_result(tls, sent, ret_events);
     return result == 0 ? -EPIPE : result;
+}
+
+const char *engine_tls_reason(const struct engine_tls *tls) {
+    return tls->reason;
 }
 
 bool engine_tls_pending(struct engine_tls *tls) {
