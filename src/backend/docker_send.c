@@ -160,10 +160,8 @@ static int send_directory(struct backend *backend, const struct spec *spec, cons
                           struct err *err) {
     struct parcel parcel = {.fd = -1};
     struct tar_entry entry = {.type = TAR_DIR, .mode = 0755};
-    /* Nothing can be unpacked into a root that is read-only: there it is a volume. */
-    bool volume = spec->container.read_only;
-    snprintf(entry.name, sizeof entry.name, "%s/", volume ? "." : path + 1);
-    return parcel_send(backend, spec->id, volume ? path : "/", &parcel, &entry, uid, gid,
+    snprintf(entry.name, sizeof entry.name, "%s/", path + 1);
+    return parcel_send(backend, spec->id, "/", &parcel, &entry, uid, gid,
                        "making the directories of the container's user", err);
 }
 
@@ -176,8 +174,10 @@ int docker_send(struct backend *backend, const struct spec *spec, struct err *er
         return r;
     const char *begun = json_string_value(json_object_get(json_object_get(inspection, "State"), "StartedAt"));
     bool first = !begun || strncmp(begun, "0001-", 5) == 0;
+    bool volumes =
+        spec->container.read_only;       /* root's, who is the user of such a container; nothing else can be made */
     r = send_runner(backend, spec, err); /* ours may be newer than the one it had */
-    if (r == 0 && first && docker_send_whose(backend, spec->id, inspection, &uid, &gid)) {
+    if (r == 0 && first && !volumes && docker_send_whose(backend, spec->id, inspection, &uid, &gid)) {
         r = send_directory(backend, spec, spec->workspace ? spec->workspace : WORKSPACE_PATH, uid, gid, err);
         if (r == 0 && spec->agent) /* copies of its skills */
             r = send_directory(backend, spec, SKILLS_PATH, uid, gid, err);

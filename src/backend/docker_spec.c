@@ -314,6 +314,12 @@ int docker_spec_body(struct backend *backend, const struct spec *spec, const str
     if (r < 0)
         return r;
     docker_spec_user(backend, spec, image, way, facts, user);
+    if (!way->near && spec->container.read_only && !docker_spec_root(user)) /* a volume is root's, and stays so */
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "a container with a read-only root has no workspace for user '%.100s' on an engine elsewhere; let it run "
+            "as root, leave read_only out, or use an engine on this machine",
+            user);
     json_init(&json, out);
     json_open(&json, '{');
     put_text(&json, "Image", image->id);
