@@ -12,6 +12,7 @@
 
 #include "backend/docker.h"
 #include "backend/ids.h"
+#include "backend/mountinfo.h"
 #include "backend/usher.h"
 #include "base/fd.h"
 #include "wire/plan.h"
@@ -156,6 +157,11 @@ int docker_mount_put(struct backend *backend, const struct spec *spec, const str
         put_bind(json, way->workspace_dir, workspace_path(spec), false);
     if (docker_mount_enters(backend, spec))
         return 0;
+    if (backend->root && spec->mount_count) /* by name, and as root: a link that comes into its way leads anywhere */
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "containers of runtime '%s' cannot be entered, and so get no mounts; leave them out, or use runc",
+            spec->container.runtime ? spec->container.runtime : "of the engine's default");
     for (size_t i = 0; i < spec->mount_count; i++)
         put_bind(json, spec->mounts[i].source, spec->mounts[i].target, spec->mounts[i].read_only);
     return spec->agent ? put_copies(backend, spec, json, err) : 0;
@@ -274,6 +280,24 @@ static int visit(struct backend *backend, const struct spec *spec, const struct 
     return usher_visit(&usher, &message, ret_left, err);
 }
 
+/* What the engine mounted by name, for one who cannot do it himself. */
+static int check_bound(const struct spec *spec, pid_t pid, struct err *err) {
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        const struct mount *mount = &spec->mounts[i];
+        bool meant = false;
+        if (pid == 0)
+            return err_set(err, ERR_UNSUPPORTED,
+                           "what the engine mounted in box %s cannot be seen from here: leave its mounts out",
+                           spec->id);
+        int r = mountinfo_is(mount->source, pid, mount->target, &meant, err);
+        if (r < 0)
+            return err_wrap(err, "mount '%.200s'", mount->source);
+        if (!meant)
+            return err_set(err, ERR_DENIED, "mount source '%.200s' passes a link by now", mount->source);
+    }
+    return 0;
+}
+
 /* Nobody can tell whose processes those of the container are: its image does. */
 static int own_unseen(struct backend *backend, const struct spec *spec, struct err *err) {
     json_t *inspection = NULL;
@@ -290,8 +314,10 @@ int docker_mount_enter(struct backend *backend, const struct spec *spec, pid_t p
                        struct err *err) {
     struct docker_record who = {.pid = pid, .uid = uid, .gid = gid, .start = pid ? process_start(pid) : 0};
     pid_t left = 0;
-    int r = backend->root ? check_mounts(backend, spec, err) : 0; /* of one that is started again, what is there now */
-    if (!backend->root || r < 0)
+    if (!backend->root)
+        return check_bound(spec, pid, err);
+    int r = check_mounts(backend, spec, err); /* of one that is started again, what is there now */
+    if (r < 0)
         return r;
     bool enters = docker_mount_enters(backend, spec), needed = spec->mount_count || spec->agent;
     if (pid == 0 && enters && needed)

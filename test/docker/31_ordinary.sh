@@ -33,6 +33,27 @@ if start_daemon "${ordinary[@]}" "$BUILD/cubbyd"; then
     run 'id -u; touch /bin/x; echo x > file'
     is 'whoever the image wants to be' "$CODE $OUT" '0 54321'
 
+    # ---- the engine mounts by name, and follows what came into its way ----
+    mkdir "$USER_DIR/dir/sub" "$USER_DIR/secret"
+    echo secret > "$USER_DIR/secret/file"
+    chown -R "$USER_ID:$USER_ID" "$USER_DIR/dir/sub" "$USER_DIR/secret"
+    box_new "\"user\":\"ann\",\"thread\":\"t\",\"mounts\":[{\"source\":\"$USER_DIR/dir/sub\",\"target\":\"/mnt/sub\"}]"
+    run 'ls /mnt/sub; echo x > /mnt/sub/x'
+    is 'a directory below another' "$CODE" 0
+    kill -KILL "$(cut -d' ' -f2 "$STATE/boxes/$BOX/docker")"
+    dead() { api GET "$B" && [ "$(j .state)" != ready ]; }
+    ok 'its box dies' eventually 20 dead
+    mv "$USER_DIR/dir/sub" "$USER_DIR/dir/gone"
+    ln -s "$USER_DIR/secret" "$USER_DIR/dir/sub"
+    api POST /v1/boxes '{"user":"ann","thread":"t"}'
+    is_error 'whoever can write there cannot lead it elsewhere' 403 DENIED 'mount'
+    is 'and nothing of it runs' "$(engine GET "/containers/cubby-$BOX/json" | jq .State.Running)" false
+    rm "$USER_DIR/dir/sub"
+    mv "$USER_DIR/dir/gone" "$USER_DIR/dir/sub"
+    api POST /v1/boxes '{"user":"ann","thread":"t"}'
+    run 'cat /mnt/sub/x'
+    is 'with the directory in its place it is as before' "$STATUS $OUT" '200 x'
+
     # ---- skills are copies ----
     api POST /v1/boxes '{"user":"ann","agent":"app"}'
     is 'a box with skills' "$STATUS" 201

@@ -1,0 +1,99 @@
+/* Called by docker_mount.c, for mounts that an engine made by name: who may write above a directory could have put a link
+ * into its way between our look and the engine's. Not to break: names are compared as the kernel has them, with no look at
+ * the file systems, which may have changed again. */
+#include "backend/mountinfo.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+
+enum { TEXT_BYTES = 4 << 20 };
+
+struct row {
+    unsigned major_id, minor_id;
+    char *root, *at; /* in the file system, and where that is seen */
+};
+
+/* As mountinfo writes a path: \040 for a space. */
+static void unescape(char *path) {
+    char *to = path;
+    for (const char *from = path; *from; from++) {
+        if (*from == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
+            from[3] <= '7') {
+            *to++ = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
+            from += 3;
+        } else {
+            *to++ = *from;
+        }
+    }
+    *to = 0;
+}
+
+/* "ID PARENT MAJOR:MINOR ROOT AT ..." */
+static bool row_take(char *line, struct row *ret_row) {
+    char *words[5], *rest = line;
+    for (size_t i = 0; i < 5; i++)
+        if (!(words[i] = strsep(&rest, " ")))
+            return false;
+    struct row row = {.root = words[3], .at = words[4]};
+    if (sscanf(words[2], "%u:%u", &row.major_id, &row.minor_id) != 2)
+        return false;
+    unescape(row.root);
+    unescape(row.at);
+    *ret_row = row;
+    return true;
+}
+
+/* The length of what of `path` lies at or above `at`; 0: it does not. */
+static size_t within(const char *path, const char *at) {
+    size_t len = strcmp(at, "/") == 0 ? 0 : strlen(at);
+    return strncmp(path, at, len) == 0 && (path[len] == '/' || !path[len]) ? len + 1 : 0;
+}
+
+/* The mount that shows `path`, or the one exactly there: the last of the deepest covers the others. */
+static int find(pid_t pid, const char *path, bool exact, char *text, struct row *ret_row, struct err *err) {
+    char name[64];
+    size_t best = 0;
+    if (pid)
+        snprintf(name, sizeof name, "/proc/%d/mountinfo", (int)pid);
+    else
+        snprintf(name, sizeof name, "/proc/self/mountinfo");
+    ssize_t n = fd_read_file(AT_FDCWD, name, text, TEXT_BYTES);
+    if (n < 0)
+        return err_errno(err, (int)-n, "'%s'", name);
+    char *rest = text;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        struct row row;
+        if (!row_take(line, &row))
+            continue;
+        size_t len = exact ? strcmp(row.at, path) == 0 : within(path, row.at);
+        if (len && len >= best) {
+            best = len;
+            *ret_row = row;
+        }
+    }
+    return best ? 0 : err_set(err, ERR_NOT_FOUND, "nothing is mounted at '%.200s'", path);
+}
+
+int mountinfo_is(const char *source, pid_t pid, const char *target, bool *ret_is, struct err *err) {
+    struct row here, there;
+    char *texts = malloc(2 * (size_t)TEXT_BYTES), wanted[2 * LIMIT_PATH_BYTES + 2];
+    if (!texts)
+        abort();
+    int r = find(0, source, false, texts, &here, err);
+    if (r == 0)
+        r = find(pid, target, true, texts + TEXT_BYTES, &there, err);
+    if (r == 0) {
+        const char *rest = source + within(source, here.at) - 1;
+        const char *root = strcmp(here.root, "/") == 0 && *rest ? "" : here.root;
+        snprintf(wanted, sizeof wanted, "%s%s", root, rest);
+        *ret_is = strcmp(wanted, there.root) == 0 && here.major_id == there.major_id && here.minor_id == there.minor_id;
+    }
+    free(texts);
+    return r;
+}
