@@ -41,7 +41,7 @@ struct pull {
 
 static const struct docker_registry *pull_registry(const struct docker_settings *settings, const char *host) {
     for (size_t i = 0; settings && i < settings->registry_count; i++)
-        if (strcmp(settings->registries[i].host, host) == 0)
+        if (strcasecmp(settings->registries[i].host, host) == 0)
             return &settings->registries[i];
     return NULL;
 }

@@ -76,6 +76,11 @@ static bool image_listed(const char *const *patterns, const struct reference *im
     return false;
 }
 
+static bool image_default(const struct share *share, const struct reference *image, struct arena *arena) {
+    struct reference own;
+    return share->image && reference_parse(share->image, arena, &own) && strcmp(own.full, image->full) == 0;
+}
+
 /* Images that snapshots and exports made are their boxes' alone; whichever registry is written before them, it is not one. */
 static bool image_ours(const struct reference *image) {
     const char *path = image->path;
@@ -97,7 +102,7 @@ static int spec_image(const struct share *share, const struct box_request *reque
             name, REFERENCE_BYTES);
     if (asked && image_ours(&image))
         return err_set(err, ERR_DENIED, "template: '%.80s' is what a box became; fork that box instead", name);
-    if (asked && share->images && !image_listed(share->images, &image, arena))
+    if (asked && share->images && !image_default(share, &image, arena) && !image_listed(share->images, &image, arena))
         return err_set(err, ERR_DENIED, "template: image '%.80s' is not allowed by the configuration (docker_images)",
                        name);
     spec->template_name = arena_strdup(arena, name);

@@ -55,24 +55,27 @@ static int read_member(struct conf_reader *reader, const struct conf_pair *pair,
     return conf_at(reader, pair->key_node, err);
 }
 
+/* The registry of a name of an image below it: two spellings of the hub are one. */
+static const char *registry_host(const char *text, struct arena *arena) {
+    struct reference any;
+    if (strchr(text, '/') || !reference_parse(arena_printf(arena, "%s/x", text), arena, &any))
+        return NULL;
+    bool hub = strcmp(any.registry, REFERENCE_HUB) == 0;
+    return !hub || strcmp(any.path, "library/x") == 0 ? any.registry : NULL;
+}
+
 static int read_registry(struct conf_reader *reader, const struct conf_pair *pair, struct docker_registry *registry,
                          struct err *err) {
     struct arena *arena = &reader->conf->arena;
     struct conf_pair *members;
-    struct reference any;
     size_t count;
-    /* A name of an image below it tells whether it is one, and which: two spellings of the hub are one. */
-    if (!reference_parse(arena_printf(arena, "%s/x", pair->key), arena, &any) || strchr(any.path, '/') ||
-        strchr(pair->key, '/')) {
-        if (strcmp(pair->key, REFERENCE_HUB) != 0 && strcmp(pair->key, "index.docker.io") != 0) {
-            err_set(err, ERR_INVALID, "'%.80s' is no registry: HOST[:PORT] with a '.', a port or localhost", pair->key);
-            return conf_at(reader, pair->key_node, err);
-        }
-        any.registry = REFERENCE_HUB;
+    registry->host = registry_host(pair->key, arena);
+    if (!registry->host) {
+        err_set(err, ERR_INVALID, "'%.80s' is no registry: HOST[:PORT] with a '.', a port or localhost", pair->key);
+        return conf_at(reader, pair->key_node, err);
     }
-    registry->host = arena_strdup(arena, any.registry);
     int failed = conf_pairs(reader, pair->value, "a registry", &members, &count, err);
-    for (size_t i = 0; i < count && !failed; i++)
+    for (size_t i = 0; !failed && i < count; i++)
         failed = read_member(reader, &members[i], registry, err);
     if (!failed && check_registry(registry, err))
         failed = conf_at(reader, pair->key_node, err);

@@ -301,6 +301,54 @@ static void test_changes(void) {
     differ("tool_guard: off\n", "tool_ls_chars: 5\n", "tool_ls_chars tool_guard ");
 }
 
+static void test_docker(void) {
+    REFUSED("docker_host: ssh://x\n", 0, "docker_host must be");
+    REFUSED("docker_host: unix:///x\ndocker_tls: true\n", 0, "are for tcp:// engines");
+    REFUSED("docker_cert_dir: certs\n", 0, "docker_cert_dir must be an absolute path");
+    REFUSED("docker_network: host\n", 0, "'host', which boxes never get");
+    REFUSED("docker_network: 'container:x'\n", 0, "docker_network must be");
+    REFUSED("docker_image: '--privileged'\n", 0, "docker_image");
+    REFUSED("docker_images: []\n", 0, "docker_images is empty");
+    REFUSED("docker_images: ['a b']\n", 0, "docker_images: 'a b' is no pattern");
+    REFUSED("users:\n  ann: {docker_images: []}\n", 0, "user ann: docker_images is empty");
+    REFUSED("docker_pull: sometimes\n", 1, "docker_pull must be one of");
+    REFUSED("docker_runtime: a/b\n", 0, "docker_runtime");
+    REFUSED("docker_runtimes: [-x]\n", 0, "docker_runtimes");
+    REFUSED("users:\n  ann: {docker_host: 'unix:///x'}\n", 2, "docker_host cannot differ by user");
+    REFUSED("docker_registries: [a]\n", 1, "must be a mapping");
+    REFUSED("docker_registries:\n  a.b:\n    username: x\n", 2, "needs 'username' and 'password'");
+    REFUSED("docker_registries:\n  a.b: {username: x, password: hunter2, password_file: /x}\n", 2, "not both");
+    REFUSED("docker_registries:\n  a.b: {username: x, password: hunter2, token: hunter2}\n", 2, "not both");
+    REFUSED("docker_registries:\n  a.b: {token_file: x}\n", 2, "absolute");
+    REFUSED("docker_registries:\n  a.b: {token: ''}\n", 2, "token has 1 to");
+    REFUSED("docker_registries:\n  a.b: {secret: hunter2}\n", 2, "unknown key 'secret'");
+    REFUSED("docker_registries:\n  a.b/c: {token: hunter2}\n", 2, "'a.b/c' is no registry");
+    REFUSED("docker_registries:\n  plain: {token: hunter2}\n", 2, "'plain' is no registry");
+    REFUSED("docker_registries:\n  a.b: {token: $NOSUCH}\n", 2, "$NOSUCH is not set");
+    setenv("CONF_TEST_WORD", "hunter2", 1);
+    struct conf *conf = fine("docker_host: tcp://h:2376\ndocker_tls: true\ndocker_image: a\ndocker_images: [b]\n"
+                             "docker_registries:\n  index.docker.io: {username: u, password: $CONF_TEST_WORD}\n"
+                             "  'r.example:5000': {token_file: /run/token}\n"
+                             "users: {ann: {docker_images: [c/**], docker_pull: never, docker_runtime: runsc}}\n",
+                             "an engine, registries and users' own images");
+    const struct docker_settings *docker = &conf->docker;
+    ok(docker->registry_count == 2 && !strcmp(docker->registries[0].host, "docker.io") &&
+           !strcmp(docker->registries[0].password, "hunter2") &&
+           !strcmp(docker->registries[1].token_file, "/run/token"),
+       "registries with their secrets");
+    struct policy *policy = conf_policy(conf);
+    const struct share *all = policy_for(policy, "x"), *ann = policy_for(policy, "ann");
+    ok(!strcmp(all->images[0], "b") && !strcmp(all->pull, "missing") && !all->runtime && !strcmp(all->image, "a"),
+       "everybody's images");
+    ok(!strcmp(ann->images[0], "c/**") && !strcmp(ann->pull, "never") && !strcmp(ann->runtime, "runsc") &&
+           !strcmp(ann->image, "a"),
+       "a user's own");
+    policy_unref(policy);
+    conf_unref(conf);
+    differ("docker_registries: {a.b: {token: x}}\n", "docker_registries: {a.b: {token: y}}\n", "docker_registries! ");
+    differ("docker_images: [a]\n", "docker_images: [b]\n", "docker_images ");
+}
+
 int main(void) {
     int fd = mkstemp(path);
     if (fd < 0)
@@ -314,6 +362,7 @@ int main(void) {
     test_long_list();
     test_tools();
     test_changes();
+    test_docker();
     unlink(path);
     printf("1..%d\n", count);
     return failures > 0;
