@@ -44,7 +44,7 @@ for habit in silent large double vanish; do
     fi
     eventually 10 machine_state "$habit" ready
     box_use "$(machine_box "$habit")"
-    run 'echo x' '"timeout_ms":5000'
+    run 'echo x' '"timeout_ms":60000'
     case $habit in
         double) like 'double: answers nobody asked for end it' "$STATUS" '^(200|410|502)$'
             ok 'double: with a reason' eventually 10 grep -q '^closed 4400' "$WORK/join-double.log" ;;
