@@ -98,6 +98,9 @@ bool docker_why(struct backend *backend, const char *id, char *text, size_t size
 int docker_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err);
 int docker_pause(struct backend *backend, const char *id, bool pause, struct err *err);
 bool docker_paused(struct backend *backend, const char *id);
+/* By the kernel: for one that the engine cannot let go on, because it is away. late: what a dying engine began may only now
+ * make it stand still; waits for that, half a second. */
+void docker_thaw(struct backend *backend, const char *id, bool late);
 
 /* ---- docker_spec.c: from a spec to a container ---- */
 

@@ -355,6 +355,7 @@ int docker_export(struct backend *backend, const struct spec *spec, const char *
     struct exported exported = {0};
     json_t *inspection = NULL;
     docker_layer_image(backend, layer, exported.image);
+    docker_still_end(backend, spec->id); /* of an engine that was away */
     int r = docker_inspect(backend, spec->id, &inspection, err);
     if (r == -ERR_NOT_FOUND) { /* it never ran, or somebody removed it: it is what it would be made from */
         *ret_exported = exported;

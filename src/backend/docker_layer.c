@@ -217,8 +217,8 @@ int docker_still(struct backend *backend, const char *id, const json_t *inspecti
     if (fd < 0)
         return err_errno(err, errno, "the directory of box '%.16s'", id);
     int r = set_paused(backend, id, true, err);
-    if (r < 0)
-        unlinkat(backend->boxes_fd, path, 0);
+    if (r < 0) /* it may have been done all the same */
+        docker_still_end(backend, id);
     return r;
 }
 
@@ -230,9 +230,14 @@ void docker_still_end(struct backend *backend, const char *id) {
     if (!exists(backend->boxes_fd, path))
         return;
     int r = docker_inspect(backend, id, &inspection, &ignored);
-    if (r == 0 && json_is_true(json_object_get(json_object_get(inspection, "State"), "Paused")))
+    bool paused = r == 0 && json_is_true(json_object_get(json_object_get(inspection, "State"), "Paused"));
+    if (paused)
         r = set_paused(backend, id, false, &ignored);
     json_decref(inspection);
+    /* An engine that was killed meanwhile does not know, or is not there to be asked: then the mark stays, because it may
+     * believe that the box stands still. */
+    if (r < 0 || !paused)
+        docker_thaw(backend, id, r < 0);
     if (r == 0 || r == -ERR_NOT_FOUND || r == -ERR_EXISTS)
         unlinkat(backend->boxes_fd, path, 0);
 }
@@ -364,6 +369,7 @@ int docker_keep(struct backend *backend, const struct spec *spec, const char *la
     autofd dir = open_dir(backend->layers_fd, layer, "the layer", err);
     if (dir < 0)
         return dir;
+    docker_still_end(backend, spec->id); /* of an engine that was away */
     uint64_t begin_us = clock_us();
     int r = docker_inspect(backend, spec->id, &inspection, err);
     bool runs = r == 0 && docker_running(inspection, NULL);

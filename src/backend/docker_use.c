@@ -3,15 +3,24 @@
  * still is noted before it does, and forgotten when it surely does not: the note outlives daemons and needs no engine. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "backend/docker.h"
+#include "backend/ids.h"
 #include "base/fd.h"
 
-enum { CGROUP_FILE_BYTES = 8192, CGROUP_PATH_BYTES = 4096, STATS_MS = 5000, STATS_BYTES = 1 << 20 };
+enum {
+    CGROUP_FILE_BYTES = 8192,
+    CGROUP_PATH_BYTES = 4096,
+    STATS_MS = 5000,
+    STATS_BYTES = 1 << 20,
+    THAW_TURNS = 10,
+    THAW_MS = 50
+};
 
 /* ---- by the kernel ---- */
 
@@ -120,6 +129,30 @@ int docker_usage(struct backend *backend, const char *id, struct usage *ret_usag
 
 /* ---- standing still ---- */
 
+static void thaw(const char *lines) {
+    static const char *const rows[][3] = {{"freezer", "freezer.state", "THAWED"}, {"", "cgroup.freeze", "0"}};
+    char dir[CGROUP_PATH_BYTES], file[CGROUP_PATH_BYTES + 32];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (group_of(lines, rows[i][0], dir, sizeof dir)) {
+            snprintf(file, sizeof file, "%s/%s", dir, rows[i][1]);
+            fd_write_file(AT_FDCWD, file, rows[i][2]);
+        }
+}
+
+void docker_thaw(struct backend *backend, const char *id, bool late) {
+    char path[64], lines[CGROUP_FILE_BYTES];
+    struct docker_record record;
+    autofd pidfd = docker_record_read(backend, id, &record) < 0 ? -1 : docker_record_pidfd(&record);
+    snprintf(path, sizeof path, "/proc/%d/cgroup", pidfd < 0 ? 0 : (int)record.pid);
+    if (pidfd < 0 || fd_read_file(AT_FDCWD, path, lines, sizeof lines) <= 0)
+        return;
+    for (int turn = 0; turn < (late ? THAW_TURNS : 1); turn++) {
+        thaw(lines);
+        if (late)
+            poll(NULL, 0, THAW_MS);
+    }
+}
+
 int docker_pause(struct backend *backend, const char *id, bool pause, struct err *err) {
     char mark[40], path[96], doing[80];
     json_t *inspection = NULL;
@@ -137,15 +170,21 @@ int docker_pause(struct backend *backend, const char *id, bool pause, struct err
         snprintf(doing, sizeof doing, "%s container '" DOCKER_NAME "%.16s'", pause ? "pausing" : "resuming", id);
         r = engine_json(backend->engine, "POST", path, NULL, doing, NULL, err);
     }
+    if (!pause && (r == -ERR_GONE || r == -ERR_NOT_FOUND)) /* it ended while it stood still: nothing stands */
+        r = 0;
     bool unsure = r == -ERR_TIMEOUT || r == -ERR_BUSY; /* it may have been done */
-    if (pause ? r < 0 && !unsure : r == 0 || r == -ERR_GONE || r == -ERR_NOT_FOUND)
+    if (pause ? r < 0 && !unsure : r == 0)
         unlinkat(backend->boxes_fd, mark, 0);
     return r;
 }
 
+/* What was noted of one that has ended since, by its engine or by a signal, is so no more. */
 bool docker_paused(struct backend *backend, const char *id) {
     char mark[40];
+    struct docker_record record;
     docker_still_end(backend, id);
     snprintf(mark, sizeof mark, "%.16s/paused", id);
-    return faccessat(backend->boxes_fd, mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (faccessat(backend->boxes_fd, mark, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    return docker_record_read(backend, id, &record) < 0 || !record.pid || process_alive(record.pid, record.start);
 }

@@ -86,6 +86,12 @@ if small_engine; then
     like 'then no box can be made, and it is said why' "$STATUS $(j .error.message)" '^(507|50[0-9]|429|413) .*[Nn]o (space|room)'
     is 'nothing of it is left' "$(ls -A "$STATE/boxes") $(engine GET '/containers/json?all=1' | jq length)" "$before 1"
     box_use "$full"
+    for what in export snapshots; do
+        api POST "$B/$what" '{}'
+        like "$what: no room is told" "$STATUS $(j .error.message)" '^(507|50[0-9]|429|413) .*[Nn]o space'
+    done
+    swept() { [ -z "$(ls -A "$STATE/layers")" ] && [ "$(engine GET '/images/json?all=1' | jq length)" = 1 ]; }
+    eventually 10 swept && pass 'and leaves neither an image nor a layer' || fail 'and leaves neither an image nor a layer' "$(ls "$STATE/layers") $(engine GET '/images/json?all=1')"
     run 'rm /root/fill; echo fine'
     is 'a box that runs goes on' "$OUT" fine
     rm -f "$WORK/small/rest" "$WORK/small/rest2"
