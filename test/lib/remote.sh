@@ -73,7 +73,6 @@ machine_join() { # machine_join NAME DIR [OPTION...]; TOKEN as machine_token lef
     local name=$1
     MACHINE_DIR=$2
     shift 2
-    state_new "$WORK/machine-$name"
     mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
     [ ! -e "$WORK/ca.pem" ] || set -- --ca "$WORK/ca.pem" "$@"
     HOME=$WORK/machine-$name CUBBY_TOKEN=$TOKEN ASAN_OPTIONS=exitcode=99:detect_leaks=0 \
