@@ -583,7 +583,7 @@ static int docker_stop(struct backend *backend, const char *id, bool keep_files,
     autofd box = openat(backend->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (box < 0)
         return 0;
-    bool noted = docker_record_read(backend, id, &record) == 0;
+    bool noted = docker_record_read(backend, id, &record) != -ENOENT; /* a damaged note is one, too */
     int r = !noted ? 0 : keep_files ? end_processes(backend, id, &record, err) : docker_remove(backend, id, err);
     if (r == 0 && noted && !keep_files)
         r = docker_aside_end(backend, id, true, err);

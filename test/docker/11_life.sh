@@ -59,6 +59,14 @@ is_error 'and says so' 503 BUSY paused
 api POST "$B/resume"
 run 'cat f'
 is 'until it is resumed' "$OUT" kept
+api POST "$B/pause"
+kill -KILL "$DAEMON_PID"
+wait "$DAEMON_PID" 2> /dev/null
+engine POST "/containers/cubby-$BOX/kill" > /dev/null
+start_daemon "$PROGRAM" || fail 'a new daemon starts' "$(tail -5 "$WORK/daemon.log")"
+again
+run 'cat f'
+is 'what ended while it stood still and nobody looked can be had again' "$STATUS $OUT" '200 kept'
 
 # ---- two daemons ----
 
