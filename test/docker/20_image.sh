@@ -23,7 +23,7 @@ is 'and an ordinary container' "$(j '.container|tojson')" '{"user":null,"runtime
 for name in '-it' '--privileged' 'a b' 'a;b' 'a$(id)' $'a\nb' '../../etc' '/bin/sh' 'A/b' 'a//b' 'a:' 'a:-x' 'a@sha256:12' 'a?b' 'a&b=c' 'a%2fb' 'http://a/b' 'a#b' \
     "sha256:$(printf a | sha256sum | cut -d' ' -f1)" "$(printf a | sha256sum | cut -d' ' -f1)" 'host:port/x' 'ü' "$(printf 'a%.0s' {1..256})"; do
     json_string "$name"
-    refused "no name of an image: ${name:0:40}" "\"template\":$JSON_STRING" 400 INVALID template
+    refused "no name of an image: $(tr -d "\n" <<< "${name:0:40}")" "\"template\":$JSON_STRING" 400 INVALID template
 done
 for name in cubby-0123abcd/layer:0123456789abcdef docker.io/cubby-0123abcd/x localhost/cubby-0123abcd/layer:1; do
     refused "what a box became cannot be named: $name" "\"template\":\"$name\"" 403 DENIED 'fork that box'
