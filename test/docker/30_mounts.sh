@@ -54,6 +54,13 @@ is 'one below the workspace' "$CODE $OUT $(whose "$mounted/sub/in")" '0 1000:100
 run 'grep -c " /mnt/owned .*nosuid,nodev" /proc/self/mountinfo; cp /bin/true deep/sub/s && chmod 4755 deep/sub/s; stat -c %a deep/sub/s'
 is 'nothing there gives rights, and nothing that would on the host is left there' "$OUT $(find "$mounted" -perm /6000)" $'1\n755 '
 
+attack isolation 'set-id /mnt/owned/sub'
+is 'in any way' "$OUT" "$(printf '%s\n' 'chmod EPERM 0' 'chmod-gid EPERM 0' 'fchmod EPERM 0' 'fchmodat EPERM 0' 'fchmodat2 EPERM 0' 'open EPERM 0' 'openat EPERM 0' \
+    'tmpfile EPERM 0' 'openat2 ENOSYS 0' 'creat EPERM 0' 'mknod EPERM 0' 'mknodat EPERM 0' 'mkdir OK 0' 'high-bits EPERM 0' 'plain OK 0' 'garbage-mode OK 0')"
+upload /mnt/owned/sub/up "$TOOL" '&mode=4755'
+is 'nor by a file call' "$(find "$mounted" -perm /6000)" ''
+rm -rf "$mounted"/sub/[!i]*
+
 # ---- the container goes and comes, and they with it ----
 
 container=$(engine GET "/containers/cubby-$BOX/json" | jq -r .Id)
@@ -64,7 +71,7 @@ dead_box=$BOX
 box_new "\"user\":\"ann\",\"thread\":\"mounted\""
 is "it starts again, the same container" "$BOX $(engine GET "/containers/cubby-$BOX/json" | jq -r .Id)" "$dead_box $container"
 run 'cat /mnt/look/host deep/beside; echo again > /mnt/owned/again; ls deep/sub'
-is 'with its mounts' "$CODE $OUT $(whose "$mounted/again")" $'0 host\nin\ns 23456:23457'
+is 'with its mounts' "$CODE $OUT $(whose "$mounted/again")" $'0 host\nin 23456:23457'
 api DELETE "$B"
 is 'it is deleted' "$STATUS" 204
 is 'and what was mounted is not' "$(cat "$mounted/hidden" "$mounted/again" | xargs)" 'hidden again'
@@ -96,6 +103,8 @@ refused() { # refused WHAT STATUS CODE TEXT MOUNT...
 }
 refused 'through a link' 403 DENIED link "$WORK/shared/link" /mnt/x
 refused 'where the runner is' 400 INVALID .cubby "$mounted" /.cubby/x
+api POST /v1/boxes "{\"container\":{\"init\":\"image\"},$(mounts "$mounted" /mnt/x)}"
+is_error 'to write to it, where the image has the first word' 501 UNSUPPORTED 'read-only'
 mkdir "$WORK/shared/sockets" && mount --bind "$ENGINE_DIR" "$WORK/shared/sockets"
 refused "the engine's socket, whichever way it is found" 403 DENIED socket "$WORK/shared/sockets" /mnt/x
 refused 'itself' 403 DENIED socket "$WORK/shared/sockets/sock" /mnt/x
