@@ -8,9 +8,8 @@
  * 3. No request can ask for privileges: what a container is is written in docker_spec.c alone, field by field.
  *
  * The wire: the runner is started as PID 1 with `serve --dial /.cubby/run/sock`. dial/ is mounted there. Where the engine
- * is on this machine it connects, gets the listening socket `sock` (SCM_RIGHTS) that lies outside of its reach, and that
- * connection is its first wire: from then on it is found and spoken to like a local runner, and a dead engine or a dead
- * daemon harms nothing. Where that does not reach (an engine elsewhere, gVisor, SELinux) it speaks on its standard streams,
+ * is on this machine it connects and gets, by descriptor, its first wire and the listening socket `sock`, which lies outside
+ * of its reach: from then on it is found and spoken to like a local runner, and a dead engine or a dead daemon harms nothing. Where that does not reach (an engine elsewhere, gVisor, SELinux) it speaks on its standard streams,
  * to which we are attached; whoever comes later gets a wire by an exec of `cubby-runner relay` in the container. */
 #ifndef CUBBY_BACKEND_DOCKER_H
 #define CUBBY_BACKEND_DOCKER_H
@@ -98,8 +97,10 @@ bool docker_why(struct backend *backend, const char *id, char *text, size_t size
 int docker_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err);
 int docker_pause(struct backend *backend, const char *id, bool pause, struct err *err);
 bool docker_paused(struct backend *backend, const char *id);
-/* By the kernel: for one that the engine cannot let go on, because it is away. late: what a dying engine began may only now
+/* By the kernel: for one that an engine will not have stand still, because a part of it that outlived its death believes that
+ * it does; or cannot let go on, because it is away. late: what a dying engine began may only now
  * make it stand still; waits for that, half a second. */
+bool docker_freeze(struct backend *backend, const char *id);
 void docker_thaw(struct backend *backend, const char *id, bool late);
 
 /* ---- docker_spec.c: from a spec to a container ---- */
@@ -204,6 +205,7 @@ int docker_layer_lay(struct backend *backend, const struct spec *spec, int box_d
  * looks at the box next lets it go on. Cheap where there is no mark. */
 int docker_still(struct backend *backend, const char *id, const json_t *inspection, struct err *err);
 void docker_still_end(struct backend *backend, const char *id);
+void docker_still_kill(struct backend *backend, const char *id); /* its end, and nothing more comes of its processes */
 /* What the box's image has set, whether it was made from an image or from a layer; and how many layers that one has. */
 int docker_layer_settings(struct backend *backend, const struct spec *spec, const json_t *inspection,
                           struct arena *arena, struct docker_image *ret_image, size_t *ret_depth, struct err *err);

@@ -190,10 +190,17 @@ static int by_socket(struct start *start, struct wire **ret_wire, int *ret_pidfd
         r = docker_mount_enter(start->backend, start->spec, peer.pid, peer.uid, peer.gid, err);
     if (r == 0)
         r = record_runner(start, &peer, err);
+    int pair[2] = {-1, -1};
+    if (r == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        r = err_errno(err, errno, "a socket pair");
+    autofd ours = pair[0], theirs = pair[1];
+    if (r == 0)
+        r = pass(fd, DIAL_WIRE, theirs, err);
     if (r == 0)
         r = pass(fd, DIAL_LISTEN, start->listener_fd, err);
+    fd_close(&theirs);
     if (r == 0)
-        r = wire_new(fd_take(&fd), true, HELLO_MS, ret_wire, err);
+        r = wire_new(fd_take(&ours), true, HELLO_MS, ret_wire, err);
     if (r == 0)
         *ret_pidfd = fd_take(&pidfd);
     return r;

@@ -33,18 +33,15 @@ int container_wire(struct runner_config *config, const char *path, bool stdio, s
 
 /* ---- by the mounted socket ---- */
 
-static int dial_take(int fd, int *ret_listen_fd, struct err *err) {
+static int dial_take(int fd, char expected, int *ret_fd, struct err *err) {
     char name;
     autofd passed = -1;
     ssize_t n = fd_recv(fd, &name, 1, &passed, 0);
     if (n < 0)
         return err_errno(err, (int)-n, "the daemon's socket");
-    if (n == 0 || name != DIAL_LISTEN || passed < 0)
-        return err_set(err, ERR_PROTOCOL, "the daemon hung up, or sent something else than a socket");
-    /* Once more, by us: whoever connects to it is told our ids, and gets a pidfd of ours. */
-    if (listen(passed, 16) < 0)
-        return err_errno(err, errno, "cannot listen at the daemon's socket");
-    *ret_listen_fd = fd_take(&passed);
+    if (n == 0 || name != expected || passed < 0)
+        return err_set(err, ERR_PROTOCOL, "the daemon hung up, or sent something else than its two sockets");
+    *ret_fd = fd_take(&passed);
     return 0;
 }
 
@@ -56,13 +53,19 @@ static int dial_wire(struct runner_config *config, const char *path, struct err 
     autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
         return err_errno(err, errno, "cannot connect to '%s'", path);
-    struct timeval patience = {.tv_sec = DIAL_WAIT_MS / 1000}, none = {0};
+    struct timeval patience = {.tv_sec = DIAL_WAIT_MS / 1000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    int r = dial_take(fd, &config->listen_fd, err);
+    autofd wire = -1, listener = -1;
+    int r = dial_take(fd, DIAL_WIRE, &wire, err);
+    if (r == 0)
+        r = dial_take(fd, DIAL_LISTEN, &listener, err);
     if (r < 0)
         return r;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
-    config->wire_fd = fd_take(&fd);
+    /* Once more, by us: whoever connects to it is told our ids, and gets a pidfd of ours. */
+    if (listen(listener, 16) < 0)
+        return err_errno(err, errno, "cannot listen at the daemon's socket");
+    config->wire_fd = fd_take(&wire);
+    config->listen_fd = fd_take(&listener);
     return 0;
 }
 

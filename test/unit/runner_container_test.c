@@ -103,12 +103,20 @@ static void test_dialled(int dial) {
     pid_t pid = runner_start((const char *const[]){"--env", "BOTH=box", "--env", "BOX=box", NULL}, -1, -1);
     int fd = accept4(dial, NULL, NULL, SOCK_CLOEXEC);
     check(peer_pid(fd) == pid, "dial: the runner connects to its socket");
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        abort();
+    fd_send(fd, &(char){DIAL_WIRE}, 1, pair[1], 0);
     fd_send(fd, &(char){DIAL_LISTEN}, 1, listener, 0);
     close(listener);
-    peer_of(&first, fd);
+    close(pair[1]);
+    char byte;
+    check(recv(fd, &byte, 1, 0) == 0, "dial: it takes what it is sent, and hangs up");
+    close(fd);
+    peer_of(&first, pair[0]);
     uint64_t features = hello_features(&first);
     check(features != UINT64_MAX && (features & FEATURE_PASS_FD) && !(features & FEATURE_ROOT_FD),
-          "dial: then the same connection is its first wire, with descriptors, and without the root");
+          "dial: its first wire is the one it was sent, with descriptors, and without the root");
     peer_hello(&first);
     printed(&first, "echo $OWN $BOTH $BOX $HOME $LANG; env | grep -c '^='; command -v ls >/dev/null && echo path",
             "image box box / C.UTF-8\n0\npath\n", "dial: variables are the container's, what it lacks, and the box's");
@@ -144,7 +152,7 @@ static void test_refused(int dial) {
     close(fd);
     pid = runner_start(none, -1, -1);
     fd = accept4(dial, NULL, NULL, SOCK_CLOEXEC);
-    fd_send(fd, &(char){DIAL_LISTEN}, 1, -1, 0);
+    fd_send(fd, &(char){DIAL_WIRE}, 1, -1, 0);
     check(exit_status(pid) == 125, "dial: and one that is given a word without a descriptor");
     close(fd);
 }
