@@ -29,7 +29,7 @@ waiter() {
 }
 waits() { api GET "$B/stat?path=waits" && [ "$STATUS" = 200 ]; }
 holds() { api GET "$B/stat?path=holds" && [ "$STATUS" = 200 ]; }
-on_disk() { [ "$(cat "$STATE/boxes/$BOX/fs/skills/talk/says" 2> /dev/null)" = "$1" ]; }
+on_disk() { [ "$(cat "$STATE/boxes/$BOX"/{fs,skills}/skills/talk/says 2> /dev/null)" = "$1" ]; }
 
 cp "$CONFIG" "$WORK/turns.yaml"
 echo 'skill_wait_ms: 100' >> "$WORK/turns.yaml"
