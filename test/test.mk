@@ -1,5 +1,5 @@
 # Tests, fuzzers, bench; included by the Makefile.
-#   make test [T=pattern] [BACKENDS="jail local remote"]    make test-vm [T=pattern]    make fuzz [FUZZ_SECONDS=600]    make bench [BENCH=name]
+#   make test [T=pattern] [BACKENDS="jail local remote docker"]    make test-vm [T=pattern]    make fuzz [FUZZ_SECONDS=600]    make bench [BENCH=name]
 # Two builds: $(BUILD) itself, and $(BUILD)/asan (clang: ASan, UBSan, and what libFuzzer looks at) for tests and fuzzers.
 
 # Every object but the programs' main.c files, in an archive: a test program links what it names and nothing else.
