@@ -1,4 +1,4 @@
-/* The docker backend's own rooms. A box is one container, named cubby-ID, and STATE/boxes/ID/{docker (its record), sock
+/* The docker backend's own rooms. A box is one container, named cubby-HOME8-ID, and STATE/boxes/ID/{docker (its record), sock
  * (where its runner listens), dial/ (mounted into it, read-only), workspace/, skills/}. Not to break:
  *
  * 1. A container is ours only if its label cubby.home is this state directory's and cubby.box the id. Nothing else is ever
@@ -21,7 +21,8 @@
 #include "backend/trash.h"
 #include "base/arena.h"
 
-#define DOCKER_NAME "cubby-"           /* and the id */
+#define DOCKER_NAME "cubby-" /* and the first 8 of the home, and the id: state directories that share an engine never meet */
+#define DOCKER_NAME_BYTES 32u
 #define DOCKER_LABEL_HOME "cubby.home" /* which state directory's it is: STATE/docker-home, 32 hex digits */
 #define DOCKER_LABEL_BOX "cubby.box"   /* the id */
 #define DOCKER_LABEL_USER "cubby.user" /* also on images that export and snapshots made */
@@ -62,7 +63,7 @@ bool docker_facts_known(struct backend *backend, struct docker_facts *ret_facts)
 
 /* ---- docker.c: the verbs ---- */
 
-void docker_name(char name[32], const char *id);
+void docker_name(const struct backend *backend, char name[DOCKER_NAME_BYTES], const char *id);
 /* The container of a box: NOT_FOUND; EXISTS: there is one, and it is a stranger's. *ret_inspection: json_decref. */
 int docker_inspect(struct backend *backend, const char *id, json_t **ret_inspection, struct err *err);
 int docker_inspect_within(struct backend *backend, const char *id, unsigned timeout_ms, json_t **ret_inspection,

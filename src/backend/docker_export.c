@@ -180,11 +180,11 @@ static ssize_t flow_read(void *user, void *data, size_t len) {
 
 static void *flow_main(void *user) {
     struct flow *flow = user;
-    char name[32], path[80];
+    char name[DOCKER_NAME_BYTES], path[80];
     int status = 0;
     autobuf answer;
     buf_init(&answer, ANSWER_BYTES);
-    docker_name(name, flow->spec->id);
+    docker_name(flow->backend, name, flow->spec->id);
     snprintf(path, sizeof path, "/containers/%s/export", name);
     struct engine_call call = {
         .method = "GET", .path = path, .write_body = flow_write, .user = flow, .timeout_ms = IDLE_MS};
@@ -314,10 +314,10 @@ static int any_change(void *user, const struct file_change *change) {
 }
 
 static uint64_t size_of(struct backend *backend, const char *id) {
-    char name[32], path[80];
+    char name[DOCKER_NAME_BYTES], path[80];
     struct err ignored;
     json_t *inspection = NULL;
-    docker_name(name, id);
+    docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/json?size=1", name);
     if (engine_json(backend->engine, "GET", path, NULL, name, &inspection, &ignored) < 0)
         return 0;
@@ -367,8 +367,10 @@ int docker_export(struct backend *backend, const struct spec *spec, const char *
         r = docker_still(backend, spec->id, inspection, err);
     if (r == 0)
         r = export_still(backend, spec, layer, inspection, &arena, &exported, err);
-    if (r == 0 && exported.changed)
+    if (r == 0 && exported.changed) {
+        docker_still_kill(backend, spec->id);
         r = backend_docker.stop(backend, spec->id, true, err);
+    }
     docker_still_end(backend, spec->id);
     json_decref(inspection);
     if (r == 0)
@@ -378,9 +380,9 @@ int docker_export(struct backend *backend, const struct spec *spec, const char *
 
 /* ---- aside ---- */
 
-static void aside_name(const char *id, char name[48]) {
-    char own[32];
-    docker_name(own, id);
+static void aside_name(const struct backend *backend, const char *id, char name[48]) {
+    char own[DOCKER_NAME_BYTES];
+    docker_name(backend, own, id);
     snprintf(name, 48, "%s.old", own);
 }
 
@@ -411,7 +413,7 @@ static const char *label_of(const json_t *inspection, const char *label) {
 static int aside_inspect(struct backend *backend, const char *id, json_t **ret_inspection, struct err *err) {
     char name[48], path[80];
     json_t *inspection = NULL;
-    aside_name(id, name);
+    aside_name(backend, id, name);
     snprintf(path, sizeof path, "/containers/%s/json", name);
     int r = engine_json(backend->engine, "GET", path, NULL, name, &inspection, err);
     if (r == 0 && (strcmp(label_of(inspection, DOCKER_LABEL_HOME), backend->home) != 0 ||
@@ -431,7 +433,7 @@ int docker_aside_drop(struct backend *backend, const char *id, struct err *err) 
         return 0;
     int r = aside_inspect(backend, id, &inspection, err);
     json_decref(inspection);
-    aside_name(id, name);
+    aside_name(backend, id, name);
     snprintf(path, sizeof path, "/containers/%s?force=1&v=1", name);
     if (r == 0)
         r = engine_json(backend->engine, "DELETE", path, NULL, "removing the container that was replaced", NULL, err);
@@ -443,7 +445,7 @@ int docker_aside_drop(struct backend *backend, const char *id, struct err *err) 
 }
 
 int docker_aside(struct backend *backend, const char *id, struct err *err) {
-    char name[32], aside[48], path[32];
+    char name[DOCKER_NAME_BYTES], aside[48], path[32];
     int r = docker_aside_drop(backend, id, err); /* older than what is in its place */
     if (r < 0)
         return r;
@@ -451,8 +453,8 @@ int docker_aside(struct backend *backend, const char *id, struct err *err) {
     autofd fd = openat(backend->boxes_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return err_errno(err, errno, "the directory of box '%.16s'", id);
-    docker_name(name, id);
-    aside_name(id, aside);
+    docker_name(backend, name, id);
+    aside_name(backend, id, aside);
     r = rename_container(backend, name, aside, err);
     if (r < 0)
         aside_unmark(backend, id);
@@ -461,11 +463,11 @@ int docker_aside(struct backend *backend, const char *id, struct err *err) {
 
 /* It takes its place back; what is there now goes. */
 static int aside_back(struct backend *backend, const char *id, const json_t *inspection, struct err *err) {
-    char name[32], aside[48];
+    char name[DOCKER_NAME_BYTES], aside[48];
     struct docker_record record = {.container = "-"};
     const char *container = json_string_value(json_object_get(inspection, "Id"));
-    docker_name(name, id);
-    aside_name(id, aside);
+    docker_name(backend, name, id);
+    aside_name(backend, id, aside);
     int r = docker_remove(backend, id, err);
     if (r == 0)
         r = rename_container(backend, aside, name, err);

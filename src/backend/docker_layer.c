@@ -8,9 +8,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -200,8 +202,8 @@ static void still_path(const char *id, char path[32]) {
 }
 
 static int set_paused(struct backend *backend, const char *id, bool pause, struct err *err) {
-    char name[32], path[80];
-    docker_name(name, id);
+    char name[DOCKER_NAME_BYTES], path[80];
+    docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/%s", name, pause ? "pause" : "unpause");
     return engine_json(backend->engine, "POST", path, NULL, pause ? "the box's processes" : "letting the box go on",
                        NULL, err);
@@ -217,6 +219,8 @@ int docker_still(struct backend *backend, const char *id, const json_t *inspecti
     if (fd < 0)
         return err_errno(err, errno, "the directory of box '%.16s'", id);
     int r = set_paused(backend, id, true, err);
+    if (r < 0 && strstr(err->text, "paused") && docker_freeze(backend, id))
+        return 0;
     if (r < 0) /* it may have been done all the same */
         docker_still_end(backend, id);
     return r;
@@ -240,6 +244,14 @@ void docker_still_end(struct backend *backend, const char *id) {
         docker_thaw(backend, id, r < 0);
     if (r == 0 || r == -ERR_NOT_FOUND || r == -ERR_EXISTS)
         unlinkat(backend->boxes_fd, path, 0);
+}
+
+void docker_still_kill(struct backend *backend, const char *id) {
+    struct docker_record record;
+    autofd pidfd = docker_record_read(backend, id, &record) < 0 ? -1 : docker_record_pidfd(&record);
+    if (pidfd >= 0) /* waits for it: nothing of it runs again */
+        pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+    docker_still_end(backend, id);
 }
 
 /* ---- kept ---- */
@@ -279,10 +291,10 @@ static void put_commit(struct json *json, const struct backend *backend, const s
 
 static int commit(struct backend *backend, const struct spec *spec, const char *layer, const struct docker_image *image,
                   struct err *err) {
-    char name[32], path[200];
+    char name[DOCKER_NAME_BYTES], path[200];
     autobuf body;
     struct json json;
-    docker_name(name, spec->id);
+    docker_name(backend, name, spec->id);
     buf_init(&body, SETTINGS_BYTES);
     json_init(&json, &body);
     put_commit(&json, backend, spec, image);
@@ -457,8 +469,8 @@ int docker_fresh(struct backend *backend, const struct spec *spec, struct err *e
         r = docker_remove(backend, spec->id, err);
     if (r == 0)
         r = docker_aside_drop(backend, spec->id, err);
-    for (size_t i = OWN_FILES; r == 0 && i-- > 0;) /* the one that says that all are there first */
-        r = trash_put(backend->trash, box, own_files[i].dir, err);
+    for (size_t i = 0; r == 0 && i < OWN_FILES; i++) /* the one that says that all are there first */
+        r = trash_put(backend->trash, box, own_files[OWN_FILES - 1 - i].dir, err);
     return r == 0 ? docker_record_write(backend, spec->id, &(struct docker_record){.container = "-"}, err) : r;
 }
 

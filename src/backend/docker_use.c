@@ -19,7 +19,10 @@ enum {
     STATS_MS = 5000,
     STATS_BYTES = 1 << 20,
     THAW_TURNS = 10,
-    THAW_MS = 50
+    THAW_MS = 50,
+    FREEZERS = 2,
+    FREEZE_TURNS = 200,
+    FREEZE_MS = 10
 };
 
 /* ---- by the kernel ---- */
@@ -96,12 +99,13 @@ static uint64_t number_at(const json_t *root, const char *one, const char *two, 
 }
 
 static void engine_usage(struct backend *backend, const char *id, struct usage *usage) {
-    char path[96];
+    char name[DOCKER_NAME_BYTES], path[96];
     int status = 0;
     struct err ignored;
     autobuf answer;
     buf_init(&answer, STATS_BYTES);
-    snprintf(path, sizeof path, "/containers/" DOCKER_NAME "%.16s/stats?stream=false&one-shot=true", id);
+    docker_name(backend, name, id);
+    snprintf(path, sizeof path, "/containers/%s/stats?stream=false&one-shot=true", name);
     const struct engine_call call = {.method = "GET", .path = path, .timeout_ms = STATS_MS};
     if (engine_do(backend->engine, &call, &status, &answer, &ignored) < 0 || status != 200)
         return;
@@ -129,32 +133,66 @@ int docker_usage(struct backend *backend, const char *id, struct usage *ret_usag
 
 /* ---- standing still ---- */
 
-static void thaw(const char *lines) {
-    static const char *const rows[][3] = {{"freezer", "freezer.state", "THAWED"}, {"", "cgroup.freeze", "0"}};
-    char dir[CGROUP_PATH_BYTES], file[CGROUP_PATH_BYTES + 32];
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (group_of(lines, rows[i][0], dir, sizeof dir)) {
-            snprintf(file, sizeof file, "%s/%s", dir, rows[i][1]);
-            fd_write_file(AT_FDCWD, file, rows[i][2]);
-        }
-}
+/* In each hierarchy: how it is told, and where the kernel says that it is so. */
+static const struct {
+    const char *controller, *file, *freeze, *thaw, *state, *frozen;
+} freezers[] = {{"freezer", "freezer.state", "FROZEN", "THAWED", "freezer.state", "FROZEN"},
+                {"", "cgroup.freeze", "1", "0", "cgroup.events", "frozen 1"}};
 
-void docker_thaw(struct backend *backend, const char *id, bool late) {
-    char path[64], lines[CGROUP_FILE_BYTES];
+/* The groups of the box's runner; false: it is not known, or not of this machine. */
+static bool groups_of(struct backend *backend, const char *id, char lines[CGROUP_FILE_BYTES]) {
+    char path[64];
     struct docker_record record;
     autofd pidfd = docker_record_read(backend, id, &record) < 0 ? -1 : docker_record_pidfd(&record);
     snprintf(path, sizeof path, "/proc/%d/cgroup", pidfd < 0 ? 0 : (int)record.pid);
-    if (pidfd < 0 || fd_read_file(AT_FDCWD, path, lines, sizeof lines) <= 0)
+    return pidfd >= 0 && fd_read_file(AT_FDCWD, path, lines, CGROUP_FILE_BYTES) > 0;
+}
+
+static bool tell_freezer(const char *lines, size_t row, const char *text) {
+    char dir[CGROUP_PATH_BYTES], file[CGROUP_PATH_BYTES + 32];
+    if (!group_of(lines, freezers[row].controller, dir, sizeof dir))
+        return false;
+    snprintf(file, sizeof file, "%s/%s", dir, freezers[row].file);
+    return fd_write_file(AT_FDCWD, file, text) == 0;
+}
+
+static bool is_frozen(const char *lines, size_t row) {
+    char dir[CGROUP_PATH_BYTES], file[CGROUP_PATH_BYTES + 32], text[256];
+    if (!group_of(lines, freezers[row].controller, dir, sizeof dir))
+        return false;
+    snprintf(file, sizeof file, "%s/%s", dir, freezers[row].state);
+    return fd_read_file(AT_FDCWD, file, text, sizeof text) > 0 && strstr(text, freezers[row].frozen);
+}
+
+bool docker_freeze(struct backend *backend, const char *id) {
+    char lines[CGROUP_FILE_BYTES];
+    size_t row = 0;
+    if (!groups_of(backend, id, lines))
+        return false;
+    while (row < FREEZERS && !tell_freezer(lines, row, freezers[row].freeze))
+        row++;
+    for (int turn = 0; row < FREEZERS && turn < FREEZE_TURNS; turn++) {
+        if (is_frozen(lines, row))
+            return true;
+        poll(NULL, 0, FREEZE_MS);
+    }
+    return false;
+}
+
+void docker_thaw(struct backend *backend, const char *id, bool late) {
+    char lines[CGROUP_FILE_BYTES];
+    if (!groups_of(backend, id, lines))
         return;
     for (int turn = 0; turn < (late ? THAW_TURNS : 1); turn++) {
-        thaw(lines);
+        for (size_t row = 0; row < FREEZERS; row++)
+            tell_freezer(lines, row, freezers[row].thaw);
         if (late)
             poll(NULL, 0, THAW_MS);
     }
 }
 
 int docker_pause(struct backend *backend, const char *id, bool pause, struct err *err) {
-    char mark[40], path[96], doing[80];
+    char name[DOCKER_NAME_BYTES], mark[40], path[96], doing[80];
     json_t *inspection = NULL;
     snprintf(mark, sizeof mark, "%.16s/paused", id);
     int r = docker_inspect(backend, id, &inspection, err);
@@ -166,8 +204,9 @@ int docker_pause(struct backend *backend, const char *id, bool pause, struct err
     if (r == 0 && pause && fd < 0)
         r = err_errno(err, errno, "noting that box %.16s stands still", id);
     if (r == 0 && stands != pause) {
-        snprintf(path, sizeof path, "/containers/" DOCKER_NAME "%.16s/%s", id, pause ? "pause" : "unpause");
-        snprintf(doing, sizeof doing, "%s container '" DOCKER_NAME "%.16s'", pause ? "pausing" : "resuming", id);
+        docker_name(backend, name, id);
+        snprintf(path, sizeof path, "/containers/%s/%s", name, pause ? "pause" : "unpause");
+        snprintf(doing, sizeof doing, "%s container '%s'", pause ? "pausing" : "resuming", name);
         r = engine_json(backend->engine, "POST", path, NULL, doing, NULL, err);
     }
     if (!pause && (r == -ERR_GONE || r == -ERR_NOT_FOUND)) /* it ended while it stood still: nothing stands */
