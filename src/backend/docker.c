@@ -176,8 +176,8 @@ int docker_record_pidfd(const struct docker_record *record) {
 
 /* ---- the container ---- */
 
-void docker_name(char name[32], const char *id) {
-    snprintf(name, 32, DOCKER_NAME "%.16s", id);
+void docker_name(const struct backend *backend, char name[DOCKER_NAME_BYTES], const char *id) {
+    snprintf(name, DOCKER_NAME_BYTES, DOCKER_NAME "%.8s-%.16s", backend->home, id);
 }
 
 /* By name and labels: an image that was made from a box has the labels, too, and so has whatever a stranger runs from it. */
@@ -193,12 +193,13 @@ static bool ours(const struct backend *backend, const json_t *inspection, const 
 
 int docker_inspect_within(struct backend *backend, const char *id, unsigned timeout_ms, json_t **ret_inspection,
                           struct err *err) {
-    char name[32], path[64], doing[64];
+    char name[DOCKER_NAME_BYTES], path[64], doing[64];
     json_t *inspection = NULL;
     int status;
     autobuf answer;
     buf_init(&answer, ENGINE_ANSWER_BYTES);
-    docker_name(name, id);
+    bool known = home_known(backend); /* its name has it */
+    docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/json", name);
     snprintf(doing, sizeof doing, "looking at container '%s'", name);
     const struct engine_call call = {.method = "GET", .path = path, .timeout_ms = timeout_ms};
@@ -207,7 +208,7 @@ int docker_inspect_within(struct backend *backend, const char *id, unsigned time
         r = engine_answer(backend->engine, status, &answer, doing, &inspection, err);
     if (r < 0)
         return r;
-    if (!home_known(backend) || !ours(backend, inspection, id, name)) {
+    if (!known || !ours(backend, inspection, id, name)) {
         json_decref(inspection);
         return err_set(err, ERR_EXISTS,
                        "there is a container '%s' that is not this server's; it is left alone: remove or rename it "
@@ -256,7 +257,7 @@ int docker_remove(struct backend *backend, const char *id, struct err *err) {
         if (r < 0 || !inspection)
             return r;
         snprintf(path, sizeof path, "/containers/%s?force=1&v=1", container_id(inspection));
-        snprintf(doing, sizeof doing, "removing container '" DOCKER_NAME "%.16s'", id);
+        snprintf(doing, sizeof doing, "removing the container of box %.16s", id);
         json_decref(inspection);
         r = engine_json(backend->engine, "DELETE", path, NULL, doing, NULL, err);
         if (r == 0 || r == -ERR_NOT_FOUND)
@@ -287,7 +288,7 @@ int docker_kill(struct backend *backend, const char *id, struct err *err) {
     bool running = r == 0 && inspection && docker_running(inspection, NULL);
     if (running) {
         snprintf(path, sizeof path, "/containers/%s/kill?signal=KILL", container_id(inspection));
-        snprintf(doing, sizeof doing, "ending container '" DOCKER_NAME "%.16s'", id);
+        snprintf(doing, sizeof doing, "ending the container of box %.16s", id);
         r = engine_json(backend->engine, "POST", path, NULL, doing, NULL, err);
     }
     json_decref(inspection);
@@ -321,9 +322,9 @@ static int start_create(struct starting *starting, const struct buf *body, struc
                         struct err *err) {
     struct backend *backend = starting->backend;
     const struct spec *spec = starting->spec;
-    char name[32], doing[64];
+    char name[DOCKER_NAME_BYTES], doing[64];
     json_t *answer = NULL;
-    docker_name(name, spec->id);
+    docker_name(backend, name, spec->id);
     char *platform = spec->container.platform ? engine_escape(spec->container.platform) : NULL;
     const char *path = arena_printf(starting->arena, "/containers/create?name=%s%s%s", name,
                                     platform ? "&platform=" : "", platform ? platform : "");
@@ -407,7 +408,7 @@ static int start_again(struct starting *starting, struct docker_record *record, 
         r = docker_kill(backend, id, err);
     if (r == 0 && made_from && image && strcmp(made_from, from) == 0) {
         if (!docker_image_settings(config, starting->arena, &starting->image))
-            r = err_set(err, ERR_PROTOCOL, "the engine tells nonsense of container '" DOCKER_NAME "%s'", id);
+            r = err_set(err, ERR_PROTOCOL, "the engine tells nonsense of the container of box %s", id);
         snprintf(starting->image.id, sizeof starting->image.id, "%s", image);
         starting->image.reference = starting->spec->template_name;
         snprintf(record->container, sizeof record->container, "%s", container_id(inspection));
@@ -608,10 +609,10 @@ static const char *box_of(const struct backend *backend, const json_t *row) {
     const char *home = json_string_value(json_object_get(labels, DOCKER_LABEL_HOME));
     const char *box = json_string_value(json_object_get(labels, DOCKER_LABEL_BOX));
     const char *name = json_string_value(json_array_get(json_object_get(row, "Names"), 0));
-    char expected[32];
+    char expected[DOCKER_NAME_BYTES];
     if (!home || !box || !name || strcmp(home, backend->home) != 0 || !text_id(box))
         return NULL;
-    docker_name(expected, box);
+    docker_name(backend, expected, box);
     return strcmp(name + (name[0] == '/'), expected) == 0 ? box : NULL;
 }
 
@@ -636,7 +637,7 @@ static json_t *list_by(struct backend *backend, const char *path, const char *fi
 
 /* Containers of ours whose directory is gone. A start makes the directory first. */
 static bool clean_containers(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
-    char label[80], text[64];
+    char label[80], name[DOCKER_NAME_BYTES], text[64];
     json_t *row;
     size_t i;
     struct err ignored;
@@ -647,7 +648,8 @@ static bool clean_containers(struct backend *backend, void (*each)(void *user, c
         if (!id || faccessat(backend->boxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
             docker_remove(backend, id, &ignored) < 0)
             continue;
-        snprintf(text, sizeof text, "container " DOCKER_NAME "%s", id);
+        docker_name(backend, name, id);
+        snprintf(text, sizeof text, "container %s", name);
         each(user, text);
     }
     bool asked = rows != NULL;

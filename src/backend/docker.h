@@ -21,7 +21,8 @@
 #include "backend/trash.h"
 #include "base/arena.h"
 
-#define DOCKER_NAME "cubby-" /* and the first 8 of the home, and the id: state directories that share an engine never meet */
+#define DOCKER_NAME                                                                                                    \
+    "cubby-" /* and the first 8 of the home, and the id: state directories that share an engine never meet */
 #define DOCKER_NAME_BYTES 32u
 #define DOCKER_LABEL_HOME "cubby.home" /* which state directory's it is: STATE/docker-home, 32 hex digits */
 #define DOCKER_LABEL_BOX "cubby.box"   /* the id */

@@ -139,11 +139,11 @@ static const char *const *mounts_of(const struct spec *spec, const json_t *inspe
 }
 
 static int changes_ask(struct backend *backend, const char *id, struct changes *changes, struct err *err) {
-    char name[32], path[80];
+    char name[DOCKER_NAME_BYTES], path[80];
     int status = 0;
     autobuf answer;
     buf_init(&answer, ANSWER_BYTES);
-    docker_name(name, id);
+    docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/changes", name);
     struct engine_call call = {
         .method = "GET", .path = path, .write_body = changes_write, .user = changes, .timeout_ms = IDLE_MS};

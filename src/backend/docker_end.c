@@ -39,12 +39,14 @@ static struct docker_end *end_locked(struct backend *backend, const char *id, bo
 
 static void heard(void *user, const struct engine_event *event) {
     struct backend *backend = user;
-    const char *name = event->name ? event->name : "", *id = name + strlen(DOCKER_NAME);
+    const char *name = event->name ? event->name : "", *dash = strrchr(name, '-'), *id = dash ? dash + 1 : "";
+    char own[DOCKER_NAME_BYTES];
     struct docker_facts facts;
     struct err ignored;
     if (strcmp(event->action, "up") == 0) /* before anybody needs them */
         docker_facts(backend, &facts, &ignored);
-    if (strncmp(name, DOCKER_NAME, strlen(DOCKER_NAME)) != 0 || !text_id(id))
+    docker_name(backend, own, id);
+    if (strcmp(name, own) != 0 || !text_id(id))
         return;
     pthread_mutex_lock(&backend->lock);
     struct docker_end *end = end_locked(backend, id, true);
@@ -80,11 +82,12 @@ static void say(const struct docker_end *end, const char *more, char *text, size
 
 /* The engine notices the end of a process a little later than the kernel tells us. One that hangs is not waited for. */
 static int wait_noticed(struct backend *backend, const char *id, struct err *err) {
-    char path[80];
+    char name[DOCKER_NAME_BYTES], path[80];
     int status;
     autobuf answer;
     buf_init(&answer, 4096);
-    snprintf(path, sizeof path, "/containers/" DOCKER_NAME "%.16s/wait", id);
+    docker_name(backend, name, id);
+    snprintf(path, sizeof path, "/containers/%s/wait", name);
     const struct engine_call call = {.method = "POST", .path = path, .timeout_ms = WAIT_MS};
     return engine_do(backend->engine, &call, &status, &answer, err);
 }

@@ -50,8 +50,8 @@ static int parcel_send(struct backend *backend, const char *id, const char *dire
     parcel->head_len = tar_format(parcel->head, entry, uid, gid);
     parcel->size = entry->size;
     parcel->whole = parcel->head_len + parcel->size + tar_padding(parcel->size) + (uint64_t)2 * TAR_BLOCK_BYTES;
-    char name[32];
-    docker_name(name, id);
+    char name[DOCKER_NAME_BYTES];
+    docker_name(backend, name, id);
     char *escaped = engine_escape(directory), *path = NULL;
     if (asprintf(&path, "/containers/%s/archive?path=%s", name, escaped) < 0)
         abort();
@@ -119,10 +119,10 @@ static bool account_find(struct buf *tar, const char *user, uint64_t *ret_uid, u
 
 static bool account_ask(struct backend *backend, const char *id, const char *user, uint64_t *ret_uid,
                         uint64_t *ret_gid) {
-    char name[32], path[96];
+    char name[DOCKER_NAME_BYTES], path[96];
     struct err ignored;
     int status;
-    docker_name(name, id);
+    docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/archive?path=/etc/passwd", name);
     autobuf tar;
     buf_init(&tar, ACCOUNTS_BYTES);

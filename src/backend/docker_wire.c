@@ -33,7 +33,7 @@ enum { HELLO_MS = 10000, ENDED_MS = 2000, EXEC_ID_BYTES = 128 };
 struct start { /* while a box is being started */
     struct backend *backend;
     const struct spec *spec;
-    char name[32];
+    char name[DOCKER_NAME_BYTES];
     int box_fd, dial_dir_fd;
     int dial_fd;     /* listens at dial/sock; -1: it cannot be seen from the container */
     int listener_fd; /* STATE/boxes/ID/sock, for the runner */
@@ -141,7 +141,7 @@ static int start_run(struct start *start, const struct docker_image *image, stru
     r = exec_attached(start->backend, start->name, docker_spec_words(start->spec, image, &arena), &start->stream_fd,
                       &start->stream, err);
     return r == -ERR_BUSY
-               ? start_failed(start, ERR_INVALID, "container.init: the image's own program does not stay", err)
+               ? start_failed(start, ERR_INTERNAL, "the runner cannot be started beside the image's own program", err)
                : r;
 }
 
@@ -251,6 +251,10 @@ static int start_failed(struct start *start, enum err_code code, const char *wha
         json_decref(inspection);
         poll(NULL, 0, 20);
     }
+    if (!runs && start->spec->container.image_init) {
+        what = "container.init: the image's own program does not stay";
+        code = ERR_INVALID;
+    }
     const json_t *state = json_object_get(inspection, "State");
     const char *why = json_string_value(json_object_get(state, "Error"));
     char end[64] = "";
@@ -261,6 +265,10 @@ static int start_failed(struct start *start, enum err_code code, const char *wha
     err_set(err, code, "%s%s%s%s%s%.200s", what, end, *text ? ": " : "", text, why && *why ? ": " : "", why ? why : "");
     json_decref(inspection);
     return -err->code;
+}
+
+static int start_spoke(struct start *start, int r, struct err *err) {
+    return r == -ERR_GONE ? start_failed(start, ERR_INTERNAL, "the runner ended as soon as it spoke", err) : r;
 }
 
 static int start_wait(struct start *start, struct wire **ret_wire, int *ret_pidfd, struct err *err) {
@@ -274,11 +282,11 @@ static int start_wait(struct start *start, struct wire **ret_wire, int *ret_pidf
         if (n <= 0)
             return start_failed(start, ERR_TIMEOUT, "the runner in the container does not speak", err);
         if (polls[0].revents)
-            return by_socket(start, ret_wire, ret_pidfd, err);
+            return start_spoke(start, by_socket(start, ret_wire, ret_pidfd, err), err);
         char first;
         ssize_t got = recv(start->stream_fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
         if (got > 0)
-            return by_streams(start, ret_wire, ret_pidfd, err);
+            return start_spoke(start, by_streams(start, ret_wire, ret_pidfd, err), err);
         if (got == 0 || errno != EAGAIN)
             return start_failed(start, ERR_INTERNAL, "the runner could not start in the container", err);
     }
@@ -304,7 +312,7 @@ int docker_wire_start(struct backend *backend, const struct spec *spec, const st
                           .dial_fd = -1,
                           .listener_fd = -1,
                           .stream_fd = -1};
-    docker_name(start.name, spec->id);
+    docker_name(backend, start.name, spec->id);
     int r = start_prepare(&start, way, err);
     if (r == 0)
         r = start_run(&start, image, err);
@@ -340,8 +348,8 @@ static int connect_relay(struct backend *backend, const char *id, int *ret_fd, s
     json_decref(inspection);
     if (!runs)
         return err_set(err, ERR_GONE, "the container of box %s does not run", id);
-    char name[32];
-    docker_name(name, id);
+    char name[DOCKER_NAME_BYTES];
+    docker_name(backend, name, id);
     return exec_attached(backend, name, words, ret_fd, ret_stream, err);
 }
 

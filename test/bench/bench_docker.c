@@ -29,6 +29,17 @@ static void docker_create(struct client *client, const char *thread, char ret_id
     snprintf(ret_id, ID_BYTES, "%.16s", id + 1);
 }
 
+/* The engine's id of a box's container. */
+static void container_of(const char *id, char *name, size_t size) {
+    char label[64];
+    snprintf(label, sizeof label, "label=cubby.box=%s", id);
+    char *argv[] = {DOCKER, (char *)"ps", (char *)"-q", (char *)"--filter", label, NULL};
+    peer_output(argv, name, size);
+    name[strcspn(name, "\n")] = 0;
+    if (!*name)
+        die("box %s has no container", id);
+}
+
 static void exec_row(struct client *client, const char *id, const char *name) {
     static double ours[EXECS * EXECS_OURS], peer[EXECS];
     char *argv[] = {DOCKER, (char *)"exec", (char *)name, (char *)"true", NULL};
@@ -113,7 +124,7 @@ static void shelf_row(struct client *client) {
 static void copy_rows(const char *id, const char *name) {
     const uint64_t bytes = (uint64_t)MB << 20;
     double get[COPIES], put[COPIES], get_peer[COPIES], put_peer[COPIES];
-    char path[128], inside[96], outside[8300];
+    char path[128], inside[128], outside[8300];
     snprintf(path, sizeof path, "/v1/boxes/%s/files?path=large", id);
     snprintf(inside, sizeof inside, "%s:/workspace/copied", name);
     snprintf(outside, sizeof outside, "%s.copy", from_env("BENCH_LARGE"));
@@ -137,10 +148,10 @@ static void copy_rows(const char *id, const char *name) {
 
 void bench_docker(void) {
     struct client client;
-    char id[ID_BYTES], name[32];
+    char id[ID_BYTES], name[80];
     client_open(&client, port);
     docker_create(&client, "live", id);
-    snprintf(name, sizeof name, "cubby-%s", id);
+    container_of(id, name, sizeof name);
     exec_row(&client, id, name);
     create_row(&client);
     shelf_row(&client);

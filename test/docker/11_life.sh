@@ -2,7 +2,7 @@
 # strangers' containers stay; two daemons share them; --cleanup leaves none.
 # box: "user":"ann","thread":"one"
 
-inspect() { engine GET "/containers/cubby-$BOX/json" | jq -r "$1"; } # inspect FILTER
+inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER
 home=$(< "$STATE/docker-home")
 ours() { engine GET "/containers/json?all=1&filters=$(encode "{\"label\":[\"cubby.home=$home\"]}")" | jq -r '.[].Names[0][1:]' | sort | xargs; }
 images() { engine GET "/images/json?filters=$(encode "{\"reference\":[\"cubby-${home:0:8}/layer\"]}")" | jq length; }
@@ -23,12 +23,12 @@ again
 is 'its user and thread have it again' "$STATUS $(j .id)" "200 $BOX"
 run 'cat f /home/agent/f'
 is 'in the same container, with all its files' "$OUT $(inspect .Id)" $'kept\nlayer '"$before"
-engine POST "/containers/cubby-$BOX/stop" > /dev/null
+engine POST "/containers/$(container)/stop" > /dev/null
 ok 'a container that somebody stops is, too' eventually 10 told '^its runner ended with status 0$'
 again
 run 'cat f /home/agent/f'
 is 'it goes on' "$OUT $(inspect .Id)" $'kept\nlayer '"$before"
-engine DELETE "/containers/cubby-$BOX?force=1" > /dev/null
+engine DELETE "/containers/$(container)?force=1" > /dev/null
 ok 'and one that somebody removes' eventually 10 told '; its container was removed by somebody, /workspace is left$'
 again
 run 'cat f; cat /home/agent/f'
@@ -46,11 +46,11 @@ wait "$DAEMON_PID" 2> /dev/null
 
 label() { jq -nc --arg home "$home" --arg box "$1" --arg image "$IMAGE_BUSYBOX" '{Image:$image,Cmd:["sleep","1000"],Labels:{"cubby.home":$home,"cubby.box":$box}}'; }
 make() { label "$2" | engine POST "/containers/create?name=$1" -H 'Content-Type: application/json' -d @- | jq -r .Id; } # make NAME BOX
-make cubby-00000000000000aa 00000000000000aa > /dev/null
-engine POST /containers/cubby-00000000000000aa/start > /dev/null
+make "$(container 00000000000000aa)" 00000000000000aa > /dev/null
+engine POST "/containers/$(container 00000000000000aa)/start" > /dev/null
 strange=$(make somebodys-own 00000000000000bb)
 start_daemon "$PROGRAM" || fail 'a new daemon starts' "$(tail -5 "$WORK/daemon.log")"
-is 'a container without a box goes when a daemon starts; one of another name does not, whatever its labels say' "$(ours)" "cubby-$BOX somebodys-own"
+is 'a container without a box goes when a daemon starts; one of another name does not, whatever its labels say' "$(ours)" "$(container) somebodys-own"
 engine DELETE "/containers/$strange" > /dev/null
 api GET "$B"
 is 'what stood still stands still for the next daemon' "$STATUS $(j .state)" '200 paused'
@@ -62,7 +62,7 @@ is 'until it is resumed' "$OUT" kept
 api POST "$B/pause"
 kill -KILL "$DAEMON_PID"
 wait "$DAEMON_PID" 2> /dev/null
-engine POST "/containers/cubby-$BOX/kill" > /dev/null
+engine POST "/containers/$(container)/kill" > /dev/null
 start_daemon "$PROGRAM" || fail 'a new daemon starts' "$(tail -5 "$WORK/daemon.log")"
 again
 run 'cat f'
@@ -90,7 +90,7 @@ is 'deleted by one' "$STATUS" 204
 via_twin
 api GET "/v1/boxes/$both"
 is 'it is gone for the other' "$STATUS" 404
-is 'and its container, too' "$(ours)" "cubby-$BOX"
+is 'and its container, too' "$(ours)" "$(container)"
 kill -KILL "$twin_pid"
 wait "$twin_pid" 2> /dev/null
 via_first

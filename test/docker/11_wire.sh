@@ -2,7 +2,8 @@
 # streams and, for later daemons, by a relay; and beside the image's own program. And why one cannot be reached.
 # box: none
 
-inspect() { engine GET "/containers/cubby-$BOX/json" | jq -r "$1"; } # inspect FILTER: of the box's container
+container() { cut -d ' ' -f 1 "$STATE/boxes/$BOX/docker"; }                  # the box's, by the engine's id
+inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER
 daemon_again() {
     kill -KILL "$DAEMON_PID"
     wait "$DAEMON_PID" 2> /dev/null
@@ -29,7 +30,7 @@ run 'kill -TERM 1; kill -KILL 1; echo there'
 is 'and the runner stays, whoever inside wants it to go' "$OUT" there
 now_ms
 before=$NOW
-engine POST "/containers/cubby-$BOX/stop?t=30" > /dev/null
+engine POST "/containers/$(container)/stop?t=30" > /dev/null
 now_ms
 between 'the engine can stop it without waiting' $((NOW - before)) 0 10000
 api DELETE "$B"

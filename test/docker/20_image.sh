@@ -77,7 +77,7 @@ run 'busybox id -u; busybox id -g; echo "$A"; echo "$B"'
 is 'a container as it was asked for: user, group, variables as they are' "$OUT" $'1234\n4321\n--privileged\nx y\nC=d'
 run 'for d in / /bin /etc; do busybox touch $d/x && echo $d; done; busybox touch /workspace/x /tmp/x && echo fine'
 is 'its files are read-only but for workspace and /tmp' "$OUT" fine
-is "labels of the request are the box's, not the container's" "$(engine GET "/containers/cubby-$BOX/json" | jq -c '[.Config.Labels["cubby.home"] == "x", .Config.Labels["a/b"]]')" '[false,null]'
+is "labels of the request are the box's, not the container's" "$(engine GET "/containers/$(container)/json" | jq -c '[.Config.Labels["cubby.home"] == "x", .Config.Labels["a/b"]]')" '[false,null]'
 api GET "$B"
 asked=$(j '.container|tojson')
 like 'which the box tells' "$asked" '"user":"1234:4321","runtime":"runc","platform":"linux/[a-z0-9]+","pull":"never","read_only":true,"init":"runner"'

@@ -52,7 +52,7 @@ before=$(asked manifests) released=$BOX
 echo 3 > "$R/version"
 api POST "$B/release"
 kill -TERM "$DAEMON_PID" && wait "$DAEMON_PID"
-engine POST "/containers/cubby-$BOX/kill" > /dev/null
+engine POST "/containers/$(container)/kill" > /dev/null
 REGISTRY_PASSWORD=s3cret start_daemon "$PROGRAM"
 create "$open/any/a:1" '"user":"u","thread":"t"'
 box_use "$released"

@@ -63,13 +63,13 @@ rm -rf "$mounted"/sub/[!i]*
 
 # ---- the container goes and comes, and they with it ----
 
-container=$(engine GET "/containers/cubby-$BOX/json" | jq -r .Id)
+container=$(engine GET "/containers/$(container)/json" | jq -r .Id)
 kill -KILL "$(runner)"
 dead() { api GET "$B" && [ "$(j .state)" != ready ]; }
 ok 'its runner is killed' eventually 20 dead
 dead_box=$BOX
 box_new "\"user\":\"ann\",\"thread\":\"mounted\""
-is "it starts again, the same container" "$BOX $(engine GET "/containers/cubby-$BOX/json" | jq -r .Id)" "$dead_box $container"
+is "it starts again, the same container" "$BOX $(engine GET "/containers/$(container)/json" | jq -r .Id)" "$dead_box $container"
 run 'cat /mnt/look/host deep/beside; echo again > /mnt/owned/again; ls deep/sub'
 is 'with its mounts' "$CODE $OUT $(whose "$mounted/again")" $'0 host\nin 23456:23457'
 api DELETE "$B"
@@ -109,5 +109,5 @@ mkdir "$WORK/shared/sockets" && mount --bind "$ENGINE_DIR" "$WORK/shared/sockets
 refused "the engine's socket, whichever way it is found" 403 DENIED socket "$WORK/shared/sockets" /mnt/x
 refused 'itself' 403 DENIED socket "$WORK/shared/sockets/sock" /mnt/x
 umount "$WORK/shared/sockets"
-is 'nothing of those is left' "$(engine GET '/containers/json?all=1' | jq -r '.[].Names[]' | grep -c cubby-)" 1
+is 'nothing of those is left' "$(engine GET '/containers/json?all=1' | jq -r '.[].Names[]' | grep -c "$(container | cut -c1-15)")" 1
 box_use "$first"

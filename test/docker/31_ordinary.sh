@@ -47,7 +47,7 @@ if start_daemon "${ordinary[@]}" "$BUILD/cubbyd"; then
     ln -s "$USER_DIR/secret" "$USER_DIR/dir/sub"
     api POST /v1/boxes '{"user":"ann","thread":"t"}'
     is_error 'whoever can write there cannot lead it elsewhere' 403 DENIED 'mount'
-    is 'and nothing of it runs' "$(engine GET "/containers/cubby-$BOX/json" | jq .State.Running)" false
+    is 'and nothing of it runs' "$(engine GET "/containers/$(container)/json" | jq .State.Running)" false
     rm "$USER_DIR/dir/sub"
     mv "$USER_DIR/dir/gone" "$USER_DIR/dir/sub"
     api POST /v1/boxes '{"user":"ann","thread":"t"}'

@@ -1,7 +1,7 @@
 # A container box becomes one image of one layer, and goes on from it.
 # box: none
 HOME8='' ODD=cubby-test/odd:1
-inspect() { engine GET "/containers/cubby-$BOX/json" | jq -r "$1"; } # inspect FILTER: of the box's container
+inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER: of the box's container
 image() { engine GET "/images/$1/json" | jq -c "$2"; }               # image NAME FILTER
 images() { # images [JQ ARGUMENT...]: those of ours; how many
     [ $# -gt 0 ] || set -- length
@@ -45,7 +45,7 @@ is 'the box runs' "$(j '[.state,.running,.template]|tostring')" "[\"ready\",true
 is 'from it, in a new container' "$(inspect '.Image == "'"$(image "$name" .Id | tr -d '"')"'"') $([ "$(inspect .Id)" != "$before" ] && echo new)" 'true new'
 run 'cat ~/kept here; stat -c %h ~/d/link; echo "$MARK $IMAGE $HOME"; id -u; stat -c %u ~/kept; echo "$ODD"'
 is 'its files, its workspace, its environment and its user are as before' "$OUT" $'home\nwork\n2\nof the box odd /tmp\n1000\n1000\n'"$odd"
-is 'the old container is gone' "$(engine GET '/containers/json?all=1' | jq -r '.[].Names[]' | grep -c "cubby-$BOX")" 1
+is 'the old container is gone' "$(engine GET '/containers/json?all=1' | jq -r '.[].Names[]' | grep -c "$(container)")" 1
 is 'the image that it began as is untouched' "$(image "$ODD" .Id | tr -d '"')" "$base"
 exported() { grep -q exported "$WORK/events"; }
 ok 'events tell that it was exported' eventually 5 exported

@@ -19,7 +19,7 @@ right() { # right TURN: else WHY
     run 'cat /tmp/a b'
     WHY="files: $STATUS $(xargs <<< "$OUT") $ERR"
     [ "$(xargs <<< "$OUT")" = "$1 $1" ] || return 1
-    clean() { [ "$(containers)" = "cubby-$BOX" ] && [ "$(images)" = "$(layers)" ] && [ "$(layers)" -le 1 ]; }
+    clean() { [ "$(containers)" = "$(container)" ] && [ "$(images)" = "$(layers)" ] && [ "$(layers)" -le 1 ]; }
     eventually 10 clean && return
     WHY="containers: $(containers), images: $(images), layers: $(layers), $(ls "$STATE/boxes/$BOX")"
     return 1

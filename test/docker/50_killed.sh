@@ -17,8 +17,8 @@ daemon_again() {
     start_daemon "$PROGRAM" || fail 'the next daemon starts' "$(tail -5 "$WORK/daemon.log")"
 }
 # What the daemon knows and what the engine has: the same boxes, no more and no less.
-boxes() { api GET /v1/boxes && j '.boxes[]|select(.running)|"cubby-\(.id)"' | sort; }
-all_boxes() { api GET /v1/boxes && j '.boxes[]|"cubby-\(.id)"' | sort; }
+boxes() { api GET /v1/boxes && j '.boxes[]|select(.running)|"cubby-'"${home:0:8}"'-\(.id)"' | sort; }
+all_boxes() { api GET /v1/boxes && j '.boxes[]|"cubby-'"${home:0:8}"'-\(.id)"' | sort; }
 agree() { [ -z "$(comm -13 <(all_boxes) <(containers))" ] && [ -z "$(comm -23 <(boxes) <(containers))" ]; }
 agreed() { # agreed WHEN
     if eventually 20 agree; then pass "$1: the engine has what the daemon knows, and no more"; else
@@ -95,7 +95,7 @@ is 'the box that stayed has its files' "$STATUS $OUT" $'200 kept\nlayer'
 
 # ---- a shim ----
 
-container=$(engine GET "/containers/cubby-$stay/json" | jq -r .Id)
+container=$(engine GET "/containers/$(container "$stay")/json" | jq -r .Id)
 shim=$(pgrep -f "^/usr/bin/containerd-shim.* -id $container ")
 kill -KILL "$shim"
 works() { api POST /v1/boxes '{"backend":"docker","user":"ann","thread":"stay"}' && [ "$STATUS" = 200 ] && run 'cat f /home/agent/f' && [ "$OUT" = $'kept\nlayer' ]; }

@@ -10,21 +10,21 @@ directories() { ls -A "$STATE/boxes" 2> /dev/null | grep -E '^[0-9a-f]{16}$' | s
 # ---- a stranger under our name ----
 
 taken=$(printf 'ann:taken' | sha256sum | cut -c1-16)
-stranger=$(engine POST "/containers/create?name=cubby-$taken" -H 'Content-Type: application/json' -d "{\"Image\":\"$IMAGE_BUSYBOX\",\"Cmd\":[\"sleep\",\"1000\"]}" | jq -r .Id)
+stranger=$(engine POST "/containers/create?name=$(container "$taken")" -H 'Content-Type: application/json' -d "{\"Image\":\"$IMAGE_BUSYBOX\",\"Cmd\":[\"sleep\",\"1000\"]}" | jq -r .Id)
 before=$(directories)
 api POST /v1/boxes '{"backend":"docker","user":"ann","thread":"taken"}'
-is_error "a stranger's container has the name" 409 EXISTS "cubby-$taken"
+is_error "a stranger's container has the name" 409 EXISTS "$(container "$taken")"
 is 'nothing is made for it' "$(directories)" "$before"
 api DELETE "/v1/boxes/$taken"
 is 'there is no such box to delete' "$STATUS" 404
-is "and the stranger's is as it was" "$(engine GET "/containers/cubby-$taken/json" | jq -r '[.Id,.State.Status]|@csv')" "\"$stranger\",\"created\""
+is "and the stranger's is as it was" "$(engine GET "/containers/$(container "$taken")/json" | jq -r '[.Id,.State.Status]|@csv')" "\"$stranger\",\"created\""
 engine DELETE "/containers/$stranger" > /dev/null
 api POST /v1/boxes '{"backend":"docker","user":"ann","thread":"taken"}'
 is 'when that is gone the box can be had' "$STATUS" 201
 # and the other way: somebody removes ours
 box_use "$taken"
 run 'echo kept > f'
-engine DELETE "/containers/cubby-$taken?force=1" > /dev/null
+engine DELETE "/containers/$(container "$taken")?force=1" > /dev/null
 told() { run true && [ "$STATUS" = 410 ]; }
 ok 'a container removed under us is noticed' eventually 10 told
 like 'and told as what it is' "$(j .error.message)" 'removed|killed|ended|gone'
@@ -146,7 +146,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if where.startswith("/containers/") and where.endswith("/json"):
             name = where.split("/")[2]
             if not os.path.exists(path + ".made"): open(path + ".made", "w"); return self.say(404, {"message": "none"})
-            box = name[6:] if name.startswith("cubby-") else "0" * 16
+            box = name[15:] if name.startswith("cubby-") else "0" * 16
             return self.say(200, {"Id": "b" * 64, "Name": "/" + name, "Image": "sha256:" + "a" * 64, "Config": {"Labels": {"cubby.home": open(home).read().strip(), "cubby.box": box}}, "State": {"Status": "running", "Running": True, "Pid": 1}})
         if where.endswith("/attach"): # which says something, and no runner
             self.wfile.write(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n" + b"\2\0\0\0\0\0\0\5liar\n"); self.close_connection = True; return

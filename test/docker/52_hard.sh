@@ -1,6 +1,6 @@
 # What a container is, seen from inside and by the engine, and that no request makes it more.
 
-inspect() { engine GET "/containers/cubby-$BOX/json" | jq -c "$1"; } # inspect FILTER: of the box's container
+inspect() { engine GET "/containers/$(container)/json" | jq -c "$1"; } # inspect FILTER: of the box's container
 host_ns() { for ns in mnt pid net ipc uts cgroup; do readlink "/proc/self/ns/$ns"; done; }
 seen_hard() { # seen_hard NAME: of the current box, by the engine
     is "$1: not privileged, no capability added beyond those" "$(inspect '[.HostConfig.Privileged, ((.HostConfig.CapAdd // []) - ["CHOWN","DAC_OVERRIDE","FOWNER","FSETID","KILL","SETGID","SETUID","SETPCAP","CAP_CHOWN","CAP_DAC_OVERRIDE","CAP_FOWNER","CAP_FSETID","CAP_KILL","CAP_SETGID","CAP_SETUID","CAP_SETPCAP"]), .HostConfig.CapDrop]')" \

@@ -6,7 +6,7 @@
 # box: "user":"ann","thread":"one"
 
 run 'echo kept > f; echo layer > /home/agent/f'
-pid1=$(engine GET "/containers/cubby-$BOX/json" | jq -r .State.Pid)
+pid1=$(engine GET "/containers/$(container)/json" | jq -r .State.Pid)
 first=$BOX
 box_new '"user":"ann","idle_timeout_ms":1000'
 idle=$BOX

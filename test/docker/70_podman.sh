@@ -2,7 +2,7 @@
 # engine: podman
 # box: "template":"cubby-test/busybox:1","user":"ann","thread":"one"
 # waits
-inspect() { engine GET "/containers/cubby-$BOX/json" | jq -r "$1"; } # inspect FILTER: of the box's container
+inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER: of the box's container
 again() { api POST /v1/boxes "{\"backend\":\"docker\",\"template\":\"$IMAGE_BUSYBOX\",\"user\":\"ann\",\"thread\":\"one\"}"; }
 told() { api GET "$B" && [ "$(j .running)" = false ] && [[ $(j .died) =~ $1 ]]; } # told WHY
 
@@ -60,7 +60,7 @@ is 'paused' "$STATUS $(inspect .State.Status)" '200 paused'
 api POST "$B/resume"
 run 'cat f'
 is 'resumed' "$OUT" one
-engine POST "/containers/cubby-$BOX/kill" > /dev/null
+engine POST "/containers/$(container)/kill" > /dev/null
 ok 'a container that somebody kills is noticed without a call' eventually 20 told 'killed by signal 9'
 again
 before=$(inspect .Id)
@@ -78,4 +78,4 @@ ENGINE_KIND=podman engine_launch "$ENGINE_DIR" || fail 'the service starts again
 is 'then it is the same container' "$(inspect '.Id+" "+.State.Status')" "$before running"
 api DELETE "$B"
 is 'a box is deleted' "$STATUS" 204
-is 'and its container with it' "$(engine GET "/containers/cubby-$BOX/json" -o /dev/null -w '%{http_code}' 2> /dev/null)" 404
+is 'and its container with it' "$(engine GET "/containers/$(container)/json" -o /dev/null -w '%{http_code}' 2> /dev/null)" 404

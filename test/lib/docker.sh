@@ -14,6 +14,11 @@ ENGINE_PACKAGES='base-files bash coreutils curl dash debianutils diffutils findu
 
 # ---- the engine ----
 
+container() { # container [ID]: the name of a box's container
+    local home
+    home=$(< "$STATE/docker-home") && echo "cubby-${home:0:8}-${1:-$BOX}"
+}
+
 engine() { # engine METHOD PATH [CURL OPTION...]: the answer's text; fails unless it is 2xx
     local method=$1 path=$2
     shift 2

@@ -91,8 +91,8 @@ jail)
     ;;
 docker)
     mark=still
-    frozen() { [ "$(engine GET "/containers/cubby-$bob/json" | jq .State.Paused)" != false ]; }
-    engine POST "/containers/cubby-$bob/pause"
+    frozen() { [ "$(engine GET "/containers/$(container "$bob")/json" | jq .State.Paused)" != false ]; }
+    engine POST "/containers/$(container "$bob")/pause"
     ;;
 esac
 ok 'a box stands still' frozen
