@@ -189,6 +189,7 @@ struct check {
 extern const char *const backend_weaker_words[];
 bool backend_allows_weaker(const struct backend_env *env, const char *word);
 size_t backend_checks(const struct backend_env *env, struct check *checks, size_t max);
+void backend_missing(const struct check *checks, size_t count, struct json *json); /* the member "missing" of info */
 /* The same of the container engine: that of env->docker, else the environment's. No row is required. */
 size_t docker_checks(const struct backend_env *env, struct check *checks, size_t max);
 

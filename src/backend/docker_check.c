@@ -230,20 +230,6 @@ void docker_info(const struct backend_env *env, struct backend *backend, struct 
         if (checks[i].ok && rows[i].gives)
             json_str(json, rows[i].gives);
     json_close(json, ']');
-    json_key(json, "missing");
-    json_open(json, '[');
-    for (size_t i = 0; i < count; i++) {
-        if (checks[i].ok && !checks[i].partly)
-            continue;
-        json_open(json, '{');
-        json_key(json, "what");
-        json_str(json, checks[i].name);
-        json_key(json, "detail");
-        json_str(json, checks[i].detail);
-        json_key(json, "fix");
-        json_str(json, checks[i].fix);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
+    backend_missing(checks, count, json);
     info_engine(&looked, json);
 }

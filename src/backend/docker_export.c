@@ -38,6 +38,15 @@ static void put_escaped(struct buf *out, const char *text) {
     free(escaped);
 }
 
+static void put_change(struct words *words, struct buf *line) {
+    const char *text = buf_cstr(line);
+    buf_puts(words->path, "&changes=");
+    if (text)
+        put_escaped(words->path, text);
+    else
+        words->path->failed = true;
+}
+
 /* One instruction of a Dockerfile: `value` quoted so that nothing in it is expanded. */
 static void put_words(struct words *words, const char *before, const char *value) {
     autobuf line;
@@ -49,12 +58,7 @@ static void put_words(struct words *words, const char *before, const char *value
         buf_byte(&line, (uint8_t)*c);
     }
     buf_puts(&line, "\"");
-    const char *text = buf_cstr(&line);
-    buf_puts(words->path, "&changes=");
-    if (text)
-        put_escaped(words->path, text);
-    else
-        words->path->failed = true;
+    put_change(words, &line);
 }
 
 static void put_list(struct words *words, const char *word, const char *const *list) {
@@ -69,12 +73,7 @@ static void put_list(struct words *words, const char *word, const char *const *l
     for (; *list; list++)
         json_str(&json, *list);
     json_close(&json, ']');
-    const char *text = buf_cstr(&line);
-    buf_puts(words->path, "&changes=");
-    if (text)
-        put_escaped(words->path, text);
-    else
-        words->path->failed = true;
+    put_change(words, &line);
 }
 
 static bool plain(const char *text) {

@@ -170,17 +170,7 @@ static bool lacks(const struct check *checks, size_t count, const char *weaker) 
     return false;
 }
 
-void probe_info(const struct backend_env *env, bool available, struct json *json) {
-    struct check checks[ROWS];
-    size_t count = run_rows(env, false, !available, checks, ROWS);
-    json_key(json, "available");
-    json_bool(json, available);
-    json_key(json, "can");
-    json_open(json, '[');
-    for (size_t i = 0; i < count; i++)
-        if (checks[i].ok && gives(checks[i].name))
-            json_str(json, gives(checks[i].name));
-    json_close(json, ']');
+void backend_missing(const struct check *checks, size_t count, struct json *json) {
     json_key(json, "missing");
     json_open(json, '[');
     for (size_t i = 0; i < count; i++) {
@@ -196,6 +186,20 @@ void probe_info(const struct backend_env *env, bool available, struct json *json
         json_close(json, '}');
     }
     json_close(json, ']');
+}
+
+void probe_info(const struct backend_env *env, bool available, struct json *json) {
+    struct check checks[ROWS];
+    size_t count = run_rows(env, false, !available, checks, ROWS);
+    json_key(json, "available");
+    json_bool(json, available);
+    json_key(json, "can");
+    json_open(json, '[');
+    for (size_t i = 0; i < count; i++)
+        if (checks[i].ok && gives(checks[i].name))
+            json_str(json, gives(checks[i].name));
+    json_close(json, ']');
+    backend_missing(checks, count, json);
     json_key(json, "weaker");
     json_open(json, '[');
     for (const char *const *word = backend_weaker_words; *word; word++)
