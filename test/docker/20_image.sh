@@ -69,7 +69,7 @@ refused 'never is never' '"container":{"pull":"missing"}' 403 DENIED 'docker_pul
 refused 'a user that the image does not know' '"container":{"user":"nosuchuser"}' 400 INVALID nosuchuser
 api POST /v1/boxes '{"backend":"jail","container":{"user":"0"}}'
 is_error 'a jail is no container' 400 INVALID 'container.user'
-is 'none of these left anything' "$(directories) $(containers)" '1 0'
+is 'none of these left anything' "$(directories) $(containers)" '1 1'
 
 box_new "\"template\":\"$IMAGE_BUSYBOX\",\"container\":{\"user\":\"1234:4321\",\"read_only\":true,\"runtime\":\"runc\",\"platform\":\"linux/$(engine GET /version | jq -r .Arch)\"},\"env\":{\"A\":\"--privileged\",\"B\":\"x y\\nC=d\"},\"labels\":{\"cubby.home\":\"x\",\"a/b\":\"--rm -v /:/host\"}"
 second=$BOX

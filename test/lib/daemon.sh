@@ -106,8 +106,8 @@ delete_boxes() {
 }
 
 # The runner of a box, as this machine counts processes.
-runner_of() { # runner_of ID
-    cut -d' ' -f1 "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" "$WORK"/machine-*/*/boxes/"$1"/jail 2> /dev/null | head -1
+runner_of() { # runner_of ID: nothing when none runs
+    cat "$STATE/boxes/$1/jail" "$STATE/boxes/$1/local" "$WORK"/machine-*/*/boxes/"$1"/jail 2> /dev/null | awk '$1 > 1 { print $1; exit }'
     awk '$2 > 1 { print $2 }' "$STATE/boxes/$1/docker" 2> /dev/null
 }
 

@@ -39,6 +39,7 @@ engine_launch() { # engine_launch DIR [OPTION...]
     for ENGINE_PID in $(pgrep -f "^containerd --config $ENGINE_DIR/"); do
         kill -KILL "$ENGINE_PID" && eventually 10 test ! -d "/proc/$ENGINE_PID"
     done
+    chmod 711 "$ENGINE_DIR" # whom its group lets use it must get there
     rm -f "$ENGINE_DIR/pid" "$ENGINE_SOCKET" "$ENGINE_DIR"/exec/containerd/*.{pid,sock,ttrpc}
     # A session of its own: it outlives the job that came first. None of this shell's files is its.
     (
