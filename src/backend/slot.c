@@ -267,11 +267,14 @@ void slot_drop(struct backend *backend, struct slot *slot) {
     if (slot->has_cgroup)
         cgroup_kill(&backend->cgroups, &slot->cgroup);
     if (slot->outer_pid) {
-        kill(slot->outer_pid, SIGKILL);
+        kill(-slot->outer_pid,
+             SIGKILL); /* and a PID 1 that it has made and not told yet: our child, and of its group */
         waitpid(slot->outer_pid, NULL, 0);
     }
     if (slot->pid)
         waitpid(slot->pid, NULL, 0);
+    else if (slot->outer_pid)
+        waitpid(-slot->outer_pid, NULL, 0);
     if (slot->net)
         net_detach(slot->number);
     if (slot->has_cgroup)

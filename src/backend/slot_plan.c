@@ -107,10 +107,10 @@ int slot_greet(struct backend *backend, struct slot *slot, const char *name, str
 }
 
 void slot_part(struct backend *backend, struct slot *slot, bool later) {
-    if (later && backend->reaper && waitpid(slot->outer_pid, NULL, WNOHANG) == 0)
-        reaper_put(backend->reaper, &(struct remains){.mounts_fd = -1, .outer_pid = slot->outer_pid});
-    else
+    if (!later || !backend->reaper)
         waitpid(slot->outer_pid, NULL, 0);
+    else if (waitpid(slot->outer_pid, NULL, WNOHANG) == 0) /* once only: the number may soon be another child's */
+        reaper_put(backend->reaper, &(struct remains){.mounts_fd = -1, .outer_pid = slot->outer_pid});
     slot->outer_pid = 0;
 }
 

@@ -55,5 +55,6 @@ is "$EXECS commands are run" "$OUT" "done $EXECS"
 if eventually 240 as_before; then pass 'nothing has grown'; else fail 'nothing has grown' "$GROWN"; fi
 soak "$BOXES boxes" cycle "$BOXES" 2
 is "$BOXES boxes are made, used and deleted" "$OUT" "done $BOXES"
-if eventually 240 as_before; then pass 'nothing has grown again'; else fail 'nothing has grown again' "$GROWN$(ps -o pid,stat,etimes,args --ppid "$DAEMON_PID")"; fi
+if eventually 240 as_before; then pass 'nothing has grown again'; else fail 'nothing has grown again' "$GROWN$(ps -o pid,stat,pgid,sid,etimes,args --ppid "$DAEMON_PID")
+$(tail -20 "$WORK/daemon.log")"; fi
 for i in "${!NAMES[@]}"; do diag "${NAMES[i]}: ${BEFORE[i]} before, ${VALUES[i]} after"; done

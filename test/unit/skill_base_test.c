@@ -86,7 +86,7 @@ static const char *version_of(struct skills *skills, const char *agent, const ch
     static _Thread_local char version[64];
     char text[512], name[128];
     struct base_skill found;
-    struct err err;
+    static _Thread_local struct err err;
     autoarena arena;
     arena_init(&arena);
     autofd dir = -1;
