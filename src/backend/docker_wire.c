@@ -140,7 +140,7 @@ static int start_run(struct start *start, const struct docker_image *image, stru
     arena_init(&arena);
     r = exec_attached(start->backend, start->name, docker_spec_words(start->spec, image, &arena), &start->stream_fd,
                       &start->stream, err);
-    return r == -ERR_BUSY
+    return r == -ERR_BUSY || r == -ERR_INTERNAL /* what engines call it where that program has just ended */
                ? start_failed(start, ERR_INTERNAL, "the runner cannot be started beside the image's own program", err)
                : r;
 }

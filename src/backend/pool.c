@@ -11,6 +11,7 @@
 
 #include "backend/jail.h"
 #include "base/clock.h"
+#include "base/log.h"
 
 #define POOL_MAX 256
 #define POOL_LULL_MS 20
@@ -157,6 +158,7 @@ static struct slot *make_begin(struct backend *backend, const struct limits *lim
         slot_drop(backend, slot);
     if (r == 0)
         return slot;
+    log_warn("no jail could be begun ahead: %s", err.text);
     free(slot);
     return NULL;
 }
@@ -170,6 +172,7 @@ static bool make_end(struct backend *backend, bool blank, struct slot *slot) {
         r = slot_record(backend, slot, slot->dir, &err);
     if (r == 0)
         return true;
+    log_warn("no jail could be made ahead: %s", err.text);
     slot_drop(backend, slot);
     free(slot);
     return false;

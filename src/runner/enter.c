@@ -50,8 +50,8 @@ static const struct enter_step outer_steps[] = {
     {"write the id maps", write_maps},
     {"open the layers", outer_layers},
     {"listen on the box's socket", listen_socket},
+    {"tell the pid", tell_pid}, /* first: what PID 1 says once it is awake comes over the same socket */
     {"wake PID 1", wake_inside},
-    {"tell the pid", tell_pid},
     {"wait for the plan", wait_inside},
     /* only boxes with mounts or a network wait for these */
     {"open the mounts", outer_mounts},
