@@ -153,25 +153,17 @@ int docker_record_read(struct backend *backend, const char *id, struct docker_re
 }
 
 int docker_record_write(struct backend *backend, const char *id, const struct docker_record *record, struct err *err) {
-    char path[40], temporary[40], text[256];
+    char path[40], text[256];
     snprintf(path, sizeof path, "%.16s/docker", id);
-    snprintf(temporary, sizeof temporary, "%.16s/docker.new", id);
     snprintf(text, sizeof text, "%.64s %d %llu %u %u %d %d\n", record->container[0] ? record->container : "-",
              (int)record->pid, (unsigned long long)record->start, (unsigned)record->uid, (unsigned)record->gid,
              record->dialled, record->relayed);
-    autofd fd = openat(backend->boxes_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
-    if (r == 0 && renameat(backend->boxes_fd, temporary, backend->boxes_fd, path) < 0)
-        r = -errno;
+    int r = fd_replace_file(backend->boxes_fd, path, text, strlen(text));
     return r < 0 ? err_errno(err, -r, "noting the container of box %.16s", id) : 0;
 }
 
-/* The descriptor first, then the start time: so it is of that very process. */
 int docker_record_pidfd(const struct docker_record *record) {
-    int fd = record->pid > 0 ? pidfd_open(record->pid, 0) : -1;
-    if (fd >= 0 && !process_alive(record->pid, record->start))
-        fd_close(&fd);
-    return fd;
+    return process_pidfd(record->pid, record->start);
 }
 
 /* ---- the container ---- */

@@ -13,9 +13,9 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "backend/boxsock.h"
 #include "backend/docker.h"
 #include "backend/ids.h"
 #include "base/clock.h"
@@ -41,23 +41,6 @@ struct start { /* while a box is being started */
     struct engine_stream *stream;
 };
 
-/* A socket's address has room for 107 bytes, a state directory may be longer: the directory goes by descriptor. */
-static struct sockaddr_un socket_address(int dir_fd) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir_fd);
-    return address;
-}
-
-static int listen_in(int dir_fd, int *ret_fd, struct err *err) {
-    unlinkat(dir_fd, "sock", 0);
-    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_un address = socket_address(dir_fd);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 16) < 0)
-        return err_errno(err, errno, "the box's socket");
-    *ret_fd = fd_take(&fd);
-    return 0;
-}
-
 /* ---- start ---- */
 
 static int start_failed(struct start *start, enum err_code code, const char *what, struct err *err);
@@ -72,9 +55,9 @@ static int start_prepare(struct start *start, const struct docker_way *way, stru
     start->dial_dir_fd = openat(start->box_fd, "dial", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (start->dial_dir_fd < 0)
         return err_errno(err, errno, "the box's directory dial");
-    int r = listen_in(start->box_fd, &start->listener_fd, err);
+    int r = boxsock_listen(start->box_fd, &start->listener_fd, err);
     if (r == 0)
-        r = listen_in(start->dial_dir_fd, &start->dial_fd, err);
+        r = boxsock_listen(start->dial_dir_fd, &start->dial_fd, err);
     /* The runner may be anybody; on this side the directory above is closed to everybody else. */
     if (r == 0 && fchmodat(start->dial_dir_fd, "sock", 0666, 0) < 0)
         r = err_errno(err, errno, "the box's socket");
@@ -326,9 +309,8 @@ int docker_wire_start(struct backend *backend, const struct spec *spec, const st
 
 static int connect_socket(struct backend *backend, const char *id, int *ret_fd, int *ret_pidfd, struct err *err) {
     autofd box = openat(backend->boxes_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_un address = socket_address(box);
-    if (box < 0 || fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+    autofd fd = -1;
+    if (boxsock_connect(box, &fd) < 0)
         return err_set(err, ERR_GONE, "the runner of box %s does not answer", id);
     struct ucred peer;
     int r = peer_of(fd, &peer, ret_pidfd, err);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +63,14 @@ static void own_start_read(void) {
 
 bool process_alive(pid_t pid, uint64_t start) {
     return pid > 0 && start != 0 && process_start(pid) == start;
+}
+
+/* The descriptor first, then the start time: so it is of that very process. */
+int process_pidfd(pid_t pid, uint64_t start) {
+    int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+    if (fd >= 0 && !process_alive(pid, start))
+        fd_close(&fd);
+    return fd;
 }
 
 bool process_asleep(pid_t pid, uint64_t start) {

@@ -18,6 +18,7 @@
 /* A process as it can be found again: its pid and when it began (ticks since boot; 0: no such process). */
 uint64_t process_start(pid_t pid);
 bool process_alive(pid_t pid, uint64_t start);
+int process_pidfd(pid_t pid, uint64_t start);   /* of that very process; -1: it is gone */
 bool process_asleep(pid_t pid, uint64_t start); /* waits for something, and a signal would end that */
 
 struct claim {

@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/boxsock.h"
 #include "backend/ids.h"
 #include "backend/layer.h"
 #include "backend/leftover.h"
@@ -35,8 +36,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "wire/plan.h"
-
-static int own_pidfd(pid_t pid);
 
 /* ---- open, close ---- */
 
@@ -216,18 +215,6 @@ struct cgroup jail_record_cgroup(const struct jail_record *record) {
     return cgroup;
 }
 
-static int own_pidfd(pid_t pid) {
-    return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
-/* The descriptor first, then the start time: so it is of that very process. */
-static int live_pidfd(const struct jail_record *record) {
-    int fd = record->pid > 0 ? own_pidfd(record->pid) : -1;
-    if (fd >= 0 && !process_alive(record->pid, record->start))
-        fd_close(&fd);
-    return fd;
-}
-
 /* ---- found again ---- */
 
 /* A connection to the runner that is there, the runner itself, and what is written of it. */
@@ -237,17 +224,14 @@ static int jail_reach(struct backend *backend, const char *id, struct jail_recor
     int r = text_id(id) ? jail_record_read(backend, id, &record) : -ENOENT;
     if (r < 0)
         return err_set(err, r == -ENOENT ? ERR_NOT_FOUND : ERR_GONE, "no jail '%s'", id);
-    autofd pidfd = live_pidfd(&record);
+    autofd pidfd = process_pidfd(record.pid, record.start);
     if (pidfd < 0)
         return err_set(err, ERR_GONE, "the runner of jail '%s' is gone", id);
     autofd dir = openat(backend->boxes_dir, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir);
-    if (dir < 0 || fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
-        return err_set(err, ERR_GONE, "the runner of jail '%s' does not answer: %s", id, strerror(errno));
+    r = boxsock_connect(dir, ret_fd);
+    if (r < 0)
+        return err_set(err, ERR_GONE, "the runner of jail '%s' does not answer: %s", id, strerror(-r));
     *ret_record = record;
-    *ret_fd = fd_take(&fd);
     *ret_pidfd = fd_take(&pidfd);
     return 0;
 }
@@ -326,7 +310,7 @@ static int wait_ended(int pidfd, struct err *err) {
  * the disk, before it counts as gone. */
 static int end_processes(struct backend *backend, const struct jail_record *record, enum jail_wait wait,
                          struct remains *remains, struct err *err) {
-    autofd pidfd = live_pidfd(record), mounts = -1;
+    autofd pidfd = process_pidfd(record->pid, record->start), mounts = -1;
     if (pidfd < 0)
         return 0;
     char path[64];
@@ -348,7 +332,7 @@ static int end_processes(struct backend *backend, const struct jail_record *reco
 
 bool jail_await(pid_t pid, uint64_t start) {
     struct err err;
-    autofd pidfd = live_pidfd(&(struct jail_record){.pid = pid, .start = start});
+    autofd pidfd = process_pidfd(pid, start);
     bool gone = pidfd < 0 || wait_ended(pidfd, &err) == 0;
     if (!gone)
         log_warn("process %d: %s", pid, err.text);
@@ -414,7 +398,7 @@ static int jail_stop(struct backend *backend, const char *id, bool keep_files, s
 /* Where the files of a box are bounded, they are also counted. Those that are not would have to be walked through. */
 static void disk_usage(struct backend *backend, const char *id, const struct jail_record *record, struct usage *usage) {
     char path[64];
-    autofd pidfd = record->disk ? live_pidfd(record) : -1;
+    autofd pidfd = record->disk ? process_pidfd(record->pid, record->start) : -1;
     snprintf(path, sizeof path, "/proc/%d/root", record->pid);
     autofd root = pidfd < 0 ? -1 : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     autofd dir = root < 0 ? -1 : openat(backend->boxes_dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

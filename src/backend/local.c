@@ -15,11 +15,11 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "backend/boxsock.h"
 #include "backend/ids.h"
 #include "backend/trash.h"
 #include "base/arena.h"
@@ -74,23 +74,6 @@ static int local_check(const struct spec *spec, struct err *err) {
     if (strcmp(spec->template_name, "host") != 0)
         return err_set(err, ERR_NOT_FOUND, "template '%s': backend local has none but host; use backend jail",
                        spec->template_name);
-    return 0;
-}
-
-/* A socket's address has room for 107 bytes, a state directory may be longer: the directory goes by descriptor. */
-static struct sockaddr_un socket_address(int dirfd) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dirfd);
-    return address;
-}
-
-static int local_listen(int box_fd, int *ret_fd, struct err *err) {
-    unlinkat(box_fd, "sock", 0);
-    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_un address = socket_address(box_fd);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 16) < 0)
-        return err_errno(err, errno, "the box's socket");
-    *ret_fd = fd_take(&fd);
     return 0;
 }
 
@@ -183,10 +166,7 @@ static void local_args(const struct backend *backend, const struct spec *spec, s
 static int local_note(int box_fd, pid_t pid, struct err *err) {
     char text[64];
     snprintf(text, sizeof text, "%d %llu\n", (int)pid, pid ? (unsigned long long)process_start(pid) : 0ull);
-    autofd fd = openat(box_fd, "local.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
-    if (r == 0 && renameat(box_fd, "local.new", box_fd, "local") < 0)
-        r = -errno;
+    int r = fd_replace_file(box_fd, "local", text, strlen(text));
     return r < 0 ? err_errno(err, -r, "noting the runner's pid") : 0;
 }
 
@@ -197,10 +177,8 @@ static int local_runner(int box_fd) {
     unsigned long long start;
     if (fd_read_file(box_fd, "local", text, sizeof text) <= 0 || sscanf(text, "%d %llu", &pid, &start) != 2 || pid <= 0)
         return -ERR_NOT_FOUND;
-    autofd fd = pidfd_open(pid, 0);
-    if (fd < 0 || process_start(pid) != start)
-        return -ERR_GONE;
-    return fd_take(&fd);
+    int fd = process_pidfd(pid, start);
+    return fd < 0 ? -ERR_GONE : fd;
 }
 
 static int local_spawn(const struct backend *backend, char *const *args, int wire_fd, int listen_fd, pid_t *ret_pid,
@@ -252,7 +230,7 @@ static int local_launch(struct backend *backend, const struct spec *spec, int bo
         return err_errno(err, errno, "the box's skills");
     local_args(backend, spec, args);
     autofd listener = -1;
-    int r = local_listen(box_fd, &listener, err);
+    int r = boxsock_listen(box_fd, &listener, err);
     if (r < 0)
         return r;
     int pair[2];
@@ -300,11 +278,8 @@ static int local_reach(struct backend *backend, const char *id, int *ret_fd, int
     autofd pidfd = box < 0 ? -ERR_NOT_FOUND : local_runner(box);
     if (pidfd < 0)
         return err_set(err, (enum err_code) - pidfd, "the runner of box %s is gone", id);
-    autofd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_un address = socket_address(box);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+    if (boxsock_connect(box, ret_fd) < 0)
         return err_set(err, ERR_GONE, "the runner of box %s does not answer", id);
-    *ret_fd = fd_take(&fd);
     *ret_pidfd = fd_take(&pidfd);
     return 0;
 }

@@ -66,16 +66,12 @@ struct backend {
 /* ---- notes ---- */
 
 static int note_write(int dirfd, const char *path, const struct note *note, bool owed, struct err *err) {
-    char text[NOTE_BYTES], temporary[64];
+    char text[NOTE_BYTES];
     snprintf(text, sizeof text, "%s\n%s\n%s", note->user, note->machine,
              !owed              ? ""
              : note->keep_files ? "files\n"
                                 : "all\n");
-    snprintf(temporary, sizeof temporary, "%.50s.new", path);
-    autofd fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
-    if (r == 0 && renameat(dirfd, temporary, dirfd, path) < 0)
-        r = -errno;
+    int r = fd_replace_file(dirfd, path, text, strlen(text));
     return r < 0 ? err_errno(err, -r, "noting where box %.40s is", path) : 0;
 }
 

@@ -233,17 +233,13 @@ bool slot_alive(const struct slot *slot) {
 }
 
 int slot_record(struct backend *backend, struct slot *slot, const char *name, struct err *err) {
-    char path[64], path_new[64], text[256];
+    char path[64], text[256];
     snprintf(path, sizeof path, "%s/jail", name);
-    snprintf(path_new, sizeof path_new, "%s/jail.new", name);
     int len =
         snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s %d\n", slot->pid, (unsigned long long)slot->start,
                  slot->number, backend->root, slot->net, slot->cgroup.v1[CGROUP_MEMORY], slot->cgroup.v1[CGROUP_PIDS],
                  slot->cgroup.v1[CGROUP_CPU], slot->cgroup.name, slot->limits.disk_mb != 0);
-    autofd fd = openat(backend->boxes_dir, path_new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int r = fd < 0 ? -errno : fd_write_all(fd, text, (size_t)len);
-    if (r == 0 && renameat(backend->boxes_dir, path_new, backend->boxes_dir, path) < 0) /* whole, or the one before */
-        r = -errno;
+    int r = fd_replace_file(backend->boxes_dir, path, text, (size_t)len);
     slot->recorded = r == 0;
     return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
 }
@@ -267,8 +263,8 @@ void slot_drop(struct backend *backend, struct slot *slot) {
     if (slot->has_cgroup)
         cgroup_kill(&backend->cgroups, &slot->cgroup);
     if (slot->outer_pid) {
-        kill(-slot->outer_pid,
-             SIGKILL); /* and a PID 1 that it has made and not told yet: our child, and of its group */
+        /* And a PID 1 that it has made and not told yet: our child, and of its group. */
+        kill(-slot->outer_pid, SIGKILL);
         waitpid(slot->outer_pid, NULL, 0);
     }
     if (slot->pid)

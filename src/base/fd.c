@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -63,6 +64,15 @@ ssize_t fd_read_file(int dirfd, const char *path, char *data, size_t max) {
         return -EFBIG;
     data[n] = 0;
     return n;
+}
+
+int fd_replace_file(int dirfd, const char *path, const void *data, size_t len) {
+    char temporary[256];
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.new", path) >= sizeof temporary)
+        return -ENAMETOOLONG;
+    autofd fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r = fd < 0 ? -errno : fd_write_all(fd, data, len);
+    return r == 0 && renameat(dirfd, temporary, dirfd, path) < 0 ? -errno : r;
 }
 
 int fd_write_file(int dirfd, const char *path, const char *text) {

@@ -16,6 +16,8 @@ ssize_t fd_read_full(int fd, void *data, size_t len);   /* bytes until len or en
 /* One small file, whole, with a NUL behind it; at most max bytes, else -EFBIG. Returns length or -errno. */
 ssize_t fd_read_file(int dirfd, const char *path, char *data, size_t max);
 int fd_write_file(int dirfd, const char *path, const char *text); /* open, write once, close; 0 or -errno */
+/* 0600, whole or as it was: written as PATH.new, and renamed. 0 or -errno. */
+int fd_replace_file(int dirfd, const char *path, const void *data, size_t len);
 
 /* sendmsg of data with at most one descriptor (pass -1 for none). Bytes sent or -errno. */
 ssize_t fd_send(int socket, const void *data, size_t len, int pass, int flags);

@@ -126,13 +126,9 @@ int record_write(int boxes_fd, const struct box *box, struct err *err) {
     put_record(&json, box);
     if (text.failed)
         return err_set(err, ERR_TOO_LARGE, "the box's record is too large");
-    char from[RECORD_PATH_BYTES], to[RECORD_PATH_BYTES];
-    put_path(from, box->id, "box.json.new");
-    put_path(to, box->id, "box.json");
-    autofd fd = openat(boxes_fd, from, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
-    if (r == 0 && renameat(boxes_fd, from, boxes_fd, to) < 0)
-        r = -errno;
+    char path[RECORD_PATH_BYTES];
+    put_path(path, box->id, "box.json");
+    int r = fd_replace_file(boxes_fd, path, text.data, text.len);
     if (r == 0 && fchmodat(boxes_fd, box->id, 0700, 0) < 0) /* finished: see the head of record.h */
         r = -errno;
     return r < 0 ? err_errno(err, -r, "the box's record") : 0;
