@@ -64,6 +64,7 @@ struct exec_request {
     const char *const *drops;   /* beginnings of names: such variables of the box's own environment it does not get */
     const char *cwd;            /* NULL: the workspace */
     const char *shell;          /* NULL: the box's */
+    const char *session;        /* a plain one: its directory where cwd is NULL, listed with it; NULL: none */
     bool root;
     bool pty;
     unsigned cols, rows;
@@ -103,7 +104,8 @@ struct process {
     uint64_t pid, started_ms;
     bool running;
     struct exec_result result;
-    const char *command; /* valid during the callback */
+    const char *command; /* valid during the callback, as is */
+    const char *session; /* the plain session that it belongs to; NULL: none */
 };
 
 int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret_pid, uint64_t *ret_started_ms,
@@ -143,6 +145,91 @@ int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct call **ret
  * accepts; GONE: the watched client hung up, or the box ended. */
 int box_connect(struct box *box, uint16_t port, int watch, struct call **ret_call, struct err *err);
 int exec_result_decode(const struct box *box, const struct event *end, struct exec_result *ret_result, struct err *err);
+
+/* ---- sessions (box_session.c): a shell that lives on from command to command ----
+ *
+ * A session is the runner's and has a name; it outlives the daemon, and ends with its shell (`exit`), by box_session_end or
+ * with the box's processes. A shell in a terminal of its own: what a command leaves behind in it (directory, variables,
+ * background jobs) is there for the next. Commands of one session go one after another, those of several at once.
+ * A plain session has no shell: it is a name and a directory for commands that are processes of their own
+ * (exec_request.session). */
+
+#define SESSION_NAME_BYTES 128u /* [A-Za-z0-9_.:@-], not empty */
+
+enum session_state {                  /* of its command that runs, or ran last */
+                     SESSION_NEW = 1, /* there was none yet */
+                     SESSION_RUNNING,
+                     SESSION_COMPLETED, /* exit_code counts; it may have ended the shell with it */
+                     SESSION_QUIET,     /* nothing was printed for quiet_ms: nobody waits for it any more, it runs on */
+                     SESSION_HARD_TIMEOUT, /* killed with all it had started */
+                     SESSION_TERMINATED,   /* killed so by box_session_stop, or because its caller hung up */
+};
+
+struct session {
+    const char *name;    /* this and the texts below: in the caller's arena, or during the callback */
+    const char *cwd;     /* where the shell was when it was last asked */
+    const char *command; /* that runs or ran last, cut as in lists; "": none yet */
+    uint64_t pid;        /* of the shell, for box_output, box_input, box_resize, box_attach; 0: plain */
+    enum session_state state;
+    bool exited;                  /* exit_code counts */
+    int exit_code;                /* 128 + signal as shells have it */
+    uint64_t created_ms, used_ms; /* wall clock */
+    uint64_t from, to; /* what that command printed: offsets for box_output(pid, STREAM_STDOUT); to: so far */
+    uint64_t commands; /* how many there have been */
+    unsigned waiting;  /* how many calls wait for their turn */
+    bool plain;
+};
+
+struct session_request {
+    const char *name;       /* NULL: a random one */
+    const char *cwd;        /* NULL: the workspace; must be a directory (NOT_FOUND) */
+    const char *const *env; /* "K=V", NULL-terminated, may be NULL; as in exec_request: */
+    const char *const *secrets;
+    const char *shell;   /* NULL: bash where the box has it, else the box's shell */
+    unsigned cols, rows; /* 0: 80, 24 */
+    bool root, plain;
+    const char *note; /* plain: kept for the door, at most 4096 bytes; NULL: none */
+};
+/* The session of that name, made where there is none (a cwd is only looked at then). LIMIT: too many (LIMIT_SESSIONS), and
+ * each of them runs a command; else the idle one that was used longest ago makes room. */
+int box_session_open(struct box *box, const struct session_request *request, struct arena *arena,
+                     struct session *ret_session, bool *ret_created, struct err *err);
+
+struct session_run {
+    const char *name;
+    const char *command;
+    const char *cwd;   /* the shell goes there first and stays there; NULL: where it is. NOT_FOUND: nothing was run */
+    uint64_t wait_ms;  /* then it is left running and the answer is SESSION_RUNNING; 0: until it ends. Counts from the
+                          call: waiting for its turn is part of it (LIMIT: its turn did not come; nothing was run) */
+    bool background;   /* do not wait at all; BUSY: another command runs */
+    uint64_t quiet_ms; /* SESSION_QUIET; 0: never */
+    uint64_t hard_ms;  /* SESSION_HARD_TIMEOUT, counted from its start; 0: never */
+};
+struct session_result {
+    enum session_state state;
+    bool exited;
+    int exit_code;
+    bool gone; /* the shell ended, and the session with it */
+    bool oom_killed;
+    const char *cwd;                /* in the caller's arena */
+    uint64_t from, to, duration_ms; /* as in struct session */
+};
+/* Runs it when its turn comes; output goes to the sink (one stream, STREAM_STDOUT, exactly what was printed: no prompt, no
+ * echo, no CR added). NOT_FOUND: no such session, or it ended while this waited. A hang-up of `watch` kills the command. */
+int box_session_run(struct box *box, const struct session_run *run, const struct exec_sink *sink, int watch,
+                    struct arena *arena, struct session_result *ret_result, struct err *err);
+/* name NULL: all, oldest first. NOT_FOUND. */
+int box_sessions(struct box *box, const char *name, void (*each)(void *user, const struct session *session), void *user,
+                 struct err *err);
+/* Waits until it runs nothing, or wait_ms are over, whichever is first. */
+int box_session_wait(struct box *box, const char *name, uint64_t wait_ms, int watch, struct arena *arena,
+                     struct session *ret_session, struct err *err);
+/* Ends the command that runs, with all it started, and waits for that; the session stays (unless the shell itself cannot be
+ * stopped otherwise: gone). Nothing runs: nothing happens. */
+int box_session_stop(struct box *box, const char *name, struct arena *arena, struct session_result *ret_result,
+                     struct err *err);
+int box_session_end(struct box *box, const char *name,
+                    struct err *err); /* the shell and all it started; name NULL: all */
 
 /* ---- files ---- */
 

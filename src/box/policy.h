@@ -88,7 +88,9 @@ struct box_request {
     const char *user;   /* NULL: "default" */
     const char *thread; /* NULL: none */
     size_t thread_len;  /* a thread may hold any bytes but NUL */
-    const char *agent;  /* whose skills it has: one box a user and agent, its thread is "agent:AGENT"; NULL: none */
+    const char *id; /* of a door whose clients choose it (text_id); the stored pair is compared as ever; NULL: made of
+                           user and thread */
+    const char *agent; /* whose skills it has: one box a user and agent, its thread is "agent:AGENT"; NULL: none */
     const char
         *machine; /* of his that joined, for a box on it: without a thread, its thread is "machine:NAME"; NULL: none */
     const char *backend; /* NULL: the default */

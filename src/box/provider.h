@@ -22,6 +22,9 @@ int provider_acquire(struct provider *provider, const struct box_request *reques
 /* NOT_FOUND for unknown, GONE for one whose runner died (with the reason), BUSY for a paused one. user NULL: any owner; else somebody else's
  * answers as unknown. Touches last_used. The caller gets a reference. */
 int provider_get(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
+/* The same, but one whose runner died is started again with its files, as an acquire by its owner would; GONE only when that
+ * cannot be. */
+int provider_wake(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
 /* To look at it only: in whatever state it is, dead or stopped too; nothing is started or touched. NOT_FOUND as above.
  * The reference goes back with provider_look_end. */
 int provider_look(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);

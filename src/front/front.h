@@ -57,6 +57,9 @@ void front_configure(struct front *front, struct front_settings *settings);
 #define ENDPOINT_RUNNER 0x40u  /* the only routes for scope runner */
 #define ENDPOINT_NO_BOX 0x4u   /* {id} is not looked up before run */
 #define ENDPOINT_LENIENT 0x80u /* query parameters that it does not know are ignored */
+#define ENDPOINT_WAKE                                                                                                  \
+    0x100u /* a box whose processes died is started again, as its next acquire would (provider_wake) */
+#define ENDPOINT_KEYED 0x200u /* {id} may be "ID~KEY": the box's own key instead of a token (aio_key.c) */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
 struct endpoint {

@@ -69,6 +69,11 @@ enum frame_type {
                      CREATE); input = old then new -> ITEM{FILES, STATE}? ITEM{LINE, TEXT}* END{file, FILES(replacements), LINE, LINES, \
                      CREATED, SHA256?} */                                                                              \
     X(BIND, 25)   /* ENV* SHELL? LIMIT(processes) FILES(open ones) -> END; once, first of all, where a box was made ahead */ \
+    X(SESSION, 26) /* NAME CWD ENV* SECRET* SHELL USER COLS ROWS NOTE FLAGS(PLAIN) -> END{session, CREATED} */                           \
+    X(SESSION_RUN, 27) /* NAME COMMAND CWD TIMEOUT_MS WAIT_MS QUIET_MS FLAGS(BACKGROUND) -> STAT{FIRST} DATA*              \
+                     END{STATE, EXIT?, CWD, FIRST, NEXT, DURATION_MS, OOM?, LEFT(the session ended)?}; CANCEL kills the command */ \
+    X(SESSIONS, 28) /* NAME? WAIT_MS -> ITEM{session}* END; WAIT_MS: not before it is idle, at most so long */              \
+    X(SESSION_END, 29) /* NAME? FLAGS(ALL: the session, else the command that runs) -> END as SESSION_RUN */                 \
     X(DIFF, 23)   /* LIMIT -> ITEM{EVENT(created, modified, removed), PATH, TYPE, SIZE}* END{TRUNCATED} */
 
 enum op {
@@ -77,6 +82,7 @@ enum op {
 #undef X
 };
 
+/* {session}: NAME PID? CWD COMMAND STATE EXIT? STARTED_MS USED_MS FIRST NEXT LINES(commands) WAITING NOTE? */
 /* {file}: TYPE SIZE MODE MTIME_NS UID GID INODE, NAME and PATH where the client did not give them, TARGET of a link */
 /* name, number, kind: S text (no NUL inside, at most LIMIT_PATH_BYTES unless said), N number, B bytes; L: repeated */
 #define FIELD_LIST(X)                                                                                                  \
@@ -90,7 +96,8 @@ enum op {
     X(SHA256, 50, B) X(EVENT, 51, N) X(STARTED_MS, 52, N) X(STATE, 53, N) X(CODE, 54, N) X(MESSAGE, 55, S)             \
     X(VERSION, 56, N) X(FIRST, 57, N) X(NEXT, 58, N) X(CREATED, 59, N) X(FEATURES, 60, N) X(BEFORE, 61, B)             \
     X(AFTER, 62, B) X(WORKSPACE, 63, S) X(SECRET, 64, L) X(ENV_DROP, 65, L) X(AUTHOR, 66, N) X(LAST, 67, N)      \
-    X(LINES, 68, N) X(IGNORE, 72, S) X(LEFT, 73, N) X(CHANGES, 74, N)
+    X(LINES, 68, N) X(IGNORE, 72, S) X(LEFT, 73, N) X(CHANGES, 74, N)             \
+    X(SESSION, 75, S) X(QUIET_MS, 76, N) X(USED_MS, 77, N) X(WAITING, 78, N) X(NOTE, 79, S)
 
 #define FIELD_IDS 96 /* every number above is below it */
 
@@ -121,6 +128,7 @@ enum field_id {
 #define CALL_LINES 0x8000u   /* EDIT: new takes the place of lines FIRST to LAST; there is no old */
 #define CALL_TEXT 0x10000u   /* EDIT: only what is text; CRLF and a byte order mark are kept */
 #define CALL_CREATE 0x20000u /* EDIT: where nothing is, IF_MATCH does not count */
+#define CALL_PLAIN 0x40000u  /* SESSION: without a shell */
 
 /* values */
 enum file_type { FILE_REGULAR = 1, FILE_DIR = 2, FILE_SYMLINK = 3, FILE_OTHER = 4 };
