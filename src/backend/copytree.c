@@ -25,17 +25,10 @@
 #include <unistd.h>
 
 #include "backend/removal.h"
+#include "base/dent.h"
 #include "base/fd.h"
 
 enum { LEVELS_OPEN = 48, DENTS_BYTES = 16384, CHUNK_BYTES = 1 << 20 };
-
-struct dent {
-    uint64_t inode;
-    int64_t offset; /* of the next one */
-    uint16_t size;
-    uint8_t type;
-    char name[];
-};
 
 struct level {
     int from, to;            /* -1: closed, reached again by ".." */
@@ -139,7 +132,7 @@ static int tree_run(struct copytree *tree, struct err *err) {
             level->offset = dent->offset;
             char name[NAME_MAX + 1];
             snprintf(name, sizeof name, "%s", dent->name); /* the level may move */
-            if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+            if (!dent_dots(name))
                 r = copy_entry(tree, name, err);
         }
         if (r < 0)

@@ -13,18 +13,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/dent.h"
 #include "base/fd.h"
 #include "base/limits.h"
 
 enum { DENTS_BYTES = 16384 };
-
-struct dent {
-    uint64_t inode;
-    int64_t offset; /* of the next one */
-    uint16_t size;
-    uint8_t type;
-    char name[];
-};
 
 struct level {
     dev_t device;
@@ -100,7 +93,7 @@ static int go_up(struct walk *walk, struct err *err) {
 static int meet(struct walk *walk, const char *name, struct err *err) {
     struct tree_entry entry = {.dir = walk->fd, .name = name};
     size_t len = strlen(name);
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+    if (dent_dots(name))
         return 0;
     if (fstatat(walk->fd, name, &entry.status, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : err_errno(err, errno, "'%.100s'", name);

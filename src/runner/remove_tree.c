@@ -14,18 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/dent.h"
 #include "base/fd.h"
 #include "runner/op_file.h"
 
 enum { FDS_KEPT = 64, BATCH_BYTES = 4096, DENTS_BYTES = 128 << 10, RETRIES_MAX = 100 };
-
-struct dent {
-    uint64_t inode;
-    int64_t offset;
-    uint16_t size;
-    uint8_t type;
-    char name[];
-};
 
 struct level {
     int fd; /* -1: closed, reached again by ".." */
@@ -222,7 +215,7 @@ static int level_fill(struct removal *removal, struct level *level, struct err *
         for (long at = 0; at < n;) {
             const struct dent *dent = (const struct dent *)(const void *)(removal->dents + at);
             at += dent->size;
-            if (strcmp(dent->name, ".") == 0 || strcmp(dent->name, "..") == 0)
+            if (dent_dots(dent->name))
                 continue;
             int r = remove_entry(removal, level, dent, err);
             size_t size = strlen(dent->name) + 1;

@@ -16,18 +16,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dent.h"
 #include "base/fd.h"
 #include "runner/walk.h"
 
 enum { DENTS_BYTES = 65536 };
-
-struct dent { /* of getdents64 */
-    uint64_t inode;
-    int64_t next;
-    uint16_t size;
-    uint8_t type;
-    char name[];
-};
 
 struct stack_child {
     uint32_t name;
@@ -161,7 +154,7 @@ static uint8_t entry_kind(int fd, const struct dent *dent) {
 
 static void stack_add(struct stack *stack, size_t layer, const struct dent *dent) {
     size_t len = strlen(dent->name);
-    if (strcmp(dent->name, ".") == 0 || strcmp(dent->name, "..") == 0)
+    if (dent_dots(dent->name))
         return;
     if (stack->path_len + len >= LIMIT_PATH_BYTES || stack->names_len > UINT32_MAX - 65536) {
         stack->too_deep = true;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dent.h"
 #include "base/fd.h"
 
 #pragma GCC optimize("O2")
@@ -22,14 +23,6 @@
 enum {
     DENTS_BYTES = 256 << 10,
     CUT_ENTRIES = 4096, /* beside what is wanted */
-};
-
-struct dent { /* what getdents64 writes */
-    uint64_t inode;
-    int64_t offset;
-    uint16_t size;
-    uint8_t type;
-    char name[];
 };
 
 struct walk_level { /* directories below one directory, still to be visited */
