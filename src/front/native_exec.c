@@ -12,6 +12,7 @@
 #include "box/signame.h"
 #include "front/native.h"
 #include "front/native_args.h"
+#include "front/stream.h"
 #include "front/trail.h"
 #include "tool/shell.h"
 
@@ -19,11 +20,6 @@ static int native_exec_whole(struct http_request *request, struct box *box, cons
                              size_t limit, struct err *err);
 static int native_exec_stream(struct http_request *request, struct box *box, const struct exec_request *exec,
                               struct err *err);
-
-static bool native_wants_events(const struct http_request *request) {
-    const char *accept = http_header(request, "accept");
-    return accept && strstr(accept, "text/event-stream");
-}
 
 int native_exec(struct http_request *request, struct box *box, struct err *err) {
     struct exec_args args = {0};
@@ -33,7 +29,7 @@ int native_exec(struct http_request *request, struct box *box, struct err *err) 
         failed = native_exec_request(request, &args, &exec, err);
     if (failed)
         return failed;
-    if (native_wants_events(request))
+    if (stream_wanted(request))
         return native_exec_stream(request, box, &exec, err);
     size_t limit;
     failed = box_output_limit(box, args.output_limit_bytes.has, args.output_limit_bytes.value,
@@ -45,7 +41,7 @@ static int native_exec_input(struct http_request *request, const struct exec_arg
                              struct err *err) {
     if (args->stdin_text.data && args->stdin_base64.data)
         return err_set(err, ERR_INVALID, "give 'stdin' or 'stdin_base64', not both");
-    if (args->stdin_open && (args->stdin_text.data || args->stdin_base64.data || !native_wants_events(request)))
+    if (args->stdin_open && (args->stdin_text.data || args->stdin_base64.data || !stream_wanted(request)))
         return err_set(err, ERR_INVALID, "'stdin_open' goes with Accept: text/event-stream and without 'stdin'");
     exec->stdin_open = args->stdin_open;
     exec->input = args->stdin_text.data;
@@ -162,117 +158,32 @@ static int native_exec_whole(struct http_request *request, struct box *box, cons
 
 /* ---- events ---- */
 
-struct native_events {
-    struct http_request *request;
-    struct buf out, text; /* one event; one piece with the bytes held back before it */
-    struct {
-        uint8_t held[4]; /* the beginning of a UTF-8 sequence whose rest has not come yet */
-        size_t count;
-    } streams[2];
-    bool begun;
-};
-
-static int native_events_begin(struct native_events *events) {
-    if (events->begun)
-        return 0;
-    events->begun = true;
-    return http_reply_events(events->request);
-}
-
-static int native_events_started(void *user, uint64_t pid) {
-    struct native_events *events = user;
-    char text[48];
-    int n = snprintf(text, sizeof text, "{\"pid\":%llu}", (unsigned long long)pid);
-    int failed = native_events_begin(events);
-    return failed ? failed : http_reply_event(events->request, "started", text, (size_t)n);
-}
-
-static int native_events_piece(struct native_events *events, int i, const uint8_t *data, size_t len) {
-    struct json json;
-    bool utf8 = text_utf8(data, len);
-    buf_clear(&events->out);
-    json_init(&json, &events->out);
-    json_open(&json, '{');
-    json_key(&json, "data");
-    json_bytes(&json, data, len, utf8);
-    json_key(&json, "encoding");
-    json_str(&json, utf8 ? "utf-8" : "base64");
-    json_close(&json, '}');
-    int failed = native_events_begin(events);
-    return failed ? failed
-                  : http_reply_event(events->request, i ? "stderr" : "stdout", events->out.data, events->out.len);
-}
-
-static int native_events_put(void *user, int stream, const uint8_t *data, size_t len) {
-    struct native_events *events = user;
-    int i = stream == STREAM_STDERR;
-    buf_clear(&events->text);
-    buf_put(&events->text, events->streams[i].held, events->streams[i].count);
-    buf_put(&events->text, data, len);
-    size_t hold = headtail_partial(events->text.data, events->text.len), whole = events->text.len - hold;
-    events->streams[i].count = hold;
-    memcpy(events->streams[i].held, events->text.data + whole, hold);
-    return whole ? native_events_piece(events, i, events->text.data, whole) : 0;
-}
-
-static int native_events_exit(struct native_events *events, const struct exec_result *result) {
-    struct json json;
-    for (int i = 0; i < 2; i++) {
-        int failed = events->streams[i].count
-                         ? native_events_piece(events, i, events->streams[i].held, events->streams[i].count)
-                         : 0;
-        if (failed)
-            return failed;
-    }
-    buf_clear(&events->out);
-    json_init(&json, &events->out);
-    json_open(&json, '{');
-    native_result_json(&json, result);
-    json_key(&json, "stdout_truncated");
-    json_bool(&json, false);
-    json_key(&json, "stderr_truncated");
-    json_bool(&json, false);
-    json_key(&json, "duration_ms");
-    json_uint(&json, result->duration_ms);
-    json_close(&json, '}');
-    int failed = native_events_begin(events);
-    if (!failed)
-        failed = http_reply_event(events->request, "exit", events->out.data, events->out.len);
-    return failed ? failed : http_reply_end(events->request);
-}
-
-/* What failed after the stream began (the box ended) is said in it, as an event `error`. */
-static int native_events_failed(struct native_events *events, int failed, const struct err *err) {
-    struct json json;
-    buf_clear(&events->out);
-    json_init(&json, &events->out);
-    json_open(&json, '{');
-    json_key(&json, "code");
-    json_str(&json, err_name(err->code));
-    json_key(&json, "message");
-    json_str(&json, err->text);
-    json_close(&json, '}');
-    if (!err->code || http_reply_event(events->request, "error", events->out.data, events->out.len) ||
-        http_reply_end(events->request))
+static int native_exec_exit(struct stream *stream, const struct exec_result *result) {
+    int failed = stream_flush(stream);
+    if (failed)
         return failed;
-    return -failed;
+    stream_open(stream);
+    native_result_json(&stream->json, result);
+    json_key(&stream->json, "stdout_truncated");
+    json_bool(&stream->json, false);
+    json_key(&stream->json, "stderr_truncated");
+    json_bool(&stream->json, false);
+    json_key(&stream->json, "duration_ms");
+    json_uint(&stream->json, result->duration_ms);
+    failed = stream_send(stream, "exit");
+    return failed ? failed : http_reply_end(stream->request);
 }
 
 static int native_exec_stream(struct http_request *request, struct box *box, const struct exec_request *exec,
                               struct err *err) {
-    struct native_events events = {.request = request};
+    struct stream stream;
     struct exec_result result = {0};
-    const struct exec_sink sink = {.started = native_events_started, .output = native_events_put, .user = &events};
-    buf_init(&events.text, LIMIT_FRAME_PAYLOAD_BYTES + sizeof events.streams[0].held);
-    buf_init(&events.out, LIMIT_FRAME_PAYLOAD_BYTES * 6 + 1024); /* every byte an escape */
+    const struct exec_sink sink = {.started = stream_started, .output = stream_output, .user = &stream};
+    stream_init(&stream, request);
     int failed = box_exec(box, exec, &sink, http_fd(request), &result, err);
     if (!failed)
         trail_result(request, &result);
-    if (!failed)
-        failed = native_events_exit(&events, &result);
-    else if (events.begun)
-        failed = native_events_failed(&events, failed, err);
-    buf_done(&events.text);
-    buf_done(&events.out);
+    failed = failed ? stream_failed(&stream, failed, err) : native_exec_exit(&stream, &result);
+    stream_done(&stream);
     return failed;
 }

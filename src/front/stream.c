@@ -1,0 +1,108 @@
+/* A command's output as events. Called by native_exec.c, native_session.c and aio_shell.c.
+ * Not to break: no UTF-8 sequence is cut between two events, and nothing is answered before the first one, so that a command
+ * that could not be started still has its status. */
+#include "front/stream.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/headtail.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+bool stream_wanted(const struct http_request *request) {
+    const char *accept = http_header(request, "accept");
+    return accept && strstr(accept, "text/event-stream");
+}
+
+void stream_init(struct stream *stream, struct http_request *request) {
+    *stream = (struct stream){.request = request, .names = {"stdout", "stderr"}};
+    buf_init(&stream->piece, LIMIT_FRAME_PAYLOAD_BYTES + sizeof stream->held[0].bytes);
+    buf_init(&stream->out, LIMIT_FRAME_PAYLOAD_BYTES * 6 + 1024); /* every byte an escape */
+}
+
+void stream_done(struct stream *stream) {
+    buf_done(&stream->piece);
+    buf_done(&stream->out);
+}
+
+void stream_open(struct stream *stream) {
+    buf_clear(&stream->out);
+    json_init(&stream->json, &stream->out);
+    json_open(&stream->json, '{');
+}
+
+static int stream_begin(struct stream *stream) {
+    if (stream->begun)
+        return 0;
+    stream->begun = true;
+    return http_reply_events(stream->request);
+}
+
+int stream_send(struct stream *stream, const char *name) {
+    json_close(&stream->json, '}');
+    int failed = stream_begin(stream);
+    return failed ? failed : http_reply_event(stream->request, name, stream->out.data, stream->out.len);
+}
+
+int stream_started(void *user, uint64_t pid) {
+    struct stream *stream = user;
+    stream_open(stream);
+    json_key(&stream->json, "pid");
+    json_uint(&stream->json, pid);
+    return stream_send(stream, "started");
+}
+
+static int stream_piece(struct stream *stream, int i, const uint8_t *data, size_t len) {
+    bool utf8 = text_utf8(data, len);
+    stream_open(stream);
+    json_key(&stream->json, "data");
+    if (stream->text) {
+        json_strn(&stream->json, data, len);
+    } else {
+        json_bytes(&stream->json, data, len, utf8);
+        json_key(&stream->json, "encoding");
+        json_str(&stream->json, utf8 ? "utf-8" : "base64");
+    }
+    return stream_send(stream, stream->names[i]);
+}
+
+int stream_output(void *user, int number, const uint8_t *data, size_t len) {
+    struct stream *stream = user;
+    int i = number == STREAM_STDERR;
+    buf_clear(&stream->piece);
+    buf_put(&stream->piece, stream->held[i].bytes, stream->held[i].count);
+    buf_put(&stream->piece, data, len);
+    size_t hold = headtail_partial(stream->piece.data, stream->piece.len), whole = stream->piece.len - hold;
+    stream->held[i].count = hold;
+    memcpy(stream->held[i].bytes, stream->piece.data + whole, hold);
+    return whole ? stream_piece(stream, i, stream->piece.data, whole) : 0;
+}
+
+int stream_flush(struct stream *stream) {
+    int failed = 0;
+    for (int i = 0; i < 2 && !failed; i++) {
+        if (stream->held[i].count)
+            failed = stream_piece(stream, i, stream->held[i].bytes, stream->held[i].count);
+        stream->held[i].count = 0;
+    }
+    return failed;
+}
+
+int stream_idle(void *user) {
+    static const char comment[] = ": still here\n\n";
+    struct stream *stream = user;
+    int failed = stream_begin(stream);
+    return failed ? failed : http_reply_write(stream->request, comment, sizeof comment - 1);
+}
+
+int stream_failed(struct stream *stream, int failed, const struct err *err) {
+    if (!stream->begun || !err->code)
+        return failed;
+    stream_open(stream);
+    json_key(&stream->json, "code");
+    json_str(&stream->json, err_name(err->code));
+    json_key(&stream->json, "message");
+    json_str(&stream->json, err->text);
+    return stream_send(stream, "error") || http_reply_end(stream->request) ? failed : -failed;
+}

@@ -1,0 +1,39 @@
+/* What a command prints, as an event stream: the sink of an exec whose client wants events. */
+#ifndef CUBBY_FRONT_STREAM_H
+#define CUBBY_FRONT_STREAM_H
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "box/box.h"
+#include "http/server.h"
+
+struct stream {
+    struct http_request *request;
+    const char *names[2]; /* of the events that bring output; "stdout", "stderr" */
+    bool text;            /* {"data"} with U+FFFD for what is no UTF-8, instead of {"data","encoding"} */
+    struct buf out, piece;
+    struct json json; /* of the event being written */
+    struct {
+        uint8_t bytes[4]; /* the beginning of a UTF-8 sequence whose rest has not come yet */
+        size_t count;
+    } held[2];
+    bool begun;
+};
+
+bool stream_wanted(const struct http_request *request); /* Accept: text/event-stream */
+void stream_init(struct stream *stream, struct http_request *request);
+void stream_done(struct stream *stream);
+
+/* For struct exec_sink; user is the stream. */
+int stream_started(void *user, uint64_t pid);
+int stream_output(void *user, int number, const uint8_t *data, size_t len);
+int stream_idle(void *user); /* a comment, so that nobody takes silence for death */
+
+/* One event: an object is opened, its members are written into stream->json, then it is sent. */
+void stream_open(struct stream *stream);
+int stream_send(struct stream *stream, const char *name);
+int stream_flush(struct stream *stream); /* what was held back: before the last event */
+/* What failed after it began (the box ended) is said in it, as an event `error`. What the handler is to return. */
+int stream_failed(struct stream *stream, int failed, const struct err *err);
+
+#endif
