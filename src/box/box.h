@@ -177,6 +177,7 @@ struct session {
     uint64_t from, to; /* what that command printed: offsets for box_output(pid, STREAM_STDOUT); to: so far */
     uint64_t commands; /* how many there have been */
     unsigned waiting;  /* how many calls wait for their turn */
+    uint64_t quiet_ms; /* of commands that do not say; 0: none */
     bool plain;
 };
 
@@ -188,13 +189,15 @@ struct session_request {
     const char *shell;   /* NULL: bash where the box has it, else the box's shell */
     unsigned cols, rows; /* 0: 80, 24 */
     bool root, plain;
-    const char *note; /* plain: kept for the door, at most 4096 bytes; NULL: none */
+    uint64_t quiet_ms; /* of commands that do not say; 0: none. Not 0: also changes that of a session that is there */
+    const char *note;  /* plain: kept for the door, at most 4096 bytes; NULL: none */
 };
 /* The session of that name, made where there is none (a cwd is only looked at then). LIMIT: too many (LIMIT_SESSIONS), and
  * each of them runs a command; else the idle one that was used longest ago makes room. */
 int box_session_open(struct box *box, const struct session_request *request, struct arena *arena,
                      struct session *ret_session, bool *ret_created, struct err *err);
 
+#define SESSION_QUIET_OWN UINT64_MAX
 struct session_run {
     const char *name;
     const char *command;
@@ -202,7 +205,7 @@ struct session_run {
     uint64_t wait_ms;  /* then it is left running and the answer is SESSION_RUNNING; 0: until it ends. Counts from the
                           call: waiting for its turn is part of it (LIMIT: its turn did not come; nothing was run) */
     bool background;   /* do not wait at all; BUSY: another command runs */
-    uint64_t quiet_ms; /* SESSION_QUIET; 0: never */
+    uint64_t quiet_ms; /* SESSION_QUIET; 0: never; SESSION_QUIET_OWN: as the session has it */
     uint64_t hard_ms;  /* SESSION_HARD_TIMEOUT, counted from its start; 0: never */
 };
 struct session_result {
