@@ -185,6 +185,8 @@ const struct conf_option conf_options[] = {
      .text = "directories for absolute paths; default: the workspace, /tmp, and those of programs"},
     {ROW("tool_env_remove", LIST, env_remove), .at_once = true,
      .text = "variables with these beginnings reach no command of a tool, beside KUBERNETES_, SERVICE_ and SECRET_"},
+    {ROW("aio_errors", TEXT, aio_errors), .at_once = true, .fallback = "status", .choices = "status|envelope",
+     .text = "failures of the AIO dialect's file routes: by HTTP status, or 200 with success false"},
     {ROW("global_skills", LIST, global_skills), .at_once = true,
      .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},
     {ROW("global_agents", LIST, global_agents), .at_once = true,

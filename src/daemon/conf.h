@@ -78,7 +78,7 @@ struct conf {
     const char *config;  /* the file; NULL: none */
     bool closed_default; /* there is a default file, and it is not for this user */
     const char *listen, *state, *runner, *auth, *log_level, *tls_cert, *tls_key, *disk_quota, *socket_mode,
-        *socket_group, *store;
+        *socket_group, *store, *aio_errors;
     bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused;
     struct conf_list allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, peer_uids;
     struct docker_settings docker;

@@ -246,6 +246,7 @@ struct front_settings *daemon_settings(struct conf *conf) {
         .default_backend = conf->share.backend,
         .secret_env = (const char *const *)conf->share.env.items,
         .audit_detail = conf->audit_detail,
+        .aio_envelope = !strcmp(conf->aio_errors, "envelope"),
         .max_upload_bytes = conf->max_upload_bytes,
         .max_unpack_entries = conf->max_unpack_entries,
         .max_calls_per_box = (unsigned)conf->max_calls_per_box,

@@ -16,6 +16,7 @@
 #include "base/prompt.h"
 #include "daemon/daemon.h"
 #include "daemon/welcome.h"
+#include "front/aio_key.h"
 #include "front/events.h"
 #include "front/native.h"
 #include "front/native_skill.h"
@@ -306,6 +307,8 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     if (!failed)
         failed = daemon_tokens(daemon, err);
     if (!failed)
+        failed = aio_key_open(daemon->state, &daemon->front.aio_key, err);
+    if (!failed)
         failed = daemon_audit(daemon, err);
     daemon->front.tools = toolbox_functions;
     daemon->front.tools.servers = servers_new(daemon->state);
@@ -374,6 +377,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     audit_close(front->audit);
     events_free(front->events);
     auth_free(front->auth);
+    aio_key_free(front->aio_key);
     front_done(front);
     conf_unref(daemon->conf);
     conf_unref(daemon->first);

@@ -24,14 +24,30 @@ bool aio_claims(const char *path); /* routes.c: a path that no route has would b
     &(const struct endpoint) {                                                                                         \
         .refuse = aio_refuse, .status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__                     \
     }
+/* The same of a row with other flags, status or answer: it says all three itself. */
+#define AIO_OTHER(...)                                                                                                 \
+    &(const struct endpoint) {                                                                                         \
+        .refuse = aio_refuse, __VA_ARGS__                                                                              \
+    }
 #define AIO_FLAGS (ENDPOINT_LENIENT | ENDPOINT_WAKE | ENDPOINT_KEYED)
 extern const struct body_field aio_answer[]; /* the envelope, for OpenAPI */
+
+/* ---- where a box is ---- */
+
+/* {id} of a keyed route without the key, which is *ret_key; NULL: it has none. In the request's arena. */
+const char *aio_id(struct http_request *request, const char **ret_key);
+/* The URL below which a box has these routes, as the client that asks can reach it: BASE/aio/ID, with the box's key where
+ * it would need a token otherwise. base NULL: as the client named us. In the request's arena. */
+const char *aio_url(struct http_request *request, const char *base, const char *id);
+const char *aio_masked(struct http_request *request); /* http_path without a key: for the log */
 
 /* ---- requests ---- */
 
 /* The body by the route's own rows (endpoint.body), as front_body, but: members that no row has and members that are null are
  * not there; what does not fit is answered 422 here. 0, negative, or positive: answered, return it. */
 int aio_body(struct http_request *request, void *ret_args, struct err *err);
+/* The same of a text that the caller has read already. */
+int aio_body_text(struct http_request *request, const char *text, size_t len, void *ret_args, struct err *err);
 /* The same of a query (GET /v1/file/download?path=). */
 int aio_query(struct http_request *request, void *ret_args, struct err *err);
 /* 422 for a value that the rows cannot judge: the member, and a sentence. Positive, to be returned. */

@@ -397,6 +397,20 @@ int auth_admit_token(struct auth *auth, struct http_request *request, const char
     return auth_enter(grant, request, now_ms, needs, ret_who, err);
 }
 
+int auth_admit_user(struct auth *auth, struct http_request *request, const char *user, unsigned needs,
+                    const struct who **ret_who, struct err *err) {
+    return auth_enter(grant_new(auth, user, NULL, SCOPE_USER), request, clock_wall_ms(), needs, ret_who, err);
+}
+
+bool auth_is_open(struct auth *auth, const struct http_request *request) {
+    struct http_peer peer;
+    http_peer(request, &peer);
+    pthread_rwlock_rdlock(&auth->lock);
+    bool open = auth->mode == AUTH_OPEN;
+    pthread_rwlock_unlock(&auth->lock);
+    return open && (peer.loopback || peer.unix_socket);
+}
+
 void auth_release(const struct who *who) {
     if (who)
         grant_unref((struct grant *)(uintptr_t)who);

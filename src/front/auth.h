@@ -50,6 +50,11 @@ int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, 
 /* The same by a token that did not come as Authorization: a runner may send it in its first message. */
 int auth_admit_token(struct auth *auth, struct http_request *request, const char *token, unsigned needs,
                      const struct who **ret_who, struct err *err);
+/* The same of somebody who has shown that he may act for this user, though not by a token. */
+int auth_admit_user(struct auth *auth, struct http_request *request, const char *user, unsigned needs,
+                    const struct who **ret_who, struct err *err);
+/* A request from where this one comes needs no token at all. */
+bool auth_is_open(struct auth *auth, const struct http_request *request);
 void auth_release(const struct who *who); /* NULL is fine; it is gone then */
 
 /* ---- tokens made while running (auth_store.c) ---- */

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "front/aio.h"
+#include "front/aio_key.h"
 #include "front/mcp.h"
 #include "front/runner.h"
 #include "front/trail.h"
@@ -65,12 +67,47 @@ const struct who *front_who(const struct http_request *request) {
     return trail ? trail->who : NULL;
 }
 
+/* Whose box it is may do with it what he likes. */
+static int front_owner(struct http_request *request, const char *id, unsigned needs, struct err *err) {
+    struct front *front = front_of(request);
+    struct box *box;
+    int failed = provider_look(front->provider, NULL, id, &box, err);
+    if (failed)
+        return failed;
+    failed = auth_admit_user(front->auth, request, box->user, needs, &trail_of(request)->who, err);
+    provider_look_end(front->provider, box);
+    return failed;
+}
+
+/* A route whose clients know other ways to say who they are: a token of ours in their header or their parameter, a ticket, or
+ * the box's key. A token that was sent is always judged, and so is a key, whatever else comes with them. */
+static int front_keyed(struct http_request *request, unsigned needs, struct err *err) {
+    struct front *front = front_of(request);
+    const char *key, *id = aio_id(request, &key), *ticket = http_query(request, "ticket", NULL);
+    const char *token = http_header(request, "x-aio-api-key");
+    if (key && !aio_key_fits(front->aio_key, id, key))
+        return err_set(err, ERR_UNAUTHORIZED, "this is not the key of this box; ask for its URL again");
+    if (!token)
+        token = http_query(request, "api_key", NULL);
+    if (http_header(request, "authorization"))
+        return auth_admit(front->auth, request, needs, &trail_of(request)->who, err);
+    if (token)
+        return auth_admit_token(front->auth, request, token, needs, &trail_of(request)->who, err);
+    if (ticket && !aio_ticket_fits(front->aio_key, id, clock_wall_ms(), ticket))
+        return err_set(err, ERR_UNAUTHORIZED, "this ticket is not of this box, or its time is over; ask for another");
+    if (ticket || key)
+        return front_owner(request, id, needs, err);
+    return auth_admit(front->auth, request, needs, &trail_of(request)->who, err);
+}
+
 static int front_allowed(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
     if (!(endpoint->flags & ENDPOINT_OPEN)) {
         unsigned needs = (endpoint->flags & ENDPOINT_WRITES ? AUTH_WRITES : 0) |
                          (endpoint->flags & ENDPOINT_ADMIN ? AUTH_ADMIN : 0) |
                          (endpoint->flags & ENDPOINT_RUNNER ? AUTH_RUNNER : 0);
-        int failed = auth_admit(front_of(request)->auth, request, needs, &trail_of(request)->who, err);
+        int failed = endpoint->flags & ENDPOINT_KEYED
+                         ? front_keyed(request, needs, err)
+                         : auth_admit(front_of(request)->auth, request, needs, &trail_of(request)->who, err);
         if (failed)
             return failed;
     }
@@ -111,9 +148,9 @@ void front_leave(struct box *box) {
 static int front_run(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
     struct front *front = front_of(request);
     const struct who *who = front_who(request);
-    const char *id = endpoint->flags & ENDPOINT_NO_BOX ? NULL : http_param(request, "id");
+    const char *key, *id = endpoint->flags & ENDPOINT_KEYED ? aio_id(request, &key) : http_param(request, "id");
     struct box *box = NULL;
-    if (!id)
+    if (!id || endpoint->flags & ENDPOINT_NO_BOX)
         return endpoint->run(request, NULL, err);
     if (endpoint->flags & ENDPOINT_LOOK) {
         int result = provider_look(front->provider, who->user, id, &box, err);
@@ -124,7 +161,8 @@ static int front_run(struct http_request *request, const struct endpoint *endpoi
         provider_look_end(front->provider, box);
         return result;
     }
-    int result = provider_get(front->provider, who->user, id, &box, err);
+    int result = endpoint->flags & ENDPOINT_WAKE ? provider_wake(front->provider, who->user, id, &box, err)
+                                                 : provider_get(front->provider, who->user, id, &box, err);
     trail_box(request, box);
     if (result >= 0) {
         result = front_enter(request, box, err);
@@ -164,7 +202,7 @@ void front_finished(struct http_request *request, int status, uint64_t bytes_in,
     metrics_request(front_of(request)->metrics, route, status, us);
     trail_end(request, status, bytes_in, bytes_out, us);
     log_info("%s %s %s %d in=%" PRIu64 " out=%" PRIu64 " us=%" PRIu64 " user=%s route=%s", http_request_id(request),
-             http_method(request), http_path(request), status, bytes_in, bytes_out, us,
+             http_method(request), aio_masked(request), status, bytes_in, bytes_out, us,
              who && who->user ? who->user : "-", route ? route->name : "-");
     auth_release(who);
     if (trail_of(request))

@@ -24,6 +24,7 @@ struct front_settings {
     unsigned max_calls_per_box;
     struct tenant_limits tenant_limits;
     const struct tool_settings *tools;
+    bool aio_envelope; /* failures of file routes of the AIO dialect have status 200 */
 };
 
 struct front { /* http_context */
@@ -37,6 +38,7 @@ struct front { /* http_context */
     struct mcp_door *mcp;        /* what MCP keeps between requests */
     struct machines *machines;   /* those that joined; NULL: none can (tests) */
     struct runner_door *runners; /* at which they join */
+    struct aio_key *aio_key;     /* of which boxes' own keys are made; NULL: there are none (tests) */
     struct http_server *server;  /* set before the first request */
     const struct route *routes;
     uint64_t started_ms;

@@ -5,11 +5,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "front/aio.h"
 #include "front/filesecbox.h"
 #include "front/native.h"
 #include "front/runner.h"
 
-static const struct route *const tables[] = {native_routes, runner_routes, filesecbox_routes, filesecbox_newest_routes};
+static const struct route *const tables[] = {
+    native_routes, runner_routes, filesecbox_routes, filesecbox_newest_routes, aio_routes,
+};
 #define TABLES (sizeof tables / sizeof *tables)
 
 static struct route *all;
@@ -38,5 +41,7 @@ int routes_refuse(struct http_request *request, int status, const char *code, co
     const struct endpoint *endpoint = route ? route->extra : NULL;
     if (endpoint)
         return endpoint->refuse ? endpoint->refuse(request, status, code, text, out) : 0;
+    if (aio_claims(http_path(request)))
+        return aio_refuse(request, status, code, text, out);
     return filesecbox_claims(http_path(request)) ? filesecbox_refuse(request, status, code, text, out) : 0;
 }
