@@ -51,7 +51,7 @@ bool docker_layer_top(struct backend *backend, const struct spec *spec, char ret
     for (size_t i = 0; i < spec->layer_count; i++) {
         snprintf(path, sizeof path, "%.16s/fs", spec->layers[i]);
         if (text_id(spec->layers[i]) && exists(backend->layers_fd, path)) {
-            memcpy(ret_layer, spec->layers[i], 17);
+            text_id_copy(ret_layer, spec->layers[i]);
             return true;
         }
     }

@@ -108,7 +108,7 @@ static void claim_begin_locked(struct backend *backend, const char *id) {
     struct claim *claim = calloc(1, sizeof *claim);
     if (!claim)
         abort();
-    memcpy(claim->id, id, sizeof claim->id);
+    text_id_copy(claim->id, id);
     claim->next = backend->claims;
     backend->claims = claim;
 }
@@ -339,7 +339,7 @@ static int remote_discover(struct backend *backend, const char *id, struct wire 
     if (!box_note(backend, id, &note))
         return err_set(err, ERR_NOT_FOUND, "box %s is on no machine", id);
     struct spec spec = {.user = note.user, .machine = note.machine};
-    memcpy(spec.id, id, sizeof spec.id);
+    text_id_copy(spec.id, id);
     int r = owed_settle(backend, id, err);
     if (r == 0)
         r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);

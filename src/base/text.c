@@ -145,7 +145,12 @@ void text_hex(char *out, const uint8_t *data, size_t len) {
 }
 
 bool text_id(const char *text) {
-    return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
+    size_t len = strlen(text);
+    return (len == 16 || len == 8) && strspn(text, "0123456789abcdef") == len;
+}
+
+void text_id_copy(char ret_id[17], const char *id) {
+    snprintf(ret_id, 17, "%s", id);
 }
 
 /* ---- showing ---- */

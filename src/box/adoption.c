@@ -124,7 +124,7 @@ static void ids_note(void *user, const char *id) {
         if (!ids->list)
             abort();
     }
-    memcpy(ids->list[ids->count++], id, 17);
+    text_id_copy(ids->list[ids->count++], id);
 }
 
 void adoption_ids(struct provider *provider, struct box_ids *ids) {

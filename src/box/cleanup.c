@@ -77,7 +77,7 @@ static void list_layers(struct cleanup *cleanup, int state) {
             if (!cleanup->layers)
                 abort();
         }
-        memcpy(cleanup->layers[cleanup->layer_count++], entry->d_name, 17);
+        text_id_copy(cleanup->layers[cleanup->layer_count++], entry->d_name);
     }
     if (dir)
         closedir(dir);

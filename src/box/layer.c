@@ -122,12 +122,13 @@ static bool owner_needs(struct provider *provider, const char *owner, const char
     arena_init(&arena);
     char id[17];
     struct err err;
-    snprintf(id, sizeof id, "%.16s", owner);
+    size_t len = strcspn(owner, ":");
+    snprintf(id, sizeof id, "%.*s", (int)(len < sizeof id ? len : sizeof id - 1), owner);
     if (!text_id(id))
         return false;
-    if (owner[16] == ':') {
+    if (owner[len]) {
         struct snapshot snapshot;
-        int r = snapshot_read(provider->boxes_fd, id, owner + 17, &arena, &snapshot, &err);
+        int r = snapshot_read(provider->boxes_fd, id, owner + len + 1, &arena, &snapshot, &err);
         return r == 0 ? names_layer(snapshot.layers, layer) : r != -ERR_NOT_FOUND;
     }
     struct record record;

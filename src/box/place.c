@@ -311,7 +311,7 @@ static void note_end(struct provider *provider, const struct box *old, struct bo
     if (left && (!(how & HOW_ADOPTS) || table_crowded(provider))) {
         const char *why = old->died[0] ? old->died : "its runner ended";
         table_event(provider, "box_died", box, why);
-        if (!(how & HOW_STARTS))
+        if (!(how & (HOW_STARTS | HOW_REVIVES)))
             record_died(provider->boxes_fd, box->id, why);
     } else if (!left && old->wire) {
         table_event(provider, "box_evicted", box, box->spec.machine ? "on its machine" : "by another daemon");
@@ -340,9 +340,10 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
     if (left && (r = box->ops->stop(box->backend, box->id, true, err)) < 0)
         return r;
     note_end(provider, old, box, how, left);
-    if (!(how & HOW_STARTS))
+    bool anyway = how & (HOW_STARTS | HOW_REVIVES);
+    if (!anyway)
         record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
-    if (!(how & HOW_STARTS) && (!(how & HOW_STOPPED) || box->died[0]))
+    if (!anyway && (!(how & HOW_STOPPED) || box->died[0]))
         return 0;
     bool dressed = false;
     r = mounts_allowed(provider, box, err);

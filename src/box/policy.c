@@ -332,7 +332,7 @@ static int spec_words(const struct box_request *request, struct arena *arena, st
 int policy_spec(const struct policy *policy, const struct box_request *request, const char id[17], struct arena *arena,
                 struct spec *ret_spec, struct err *err) {
     struct spec spec = {.one_shot = request->one_shot};
-    memcpy(spec.id, id, sizeof spec.id);
+    text_id_copy(spec.id, id);
     const char *user = request->user ? request->user : "default";
     int r = policy_user(user, err);
     if (r < 0)

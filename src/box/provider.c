@@ -16,8 +16,9 @@
  * for other daemons and the next one). Not to break, each with a test of its name (test/unit/provider_test.c); the
  * randomised one checks them all together (provider_model_test.c):
  *
- *  1. One pair of user and thread is one box, whoever asks: threads, daemons, the next daemon. Lookup goes from this
- *     table to the disk to the backend, and only then is a box made, under its lock between daemons.
+ *  1. One pair of user and thread is one box, whoever asks: threads, daemons, the next daemon; and so is one id that a
+ *     client chose, with its pair. Lookup goes from this table to the disk to the backend, and only then is a box made, under
+ *     its lock between daemons.
  *  2. provider->lock guards the table, every place, and a box's fields below its line. Whoever works on a place without it
  *     has marked the box STARTING or CLOSING; everybody else waits. He takes the box's lock between daemons (statelock)
  *     and looks at the disk; other daemons do the same. So a backend never sees two calls for one id at once, and none
@@ -32,7 +33,8 @@
  *  8. No request brings a user above his boxes, memory or disk: LIMIT; a box that could not be counted is refused.
  *  9. Counts are exact: boxes, running ones, and each user's sums are those of the places, whenever the lock is free.
  * 10. A paused box is reached by no call, ended by nothing but destroy, and paused for the next daemon too.
- * 11. A death is noticed without a call, told with its reason to who asks by id, and undone by the next acquire.
+ * 11. A death is noticed without a call, told with its reason to who asks by id (get), and undone by the next acquire, or by
+ *     who asks by id for a box that runs (wake).
  * 12. The wall clock decides nothing.
  * 13. destroy and death wait for nobody: wire_kill makes running verbs end.
  * 14. Looking starts, wakes and touches nothing.
@@ -187,7 +189,11 @@ int provider_id(const struct box_request *request, char id[17], struct err *err)
         return r;
     if (request->thread && request->thread_len > LIMIT_THREAD_BYTES)
         return err_set(err, ERR_INVALID, "thread must be at most %u bytes", LIMIT_THREAD_BYTES);
-    if (request->thread)
+    if (request->id && !text_id(request->id))
+        return err_set(err, ERR_INVALID, "an id is 16 or 8 lower-case hexadecimal digits, not '%.40s'", request->id);
+    if (request->id)
+        text_id_copy(id, request->id);
+    else if (request->thread)
         policy_id(request->user ? request->user : "default", request->thread, request->thread_len, id);
     else
         policy_random_id(id);
@@ -265,7 +271,7 @@ int provider_acquire(struct provider *provider, const struct box_request *wanted
     r = 1;
     for (int turn = 0; r == 1 && turn < ACQUIRE_TURNS; turn++) {
         r = acquire_once(provider, request, id, &box, user, thread, ret_box, &created, err);
-        if (r == 1 && turn == 0 && thread)
+        if (r == 1 && turn == 0 && (thread || request->id))
             adoption_load(provider, id); /* it may be on the disk alone */
         if (r == 1 && !box) {            /* checking the request touches the disk: not under the lock */
             int made = request_box(provider, request, id, &box, err);
@@ -319,7 +325,8 @@ static bool foreign(struct provider *provider, const char *user, const char *id)
     return yes && faccessat(provider->boxes_fd, path, F_OK, 0) != 0;
 }
 
-int provider_get(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err) {
+static int get(struct provider *provider, const char *user, const char *id, enum place_how how, struct box **ret_box,
+               struct err *err) {
     if (!text_id(id) || foreign(provider, user, id))
         return no_box(id, err);
     for (bool loaded = false;;) {
@@ -335,10 +342,18 @@ int provider_get(struct provider *provider, const char *user, const char *id, st
             pthread_mutex_unlock(&provider->lock);
             return no_box(id, err);
         }
-        int r = use_place_locked(provider, place, PLACE_GET, ret_box, NULL, err);
+        int r = use_place_locked(provider, place, how, ret_box, NULL, err);
         if (r != 1)
             return r;
     }
+}
+
+int provider_get(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err) {
+    return get(provider, user, id, PLACE_GET, ret_box, err);
+}
+
+int provider_wake(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err) {
+    return get(provider, user, id, PLACE_WAKE, ret_box, err);
 }
 
 int provider_look(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err) {

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "box/layer.h"
 
 #define SQUASH_OWNER "~squash"
@@ -74,7 +75,7 @@ void squash_want(struct provider *provider, const char *id, size_t depth) {
     for (struct job *job = squash->done; job; job = job->next)
         known |= strcmp(job->id, id) == 0;
     if (!known)
-        memcpy(squash->queue[squash->queued++], id, 17);
+        text_id_copy(squash->queue[squash->queued++], id);
     pthread_cond_signal(&squash->more);
     pthread_mutex_unlock(&squash->lock);
 }
@@ -162,7 +163,7 @@ static int begin_work(void *argument, struct work *work, struct err *err) {
         return 0;
     int r = 0;
     for (; r == 0 && job->count < spec->layer_count; job->count++) {
-        memcpy(job->layers[job->count], spec->layers[job->count], 17);
+        text_id_copy(job->layers[job->count], spec->layers[job->count]);
         r = layer_hold(work->provider, spec->layers[job->count], owner, err);
     }
     return r == 0 ? layer_new(work->provider, job->ops, owner, job->layer, err) : r;
@@ -183,7 +184,7 @@ static void squash_one(struct squash *squash, const char *id) {
     const char *layers[LIMIT_LAYERS + 1] = {0};
     if (!job)
         abort();
-    memcpy(job->id, id, sizeof job->id);
+    text_id_copy(job->id, id);
     int r = provider_work(provider, NULL, id, begin_work, job, &err);
     for (size_t i = 0, at = 0; i < job->count; i++)
         if (layer_has_files(provider, job->layers[i]))

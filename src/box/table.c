@@ -202,6 +202,17 @@ void table_check_locked(struct provider *provider, struct place *place) {
         place_dead_locked(provider, place);
 }
 
+/* An id of 8 digits is the same number as one of 16 with zeros before it: whoever it was, a look at both is right. */
+static void watcher_check_locked(struct provider *provider, uint64_t number) {
+    char id[24];
+    for (int digits = 16; digits >= 8; digits -= 8) {
+        snprintf(id, sizeof id, "%0*llx", digits, (unsigned long long)number);
+        struct place *place = place_get_locked(provider, id);
+        if (place)
+            table_check_locked(provider, place);
+    }
+}
+
 static void *watcher_main(void *argument) {
     struct provider *provider = argument;
     for (;;) {
@@ -209,13 +220,8 @@ static void *watcher_main(void *argument) {
         int count = epoll_wait(provider->epoll_fd, events, 64, -1);
         pthread_mutex_lock(&provider->lock);
         bool ending = provider->ending;
-        for (int i = 0; i < count && !ending; i++) {
-            char id[17];
-            snprintf(id, sizeof id, "%016llx", (unsigned long long)events[i].data.u64);
-            struct place *place = place_get_locked(provider, id);
-            if (place)
-                table_check_locked(provider, place);
-        }
+        for (int i = 0; i < count && !ending; i++)
+            watcher_check_locked(provider, events[i].data.u64);
         pthread_mutex_unlock(&provider->lock);
         if (ending)
             return NULL;

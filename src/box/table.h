@@ -113,11 +113,12 @@ enum place_how {                  /* bits, and what they are put together to */
                      64, /* the daemon has just come: what the runner left is ended, and if no other serves that is no death */
                  HOW_HELD =
                      128, /* the caller holds the box's lock between daemons and goes on working: lock and mark stay */
+                 HOW_REVIVES = 256, /* ... after HOW_STOPPED: also one whose runner died */
                  PLACE_FRESH = HOW_MAKES | HOW_STARTS | HOW_USES,
                  PLACE_NEW = HOW_MAKES | HOW_ALONE, /* not started: its first use does that */
                  PLACE_AGAIN = HOW_STARTS | HOW_USES,
                  PLACE_GET = HOW_STOPPED | HOW_USES,
-                 PLACE_WAKE = PLACE_GET | HOW_WAKES,
+                 PLACE_WAKE = PLACE_GET | HOW_REVIVES,
                  PLACE_RESUME = HOW_WAKES | HOW_USES,
                  PLACE_SETTLE =
                      0, /* after a death: nothing is started; what the runner left is ended, the reason is noted */

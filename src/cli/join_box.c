@@ -13,6 +13,7 @@
 #include "backend/cgroup.h"
 #include "backend/removal.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "box/box.h"
 #include "cli/engine.h"
 #include "cli/join.h"
@@ -49,7 +50,7 @@ static void boxes_left(void *user, const char *what) {
 static void boxes_found(void *user, const char *id) {
     struct join *join = user;
     if (join->box_count < LIMIT_CHANNELS)
-        memcpy(join->boxes[join->box_count++], id, 17);
+        text_id_copy(join->boxes[join->box_count++], id);
 }
 
 int join_boxes_open(struct join *join, struct err *err) {
@@ -94,7 +95,7 @@ struct boxes_ids {
 static void boxes_collect(void *user, const char *id) {
     struct boxes_ids *all = user;
     if (all->count < LIMIT_CHANNELS)
-        memcpy(all->ids[all->count++], id, 17);
+        text_id_copy(all->ids[all->count++], id);
 }
 
 void join_boxes_close(struct join *join) {
@@ -224,7 +225,7 @@ static int ask_read(struct ask *ask, const void *json, size_t len, struct err *e
         return err_set(err, ERR_INVALID, "the question is no object with op and id");
     if (!text_id(id) || strlen(op) >= sizeof ask->op)
         return err_set(err, ERR_INVALID, "'%.40s' is no id of a box, or '%.40s' nothing to be done", id, op);
-    memcpy(ask->id, id, sizeof ask->id);
+    text_id_copy(ask->id, id);
     memcpy(ask->op, op, strlen(op) + 1);
     return 0;
 }
@@ -291,7 +292,7 @@ static int boxes_add(struct join *join, const char *id, struct err *err) {
     pthread_mutex_lock(&join->lock);
     bool room = boxes_has(join, id, &at) || join->box_count < LIMIT_CHANNELS;
     if (room && !boxes_has(join, id, &at))
-        memcpy(join->boxes[join->box_count++], id, 17);
+        text_id_copy(join->boxes[join->box_count++], id);
     pthread_mutex_unlock(&join->lock);
     return room ? 0 : err_set(err, ERR_LIMIT, "this machine has %u boxes, which is the limit", LIMIT_CHANNELS);
 }
@@ -369,7 +370,7 @@ static int ask_spec(struct join *join, struct ask *ask, struct spec *ret_spec, s
 static void box_home(const char *id, const struct spec *spec, struct wire *wire) {
     struct box box = {.spec = *spec, .wire = wire, .pidfd = -1, .state = BOX_READY};
     struct err ignored;
-    memcpy(box.id, id, sizeof box.id);
+    text_id_copy(box.id, id);
     box_mkdir(&box, JOIN_HOME, 0700, false, &ignored); /* there already, or programs do without */
 }
 

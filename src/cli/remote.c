@@ -90,7 +90,7 @@ int remote_json(struct cli *cli, const char *method, const char *path, const str
 
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path) {
     if (!text_id(id))
-        option_fail(cli, "'%s' is no box id (16 hexadecimal digits; `cubby ps` shows them)", id);
+        option_fail(cli, "'%s' is no box id (16 hexadecimal digits, or 8; `cubby ps` shows them)", id);
     if (!path)
         return arena_printf(&cli->arena, "/v1/boxes/%s%s", id, rest);
     char *encoded = http_encode(path, strlen(path));
@@ -101,9 +101,7 @@ const char *remote_path(struct cli *cli, const char *id, const char *rest, const
 
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path) {
     const char *colon = strchr(word, ':');
-    if (!colon || colon - word != 16)
-        return false;
-    const char *id = arena_copy(&cli->arena, word, 16);
+    const char *id = colon ? arena_copy(&cli->arena, word, (size_t)(colon - word)) : "";
     if (!text_id(id))
         return false;
     *ret_id = id;
@@ -161,7 +159,7 @@ int remote_create(struct cli *cli, const struct box_options *options, const char
     const char *id = json_string_value(json_object_get(answer, "id"));
     bool good = id && text_id(id);
     if (good)
-        memcpy(ret_id, id, 17);
+        text_id_copy(ret_id, id);
     json_decref(answer);
     return good ? 0 : err_set(err, ERR_PROTOCOL, "%s made a box without an id", remote_url());
 }

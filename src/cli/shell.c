@@ -48,7 +48,7 @@ int command_shell(struct cli *cli, int argc, char **argv) {
     argc = option_parse(cli, argc, argv, &shell.values);
     bool own = argc == 0 || !text_id(argv[0]);
     if (!own)
-        memcpy(shell.id, argv[0], 17);
+        text_id_copy(shell.id, argv[0]);
     shell.command = shell_words(cli, argv + (own ? 0 : 1));
     autobuf answer;
     buf_init(&answer, 1 << 20);

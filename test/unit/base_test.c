@@ -118,7 +118,8 @@ static void test_text(void) {
     text_base64(&out, "\xff\xfe\xfd\xfc", 4);
     ok(out.len == 8 && memcmp(out.data, "//79/A==", 8) == 0, "bytes to base64");
     ok(text_id("0123456789abcdef") && !text_id("0123456789ABCDEF") && !text_id("0123456789abcde") &&
-           !text_id("0123456789abcdef0") && !text_id("../../etc/passwd"),
+           !text_id("0123456789abcdef0") && text_id("01234567") && !text_id("0123456") && !text_id("012345678") &&
+           !text_id("") && !text_id("../../etc/passwd"),
        "the grammar of ids");
 }
 

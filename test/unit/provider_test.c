@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "base/text.h"
 #include "box/memory.h"
 #include "box/table.h"
 #include "fake_backend.h"
@@ -129,7 +130,7 @@ static int get_code(const char *id) {
 
 static void destroy(const char *of) {
     char id[17]; /* `of` may go with the box */
-    memcpy(id, of, sizeof id);
+    text_id_copy(id, of);
     must(provider_destroy(provider, NULL, id, &err) == 0, err.text);
 }
 
@@ -184,7 +185,7 @@ static bool waited_gone(void) {
     return !lives(waited_id) && state_of(waited_id) == BOX_WARM;
 }
 static bool soon_gone(const char *id) {
-    memcpy(waited_id, id, sizeof waited_id);
+    text_id_copy(waited_id, id);
     return soon(waited_gone);
 }
 
@@ -242,6 +243,33 @@ static void test_1_one_box(void) {
     ok(provider_acquire(provider, &odd, &box, &created, &err) == -ERR_INVALID, "invariant 1: a longer one is refused");
     odd = (struct box_request){.user = "odd", .thread = "a\0b", .thread_len = 3};
     ok(provider_acquire(provider, &odd, &box, &created, &err) == -ERR_INVALID, "invariant 1: and one with a NUL");
+}
+
+static void test_1_chosen_id(void) {
+    struct box_request request = {.user = "chosen", .thread = "t", .thread_len = 1, .id = "0badcafe"};
+    struct box *box = NULL, *again = NULL;
+    bool created = false;
+    must(provider_acquire(provider, &request, &box, &created, &err) == 0, err.text);
+    ok(created && strcmp(box->id, "0badcafe") == 0 && strcmp(box->thread, "t") == 0,
+       "invariant 1: a client's own id is the box's");
+    provider_put(provider, box);
+    restart();
+    must(provider_acquire(provider, &request, &again, &created, &err) == 0, err.text);
+    ok(!created && strcmp(again->id, "0badcafe") == 0, "invariant 1: of the next daemon as well");
+    provider_put(provider, again);
+    request.thread = "u";
+    ok(provider_acquire(provider, &request, &again, &created, &err) == -ERR_EXISTS,
+       "invariant 1: with another thread it is somebody else's");
+    runner_dies("0badcafe");
+    ok(soon_gone("0badcafe"), "invariant 11: its death is noticed by a number that a longer id could have");
+    destroy("0badcafe");
+    const char *const bad[] = {"", "0badcaf", "0BADCAFE", "0badcafe0", "../../../../etc/", "0badcafe0badcafe0"};
+    bool refused = true;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        request.id = bad[i];
+        refused &= provider_acquire(provider, &request, &again, &created, &err) == -ERR_INVALID;
+    }
+    ok(refused, "invariant 1: what is no id makes no box");
 }
 
 static void *churn_main(void *argument) {
@@ -509,6 +537,16 @@ static void test_11_death(void) {
     box = acquire("eleven", "t");
     ok(box && lives(id) && !box->died[0] && heard_all("box_ready"), "invariant 11: and undone by the next acquire");
     provider_put(provider, box);
+    listen_to(id);
+    runner_dies(id);
+    ok(soon_gone(id) && provider_wake(provider, "eleven", id, &box, &err) == 0 && lives(id) && !box->died[0],
+       "invariant 11: and by who wakes it by its id");
+    provider_put(provider, box);
+    ok(provider_wake(provider, "twelve", id, &box, &err) == -ERR_NOT_FOUND, "invariant 11: which is its owner's to do");
+    must(provider_pause(provider, NULL, id, &err) == 0, err.text);
+    ok(provider_wake(provider, "eleven", id, &box, &err) == -ERR_BUSY, "invariant 10: waking is not resuming");
+    destroy(id);
+    ok(provider_wake(provider, NULL, id, &box, &err) == -ERR_NOT_FOUND, "invariant 11: nor making");
 }
 
 static void test_12_clock(void) {
@@ -681,10 +719,10 @@ int main(void) {
     must(mkdtemp(state_dir) != NULL, "mkdtemp");
     policy.event = hear;
     start_provider(&provider);
-    void (*const tests[])(void) = {
-        test_1_one_box,       test_2_one_at_a_time, test_3_struct_and_runner, test_4_files,  test_5_6_replicas,
-        test_7_memory,        test_8_quotas,        test_10_paused,           test_11_death, test_12_clock,
-        test_13_nobody_waits, test_14_looking,      test_15_failures,         test_events};
+    void (*const tests[])(void) = {test_1_one_box,  test_1_chosen_id,  test_2_one_at_a_time, test_3_struct_and_runner,
+                                   test_4_files,    test_5_6_replicas, test_7_memory,        test_8_quotas,
+                                   test_10_paused,  test_11_death,     test_12_clock,        test_13_nobody_waits,
+                                   test_14_looking, test_15_failures,  test_events};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         tests[i]();
         ok(counts_exact(provider), "invariant 9: counts are exact");
