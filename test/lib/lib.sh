@@ -69,6 +69,21 @@ not_ok() { # not_ok NAME COMMAND...: passes when the command fails
     if output=$("$@" 2>&1); then fail "$name" "$* succeeded: $output"; else pass "$name"; fi
 }
 
+# A program whose lines `ok - NAME` and `not ok - NAME` are checks.
+program() { # program NAME COMMAND...
+    local name=$1 line last='' checked=0
+    shift
+    while IFS= read -r line; do
+        last=$line
+        case $line in
+        'ok - '*) pass "${line#ok - }" && checked=$((checked + 1)) ;;
+        'not ok - '*) fail "${line#not ok - }" ;;
+        *) diag "$line" ;;
+        esac
+    done < <("$@" 2>&1; echo "status $?")
+    like "$name ran to its end" "$checked $last" '^[1-9][0-9]* status 0$'
+}
+
 finish() {
     printf '1..%d\n' "$LIB_COUNT"
     [ "$LIB_FAILED" = 0 ]
