@@ -1,11 +1,11 @@
-# Ten thousand commands, and a thousand boxes made and deleted: nothing grows.
+# Thousands of commands, and hundreds of boxes made and deleted (make soak: many more): nothing grows.
 # wall: leaves, slots and threads are reused and counted; what ends is given back before the next begins
 # daemon: plain
 # config: log_level: warn
 # config: max_boxes_per_user: 0
 # config: box_rate_per_user: 0
 
-EXECS=${SOAK_EXECS:-10000} BOXES=${SOAK_BOXES:-1000}
+EXECS=${SOAK_EXECS:-5000} BOXES=${SOAK_BOXES:-500}
 LOAD=$BUILD/test/load
 
 # What there is of each kind: the daemon's descriptors, threads, memory (KiB), children and zombies; the box's runner's

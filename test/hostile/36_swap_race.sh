@@ -11,7 +11,7 @@ outside() { # outside DIR WORD
 outside_state() { (cd "$CANARY" && find . -printf '%p %y %s %m %T@ %i\n' | sort && find . -type f -exec sha256sum {} + | sort); }
 
 swap_race() { # swap_race: on the current box, BACKEND
-    local swaps=${RACE_SWAPS:-20000} seconds=${RACE_SECONDS:-5} before op calls fine refused busy other leaks line swapper
+    local swaps=${RACE_SWAPS:-20000} seconds=${RACE_SECONDS:-3} before op calls fine refused busy other leaks line swapper
     local targets=("$CANARY" "@$CANARY" / /etc "$OUTER" "/proc/1/root$CANARY" "/proc/self/root$CANARY" "../../../../../../../../..$CANARY")
     before=$(outside_state)
     upload attack_swap "$BUILD/test/attack_swap" '&mode=0755'
