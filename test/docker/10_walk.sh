@@ -10,7 +10,6 @@ is 'both ways, and they are its user'"'"'s' "$CODE $OUT" $'0 from outside1000:10
 run 'tr -d "\0" < /proc/1/cmdline; echo; ls /proc | grep -c "^[0-9]*$"'
 like 'the runner is its init, which shows nothing but its name, and nothing else is there' "$OUT" $'^cubby-runner\n[3-9]$'
 
-inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER: of the box's container
 is 'it is one container, which says whose it is' "$(inspect '.Config.Labels["cubby.box"], (.Config.Labels["cubby.home"] == "'"$(< "$STATE/docker-home")"'")' | tr '\n' ' ')" "$BOX true "
 is 'of the image' "$(inspect '.Image')" "$(engine GET "/images/$IMAGE_DEBIAN/json" | jq -r .Id)"
 before=$(inspect .Id)

@@ -2,9 +2,7 @@
 # strangers' containers stay; two daemons share them; --cleanup leaves none.
 # box: "user":"ann","thread":"one"
 
-inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER
 home=$(< "$STATE/docker-home")
-ours() { engine GET "/containers/json?all=1&filters=$(encode "{\"label\":[\"cubby.home=$home\"]}")" | jq -r '.[].Names[0][1:]' | sort | xargs; }
 images() { engine GET "/images/json?filters=$(encode "{\"reference\":[\"cubby-${home:0:8}/layer\"]}")" | jq length; }
 again() { api POST /v1/boxes '{"backend":"docker","user":"ann","thread":"one"}'; }
 told() { api GET "$B" && [ "$(j .running)" = false ] && [[ $(j .died) =~ $1 ]]; } # told WHY: in the end, when it has been looked into
@@ -50,7 +48,7 @@ make "$(container 00000000000000aa)" 00000000000000aa > /dev/null
 engine POST "/containers/$(container 00000000000000aa)/start" > /dev/null
 strange=$(make somebodys-own 00000000000000bb)
 start_daemon "$PROGRAM" || fail 'a new daemon starts' "$(tail -5 "$WORK/daemon.log")"
-is 'a container without a box goes when a daemon starts; one of another name does not, whatever its labels say' "$(ours)" "$(container) somebodys-own"
+is 'a container without a box goes when a daemon starts; one of another name does not, whatever its labels say' "$(containers | xargs)" "$(container) somebodys-own"
 engine DELETE "/containers/$strange" > /dev/null
 api GET "$B"
 is 'what stood still stands still for the next daemon' "$STATUS $(j .state)" '200 paused'
@@ -90,7 +88,7 @@ is 'deleted by one' "$STATUS" 204
 via_twin
 api GET "/v1/boxes/$both"
 is 'it is gone for the other' "$STATUS" 404
-is 'and its container, too' "$(ours)" "$(container)"
+is 'and its container, too' "$(containers | xargs)" "$(container)"
 kill -KILL "$twin_pid"
 wait "$twin_pid" 2> /dev/null
 via_first
@@ -107,5 +105,5 @@ DAEMON_PID=
 OUT=$("$PROGRAM" --config "$CONFIG" --cleanup --state "$STATE" 2> "$WORK/err" < /dev/null)
 CODE=$?
 is '--cleanup ends the box and says so' "$CODE $(grep -c "box $BOX" <<< "$OUT")" '0 1'
-is 'no container is left, and no image' "$(ours) $(images)" ' 0'
+is 'no container is left, and no image' "$(containers | xargs) $(images)" ' 0'
 ok 'nor files' test -z "$(ls "$STATE/boxes")"

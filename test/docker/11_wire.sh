@@ -3,7 +3,6 @@
 # box: none
 
 container() { cut -d ' ' -f 1 "$STATE/boxes/$BOX/docker"; }                  # the box's, by the engine's id
-inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER
 daemon_again() {
     kill -KILL "$DAEMON_PID"
     wait "$DAEMON_PID" 2> /dev/null

@@ -1,7 +1,6 @@
 # A container box becomes one image of one layer, and goes on from it.
 # box: none
 HOME8='' ODD=cubby-test/odd:1
-inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER: of the box's container
 image() { engine GET "/images/$1/json" | jq -c "$2"; }               # image NAME FILTER
 images() { # images [JQ ARGUMENT...]: those of ours; how many
     [ $# -gt 0 ] || set -- length

@@ -3,7 +3,6 @@
 # engine: own --live-restore
 
 home=$(< "$STATE/docker-home")
-containers() { engine GET "/containers/json?all=1&filters=$(encode "{\"label\":[\"cubby.home=$home\"]}")" | jq -r '.[].Names[0][1:]' | sort; }
 engine_again() { # kill -9, and a new one on the same data
     kill -KILL "$(cat "$ENGINE_DIR/pid")"
     eventually 10 engine_silent

@@ -3,9 +3,6 @@
 # engine: own
 
 first=$BOX
-home=$(< "$STATE/docker-home")
-containers() { engine GET "/containers/json?all=1&filters=$(encode "{\"label\":[\"cubby.home=$home\"]}")" | jq -r '.[].Names[0][1:]' | sort; }
-directories() { ls -A "$STATE/boxes" 2> /dev/null | grep -E '^[0-9a-f]{16}$' | sort | xargs; }
 
 # ---- a stranger under our name ----
 

@@ -1,8 +1,6 @@
 # Many at once: one user and thread is one container, whoever asks and however often; others are made beside it; what is deleted
 # while it is made is gone; two daemons on one state directory share containers and never fight.
 
-home=$(< "$STATE/docker-home")
-containers() { engine GET "/containers/json?all=1&filters=$(encode "{\"label\":[\"cubby.home=$home\"]}")" | jq -r '.[].Names[0][1:]' | sort; }
 ask() { # ask SOCKET USER THREAD: id and status
     curl -s --max-time 60 --unix-socket "$1" -X POST -H 'Content-Type: application/json' -d "{\"backend\":\"docker\",\"user\":\"$2\",\"thread\":\"$3\",\"template\":\"$IMAGE_BUSYBOX\"}" -w '\n%{http_code}\n' http://localhost/v1/boxes |
         { read -r body && read -r status && echo "$(jq -r '.id // .error.code' <<< "$body") $status"; }

@@ -2,7 +2,6 @@
 # engine: podman
 # box: "template":"cubby-test/busybox:1","user":"ann","thread":"one"
 # waits
-inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER: of the box's container
 again() { api POST /v1/boxes "{\"backend\":\"docker\",\"template\":\"$IMAGE_BUSYBOX\",\"user\":\"ann\",\"thread\":\"one\"}"; }
 told() { api GET "$B" && [ "$(j .running)" = false ] && [[ $(j .died) =~ $1 ]]; } # told WHY
 

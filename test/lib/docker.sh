@@ -24,6 +24,11 @@ engine() { # engine METHOD PATH [CURL OPTION...]: the answer's text; fails unles
     shift 2
     curl -sS --fail-with-body --globoff --max-time 60 --unix-socket "$ENGINE_SOCKET" -X "$method" "$@" "http://engine$path"
 }
+inspect() { engine GET "/containers/$(container)/json" | jq -r "$1"; } # inspect FILTER: what the engine says of the box's container
+containers() { # the names of all that this state directory has made, sorted
+    engine GET "/containers/json?all=1&filters=$(encode "{\"label\":[\"cubby.home=$(< "$STATE/docker-home")\"]}")" | jq -r '.[].Names[0][1:]' | sort
+}
+directories() { ls -A "$STATE/boxes" 2> /dev/null | grep -E '^[0-9a-f]{8,16}$' | sort; } # of boxes
 engine_answers() { curl -sf --max-time 5 --unix-socket "${1:-$ENGINE_SOCKET}" http://engine/_ping > /dev/null; }
 
 # A dockerd at DIR: ENGINE_DIR, ENGINE_SOCKET. Does nothing where one answers. Fails with ENGINE_WHY where none can run.
