@@ -100,7 +100,6 @@ int text_error(const struct text_answer *answer, bool *ret_lacks, struct err *er
 const char *text_member(const struct text_answer *answer, const char *key, size_t *ret_len); /* NULL: no string */
 int64_t text_number(const struct text_answer *answer, const char *key, int64_t fallback);
 bool text_truth(const struct text_answer *answer, const char *key);
-void text_quote(struct buf *out, const char *word); /* for a shell */
 
 /* ---- calls: machine_text_wire.c ---- */
 

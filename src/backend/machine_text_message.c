@@ -142,13 +142,3 @@ int text_error(const struct text_answer *answer, bool *ret_lacks, struct err *er
     text_shown(&shown, message, strnlen(message, MESSAGE_BYTES));
     return err_set(err, code, "the machine says: %s", buf_cstr(&shown));
 }
-
-void text_quote(struct buf *out, const char *word) {
-    buf_byte(out, '\'');
-    for (const char *quote; (quote = strchr(word, '\'')); word = quote + 1) {
-        buf_put(out, word, (size_t)(quote - word));
-        buf_puts(out, "'\\''");
-    }
-    buf_puts(out, word);
-    buf_byte(out, '\'');
-}

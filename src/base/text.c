@@ -144,6 +144,16 @@ void text_hex(char *out, const uint8_t *data, size_t len) {
     out[2 * len] = 0;
 }
 
+void text_quote(struct buf *out, const char *word) {
+    buf_byte(out, '\'');
+    for (const char *quote; (quote = strchr(word, '\'')); word = quote + 1) {
+        buf_put(out, word, (size_t)(quote - word));
+        buf_puts(out, "'\\''");
+    }
+    buf_puts(out, word);
+    buf_byte(out, '\'');
+}
+
 bool text_id(const char *text) {
     size_t len = strlen(text);
     return (len == 16 || len == 8) && strspn(text, "0123456789abcdef") == len;

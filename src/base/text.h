@@ -20,6 +20,7 @@ size_t text_character(const void *text, size_t len, uint32_t *ret_character);
 void text_point(struct buf *out, uint32_t point); /* as UTF-8; U+FFFD for what is no character, and for 0 */
 /* Controls, also the 8-bit ones, and what turns the direction of text around or hides in it. */
 bool text_harmful(uint32_t character);
+void text_quote(struct buf *out, const char *word); /* one word for a shell, in single quotes */
 bool text_id(const char *text); /* a box id: 16 lower-case hex digits, or 8 where a client chose it */
 void text_id_copy(char ret_id[17], const char *id);
 /* Control characters, direction overrides and bytes that are not UTF-8 as \n, \x1b, \u202e: safe on any terminal and in

@@ -2,6 +2,7 @@
  * Not to break: nothing gets into a detail but through redact, and only from rows marked as told. */
 #include "front/trail.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -57,6 +58,20 @@ void trail_result(struct http_request *request, const struct exec_result *result
     struct trail *trail = trail_of(request);
     trail->has_result = true;
     trail->result = *result;
+}
+
+void trail_session(struct http_request *request, const struct session_result *result) {
+    const struct exec_result as_exec = {
+        .exited = result->exited,
+        .exit_code = result->exit_code,
+        .signal = result->exited ? 0 : SIGKILL,
+        .timed_out = result->state == SESSION_HARD_TIMEOUT,
+        .oom_killed = result->oom_killed,
+        .stdout_bytes = result->to - result->from,
+        .duration_ms = result->duration_ms,
+    };
+    if (result->state != SESSION_RUNNING && result->state != SESSION_QUIET)
+        trail_result(request, &as_exec);
 }
 
 static void trail_row(struct http_request *request, struct audit_row *row);

@@ -36,6 +36,7 @@ void trail_note(struct http_request *request, const char *text);     /* added to
 void trail_quote(struct http_request *request, const char *text);    /* the same, secrets of environments taken out */
 void trail_code(struct http_request *request, int code);
 void trail_result(struct http_request *request, const struct exec_result *result);
+void trail_session(struct http_request *request, const struct session_result *result); /* unless it runs on */
 /* The rows with BODY_TOLD become the detail, without the values of BODY_SECRET rows and of all environments. */
 void trail_told(struct http_request *request, const struct body_field *fields, const void *args);
 /* From here on it is under way: a daemon that dies now leaves a row that says so. What only looks leaves none. */
