@@ -76,6 +76,8 @@ $(BUILD)/host/%.o: src/%.c | $(BUILD)/gen/.made
 	@mkdir -p $(@D)
 	$(call say,cc,$<)
 	$(Q)$(CC) $(CFLAGS_HOST) -c -o $@ $<
+# It holds these texts, whole.
+$(BUILD)/host/front/aio_driver.o: src/front/aio_python.py src/front/aio_node.js
 $(BUILD)/runner/%.o: src/%.c | $(BUILD)/musl/.made $(BUILD)/gen/.made
 	@mkdir -p $(@D)
 	$(call say,musl,$<)
