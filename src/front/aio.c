@@ -187,12 +187,12 @@ static int admitted(struct http_request *request, struct box *box, struct err *e
 static const struct {
     const char *part, *text;
 } missing[] = {
-    {"/v1/browser/",
+    {"/v1/browser",
      "A box has no browser. Run one in it if its template has one, or use another service for web pages."},
-    {"/v1/proxy/", "There is no proxy to set: what a box may reach is decided by its network when it is made."},
-    {"/v1/display/", "A box has no display that could be recorded."},
-    {"/v1/skills", "Skills are not registered through this API; give boxes an agent's skills: cubby-skill(1)."},
-    {"/v1/sandbox/observe/",
+    {"/v1/proxy", "There is no proxy to set: what a box may reach is decided by its network when it is made."},
+    {"/v1/display", "A box has no display that could be recorded."},
+    {"/v1/skills", "Skills are not registered through this API; boxes get those of their agent: cubby-dialect(7)."},
+    {"/v1/sandbox/observe",
      "Processes are not observed here; GET /v1/boxes/{id} has what a box uses, GET /v1/audit what was done."},
     {"/v1/sandbox/hooks", "There are no shutdown hooks: a box ends without notice, and its files stay."},
 };
@@ -207,6 +207,18 @@ static int not_here(struct http_request *request, struct box *box, struct err *e
     return aio_fail(request, 501, ERR_UNSUPPORTED, "This is not here.");
 }
 
+static const struct body_field sandbox_answer[] = {
+    {.name = "success", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "true"},
+    {.name = "message", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "A sentence."},
+    {.name = "data", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "The box in a sentence."},
+    {.name = "home_dir", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The home of whoever runs commands."},
+    {.name = "workspace", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "Where commands begin."},
+    {.name = "version", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "Ours."},
+    {.name = "detail", .type = BODY_OBJECT, .flags = BODY_REQUIRED, .text = "system, runtime and utils: cubby-aio(7)."},
+    {.name = "hint", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "Always null."},
+    {0},
+};
+
 static const struct body_field ticket_answer[] = {
     {.name = "ticket", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "For ?ticket=, of this box only."},
     {.name = "expires_in", .type = BODY_INT, .flags = BODY_REQUIRED, .max = UINT32_MAX, .text = "Seconds."},
@@ -217,6 +229,8 @@ static const struct body_field ticket_answer[] = {
     AIO_OTHER(.run = not_here, .flags = AIO_FLAGS | ENDPOINT_NO_BOX | ENDPOINT_QUIET, .status = 501,                   \
               .answer = aio_answer)
 const struct route aio_routes[] = {
+    {"GET", "/aio/{id}/v1/sandbox", front_handle, 0, "aio_sandbox", "What a box is; a box that answers is ready",
+     AIO_OTHER(.run = aio_sandbox, .flags = AIO_FLAGS, .status = 200, .answer = sandbox_answer)},
     {"POST", "/aio/{id}/tickets", front_handle, 0, "aio_tickets", "A ticket for a box, for half a minute",
      AIO_OTHER(.run = ticket, .flags = AIO_FLAGS, .status = 200, .answer = ticket_answer)},
     {"GET", "/aio/{id}/auth", front_handle, 0, "aio_auth", "Whether a request to a box would be let in",

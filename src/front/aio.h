@@ -13,8 +13,8 @@
 #include "front/answer.h"
 #include "front/front.h"
 
-extern const struct route aio_routes[], aio_shell_routes[], aio_bash_routes[], aio_file_routes[], aio_search_routes[],
-    aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
+extern const struct route aio_routes[], aio_mcp_routes[], aio_shell_routes[], aio_bash_routes[], aio_file_routes[],
+    aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
 
 int aio_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 bool aio_claims(const char *path); /* routes.c: a path that no route has would be ours: 404 {"detail":"Not Found"} */
@@ -40,6 +40,8 @@ const char *aio_id(struct http_request *request, const char **ret_key);
  * it would need a token otherwise. base NULL: as the client named us. In the request's arena. */
 const char *aio_url(struct http_request *request, const char *base, const char *id);
 const char *aio_masked(struct http_request *request); /* http_path without a key: for the log */
+
+int aio_sandbox(struct http_request *request, struct box *box, struct err *err); /* GET /v1/sandbox (aio_sandbox.c) */
 
 /* ---- requests ---- */
 

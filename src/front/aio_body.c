@@ -153,7 +153,7 @@ static int refuse_one(struct http_request *request, const char *place, const cha
 
 int aio_unfit(struct http_request *request, const char *member, const char *text) {
     const struct endpoint *endpoint = http_route(request)->extra;
-    return refuse_one(request, endpoint->body ? "body" : "query", member, text, "value_error");
+    return refuse_one(request, endpoint->body || endpoint->body_media ? "body" : "query", member, text, "value_error");
 }
 
 static bool is_type(json_t *value, enum body_type type) {

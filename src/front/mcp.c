@@ -24,6 +24,7 @@
 struct mcp_post {
     struct mcp_exchange exchange; /* first: a transport's function gets from one to the other */
     struct http_request *request;
+    struct box *box; /* of a route that names one; NULL: each thread has its own */
     const struct mcp_message *message;
     bool json, stream; /* what the client takes */
     pthread_mutex_t lock;
@@ -75,7 +76,8 @@ static int post_send(struct mcp_exchange *exchange, const char *text, size_t len
 }
 
 static void post_begin(struct mcp_exchange *exchange, struct tool_call *call) {
-    toolbox_door(((struct mcp_post *)exchange)->request, NULL, call);
+    struct mcp_post *post = (struct mcp_post *)exchange;
+    toolbox_door(post->request, post->box, call);
 }
 
 static int post_run(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool, struct json_t *args,
@@ -311,12 +313,11 @@ static void post_era(struct mcp_post *post, struct mcp_message *message) {
         find_session(request, message, &post->exchange.session);
 }
 
-int mcp_post(struct http_request *request, struct box *unused, struct err *err) {
+int mcp_post(struct http_request *request, struct box *box, struct err *err) {
     struct mcp_message message;
-    struct mcp_post post = {.request = request, .message = &message, .said_ms = clock_ms()};
+    struct mcp_post post = {.request = request, .box = box, .message = &message, .said_ms = clock_ms()};
     char *data;
     size_t len;
-    (void)unused;
     post_accepts(&post, http_header(request, "accept"));
     if (!post.json && !post.stream)
         return refuse(request, 406, "Accept must allow application/json and text/event-stream");

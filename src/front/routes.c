@@ -11,7 +11,7 @@
 #include "front/runner.h"
 
 static const struct route *const tables[] = {
-    native_routes, runner_routes, filesecbox_routes, filesecbox_newest_routes, aio_routes,
+    native_routes, runner_routes, filesecbox_routes, filesecbox_newest_routes, aio_routes, aio_mcp_routes,
 };
 #define TABLES (sizeof tables / sizeof *tables)
 

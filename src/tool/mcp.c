@@ -484,7 +484,7 @@ static void put_structured(struct json *json, const struct tool_result *result, 
     json_close(json, '}');
 }
 
-static void put_result(struct json *json, const struct tool *tool, struct tool_result *result) {
+void mcp_result_json(struct json *json, const struct tool *tool, struct tool_result *result) {
     size_t len;
     const uint8_t *text = spool_view(&result->text, &len);
     json_key(json, "content");
@@ -552,7 +552,7 @@ static void method_call(struct mcp_answer *answer) {
     if (call.result.tools_changed && !message->modern)
         put_changed(exchange);
     if (code == 0)
-        put_result(&answer->json, tool, &call.result);
+        mcp_result_json(&answer->json, tool, &call.result);
     else
         mcp_failed(answer, &err);
     tool_call_done(&call);

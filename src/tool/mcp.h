@@ -114,6 +114,9 @@ void mcp_serve(struct mcp_exchange *exchange, struct mcp_message *message);
 /* Between enter and the end of serve, from any thread: as if the client had asked for it. With a session only. */
 void mcp_cancel(struct mcp_exchange *exchange);
 
+/* What a tool answered, as members of an open object: content, structuredContent, isError. */
+void mcp_result_json(struct json *json, const struct tool *tool, struct tool_result *result);
+
 /* ---- sessions ---- */
 
 /* Of HTTP: made by the answer to initialize. owner: who may go on with it. LIMIT: too many that are in use. */

@@ -28,7 +28,9 @@ struct listing {
 /* The box, if there is one; looking makes none. */
 static int resource_box(struct tool_call *call, struct err *err) {
     const char *thread = call->parent ? call->parent : call->thread;
-    if (call->box || !call->host->find)
+    if (call->box)
+        return 0; /* the door's; no tool is called, so nobody is told that one begins */
+    if (!call->host->find)
         return tool_box(call, err);
     int code = call->host->find(call->door, call->user, thread, &call->box, err);
     call->acquired = code == 0 && call->box;
