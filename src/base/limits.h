@@ -32,7 +32,11 @@
 #define LIMIT_RING_BYTES (1u << 20)      /* kept output of a background process, a stream */
 #define LIMIT_PROCESSES 256u             /* commands of one box the runner keeps, running and ended */
 #define LIMIT_PROCESSES_ENDED 64u        /* ended ones kept for a later look; the oldest goes first */
-#define KILL_GRACE_MS 2000u              /* between SIGTERM and SIGKILL on time-out or cancel */
+#define LIMIT_SESSIONS 64u               /* of one box */
+#define LIMIT_SESSION_WAITING 64u        /* calls that wait for their turn in one session */
+#define LIMIT_SESSION_NAME_BYTES 128u
+#define LIMIT_SESSION_NOTE_BYTES 4096u
+#define KILL_GRACE_MS 2000u /* between SIGTERM and SIGKILL on time-out or cancel */
 
 /* files */
 #define LIMIT_PATH_BYTES 4095u

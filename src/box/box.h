@@ -154,16 +154,7 @@ int exec_result_decode(const struct box *box, const struct event *end, struct ex
  * A plain session has no shell: it is a name and a directory for commands that are processes of their own
  * (exec_request.session). */
 
-#define SESSION_NAME_BYTES 128u /* [A-Za-z0-9_.:@-], not empty */
-
-enum session_state {                  /* of its command that runs, or ran last */
-                     SESSION_NEW = 1, /* there was none yet */
-                     SESSION_RUNNING,
-                     SESSION_COMPLETED, /* exit_code counts; it may have ended the shell with it */
-                     SESSION_QUIET,     /* nothing was printed for quiet_ms: nobody waits for it any more, it runs on */
-                     SESSION_HARD_TIMEOUT, /* killed with all it had started */
-                     SESSION_TERMINATED,   /* killed so by box_session_stop, or because its caller hung up */
-};
+#define SESSION_NAME_BYTES LIMIT_SESSION_NAME_BYTES /* [A-Za-z0-9_.:@-], not empty */
 
 struct session {
     const char *name;    /* this and the texts below: in the caller's arena, or during the callback */
@@ -179,6 +170,7 @@ struct session {
     unsigned waiting;  /* how many calls wait for their turn */
     uint64_t quiet_ms; /* of commands that do not say; 0: none */
     bool plain;
+    const char *note; /* NULL: none */
 };
 
 struct session_request {
@@ -197,7 +189,6 @@ struct session_request {
 int box_session_open(struct box *box, const struct session_request *request, struct arena *arena,
                      struct session *ret_session, bool *ret_created, struct err *err);
 
-#define SESSION_QUIET_OWN UINT64_MAX
 struct session_run {
     const char *name;
     const char *command;

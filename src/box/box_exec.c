@@ -35,6 +35,8 @@ static int exec_args(const struct exec_request *request, uint64_t flags, struct 
         return err_wrap(err, "cwd");
     if (request->shell)
         field_text(args, FIELD_SHELL, request->shell);
+    if (request->session)
+        field_text(args, FIELD_SESSION, request->session);
     field_text(args, FIELD_USER, request->root ? "root" : "agent");
     field_number(args, FIELD_TIMEOUT_MS, request->timeout_ms);
     if (request->pty) {
@@ -233,6 +235,7 @@ static int process_item(void *user, struct view view, struct err *err) {
         .started_ms = fields.number[FIELD_STARTED_MS],
         .running = fields.number[FIELD_STATE] == PROCESS_RUNNING,
         .command = fields.text[FIELD_COMMAND] ? fields.text[FIELD_COMMAND] : "",
+        .session = fields.text[FIELD_SESSION],
         .result = exec_result_of(walk->box, &fields),
     };
     walk->each(walk->user, &process);

@@ -19,6 +19,7 @@
 #include "runner/process.h"
 #include "runner/runner.h"
 #include "runner/serve.h"
+#include "runner/session.h"
 #include "runner/work.h"
 
 enum { EVENTS_AT_ONCE = 64, SIGNALS_MAX = 64 };
@@ -40,6 +41,7 @@ _Noreturn void init_main(struct runner_config *config) {
         abort();
     children_watch(&runner);
     process_table_open(&runner);
+    session_table_open(&runner);
     worker_table_open(&runner);
     serve_open(&runner);
     serve_flush(&runner); /* HELLO: who starts a container waits for it before he says his */

@@ -144,20 +144,35 @@ static bool below(const struct relation *list, size_t count, pid_t pid, pid_t ro
     return false;
 }
 
-size_t tree_signal(pid_t root_pid, int number) {
+void tree_each(pid_t root_pid, void (*each)(pid_t pid, void *argument), void *argument) {
     struct relation *list;
-    size_t count = relations_read(&list), found = 0;
+    size_t count = relations_read(&list);
     for (bool more = true; more;) {
         more = false;
         for (size_t i = 0; i < count; i++)
             if (!list[i].below && list[i].parent > 0 && below(list, count, list[i].parent, root_pid)) {
                 list[i].below = more = true;
-                kill(list[i].pid, number);
-                found++;
+                each(list[i].pid, argument);
             }
     }
     free(list);
-    return found;
+}
+
+struct tree_kill {
+    int number;
+    size_t found;
+};
+
+static void tree_kill(pid_t pid, void *argument) {
+    struct tree_kill *all = argument;
+    kill(pid, all->number);
+    all->found++;
+}
+
+size_t tree_signal(pid_t root_pid, int number) {
+    struct tree_kill all = {.number = number};
+    tree_each(root_pid, tree_kill, &all);
+    return all.found;
 }
 
 void keeper_sweep(struct runner *runner) {

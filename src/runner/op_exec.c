@@ -6,7 +6,7 @@
 
 #include "base/conceal.h"
 #include "runner/ops.h"
-#include "runner/process.h"
+#include "runner/session.h"
 
 enum { DEFAULT_COLS = 80, DEFAULT_ROWS = 24, LIMIT_COLS = 10000 };
 
@@ -49,9 +49,19 @@ static int exec_launch(struct process *process, const struct fields *args, struc
     return r;
 }
 
-static int exec_begin(struct rcall *call, const struct fields *args, struct err *err) {
+static int exec_begin(struct rcall *call, const struct fields *call_args, struct err *err) {
     struct process *process;
-    int r = process_new(call->runner, &process, err);
+    struct session *session = NULL;
+    struct fields with_session;
+    const struct fields *args = call_args;
+    int r = 0;
+    if (call_args->has[FIELD_SESSION]) {
+        with_session = *call_args;
+        args = &with_session;
+        r = session_exec(call->runner, &with_session, &session, err);
+    }
+    if (r >= 0)
+        r = process_new(call->runner, &process, err);
     if (r < 0)
         return r;
     process->call = call;
@@ -69,6 +79,8 @@ static int exec_begin(struct rcall *call, const struct fields *args, struct err 
         feeder_add(process, &process->own, process->call);
     }
     process_timeout_ms(process, args->number[FIELD_TIMEOUT_MS]);
+    if (session)
+        session_exec_begun(session, process, args);
     return 0;
 }
 

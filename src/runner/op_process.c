@@ -27,6 +27,8 @@ static void ps_put(const struct process *process, struct buf *out) {
     field_text(out, FIELD_COMMAND, process->command);
     field_number(out, FIELD_STATE, process->phase == PHASE_ENDED ? PROCESS_EXITED : PROCESS_RUNNING);
     field_number(out, FIELD_STARTED_MS, process->started_wall_ms);
+    if (process->session)
+        field_text(out, FIELD_SESSION, process->session);
     if (process->phase == PHASE_ENDED) {
         process_put_result(process, out);
     } else {

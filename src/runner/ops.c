@@ -8,9 +8,10 @@
 #include "runner/work.h"
 
 const struct op_def *const op_table[] = {
-    &op_ping,  &op_exec,    &op_ps,     &op_output, &op_input,   &op_signal, &op_resize, &op_attach, &op_read,
-    &op_write, &op_stat,    &op_list,   &op_mkdir,  &op_remove,  &op_move,   &op_glob,   &op_grep,   &op_hash,
-    &op_watch, &op_tar_out, &op_tar_in, &op_edit,   &op_connect, &op_bind,   &op_diff,   NULL,
+    &op_ping, &op_exec,    &op_ps,          &op_output,   &op_input,       &op_signal, &op_resize,  &op_attach,
+    &op_read, &op_write,   &op_stat,        &op_list,     &op_mkdir,       &op_remove, &op_move,    &op_glob,
+    &op_grep, &op_hash,    &op_watch,       &op_tar_out,  &op_tar_in,      &op_edit,   &op_connect, &op_bind,
+    &op_diff, &op_session, &op_session_run, &op_sessions, &op_session_end, NULL,
 };
 
 const struct op_def *op_find(unsigned op) {
@@ -23,7 +24,7 @@ const struct op_def *op_find(unsigned op) {
 bool op_looks(enum op op) {
     const uint64_t looks = 1u << OP_PING | 1u << OP_PS | 1u << OP_OUTPUT | 1u << OP_READ | 1u << OP_STAT |
                            1u << OP_LIST | 1u << OP_GLOB | 1u << OP_GREP | 1u << OP_HASH | 1u << OP_WATCH |
-                           1u << OP_TAR_OUT | 1u << OP_DIFF;
+                           1u << OP_TAR_OUT | 1u << OP_DIFF | 1u << OP_SESSIONS;
     return looks >> op & 1;
 }
 

@@ -7,6 +7,8 @@
 
 /* commands: op_exec.c, op_process.c */
 extern const struct op_def op_ping, op_exec, op_ps, op_output, op_input, op_signal, op_resize, op_attach;
+/* op_session.c */
+extern const struct op_def op_session, op_session_run, op_sessions, op_session_end;
 /* op_bind.c */
 extern const struct op_def op_bind;
 /* op_connect.c */

@@ -56,7 +56,6 @@ static void main_ended(struct process *process, int status);
 static void tree_gone(struct process *process, bool empty);
 static void leaf_changed(struct source *source, uint32_t events);
 static void timer_stuck(struct timer *timer);
-static uint64_t oom_count(const struct runner *runner);
 static bool ended_drop_oldest(struct runner *runner, unsigned keep);
 
 /* ---- the table ---- */
@@ -190,6 +189,7 @@ void process_drop(struct process *process) {
     free(process->command);
     free(process->program);
     free(process->cwd);
+    free(process->session);
     later_free(runner, process);
 }
 
@@ -297,7 +297,7 @@ static pid_t start_child(struct process *process, struct err *err) {
 
 int process_launch(struct process *process, struct err *err) {
     struct runner *runner = process->runner;
-    process->oom_before = oom_count(runner);
+    process->oom_before = process_oom_count(runner);
     process->started_ms = clock_ms();
     process->started_wall_ms = clock_wall_ms();
     pid_t pid = start_child(process, err);
@@ -366,6 +366,8 @@ void process_started(struct process *process) {
     for (int i = 0; i < 2; i++) /* not before: STAT goes first */
         if (process->streams[i].source.fd >= 0 && !process->reaped)
             source_set(runner, &process->streams[i].source, EPOLLIN);
+    if (process->hooks && !process->slot->stage)
+        process->hooks->started(process);
     if (process->slot->stage || !process->call)
         return; /* answered at its end */
     autobuf fields;
@@ -523,7 +525,7 @@ static void tree_gone(struct process *process, bool empty) {
     struct runner *runner = process->runner;
     timer_set(runner, &process->timer, 0);
     process->phase = PHASE_DRAINING;
-    process->oom = oom_count(runner) != process->oom_before;
+    process->oom = process_oom_count(runner) != process->oom_before;
     if (process->leaf)
         leaf_give(runner->processes->leaves, process->leaf, empty);
     process->leaf = NULL;
@@ -541,6 +543,8 @@ void process_done(struct process *process) {
     input_close(process);
     struct rcall *call = process->call;
     process_detach(process);
+    if (process->hooks)
+        process->hooks->ended(process);
     struct err err;
     autobuf fields;
     buf_init(&fields, 512);
@@ -579,7 +583,7 @@ void process_put_result(const struct process *process, struct buf *out) {
 }
 
 /* "oom_kill N": a line of memory.events (v2) and of memory.oom_control (v1). */
-static uint64_t oom_count(const struct runner *runner) {
+uint64_t process_oom_count(const struct runner *runner) {
     char text[512];
     if (runner->config->oom_fd < 0)
         return 0;

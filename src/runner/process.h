@@ -43,6 +43,7 @@ struct slot {                   /* in memory shared with the child: how it fared
     char text[236];    /* SPAWN_CONFINE: the sentence */
 };
 
+#define SPAWN_PASSED 3
 struct spawn {
     const struct runner_config *config;
     char **argv, **env;
@@ -53,7 +54,9 @@ struct spawn {
     bool shell; /* program is the shell */
     bool root, pty;
     int stdio[3];
-    int ready_fd; /* closed by exec: tells that it worked; -1: not needed */
+    int passed[SPAWN_PASSED]; /* given to the child as the numbers from passed_at on; the first is its terminal */
+    int passed_at;            /* 0: nothing is passed, and a terminal is its stdin */
+    int ready_fd;             /* closed by exec: tells that it worked; -1: not needed */
     struct slot *slot;
     void *stack; /* SPAWN_STACK_BYTES, the child's until it execs */
 };
@@ -73,6 +76,7 @@ _Noreturn void keeper_main(struct spawn *spawn);
 void keeper_sweep(struct runner *runner); /* kills children of ours that nobody knows */
 /* Every process below `root_pid`, itself not included: signalled, then counted. */
 size_t tree_signal(pid_t root_pid, int number);
+void tree_each(pid_t root_pid, void (*each)(pid_t pid, void *argument), void *argument); /* the same, told */
 
 /* ---- process.c ---- */
 enum process_phase { PHASE_STARTING, PHASE_RUNNING, PHASE_ENDING, PHASE_DRAINING, PHASE_ENDED };
@@ -109,6 +113,11 @@ struct watcher { /* told when a background command has new output or ended */
     struct watcher *next;
 };
 
+struct process_hooks {                        /* whoever started it for more than one call */
+    void (*started)(struct process *process); /* it runs */
+    void (*ended)(struct process *process);   /* or it never ran: slot->stage */
+};
+
 struct process {
     struct runner *runner;
     struct process *next; /* oldest first */
@@ -138,6 +147,9 @@ struct process {
     uint64_t started_ms, started_wall_ms, duration_ms;
     uint64_t oom_before;
     int status;
+    const struct process_hooks *hooks;
+    void *owner;               /* theirs */
+    char *session;             /* the plain session it was started in; NULL: none */
     struct process *tidy_next; /* in the list of those to bury */
 };
 #define PROCESS_COMMAND_BYTES 512u
@@ -169,6 +181,7 @@ void process_timeout_ms(struct process *process, uint64_t timeout_ms);
 void process_detach(struct process *process);                            /* its call is over */
 void process_drop(struct process *process);                              /* out of the table, freed */
 void process_put_result(const struct process *process, struct buf *out); /* EXIT or SIGNALLED, ... */
+uint64_t process_oom_count(const struct runner *runner);
 void process_done(struct process *process); /* ends it when its streams are done, else nothing */
 /* ---- stream.c: output, input, rings ---- */
 struct conceal;
@@ -176,9 +189,12 @@ struct conceal;
 int process_stdio(struct process *process, unsigned how, unsigned cols, unsigned rows, struct err *err);
 void process_stdio_given(struct process *process); /* the child has its ends */
 void process_stdio_free(struct process *process);
-void stream_pump(struct stream *stream);       /* something to read, or credit came back */
-void stream_resume(struct process *process);   /* a terminal's reader caught up, or left */
-bool stream_done(const struct stream *stream); /* closed, and all handed on */
+enum stream_step { STREAM_TOOK, STREAM_DRY, STREAM_FULL, STREAM_OVER };
+enum stream_step stream_step(struct stream *stream); /* one read: some, nothing there, nobody to take it, the end */
+void stream_settle(struct stream *stream);           /* what is held back for its filters goes on now */
+void stream_pump(struct stream *stream);             /* something to read, or credit came back */
+void stream_resume(struct process *process);         /* a terminal's reader caught up, or left */
+bool stream_done(const struct stream *stream);       /* closed, and all handed on */
 void stream_free(struct stream *stream);
 size_t stream_kept(const struct stream *stream);    /* bytes in the ring */
 uint64_t stream_first(const struct stream *stream); /* oldest byte in the ring */

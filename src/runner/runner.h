@@ -86,6 +86,7 @@ struct runner {
     struct rwire *wires;
     struct process_table *processes;
     struct worker_table *workers;
+    struct session_table *sessions;
     void **graves; /* later_free */
     size_t grave_count, grave_cap;
     struct source children, listener; /* SIGCHLD; further wires */

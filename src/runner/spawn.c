@@ -212,6 +212,20 @@ static void child_directory(struct spawn *spawn) {
     number = raw(SYS_getcwd, path, sizeof path);
     if (number < 0 || path[0] != '/') /* deleted, or outside our root */
         child_fail(spawn->slot, SPAWN_CWD, number < 0 ? number : -ENOENT);
+/* Last of what uses our descriptors: some may have these numbers. First above them all, then down. */
+static void child_pass(struct spawn *spawn) {
+    int at = spawn->passed_at;
+    long fds[SPAWN_PASSED];
+    for (int i = 0; i < SPAWN_PASSED; i++)
+        if ((fds[i] = raw(SYS_fcntl, spawn->passed[i], F_DUPFD_CLOEXEC, at + SPAWN_PASSED)) < 0)
+            child_fail(spawn->slot, SPAWN_TERMINAL, fds[i]);
+    for (int i = 0; i < SPAWN_PASSED; i++) {
+        long number = raw(SYS_dup3, fds[i], at + i, 0);
+        if (number < 0)
+            child_fail(spawn->slot, SPAWN_TERMINAL, number);
+    }
+}
+
 }
 
 static long child_exec(struct spawn *spawn) {
@@ -248,7 +262,7 @@ _Noreturn void spawn_child(struct spawn *spawn) {
     for (int i = 0; i < 3; i++)
         if ((number = raw(SYS_dup3, spawn->stdio[i], i, 0)) < 0)
             child_fail(slot, SPAWN_TERMINAL, number);
-    if (spawn->pty && (number = raw(SYS_ioctl, 0, TIOCSCTTY, 0)) < 0)
+    if (spawn->pty && (number = raw(SYS_ioctl, spawn->passed_at ? spawn->passed[0] : 0, TIOCSCTTY, 0)) < 0)
         child_fail(slot, SPAWN_TERMINAL, number);
     child_directory(spawn);
     /* All of ours is close-on-exec already; this holds even where somebody forgets. */
@@ -256,6 +270,8 @@ _Noreturn void spawn_child(struct spawn *spawn) {
     struct err err;
     if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, &err) < 0) {
         snprintf(slot->text, sizeof slot->text, "%.200s", err.text);
+    if (spawn->passed_at)
+        child_pass(spawn);
         child_fail(slot, SPAWN_CONFINE, -EPERM);
     }
     if (spawn->config->open_files) { /* last: what we still hold may lie above it */

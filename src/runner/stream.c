@@ -192,33 +192,46 @@ static void stream_close(struct stream *stream) {
         watchers_tell(stream->process);
 }
 
+enum stream_step stream_step(struct stream *stream) {
+    static uint8_t scratch[READ_BYTES]; /* one loop, one thread */
+    struct process *process = stream->process;
+    size_t room = stream_room(stream);
+    if (room == 0) {
+        source_set(process->runner, &stream->source, 0);
+        return STREAM_FULL;
+    }
+    ssize_t n = read(stream->source.fd, scratch, room);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR) && process->phase != PHASE_DRAINING)
+        return STREAM_DRY;
+    if (n <= 0) { /* the end; EIO where a terminal lost its last user; empty, and nobody left to fill it */
+        stream_close(stream);
+        return STREAM_OVER;
+    }
+    if (stream->mask || stream->conceal)
+        stream_filter(stream, scratch, (size_t)n, false);
+    else
+        stream_take(stream, scratch, (size_t)n);
+    return STREAM_TOOK;
+}
+
+void stream_settle(struct stream *stream) {
+    if (stream->mask || stream->conceal)
+        stream_filter(stream, NULL, 0, true);
+}
+
 /* While the command runs, one read an event; when it is over, all there is. */
 void stream_pump(struct stream *stream) {
     struct process *process = stream->process;
-    static uint8_t scratch[READ_BYTES]; /* one loop, one thread */
     if (stream->over || stream->source.fd < 0) {
         stream_send_held(stream);
         return;
     }
-    do {
-        size_t room = stream_room(stream);
-        if (room == 0) {
-            source_set(process->runner, &stream->source, 0);
-            return;
-        }
-        ssize_t n = read(stream->source.fd, scratch, room);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR) && process->phase != PHASE_DRAINING)
-            break;
-        if (n <= 0) { /* the end; EIO where a terminal lost its last user; empty, and nobody left to fill it */
-            stream_close(stream);
-            return;
-        }
-        if (stream->mask || stream->conceal)
-            stream_filter(stream, scratch, (size_t)n, false);
-        else
-            stream_take(stream, scratch, (size_t)n);
-    } while (process->phase == PHASE_DRAINING);
-    source_set(process->runner, &stream->source, EPOLLIN);
+    enum stream_step step;
+    do
+        step = stream_step(stream);
+    while (step == STREAM_TOOK && process->phase == PHASE_DRAINING);
+    if (step == STREAM_TOOK || step == STREAM_DRY)
+        source_set(process->runner, &stream->source, EPOLLIN);
 }
 
 void stream_resume(struct process *process) {

@@ -69,8 +69,8 @@ enum frame_type {
                      CREATE); input = old then new -> ITEM{FILES, STATE}? ITEM{LINE, TEXT}* END{file, FILES(replacements), LINE, LINES, \
                      CREATED, SHA256?} */                                                                              \
     X(BIND, 25)   /* ENV* SHELL? LIMIT(processes) FILES(open ones) -> END; once, first of all, where a box was made ahead */ \
-    X(SESSION, 26) /* NAME CWD ENV* SECRET* SHELL USER COLS ROWS NOTE FLAGS(PLAIN) -> END{session, CREATED} */                           \
-    X(SESSION_RUN, 27) /* NAME COMMAND CWD TIMEOUT_MS WAIT_MS QUIET_MS FLAGS(BACKGROUND) -> STAT{FIRST} DATA*              \
+    X(SESSION, 26) /* NAME CWD ENV* SECRET* ENV_DROP* SHELL USER COLS ROWS NOTE QUIET_MS FLAGS(PLAIN) -> END{session, CREATED} */          \
+    X(SESSION_RUN, 27) /* NAME COMMAND CWD TIMEOUT_MS WAIT_MS QUIET_MS FLAGS(BACKGROUND) -> STAT{PID, FIRST} DATA*              \
                      END{STATE, EXIT?, CWD, FIRST, NEXT, DURATION_MS, OOM?, LEFT(the session ended)?}; CANCEL kills the command */ \
     X(SESSIONS, 28) /* NAME? WAIT_MS -> ITEM{session}* END; WAIT_MS: not before it is idle, at most so long */              \
     X(SESSION_END, 29) /* NAME? FLAGS(ALL: the session, else the command that runs) -> END as SESSION_RUN */                 \
@@ -82,7 +82,7 @@ enum op {
 #undef X
 };
 
-/* {session}: NAME PID? CWD COMMAND STATE EXIT? STARTED_MS USED_MS FIRST NEXT LINES(commands) WAITING NOTE? */
+/* {session}: NAME PID? CWD COMMAND STATE EXIT? STARTED_MS USED_MS FIRST NEXT LINES(commands) WAITING NOTE? QUIET_MS */
 /* {file}: TYPE SIZE MODE MTIME_NS UID GID INODE, NAME and PATH where the client did not give them, TARGET of a link */
 /* name, number, kind: S text (no NUL inside, at most LIMIT_PATH_BYTES unless said), N number, B bytes; L: repeated */
 #define FIELD_LIST(X)                                                                                                  \
@@ -123,17 +123,39 @@ enum field_id {
 #define CALL_LITERAL 0x0400u
 #define CALL_IGNORE_CASE 0x0800u
 #define CALL_FOLLOW 0x1000u
-#define CALL_ALL 0x2000u     /* EDIT: every place; READ: no bytes unless LENGTH is enough for all */
-#define CALL_REGEX 0x4000u   /* EDIT: old is a regular expression */
-#define CALL_LINES 0x8000u   /* EDIT: new takes the place of lines FIRST to LAST; there is no old */
-#define CALL_TEXT 0x10000u   /* EDIT: only what is text; CRLF and a byte order mark are kept */
-#define CALL_CREATE 0x20000u /* EDIT: where nothing is, IF_MATCH does not count */
-#define CALL_PLAIN 0x40000u  /* SESSION: without a shell */
+#define CALL_ALL 0x2000u /* EDIT: every place; READ: no bytes unless LENGTH is enough for all; WATCH: attributes, too */
+#define CALL_REGEX 0x4000u        /* EDIT: old is a regular expression */
+#define CALL_LINES 0x8000u        /* EDIT: new takes the place of lines FIRST to LAST; there is no old */
+#define CALL_TEXT 0x10000u        /* EDIT: only what is text; CRLF and a byte order mark are kept */
+#define CALL_CREATE 0x20000u      /* EDIT: where nothing is, IF_MATCH does not count */
+#define CALL_PLAIN 0x40000u       /* SESSION: without a shell */
+#define CALL_VISIBLE 0x80000u     /* GLOB: a name that begins with '.' only where the pattern says the dot */
+#define CALL_DESCENDING 0x100000u /* GLOB: SORT the other way round */
+#define CALL_MULTILINE 0x200000u  /* GREP: a match may cross lines, and '.' takes a newline */
+#define CALL_ROOT 0x400000u /* READ, WRITE (with OVERWRITE or APPEND), EDIT, GREP: with the rights of the box's root */
 
 /* values */
 enum file_type { FILE_REGULAR = 1, FILE_DIR = 2, FILE_SYMLINK = 3, FILE_OTHER = 4 };
 enum process_state { PROCESS_RUNNING = 1, PROCESS_EXITED = 2 };
-enum watch_event { WATCH_CREATED = 1, WATCH_MODIFIED = 2, WATCH_REMOVED = 3, WATCH_MOVED = 4 };
+enum watch_event {
+    WATCH_CREATED = 1,
+    WATCH_MODIFIED = 2,
+    WATCH_REMOVED = 3,
+    WATCH_MOVED = 4,
+    WATCH_ATTRIBUTES = 5, /* these two with CALL_ALL only */
+    WATCH_OVERFLOW = 6,   /* changes were lost */
+};
+enum session_state {                      /* of its command that runs, or ran last */
+                     SESSION_NEW = 1,     /* there was none yet */
+                     SESSION_RUNNING = 2,
+                     SESSION_COMPLETED = 3,    /* the exit code counts; it may have ended the shell with it */
+                     SESSION_QUIET = 4,        /* nothing was printed for QUIET_MS: nobody waits for it any more, it runs on */
+                     SESSION_HARD_TIMEOUT = 5, /* killed with all it had started */
+                     SESSION_TERMINATED = 6,   /* killed so by SESSION_END, or because its caller hung up */
+};
+enum search_sort { SORT_PATH = 1, SORT_NAME = 2, SORT_SIZE = 3, SORT_MODIFIED = 4 };
+
+#define SESSION_QUIET_OWN UINT64_MAX /* QUIET_MS of SESSION_RUN: what the session itself has */
 
 /* FEATURES of HELLO */
 #define FEATURE_PASS_FD 0x1u /* this wire can carry descriptors */
