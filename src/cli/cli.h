@@ -182,6 +182,8 @@ int command_mcp(struct cli *cli, int argc, char **argv);
 int command_mcp_server(struct cli *cli, int argc, char **argv);
 int command_join(struct cli *cli, int argc, char **argv);
 int command_exec(struct cli *cli, int argc, char **argv);
+int command_session(struct cli *cli, int argc, char **argv);
+bool session_named(const char *name); /* it may be a session's, and part of a path */
 int command_create(struct cli *cli, int argc, char **argv);
 int command_ps(struct cli *cli, int argc, char **argv);
 int command_rm(struct cli *cli, int argc, char **argv);
@@ -207,10 +209,10 @@ int command_template(struct cli *cli, int argc, char **argv);
 int command_version(struct cli *cli, int argc, char **argv);
 int command_help_command(struct cli *cli, int argc, char **argv);
 
-extern const struct option_row run_options[], mcp_options[], mcp_server_options[], exec_options[], create_options[],
-    ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[], audit_options[],
-    doctor_options[], template_options[], version_options[], events_options[], port_options[], tool_options[],
-    snapshot_options[], rollback_options[], fork_options[], diff_options[], export_options[], skill_options[],
-    join_options[];
+extern const struct option_row run_options[], mcp_options[], mcp_server_options[], exec_options[], session_options[],
+    create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
+    audit_options[], doctor_options[], template_options[], version_options[], events_options[], port_options[],
+    tool_options[], snapshot_options[], rollback_options[], fork_options[], diff_options[], export_options[],
+    skill_options[], join_options[];
 
 #endif

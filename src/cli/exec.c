@@ -19,7 +19,7 @@
 
 struct exec_values {
     struct text_list env;
-    const char *user, *workdir, *line;
+    const char *user, *workdir, *line, *session;
     bool background, json;
     double timeout_s;
 };
@@ -29,6 +29,8 @@ const struct option_row exec_options[] = {
     {"env", 'e', OPTION_LIST, offsetof(struct exec_values, env), "K=V", "an environment variable (K alone: from here)"},
     {"user", 'u', OPTION_TEXT, offsetof(struct exec_values, user), "agent|root", "who runs it; agent by default"},
     {"workdir", 'w', OPTION_TEXT, offsetof(struct exec_values, workdir), "DIR", "where; the workspace by default"},
+    {"session", 's', OPTION_TEXT, offsetof(struct exec_values, session), "NAME",
+     "in the shell of this name, which is made if it is not there"},
     {"timeout", 0, OPTION_REAL, offsetof(struct exec_values, timeout_s), "S", "end it after S seconds"},
     {"background", 'd', OPTION_FLAG, offsetof(struct exec_values, background), NULL,
      "print its pid and leave it running"},
@@ -38,7 +40,7 @@ const struct option_row exec_options[] = {
 
 struct exec {
     struct cli *cli;
-    const char *id;
+    const char *id, *path;
     struct exec_values values;
     char **argv;
     bool feed; /* standard input is streamed into it */
@@ -51,6 +53,7 @@ struct exec {
 };
 
 static void exec_body(const struct exec *exec, struct buf *body);
+static int exec_session(struct exec *exec, struct buf *body, struct err *err);
 static int exec_background(struct exec *exec, const struct buf *body, struct err *err);
 static int exec_stream(struct exec *exec, const struct buf *body, struct err *err);
 static bool exec_wants_input(void);
@@ -65,11 +68,17 @@ int command_exec(struct cli *cli, int argc, char **argv) {
         option_fail(cli, exec.values.line ? "-c STRING is the command: no further words" : "there is no command");
     exec.id = argv[0];
     exec.argv = argv + 1;
-    exec.feed = !exec.values.background && exec_wants_input();
+    exec.feed = !exec.values.background && !exec.values.session && exec_wants_input();
+    exec.path = remote_path(cli, exec.id, exec.values.background ? "/processes" : "/exec", NULL);
     autobuf body;
     buf_init(&body, LIMIT_JSON_BYTES);
-    exec_body(&exec, &body);
-    int code = exec.values.background ? exec_background(&exec, &body, &err) : exec_stream(&exec, &body, &err);
+    int code = 0;
+    if (exec.values.session)
+        code = exec_session(&exec, &body, &err);
+    else
+        exec_body(&exec, &body);
+    if (code == 0)
+        code = exec.values.background ? exec_background(&exec, &body, &err) : exec_stream(&exec, &body, &err);
     if (exec.number == EPIPE)
         exec.status = 128 + SIGPIPE; /* nobody reads on: as any program in a pipe, without a word */
     else if (exec.number)
@@ -97,6 +106,27 @@ static void exec_text(struct json *json, const char *key, const char *text) {
     json_str(json, text);
 }
 
+static void exec_env(const struct exec *exec, struct json *json) {
+    const char **env = box_options_env(exec->cli, &exec->values.env);
+    if (!env)
+        return;
+    json_key(json, "env");
+    json_open(json, '{');
+    for (; *env; env++) {
+        const char *value = strchr(*env, '=');
+        exec_text(json, arena_copy(&exec->cli->arena, *env, (size_t)(value - *env)), value + 1);
+    }
+    json_close(json, '}');
+}
+
+/* A person who waits decides how long: the API's default of five minutes is for programs. */
+static void exec_timeout(const struct exec_values *values, struct json *json) {
+    if (values->background && values->timeout_s <= 0)
+        return;
+    json_key(json, "timeout_ms");
+    json_uint(json, values->timeout_s > 0 ? (uint64_t)(values->timeout_s * 1000) : LIMIT_EXEC_TIMEOUT_MS);
+}
+
 static void exec_body(const struct exec *exec, struct buf *body) {
     const struct exec_values *values = &exec->values;
     struct json json;
@@ -112,35 +142,74 @@ static void exec_body(const struct exec *exec, struct buf *body) {
     }
     exec_text(&json, "cwd", values->workdir);
     exec_text(&json, "user", values->user);
-    const char **env = box_options_env(exec->cli, &values->env);
-    if (env) {
-        json_key(&json, "env");
-        json_open(&json, '{');
-        for (; *env; env++) {
-            const char *value = strchr(*env, '=');
-            exec_text(&json, arena_copy(&exec->cli->arena, *env, (size_t)(value - *env)), value + 1);
-        }
-        json_close(&json, '}');
-    }
+    exec_env(exec, &json);
     if (exec->feed) {
         json_key(&json, "stdin_open");
         json_bool(&json, true);
     }
-    /* A person who waits decides how long: the API's default of five minutes is for programs. */
-    if (!values->background || values->timeout_s > 0) {
-        json_key(&json, "timeout_ms");
-        json_uint(&json, values->timeout_s > 0 ? (uint64_t)(values->timeout_s * 1000) : LIMIT_EXEC_TIMEOUT_MS);
-    }
+    exec_timeout(values, &json);
     json_close(&json, '}');
 }
 
-static int exec_background(struct exec *exec, const struct buf *body, struct err *err) {
-    const char *path = remote_path(exec->cli, exec->id, "/processes", NULL);
-    autobuf answer;
-    buf_init(&answer, 64 << 10);
-    int code = remote_call(exec->cli, "POST", path, body, &answer, err);
+/* ---- in a session ---- */
+
+/* The words as one line that means them. */
+static const char *exec_line(const struct exec *exec) {
+    if (exec->values.line)
+        return exec->values.line;
+    autobuf line;
+    buf_init(&line, LIMIT_JSON_BYTES);
+    for (char **word = exec->argv; *word; word++) {
+        if (word != exec->argv)
+            buf_byte(&line, ' ');
+        text_quote(&line, *word);
+    }
+    return arena_copy(&exec->cli->arena, line.data, line.len);
+}
+
+/* Finds or makes the session; then the body and the path for the command. */
+static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
+    const struct exec_values *values = &exec->values;
+    struct json json;
+    if (!session_named(values->session))
+        option_fail(exec->cli, "'%s' is no name of a session: letters, digits and _.:@-", values->session);
+    json_init(&json, body);
+    json_open(&json, '{');
+    exec_text(&json, "name", values->session);
+    exec_text(&json, "user", values->user);
+    exec_env(exec, &json);
+    json_close(&json, '}');
+    int code = remote_call(exec->cli, "POST", remote_path(exec->cli, exec->id, "/sessions", NULL), body, NULL, err);
     if (code < 0)
         return code;
+    buf_clear(body);
+    json_init(&json, body);
+    json_open(&json, '{');
+    exec_text(&json, "command", exec_line(exec));
+    exec_text(&json, "cwd", values->workdir);
+    if (values->background) {
+        json_key(&json, "background");
+        json_bool(&json, true);
+    }
+    exec_timeout(values, &json);
+    json_close(&json, '}');
+    const char *rest = arena_printf(&exec->cli->arena, "/sessions/%s/exec", values->session);
+    exec->path = remote_path(exec->cli, exec->id, rest, NULL);
+    return 0;
+}
+
+static int exec_background(struct exec *exec, const struct buf *body, struct err *err) {
+    autobuf answer;
+    buf_init(&answer, 64 << 10);
+    int code = remote_call(exec->cli, "POST", exec->path, body, &answer, err);
+    if (code < 0)
+        return code;
+    if (exec->values.session) {
+        if (exec->values.json)
+            printf("%.*s\n", (int)answer.len, (const char *)answer.data);
+        exec->status = 0;
+        return 0;
+    }
     json_t *json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
     const json_t *pid = json_object_get(json, "pid");
     if (!json_is_integer(pid))
@@ -241,7 +310,7 @@ static int exec_write(void *user, const void *data, size_t len) {
  * directory the command was to run in. */
 static int exec_failed_status(struct exec *exec, int code) {
     struct err ignored;
-    if (code != -ERR_NOT_FOUND && code != -ERR_DENIED)
+    if (exec->values.session || (code != -ERR_NOT_FOUND && code != -ERR_DENIED))
         return EXIT_OURS;
     const char *workdir = exec->values.workdir ? arena_printf(&exec->cli->arena, "%s/.", exec->values.workdir) : ".";
     if (remote_call(exec->cli, "GET", remote_path(exec->cli, exec->id, "/stat", workdir), NULL, NULL, &ignored) < 0)
@@ -253,7 +322,7 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
     static const char *const headers[] = {"Content-Type: application/json", "Accept: text/event-stream", NULL};
     struct http_client *client = NULL;
     struct http_call call = {.method = "POST",
-                             .path = remote_path(exec->cli, exec->id, "/exec", NULL),
+                             .path = exec->path,
                              .headers = headers,
                              .body = body->data,
                              .body_len = body->len,

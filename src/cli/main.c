@@ -34,6 +34,10 @@ const struct command command_table[] = {
     {"exec", "[OPTION…] ID [--] COMMAND [ARG…] | ID -c STRING", "run a command in a box of the daemon",
      "The words are the command's arguments as they are; -c gives one string to the box's shell instead.", command_exec,
      exec_options, 1},
+    {"session", "ls [--json] ID | stop ID NAME… | rm ID NAME…", "shells of a box that live on from command to command",
+     "`cubby exec --session NAME` makes one and runs commands in it: directory, variables and background jobs stay for the\n"
+     "next. stop ends the command that runs, rm the shell with all it started.",
+     command_session, session_options, ANYWHERE},
     {"create", "[OPTION…]", "make a box and print its id",
      "With --thread, the box that this user and thread already have is found again.", command_create, create_options,
      ANYWHERE},

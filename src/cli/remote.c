@@ -167,9 +167,12 @@ int remote_create(struct cli *cli, const struct box_options *options, const char
 int remote_exit(const json_t *exit) {
     const json_t *exit_code = json_object_get(exit, "exit_code");
     const char *signal_name = json_string_value(json_object_get(exit, "signal"));
-    if (json_is_true(json_object_get(exit, "oom_killed")))
+    const json_t *limit = json_object_get(exit, "memory_limit_bytes");
+    if (json_is_true(json_object_get(exit, "oom_killed")) && json_is_integer(limit))
         fprintf(stderr, "cubby: a process of the box was killed: out of memory (limit %lld MiB)\n",
-                (long long)json_integer_value(json_object_get(exit, "memory_limit_bytes")) >> 20);
+                (long long)json_integer_value(limit) >> 20);
+    else if (json_is_true(json_object_get(exit, "oom_killed")))
+        fprintf(stderr, "cubby: a process of the box was killed: out of memory\n");
     if (json_is_true(json_object_get(exit, "timed_out"))) {
         fprintf(stderr, "cubby: the command was ended: time-out\n");
         return EXIT_TIMED_OUT;

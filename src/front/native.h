@@ -18,6 +18,11 @@ native_run native_pause, native_resume;
 native_run native_exec;
 /* native_process.c */
 native_run native_spawn, native_processes, native_process, native_output, native_stdin, native_signal;
+/* native_session.c */
+native_run native_session_open, native_sessions, native_session, native_session_end, native_session_stdin,
+    native_session_stop, native_session_exec;
+extern const struct body_field session_fields[], session_wait_query[], session_exec_fields[];
+extern const struct body_field session_answer[], sessions_answer[], session_result_answer[], session_exec_answer[];
 /* native_pty.c */
 native_run native_pty;
 /* native_file.c */
@@ -73,6 +78,9 @@ const char *native_path(struct http_request *request, struct box *box, const str
 /* The same of a path that is about to be changed: a skill that it lies in becomes the user's own. */
 const char *native_target(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
                           struct err *err);
+
+/* A file as the answer, with ranges and conditions. Negative before anything was answered: err says why. */
+int native_send(struct http_request *request, struct box *box, const char *path, struct err *err);
 
 /* openapi.c */
 void openapi_write(const struct route *routes, struct buf *out);
