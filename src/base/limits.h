@@ -56,6 +56,9 @@
 #define LIMIT_GREP_LIMIT 100000u
 #define LIMIT_GREP_LINE_BYTES 4096u /* a matched line is cut here */
 #define LIMIT_GREP_CONTEXT 20u
+#define LIMIT_GREP_BLOCK_BYTES (16u << 10)    /* of a match over several lines, cut here */
+#define LIMIT_GREP_MULTILINE_BYTES (8u << 20) /* larger files are not searched for such matches */
+#define LIMIT_GLOBS 64u                       /* in a list of patterns */
 #define DEFAULT_GREP_TIMEOUT_MS 30000u
 #define LIMIT_WATCHES 8192u /* inotify watches of one watch call */
 

@@ -44,6 +44,33 @@ int verb_path(struct buf *args, enum field_id id, const char *path, struct err *
     return r;
 }
 
+int verb_globs(struct buf *args, enum field_id id, const char *const *globs, struct err *err) {
+    size_t count = 0, bytes = 0;
+    for (; globs && globs[count]; count++) {
+        bytes += strlen(globs[count]);
+        if (count == LIMIT_GLOBS || bytes > LIMIT_PATTERN_BYTES)
+            return err_set(err, ERR_INVALID, "a list of patterns must have at most %u, of %u bytes together",
+                           LIMIT_GLOBS, LIMIT_PATTERN_BYTES);
+        field_text(args, id, globs[count]);
+    }
+    return (int)count;
+}
+
+int verb_text(char *out, size_t size, const struct field *field, struct err *err) {
+    if (field->len >= size)
+        return err_set(err, ERR_PROTOCOL, "the runner sent a name of %zu bytes", field->len);
+    memcpy(out, field->data, field->len);
+    out[field->len] = 0;
+    return 0;
+}
+
+int verb_root(const struct box *box, struct err *err) {
+    if (wire_features(box->wire) & FEATURE_AS_ROOT)
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED,
+                   "the runner of this box cannot work on files as root: run a command as root, or restart the box");
+}
+
 int verb_broken(struct box *box, struct err *err) {
     wire_kill(box->wire, err->text);
     return -ERR_PROTOCOL;

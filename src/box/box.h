@@ -71,13 +71,16 @@ struct exec_request {
     uint64_t timeout_ms; /* 0: none (background only) */
     const void *input;   /* stdin; NULL: /dev/null */
     size_t input_len;
-    bool stdin_open; /* instead of input: stdin stays open, box_input feeds and closes it while it runs */
+    bool stdin_open;  /* instead of input: stdin stays open, box_input feeds and closes it while it runs */
+    bool keep;        /* box_exec: it stays in the list of processes when it has ended, with its output: box_output */
+    uint64_t wait_ms; /* keep: then it is left running as box_spawn would; 0: until it ends */
 };
 
 struct exec_result {
     bool exited; /* exit_code counts; else killed by signal */
     int exit_code, signal;
     bool timed_out, oom_killed;
+    bool running;                /* it was left running after wait_ms: nothing above counts */
     bool left;                   /* it ended by itself; what it had started still ran, and was killed */
     bool stuck;                  /* part of its tree hangs in the kernel and goes with the box */
     uint64_t memory_limit_bytes; /* of the box; 0: none */
@@ -238,6 +241,9 @@ struct file_stat {
 /* The content: a descriptor at offset 0 when the box is on this machine, or the file is small (*ret_fd >= 0), else -1 and
  * box_read_stream must be used. The descriptor is a regular file. */
 int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_stat *ret_stat, struct err *err);
+/* With the rights of the box's root: only so, no descriptor of such a file leaves the box. */
+int box_read_root(struct box *box, const char *path, uint64_t length, int watch,
+                  int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
 int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
                     int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
 
@@ -245,6 +251,7 @@ struct write_request {
     const char *path;
     uint32_t mode; /* 0: 0644, or the old file's */
     bool parents, append;
+    bool root;            /* with the rights of the box's root */
     const char *if_match; /* an ETag (file_etag), or NULL */
     int64_t size;         /* of the content, -1 when unknown */
     uint64_t max;         /* TOO_LARGE beyond */
@@ -274,6 +281,7 @@ struct list_request {
     unsigned depth;
     uint64_t limit;     /* 0: the default */
     const char *ignore; /* a glob: names below path that match it are not descended into; may be NULL */
+    bool follow;        /* links are told as what they lead to in the box, where they do; never descended into */
 };
 int box_list(struct box *box, const struct list_request *request, int watch,
              int (*each)(void *user, const struct file_stat *stat), void *user, bool *ret_truncated, struct err *err);
@@ -284,22 +292,39 @@ int box_move(struct box *box, const char *from, const char *to, bool overwrite, 
 struct glob_request {
     const char *pattern, *path; /* path may be NULL: the workspace */
     bool dirs;                  /* directories are results too */
+    bool visible;               /* names that begin with '.' only where the pattern says the dot */
     uint64_t limit, timeout_ms; /* 0: the default */
     const char *ignore;         /* a glob: names below path that match it are left out with all below; may be NULL */
+    /* The same as a list of globs, NULL-terminated, may be NULL: those with a '/' are about the path below `path`, the others
+     * about names. */
+    const char *const *exclude;
 };
 struct glob_result {
     bool truncated, timed_out;
+    uint64_t matched; /* box_glob_sorted: how many there are, whatever the limit */
 };
 int box_glob(struct box *box, const struct glob_request *request, int watch,
              int (*each)(void *user, const char *path, size_t len), void *user, struct glob_result *ret_result,
              struct err *err);
 
+/* All are looked at, and the first `limit` of them by that order are told. name is the last one of the path. */
+int box_glob_sorted(struct box *box, const struct glob_request *request, enum search_sort sort, bool descending,
+                    int watch, int (*each)(void *user, const struct file_stat *stat), void *user,
+                    struct glob_result *ret_result, struct err *err);
+
 struct grep_request {
     const char *pattern, *path, *glob; /* glob may be NULL */
     bool literal, ignore_case;
-    unsigned context;
+    bool multiline;         /* a match may cross lines, '.' takes a newline; its text is all its lines */
+    bool flat;              /* of a directory its own files only */
+    bool root;              /* with the rights of the box's root */
+    unsigned before, after; /* lines of context */
     uint64_t limit, timeout_ms;
-    const char *ignore; /* as in glob_request */
+    uint64_t offset;            /* that many matches are left out before the first that is told */
+    uint64_t max_file_bytes;    /* larger files are not searched (runners of old do it all the same); 0: any */
+    const char *ignore;         /* as in glob_request */
+    const char *const *exclude; /* the same */
+    const char *const *include; /* only files that one of these matches, besides glob; may be NULL */
 };
 struct grep_match {
     const char *path;
@@ -330,6 +355,7 @@ enum edit_kind {
 struct edit_request {
     const char *path;
     enum edit_kind kind;
+    bool root; /* with the rights of the box's root */
     bool all;  /* STRING, REGEX: every place; else it must be the only one */
     bool text; /* STRING, LINES, REGEX: of text alone; CRLF and a byte order mark are kept (runner/edit_text.h) */
     bool parents, create; /* WHOLE, APPEND: directories are made; if_match does not count where nothing is */
@@ -366,10 +392,39 @@ int box_edit(struct box *box, const struct edit_request *request, struct arena *
 /* What changed against the template (struct file_change), directory by directory. Of a removed directory only its own name is told. */
 int box_diff(struct box *box, uint64_t limit, int watch, int (*each)(void *user, const struct file_change *change),
              void *user, bool *ret_truncated, struct err *err);
-/* Runs until the watch descriptor hangs up (returns 0) or the sink returns negative. idle: called every idle_ms. */
-int box_watch(struct box *box, const char *path, bool recursive, int watch, uint64_t idle_ms,
-              int (*each)(void *user, enum watch_event event, const char *path, const char *to),
-              int (*idle)(void *user), void *user, struct err *err);
+
+/* ---- watching (box_watch.c) ---- */
+
+struct watch_request {
+    const char *path;
+    bool recursive;
+    bool all; /* WATCH_ATTRIBUTES and WATCH_OVERFLOW too, and what the file is */
+    /* Globs as in grep_request: what is told, and what is not even looked at. Not of a file. */
+    const char *const *include;
+    const char *const *exclude;
+};
+struct watch_change {
+    enum watch_event event;
+    const char *path, *to; /* to: WATCH_MOVED; else NULL */
+    bool known, dir;       /* all: it is there and the numbers count; whether it is or was a directory */
+    uint64_t size, mtime_ns, inode;
+};
+struct watch_sink {
+    int (*each)(void *user, const struct watch_change *change);
+    int (*idle)(void *user); /* when it watches, then whenever nothing came for idle_ms */
+    uint64_t idle_ms;
+    void *user;
+};
+/* Runs until the watch descriptor hangs up (returns 0) or the sink returns negative. */
+int box_watch(struct box *box, const struct watch_request *request, const struct watch_sink *sink, int watch,
+              struct err *err);
+/* The same in two steps, for one who has no hold of the box while he listens: it can idle and be ended, then run fails with
+ * GONE. run and close end the handle. */
+struct box_watch;
+int box_watch_open(struct box *box, const struct watch_request *request, struct box_watch **ret_watch, struct err *err);
+int box_watch_run(struct box_watch *watch, const struct watch_sink *sink, int fd, struct err *err);
+void box_watch_close(struct box_watch *watch);
+
 int box_tar_out(struct box *box, const char *path, int watch, int (*sink)(void *user, const uint8_t *data, size_t len),
                 void *user, struct err *err);
 struct unpack_request {

@@ -1,8 +1,7 @@
-/* The verbs over trees: list, glob, grep, watch, tar. Called by the doors. Not to break: records are decoded one at a
+/* The verbs over trees: list, glob, grep, tar. Called by the doors. Not to break: records are decoded one at a
  * time into memory of fixed size, whatever the tree holds, and a runner that sends more than was asked for is broken. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/limits.h"
 #include "box/file.h"
 
@@ -13,14 +12,6 @@ struct texts {
     char target[LIMIT_PATH_BYTES + 1];
 };
 
-static int text_take(char *out, size_t size, const struct field *field, struct err *err) {
-    if (field->len >= size)
-        return err_set(err, ERR_PROTOCOL, "the runner sent a name of %zu bytes", field->len);
-    memcpy(out, field->data, field->len);
-    out[field->len] = 0;
-    return 0;
-}
-
 struct walk {
     void *user;
     uint64_t left; /* records that may still come */
@@ -28,7 +19,6 @@ struct walk {
     int (*file)(void *user, const struct file_stat *stat);
     int (*path)(void *user, const char *path, size_t len);
     int (*match)(void *user, const struct grep_match *match);
-    int (*change)(void *user, enum watch_event event, const char *path, const char *to);
     int (*sink)(void *user, const uint8_t *data, size_t len);
     int (*skipped)(void *user, const char *name, const char *why);
 };
@@ -62,13 +52,13 @@ static int list_item(void *user, struct view view, struct err *err) {
         if (file_field(&stat, &field))
             continue;
         if (field.id == FIELD_NAME) {
-            r = text_take(texts->name, sizeof texts->name, &field, err);
+            r = verb_text(texts->name, sizeof texts->name, &field, err);
             stat.name = texts->name;
         } else if (field.id == FIELD_PATH) {
-            r = text_take(texts->path, sizeof texts->path, &field, err);
+            r = verb_text(texts->path, sizeof texts->path, &field, err);
             stat.path = texts->path;
         } else if (field.id == FIELD_TARGET) {
-            r = text_take(texts->target, sizeof texts->target, &field, err);
+            r = verb_text(texts->target, sizeof texts->target, &field, err);
             stat.target = texts->target;
         }
     }
@@ -89,6 +79,8 @@ int box_list(struct box *box, const struct list_request *request, int watch,
         field_text(&args, FIELD_IGNORE, request->ignore);
     field_number(&args, FIELD_DEPTH, request->depth);
     field_number(&args, FIELD_LIMIT, limit);
+    if (request->follow)
+        field_number(&args, FIELD_FLAGS, CALL_FOLLOW);
     struct walk walk = {.user = user, .left = limit, .file = each};
     struct fields end;
     if (r == 0)
@@ -108,38 +100,103 @@ static int glob_item(void *user, struct view view, struct err *err) {
         r = 0;
         if (field.id != FIELD_PATH)
             continue;
-        r = text_take(walk->texts.path, sizeof walk->texts.path, &field, err);
+        r = verb_text(walk->texts.path, sizeof walk->texts.path, &field, err);
         return r < 0 ? r : walk->path(walk->user, walk->texts.path, field.len);
     }
     return r < 0 ? r : err_set(err, ERR_PROTOCOL, "the runner sent a record without a path");
+}
+
+/* What only runners with FEATURE_SEARCH know. */
+static int search_known(struct box *box, bool needed, struct err *err) {
+    if (needed && !(wire_features(box->wire) & FEATURE_SEARCH))
+        return err_set(err, ERR_UNSUPPORTED, "the runner of box %s cannot search like that", box->id);
+    return 0;
+}
+
+static int glob_args(struct box *box, const struct glob_request *request, struct buf *args, struct err *err) {
+    const char *pattern = request->pattern;
+    if (!*pattern || strlen(pattern) > LIMIT_PATTERN_BYTES)
+        return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
+    field_text(args, FIELD_PATTERN, pattern);
+    int r = request->path ? verb_path(args, FIELD_PATH, request->path, err) : 0;
+    if (r == 0)
+        r = verb_globs(args, FIELD_EXCLUDE, request->exclude, err);
+    if (r >= 0)
+        r = search_known(box, request->visible || r > 0, err);
+    if (request->timeout_ms)
+        field_number(args, FIELD_TIMEOUT_MS, request->timeout_ms);
+    if (request->ignore)
+        field_text(args, FIELD_IGNORE, request->ignore);
+    return r;
+}
+
+static uint64_t glob_flags(const struct glob_request *request) {
+    return (request->dirs ? CALL_DIRS : 0) | (request->visible ? CALL_VISIBLE : 0);
+}
+
+static int glob_run(struct box *box, const struct glob_request *request, const struct buf *args, int watch,
+                    const struct verb_sink *sink, struct walk *walk, struct glob_result *ret_result, struct err *err) {
+    uint64_t bound_ms = request->timeout_ms ? request->timeout_ms : DEFAULT_WALK_TIMEOUT_MS;
+    struct fields end;
+    int r = walk_run(box, OP_GLOB, args, bound_ms, watch, sink, walk, &end, err);
+    if (r == 0)
+        *ret_result = (struct glob_result){.truncated = end.number[FIELD_TRUNCATED],
+                                           .timed_out = end.number[FIELD_TIMED_OUT],
+                                           .matched = end.number[FIELD_FILES]};
+    return r;
 }
 
 int box_glob(struct box *box, const struct glob_request *request, int watch,
              int (*each)(void *user, const char *path, size_t len), void *user, struct glob_result *ret_result,
              struct err *err) {
     static const struct verb_sink sink = {.item = glob_item};
-    const char *pattern = request->pattern;
     uint64_t limit = request->limit ? request->limit : DEFAULT_GLOB_LIMIT;
-    uint64_t bound_ms = request->timeout_ms ? request->timeout_ms : DEFAULT_WALK_TIMEOUT_MS;
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    if (!*pattern || strlen(pattern) > LIMIT_PATTERN_BYTES)
-        return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
-    field_text(&args, FIELD_PATTERN, pattern);
-    int r = request->path ? verb_path(&args, FIELD_PATH, request->path, err) : 0;
+    int r = glob_args(box, request, &args, err);
     field_number(&args, FIELD_LIMIT, limit);
-    if (request->timeout_ms)
-        field_number(&args, FIELD_TIMEOUT_MS, request->timeout_ms);
-    if (request->ignore)
-        field_text(&args, FIELD_IGNORE, request->ignore);
-    field_number(&args, FIELD_FLAGS, request->dirs ? CALL_DIRS : 0);
+    field_number(&args, FIELD_FLAGS, glob_flags(request));
     struct walk walk = {.user = user, .left = limit, .path = each};
-    struct fields end;
+    return r < 0 ? r : glob_run(box, request, &args, watch, &sink, &walk, ret_result, err);
+}
+
+static int sorted_item(void *user, struct view view, struct err *err) {
+    struct walk *walk = user;
+    struct texts *texts = &walk->texts;
+    struct file_stat stat = {.type = FILE_OTHER};
+    struct field field;
+    int r = walk_count(walk, err), next = 0;
+    while (r == 0 && (next = field_next(&view, &field, err)) > 0) {
+        if (file_field(&stat, &field) || field.id != FIELD_PATH)
+            continue;
+        r = verb_text(texts->path, sizeof texts->path, &field, err);
+        stat.path = texts->path;
+    }
+    r = r < 0 ? r : next;
+    if (r == 0 && !stat.path)
+        r = err_set(err, ERR_PROTOCOL, "the runner sent a record without a path");
+    if (r < 0)
+        return r;
+    const char *slash = strrchr(stat.path, '/');
+    stat.name = slash ? slash + 1 : stat.path;
+    return walk->file(walk->user, &stat);
+}
+
+int box_glob_sorted(struct box *box, const struct glob_request *request, enum search_sort sort, bool descending,
+                    int watch, int (*each)(void *user, const struct file_stat *stat), void *user,
+                    struct glob_result *ret_result, struct err *err) {
+    static const struct verb_sink sink = {.item = sorted_item};
+    uint64_t limit = request->limit ? request->limit : DEFAULT_GLOB_LIMIT;
+    autobuf args;
+    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    int r = search_known(box, true, err);
     if (r == 0)
-        r = walk_run(box, OP_GLOB, &args, bound_ms, watch, &sink, &walk, &end, err);
-    if (r == 0)
-        *ret_result = (struct glob_result){end.number[FIELD_TRUNCATED], end.number[FIELD_TIMED_OUT]};
-    return r;
+        r = glob_args(box, request, &args, err);
+    field_number(&args, FIELD_LIMIT, limit);
+    field_number(&args, FIELD_SORT, sort);
+    field_number(&args, FIELD_FLAGS, glob_flags(request) | (descending ? CALL_DESCENDING : 0));
+    struct walk walk = {.user = user, .left = limit, .file = each};
+    return r < 0 ? r : glob_run(box, request, &args, watch, &sink, &walk, ret_result, err);
 }
 
 /* ---- grep ---- */
@@ -152,7 +209,7 @@ static int grep_item(void *user, struct view view, struct err *err) {
     while (r == 0 && (next = field_next(&view, &field, err)) > 0) {
         switch (field.id) {
         case FIELD_PATH:
-            r = text_take(walk->texts.path, sizeof walk->texts.path, &field, err);
+            r = verb_text(walk->texts.path, sizeof walk->texts.path, &field, err);
             match.path = walk->texts.path;
             break;
         case FIELD_LINE:
@@ -180,6 +237,42 @@ static int grep_item(void *user, struct view view, struct err *err) {
     return r < 0 ? r : walk->match(walk->user, &match);
 }
 
+static int grep_args(struct box *box, const struct grep_request *request, struct buf *args, struct err *err) {
+    bool newer = request->multiline || request->flat || request->offset || request->before != request->after;
+    int include = 0, exclude = 0;
+    if (!*request->pattern || strlen(request->pattern) > LIMIT_PATTERN_BYTES)
+        return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
+    field_text(args, FIELD_PATTERN, request->pattern);
+    int r = request->path ? verb_path(args, FIELD_PATH, request->path, err) : 0;
+    if (r == 0)
+        r = include = verb_globs(args, FIELD_INCLUDE, request->include, err);
+    if (r >= 0)
+        r = exclude = verb_globs(args, FIELD_EXCLUDE, request->exclude, err);
+    if (r >= 0)
+        r = search_known(box, newer || include || exclude, err);
+    if (request->glob)
+        field_text(args, FIELD_GLOB, request->glob);
+    if (request->ignore)
+        field_text(args, FIELD_IGNORE, request->ignore);
+    field_number(args, FIELD_CONTEXT, request->before);
+    if (request->after != request->before)
+        field_number(args, FIELD_CONTEXT_AFTER, request->after);
+    if (request->offset)
+        field_number(args, FIELD_OFFSET, request->offset);
+    if (request->max_file_bytes && wire_features(box->wire) & FEATURE_SEARCH)
+        field_number(args, FIELD_SIZE, request->max_file_bytes);
+    if (request->flat)
+        field_number(args, FIELD_DEPTH, 1);
+    if (request->timeout_ms)
+        field_number(args, FIELD_TIMEOUT_MS, request->timeout_ms);
+    field_number(args, FIELD_FLAGS,
+                 (request->literal ? CALL_LITERAL : 0) | (request->ignore_case ? CALL_IGNORE_CASE : 0) |
+                     (request->multiline ? CALL_MULTILINE : 0) | (request->root ? CALL_ROOT : 0));
+    if (r == 0 && request->root)
+        r = verb_root(box, err);
+    return r;
+}
+
 int box_grep(struct box *box, const struct grep_request *request, int watch,
              int (*each)(void *user, const struct grep_match *match), void *user, struct grep_result *ret_result,
              struct err *err) {
@@ -188,19 +281,8 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
     uint64_t bound_ms = request->timeout_ms ? request->timeout_ms : DEFAULT_GREP_TIMEOUT_MS;
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    if (!*request->pattern || strlen(request->pattern) > LIMIT_PATTERN_BYTES)
-        return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
-    field_text(&args, FIELD_PATTERN, request->pattern);
-    int r = request->path ? verb_path(&args, FIELD_PATH, request->path, err) : 0;
-    if (request->glob)
-        field_text(&args, FIELD_GLOB, request->glob);
-    if (request->ignore)
-        field_text(&args, FIELD_IGNORE, request->ignore);
+    int r = grep_args(box, request, &args, err);
     field_number(&args, FIELD_LIMIT, limit);
-    field_number(&args, FIELD_CONTEXT, request->context);
-    field_number(&args, FIELD_TIMEOUT_MS, request->timeout_ms);
-    field_number(&args, FIELD_FLAGS,
-                 (request->literal ? CALL_LITERAL : 0) | (request->ignore_case ? CALL_IGNORE_CASE : 0));
     struct walk walk = {.user = user, .left = limit, .match = each};
     struct fields end;
     if (r == 0)
@@ -210,83 +292,6 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
                                            .timed_out = end.number[FIELD_TIMED_OUT],
                                            .files_searched = end.number[FIELD_FILES],
                                            .gave_up = end.number[FIELD_LINES]};
-    return r;
-}
-
-/* ---- watch ---- */
-
-static int watch_item(struct walk *walk, struct view view, struct err *err) {
-    uint64_t kind = 0;
-    const char *path = NULL, *to = NULL;
-    struct field field;
-    int r = 0, next = 0;
-    while (r == 0 && (next = field_next(&view, &field, err)) > 0) {
-        if (field.id == FIELD_EVENT) {
-            kind = field.number;
-        } else if (field.id == FIELD_PATH) {
-            r = text_take(walk->texts.path, sizeof walk->texts.path, &field, err);
-            path = walk->texts.path;
-        } else if (field.id == FIELD_TO) {
-            r = text_take(walk->texts.target, sizeof walk->texts.target, &field, err);
-            to = walk->texts.target;
-        }
-    }
-    r = r < 0 ? r : next;
-    if (r == 0 && (!path || kind < WATCH_CREATED || kind > WATCH_MOVED))
-        r = err_set(err, ERR_PROTOCOL, "the runner sent a malformed change");
-    return r < 0 ? r : walk->change(walk->user, (enum watch_event)kind, path, to);
-}
-
-static int watch_items(struct box *box, struct walk *walk, const struct event *event, struct err *err) {
-    struct view view = view_of(event->data, event->len), record;
-    int r;
-    while ((r = item_next(&view, &record, err)) > 0) {
-        err->code = 0;
-        r = watch_item(walk, record, err);
-        if (r < 0)
-            break;
-    }
-    return r == -ERR_PROTOCOL ? verb_broken(box, err) : r;
-}
-
-static int watch_loop(struct box *box, struct call *call, struct walk *walk, int watch, uint64_t idle_ms,
-                      int (*idle)(void *user), struct err *err) {
-    for (;;) {
-        struct call_wait wait = {
-            .fd = watch, .events = POLLRDHUP, .deadline_ms = idle && idle_ms ? clock_ms() + idle_ms : 0};
-        struct event event;
-        int r = call_next(call, &wait, &event, err);
-        if (r == -ERR_TIMEOUT && idle)
-            r = idle(walk->user);
-        else if (r == 0 && event.kind == EVENT_READY)
-            return 0;
-        else if (r == 0 && event.kind == EVENT_ITEM)
-            r = watch_items(box, walk, &event, err);
-        else if (r == 0 && event.kind == EVENT_END)
-            return err_set(err, ERR_GONE, "what was watched is gone");
-        if (r < 0) {
-            if (err->code != -r)
-                err_set(err, (enum err_code) - r, "the receiver of the changes gave up");
-            return r;
-        }
-    }
-}
-
-int box_watch(struct box *box, const char *path, bool recursive, int watch, uint64_t idle_ms,
-              int (*each)(void *user, enum watch_event event, const char *path, const char *to),
-              int (*idle)(void *user), void *user, struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = verb_path(&args, FIELD_PATH, path, err);
-    field_number(&args, FIELD_FLAGS, recursive ? CALL_RECURSIVE : 0);
-    struct call *call = NULL;
-    if (r == 0)
-        r = call_open(box->wire, OP_WATCH, &args, NULL, 0, false, &call, err);
-    if (r < 0)
-        return r;
-    struct walk walk = {.user = user, .change = each};
-    r = watch_loop(box, call, &walk, watch, idle_ms, idle, err);
-    call_close(call);
     return r;
 }
 
@@ -318,9 +323,9 @@ static int unpack_item(void *user, struct view view, struct err *err) {
     int r = walk_count(walk, err), next = 0;
     while (r == 0 && (next = field_next(&view, &field, err)) > 0) {
         if (field.id == FIELD_PATH)
-            r = text_take(walk->texts.path, sizeof walk->texts.path, &field, err);
+            r = verb_text(walk->texts.path, sizeof walk->texts.path, &field, err);
         else if (field.id == FIELD_MESSAGE)
-            r = text_take(why, sizeof why, &field, err);
+            r = verb_text(why, sizeof why, &field, err);
         named |= field.id == FIELD_PATH;
     }
     r = r < 0 ? r : next;

@@ -46,6 +46,12 @@ int verb_short(struct box *box, enum op op, const struct buf *args, struct arena
                struct err *err);
 /* The runner sent something no runner may: the wire ends, the verb with it. */
 int verb_broken(struct box *box, struct err *err);
+/* UNSUPPORTED: an older runner would do it with the agent's. */
+int verb_root(const struct box *box, struct err *err);
 int verb_path(struct buf *args, enum field_id id, const char *path, struct err *err); /* checked, then put */
+/* A list of patterns, NULL-terminated or NULL: checked, then put. How many there are, or negative. */
+int verb_globs(struct buf *args, enum field_id id, const char *const *globs, struct err *err);
+/* A name of a record, with the NUL that the wire does not carry; PROTOCOL when it does not fit. */
+int verb_text(char *out, size_t size, const struct field *field, struct err *err);
 
 #endif

@@ -8,8 +8,10 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "front/aio_watcher.h"
 #include "front/aio.h"
 #include "front/aio_key.h"
+#include "front/aio_file.h"
 #include "front/mcp.h"
 #include "front/runner.h"
 #include "front/trail.h"
@@ -38,11 +40,15 @@ void front_init(struct front *front, const struct route *routes) {
     *front = (struct front){.routes = routes, .started_ms = clock_wall_ms()};
     pthread_mutex_init(&front->lock, NULL);
     front->mcp = mcp_door_new();
+    front->watchers = watchers_new();
+    front->aio_history = aio_history_new();
     front->runners = runner_door_new();
 }
 
 void front_done(struct front *front) {
     runner_door_free(front->runners);
+    aio_history_free(front->aio_history);
+    watchers_free(front->watchers);
     mcp_door_free(front->mcp);
     settings_unref(front->settings);
     pthread_mutex_destroy(&front->lock);
@@ -105,9 +111,10 @@ static int front_allowed(struct http_request *request, const struct endpoint *en
         unsigned needs = (endpoint->flags & ENDPOINT_WRITES ? AUTH_WRITES : 0) |
                          (endpoint->flags & ENDPOINT_ADMIN ? AUTH_ADMIN : 0) |
                          (endpoint->flags & ENDPOINT_RUNNER ? AUTH_RUNNER : 0);
-        int failed = endpoint->flags & ENDPOINT_KEYED
-                         ? front_keyed(request, needs, err)
-                         : auth_admit(front_of(request)->auth, request, needs, &trail_of(request)->who, err);
+        const struct who **who = &trail_of(request)->who;
+        int failed = endpoint->admit                    ? endpoint->admit(request, needs, who, err)
+                     : endpoint->flags & ENDPOINT_KEYED ? front_keyed(request, needs, err)
+                                                        : auth_admit(front_of(request)->auth, request, needs, who, err);
         if (failed)
             return failed;
     }

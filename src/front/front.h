@@ -10,6 +10,7 @@
 #include "front/auth.h"
 #include "schema/body.h"
 #include "front/metrics.h"
+#include "front/provision.h"
 #include "http/server.h"
 #include "tool/tool.h"
 
@@ -25,21 +26,24 @@ struct front_settings {
     struct tenant_limits tenant_limits;
     const struct tool_settings *tools;
     bool aio_envelope; /* failures of file routes of the AIO dialect have status 200 */
+    const struct provision_settings *provision;
 };
 
 struct front { /* http_context */
     struct provider *provider;
     struct auth *auth;
     struct metrics *metrics;
-    struct audit *audit;         /* NULL: nothing is recorded */
-    struct events *events;       /* what happens to boxes */
-    struct tool_host tools;      /* where tools run */
-    struct skills *skills;       /* NULL: there are none (tests) */
-    struct mcp_door *mcp;        /* what MCP keeps between requests */
-    struct machines *machines;   /* those that joined; NULL: none can (tests) */
-    struct runner_door *runners; /* at which they join */
-    struct aio_key *aio_key;     /* of which boxes' own keys are made; NULL: there are none (tests) */
-    struct http_server *server;  /* set before the first request */
+    struct audit *audit;             /* NULL: nothing is recorded */
+    struct events *events;           /* what happens to boxes */
+    struct tool_host tools;          /* where tools run */
+    struct skills *skills;           /* NULL: there are none (tests) */
+    struct mcp_door *mcp;            /* what MCP keeps between requests */
+    struct watchers *watchers;       /* of files, that clients ask for what changed */
+    struct aio_history *aio_history; /* what the AIO dialect's editor can take back */
+    struct machines *machines;       /* those that joined; NULL: none can (tests) */
+    struct runner_door *runners;     /* at which they join */
+    struct aio_key *aio_key;         /* of which boxes' own keys are made; NULL: there are none (tests) */
+    struct http_server *server;      /* set before the first request */
     const struct route *routes;
     uint64_t started_ms;
     pthread_mutex_t lock; /* of settings */
@@ -75,6 +79,8 @@ struct endpoint {
     int status, other_status;        /* of success */
     const char *answer_media;        /* NULL: JSON, or nothing for 204 */
     const struct body_field *answer; /* members of the JSON answer */
+    /* Who asks, where its clients have a way of their own to say it; as auth_admit. NULL: by Authorization. */
+    int (*admit)(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
     /* The body of its refusals, where they have another shape: http_config.refuse. */
     int (*refuse)(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 };

@@ -134,7 +134,8 @@ int native_grep(struct http_request *request, struct box *box, struct err *err) 
         .glob = args.glob.data,
         .literal = args.literal,
         .ignore_case = args.ignore_case,
-        .context = (unsigned)args.context.value,
+        .before = (unsigned)args.context.value,
+        .after = (unsigned)args.context.value,
         .limit = args.limit.value,
         .timeout_ms = args.timeout_ms.value,
     };

@@ -77,13 +77,15 @@ static int native_watch_begin(struct native_watch *watch) {
     return failed ? failed : http_reply_event(watch->request, "ready", "{}", 2);
 }
 
-static int native_watch_each(void *user, enum watch_event event, const char *path, const char *to) {
+static int native_watch_each(void *user, const struct watch_change *change) {
     static const char *const names[] = {[WATCH_CREATED] = "created",
                                         [WATCH_MODIFIED] = "modified",
                                         [WATCH_REMOVED] = "removed",
                                         [WATCH_MOVED] = "moved"};
     struct native_watch *watch = user;
     struct json json;
+    enum watch_event event = change->event;
+    const char *path = change->path, *to = change->to;
     bool utf8 = text_utf8(path, strlen(path)) && (!to || text_utf8(to, strlen(to)));
     if (event < WATCH_CREATED || event > WATCH_MOVED)
         return 0;
@@ -126,8 +128,10 @@ int native_watch(struct http_request *request, struct box *box, struct err *err)
     if (!path)
         return -err->code;
     buf_init(&watch.out, 12 * LIMIT_PATH_BYTES + 256);
-    failed = box_watch(box, path, args.recursive, http_fd(request), WATCH_TICK_MS, native_watch_each, native_watch_idle,
-                       &watch, err);
+    const struct watch_request watched = {.path = path, .recursive = args.recursive};
+    const struct watch_sink sink = {
+        .each = native_watch_each, .idle = native_watch_idle, .idle_ms = WATCH_TICK_MS, .user = &watch};
+    failed = box_watch(box, &watched, &sink, http_fd(request), err);
     buf_done(&watch.out);
     if (failed == -ERR_GONE && http_server_stopping(front_of(request)->server))
         failed = 0;

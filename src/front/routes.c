@@ -6,12 +6,15 @@
 #include <stdlib.h>
 
 #include "front/aio.h"
+#include "front/deerflow.h"
 #include "front/filesecbox.h"
 #include "front/native.h"
 #include "front/runner.h"
 
 static const struct route *const tables[] = {
-    native_routes, runner_routes, filesecbox_routes, filesecbox_newest_routes, aio_routes, aio_mcp_routes,
+    native_routes,   runner_routes,     filesecbox_routes, filesecbox_newest_routes, aio_routes,
+    aio_mcp_routes,  aio_search_routes, aio_watch_routes,  aio_util_routes,          aio_code_routes,
+    aio_file_routes, deerflow_routes,   aio_shell_routes,
 };
 #define TABLES (sizeof tables / sizeof *tables)
 
@@ -43,5 +46,7 @@ int routes_refuse(struct http_request *request, int status, const char *code, co
         return endpoint->refuse ? endpoint->refuse(request, status, code, text, out) : 0;
     if (aio_claims(http_path(request)))
         return aio_refuse(request, status, code, text, out);
+    if (deerflow_claims(http_path(request)))
+        return deerflow_refuse(request, status, code, text, out);
     return filesecbox_claims(http_path(request)) ? filesecbox_refuse(request, status, code, text, out) : 0;
 }

@@ -12,9 +12,10 @@ struct expand { /* alternatives still to be split or finished */
     size_t count, bytes;
 };
 
-static const char *expand_braces(struct expand *expand, const char *pattern, size_t len);
+static const char *expand_braces(struct expand *expand, const char *before, const char *pattern, size_t len);
 static const char *add_alternative(struct glob *glob, char *text);
 static bool name_match(const char *pattern, size_t pattern_len, const char *name, size_t name_len);
+static const char *glob_finish(struct glob *glob, struct expand *expand, const char *why);
 
 const char *glob_compile(struct glob *glob, const char *pattern, size_t len) {
     memset(glob, 0, sizeof *glob);
@@ -23,18 +24,36 @@ const char *glob_compile(struct glob *glob, const char *pattern, size_t len) {
     if (memchr(pattern, 0, len))
         return "the pattern holds a NUL byte";
     struct expand expand = {0};
-    const char *why = expand_braces(&expand, pattern, len);
-    glob->text = malloc(expand.bytes + expand.count + 1);
+    return glob_finish(glob, &expand, expand_braces(&expand, "", pattern, len));
+}
+
+const char *glob_compile_any(struct glob *glob, const char *const *patterns, size_t count, const char **ret_bad) {
+    memset(glob, 0, sizeof *glob);
+    struct expand expand = {0};
+    const char *why = count ? NULL : "there is no pattern";
+    for (size_t i = 0; i < count && !why; i++) {
+        *ret_bad = patterns[i];
+        const char *slash = strchr(patterns[i], '/');
+        why = *patterns[i] ? NULL : "the pattern is empty";
+        if (!why)
+            why = expand_braces(&expand, slash && slash[1] ? "" : "**/", patterns[i], strlen(patterns[i]));
+    }
+    return glob_finish(glob, &expand, why);
+}
+
+/* What is expanded, cut into parts. */
+static const char *glob_finish(struct glob *glob, struct expand *expand, const char *why) {
+    glob->text = malloc(expand->bytes + expand->count + 1);
     if (!glob->text)
         abort();
     char *at = glob->text;
-    for (size_t i = 0; i < expand.count; i++) {
-        size_t item = strlen(expand.items[i]);
-        memcpy(at, expand.items[i], item + 1);
+    for (size_t i = 0; i < expand->count; i++) {
+        size_t item = strlen(expand->items[i]);
+        memcpy(at, expand->items[i], item + 1);
         if (!why)
             why = add_alternative(glob, at);
         at += item + 1;
-        free(expand.items[i]);
+        free(expand->items[i]);
     }
     if (why)
         glob_done(glob);
@@ -134,9 +153,10 @@ static const char *split_brace(struct expand *expand, size_t index, size_t begin
     return why;
 }
 
-static const char *expand_braces(struct expand *expand, const char *pattern, size_t len) {
-    const char *why = push(expand, "", 0, pattern, len, "", 0);
-    for (size_t i = 0; i < expand->count && !why;) {
+static const char *expand_braces(struct expand *expand, const char *before, const char *pattern, size_t len) {
+    size_t first = expand->count;
+    const char *why = push(expand, before, strlen(before), pattern, len, "", 0);
+    for (size_t i = first; i < expand->count && !why;) {
         size_t begin, end;
         if (find_brace(expand->items[i], strlen(expand->items[i]), &begin, &end))
             why = split_brace(expand, i, begin, end);
@@ -225,16 +245,22 @@ static bool part_match(const struct glob_part *part, const char *name, size_t le
     return name_match(part->text, part->len, name, len);
 }
 
+/* Whether the part says a leading dot itself. */
+static bool part_dots(const struct glob_part *part) {
+    return part->kind == GLOB_LITERAL || (part->kind == GLOB_GENERAL && part->text[0] == '.');
+}
+
 bool glob_step(const struct glob *glob, const struct glob_state *state, const char *name, size_t len,
                struct glob_state *ret_next) {
     bool matched = false;
     if (ret_next)
         memset(ret_next, 0, sizeof *ret_next);
+    bool dot = glob->visible && len && name[0] == '.';
     for (size_t word = 0; word * 64 < glob->count; word++) {
         for (uint64_t bits = state->bits[word]; bits; bits &= bits - 1) {
             size_t i = word * 64 + (size_t)__builtin_ctzll(bits);
             const struct glob_part *part = &glob->parts[i];
-            if ((part->last && matched && !ret_next) || !part_match(part, name, len))
+            if ((part->last && matched && !ret_next) || (dot && !part_dots(part)) || !part_match(part, name, len))
                 continue;
             matched |= part->last;
             if (ret_next && part->kind == GLOB_DEEP)
@@ -260,6 +286,19 @@ bool glob_match(const struct glob *glob, const char *path) {
         bool matched = glob_step(glob, &state, path, len, &next);
         if (path[len] == 0)
             return matched;
+        state = next;
+        path += len + 1;
+    }
+}
+
+bool glob_covers(const struct glob *glob, const char *path) {
+    struct glob_state state = glob->start, next;
+    for (;;) {
+        size_t len = strcspn(path, "/");
+        if (glob_step(glob, &state, path, len, &next))
+            return true;
+        if (path[len] == 0)
+            return false;
         state = next;
         path += len + 1;
     }

@@ -2,7 +2,7 @@
  *
  * A pattern is compiled into components; a path is matched one name at a time by a set of positions, so the cost of a
  * step is bounded by the number of components whatever the pattern, and a walker prunes directories that lead nowhere.
- * Leading dots are matched like any other byte. Depends on libc alone: unit-tested and fuzzed on the host. */
+ * Leading dots are matched like any other byte, unless it is set otherwise. Depends on libc alone: unit-tested and fuzzed on the host. */
 #ifndef CUBBY_RUNNER_GLOBMATCH_H
 #define CUBBY_RUNNER_GLOBMATCH_H
 
@@ -30,12 +30,15 @@ struct glob {
     struct glob_part parts[GLOB_PARTS];
     size_t count;
     bool dirs_only; /* the pattern ended in '/' */
+    bool visible;   /* set by the caller: a leading dot is matched only by a part that begins with one */
     struct glob_state start;
     char *text;
 };
 
 /* NULL, or why the pattern is refused (a static text). Absolute patterns lose their leading '/'. */
 const char *glob_compile(struct glob *glob, const char *pattern, size_t len);
+/* Several patterns, any of which is enough. Those without a '/' are about the last name, at any depth. *ret_bad: which one. */
+const char *glob_compile_any(struct glob *glob, const char *const *patterns, size_t count, const char **ret_bad);
 void glob_done(struct glob *glob);
 
 /* One name further. True when the path ending in this name matches; *ret_next is what its children may match (all zero:
@@ -43,7 +46,8 @@ void glob_done(struct glob *glob);
 bool glob_step(const struct glob *glob, const struct glob_state *state, const char *name, size_t len,
                struct glob_state *ret_next);
 bool glob_alive(const struct glob_state *state);
-bool glob_match(const struct glob *glob, const char *path); /* a whole relative path */
+bool glob_match(const struct glob *glob, const char *path);  /* a whole relative path */
+bool glob_covers(const struct glob *glob, const char *path); /* it, or a directory that it lies in */
 
 /* Many alternatives for one name, asked for every name of a walk: most names are told by their first and last byte that
  * none can match. */

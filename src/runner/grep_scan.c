@@ -11,6 +11,7 @@
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -58,7 +59,7 @@ static int regex_compile(struct pattern *pattern, const char *text, size_t len, 
     autobuf in_line;
     buf_init(&in_line, 8 * LIMIT_PATTERN_BYTES);
     pcre2_code *code = NULL;
-    if (!pattern->whole && pattern_in_line(text, len, &in_line))
+    if (!pattern->whole && !pattern->multiline && pattern_in_line(text, len, &in_line))
         code = regex_new(in_line.data, in_line.len, options, &number, &offset);
     if (code) {
         pcre2_code_free(pattern->code);
@@ -69,12 +70,12 @@ static int regex_compile(struct pattern *pattern, const char *text, size_t len, 
     return 0;
 }
 
-int pattern_compile(struct pattern *pattern, const char *text, size_t len, bool literal, bool ignore_case,
-                    struct err *err) {
-    *pattern = (struct pattern){.whole = true};
+int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsigned flags, struct err *err) {
+    bool literal = flags & PATTERN_LITERAL, ignore_case = flags & PATTERN_IGNORE_CASE;
+    *pattern = (struct pattern){.whole = true, .multiline = flags & PATTERN_MULTILINE};
     if (len == 0 || len > LIMIT_PATTERN_BYTES)
         return err_set(err, ERR_INVALID, "the pattern must have 1 to %u bytes", LIMIT_PATTERN_BYTES);
-    if (memchr(text, '\n', len))
+    if (!pattern->multiline && memchr(text, '\n', len))
         return err_set(err, ERR_INVALID, "the pattern holds a newline; lines are searched one by one");
     if (!ignore_case && (literal || !has_meta(text, len))) {
         pattern->literal = true;
@@ -85,6 +86,8 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, bool 
     if (text_utf8(text, len))
         options |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF;
     options |= literal ? PCRE2_LITERAL : PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+    if (pattern->multiline && !literal)
+        options |= PCRE2_DOTALL;
     return regex_compile(pattern, text, len, options, err);
 }
 
@@ -93,6 +96,7 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, bool 
 void scanner_init(struct scanner *scanner, const struct pattern *pattern) {
     memset(scanner, 0, sizeof *scanner);
     scanner->pattern = pattern;
+    scanner->buffer_size = BUFFER_BYTES;
     scanner->buffer = malloc(BUFFER_BYTES);
     if (!scanner->buffer)
         abort();
@@ -184,6 +188,24 @@ static size_t without_newline(const uint8_t *data, size_t begin, size_t end) {
     return end > begin && data[end - 1] == '\n' ? end - begin - 1 : end - begin;
 }
 
+bool scanner_tell(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line) {
+    const uint8_t *data = scanner->buffer;
+    struct grep_hit found = {.line = line, .text = data + begin, .text_len = without_newline(data, begin, end)};
+    size_t most = scanner->pattern->multiline ? LIMIT_GREP_BLOCK_BYTES : LIMIT_GREP_LINE_BYTES;
+    if (found.text_len > most)
+        found.text_len = most;
+    if (scanner->before > 0) {
+        size_t first = lines_back(data, begin, scanner->before);
+        found.before = data + first;
+        found.before_len = without_newline(data, first, begin);
+    }
+    if (scanner->after > 0) {
+        found.after = data + end;
+        found.after_len = without_newline(data, end, lines_forward(data, end, len, scanner->after));
+    }
+    return scanner->hit(scanner->user, &found);
+}
+
 /* Tells of the line around `hit`; *ret_end is behind it. */
 static bool report(struct scanner *scanner, struct pass *pass, size_t hit, size_t *ret_end) {
     const uint8_t *data = scanner->buffer;
@@ -193,20 +215,9 @@ static bool report(struct scanner *scanner, struct pass *pass, size_t hit, size_
     size_t end = newline ? (size_t)(newline - data) + 1 : pass->len;
     pass->line += scan_count(data + pass->counted, data + begin, '\n');
     pass->counted = begin;
-    struct grep_hit found = {.line = pass->line, .text = data + begin, .text_len = without_newline(data, begin, end)};
-    if (found.text_len > LIMIT_GREP_LINE_BYTES)
-        found.text_len = LIMIT_GREP_LINE_BYTES;
-    if (scanner->context > 0) {
-        size_t first = lines_back(data, begin, scanner->context);
-        size_t last = lines_forward(data, end, pass->len, scanner->context);
-        found.before = data + first;
-        found.before_len = without_newline(data, first, begin);
-        found.after = data + end;
-        found.after_len = without_newline(data, end, last);
-    }
     pass->skip_line = !newline && !pass->eof;
     *ret_end = end;
-    return scanner->hit(scanner->user, &found);
+    return scanner_tell(scanner, begin, end, pass->len, pass->line);
 }
 
 /* Reports the matching lines that begin in [from, safe). False: enough. */
@@ -232,7 +243,7 @@ static size_t safe_end(const struct scanner *scanner, const struct pass *pass) {
     if (!newline)
         return pass->len; /* a piece of a very long line */
     size_t end = (size_t)(newline - data) + 1;
-    size_t safe = lines_back(data, end, scanner->context);
+    size_t safe = lines_back(data, end, scanner->after);
     return safe > pass->from ? safe : end;
 }
 
@@ -245,7 +256,7 @@ static void shift(struct scanner *scanner, struct pass *pass, size_t safe) {
     size_t from = safe;
     if (piece && !pass->skip_line && safe > PIECE_OVERLAP_BYTES)
         from = safe - PIECE_OVERLAP_BYTES;
-    size_t keep = piece ? from : lines_back(data, safe, scanner->context);
+    size_t keep = piece ? from : lines_back(data, safe, scanner->before);
     memmove(data, data + keep, pass->len - keep);
     pass->len -= keep;
     pass->from = from - keep;
@@ -275,12 +286,22 @@ static void skip_reported(const struct scanner *scanner, struct pass *pass) {
     pass->from = newline ? (size_t)(newline - data) + 1 : pass->len;
 }
 
+bool scanner_binary(const struct scanner *scanner, size_t len) {
+    return scan_byte(scanner->buffer, scanner->buffer + (len < BINARY_BYTES ? len : BINARY_BYTES), 0);
+}
+
+static bool too_large(const struct scanner *scanner, int fd) {
+    struct stat status;
+    return scanner->max_bytes && (fstat(fd, &status) < 0 || (uint64_t)status.st_size > scanner->max_bytes);
+}
+
 bool scanner_file(struct scanner *scanner, int fd) {
     struct pass pass = {.line = 1};
-    if (!fill(scanner, &pass, fd))
+    if (too_large(scanner, fd))
         return false;
-    size_t head = pass.len < BINARY_BYTES ? pass.len : BINARY_BYTES;
-    if (scan_byte(scanner->buffer, scanner->buffer + head, 0))
+    if (scanner->pattern->multiline)
+        return scanner_block(scanner, fd);
+    if (!fill(scanner, &pass, fd) || scanner_binary(scanner, pass.len))
         return false;
     for (;;) {
         if (pass.skip_line)

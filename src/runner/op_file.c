@@ -76,9 +76,9 @@ int op_open_dir(const struct runner_config *config, const struct fields *args, i
         return r;
     int fd = path_open(root, path, O_RDONLY | O_DIRECTORY, 0);
     if (fd == -ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "no directory '%s'", shown);
+        return err_told(err, ENOENT, "no directory '%s'", shown);
     if (fd == -ENOTDIR)
-        return err_set(err, ERR_INVALID, "'%s' is not a directory", shown);
+        return err_told(err, ENOTDIR, "'%s' is not a directory", shown);
     if (fd < 0)
         return err_errno(err, -fd, "'%s'", shown);
     *ret_fd = fd;
@@ -92,6 +92,20 @@ int op_ignore(const struct fields *args, struct glob_names *ignore, struct walk 
     if (why)
         return err_set(err, ERR_INVALID, "names to ignore '%s': %s", args->text[FIELD_IGNORE], why);
     walk->ignore = ignore;
+    return 0;
+}
+
+int op_globs(const char *const *patterns, size_t count, const char *what, struct glob *glob,
+             const struct glob **ret_use, struct err *err) {
+    const char *bad = "";
+    *ret_use = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (strlen(patterns[i]) > LIMIT_PATTERN_BYTES)
+            return err_set(err, ERR_INVALID, "%s: a pattern must have at most %u bytes", what, LIMIT_PATTERN_BYTES);
+    const char *why = count ? glob_compile_any(glob, patterns, count, &bad) : NULL;
+    if (why)
+        return err_set(err, ERR_INVALID, "%s '%s': %s", what, bad, why);
+    *ret_use = count ? glob : NULL;
     return 0;
 }
 
@@ -281,7 +295,8 @@ static int read_work(struct worker *worker, const struct fields *args, struct er
 }
 
 static const struct op_def op_read_stream = {.op = OP_READ, .work = read_work};
-const struct op_def op_read = {.op = OP_READ, .begin = read_begin, .cancel = read_cancel};
+static const struct op_def op_read_root = {.op = OP_READ, .work = read_work, .as_root = true};
+const struct op_def op_read = {.op = OP_READ, .begin = read_begin, .cancel = read_cancel, .root = &op_read_root};
 
 /* ---- write ---- */
 
@@ -370,8 +385,12 @@ static int write_finish(struct rcall *call, struct err *err) {
     return 0;
 }
 
-const struct op_def op_write = {
-    .op = OP_WRITE, .begin = write_begin, .input = write_input, .finish = write_finish, .cancel = write_free};
+const struct op_def op_write = {.op = OP_WRITE,
+                                .begin = write_begin,
+                                .input = write_input,
+                                .finish = write_finish,
+                                .cancel = write_free,
+                                .root = &op_edit_root};
 
 /* ---- stat ---- */
 
@@ -398,7 +417,7 @@ static int stat_begin(struct rcall *call, const struct fields *args, struct err 
     autofd fd = path_open(root, path, O_PATH | follow, 0);
     struct stat status;
     if (fd == -ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "no file '%s'", args->text[FIELD_PATH]);
+        return err_told(err, ENOENT, "no file '%s'", args->text[FIELD_PATH]);
     if (fd < 0)
         return err_errno(err, -fd, "'%s'", args->text[FIELD_PATH]);
     if (fstat(fd, &status) < 0)

@@ -46,11 +46,11 @@ struct batch {
 struct grep {
     struct worker *worker;
     struct pattern pattern;
-    struct glob glob;
+    struct glob glob, include, exclude;
     struct glob_names ignore;
-    bool has_glob;
-    unsigned context;
-    uint64_t limit, deadline_ms;
+    const struct glob *use[WALK_GLOBS]; /* of these, those that were given */
+    unsigned before, after;
+    uint64_t limit, offset, max_bytes, deadline_ms;
     const char *path; /* of the client */
     int file_fd;      /* the path is a file; else -1 */
     int dir_fd;
@@ -59,14 +59,14 @@ struct grep {
     /* under the lock */
     struct walk walk;
     size_t walk_at; /* next entry of the walk's directory */
-    uint64_t next_number, sent_number, sent;
+    uint64_t next_number, sent_number, sent, skipped;
     struct buf ring[RING];
     bool ring_full[RING];
     unsigned active;
     bool ended, truncated, timed_out;
     struct err err;
     /* --- */
-    atomic_bool stop;
+    atomic_bool stop, left_out;
     atomic_ullong files, gave_up;
 };
 
@@ -90,7 +90,7 @@ static void wait_turn_and_send(struct searcher *searcher);
 static bool on_hit(void *user, const struct grep_hit *hit) {
     struct searcher *searcher = user;
     struct buf *out = &searcher->out;
-    if (atomic_load(&searcher->grep->stop) || searcher->hits > searcher->grep->limit)
+    if (atomic_load(&searcher->grep->stop) || searcher->hits > searcher->grep->limit + searcher->grep->offset)
         return false;
     if (out->len > HELD_BYTES)
         wait_turn_and_send(searcher);
@@ -141,7 +141,10 @@ static void searcher_run(struct searcher *searcher) {
     buf_init(&searcher->out, HELD_BYTES + 2 * RECORD_BYTES);
     shown_init(&searcher->shown, grep->path);
     scanner_init(&searcher->scanner, &grep->pattern);
-    searcher->scanner.context = grep->context;
+    searcher->scanner.before = grep->before;
+    searcher->scanner.after = grep->after;
+    searcher->scanner.max_bytes = grep->max_bytes;
+    searcher->scanner.left_out = &grep->left_out;
     searcher->scanner.stop = &grep->stop;
     searcher->scanner.gave_up = &grep->gave_up;
     searcher->scanner.hit = on_hit;
@@ -173,8 +176,12 @@ static void *searcher_main(void *user) {
 
 static bool keep_file(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend) {
     (void)descend;
-    const struct grep *grep = walk->user;
-    return type == DT_REG && (!grep->has_glob || glob_step(&grep->glob, &walk->state, name, len, NULL));
+    if (type != DT_REG)
+        return false;
+    for (size_t i = WALK_ONLY; i <= WALK_ALSO; i++)
+        if (walk->globs[i] && !glob_step(walk->globs[i], &walk->states[i], name, len, NULL))
+            return false;
+    return true;
 }
 
 /* The walk stands on a file of a directory. False: there is none any more. */
@@ -231,6 +238,10 @@ static void send_records(struct grep *grep, const struct buf *records) {
     struct view view = view_of(records->data, records->len), fields;
     struct err err;
     while (!atomic_load(&grep->stop) && item_next(&view, &fields, &err) > 0) {
+        if (grep->skipped < grep->offset) {
+            grep->skipped++;
+            continue;
+        }
         if (grep->sent == grep->limit) {
             grep->truncated = true;
             atomic_store(&grep->stop, true);
@@ -297,42 +308,65 @@ static uint64_t number_or(const struct fields *args, enum field_id id, uint64_t 
     return args->has[id] ? args->number[id] : otherwise;
 }
 
-static int grep_compile(struct grep *grep, const struct fields *args, struct err *err) {
-    uint64_t flags = args->number[FIELD_FLAGS], timeout_ms = number_or(args, FIELD_TIMEOUT_MS, DEFAULT_GREP_TIMEOUT_MS);
-    grep->limit = number_or(args, FIELD_LIMIT, DEFAULT_GREP_LIMIT);
+static int grep_bounds(struct grep *grep, const struct fields *args, struct err *err) {
+    uint64_t timeout_ms = number_or(args, FIELD_TIMEOUT_MS, DEFAULT_GREP_TIMEOUT_MS);
+    uint64_t before = args->number[FIELD_CONTEXT], after = number_or(args, FIELD_CONTEXT_AFTER, before);
     grep->deadline_ms = clock_ms() + (timeout_ms < LIMIT_EXEC_TIMEOUT_MS ? timeout_ms : LIMIT_EXEC_TIMEOUT_MS);
-    if (grep->limit > LIMIT_GREP_LIMIT || args->number[FIELD_CONTEXT] > LIMIT_GREP_CONTEXT)
+    grep->limit = number_or(args, FIELD_LIMIT, DEFAULT_GREP_LIMIT);
+    grep->offset = args->number[FIELD_OFFSET];
+    if (grep->limit > LIMIT_GREP_LIMIT || before > LIMIT_GREP_CONTEXT || after > LIMIT_GREP_CONTEXT)
         return err_set(err, ERR_INVALID, "at most %u results and %u lines of context", LIMIT_GREP_LIMIT,
                        LIMIT_GREP_CONTEXT);
-    grep->context = (unsigned)args->number[FIELD_CONTEXT];
-    if (args->has[FIELD_GLOB] && args->len[FIELD_GLOB] > 0) {
-        char pattern[LIMIT_PATTERN_BYTES + 4];
-        const char *text = args->text[FIELD_GLOB];
-        if (args->len[FIELD_GLOB] > LIMIT_PATTERN_BYTES)
-            return err_set(err, ERR_INVALID, "the glob must have at most %u bytes", LIMIT_PATTERN_BYTES);
-        /* Without a '/' it is about the base name, at any depth. */
-        memcpy(pattern, "**/", 3);
-        memcpy(pattern + 3, text, args->len[FIELD_GLOB] + 1);
-        const char *use = strchr(text, '/') ? text : pattern;
-        const char *why = glob_compile(&grep->glob, use, strlen(use));
-        if (why)
-            return err_set(err, ERR_INVALID, "glob '%s': %s", text, why);
-        grep->has_glob = true;
-    }
-    if (!args->has[FIELD_PATTERN])
-        return err_set(err, ERR_INVALID, "the pattern is missing");
-    return pattern_compile(&grep->pattern, args->text[FIELD_PATTERN], args->len[FIELD_PATTERN], flags & CALL_LITERAL,
-                           flags & CALL_IGNORE_CASE, err);
+    if (grep->offset > INT64_MAX)
+        return err_set(err, ERR_INVALID, "the offset must be at most %lld", (long long)INT64_MAX);
+    grep->before = (unsigned)before;
+    grep->after = (unsigned)after;
+    grep->max_bytes = args->number[FIELD_SIZE];
+    return 0;
 }
 
-/* One file is the path. A glob for base names holds for it too. */
+static int grep_compile(struct grep *grep, const struct fields *args, struct err *err) {
+    uint64_t flags = args->number[FIELD_FLAGS];
+    const char *const only[] = {args->text[FIELD_GLOB]};
+    int r = grep_bounds(grep, args, err);
+    if (r == 0)
+        r = op_globs(only, args->has[FIELD_GLOB] && *only[0], "glob", &grep->glob, &grep->use[WALK_ONLY], err);
+    if (r == 0)
+        r = op_globs(args->include, args->include_count, "include", &grep->include, &grep->use[WALK_ALSO], err);
+    if (r == 0)
+        r = op_globs(args->exclude, args->exclude_count, "exclude", &grep->exclude, &grep->use[WALK_EXCEPT], err);
+    if (r < 0)
+        return r;
+    if (!args->has[FIELD_PATTERN])
+        return err_set(err, ERR_INVALID, "the pattern is missing");
+    return pattern_compile(&grep->pattern, args->text[FIELD_PATTERN], args->len[FIELD_PATTERN],
+                           (flags & CALL_LITERAL ? PATTERN_LITERAL : 0) |
+                               (flags & CALL_IGNORE_CASE ? PATTERN_IGNORE_CASE : 0) |
+                               (flags & CALL_MULTILINE ? PATTERN_MULTILINE : 0),
+                           err);
+}
+
+/* Patterns about directories say nothing of a file that was named itself. */
+static bool grep_about_names(const char *const *patterns, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strchr(patterns[i], '/'))
+            return false;
+    return count > 0;
+}
+
+/* One file is the path. Globs for base names hold for it too. */
 static int grep_open_file(struct grep *grep, const struct fields *args, int root, const char *path, struct err *err) {
-    const char *slash = strrchr(path, '/');
-    if (grep->has_glob && !strchr(args->text[FIELD_GLOB], '/') && !glob_match(&grep->glob, slash ? slash + 1 : path)) {
-        grep->ended = true;
-        return 0;
-    }
-    return path_open_file(root, path, O_RDONLY, 0, &grep->file_fd, err);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *const only[] = {args->text[FIELD_GLOB]};
+    bool wanted = true;
+    if (grep->use[WALK_ONLY] && grep_about_names(only, 1))
+        wanted = glob_match(&grep->glob, name);
+    if (wanted && grep_about_names(args->include, args->include_count))
+        wanted = glob_match(&grep->include, name);
+    if (wanted && grep_about_names(args->exclude, args->exclude_count))
+        wanted = !glob_match(&grep->exclude, name);
+    grep->ended = !wanted;
+    return wanted ? path_open_file(root, path, O_RDONLY, 0, &grep->file_fd, err) : 0;
 }
 
 /* Opens the path: a directory to walk, or one file. */
@@ -353,8 +387,11 @@ static int grep_open(struct grep *grep, const struct fields *args, struct err *e
         return err_errno(err, -grep->dir_fd, "'%s'", grep->path);
     walk_init(&grep->walk, grep->dir_fd);
     grep->walk.keep = keep_file;
-    grep->walk.glob = grep->has_glob ? &grep->glob : NULL;
+    memcpy(grep->walk.globs, grep->use, sizeof grep->use);
     grep->walk.user = grep;
+    if (args->number[FIELD_DEPTH])
+        grep->walk.max_depth =
+            args->number[FIELD_DEPTH] < UINT32_MAX ? (unsigned)args->number[FIELD_DEPTH] : UINT32_MAX;
     return op_ignore(args, &grep->ignore, &grep->walk, err);
 }
 
@@ -426,7 +463,7 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
     }
     autobuf out;
     buf_init(&out, 128);
-    field_number(&out, FIELD_TRUNCATED, grep.truncated || grep.walk.too_long);
+    field_number(&out, FIELD_TRUNCATED, grep.truncated || grep.walk.too_long || atomic_load(&grep.left_out));
     field_number(&out, FIELD_TIMED_OUT, grep.timed_out);
     field_number(&out, FIELD_FILES, atomic_load(&grep.files));
     field_number(&out, FIELD_LINES, atomic_load(&grep.gave_up));
@@ -434,4 +471,5 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
     return 0;
 }
 
-const struct op_def op_grep = {.op = OP_GREP, .work = grep_work};
+static const struct op_def op_grep_root = {.op = OP_GREP, .work = grep_work, .as_root = true};
+const struct op_def op_grep = {.op = OP_GREP, .work = grep_work, .root = &op_grep_root};

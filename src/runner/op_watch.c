@@ -41,9 +41,13 @@ struct watch {
     struct worker *worker;
     int fd, top_fd;
     bool recursive, over;
-    char only[LIMIT_NAME_BYTES + 1]; /* a file: its name in the directory; "" otherwise */
-    int parent_wd;                   /* of the top's own directory, which tells of its end; -1: none */
-    char name[LIMIT_NAME_BYTES + 1]; /* of the top in it */
+    bool all; /* attributes, lost events and what a file is are told, too */
+    bool dir; /* the event at hand is a directory's */
+    struct glob include, exclude;
+    const struct glob *only_these, *except; /* the two, where they were given */
+    char only[LIMIT_NAME_BYTES + 1];        /* a file: its name in the directory; "" otherwise */
+    int parent_wd;                          /* of the top's own directory, which tells of its end; -1: none */
+    char name[LIMIT_NAME_BYTES + 1];        /* of the top in it */
     struct node *nodes;
     size_t count, live;
     struct moved moved;
@@ -90,6 +94,45 @@ static bool node_text(struct watch *watch, int node, const char *name, char *out
     return true;
 }
 
+/* Whether anybody wants to hear of it. Of a watched file always: it was named itself. */
+static bool node_wanted(const struct watch *watch, int node, const char *name) {
+    char path[2 * LIMIT_PATH_BYTES + 4];
+    if (watch->only[0] || !*name || (!watch->only_these && !watch->except))
+        return true;
+    int len = node_path(watch, node, path);
+    if (len < 0 || strlen(name) > LIMIT_PATH_BYTES)
+        return false;
+    memcpy(path + len, name, strlen(name) + 1);
+    return !(watch->except && glob_covers(watch->except, path)) &&
+           (!watch->only_these || glob_match(watch->only_these, path));
+}
+
+/* The same of a directory that could be watched: patterns for what is told do not count. */
+static bool node_entered(const struct watch *watch, int node, const char *name) {
+    char path[2 * LIMIT_PATH_BYTES + 4];
+    int len = watch->except ? node_path(watch, node, path) : 0;
+    if (!watch->except || len < 0 || strlen(name) > LIMIT_PATH_BYTES)
+        return len >= 0;
+    memcpy(path + len, name, strlen(name) + 1);
+    return !glob_covers(watch->except, path);
+}
+
+/* What it is now; of what has gone only whether it was a directory. */
+static void put_file(const struct watch *watch, enum watch_event event, int node, const char *name, struct buf *item) {
+    char path[LIMIT_PATH_BYTES + 2];
+    struct stat status;
+    name = watch->only[0] ? watch->only : name;
+    if (event == WATCH_REMOVED) {
+        field_number(item, FIELD_TYPE, watch->dir ? FILE_DIR : FILE_REGULAR);
+        return;
+    }
+    if (node_path(watch, node, path) < 0)
+        return;
+    autofd fd = walk_open(watch->top_fd, *path ? path : ".", O_PATH | O_DIRECTORY);
+    if (fd >= 0 && fstatat(fd, *name ? name : ".", &status, AT_SYMLINK_NOFOLLOW) == 0)
+        runner_put_file(item, fd, name, &status);
+}
+
 /* A watched file is seen through its directory, so that a file renamed over it is still it. */
 static bool only_event(const struct watch *watch, enum watch_event *event, const char *name, const char **to) {
     bool from_it = strcmp(name, watch->only) == 0, to_it = *to && strcmp(*to, watch->only) == 0;
@@ -104,6 +147,15 @@ static int tell(struct watch *watch, enum watch_event event, int node, const cha
     char path[LIMIT_PATH_BYTES + 1], target[LIMIT_PATH_BYTES + 1];
     if (watch->only[0] && !only_event(watch, &event, name, &to))
         return 0;
+    if (!node_wanted(watch, node, name)) {
+        if (!to || !node_wanted(watch, to_node, to))
+            return 0;
+        return tell(watch, WATCH_CREATED, to_node, to, 0, NULL, err); /* it came from where nobody looks */
+    }
+    if (to && !node_wanted(watch, to_node, to)) {
+        event = WATCH_REMOVED;
+        to = NULL;
+    }
     bool same = event == WATCH_MODIFIED && watch->last_event == event && watch->last_node == node &&
                 strcmp(watch->last_name, name) == 0;
     if (same || !node_text(watch, node, name, path) || (to && !node_text(watch, to_node, to, target)))
@@ -116,6 +168,8 @@ static int tell(struct watch *watch, enum watch_event event, int node, const cha
     field_text(item, FIELD_PATH, path);
     if (to)
         field_text(item, FIELD_TO, target);
+    if (watch->all)
+        put_file(watch, event, to ? to_node : node, to ? to : name, item);
     return worker_item_end(watch->worker, err);
 }
 
@@ -166,7 +220,8 @@ static int node_slot(struct watch *watch) {
 
 /* Watches the directory open at fd. Node, or negative; -ERR_NOT_FOUND when it cannot be watched (any more). */
 static int node_add(struct watch *watch, int fd, int parent, const char *name, struct err *err) {
-    uint32_t mask = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_EXCL_UNLINK | IN_ONLYDIR;
+    uint32_t mask = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_EXCL_UNLINK | IN_ONLYDIR |
+                    (watch->all ? IN_ATTRIB : 0);
     /* inotify knows only paths; "." of a directory entered by descriptor is a path nobody can change. */
     if (fchdir(fd) < 0)
         return err_errno(err, errno, "'%s'", name);
@@ -218,9 +273,13 @@ static int watch_tree(struct watch *watch, int node, bool tell_all, struct err *
             if (r == -ERR_NOT_FOUND)
                 r = 0;
         }
-        for (size_t i = 0; tell_all && r >= 0 && here >= 0 && i < walk.count; i++)
-            if (!temp_name_is(walk_name(&walk, &walk.entries[i])))
-                r = tell(watch, WATCH_CREATED, here, walk_name(&walk, &walk.entries[i]), 0, NULL, err);
+        for (size_t i = 0; r >= 0 && here >= 0 && i < walk.count; i++) {
+            const char *name = walk_name(&walk, &walk.entries[i]);
+            if (walk.entries[i].descend && !node_entered(watch, here, name))
+                walk.entries[i].descend = false;
+            if (tell_all && !temp_name_is(name))
+                r = tell(watch, WATCH_CREATED, here, name, 0, NULL, err);
+        }
     }
     walk_done(&walk);
     return r < 0 ? r : 0;
@@ -229,7 +288,7 @@ static int watch_tree(struct watch *watch, int node, bool tell_all, struct err *
 /* ---- events ---- */
 
 static int dir_arrived(struct watch *watch, int node, const char *name, struct err *err) {
-    if (!watch->recursive)
+    if (!watch->recursive || !node_entered(watch, node, name))
         return 0;
     char path[2 * LIMIT_PATH_BYTES + 4];
     int len = node_path(watch, node, path);
@@ -254,6 +313,7 @@ static int moved_alone(struct watch *watch, struct err *err) {
     int child = moved->dir ? node_child(watch, moved->node, moved->name) : -1;
     if (child > 0)
         node_drop(watch, child);
+    watch->dir = moved->dir;
     return temp_name_is(moved->name) ? 0 : tell(watch, WATCH_REMOVED, moved->node, moved->name, 0, NULL, err);
 }
 
@@ -272,7 +332,11 @@ static int moved_to(struct watch *watch, int node, const struct inotify_event *e
     }
     int r = tell(watch, WATCH_MOVED, moved->node, moved->name, node, event->name, err);
     int child = dir ? node_child(watch, moved->node, moved->name) : -1;
-    if (child > 0) {
+    if (r >= 0 && dir && child < 0) /* it was not watched where it was */
+        return dir_arrived(watch, node, event->name, err);
+    if (child > 0 && !node_entered(watch, node, event->name)) {
+        node_drop(watch, child);
+    } else if (child > 0) {
         free(watch->nodes[child].name);
         watch->nodes[child].name = strdup(event->name);
         watch->nodes[child].parent = node;
@@ -305,8 +369,9 @@ static int removed(struct watch *watch, int node, const struct inotify_event *ev
 
 static int watch_handle(struct watch *watch, const struct inotify_event *event, struct err *err) {
     if (event->mask & IN_Q_OVERFLOW) /* events were lost: whoever listens must look for himself */
-        return tell(watch, WATCH_MODIFIED, 0, "", 0, NULL, err);
+        return tell(watch, watch->all ? WATCH_OVERFLOW : WATCH_MODIFIED, 0, "", 0, NULL, err);
     const char *name = event->len ? event->name : "";
+    watch->dir = true;
     if (event->wd == watch->parent_wd)
         return parent_event(watch, event, name, err);
     int node = node_find(watch, event->wd);
@@ -317,6 +382,7 @@ static int watch_handle(struct watch *watch, const struct inotify_event *event, 
         if (r < 0)
             return r;
     }
+    watch->dir = event->mask & IN_ISDIR;
     if (event->mask & IN_IGNORED && node > 0)
         node_free(watch, node);
     if (!*name)
@@ -331,6 +397,8 @@ static int watch_handle(struct watch *watch, const struct inotify_event *event, 
         return removed(watch, node, event, err);
     if (event->mask & IN_MODIFY)
         return event->mask & IN_ISDIR ? 0 : tell(watch, WATCH_MODIFIED, node, name, 0, NULL, err);
+    if (event->mask & IN_ATTRIB)
+        return tell(watch, WATCH_ATTRIBUTES, node, name, 0, NULL, err);
     int r = tell(watch, WATCH_CREATED, node, name, 0, NULL, err);
     return r < 0 || !(event->mask & IN_ISDIR) ? r : dir_arrived(watch, node, name, err);
 }
@@ -388,6 +456,7 @@ static int watch_open(struct watch *watch, const struct fields *args, struct err
     if (r < 0)
         return r;
     snprintf(watch->top, sizeof watch->top, "%s", args->text[FIELD_PATH]);
+    watch->all = args->number[FIELD_FLAGS] & CALL_ALL;
     shown_init(&watch->shown, watch->top);
     watch->fd = inotify_init1(IN_CLOEXEC);
     if (watch->fd < 0)
@@ -404,6 +473,11 @@ static int watch_open(struct watch *watch, const struct fields *args, struct err
     if (r < 0)
         return r;
     watch->recursive = is_dir && (args->number[FIELD_FLAGS] & CALL_RECURSIVE);
+    r = op_globs(args->include, args->include_count, "include", &watch->include, &watch->only_these, err);
+    if (r == 0)
+        r = op_globs(args->exclude, args->exclude_count, "exclude", &watch->exclude, &watch->except, err);
+    if (r < 0)
+        return r;
     return watch->recursive ? watch_tree(watch, 0, false, err) : 0;
 }
 

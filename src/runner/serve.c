@@ -136,7 +136,8 @@ static void wire_greet(struct rwire *wire) {
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     field_number(&hello, FIELD_FEATURES,
                  (wire->is_unix ? FEATURE_PASS_FD : 0) | (root ? FEATURE_ROOT_FD : 0) |
-                     (process_has_leaves(runner) ? FEATURE_CGROUP : 0) | FEATURE_EDIT);
+                     (process_has_leaves(runner) ? FEATURE_CGROUP : 0) | FEATURE_EDIT | FEATURE_AS_ROOT |
+                     FEATURE_SEARCH | FEATURE_SESSION);
     field_text(&hello, FIELD_WORKSPACE, runner->config->workspace);
     frame_put(&wire->out, FRAME_HELLO, 0, root ? FLAG_FD : 0, hello.data, hello.len);
     if (root) {
@@ -292,6 +293,14 @@ static int frame_hello(struct rwire *wire, const struct frame *frame, struct err
     return 0;
 }
 
+/* The op with the rights of the box's root, where the call asks for them. */
+static int call_as_root(struct rcall *call, struct err *err) {
+    if (!call->def->root)
+        return err_set(err, ERR_INVALID, "op %d is not done with the rights of root", (int)call->def->op);
+    call->def = call->def->root;
+    return confine_may_root(call->runner->config, err);
+}
+
 /* All arguments are there: find the op and begin it. */
 static int call_begin(struct rcall *call, const uint8_t *payload, size_t len, struct err *err) {
     _Alignas(16) uint8_t memory[ARGS_BYTES]; /* musl gives freed pages back to the kernel, and takes them again */
@@ -309,6 +318,8 @@ static int call_begin(struct rcall *call, const uint8_t *payload, size_t len, st
         r = -1;
     } else if (call->runner->config->blank && call->def->op != OP_BIND) {
         r = err_set(&failure, ERR_BUSY, "this box is nobody's yet: BIND comes first");
+    } else if ((fields.number[FIELD_FLAGS] & CALL_ROOT) && call_as_root(call, &failure) < 0) {
+        r = -1;
     } else if (call->def->work) {
         struct buf whole = {.data = (uint8_t *)(uintptr_t)payload, .len = len, .cap = len, .max = len};
         r = worker_start(call, call->def, &whole, &failure);
@@ -584,6 +595,8 @@ void reply_fail(struct rcall *call, const struct err *err) {
     size_t begin = frame_begin(&call->wire->out, FRAME_FAIL, call->id, 0);
     field_number(&call->wire->out, FIELD_CODE, (uint64_t)err->code);
     field_text(&call->wire->out, FIELD_MESSAGE, err->text);
+    if (err->number)
+        field_number(&call->wire->out, FIELD_ERRNO, (uint64_t)err->number);
     frame_end(&call->wire->out, begin);
     call->wire->urgent = true;
     call_drop(call);

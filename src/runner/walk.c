@@ -30,7 +30,7 @@ struct walk_level { /* directories below one directory, still to be visited */
     size_t path_len, count, next;
     char *names; /* NUL-separated */
     char *name;  /* the next one */
-    struct glob_state *states;
+    struct glob_state (*states)[WALK_GLOBS];
 };
 
 static int walk_read(struct walk *walk);
@@ -114,8 +114,9 @@ int walk_next(struct walk *walk) {
     if (!walk->started) {
         walk->started = true;
         walk->depth = 1;
-        if (walk->glob)
-            walk->state = walk->glob->start;
+        for (size_t i = 0; i < WALK_GLOBS; i++)
+            if (walk->globs[i])
+                walk->states[i] = walk->globs[i]->start;
     } else {
         walk_push(walk);
         if (!walk_pop(walk))
@@ -174,6 +175,8 @@ static void walk_dent(struct walk *walk, const struct dent *dent) {
     }
     bool ignored = walk->ignore && glob_names_match(walk->ignore, name, len);
     if (ignored && !walk->keep_ignored)
+        return;
+    if (walk->globs[WALK_EXCEPT] && glob_step(walk->globs[WALK_EXCEPT], &walk->states[WALK_EXCEPT], name, len, NULL))
         return;
     bool descend = type == DT_DIR && !ignored;
     bool keep = !walk->keep || walk->keep(walk, name, len, type, &descend);
@@ -256,6 +259,22 @@ static size_t count_descend(const struct walk *walk, size_t *ret_bytes) {
     return count;
 }
 
+static bool walk_has_globs(const struct walk *walk) {
+    return walk->globs[WALK_ONLY] || walk->globs[WALK_ALSO] || walk->globs[WALK_EXCEPT];
+}
+
+/* The states of a directory to come. False: nothing in it can be wanted. */
+static bool walk_states(const struct walk *walk, const char *name, size_t len, struct glob_state *ret_states) {
+    for (size_t i = 0; i < WALK_GLOBS; i++) {
+        if (!walk->globs[i])
+            continue;
+        glob_step(walk->globs[i], &walk->states[i], name, len, &ret_states[i]);
+        if (i != WALK_EXCEPT && !glob_alive(&ret_states[i]))
+            return false;
+    }
+    return true;
+}
+
 static void walk_push(struct walk *walk) {
     size_t bytes, count = count_descend(walk, &bytes);
     if (count == 0)
@@ -264,9 +283,10 @@ static void walk_push(struct walk *walk) {
     if (!level)
         abort();
     *level = (struct walk_level){.up = walk->level, .path_len = walk->path_len, .names = malloc(bytes)};
-    if (walk->glob)
+    bool globs = walk_has_globs(walk);
+    if (globs)
         level->states = malloc(count * sizeof *level->states);
-    if (!level->names || (walk->glob && !level->states))
+    if (!level->names || (globs && !level->states))
         abort();
     char *at = level->names;
     for (size_t i = 0; i < walk->count; i++) {
@@ -274,11 +294,8 @@ static void walk_push(struct walk *walk) {
         if (!entry->descend)
             continue;
         const char *name = walk_name(walk, entry);
-        if (walk->glob) {
-            glob_step(walk->glob, &walk->state, name, entry->len, &level->states[level->count]);
-            if (!glob_alive(&level->states[level->count]))
-                continue;
-        }
+        if (globs && !walk_states(walk, name, entry->len, level->states[level->count]))
+            continue;
         memcpy(at, name, entry->len + 1u);
         at += entry->len + 1u;
         level->count++;
@@ -307,7 +324,7 @@ static bool walk_pop(struct walk *walk) {
     for (struct walk_level *up = level; up; up = up->up)
         walk->depth++;
     if (level->states)
-        walk->state = level->states[level->next];
+        memcpy(walk->states, level->states[level->next], sizeof walk->states);
     level->next++;
     level->name += len + 1;
     return true;

@@ -19,6 +19,13 @@ struct walk_entry {
     bool descend; /* a directory: visit it later; the caller may clear it */
 };
 
+enum walk_glob {
+    WALK_ONLY,   /* a directory in which nothing can match is not visited; what matches, keep() asks itself */
+    WALK_ALSO,   /* the same, besides */
+    WALK_EXCEPT, /* what matches is left out, with all below */
+    WALK_GLOBS,
+};
+
 struct walk_level;
 struct walk {
     int start_fd;       /* not closed here */
@@ -26,7 +33,8 @@ struct walk {
     bool sorted;
     /* Which entries to keep; NULL: all. Directories not kept are still visited when *descend stays set. */
     bool (*keep)(struct walk *walk, const char *name, size_t len, uint8_t type, bool *descend);
-    const struct glob *glob; /* when set, states of directories are kept and dead ones not visited */
+    /* Patterns over paths from the start on; each may be NULL. Their states are kept from directory to directory. */
+    const struct glob *globs[WALK_GLOBS];
     /* Names that match it are left out, at any depth but the start; with keep_ignored they are kept and not descended into. */
     const struct glob_names *ignore;
     bool keep_ignored;
@@ -38,7 +46,7 @@ struct walk {
     unsigned depth;                  /* 1: the start */
     char path[LIMIT_PATH_BYTES + 2]; /* relative, with a '/' behind it; "" for the start */
     size_t path_len;
-    struct glob_state state;
+    struct glob_state states[WALK_GLOBS];
     struct walk_entry *entries;
     size_t count;
     /* what could not be seen */

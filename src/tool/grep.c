@@ -187,7 +187,8 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
                                 .glob = args->glob.len ? args->glob.data : NULL,
                                 .literal = args->literal,
                                 .ignore_case = !args->case_sensitive,
-                                .context = (unsigned)args->context.value,
+                                .before = (unsigned)args->context.value,
+                                .after = (unsigned)args->context.value,
                                 .limit = search_limit(&args->max_results, call->settings->grep_results, GREP_MOST),
                                 .timeout_ms = DEFAULT_GREP_TIMEOUT_MS,
                                 .ignore = args->include_ignored ? NULL : search_ignored};

@@ -186,6 +186,8 @@ static const struct fields_list {
     {FIELD_ENV, LIMIT_ENV_COUNT, offsetof(struct fields, env), offsetof(struct fields, env_count)},
     {FIELD_SECRET, LIMIT_SECRETS, offsetof(struct fields, secrets), offsetof(struct fields, secret_count)},
     {FIELD_ENV_DROP, LIMIT_ENV_DROPS, offsetof(struct fields, drops), offsetof(struct fields, drop_count)},
+    {FIELD_INCLUDE, LIMIT_GLOBS, offsetof(struct fields, include), offsetof(struct fields, include_count)},
+    {FIELD_EXCLUDE, LIMIT_GLOBS, offsetof(struct fields, exclude), offsetof(struct fields, exclude_count)},
 };
 enum { FIELDS_LISTS = sizeof fields_lists / sizeof *fields_lists };
 

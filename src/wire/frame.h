@@ -58,8 +58,8 @@ struct fields {
     const char *text[FIELD_IDS]; /* S, and B where there is no length to lose; NULL when absent */
     size_t len[FIELD_IDS];       /* of text or bytes */
     bool has[FIELD_IDS];
-    const char **argv, **env, **secrets, **drops; /* NULL-terminated; argv[argc] == NULL */
-    size_t argc, env_count, secret_count, drop_count;
+    const char **argv, **env, **secrets, **drops, **include, **exclude; /* NULL-terminated; argv[argc] == NULL */
+    size_t argc, env_count, secret_count, drop_count, include_count, exclude_count;
 };
 /* Fills *ret_fields; each field at most once but for L. -ERR_PROTOCOL otherwise. Limits of limits.h hold. */
 int fields_parse(struct view view, struct arena *arena, struct fields *ret_fields, struct err *err);

@@ -20,7 +20,7 @@
     X(DATA, 4, B)   /* bytes of a stream (flags: which), or input of the call; costs credit */                         \
     X(ITEM, 5, R)   /* records; costs credit */                                                                        \
     X(END, 6, R)    /* the call is done; its results */                                                                \
-    X(FAIL, 7, R)   /* the call failed: CODE and MESSAGE */                                                            \
+    X(FAIL, 7, R)   /* the call failed: CODE, MESSAGE and ERRNO? */                                                     \
     X(CREDIT, 8, B) /* u32: the peer may send that many more bytes of DATA and ITEM payload on this call */            \
     X(EOF, 9, D)    /* the input of the call is complete */                                                            \
     X(CANCEL, 10, D) /* end the call and what it started; answered by END or FAIL */
@@ -41,9 +41,9 @@ enum frame_type {
 /* name, number. The rows say: arguments -> answer */
 #define OP_LIST(X)                                                                                                     \
     X(PING, 1)    /* -> END{CHANGES} */                                                                                \
-    X(EXEC, 2)    /* COMMAND or ARGV+; ENV* SECRET* ENV_DROP* CWD USER TIMEOUT_MS SHELL COLS ROWS FLAGS(STDIN, BACKGROUND, PTY)          \
+    X(EXEC, 2)    /* COMMAND or ARGV+; ENV* SECRET* ENV_DROP* CWD USER TIMEOUT_MS SHELL COLS ROWS WAIT_MS FLAGS(STDIN, BACKGROUND, PTY, KEEP) \
                      -> STAT{PID} DATA* END{EXIT or SIGNALLED, TIMED_OUT, OOM, STUCK, LEFT, BYTES_OUT, BYTES_ERR, DURATION_MS}; \
-                     BACKGROUND -> END{PID, STARTED_MS} */                                                             \
+                     BACKGROUND -> END{PID, STARTED_MS}; KEEP, after WAIT_MS -> END{STATE, BYTES_OUT, BYTES_ERR, DURATION_MS} */                                                             \
     X(PS, 3)      /* PID? -> ITEM{PID, COMMAND, STATE, EXIT|SIGNALLED, BYTES_OUT, BYTES_ERR, STARTED_MS}* END */       \
     X(OUTPUT, 4)  /* PID STREAM OFFSET LENGTH WAIT_MS NEXT? -> STAT{FIRST, NEXT, STATE} DATA* END */                   \
     X(INPUT, 5)   /* PID FLAGS(CLOSE); input is its stdin -> END{SIZE} */                                              \
@@ -53,15 +53,18 @@ enum frame_type {
     X(READ, 9)    /* PATH OFFSET LENGTH FLAGS(WANT_FD) -> STAT{file}(fd) DATA* END */                                  \
     X(WRITE, 10)  /* PATH MODE SIZE IF_MATCH FLAGS(APPEND, PARENTS, WANT_FD) -> STAT(fd)?; input -> END{file, CREATED} */ \
     X(STAT, 11)   /* PATH FLAGS(FOLLOW) -> END{file} */                                                                \
-    X(LIST, 12)   /* PATH DEPTH LIMIT IGNORE -> ITEM{file}* END{TRUNCATED} */                                          \
+    X(LIST, 12)   /* PATH DEPTH LIMIT IGNORE FLAGS(FOLLOW) -> ITEM{file}* END{TRUNCATED} */                                          \
     X(MKDIR, 13)  /* PATH MODE FLAGS(PARENTS) -> END{CREATED} */                                                       \
     X(REMOVE, 14) /* PATH FLAGS(RECURSIVE) -> END{FILES} */                                                            \
     X(MOVE, 15)   /* PATH TO FLAGS(OVERWRITE) -> END */                                                                \
-    X(GLOB, 16)   /* PATTERN PATH LIMIT TIMEOUT_MS IGNORE FLAGS(DIRS) -> ITEM{PATH}* END{TRUNCATED, TIMED_OUT} */      \
-    X(GREP, 17)   /* PATTERN PATH GLOB LIMIT CONTEXT TIMEOUT_MS IGNORE FLAGS(LITERAL, IGNORE_CASE)                     \
+    X(GLOB, 16)   /* PATTERN PATH LIMIT TIMEOUT_MS IGNORE EXCLUDE* SORT FLAGS(DIRS, VISIBLE, DESCENDING) -> ITEM{PATH}*                   \
+                     END{TRUNCATED, TIMED_OUT}; SORT -> ITEM{PATH, file}* END{FILES(all that match), ...} */                            \
+    X(GREP, 17)   /* PATTERN PATH GLOB INCLUDE* EXCLUDE* LIMIT OFFSET CONTEXT CONTEXT_AFTER SIZE DEPTH TIMEOUT_MS IGNORE                \
+                     FLAGS(LITERAL, IGNORE_CASE, MULTILINE)                                                            \
                      -> ITEM{PATH, LINE, TEXT, BEFORE?, AFTER?}* END{TRUNCATED, TIMED_OUT, FILES, LINES} */                   \
     X(HASH, 18)   /* PATH -> END{SHA256, SIZE} */                                                                      \
-    X(WATCH, 19)  /* PATH FLAGS(RECURSIVE) -> STAT ITEM{EVENT, PATH, TO?}* until CANCEL */                             \
+    X(WATCH, 19)  /* PATH INCLUDE* EXCLUDE* FLAGS(RECURSIVE, ALL) -> STAT ITEM{EVENT, PATH, TO?}* until CANCEL;       \
+                     ALL -> ITEM{EVENT, PATH, TO?, file?}* */                                                          \
     X(TAR_OUT, 20) /* PATH -> DATA* END{FILES} */                                                                      \
     X(TAR_IN, 21) /* PATH LIMIT; input -> ITEM{PATH, MESSAGE}* (left out) END{FILES, SIZE, TRUNCATED} */               \
     X(CONNECT, 24) /* PORT TIMEOUT_MS; input goes to the server -> STAT DATA* END */                                     \
@@ -97,7 +100,9 @@ enum op {
     X(VERSION, 56, N) X(FIRST, 57, N) X(NEXT, 58, N) X(CREATED, 59, N) X(FEATURES, 60, N) X(BEFORE, 61, B)             \
     X(AFTER, 62, B) X(WORKSPACE, 63, S) X(SECRET, 64, L) X(ENV_DROP, 65, L) X(AUTHOR, 66, N) X(LAST, 67, N)      \
     X(LINES, 68, N) X(IGNORE, 72, S) X(LEFT, 73, N) X(CHANGES, 74, N)             \
-    X(SESSION, 75, S) X(QUIET_MS, 76, N) X(USED_MS, 77, N) X(WAITING, 78, N) X(NOTE, 79, S)
+    X(SESSION, 75, S) X(QUIET_MS, 76, N) X(USED_MS, 77, N) X(WAITING, 78, N) X(NOTE, 79, S)                            \
+    X(ERRNO, 90, N)         \
+    X(INCLUDE, 80, L) X(EXCLUDE, 81, L) X(SORT, 82, N) X(CONTEXT_AFTER, 83, N)
 
 #define FIELD_IDS 96 /* every number above is below it */
 
@@ -132,6 +137,7 @@ enum field_id {
 #define CALL_VISIBLE 0x80000u     /* GLOB: a name that begins with '.' only where the pattern says the dot */
 #define CALL_DESCENDING 0x100000u /* GLOB: SORT the other way round */
 #define CALL_MULTILINE 0x200000u  /* GREP: a match may cross lines, and '.' takes a newline */
+#define CALL_KEEP 0x800000u       /* EXEC: it stays in the table when it has ended, with its output */
 #define CALL_ROOT 0x400000u /* READ, WRITE (with OVERWRITE or APPEND), EDIT, GREP: with the rights of the box's root */
 
 /* values */
@@ -145,11 +151,11 @@ enum watch_event {
     WATCH_ATTRIBUTES = 5, /* these two with CALL_ALL only */
     WATCH_OVERFLOW = 6,   /* changes were lost */
 };
-enum session_state {                      /* of its command that runs, or ran last */
-                     SESSION_NEW = 1,     /* there was none yet */
+enum session_state {                  /* of its command that runs, or ran last */
+                     SESSION_NEW = 1, /* there was none yet */
                      SESSION_RUNNING = 2,
-                     SESSION_COMPLETED = 3,    /* the exit code counts; it may have ended the shell with it */
-                     SESSION_QUIET = 4,        /* nothing was printed for QUIET_MS: nobody waits for it any more, it runs on */
+                     SESSION_COMPLETED = 3, /* the exit code counts; it may have ended the shell with it */
+                     SESSION_QUIET = 4, /* nothing was printed for QUIET_MS: nobody waits for it any more, it runs on */
                      SESSION_HARD_TIMEOUT = 5, /* killed with all it had started */
                      SESSION_TERMINATED = 6,   /* killed so by SESSION_END, or because its caller hung up */
 };
@@ -158,10 +164,13 @@ enum search_sort { SORT_PATH = 1, SORT_NAME = 2, SORT_SIZE = 3, SORT_MODIFIED = 
 #define SESSION_QUIET_OWN UINT64_MAX /* QUIET_MS of SESSION_RUN: what the session itself has */
 
 /* FEATURES of HELLO */
-#define FEATURE_PASS_FD 0x1u /* this wire can carry descriptors */
-#define FEATURE_ROOT_FD 0x2u /* the runner's HELLO carries an O_PATH descriptor of the box's root */
-#define FEATURE_CGROUP 0x4u  /* commands have a cgroup of their own */
-#define FEATURE_EDIT 0x8u    /* EDIT knows more than a string in a file */
-#define FEATURE_FAR 0x10u    /* daemon: the runner is far away: its CREDIT may be more than what it consumed */
+#define FEATURE_PASS_FD 0x1u  /* this wire can carry descriptors */
+#define FEATURE_ROOT_FD 0x2u  /* the runner's HELLO carries an O_PATH descriptor of the box's root */
+#define FEATURE_CGROUP 0x4u   /* commands have a cgroup of their own */
+#define FEATURE_EDIT 0x8u     /* EDIT knows more than a string in a file */
+#define FEATURE_SESSION 0x20u /* it has sessions */
+#define FEATURE_SEARCH 0x40u  /* GLOB, GREP and WATCH know lists of globs, and all that came with them */
+#define FEATURE_AS_ROOT 0x80u /* it knows CALL_ROOT */
+#define FEATURE_FAR 0x10u     /* daemon: the runner is far away: its CREDIT may be more than what it consumed */
 
 #endif
