@@ -39,6 +39,10 @@ static int exec_args(const struct exec_request *request, uint64_t flags, struct 
         field_text(args, FIELD_SESSION, request->session);
     field_text(args, FIELD_USER, request->root ? "root" : "agent");
     field_number(args, FIELD_TIMEOUT_MS, request->timeout_ms);
+    if (request->keep) {
+        field_number(args, FIELD_WAIT_MS, request->wait_ms);
+        flags |= CALL_KEEP;
+    }
     if (request->pty) {
         field_number(args, FIELD_COLS, request->cols ? request->cols : 80);
         field_number(args, FIELD_ROWS, request->rows ? request->rows : 24);
@@ -65,6 +69,7 @@ static struct exec_result exec_result_of(const struct box *box, const struct fie
         .exit_code = (int)(end->number[FIELD_EXIT] & 0xff),
         .signal = (int)(end->number[FIELD_SIGNALLED] & 0x7f),
         .timed_out = end->number[FIELD_TIMED_OUT],
+        .running = end->number[FIELD_STATE] == PROCESS_RUNNING,
         .oom_killed = end->number[FIELD_OOM],
         .left = end->number[FIELD_LEFT],
         .stuck = end->number[FIELD_STUCK],

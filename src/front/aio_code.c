@@ -80,16 +80,16 @@ const struct route aio_code_routes[] = {
 
 /* ---- what they share ---- */
 
-int code_cwd(struct http_request *request, struct box *box, const char *cwd, struct err *err) {
+int code_directory(struct http_request *request, struct box *box, const char *member, const char *path,
+                   struct err *err) {
     struct file_stat stat = {0};
     struct err why;
-    if (!cwd)
+    if (!path)
         return 0;
     /* "/.": a link to a directory is one. */
-    const char *path = arena_printf(http_arena(request), "%s/.", cwd);
-    int failed = box_stat(box, path, http_arena(request), &stat, &why);
+    int failed = box_stat(box, arena_printf(http_arena(request), "%s/.", path), http_arena(request), &stat, &why);
     if (failed == -ERR_NOT_FOUND || failed == -ERR_INVALID || (!failed && stat.type != FILE_DIR))
-        return err_set(err, ERR_INVALID, "cwd: there is no directory '%.300s' in this box", cwd);
+        return err_set(err, ERR_INVALID, "%s: there is no directory '%.300s' in this box", member, path);
     if (failed)
         *err = why;
     return failed;
@@ -265,7 +265,7 @@ int code_in_session(struct http_request *request, struct box *box, const struct 
     struct kernel_answer answer;
     struct kernel kernel;
     bool created;
-    int failed = code_cwd(request, box, run->cwd, err);
+    int failed = code_directory(request, box, "cwd", run->cwd, err);
     if (!failed)
         failed = kernel_open(box, kind, &wanted, &kernel, &created, err);
     if (failed)

@@ -25,8 +25,9 @@ void code_result_done(struct code_result *result);
 void code_result_take(struct code_result *result, struct kernel_answer *answer, uint64_t timeout_s);
 void code_outputs_json(struct answer *answer, const struct code_result *result); /* the value of "outputs" */
 void code_text_json(struct answer *answer, const struct buf *text);
-/* INVALID, naming cwd: there is no such directory. */
-int code_cwd(struct http_request *request, struct box *box, const char *cwd, struct err *err);
+/* INVALID, naming the member: there is no such directory. path may be NULL. */
+int code_directory(struct http_request *request, struct box *box, const char *member, const char *path,
+                   struct err *err);
 /* 422 where it cannot be the name of a session; else 0. */
 int code_name(struct http_request *request, const char *name);
 /* What a short program of ours prints, one JSON value (checked), for json_decref. UNSUPPORTED: no such interpreter. */

@@ -91,7 +91,7 @@ int jupyter_create(struct http_request *request, struct box *box, struct err *er
     bool created;
     int failed = jupyter_body(request, &args, err);
     if (!failed)
-        failed = code_cwd(request, box, args.cwd.data, err);
+        failed = code_directory(request, box, "cwd", args.cwd.data, err);
     if (failed)
         return failed;
     const struct kernel_request wanted = {

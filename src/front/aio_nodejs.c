@@ -97,7 +97,7 @@ int nodejs_program(struct http_request *request, struct box *box, const struct c
     struct node_output output = {.request = request, .err = err};
     const struct exec_sink sink = {.output = node_put, .user = &output};
     struct exec_result result = {0};
-    int failed = code_cwd(request, box, run->cwd, err);
+    int failed = code_directory(request, box, "cwd", run->cwd, err);
     if (failed)
         return failed;
     for (int i = 0; i < 2; i++)
@@ -211,7 +211,7 @@ int nodejs_execute(struct http_request *request, struct box *box, struct err *er
     if (!failed && stateful && args.input.data)
         failed = aio_unfit(request, "stdin", "goes with code that is a program of its own: not with a session");
     if (!failed)
-        failed = code_cwd(request, box, args.cwd.data, err);
+        failed = code_directory(request, box, "cwd", args.cwd.data, err);
     if (!failed)
         failed = node_version(request, box, args.version.data, err);
     if (!failed)
@@ -272,7 +272,7 @@ int nodejs_create(struct http_request *request, struct box *box, struct err *err
     if (!failed)
         failed = code_name(request, args.session_id.data);
     if (!failed)
-        failed = code_cwd(request, box, args.cwd.data, err);
+        failed = code_directory(request, box, "cwd", args.cwd.data, err);
     if (failed)
         return failed;
     const struct kernel_request wanted = {.name = args.session_id.data,
@@ -336,7 +336,7 @@ static int node_one(struct http_request *request, struct box *box, bool update, 
     if (!failed)
         failed = kernel_find(box, &kernel_node, http_param(request, "session_id"), &kernel, err);
     if (!failed)
-        failed = code_cwd(request, box, args.cwd.data, err);
+        failed = code_directory(request, box, "cwd", args.cwd.data, err);
     if (failed)
         return failed;
     autoanswer answer;

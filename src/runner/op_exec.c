@@ -37,6 +37,7 @@ static int exec_launch(struct process *process, const struct fields *args, struc
     spawn->cwd = process->cwd;
     process->pty = flags & CALL_PTY;
     process->background = flags & CALL_BACKGROUND;
+    process->keep = !process->background && flags & CALL_KEEP;
     process->command = command_text(args);
     for (int i = 0; i < 2; i++)
         process->streams[i].conceal = conceal_new(args->secrets);
@@ -79,6 +80,8 @@ static int exec_begin(struct rcall *call, const struct fields *call_args, struct
         feeder_add(process, &process->own, process->call);
     }
     process_timeout_ms(process, args->number[FIELD_TIMEOUT_MS]);
+    if (process->keep)
+        process_wait_ms(process, args->number[FIELD_WAIT_MS]);
     if (session)
         session_exec_begun(session, process, args);
     return 0;

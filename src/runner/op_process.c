@@ -46,7 +46,7 @@ static int ps_begin(struct rcall *call, const struct fields *args, struct err *e
     autobuf records;
     buf_init(&records, LIMIT_FRAME_PAYLOAD_BYTES);
     for (struct process *p = process_first(call->runner); p; p = p->next) {
-        if (only ? p != only : !p->background || p->phase == PHASE_STARTING)
+        if (only ? p != only : !(p->background || p->keep) || p->phase == PHASE_STARTING)
             continue;
         ps_put(p, &records);
         if (records.len > LIMIT_FRAME_PAYLOAD_BYTES / 2) {
@@ -139,7 +139,7 @@ static int output_begin(struct rcall *call, const struct fields *args, struct er
     if (r < 0)
         return r;
     uint64_t stream = args->has[FIELD_STREAM] ? args->number[FIELD_STREAM] : STREAM_STDOUT;
-    if (!process->background || stream < STREAM_STDOUT || stream > STREAM_STDERR)
+    if (!(process->background || process->keep) || stream < STREAM_STDOUT || stream > STREAM_STDERR)
         return err_set(err, ERR_INVALID, "process %d has no kept output of that stream", process->pid);
     struct output *output = state_new(sizeof *output);
     *output = (struct output){.watcher.changed = output_changed,

@@ -175,6 +175,7 @@ void process_drop(struct process *process) {
     table->slot_used[process->slot - table->slots] = false;
     timer_set(runner, &process->timer, 0);
     timer_set(runner, &process->soon, 0);
+    timer_set(runner, &process->wait, 0);
     if (process->ready.fd >= 0)
         source_set(runner, &process->ready, 0);
     fd_close(&process->ready.fd);
@@ -462,6 +463,37 @@ void process_detach(struct process *process) {
     process->call = NULL;
 }
 
+/* What it printed is in its rings; who had it so far goes on there. */
+static void timer_wait(struct timer *timer) {
+    struct process *process = (struct process *)((char *)timer - offsetof(struct process, wait));
+    struct rcall *call = process->call;
+    if (process->phase == PHASE_STARTING) {
+        timer_set(process->runner, timer, clock_ms() + SOON_MS);
+        return;
+    }
+    if (!call || process->discard || process->phase > PHASE_ENDING)
+        return; /* it ends */
+    process->background = true;
+    process_detach(process);
+    autobuf fields;
+    buf_init(&fields, 128);
+    field_number(&fields, FIELD_STATE, PROCESS_RUNNING);
+    field_number(&fields, FIELD_BYTES_OUT, process->streams[0].total);
+    field_number(&fields, FIELD_BYTES_ERR, process->streams[1].total);
+    field_number(&fields, FIELD_DURATION_MS, clock_ms() - process->started_ms);
+    reply_end(call, &fields);
+    for (int i = 0; i < 2; i++) /* one may have waited for credit */
+        stream_pump(&process->streams[i]);
+}
+
+void process_wait_ms(struct process *process, uint64_t wait_ms) {
+    if (!wait_ms)
+        return;
+    process->wait.fire = timer_wait;
+    timer_set(process->runner, &process->wait,
+              clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS));
+}
+
 /* ---- the end ---- */
 
 bool process_reap(struct runner *runner, pid_t pid, int status) {
@@ -529,7 +561,7 @@ static void tree_gone(struct process *process, bool empty) {
     if (process->leaf)
         leaf_give(runner->processes->leaves, process->leaf, empty);
     process->leaf = NULL;
-    if (process->background)
+    if (process->background || process->keep)
         process_stdio_free(process);
     for (int i = 0; i < 2; i++)
         stream_pump(&process->streams[i]);
@@ -540,6 +572,8 @@ void process_done(struct process *process) {
     if (process->phase != PHASE_DRAINING || !stream_done(&process->streams[0]) || !stream_done(&process->streams[1]))
         return;
     process->phase = PHASE_ENDED;
+    process->background |= process->keep;
+    timer_set(process->runner, &process->wait, 0);
     input_close(process);
     struct rcall *call = process->call;
     process_detach(process);

@@ -131,6 +131,8 @@ struct process {
     char *command;       /* to show: at most PROCESS_COMMAND_BYTES */
     char *program, *cwd; /* for errors of the start */
     bool background, pty;
+    bool
+        keep; /* in the foreground, with a ring all the same: in the background when it ended, or nobody waits longer */
     bool timed_out, killed, oom, stuck;
     bool left; /* it ended by itself, and what it had started was killed */
     bool reaped;
@@ -143,6 +145,7 @@ struct process {
     struct stream streams[2];
     struct timer timer; /* time-out, grace, bounded waits: one at a time */
     struct timer soon;  /* when to look whether it exec'ed */
+    struct timer wait;  /* when nobody waits for it any longer: keep */
     struct watcher *watchers;
     uint64_t started_ms, started_wall_ms, duration_ms;
     uint64_t oom_before;
@@ -179,6 +182,7 @@ void process_kill(struct process *process);                   /* the whole tree,
 void process_signal(struct process *process, int number);     /* the whole tree */
 void process_timeout_ms(struct process *process, uint64_t timeout_ms);
 void process_detach(struct process *process);                            /* its call is over */
+void process_wait_ms(struct process *process, uint64_t wait_ms);         /* then it goes on in the background */
 void process_drop(struct process *process);                              /* out of the table, freed */
 void process_put_result(const struct process *process, struct buf *out); /* EXIT or SIGNALLED, ... */
 uint64_t process_oom_count(const struct runner *runner);

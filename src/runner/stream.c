@@ -183,12 +183,12 @@ static void stream_unfilter(struct stream *stream) {
 
 static void stream_close(struct stream *stream) {
     stream->over = true;
-    if (stream->process->background || stream->process->phase != PHASE_DRAINING)
+    if (stream->process->background || stream->process->keep || stream->process->phase != PHASE_DRAINING)
         stream_shut(stream);
     if (stream->mask || stream->conceal)
         stream_filter(stream, NULL, 0, true);
     stream_unfilter(stream);
-    if (stream->process->background)
+    if (stream->process->background || stream->process->keep)
         watchers_tell(stream->process);
 }
 
@@ -265,12 +265,12 @@ static void ring_put(struct stream *stream, const uint8_t *data, size_t len) {
 
 static void stream_take(struct stream *stream, const uint8_t *data, size_t len) {
     struct process *process = stream->process;
-    if (process->background)
+    if (process->background || process->keep)
         ring_put(stream, data, len);
     stream->total += len;
-    if (process->background) {
+    if (process->background || process->keep)
         watchers_tell(process);
-    } else if (process->call && !process->discard) {
+    if (!process->background && process->call && !process->discard) {
         size_t sent = stream->held.len ? 0 : reply_data(process->call, stream->id, data, len);
         if (sent < len)
             buf_put(&stream->held, data + sent, len - sent);
