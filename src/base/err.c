@@ -25,7 +25,8 @@ static const struct {
     {ENAMETOOLONG, ERR_INVALID}, {ENXIO, ERR_INVALID},          {EXDEV, ERR_INVALID},     {E2BIG, ERR_TOO_LARGE},
     {EFBIG, ERR_TOO_LARGE},      {ENOMEM, ERR_LIMIT},           {EMFILE, ERR_LIMIT},      {ENFILE, ERR_LIMIT},
     {ENOSYS, ERR_UNSUPPORTED},   {EOPNOTSUPP, ERR_UNSUPPORTED}, {ETIMEDOUT, ERR_TIMEOUT}, {ESRCH, ERR_NOT_FOUND},
-    {ENOEXEC, ERR_INVALID},      {ETXTBSY, ERR_BUSY},           {ENOSPC, ERR_LIMIT},      {EDQUOT, ERR_LIMIT},
+    {ENOEXEC, ERR_INVALID},      {EILSEQ, ERR_INVALID},         {ETXTBSY, ERR_BUSY},      {ENOSPC, ERR_LIMIT},
+    {EDQUOT, ERR_LIMIT},
 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -34,6 +35,7 @@ int err_set(struct err *err, enum err_code code, const char *format, ...) {
     va_list args;
     va_start(args, format);
     err->code = (int)code;
+    err->number = 0;
     vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
     return -(int)code;
@@ -43,10 +45,21 @@ int err_errno(struct err *err, int number, const char *format, ...) {
     va_list args;
     va_start(args, format);
     err->code = (int)err_from_errno(number);
+    err->number = number;
     int length = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
     if (length >= 0 && (size_t)length < sizeof err->text)
         snprintf(err->text + length, sizeof err->text - (size_t)length, ": %s", strerror(number));
+    return -err->code;
+}
+
+int err_told(struct err *err, int number, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    err->code = (int)err_from_errno(number);
+    err->number = number;
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
     return -err->code;
 }
 

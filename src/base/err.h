@@ -32,6 +32,7 @@ enum err_code {
 
 struct err {
     int code;       /* a positive ERR_ number, 0 when unset */
+    int number;     /* the errno that it came from; 0: none */
     char text[600]; /* names the thing and, where there is one, the fix */
 };
 
@@ -39,6 +40,8 @@ struct err {
 int err_set(struct err *err, enum err_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same from an errno: the code is chosen by err_from_errno, ": strerror" is added to the sentence. */
 int err_errno(struct err *err, int number, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same with the sentence as it is. */
+int err_told(struct err *err, int number, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Puts "context: " before the sentence; returns -err->code. */
 int err_wrap(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

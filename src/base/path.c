@@ -176,18 +176,19 @@ int path_open_stat(int root, const char *path, int flags, mode_t mode, int *ret_
                    struct err *err) {
     autofd fd = path_open(root, path, flags, mode);
     if (fd == -ENXIO)
-        return err_set(err, ERR_INVALID, "'%s' is not a regular file", path);
+        return err_told(err, ENXIO, "'%s' is not a regular file", path);
     if (fd == -EISDIR)
-        return err_set(err, ERR_INVALID, "'%s' is a directory", path);
+        return err_told(err, EISDIR, "'%s' is a directory", path);
     if (fd == -ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "no file '%s'", path);
+        return err_told(err, ENOENT, "no file '%s'", path);
     if (fd < 0)
         return err_errno(err, -fd, "'%s'", path);
     struct stat status;
     if (fstat(fd, &status) < 0)
         return err_errno(err, errno, "'%s'", path);
     if (!S_ISREG(status.st_mode))
-        return err_set(err, ERR_INVALID, "'%s' is %s, not a regular file", path, path_type(status.st_mode));
+        return err_told(err, S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file", path,
+                        path_type(status.st_mode));
     struct statfs system; /* what procfs makes up when it is read has no size; some of it blocks */
     if (status.st_size == 0 && fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
         return err_set(err, ERR_INVALID, "'%s' is on procfs; read it with a command", path);
@@ -209,14 +210,14 @@ int path_open_parent(int root, const char *path, int *ret_dirfd, char name[256],
         (name_len == 2 && path[start] == '.' && path[start + 1] == '.'))
         return err_set(err, ERR_INVALID, "'%s' does not name something in a directory", path);
     if (name_len > LIMIT_NAME_BYTES)
-        return err_set(err, ERR_INVALID, "a name in the path is longer than %u bytes", LIMIT_NAME_BYTES);
+        return err_told(err, ENAMETOOLONG, "a name in the path is longer than %u bytes", LIMIT_NAME_BYTES);
     memcpy(name, path + start, name_len);
     name[name_len] = 0;
     memcpy(parent, path, start);
     parent[start] = 0;
     int fd = path_open(root, start ? parent : ".", O_PATH | O_DIRECTORY, 0);
     if (fd == -ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "no directory '%s' (parents=1 makes it)", parent);
+        return err_told(err, ENOENT, "no directory '%s' (parents=1 makes it)", parent);
     if (fd < 0)
         return err_errno(err, -fd, "'%s'", start ? parent : ".");
     *ret_dirfd = fd;

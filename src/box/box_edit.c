@@ -65,7 +65,10 @@ static int edit_args(const struct box *box, const struct edit_request *request, 
     if (r < 0)
         return r;
     uint64_t flags = kind_flags[request->kind] | (request->all ? CALL_ALL : 0) | (request->text ? CALL_TEXT : 0) |
-                     (request->parents ? CALL_PARENTS : 0) | (request->create ? CALL_CREATE : 0);
+                     (request->parents ? CALL_PARENTS : 0) | (request->create ? CALL_CREATE : 0) |
+                     (request->root ? CALL_ROOT : 0);
+    if (request->root && (r = verb_root(box, err)) < 0)
+        return r;
     bool plain = request->kind == EDIT_STRING && !request->text && !request->first && !request->last &&
                  !request->if_match && !request->author;
     if (!plain && !(wire_features(box->wire) & FEATURE_EDIT))

@@ -216,8 +216,8 @@ int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_st
     return 0;
 }
 
-int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
-                    int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
+static int read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, uint64_t flags, int watch,
+                       int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
     static const struct verb_sink to_sink = {.stat = read_stat, .data = read_data};
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
@@ -226,6 +226,8 @@ int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t
         return r;
     field_number(&args, FIELD_OFFSET, offset);
     field_number(&args, FIELD_LENGTH, length);
+    if (flags)
+        field_number(&args, FIELD_FLAGS, flags);
     struct read_take take = {.fd = -1, .sink = sink, .user = user, .left = length};
     struct verb verb = {.op = OP_READ, .args = &args, .watch = watch, .sink = &to_sink, .user = &take};
     autoarena arena;
@@ -234,6 +236,17 @@ int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t
     r = verb_run(box, &verb, &arena, &end, err);
     fd_close(&take.fd);
     return r;
+}
+
+int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
+                    int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
+    return read_stream(box, path, offset, length, 0, watch, sink, user, err);
+}
+
+int box_read_root(struct box *box, const char *path, uint64_t length, int watch,
+                  int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
+    int r = verb_root(box, err);
+    return r < 0 ? r : read_stream(box, path, 0, length, CALL_ROOT, watch, sink, user, err);
 }
 
 /* ---- the rest ---- */

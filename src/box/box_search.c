@@ -220,11 +220,11 @@ static int grep_item(void *user, struct view view, struct err *err) {
             match.len = field.len;
             break;
         case FIELD_BEFORE:
-            match.before = field.data;
+            match.before = field.len ? field.data : (const uint8_t *)"";
             match.before_len = field.len;
             break;
         case FIELD_AFTER:
-            match.after = field.data;
+            match.after = field.len ? field.data : (const uint8_t *)"";
             match.after_len = field.len;
             break;
         default:

@@ -19,7 +19,8 @@ struct box_write {
     int fd;
 };
 
-static int write_args(const struct write_request *request, uint64_t flags, struct buf *args, struct err *err) {
+static int write_args(const struct box *box, const struct write_request *request, uint64_t flags, struct buf *args,
+                      struct err *err) {
     int r = verb_path(args, FIELD_PATH, request->path, err);
     if (request->mode)
         field_number(args, FIELD_MODE, request->mode);
@@ -28,6 +29,10 @@ static int write_args(const struct write_request *request, uint64_t flags, struc
     if (request->if_match)
         field_text(args, FIELD_IF_MATCH, request->if_match);
     flags |= (request->parents ? CALL_PARENTS : 0) | (request->append ? CALL_APPEND : 0);
+    if (request->root)
+        flags |= CALL_ROOT | (request->append ? 0 : CALL_OVERWRITE);
+    if (r == 0 && request->root)
+        r = verb_root(box, err);
     field_number(args, FIELD_FLAGS, flags);
     return r < 0 ? r : args->failed ? err_set(err, ERR_TOO_LARGE, "the arguments are too long") : 0;
 }
@@ -45,7 +50,7 @@ static void write_result(const struct fields *end, bool *ret_created, struct fil
 /* ---- in two steps, into a descriptor ---- */
 
 static bool write_can_pass(const struct box *box, const struct write_request *request) {
-    return !request->append && (wire_features(box->wire) & FEATURE_PASS_FD);
+    return !request->append && !request->root && (wire_features(box->wire) & FEATURE_PASS_FD);
 }
 
 /* STAT with the descriptor of the new file; NULL fd means the runner would rather be sent the bytes. */
@@ -73,7 +78,7 @@ int box_write_open(struct box *box, const struct write_request *request, int *re
     }
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = write_args(request, CALL_WANT_FD, &args, err);
+    int r = write_args(box, request, CALL_WANT_FD, &args, err);
     if (r < 0)
         return r;
     struct call *call;
@@ -213,7 +218,7 @@ static int write_sending(struct box *box, const struct write_request *request, s
                          bool *ret_created, struct file_stat *ret_stat, struct err *err) {
     autobuf args;
     buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    int r = write_args(request, 0, &args, err);
+    int r = write_args(box, request, 0, &args, err);
     if (r < 0)
         return r;
     struct call *call;

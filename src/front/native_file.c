@@ -114,17 +114,21 @@ static int native_get_send(struct http_request *request, struct box *box, const 
 
 int native_get(struct http_request *request, struct box *box, struct err *err) {
     struct path_args args = {0};
-    struct file_stat stat = {0};
-    struct native_range range;
-    char etag[ETAG_BYTES], text[48];
-    autofd fd = -1;
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
     const char *path = native_path(request, box, &args.path, false, err);
     if (path && wire_root(box->wire) < 0 && !http_blocks(request)) /* the route is quick only where the daemon opens */
         return err_set(err, ERR_BUSY, "all threads are busy; try again later");
-    failed = path ? box_read_open(box, path, &fd, &stat, err) : -err->code;
+    return path ? native_send(request, box, path, err) : -err->code;
+}
+
+int native_send(struct http_request *request, struct box *box, const char *path, struct err *err) {
+    struct file_stat stat = {0};
+    struct native_range range;
+    char etag[ETAG_BYTES], text[48];
+    autofd fd = -1;
+    int failed = box_read_open(box, path, &fd, &stat, err);
     if (failed)
         return failed;
     file_etag(&stat, etag);

@@ -93,11 +93,19 @@ int confine_container(const struct runner_config *config, struct err *err) {
     return INSTALL(seccomp_container, err);
 }
 
+int confine_may_root(const struct runner_config *config, struct err *err) {
+    if (config->can_root)
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED, "user 'root' needs %s",
+                   config->container ? "a container that was made with it (container.user)"
+                                     : "cubby to run as root on the host");
+}
+
 int confine(const struct runner_config *config, enum confine_for who, struct err *err) {
     if (!config->jail)
         return config->no_set_id && who != CONFINE_WORKER ? INSTALL(seccomp_container_command, err) : 0;
-    if (who == CONFINE_ROOT && !config->can_root)
-        return err_set(err, ERR_UNSUPPORTED, "user 'root' needs cubby to run as root on the host");
+    if (who == CONFINE_ROOT && confine_may_root(config, err) < 0)
+        return -err->code;
     uint64_t caps = who == CONFINE_ROOT ? root_cap_set() : 0;
     uid_t uid = who == CONFINE_ROOT ? 0 : config->agent_uid;
     gid_t gid = who == CONFINE_ROOT ? 0 : config->agent_gid;

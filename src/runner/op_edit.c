@@ -92,7 +92,9 @@ static int edit_work(struct worker *worker, const struct fields *args, struct er
     buf_init(&edit->file, LIMIT_EDIT_BYTES + PIECE_BYTES);
     buf_init(&edit->out, LIMIT_EDIT_BYTES);
     int r = op_path(worker->config, args, FIELD_PATH, PATH_WRITE, &edit->root, edit->path, err);
-    if (r == 0)
+    if (r == 0 && (edit->flags & CALL_ROOT) && (edit->flags & CALL_PARENTS)) /* where the agent may not make them */
+        r = replace_mkdirs(edit->root, edit->path, edit->shown, 0755, true, err);
+    if (r >= 0)
         r = edit->flags & CALL_APPEND      ? edit_append_run(edit, err)
             : edit->flags & CALL_OVERWRITE ? edit_whole_run(edit, err)
                                            : edit_text_run(edit, err);
@@ -252,12 +254,12 @@ static int edit_read_target(struct edit *edit, struct stat *ret_read, struct err
     const struct replace *replace = &edit->replace;
     autofd fd = openat(replace->dirfd, replace->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "no file '%s'", edit->shown);
+        return err_told(err, ENOENT, "no file '%s'", edit->shown);
     if (fd < 0 || fstat(fd, ret_read) < 0)
         return err_errno(err, errno, "'%s'", edit->shown);
     if (!S_ISREG(ret_read->st_mode))
-        return err_set(err, ERR_INVALID, "'%s' is %s, not a regular file", edit->shown,
-                       file_kind_text(ret_read->st_mode));
+        return err_told(err, S_ISDIR(ret_read->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file",
+                        edit->shown, file_kind_text(ret_read->st_mode));
     return edit_read_file(edit, fd, err);
 }
 
@@ -395,4 +397,5 @@ static int edit_append_run(struct edit *edit, struct err *err) {
     return r;
 }
 
-const struct op_def op_edit = {.op = OP_EDIT, .work = edit_work, .turns = true, .cleans = true};
+const struct op_def op_edit_root = {.op = OP_EDIT, .work = edit_work, .turns = true, .cleans = true, .as_root = true};
+const struct op_def op_edit = {.op = OP_EDIT, .work = edit_work, .turns = true, .cleans = true, .root = &op_edit_root};

@@ -18,12 +18,26 @@
 
 struct list {
     struct worker *worker;
+    bool follow; /* links are told as what they lead to, where they do */
     struct walk walk;
     struct glob_names ignore;
     struct shown shown;
     uint64_t limit, sent;
     bool truncated;
 };
+
+/* What the link leads to inside of the box; a link that leads nowhere stays one. */
+static void list_follow(const struct list *list, struct stat *status) {
+    char path[LIMIT_PATH_BYTES + 1];
+    int root;
+    struct err err;
+    struct stat target;
+    if (runner_path(list->worker->config, list->shown.text, PATH_READ, &root, path, &err) < 0)
+        return;
+    autofd fd = path_open(root, path, O_PATH, 0);
+    if (fd >= 0 && fstat(fd, &target) == 0)
+        *status = target;
+}
 
 /* 1: go on. 0: the limit is reached. */
 static int list_entry(void *user, const struct walk_entry *entry, struct err *err) {
@@ -38,6 +52,8 @@ static int list_entry(void *user, const struct walk_entry *entry, struct err *er
         list->truncated = true;
         return list->sent < list->limit;
     }
+    if (list->follow && S_ISLNK(status.st_mode))
+        list_follow(list, &status);
     struct buf *item = worker_item(list->worker);
     field_bytes(item, FIELD_NAME, name, entry->len);
     field_bytes(item, FIELD_PATH, list->shown.text, len);
@@ -51,6 +67,7 @@ static int list_work(struct worker *worker, const struct fields *args, struct er
     static struct list list;
     uint64_t depth = args->has[FIELD_DEPTH] ? args->number[FIELD_DEPTH] : 1;
     list.worker = worker;
+    list.follow = args->number[FIELD_FLAGS] & CALL_FOLLOW;
     list.limit = args->has[FIELD_LIMIT] ? args->number[FIELD_LIMIT] : DEFAULT_LIST_LIMIT;
     if (depth < 1 || depth > LIMIT_LIST_DEPTH)
         return err_set(err, ERR_INVALID, "depth must be 1 to %u", LIMIT_LIST_DEPTH);

@@ -55,7 +55,7 @@ int replace_find(struct replace *replace, int root, const char *path, const char
 static int follow_last(int root, const char *path, char *target, struct replace *replace, struct err *err) {
     fd_close(&replace->dirfd);
     if (path[strlen(path) - 1] == '/')
-        return err_set(err, ERR_INVALID, "'%s' names a directory", path);
+        return err_told(err, EISDIR, "'%s' names a directory", path);
     int r = path_open_parent(root, path, &replace->dirfd, replace->name, err);
     if (r < 0)
         return r;
@@ -82,7 +82,8 @@ static int check_old(struct replace *replace, const char *shown, const char *if_
     }
     replace->existed = true;
     if (!S_ISREG(old->st_mode))
-        return err_set(err, ERR_INVALID, "'%s' is %s, not a regular file", shown, file_kind_text(old->st_mode));
+        return err_told(err, S_ISDIR(old->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file", shown,
+                        file_kind_text(old->st_mode));
     /* The rename needs no right on the file itself: ask for it, or a read-only file would be written. The raw call,
      * since it is the file-system ids that count here. */
     if (syscall(SYS_faccessat2, replace->dirfd, replace->name, W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0 &&

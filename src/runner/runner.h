@@ -59,6 +59,7 @@ int trial_main(const char *directory);
  * Landlock, seccomp. worker: seccomp and Landlock stay off, the rights on files are the agent's. */
 enum confine_for { CONFINE_AGENT, CONFINE_ROOT, CONFINE_WORKER };
 int confine(const struct runner_config *config, enum confine_for who, struct err *err);
+int confine_may_root(const struct runner_config *config, struct err *err);
 int confine_container(const struct runner_config *config,
                       struct err *err); /* the runner itself, before its first wire */
 
@@ -85,8 +86,8 @@ struct runner {
     struct timer *timers;
     struct rwire *wires;
     struct process_table *processes;
-    struct worker_table *workers;
     struct session_table *sessions;
+    struct worker_table *workers;
     void **graves; /* later_free */
     size_t grave_count, grave_cap;
     struct source children, listener; /* SIGCHLD; further wires */
@@ -137,9 +138,11 @@ struct op_def {
                                            unless the op has called reply_* */
     /* work: in a forked worker with the agent's rights, blocking code, killed on cancel. Input comes from worker_read. */
     int (*work)(struct worker *worker, const struct fields *args, struct err *err);
-    bool layers; /* work: with the layers' descriptors, and the rights of the box's root where there is one: what is in
+    bool layers;  /* work: with the layers' descriptors, and the rights of the box's root where there is one: what is in
                     the box's files is told whoever owns it */
-    bool turns;  /* work: those of one file go one after another (runner/turn.h) */
+    bool as_root; /* work: with the rights of the box's root */
+    bool turns;   /* work: those of one file go one after another (runner/turn.h) */
+    const struct op_def *root; /* instead of this one when the call has CALL_ROOT; NULL: it may not */
     bool cleans; /* work: instead of being killed its input ends early, which it must take for a failure, and tidy up */
 };
 extern const struct op_def *const op_table[]; /* ends with NULL */

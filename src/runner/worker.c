@@ -145,6 +145,8 @@ static void worker_fail(struct worker *worker, const struct err *failure) {
     buf_init(&fields, 2048);
     field_number(&fields, FIELD_CODE, (uint64_t)failure->code);
     field_text(&fields, FIELD_MESSAGE, failure->text);
+    if (failure->number)
+        field_number(&fields, FIELD_ERRNO, (uint64_t)failure->number);
     worker->item_frame = SIZE_MAX; /* what was being filled may be half a record */
     buf_clear(&worker->out);
     (void)worker_frame(worker, FRAME_FAIL, 0, fields.data, fields.len, &err);
@@ -154,15 +156,14 @@ static int by_number(const void *a, const void *b) {
     return *(const int *)a - *(const int *)b;
 }
 
-/* Closes everything but 0 to 2 and those given; and, for the layers, what is needed with them. */
-static void close_others(const struct runner_config *config, int a, int b, bool layers) {
+/* Closes everything but 0 to 2 and those given; and what the op needs besides. */
+static void close_others(const struct runner_config *config, int a, int b, const struct op_def *def) {
     int keep[5 + STACK_ROOTS_MAX] = {2, config->root_fd, a, b};
     size_t count = 4;
-    if (layers && config->layers) {
+    if (def->layers && config->layers)
         count += stack_roots_fds(config->layers, keep + count);
-        if (config->landlock_fd >= 0)
-            keep[count++] = config->landlock_fd;
-    }
+    if ((def->layers || def->as_root) && config->landlock_fd >= 0)
+        keep[count++] = config->landlock_fd;
     qsort(keep, count, sizeof *keep, by_number);
     for (size_t i = 0; i < count; i++) {
         unsigned from = (unsigned)keep[i] + 1, to = i + 1 < count ? (unsigned)keep[i + 1] - 1 : ~0u;
@@ -191,7 +192,7 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
     if (config->maps)
         close_others_but_dirs(config->root_fd, out_fd, in_fd);
     else
-        close_others(config, out_fd, in_fd, def->layers);
+        close_others(config, out_fd, in_fd, def);
     struct worker worker = {.config = config,
                             .version = version,
                             .root_fd = config->root_fd,
@@ -203,7 +204,8 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
     struct fields fields;
     struct arena arena;
     arena_init(&arena);
-    int r = confine(config, def->layers && config->can_root ? CONFINE_ROOT : CONFINE_WORKER, &err);
+    bool root = def->as_root || (def->layers && config->can_root);
+    int r = confine(config, root ? CONFINE_ROOT : CONFINE_WORKER, &err);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after confine: a change of ids clears it */
     sigset_t none;
     sigemptyset(&none);
