@@ -51,7 +51,7 @@ const struct body_field aio_shell_exec_fields[] = {
     {ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
      .text = "the shell goes there first, and stays there"},
     {ROW("env", MAP, exec_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
-    {ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it; 503 when another one runs"},
+    {ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it; 409 when another one runs"},
     {ROW("timeout", REAL, exec_args, timeout), .max = SECONDS,
      .text = "seconds; then the answer says running, and it runs on"},
     {ROW("strict", BOOL, exec_args, strict), .text = "an exec_dir that is not there is an error, not ignored"},
@@ -318,6 +318,8 @@ static int shell_run(struct http_request *request, struct box *box, const struct
             break;
         failed = shell_missing(request, box, args, &run, err);
     }
+    if (failed == -ERR_BUSY && args->async_mode) /* no 5xx: clients would send it again, and again */
+        return aio_fail(request, 409, ERR_BUSY, err->text);
     if (!failed)
         trail_session(request, ret_result);
     return failed;

@@ -333,41 +333,54 @@ static int line_enter(struct terminal *terminal, struct err *err) {
     return line_show(terminal);
 }
 
-/* Keys. Of several lines that come at once all but what is behind the last line
- * end are one command. */
+/* Bytes at the beginning that only stand for themselves. */
+static size_t line_plain(const uint8_t *data, size_t len) {
+    size_t n = 0;
+    while (n < len && (data[n] >= 0x20 || data[n] == '\t') && data[n] != 0x7f)
+        n++;
+    return n;
+}
+
+/* One key; more: another line end comes behind it. */
+static int line_key(struct terminal *terminal, uint8_t byte, bool more, struct err *err) {
+    bool again = byte == '\n' && terminal->typed_cr;
+    terminal->typed_cr = byte == '\r';
+    if (again || line_escape(terminal, byte))
+        return 0;
+    if (byte != '\r' && byte != '\n')
+        return line_control(terminal, byte, err);
+    if (!more || !terminal->line.len)
+        return line_enter(terminal, err);
+    buf_byte(&terminal->line, '\n');
+    return terminal_say(terminal, "\r\n> ");
+}
+
+/* Keys. Of several lines that come at once all but what is behind the last line end are one command. */
 static int line_type(struct terminal *terminal, const uint8_t *data, size_t len, struct err *err) {
     size_t last = len;
     while (last && data[last - 1] != '\n' && data[last - 1] != '\r')
         last--;
-    for (size_t i = 0; i < len; i++) {
-        uint8_t byte = data[i];
-        bool again = byte == '\n' && terminal->typed_cr, end = byte == '\r' || byte == '\n';
-        int result = 0;
-        terminal->typed_cr = byte == '\r';
-        if (again || line_escape(terminal, byte))
-            continue;
-        if (end && i + 1 + (i + 1 < last && byte == '\r' && data[i + 1] == '\n') < last && terminal->line.len) {
-            buf_byte(&terminal->line, '\n');
-            result = terminal_say(terminal, "\r\n> ");
-        } else if (end) {
-            result = line_enter(terminal, err);
-        } else if (byte >= 0x20 && byte != 0x7f) {
-            buf_byte(&terminal->line, byte);
-            result = message_bytes(terminal, "output", &byte, 1);
-        } else if (byte == '\t') {
-            buf_byte(&terminal->line, byte);
-            result = terminal_say(terminal, "\t");
-        } else {
-            result = line_control(terminal, byte, err);
+    last -= last > 1 && data[last - 1] == '\n' && data[last - 2] == '\r';
+    for (size_t i = 0, n; i < len; i += n) {
+        n = terminal->escape ? 0 : line_plain(data + i, len - i);
+        int result = n ? message_bytes(terminal, "output", data + i, n) : 0;
+        buf_put(&terminal->line, data + i, n);
+        if (!n) {
+            result = line_key(terminal, data[i], i + 1 < last, err);
+            n = 1;
         }
         if (result)
             return result;
         if (terminal->busy) { /* it runs now: the rest is for it, or for later */
-            buf_put(&terminal->pending, data + i + 1, len - i - 1);
+            buf_put(&terminal->pending, data + i + n, len - i - n);
             break;
         }
     }
-    return 0;
+    if (!terminal->line.failed)
+        return 0;
+    terminal->line.failed = false;
+    buf_clear(&terminal->line);
+    return message_text(terminal, "error", "The line is too long");
 }
 
 /* ---- from the client ---- */
