@@ -217,7 +217,7 @@ static void bench_throughput(void) {
 
 /* ---- a thousand idle boxes ---- */
 
-static double meminfo_kb(const char *key) {
+double meminfo_kb(const char *key) {
     char line[256];
     double value = 0;
     FILE *file = fopen("/proc/meminfo", "re");
@@ -722,7 +722,7 @@ static const struct {
             {"ports", bench_ports},   {"serve", bench_serve},           {"mcp", bench_mcp},
             {"recall", bench_recall}, {"edits", bench_edits},           {"store", bench_store},
             {"skills", bench_skills}, {"remote", bench_remote},         {"machines", bench_machines},
-            {"echo", bench_echo},     {"docker", bench_docker}};
+            {"echo", bench_echo},     {"docker", bench_docker},         {"deerflow", bench_deerflow}};
 
 int main(int argc, char **argv) {
     if (argc < 6)

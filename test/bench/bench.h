@@ -13,6 +13,7 @@ enum bar { AT_MOST, AT_LEAST };
 void row(const char *name, const char *unit, double ours, const char *peer_name, double peer, enum bar bar,
          double limit);
 void note(const char *text);
+double meminfo_kb(const char *key);
 void exec_samples(struct client *client, const char *id, double *us, size_t count);
 
 /* A daemon of the part's own, on a state directory beside the tree; more: further arguments, NULL-terminated. */
@@ -21,7 +22,7 @@ void daemon_open(struct client *client, int at); /* waits until it listens */
 
 void bench_ports(void), bench_serve(void);
 void bench_pool(void), bench_burst(void), bench_snapshot(void);
-void bench_skills(void), bench_docker(void);
+void bench_skills(void), bench_docker(void), bench_deerflow(void);
 void bench_remote(void), bench_machines(void), bench_echo(void);
 void bench_acquire(void), bench_mcp(void), bench_edits(void), bench_recall(void);
 

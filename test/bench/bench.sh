@@ -1,6 +1,6 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
-# Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills remote docker. Everything lives below BENCH_DIR (default: a fresh
+# Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills deerflow remote docker. Everything lives below BENCH_DIR (default: a fresh
 # directory below /var/tmp), so that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
 set -u
@@ -8,7 +8,7 @@ BUILD=$(realpath "$1") PART=${2-}
 cd "$(dirname "$0")/../.." || exit 1
 WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
 BENCH=$BUILD/bench/bench
-PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills remote docker'
+PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete burst ports mcp recall edits snapshot skills deerflow remote docker'
 DAEMON_PID='' NGINX_PID='' failed=0 missed=0
 ulimit -n 65536 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 
@@ -39,7 +39,7 @@ free_port() {
 
 start_daemon() { # start_daemon [COMMAND PREFIX...]
     PORT=$(free_port)
-    printf 'mount_sources:\n  - %s\nmax_boxes_per_user: 0\nend_boxes: true\n' "$WORK/tree" > "$WORK/config.yaml"
+    printf 'mount_sources:\n  - %s\nmax_boxes_per_user: 0\nend_boxes: true\ndeerflow_home: %s\n' "$WORK/tree" "$WORK/deer-flow" > "$WORK/config.yaml"
     # Without a line a request, as nginx here.
     "$@" "$BUILD/cubbyd" --listen "127.0.0.1:$PORT" --state "$WORK/state${WITHOUT_AUDIT:+-without}${STORE:+-store}" --config "$WORK/config.yaml" --log-level warn \
         ${WITHOUT_AUDIT:+--audit=false} ${STORE:+--store="$STORE"} > "$WORK/daemon.log" 2>&1 < /dev/null &
@@ -103,7 +103,7 @@ part() { # part NAME [COMMAND PREFIX of the bench itself...]
 
 [ -z "$PART" ] || [[ " $PARTS " = *" $PART "* ]] || { echo "bench: no part '$PART'; there are: $PARTS" >&2; exit 2; }
 [ "$(nproc)" -gt 1 ] && PIN=(taskset -c 1) CLIENT=(taskset -c 0) || PIN=() CLIENT=()
-mkdir -p "$WORK/tree"
+mkdir -p "$WORK/tree" "$WORK/deer-flow"
 start_nginx
 printf '| %-44s | %12s | %-38s | %5s | %-7s | %-3s |\n' figure ours 'peer or floor, same run' ratio bar met
 printf '|%s|\n' '----------------------------------------------|--------------|----------------------------------------|-------|---------|-----'
@@ -143,6 +143,7 @@ part recall
 part edits
 part snapshot
 part skills
+part deerflow
 part ports
 stop_daemon
 if [ -z "$PART" ] || [ "$PART" = remote ]; then

@@ -3,7 +3,7 @@ that are given are sent, no token, one connection that is kept, and an answer wi
 failure. DeerFlow is the user of both: the seven tools of its agents, and what it does to get and lose a sandbox.
 
 Checks print `ok - NAME` or `not ok - NAME` (program of lib.sh reads them); the exit status tells whether all went well."""
-import base64, hashlib, http.client, json, re, shlex, socket, sys, threading, time, urllib.parse, uuid
+import base64, hashlib, http.client, json, os, re, shlex, socket, sys, threading, time, urllib.parse, uuid
 
 # ---- checks ----
 
@@ -18,11 +18,11 @@ def check(name, got, want=True):
             print('ok -', name, flush=True)
         else:
             failed += 1
-            print(f'not ok - {name}: got {got!r:.700}, want {want!r:.300}'.replace('\n', ' '), flush=True)
+            print(f'not ok - {name}\ngot {got!r:.900}\nwant {want!r:.300}', flush=True)
 
 
 def matches(name, got, regex):
-    check(f'{name}', True if re.search(regex, got, re.S) else got)
+    check(name, regex if re.search(regex, got, re.S) else got, regex)
 
 
 def finish():
@@ -172,7 +172,7 @@ class Failure(Exception):
     def message(self):
         if not isinstance(self.body, dict):
             return str(self.body)
-        return self.body.get('message') or self.body.get('detail')
+        return self.body.get('message') or self.body.get('detail') or (self.body.get('error') or {}).get('message')
 
 
 class Broken(Exception):
@@ -283,7 +283,7 @@ class Aio:
         return self.call('GET', route + ('?' + urllib.parse.urlencode(query) if query else ''))
 
     def delete(self, route):
-        return self.call('DELETE', route)
+        return self.call('DELETE', route, kind='j')
 
     def context(self):
         status, value = self.http.json('GET', '/v1/sandbox', timeout=5)
