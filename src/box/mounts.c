@@ -85,6 +85,52 @@ static int asked_source(const struct policy *policy, const char *source, char re
                    source);
 }
 
+/* ---- what a door asks for ---- */
+
+static int place_make(int *dir, const char *rest);
+
+static int door_below(const char *prefix, const struct mount *mount, char resolved[PATH_MAX]) {
+    char real[PATH_MAX];
+    bool here = realpath(prefix, real);
+    int number = errno;
+    const char *begin = path_within(mount->source, prefix)         ? prefix
+                        : here && path_within(mount->source, real) ? real
+                                                                   : NULL;
+    if (!begin || !here)
+        return begin ? -number : -EXDEV;
+    const char *rest = mount->source + strlen(begin);
+    rest += strspn(rest, "/");
+    autofd dir = open(real, O_PATH | O_CLOEXEC);
+    if (dir < 0)
+        return -errno;
+    int r = mount->create ? place_make(&dir, rest) : 0;
+    bool looks = !mount->create && *rest;
+    autofd found = looks ? open_below(dir, rest) : -1;
+    if (looks && found < 0)
+        r = found;
+    if (r == 0 &&
+        snprintf(resolved, PATH_MAX, "%s%s%s", real[1] ? real : "", *rest || !real[1] ? "/" : "", rest) >= PATH_MAX)
+        r = -ENAMETOOLONG;
+    return r;
+}
+
+/* Links are followed in the prefix, as for everybody; directories are made only behind it. */
+static int door_source(const struct policy *policy, const struct mount *mount, char resolved[PATH_MAX],
+                       struct err *err) {
+    int r = -EXDEV;
+    bool normal = mount->source && strlen(mount->source) <= LIMIT_PATH_BYTES && path_normal(mount->source);
+    for (const char *const *prefix = policy->door_sources; normal && r < 0 && prefix && *prefix; prefix++) {
+        int tried = door_below(*prefix, mount, resolved); /* one may be inside another, and open what that does not */
+        r = tried == -EXDEV ? r : tried;
+    }
+    if (r == -EXDEV)
+        return err_set(err, ERR_DENIED, "mounts: source '%.300s' is none that the configuration opens",
+                       mount->source ? mount->source : "");
+    if (r == -ELOOP)
+        return err_set(err, ERR_DENIED, "mounts: source '%.300s' passes a link", mount->source);
+    return r < 0 ? err_set(err, ERR_IO, "mounts: source '%.300s': %s", mount->source, strerror(-r)) : 0;
+}
+
 /* ---- what the configuration gives ---- */
 
 /* As a name of a directory: letters, digits, _ and - stand for themselves, and so does a dot that is not the first; other
@@ -206,7 +252,7 @@ static int given_source(const struct share_mount *mount, const struct spec *spec
     return 0;
 }
 
-int mounts_check(const struct share_mount *mount, struct err *err) {
+int mounts_check(const struct share_mount *mount, bool thread_alone, struct err *err) {
     const char *source = mount->source;
     if (!source || strlen(source) > LIMIT_PATH_BYTES || !path_normal(source))
         return err_set(err, ERR_INVALID, "mounts: source must be an absolute path below /, without '.', '..' or '//'");
@@ -217,7 +263,7 @@ int mounts_check(const struct share_mount *mount, struct err *err) {
                            "mounts: source '%.200s' holds braces that are not {user}, {thread} or {id}", source);
         at += place_words[word].len;
     }
-    if (strstr(source, "{thread}") && !strstr(source, "{user}") && !strstr(source, "{id}"))
+    if (!thread_alone && strstr(source, "{thread}") && !strstr(source, "{user}") && !strstr(source, "{id}"))
         return err_set(err, ERR_INVALID, "mounts: source '%.200s' has {thread} without {user}: users would share it",
                        source);
     return check_target(mount->target, err);
@@ -250,15 +296,21 @@ int mounts_spec(const struct policy *policy, const struct share *share, const st
         const struct share_mount *given = i < share->mount_count ? &share->mounts[i] : NULL;
         const struct mount *asked = given ? NULL : &request->mounts[i - share->mount_count];
         const char *target = given ? given->target : asked->target;
-        r = check_target(target, err);
+        bool door = !given && asked->door;
+        if (target || !door)
+            r = check_target(target, err);
         if (r == 0)
-            r = given ? given_source(given, spec, arena, resolved, err)
-                      : asked_source(policy, asked->source, resolved, err);
-        if (r == 0)
+            r = given  ? given_source(given, spec, arena, resolved, err)
+                : door ? door_source(policy, asked, resolved, err)
+                       : asked_source(policy, asked->source, resolved, err);
+        if (door && !target)
+            r = 0; /* whoever may write there may have put something else in its place */
+        else if (r == 0)
             r = mounts_add(mounts, &count,
                            &(struct mount){.source = arena_strdup(arena, resolved),
                                            .target = arena_strdup(arena, target),
-                                           .read_only = given ? given->read_only : asked->read_only},
+                                           .read_only = given ? given->read_only : asked->read_only,
+                                           .door = door},
                            err);
     }
     spec->mounts = mounts;
@@ -286,7 +338,9 @@ int mounts_again(const struct policy *policy, const struct spec *spec, struct er
     char resolved[PATH_MAX];
     for (size_t i = 0; i < spec->mount_count; i++) {
         const struct mount *mount = &spec->mounts[i];
-        bool asked = asked_source(policy, mount->source, resolved, err) == 0 && strcmp(resolved, mount->source) == 0;
+        int r = mount->door ? door_source(policy, mount, resolved, err)
+                            : asked_source(policy, mount->source, resolved, err);
+        bool asked = r == 0 && strcmp(resolved, mount->source) == 0;
         if (!asked && !mount_given(share, spec, mount))
             return err_set(err, ERR_DENIED,
                            "mounts: the box has the source '%.200s', which the configuration no longer allows "

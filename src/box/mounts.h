@@ -14,7 +14,8 @@ int mounts_again(const struct policy *policy, const struct spec *spec, struct er
 /* The mounts that `from` asked for: those which the configuration does not give it. In arena. */
 void mounts_asked(const struct policy *policy, const struct spec *from, struct arena *arena,
                   const struct mount **ret_mounts, size_t *ret_count);
-/* Of the configuration: INVALID says what is wrong with it. */
-int mounts_check(const struct share_mount *mount, struct err *err);
+/* Of the configuration: INVALID says what is wrong with it. thread_alone: {thread} may stand without {user}, where whoever
+ * names threads keeps users apart. */
+int mounts_check(const struct share_mount *mount, bool thread_alone, struct err *err);
 
 #endif

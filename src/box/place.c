@@ -55,7 +55,8 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     for (size_t i = 0; i < from->mount_count; i++)
         mounts[i] = (struct mount){.source = arena_strdup(arena, from->mounts[i].source),
                                    .target = arena_strdup(arena, from->mounts[i].target),
-                                   .read_only = from->mounts[i].read_only};
+                                   .read_only = from->mounts[i].read_only,
+                                   .door = from->mounts[i].door};
     spec.mounts = mounts;
     box->spec = spec;
     dress_take(box, from);

@@ -63,9 +63,10 @@ struct policy {
     atomic_uint refs;
     void (*released)(struct policy *policy); /* by the last unref; NULL: nothing to do */
     const char *const *mount_sources;        /* absolute prefixes that may be mounted, NULL-terminated; NULL: none */
-    bool any_mount_source;                   /* `cubby run`: what the user may read */
-    struct share share;                      /* of everybody but */
-    const struct share_user *users;          /* these, by strcmp */
+    const char *const *door_sources; /* the same for mounts that a door itself asks for (mount.door); NULL: none */
+    bool any_mount_source;           /* `cubby run`: what the user may read */
+    struct share share;              /* of everybody but */
+    const struct share_user *users;  /* these, by strcmp */
     size_t user_count;
     void (*event)(void *user, const struct box_event *event); /* may be NULL; never waits. The first policy's counts */
     void *event_user;

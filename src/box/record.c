@@ -102,6 +102,10 @@ static void put_record(struct json *json, const struct box *box) {
         put_member(json, "target", spec->mounts[i].target);
         json_key(json, "read_only");
         json_bool(json, spec->mounts[i].read_only);
+        if (spec->mounts[i].door) {
+            json_key(json, "door");
+            json_bool(json, true);
+        }
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -285,7 +289,8 @@ static void get_mounts(struct reading *reading, const json_t *root, struct spec 
         const json_t *row = json_array_get(list, i);
         mounts[i] = (struct mount){.source = get_member(reading, row, "source"),
                                    .target = get_member(reading, row, "target"),
-                                   .read_only = get_bool(reading, row, "read_only")};
+                                   .read_only = get_bool(reading, row, "read_only"),
+                                   .door = get_bool(reading, row, "door")};
         reading->bad |= !mounts[i].source || !mounts[i].target;
     }
     spec->mounts = mounts;

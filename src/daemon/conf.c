@@ -187,6 +187,24 @@ const struct conf_option conf_options[] = {
      .text = "variables with these beginnings reach no command of a tool, beside KUBERNETES_, SERVICE_ and SECRET_"},
     {ROW("aio_errors", TEXT, aio_errors), .at_once = true, .fallback = "status", .choices = "status|envelope",
      .text = "failures of the AIO dialect's file routes: by HTTP status, or 200 with success false"},
+    {ROW("deerflow_home", TEXT, provision.home), .at_once = true,
+     .text =
+         "state directory of the gateway on this host (its DEER_FLOW_HOME): mounted into the boxes that it provisions"},
+    {ROW("deerflow_mounts", MOUNTS, provision_mounts), .at_once = true,
+     .text = "file only: further mounts of those boxes, or others at the same targets; as mounts"},
+    {ROW("deerflow_environment", ENV, provision_env), .at_once = true,
+     .text = "variables of those boxes: a mapping, or a list of NAME=VALUE"},
+    {ROW("deerflow_backend", TEXT, provision.backend), .at_once = true,
+     .text = "backend of those boxes; default: as of all others"},
+    {ROW("deerflow_template", TEXT, provision.template_name), .at_once = true,
+     .text = "template or image of those boxes; default: as of all others"},
+    {ROW("deerflow_network", TEXT, provision.network), .at_once = true, .choices = "none|open",
+     .text = "network of those boxes; default: as of all others"},
+    {ROW("deerflow_api_key", TEXT, provision.api_key), .at_once = true,
+     .text = "key that the gateway sends as X-API-Key; default: none, then a token of scope admin is one"},
+    {ROW("deerflow_api_key_file", TEXT, provision_key_file), .at_once = true, .text = "file with that key, instead"},
+    {ROW("deerflow_url", TEXT, provision.url), .at_once = true,
+     .text = "how the gateway reaches this daemon, http://HOST:PORT; default: by the name it used"},
     {ROW("global_skills", LIST, global_skills), .at_once = true,
      .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},
     {ROW("global_agents", LIST, global_agents), .at_once = true,
@@ -494,6 +512,8 @@ static int load(struct conf *conf, int argc, char **argv, struct err *err) {
     failed = read_file(conf, err);
     if (!failed)
         failed = conf_arguments(conf, argc, argv, true, err);
+    if (!failed)
+        failed = conf_provision(conf, err);
     if (failed)
         return failed;
     state_default(conf);

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "box/policy.h"
 #include "front/auth.h"
+#include "front/provision.h"
 #include "skill/skill.h"
 #include "tool/guard.h"
 
@@ -98,7 +99,11 @@ struct conf {
     struct guard_policy guard;
     const char *tool_guard;
     struct conf_list guard_allow, guard_roots, env_remove;
-    struct skill_settings skills; /* points to what these say */
+    struct skill_settings skills;        /* points to what these say */
+    struct provision_settings provision; /* points to what these say */
+    const char *provision_key_file;
+    struct conf_list provision_env, door_sources;
+    struct conf_mounts provision_mounts;
     const char *skill_dialect;
     struct conf_list global_skills, global_agents, skill_paths, skill_commands;
     uint64_t skill_upload_entries;

@@ -214,6 +214,7 @@ struct policy *conf_policy(struct conf *conf) {
         .refs = 1,
         .released = policy_released,
         .mount_sources = words(&conf->mount_sources),
+        .door_sources = words(&conf->door_sources),
         .share = share_of(&conf->share),
         .users = own->users,
         .user_count = conf->user_count,

@@ -62,6 +62,10 @@ int conf_check_images(const struct conf *conf, const struct conf_user *user, con
                       struct err *err);
 bool conf_same_registries(const struct conf *a, const struct conf *b);
 
+/* ---- conf_provision.c ---- */
+/* What a gateway's boxes are, put together; INVALID. */
+int conf_provision(struct conf *conf, struct err *err);
+
 /* ---- conf_args.c ---- */
 int conf_arguments(struct conf *conf, int argc, char **argv, bool set, struct err *err);
 

@@ -243,6 +243,7 @@ struct front_settings *daemon_settings(struct conf *conf) {
         .refs = 1,
         .released = settings_released,
         .tools = &conf->tools,
+        .provision = &conf->provision,
         .default_backend = conf->share.backend,
         .secret_env = (const char *const *)conf->share.env.items,
         .audit_detail = conf->audit_detail,

@@ -7,8 +7,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "front/aio.h"
-#include "front/native.h"
+#include "front/aio_file.h"
 
 enum { DEFAULT_MATCHES = 500, MOST_MATCHES = 10000, DEFAULT_FILES = 5000, MOST_FILES = 50000 };
 
@@ -208,7 +207,7 @@ static void grep_lines(struct answer *answer, const char *name, bool wanted, con
         return;
     }
     json_open(&answer->json, '[');
-    for (size_t at = 0; data && at < len;) {
+    for (size_t at = 0; data && at <= len;) {
         const uint8_t *end = memchr(data + at, '\n', len - at);
         size_t n = end ? (size_t)(end - data) - at : len - at;
         aio_text(answer, data + at, n && data[at + n - 1] == '\r' ? n - 1 : n);
@@ -260,7 +259,7 @@ static int grep_prepare(struct http_request *request, struct box *box, const str
         return aio_unfit(request, "max_file_size", "Input should be a number of bytes, which may end in K, M or G");
     if (args->type.data && *args->type.data && !grep_type(args->type.data, &grep.glob))
         return aio_unfit(request, "type", "There is no such type of files; use include with globs instead");
-    grep.path = native_path(request, box, &args->path, true, err);
+    grep.path = aio_path(request, box, &args->path, false, err);
     if (!grep.path)
         return -err->code;
     *ret_grep = grep;
@@ -293,6 +292,8 @@ static int aio_grep(struct http_request *request, struct box *box, struct err *e
     answer_head(&answer, &args.path, &args.pattern, "matches");
     failed = box_grep(box, &grep, http_fd(request), grep_each, &found, &result, err);
     free(found.last);
+    if (failed < 0 && !answer.begun)
+        return aio_file_fail(request, "Failed to grep files", "grep", args.path.data, err);
     json_close(&answer.json, ']');
     json_key(&answer.json, "match_count");
     json_uint(&answer.json, found.count);
@@ -405,7 +406,7 @@ static int aio_glob(struct http_request *request, struct box *box, struct err *e
     int failed = aio_body(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
+    const char *path = aio_path(request, box, &args.path, false, err);
     if (!path)
         return -err->code;
     const struct glob_request glob = {.pattern = args.pattern.data,
@@ -420,6 +421,8 @@ static int aio_glob(struct http_request *request, struct box *box, struct err *e
     answer_head(&answer, &args.path, &args.pattern, "files");
     failed = box_glob_sorted(box, &glob, glob_sort(args.sort_by.data), args.sort_desc, http_fd(request), glob_each,
                              &found, &result, err);
+    if (failed < 0 && !answer.begun)
+        return aio_file_fail(request, "Failed to glob files", "glob", args.path.data, err);
     json_close(&answer.json, ']');
     json_key(&answer.json, "total_count");
     json_uint(&answer.json, result.matched);

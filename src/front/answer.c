@@ -34,9 +34,16 @@ int answer_spill(struct answer *answer) {
     return answer->out.len < ANSWER_SPILL_BYTES ? answer->failed : answer_send(answer);
 }
 
+static void answer_piece(struct json *json, const uint8_t *data, size_t len, bool utf8) {
+    if (utf8)
+        json_strn(json, data, len);
+    else
+        json_bytes(json, data, len, false);
+}
+
 int answer_long(struct answer *answer, const uint8_t *data, size_t len, bool utf8) {
     if (len <= ANSWER_PIECE_BYTES) {
-        json_bytes(&answer->json, data, len, utf8);
+        answer_piece(&answer->json, data, len, utf8);
         return answer_spill(answer);
     }
     autobuf piece;
@@ -49,7 +56,7 @@ int answer_long(struct answer *answer, const uint8_t *data, size_t len, bool utf
         struct json json;
         buf_clear(&piece);
         json_init(&json, &piece);
-        json_bytes(&json, data, n, utf8);
+        answer_piece(&json, data, n, utf8);
         data += n, len -= n;
         /* Pieces of one string: only the first keeps its opening quote, only the last its closing one. */
         if (first && answer->json.comma)

@@ -399,7 +399,8 @@ int auth_admit_token(struct auth *auth, struct http_request *request, const char
 
 int auth_admit_user(struct auth *auth, struct http_request *request, const char *user, unsigned needs,
                     const struct who **ret_who, struct err *err) {
-    return auth_enter(grant_new(auth, user, NULL, SCOPE_USER), request, clock_wall_ms(), needs, ret_who, err);
+    return auth_enter(grant_new(auth, user, NULL, user ? SCOPE_USER : SCOPE_ADMIN), request, clock_wall_ms(), needs,
+                      ret_who, err);
 }
 
 bool auth_is_open(struct auth *auth, const struct http_request *request) {

@@ -50,7 +50,7 @@ int auth_admit(struct auth *auth, struct http_request *request, unsigned needs, 
 /* The same by a token that did not come as Authorization: a runner may send it in its first message. */
 int auth_admit_token(struct auth *auth, struct http_request *request, const char *token, unsigned needs,
                      const struct who **ret_who, struct err *err);
-/* The same of somebody who has shown that he may act for this user, though not by a token. */
+/* The same of somebody who has shown that he may act for this user, though not by a token. NULL: for all, as an admin. */
 int auth_admit_user(struct auth *auth, struct http_request *request, const char *user, unsigned needs,
                     const struct who **ret_who, struct err *err);
 /* A request from where this one comes needs no token at all. */

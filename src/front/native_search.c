@@ -84,8 +84,6 @@ int native_glob(struct http_request *request, struct box *box, struct err *err) 
 static void native_lines_json(struct json *json, const char *name, const uint8_t *data, size_t len, bool utf8) {
     json_key(json, name);
     json_open(json, '[');
-    if (len && data[len - 1] == '\n')
-        len--;
     for (size_t at = 0; data && at <= len;) {
         const uint8_t *end = memchr(data + at, '\n', len - at);
         size_t n = end ? (size_t)(end - data) - at : len - at;

@@ -24,8 +24,15 @@
 
 static int disk_tree(struct enter *enter, const char *path, uint64_t flags, int *ret_fd, struct err *err);
 static int layer_attributes(struct enter *enter, int tree, uint64_t flags, const char *path, struct err *err);
-static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err);
-static int owner_namespace(struct enter *enter, const struct stat *owner, struct err *err);
+
+/* The id map of the last mount's owner: most mounts of a box have one owner, and each map costs a process. */
+struct owner_map {
+    uid_t uid;
+    gid_t gid;
+    int userns; /* -1: none yet */
+};
+static int mount_tree(struct enter *enter, struct owner_map *map, struct enter_mount *mount, struct err *err);
+static int owner_namespace(struct enter *enter, struct owner_map *map, const struct stat *owner, struct err *err);
 
 int enter_layers(struct enter *enter, struct err *err) {
     int r = enter_layer(enter, enter->template_dir, MOUNT_ATTR_RDONLY, &enter->lower_fd, err);
@@ -42,8 +49,10 @@ int enter_layers(struct enter *enter, struct err *err) {
 
 int enter_mounts(struct enter *enter, struct err *err) {
     int r = 0;
+    struct owner_map map = {.userns = -1};
     for (size_t i = 0; r == 0 && i < enter->mount_count; i++)
-        r = mount_tree(enter, &enter->mounts[i], err);
+        r = mount_tree(enter, &map, &enter->mounts[i], err);
+    fd_close(&map.userns);
     return r;
 }
 
@@ -106,7 +115,7 @@ static int open_source(const char *path) {
     return fd < 0 ? -errno : fd;
 }
 
-static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err *err) {
+static int mount_tree(struct enter *enter, struct owner_map *map, struct enter_mount *mount, struct err *err) {
     struct stat owner;
     autofd source = open_source(mount->source);
     if (source == -ELOOP)
@@ -116,14 +125,11 @@ static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err
         return err_errno(err, tree < 0 ? -tree : errno, "mount source '%s'", mount->source);
     if (!S_ISDIR(owner.st_mode) && !S_ISREG(owner.st_mode))
         return err_set(err, ERR_INVALID, "mount source '%s' is neither a directory nor a file", mount->source);
-    autofd userns = -1;
-    if (enter->ranged) {
-        userns = owner_namespace(enter, &owner, err);
-        if (userns < 0)
-            return userns;
-    }
+    int mapped = enter->ranged ? owner_namespace(enter, map, &owner, err) : 0;
+    if (mapped < 0)
+        return mapped;
     uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (mount->read_only ? MOUNT_ATTR_RDONLY : 0);
-    int r = sys_mount_setattr(tree, flags | (enter->ranged ? MOUNT_ATTR_IDMAP : 0), userns);
+    int r = sys_mount_setattr(tree, flags | (enter->ranged ? MOUNT_ATTR_IDMAP : 0), map->userns);
     if (r == -EINVAL && enter->ranged)
         return err_set(err, ERR_UNSUPPORTED,
                        "the file system of mount source '%s' cannot be idmapped; one on ext4, xfs, btrfs or tmpfs can",
@@ -135,11 +141,18 @@ static int mount_tree(struct enter *enter, struct enter_mount *mount, struct err
 }
 
 /* Just the owner's ids are mapped, to those of the box's user. */
-static int owner_namespace(struct enter *enter, const struct stat *owner, struct err *err) {
+static int owner_namespace(struct enter *enter, struct owner_map *map, const struct stat *owner, struct err *err) {
     char uids[64], gids[64];
+    if (map->userns >= 0 && map->uid == owner->st_uid && map->gid == owner->st_gid)
+        return 0;
+    fd_close(&map->userns);
     snprintf(uids, sizeof uids, "%u %u 1\n", owner->st_uid, enter->owner_uid);
     snprintf(gids, sizeof gids, "%u %u 1\n", owner->st_gid, enter->owner_gid);
-    return enter_map(uids, gids, err);
+    int userns = enter_map(uids, gids, err);
+    if (userns < 0)
+        return userns;
+    *map = (struct owner_map){.uid = owner->st_uid, .gid = owner->st_gid, .userns = userns};
+    return 0;
 }
 
 /* It needs a process to be born in; that one ends as soon as the namespace is held by its descriptor. */

@@ -196,12 +196,13 @@ bool scanner_tell(struct scanner *scanner, size_t begin, size_t end, size_t len,
         found.text_len = most;
     if (scanner->before > 0) {
         size_t first = lines_back(data, begin, scanner->before);
-        found.before = data + first;
+        found.before = first < begin ? data + first : NULL;
         found.before_len = without_newline(data, first, begin);
     }
     if (scanner->after > 0) {
-        found.after = data + end;
-        found.after_len = without_newline(data, end, lines_forward(data, end, len, scanner->after));
+        size_t last = lines_forward(data, end, len, scanner->after);
+        found.after = end < last ? data + end : NULL;
+        found.after_len = without_newline(data, end, last);
     }
     return scanner->hit(scanner->user, &found);
 }

@@ -32,7 +32,7 @@ bool pattern_in_line(const char *text, size_t len, struct buf *out);
 
 struct grep_hit {
     uint64_t line;
-    const uint8_t *text, *before, *after; /* cut to their limits; no newline at the end */
+    const uint8_t *text, *before, *after; /* cut to their limits; no newline at the end. NULL: no such lines */
     size_t text_len, before_len, after_len;
 };
 

@@ -22,8 +22,8 @@ int op_ignore(const struct fields *args, struct glob_names *ignore, struct walk 
 
 /* A list of patterns (INCLUDE, EXCLUDE) as one glob; *ret_use is it, or NULL where there are none. `what` names it. */
 struct glob;
-int op_globs(const char *const *patterns, size_t count, const char *what, struct glob *glob, const struct glob **ret_use,
-             struct err *err);
+int op_globs(const char *const *patterns, size_t count, const char *what, struct glob *glob,
+             const struct glob **ret_use, struct err *err);
 
 /* Names in results: the client's path, extended. */
 struct shown {

@@ -99,9 +99,9 @@ static bool on_hit(void *user, const struct grep_hit *hit) {
     field_bytes(out, FIELD_PATH, searcher->shown.text, searcher->shown_len);
     field_number(out, FIELD_LINE, hit->line);
     field_bytes(out, FIELD_TEXT, hit->text, hit->text_len);
-    if (hit->before_len)
+    if (hit->before)
         field_bytes(out, FIELD_BEFORE, hit->before, hit->before_len);
-    if (hit->after_len)
+    if (hit->after)
         field_bytes(out, FIELD_AFTER, hit->after, hit->after_len);
     item_end(out, begin);
     pthread_mutex_unlock(&searcher->grep->lock);

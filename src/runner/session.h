@@ -62,7 +62,7 @@ struct session {
 
     /* stopping: session_stop.c */
     enum session_state stopping; /* what it is stopped for; 0: it is not */
-    uint64_t stop_ms;
+    uint64_t stop_ms, alone_ms;  /* since when; since when the shell has nothing to wait for, 0: it has */
     bool killing;
     struct kept *kept; /* processes of earlier commands, which are not the current one's */
     size_t kept_count;

@@ -136,6 +136,7 @@ void stop_begin(struct session *session, enum session_state why) {
         return;
     session->stopping = why;
     session->killing = false;
+    session->alone_ms = 0;
     session->stop_ms = clock_ms();
     kill(session->process->pid, THROW_SIGNAL); /* before its child dies: else it goes on with what comes next */
     members_signal(session, SIGTERM);
@@ -146,28 +147,33 @@ bool stop_over(struct session *session) {
     return !session->stopping || members_signal(session, 0) == 0;
 }
 
-void stop_poll(struct session *session) {
-    struct runner *runner = session->runner;
-    uint64_t waited_ms = clock_ms() - session->stop_ms;
-    if (!session->killing && waited_ms >= KILL_GRACE_MS) {
-        session->killing = true;
-        leaf_freeze(session, "1");
-    }
-    size_t left = members_signal(session, session->killing ? SIGKILL : 0);
-    if (left == 0 && session->killing)
+/* The shell has nothing left to wait for, and is asked again and again; then it has to go, too. */
+static void stop_shell(struct session *session, uint64_t now_ms) {
+    if (session->killing)
         leaf_freeze(session, "0");
-    if (waited_ms >= KILL_GRACE_MS + PATIENCE_MS || (left == 0 && !session->killing && waited_ms >= PATIENCE_MS)) {
-        leaf_freeze(session, "0");
-        process_kill(session->process);
-        return;
-    }
-    timer_set(runner, &session->poll, clock_ms() + POLL_MS);
-    if (left)
-        return;
+    if (session->alone_ms == 0)
+        session->alone_ms = now_ms;
     if (session->phase == SHELL_SETTLING) {
         shell_settle(session);
-        return;
+    } else if (now_ms >= session->alone_ms + PATIENCE_MS) {
+        process_kill(session->process);
+    } else {
+        kill(session->process->pid, SIGINT); /* what reads or waits for nothing hears this one alone */
+        shell_ask(session);
     }
-    kill(session->process->pid, SIGINT); /* what reads or waits for nothing hears this one alone */
-    shell_ask(session);
+}
+
+void stop_poll(struct session *session) {
+    uint64_t now_ms = clock_ms();
+    size_t left = members_signal(session, session->killing ? SIGKILL : 0);
+    timer_set(session->runner, &session->poll, now_ms + POLL_MS);
+    if (left == 0) {
+        stop_shell(session, now_ms);
+    } else if (now_ms >= session->stop_ms + KILL_GRACE_MS + PATIENCE_MS) {
+        process_kill(session->process); /* they come faster than they can be told apart */
+    } else if (!session->killing && now_ms >= session->stop_ms + KILL_GRACE_MS) {
+        session->killing = true;
+        leaf_freeze(session, "1");
+        members_signal(session, SIGKILL);
+    }
 }

@@ -40,10 +40,8 @@ int spawn_prepare(struct spawn *spawn, const struct runner_config *config, const
     if (strcmp(user, "agent") != 0 && strcmp(user, "root") != 0)
         return err_set(err, ERR_INVALID, "no user '%s': it is \"agent\" or \"root\"", user);
     spawn->root = strcmp(user, "root") == 0;
-    if (spawn->root && !config->can_root)
-        return err_set(err, ERR_UNSUPPORTED, "user 'root' needs %s",
-                       config->container ? "a container that was made with it (container.user)"
-                                         : "cubby to run as root on the host");
+    if (spawn->root && confine_may_root(config, err) < 0)
+        return -err->code;
     if (args->has[FIELD_COMMAND] == (args->argc > 0))
         return err_set(err, ERR_INVALID, "give either a command or argv");
     spawn->shell = args->has[FIELD_COMMAND];
@@ -212,6 +210,8 @@ static void child_directory(struct spawn *spawn) {
     number = raw(SYS_getcwd, path, sizeof path);
     if (number < 0 || path[0] != '/') /* deleted, or outside our root */
         child_fail(spawn->slot, SPAWN_CWD, number < 0 ? number : -ENOENT);
+}
+
 /* Last of what uses our descriptors: some may have these numbers. First above them all, then down. */
 static void child_pass(struct spawn *spawn) {
     int at = spawn->passed_at;
@@ -224,8 +224,6 @@ static void child_pass(struct spawn *spawn) {
         if (number < 0)
             child_fail(spawn->slot, SPAWN_TERMINAL, number);
     }
-}
-
 }
 
 static long child_exec(struct spawn *spawn) {
@@ -270,10 +268,10 @@ _Noreturn void spawn_child(struct spawn *spawn) {
     struct err err;
     if (confine(spawn->config, spawn->root ? CONFINE_ROOT : CONFINE_AGENT, &err) < 0) {
         snprintf(slot->text, sizeof slot->text, "%.200s", err.text);
-    if (spawn->passed_at)
-        child_pass(spawn);
         child_fail(slot, SPAWN_CONFINE, -EPERM);
     }
+    if (spawn->passed_at)
+        child_pass(spawn);
     if (spawn->config->open_files) { /* last: what we still hold may lie above it */
         uint64_t files[2] = {spawn->config->open_files, spawn->config->open_files};
         if ((number = raw(SYS_prlimit64, 0, RLIMIT_NOFILE, files, NULL)) < 0)

@@ -108,7 +108,7 @@ static void grep_put(struct grep_found *found, char mark, uint64_t number, const
 }
 
 static void grep_around(struct grep_found *found, const uint8_t *text, size_t len, uint64_t number) {
-    for (size_t at = 0; at < len; number++) {
+    for (size_t at = 0; text && at <= len; number++) {
         const uint8_t *end = memchr(text + at, '\n', len - at);
         size_t line_len = end ? (size_t)(end - text) - at : len - at;
         const struct body_text line = grep_line(found->call, text + at, line_len);
@@ -118,11 +118,9 @@ static void grep_around(struct grep_found *found, const uint8_t *text, size_t le
 }
 
 static uint64_t grep_count_lines(const uint8_t *text, size_t len) {
-    uint64_t lines = 0;
-    for (size_t at = 0; at < len; lines++) {
-        const uint8_t *end = memchr(text + at, '\n', len - at);
-        at = end ? (size_t)(end - text) + 1 : len;
-    }
+    uint64_t lines = text ? 1 : 0;
+    for (const uint8_t *at = text; at && (at = memchr(at, '\n', (size_t)(text + len - at))); at++)
+        lines++;
     return lines;
 }
 

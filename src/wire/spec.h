@@ -13,6 +13,9 @@ struct mount {
     const char *source; /* host path, allowed by policy */
     const char *target; /* absolute path in the box */
     bool read_only;
+    bool door; /* a door asks for it by rules of its own (policy.door_sources), not its client */
+    bool
+        create; /* ... and what is missing of the source is made; requests only. Without a target it is only made, if it can be */
 };
 
 struct limits { /* 0: not limited */

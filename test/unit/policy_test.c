@@ -268,10 +268,12 @@ static void test_checked(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct share_mount mount = {.source = rows[i].source, .target = rows[i].target};
-        ok(mounts_check(&mount, &err) == -ERR_INVALID && strstr(err.text, rows[i].word), rows[i].source);
+        ok(mounts_check(&mount, false, &err) == -ERR_INVALID && strstr(err.text, rows[i].word), rows[i].source);
     }
     struct share_mount fine = {.source = "/srv/{user}-{thread}/{id}", .target = "/mnt/x"};
-    ok(mounts_check(&fine, &err) == 0, "a mount of the configuration");
+    ok(mounts_check(&fine, false, &err) == 0, "a mount of the configuration");
+    fine.source = "/srv/{thread}";
+    ok(mounts_check(&fine, true, &err) == 0, "one by thread alone, where its names keep users apart");
 }
 
 static void test_users(void) {

@@ -1,0 +1,90 @@
+/* What the configuration says of a gateway's boxes: checked, its key read, and which directories may be mounted for it.
+ * Called by conf.c. Not to break: no error shows the key. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/path.h"
+#include "daemon/conf_table.h"
+
+enum { KEY_BYTES = 4096 };
+
+static int key_check(const char *key, struct err *err) {
+    for (const char *at = key; *at; at++)
+        if (*at < 0x21 || *at > 0x7e)
+            return err_set(err, ERR_INVALID, "deerflow_api_key: a key is printable ASCII without spaces");
+    return *key ? 0 : err_set(err, ERR_INVALID, "deerflow_api_key: the key is empty");
+}
+
+/* A line end behind it is none of the key. */
+static int key_read(struct conf *conf, struct err *err) {
+    char text[KEY_BYTES + 2];
+    const char *path = conf->provision_key_file;
+    struct stat status;
+    if (conf->provision.api_key)
+        return err_set(err, ERR_INVALID, "deerflow_api_key and deerflow_api_key_file: give one of them");
+    autofd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return err_errno(err, errno, "deerflow_api_key_file '%.200s'", path);
+    if (!S_ISREG(status.st_mode) || status.st_mode & 022)
+        return err_set(err, ERR_INVALID,
+                       "deerflow_api_key_file '%.200s' must be a file that nobody but its owner can write", path);
+    ssize_t len = fd_read_full(fd, text, KEY_BYTES + 1);
+    if (len < 0 || len > KEY_BYTES)
+        return err_set(err, ERR_INVALID, "deerflow_api_key_file '%.200s': more than %d bytes", path, KEY_BYTES);
+    text[len] = 0;
+    text[strcspn(text, "\r\n")] = 0;
+    conf->provision.api_key = arena_strdup(&conf->arena, text);
+    explicit_bzero(text, sizeof text);
+    return 0;
+}
+
+/* The part of a mount's source that is the same for every box: in it links are the administrator's. */
+static const char *source_fixed(struct arena *arena, const char *source) {
+    size_t len = strcspn(source, "{");
+    if (!source[len]) /* all of it; a file has a directory to be found in */
+        return source;
+    while (len > 1 && source[len - 1] != '/')
+        len--;
+    return arena_copy(arena, source, len > 1 ? len - 1 : 1);
+}
+
+static int words_check(const struct provision_settings *provision, struct err *err) {
+    const char *url = provision->url;
+    if (provision->home && (strlen(provision->home) > LIMIT_PATH_BYTES || !path_normal(provision->home)))
+        return err_set(err, ERR_INVALID,
+                       "deerflow_home '%.200s' must be an absolute path below /, without '.', '..' or '//'",
+                       provision->home);
+    if (url && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
+        return err_set(err, ERR_INVALID, "deerflow_url must begin with http:// or https://");
+    if (url && (strlen(url) > LIMIT_PATH_BYTES || strpbrk(url, " ?#\"'<>\\\r\n\t")))
+        return err_set(err, ERR_INVALID, "deerflow_url is the beginning of a URL: http://HOST[:PORT][/PATH]");
+    if (provision->backend && !backend_find(provision->backend))
+        return err_set(err, ERR_INVALID, "deerflow_backend: there is no backend '%.60s'", provision->backend);
+    return 0;
+}
+
+int conf_provision(struct conf *conf, struct err *err) {
+    struct provision_settings *provision = &conf->provision;
+    int failed = words_check(provision, err);
+    if (!failed && conf->provision_key_file)
+        failed = key_read(conf, err);
+    if (!failed && provision->api_key)
+        failed = key_check(provision->api_key, err);
+    if (failed)
+        return failed;
+    provision->env = (const char *const *)conf->provision_env.items;
+    provision->mounts = conf->provision_mounts.items;
+    provision->mount_count = conf->provision_mounts.count;
+    if (provision->home)
+        conf_list_add(&conf->arena, &conf->door_sources, provision->home);
+    for (size_t i = 0; i < provision->mount_count; i++)
+        conf_list_add(&conf->arena, &conf->door_sources, source_fixed(&conf->arena, provision->mounts[i].source));
+    return 0;
+}

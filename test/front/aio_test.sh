@@ -1,0 +1,242 @@
+#!/bin/bash
+# The core of the AIO dialect: envelope and refusals, 422, keys of boxes and other ways to say who asks, the ready check, boxes
+# that wake, MCP, Markdown, and what there is not. Its groups have tests of their own.
+set -u
+cd "$(dirname "$0")/../.." || exit 125
+. test/lib/lib.sh
+. test/lib/daemon.sh
+write_tokens "$CONFIG"
+DAEMON=$BUILD/asan/cubbyd
+[ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
+POOL_SIZE=1
+if ! start_daemon "$DAEMON"; then
+    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
+    finish
+    exit 1
+fi
+as ann POST /v1/boxes '{"thread":"t","idle_timeout_ms":0}'
+BOX=$(j .id)
+A=/aio/$BOX
+refused() { # refused NAME STATUS [REGEX]: in the envelope
+    is "$1" "$STATUS $(j -c '[.success, .data, .hint]')" "$2 [false,null,null]"
+    [ $# -lt 3 ] || like "$1: the sentence" "$(j .message)" "$3"
+}
+
+# ---- the envelope, of refusals too ----
+as ann GET "$A/v1/sandbox"
+is 'an answer is the envelope' "$STATUS $(j -c '[.success, .message, .hint]')" '200 [true,"Operation successful",null]'
+as ann GET "$A/v1/nothing"
+is 'no such route: as its server says it' "$STATUS $(j -c .)" '404 {"detail":"Not Found"}'
+as ann PUT "$A/v1/sandbox"
+is 'another method' "$STATUS $(j -c .)" '405 {"detail":"Method Not Allowed"}'
+as ann GET /aio/0123456789abcdef/v1/sandbox
+refused 'no such box' 404 'no box'
+as bob GET "$A/v1/sandbox"
+is "somebody else's box answers as none" "$STATUS $(j -c '[.success,.data,.hint]') $(j .message)" "404 [false,null,null] no box '$BOX'"
+as ann GET "/aio/NOT-AN-ID/v1/sandbox"
+refused 'what cannot be an id' 404
+
+# ---- bodies ----
+convert() { as ann POST "$A/v1/util/convert_to_markdown" "$1"; }
+convert '{}'
+is 'a missing member' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","uri"],"msg":"Field required","type":"missing"}]}'
+convert ''
+is 'no body at all' "$STATUS $(j -c .detail[0].loc)" '422 ["body","uri"]'
+convert 'null'
+is 'null' "$STATUS $(j -c .detail[0].type)" '422 missing'
+convert '{"uri":null}'
+is 'a member that is null is not there' "$STATUS $(j .detail[0].type)" '422 missing'
+convert '{"uri":7}'
+is 'a number for a text' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","uri"],"msg":"Input should be a valid string","type":"string_type"}]}'
+convert '{"uri":""}'
+is 'an empty text' "$STATUS $(j .detail[0].type)" '422 value_error'
+convert '["a"]'
+is 'a list' "$STATUS $(j -c '[.detail[0].loc, .detail[0].type]')" '422 [["body"],"model_attributes_type"]'
+convert '{"uri":'
+is 'no JSON' "$STATUS $(j -c '[.detail[0].loc, .detail[0].type]')" '422 [["body"],"json_invalid"]'
+convert "{\"uri\":$(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})}"
+is 'JSON that is nested too deep' "$STATUS $(j .detail[0].type)" '422 json_invalid'
+convert '{"uri":["secret-of-mine"]}'
+unlike 'a refusal repeats no value' "$BODY" secret-of-mine
+convert '{"uri":"data:,hi","later_member":{"a":[1]},"other":null}'
+is 'members that nobody knows are nobody'\''s fault' "$STATUS $(j .data)" '200 hi'
+api POST "$A/v1/util/convert_to_markdown?stray=1" '{"uri":"data:,hi"}' -H 'Authorization: Bearer ann-token-0123456789abcdef00'
+is 'nor are parameters' "$STATUS" 200
+
+# ---- who asks ----
+api GET "$A/v1/sandbox"
+refused 'nobody' 401 'token'
+api GET "$A/v1/sandbox" '' -H 'X-AIO-API-Key: ann-token-0123456789abcdef00'
+is 'a token in its header' "$STATUS" 200
+api GET "$A/v1/sandbox?api_key=ann-token-0123456789abcdef00"
+is 'a token as its parameter' "$STATUS" 200
+api GET "$A/v1/sandbox" '' -H 'X-AIO-API-Key: wrong'
+refused 'a wrong one' 401
+api GET "$A/v1/sandbox?api_key=wrong" '' -H 'Authorization: Bearer ann-token-0123456789abcdef00'
+is 'Authorization comes first' "$STATUS" 200
+api GET "$A/v1/sandbox" '' -H 'X-AIO-API-Key: bob-token-0123456789abcdef00'
+refused "somebody else's" 404
+api POST "$A/v1/util/convert_to_markdown" '{"uri":"data:,hi"}' -H 'X-AIO-API-Key: eye-token-0123456789abcdef00'
+refused 'one that may only read' 403 'only read'
+not_ok 'no token is in the log' grep -qE '(ann|bob|eye)-token' "$WORK/daemon.log"
+
+# ---- the key of a box ----
+is 'the secret is closed to others' "$(stat -c '%a %u %s' "$STATE/aio-key")" "600 $(id -u) 65"
+KEY=$(python3 -c 'import hmac,sys; print(hmac.new(open(sys.argv[1],"rb").read(64), b"box "+sys.argv[2].encode(), "sha256").hexdigest()[:32])' \
+    "$STATE/aio-key" "$BOX")
+api GET "$A~$KEY/v1/sandbox"
+is 'the key of a box stands for a token' "$STATUS" 200
+api POST "$A~$KEY/v1/util/convert_to_markdown" '{"uri":"data:,hi"}'
+is 'for writing, too' "$STATUS" 200
+for wrong in '' 0 "${KEY:0:31}" "${KEY}0" "${KEY:0:31}g" "${KEY^^}x" "0${KEY:1}"; do
+    [ "$wrong" != "$KEY" ] || wrong=1${KEY:1}
+    api GET "$A~$wrong/v1/sandbox"
+    refused "not the key: '${wrong:0:40}'" 401
+done
+as ann GET "$A~00000000000000000000000000000000/v1/sandbox"
+refused 'a wrong key beside a good token' 401
+api GET "$A~$KEY/v1/sandbox" '' -H 'Authorization: Bearer wrong'
+refused 'a wrong token beside a good key' 401
+as bob GET "$A~$KEY/v1/sandbox"
+refused "a good key beside the token of somebody else" 404
+as ann POST /v1/boxes '{"thread":"u"}'
+OTHER=$(j .id)
+api GET "/aio/$OTHER~$KEY/v1/sandbox"
+refused "the key of another box, of the same user" 401
+api GET "/v1/boxes/$BOX~$KEY"
+is 'other doors know no keys' "$STATUS" 401
+not_ok 'no key is in the log' grep -qF "$KEY" "$WORK/daemon.log"
+ok 'though the request is' grep -qF "$A~.../v1/sandbox 200" "$WORK/daemon.log"
+not_ok 'nor in the audit log' sh -c "cat '$STATE'/audit.db* | grep -aqF '$KEY'"
+as admin GET '/v1/audit?user=ann&limit=1000'
+is 'what came with the key is the owner'\''s' "$(j '[.events // .rows | .[] | select(.verb == "aio_convert")] | length > 0')" true
+
+# ---- tickets ----
+as ann POST "$A/tickets"
+is 'a ticket' "$STATUS $(j .expires_in)" '200 30'
+TICKET=$(j .ticket)
+api GET "$A/v1/sandbox?ticket=$TICKET"
+is 'lets in' "$STATUS" 200
+api GET "/aio/$OTHER/v1/sandbox?ticket=$TICKET"
+refused 'to its box only' 401
+api GET "$A/v1/sandbox?ticket=$((${TICKET%%-*} + 60000))-${TICKET#*-}"
+refused 'for no longer than it says' 401
+old=$(python3 -c 'import hmac,sys; print("1000-"+hmac.new(open(sys.argv[1],"rb").read(64), b"ticket "+sys.argv[2].encode()+b" 1000", "sha256").hexdigest()[:32])' \
+    "$STATE/aio-key" "$BOX")
+api GET "$A/v1/sandbox?ticket=$old"
+refused 'one whose time is over' 401 'time is over'
+api POST "$A/tickets"
+refused 'tickets are for those who are let in' 401
+api POST "$A/tickets" '' -H 'X-AIO-API-Key: eye-token-0123456789abcdef00'
+refused 'and may write' 403
+as ann GET "$A/auth"
+is 'whether one is let in' "$STATUS" 200
+api GET "$A/auth"
+refused 'or not' 401
+
+# ---- the ready check ----
+as ann GET "$A/v1/sandbox"
+is 'what its clients demand is there' \
+    "$(j '[.home_dir, .version, .data, (.detail.system | .os, .os_version, .arch, .user, .home_dir, .timezone)] | all(type == "string" and length > 0)')" true
+is 'and the lists' "$(j '[.detail.runtime.python, .detail.runtime.nodejs, .detail.utils, .detail.system.occupied_ports] | all(type == "array")')" true
+B=/v1/boxes/$BOX
+as ann POST "$B/exec" '{"command":"printf %s\\\\n \"$HOME\" \"$(id -un)\" \"$(uname -m)\" \"$(. /etc/os-release; echo $PRETTY_NAME)\"; readlink -f /usr/bin/python3"}'
+TRUE=$(j .stdout)
+as ann GET "$A/v1/sandbox"
+is 'it is true' "$(j '.home_dir, .detail.system.user, .detail.system.arch, .detail.system.os_version, (.detail.runtime.python[0] | "/usr/bin/python" + .ver)')" "$TRUE"
+as ann POST "$B/processes" '{"command":"exec python3 -c \"import socket,time; s=socket.socket(); s.bind((\\\"127.0.0.1\\\",4711)); s.listen(); time.sleep(1000)\""}'
+PID=$(j .pid)
+listens() {
+    as ann GET "$A/v1/sandbox"
+    [ "$(j -c .detail.system.occupied_ports)" = '["4711"]' ]
+}
+ok 'a server in the box has its port told' eventually 20 listens
+as ann POST "$B/exec" '{"command":"cd /etc && rm -f os-release timezone && mkfifo os-release && printf \"%s\" \"a:x:1000:1\" > passwd","user":"root"}'
+as ann GET "$A/v1/sandbox"
+is 'files of a box that are not what they should be change nothing but what is told' "$STATUS $(j .detail.system.os_version)" "200 $(sed -n 4p <<< "$TRUE")"
+as ann POST "$B/exec" '{"command":"printf \"PRETTY_NAME=\\\"a\\033[31m\\nb\" > /usr/lib/os-release; ln -sf /dev/zero /etc/timezone","user":"root"}'
+as ann GET "$A/v1/sandbox"
+unlike 'nothing of it disturbs a terminal' "$(j -r '.detail.system | .os_version, .timezone')" $'\e'
+is 'and it is ready all the same' "$STATUS" 200
+
+# ---- a box that died is started again by whoever calls it ----
+as ann POST "$B/exec" '{"command":"echo kept > /workspace/f"}'
+as admin POST "$B/pause"
+as admin POST "$B/resume"
+runner() { pgrep -f "cubby-runner.*$STATE" > /dev/null; }
+kill_runner() { # the box's PID 1, from outside
+    as admin GET "/v1/boxes/$BOX"
+    for pid in $(pgrep cubby-runner); do grep -qs "$BOX" "/proc/$pid/cgroup" && kill -9 "$pid"; done
+    as admin GET "/v1/boxes/$BOX"
+    [ "$STATUS $(j .state)" != '200 ready' ]
+}
+if kill_runner || eventually 10 kill_runner; then
+    as ann GET "$A/v1/sandbox"
+    is 'a box whose processes were killed wakes' "$STATUS" 200
+    convert '{"uri":"/workspace/f"}'
+    is 'with its files' "$STATUS $(j .data)" '200 kept'
+else
+    fail 'a box can be killed' "$(pgrep -a cubby-runner)"
+fi
+
+# ---- MCP ----
+as ann GET "$A/v1/mcp/servers"
+is 'the MCP servers' "$STATUS $(j -c .data)" '200 ["cubby"]'
+as ann GET "$A/v1/mcp/cubby/tools"
+is 'their tools have schemas' "$(j '[.data.tools[] | .inputSchema.type == "object" and (.description | length > 0)] | all')" true
+is 'and are those of the native door' "$(j '[.data.tools[].name] | sort | join(" ")')" "$("$DAEMON" --tools | cut -f1 | sort | paste -sd' ')"
+as ann GET "$A/v1/mcp/nothing/tools"
+refused 'no such server' 404
+as ann POST "$A/v1/mcp/cubby/tools/bash" '{"command":"echo $((6*7)); cat f"}'
+is 'a call' "$STATUS $(j -c '[.data.content[0].text, .data.isError]')" '200 ["42\nkept\n",null]'
+as ann POST "$A/v1/mcp/cubby/tools/read_file" '{"path":"/nothing"}'
+is 'what went wrong for a model is its answer' "$STATUS $(j .success) $(j .data.isError)" '200 true true'
+as ann POST "$A/v1/mcp/cubby/tools/nothing" '{}'
+refused 'no such tool' 404
+say() { api POST "$A~$KEY/$1" "$2" -H 'Accept: application/json, text/event-stream' "${@:3}"; }
+say mcp '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}'
+is 'the protocol itself, at the box' "$STATUS $(j .result.serverInfo.name)" '200 cubby'
+SESSION=$(header mcp-session-id)
+say v1/mcp '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"bash","arguments":{"command":"cat /workspace/f"}}}' -H "Mcp-Session-Id: $SESSION"
+is 'works in that box' "$(j .result.content[0].text)" kept
+say mcp '{"jsonrpc":"2.0","id":3,"method":"resources/list"}' -H "Mcp-Session-Id: $SESSION"
+is 'whose files are the resources' "$(j -c '[.result.resources[].uri]')" '["file:///workspace/f"]'
+as admin GET '/v1/boxes?user=ann'
+is 'and no other box was made' "$(j '.boxes | length')" 2
+
+# ---- Markdown ----
+as ann POST "$B/exec" '{"command":"cd /workspace; mkdir d; printf \"<h1>A</h1><script>x</script><p>b <a href=/c>d</a>\" > a.html; printf \"a,b\\n1,2\\n\" > a.csv; printf \"\\0\\1\" > a.bin; printf {} > a.json; ln -s /etc/shadow s; mkfifo p; head -c 17000000 /dev/zero > big"}'
+convert '{"uri":"file:///workspace/a.html"}'
+is 'HTML' "$(j -c .data)" '"# A\n\nb [d](/c)\n"'
+convert '{"uri":"/workspace/a.csv"}'
+is 'CSV' "$(j -c .data)" '"| a | b |\n| --- | --- |\n| 1 | 2 |\n"'
+convert '{"uri":"file:///workspace/a%2ejson"}'
+is 'JSON, by an escaped name' "$(j -c .data)" '"```json\n{}\n```\n"'
+convert '{"uri":"data:text/html;base64,PGI+eDwvYj4="}'
+is 'a data: address' "$(j -c .data)" '"**x**\n"'
+convert '{"uri":"/workspace/a.bin"}'
+refused 'bytes are not converted' 501 'UTF-8'
+convert '{"uri":"http://localhost:1/"}'
+refused 'nothing is fetched' 501 'fetched'
+for row in '/workspace/none 404' '/workspace/s 403' '/workspace/d 400' '/workspace/p 400' '/workspace/big 413' '/proc/self/environ 403' 'file://host/x 400' 'data:x 400' \
+    'data:;base64,* 400'; do
+    convert "{\"uri\":\"${row% *}\"}"
+    is "not converted: ${row% *}" "$STATUS $(j .success)" "${row##* } false"
+done
+
+# ---- what there is not ----
+for row in 'GET v1/browser/info' 'POST v1/browser/page/navigate' 'DELETE v1/browser/tabs/1' 'PUT v1/browser/tabs/1/activate' 'GET v1/browser/proxy.pac' \
+    'GET v1/proxy/mappings' 'PUT v1/proxy/upstream' 'POST v1/display/record' 'POST v1/skills/register' 'DELETE v1/skills' 'GET v1/skills/x/content' \
+    'GET v1/sandbox/observe/status' 'DELETE v1/sandbox/observe/reports/x' 'GET v1/sandbox/hooks' 'DELETE v1/sandbox/hooks/x'; do
+    as ann "${row%% *}" "$A/${row##* }"
+    is "not here: $row" "$STATUS $(j .success) $(j '.message | length > 20')" '501 false true'
+done
+api GET "$A/v1/browser/info"
+refused 'which is for those who are let in' 401
+
+# ---- the manual ----
+undescribed() { "$DAEMON" --routes | awk -F'\t' '$3 ~ /^aio_/ { print $1 " " $2 }' | grep -vxFf <(sed -n 's/^\.It Pa //p' man/cubby-aio.7); }
+is 'cubby-aio(7) has every route' "$(undescribed)" ''
+gone() { sed -n 's/^\.It Pa //p' man/cubby-aio.7 | grep -vxFf <("$DAEMON" --routes | awk -F'\t' '{ print $1 " " $2 }'); }
+is 'and no other' "$(gone)" ''
+finish
