@@ -1,6 +1,7 @@
 /* What the editor's last changes replaced, so that they can be taken back. In memory, for all boxes together: the oldest goes
  * when there is too much. Called by aio_file_edit.c. Not to break: it holds HISTORY_BYTES at most, whoever edits. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +98,7 @@ void aio_history_put(struct aio_history *history, const struct box *box, const c
     struct change *change = calloc(1, sizeof *change);
     if (!change)
         abort();
-    strcpy(change->box, box->id);
+    snprintf(change->box, sizeof change->box, "%s", box->id);
     change->created_ms = box->created_ms;
     change->path = copy(path, strlen(path));
     change->etag = copy(etag, strlen(etag));

@@ -150,7 +150,7 @@ static void jupyter_count(void *user, const struct kernel *kernel) {
 /* "python3" and "python3.11" of the directories that most boxes look for programs in. */
 static void jupyter_kernels(struct http_request *request, struct box *box, struct json *json) {
     static const char *const directories[] = {"/usr/local/bin", "/usr/bin"};
-    const char *names[32];
+    const char *names[32] = {""};
     size_t count = 0;
     for (unsigned minor = 0; minor <= 20; minor++)
         for (size_t i = 0; i < 2 && count < sizeof names / sizeof *names; i++) {

@@ -51,11 +51,11 @@ static size_t kept_tail(const uint8_t *data, size_t len, size_t count) {
 const uint8_t *aio_kept_text(struct aio_kept *kept, struct http_request *request, size_t *ret_len) {
     bool cut = headtail_truncated(&kept->bytes);
     const uint8_t *data = headtail_finish(&kept->bytes, ret_len);
-    size_t len = *ret_len, head = kept->bytes.gap, tail = kept->bytes.gap;
+    size_t gap = kept->bytes.gap, len = *ret_len, head = gap, tail = gap;
     size_t half = kept->limit > LINE_CHARACTERS ? (kept->limit - LINE_CHARACTERS) / 2 : kept->limit / 2;
     uint64_t left = 0;
     if (kept->limit && kept->characters > kept->limit) {
-        head = kept_head(data, cut ? head : len, half);
+        head = kept_head(data, cut ? gap : len, half);
         tail = kept_tail(data, len, half);
         left = kept->characters - 2 * (uint64_t)half;
     } else if (!cut) {

@@ -7,16 +7,13 @@
 
 #include <string.h>
 
-#include "base/headtail.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "front/aio_kept.h"
 #include "front/stream.h"
 #include "front/trail.h"
 
-#define KEPT_BYTES                                                                                                     \
-    (4 * AIO_SHELL_TEXT_CHARACTERS) /* of each half: a character has four bytes  \
-                                     at most */
-#define VIEW_TICK_MS 250u           /* how soon a stream notices that a silent command has ended */
+#define VIEW_TICK_MS 250u /* how soon a stream notices that a silent command has ended */
 #define PS1 "$ "
 
 struct exec_args {
@@ -158,9 +155,7 @@ static void shell_exit_code(struct json *json, const char *key, bool exited, int
 /* ---- output ---- */
 
 struct shell_output {
-    struct headtail kept;
-    uint64_t characters; /* that came: bytes that begin one */
-    bool truncate;
+    struct aio_kept kept;
     struct http_request *request;
     struct err *err;
 };
@@ -168,58 +163,7 @@ struct shell_output {
 static int shell_output_put(void *user, int number, const uint8_t *data, size_t len) {
     (void)number;
     struct shell_output *output = user;
-    size_t before = output->kept.head.len + output->kept.tail.len;
-    for (size_t i = 0; i < len; i++)
-        output->characters += (data[i] & 0xc0) != 0x80;
-    headtail_put(&output->kept, data, len);
-    return http_hold(output->request, 2 * (output->kept.head.len + output->kept.tail.len - before), output->err);
-}
-
-/* Bytes of the first `count` characters of data. */
-static size_t shell_head(const uint8_t *data, size_t len, size_t count) {
-    size_t at = 0;
-    while (at < len && count--)
-        do
-            at++;
-        while (at < len && (data[at] & 0xc0) == 0x80);
-    return at;
-}
-
-/* Where the last `count` characters of data begin. */
-static size_t shell_tail(const uint8_t *data, size_t len, size_t count) {
-    size_t at = len;
-    while (at && count--)
-        do
-            at--;
-        while (at && (data[at] & 0xc0) == 0x80);
-    return at;
-}
-
-/* What was kept, in the request's arena or where it lies, with a line where
- * something was left out. */
-static const uint8_t *shell_output_text(struct shell_output *output, size_t *ret_len) {
-    bool cut = headtail_truncated(&output->kept);
-    const uint8_t *data = headtail_finish(&output->kept, ret_len);
-    size_t len = *ret_len, head = output->kept.gap, tail = output->kept.gap, half = AIO_SHELL_TEXT_CHARACTERS / 2;
-    uint64_t left = 0;
-    if (output->truncate && output->characters > AIO_SHELL_TEXT_CHARACTERS) {
-        head = shell_head(data, cut ? head : len, half - 40); /* 80: the line between them */
-        tail = shell_tail(data, len, half - 40);
-        left = output->characters - 2 * (half - 40);
-    } else if (!cut) {
-        return data;
-    }
-    struct arena *arena = http_arena(output->request);
-    const char *line =
-        left ? arena_printf(arena, "\n[... %llu characters left out ...]\n", (unsigned long long)left)
-             : arena_printf(arena, "\n[... %llu bytes left out ...]\n", (unsigned long long)(output->kept.total - len));
-    size_t between = strlen(line), end = len - tail;
-    uint8_t *text = arena_alloc(arena, head + between + end + 1);
-    memcpy(text, data, head);
-    memcpy(text + head, line, between);
-    memcpy(text + head + between, data + tail, end);
-    *ret_len = head + between + end;
-    return text;
+    return aio_kept_put(&output->kept, output->request, data, len, output->err);
 }
 
 /* ---- exec ---- */
@@ -367,20 +311,18 @@ static void shell_console(struct answer *answer, const char *command, const uint
 
 static int shell_exec_whole(struct http_request *request, struct box *box, const struct exec_args *args,
                             struct err *err) {
-    struct shell_output output = {.request = request, .err = err, .truncate = args->truncate};
+    struct shell_output output = {.request = request, .err = err};
     struct session_result result;
     const struct exec_sink sink = {.output = shell_output_put, .user = &output};
-    size_t limit = 2 * KEPT_BYTES, len;
-    if (!args->truncate) {
-        int failed = box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &limit, err);
-        if (failed)
-            return failed;
-    }
-    headtail_init(&output.kept, limit);
-    int failed = shell_run(request, box, args, &sink, &result, err);
+    size_t most = 0, len;
+    int failed = box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err);
+    if (failed)
+        return failed;
+    aio_kept_init(&output.kept, args->truncate ? AIO_SHELL_TEXT_CHARACTERS : 0, most);
+    failed = shell_run(request, box, args, &sink, &result, err);
     if (!failed) {
         autoanswer answer;
-        const uint8_t *text = shell_output_text(&output, &len);
+        const uint8_t *text = aio_kept_text(&output.kept, request, &len);
         aio_open(&answer, request, shell_message(&result));
         json_open(&answer.json, '{');
         shell_result(&answer.json, args, &result);
@@ -390,7 +332,7 @@ static int shell_exec_whole(struct http_request *request, struct box *box, const
         json_close(&answer.json, '}');
         failed = aio_close(&answer, 0, err);
     }
-    headtail_done(&output.kept);
+    aio_kept_done(&output.kept);
     return failed;
 }
 
@@ -546,7 +488,7 @@ static int shell_status_answer(struct http_request *request, const char *status,
 int aio_shell_wait(struct http_request *request, struct box *box, struct err *err) {
     struct wait_args args = {0};
     struct session session;
-    uint64_t wait_ms, most_ms;
+    uint64_t wait_ms = 0, most_ms = 0;
     int failed = aio_body(request, &args, err);
     if (!failed)
         failed = aio_seconds(&args.max_wait_seconds, LIMIT_EXEC_TIMEOUT_MS, LIMIT_EXEC_TIMEOUT_MS, "max_wait_seconds",

@@ -11,7 +11,7 @@
 #include "wire/wire.h"
 #include "tool/guard.h"
 #include "tool/secret.h"
-#include "tool/session.h"
+#include "tool/memo.h"
 #include "tool/shell.h"
 
 enum {
@@ -312,7 +312,7 @@ static int output_run(struct tool_call *call, const void *user, struct err *err)
         return output_list(call, err);
     int code = background_find(call, args->pid.value, &output.one, err);
     if (code == 0)
-        code = session_looked(call, args->pid.value, output.one.process.started_ms, output.offsets, err);
+        code = memo_looked(call, args->pid.value, output.one.process.started_ms, output.offsets, err);
     if (code < 0)
         return code;
     if (args->stdout_offset.has)
@@ -322,7 +322,7 @@ static int output_run(struct tool_call *call, const void *user, struct err *err)
     spool_init(&output.errors, call->result.text.dir);
     code = output_gather(&output, err);
     if (code == 0)
-        code = session_look(call, args->pid.value, output.one.process.started_ms, output.offsets, err);
+        code = memo_look(call, args->pid.value, output.one.process.started_ms, output.offsets, err);
     if (code == 0)
         output_tell(&output);
     spool_done(&output.errors);

@@ -5,7 +5,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "tool/session.h"
+#include "tool/memo.h"
 
 enum {
     CD_SHOWN = 30,     /* entries */
@@ -269,7 +269,7 @@ static int cd_run(struct tool_call *call, const void *user, struct err *err) {
     if (code == -ERR_INVALID)
         return tool_fail(call, "not a directory: %s", path);
     if (code == 0)
-        code = session_cd(call, path, err);
+        code = memo_cd(call, path, err);
     if (code < 0)
         return code;
     tool_say(call, "Changed directory to %s\n\n", path);

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "box/signame.h"
 #include "tool/secret.h"
-#include "tool/session.h"
+#include "tool/memo.h"
 
 enum {
     SHELL_TELL_MS = 200,   /* at most once, while it talks */
@@ -105,9 +105,9 @@ int shell_run(struct tool_call *call, const struct exec_request *request, struct
 int shell_failed(struct tool_call *call, const struct exec_request *request, int code, struct err *err) {
     const char *cwd;
     struct err ignored;
-    if (code == -ERR_GONE || session_cwd(call, &cwd, &ignored) < 0 || strcmp(cwd, request->cwd) != 0)
+    if (code == -ERR_GONE || memo_cwd(call, &cwd, &ignored) < 0 || strcmp(cwd, request->cwd) != 0)
         return code;
-    return session_vanished(call, cwd, err) ? -err->code : code;
+    return memo_vanished(call, cwd, err) ? -err->code : code;
 }
 
 void shell_json(struct json *json, const struct exec_result *result) {

@@ -15,7 +15,7 @@
 #include "tool/guard.h"
 #include "tool/secret.h"
 #include "tool/served.h"
-#include "tool/session.h"
+#include "tool/memo.h"
 #include "tool/store.h"
 #include "tool/truncate.h"
 
@@ -271,7 +271,7 @@ int tool_path(struct tool_call *call, const struct body_text *path, const char *
     const char *given = path->data ? path->data : "", *base = "";
     int code = tool_box(call, err);
     if (code == 0 && *given != '/')
-        code = session_cwd(call, &base, err);
+        code = memo_cwd(call, &base, err);
     if (code < 0)
         return code;
     if (strlen(base) + strlen(given) + 1 > LIMIT_PATH_BYTES)

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "tool/offload_store.h"
 #include "tool/seen.h"
-#include "tool/session.h"
+#include "tool/memo.h"
 
 enum { UPKEEP_TURN_S = 3600, BOX_BYTES = 17 };
 
@@ -57,8 +57,7 @@ static void forget_box(const struct upkeep *upkeep, const struct box_gone *box) 
     struct tool_store *store = upkeep->options.store;
     struct err err;
     seen_forget(store, box->id, box->until_ms);
-    if (session_forget(store, box->id, box->until_ms, &err) < 0 ||
-        offload_forget(store, box->id, box->until_ms, &err) < 0)
+    if (memo_forget(store, box->id, box->until_ms, &err) < 0 || offload_forget(store, box->id, box->until_ms, &err) < 0)
         log_warn("what tools remember of box %s stays for now: %s", box->id, err.text);
 }
 

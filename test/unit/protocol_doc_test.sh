@@ -44,7 +44,7 @@ done
 
 missing=""
 for name in $(grep -o '^#define \(FLAG\|CALL\|FEATURE\|STREAM\)_[A-Z_]*' "$header" | sed 's/#define //') \
-    $(grep '^enum \(file_type\|process_state\|watch_event\)' "$header" | grep -o '[A-Z][A-Z_]* =' | tr -d ' =') PROTO_VERSION; do
+    $(awk '/^enum (file_type|process_state|watch_event|session_state|search_sort) / { on = 1 } on { print } /};/ { on = 0 }' "$header" | grep -o '[A-Z][A-Z_]* =' | tr -d ' =') PROTO_VERSION; do
     grep -q "\`$name\`" "$document" || missing="$missing $name"
 done
 [ -z "$missing" ] || echo "# missing:$missing"

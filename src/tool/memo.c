@@ -1,12 +1,12 @@
 /* Working directories of threads. Called by tool_path, the cd tool and commands. Not to break: what was set is written
  * before the model is told. */
-#include "tool/session.h"
+#include "tool/memo.h"
 
 #include <string.h>
 
 #include "tool/store.h"
 
-int session_cwd(struct tool_call *call, const char **ret_path, struct err *err) {
+int memo_cwd(struct tool_call *call, const char **ret_path, struct err *err) {
     struct tool_store *store = call->host->store;
     const char *path = box_workspace(call->box);
     int code = 0;
@@ -27,7 +27,7 @@ int session_cwd(struct tool_call *call, const char **ret_path, struct err *err) 
     return code;
 }
 
-int session_cd(struct tool_call *call, const char *path, struct err *err) {
+int memo_cd(struct tool_call *call, const char *path, struct err *err) {
     struct tool_store *store = call->host->store;
     sqlite3 *handle = tool_store_lock(store);
     sqlite3_stmt *put =
@@ -45,8 +45,7 @@ int session_cd(struct tool_call *call, const char *path, struct err *err) {
     return code;
 }
 
-int session_looked(struct tool_call *call, uint64_t pid, uint64_t started_ms, uint64_t ret_offsets[2],
-                   struct err *err) {
+int memo_looked(struct tool_call *call, uint64_t pid, uint64_t started_ms, uint64_t ret_offsets[2], struct err *err) {
     struct tool_store *store = call->host->store;
     ret_offsets[0] = ret_offsets[1] = 0;
     tool_store_lock(store);
@@ -66,9 +65,9 @@ int session_looked(struct tool_call *call, uint64_t pid, uint64_t started_ms, ui
     return find ? 0 : -err->code;
 }
 
-/* One statement under the lock; its parameters are those of session_look. */
-static int session_write(struct tool_call *call, const char *sql, const sqlite3_int64 *numbers, int count,
-                         struct err *err) {
+/* One statement under the lock; its parameters are those of memo_look. */
+static int memo_write(struct tool_call *call, const char *sql, const sqlite3_int64 *numbers, int count,
+                      struct err *err) {
     struct tool_store *store = call->host->store;
     sqlite3 *handle = tool_store_lock(store);
     sqlite3_stmt *put = tool_store_statement(store, sql, err);
@@ -87,40 +86,38 @@ static int session_write(struct tool_call *call, const char *sql, const sqlite3_
 }
 
 /* A runner keeps fewer commands than rows stay: LIMIT_PROCESSES. */
-int session_look(struct tool_call *call, uint64_t pid, uint64_t started_ms, const uint64_t offsets[2],
-                 struct err *err) {
+int memo_look(struct tool_call *call, uint64_t pid, uint64_t started_ms, const uint64_t offsets[2], struct err *err) {
     const sqlite3_int64 numbers[] = {(sqlite3_int64)pid, (sqlite3_int64)started_ms, (sqlite3_int64)offsets[0],
                                      (sqlite3_int64)offsets[1]};
-    int code = session_write(call,
-                             "INSERT OR REPLACE INTO looked (box, thread, pid, started_ms, stdout, stderr) "
-                             "VALUES (?, ?, ?, ?, ?, ?)",
-                             numbers, 4, err);
+    int code = memo_write(call,
+                          "INSERT OR REPLACE INTO looked (box, thread, pid, started_ms, stdout, stderr) "
+                          "VALUES (?, ?, ?, ?, ?, ?)",
+                          numbers, 4, err);
     if (code == 0)
-        code =
-            session_write(call,
+        code = memo_write(call,
                           "DELETE FROM looked WHERE box = ?1 AND thread = ?2 AND number <= (SELECT number FROM looked "
                           "WHERE box = ?1 AND thread = ?2 ORDER BY number DESC LIMIT 1 OFFSET 256)",
                           NULL, 0, err);
     return code;
 }
 
-static int session_any(void *user, const struct file_stat *stat) {
+static int memo_any(void *user, const struct file_stat *stat) {
     (void)user;
     (void)stat;
     return 0;
 }
 
-bool session_vanished(struct tool_call *call, const char *path, struct err *err) {
+bool memo_vanished(struct tool_call *call, const char *path, struct err *err) {
     const char *workspace = box_workspace(call->box);
     const struct list_request look = {.path = path, .depth = 1, .limit = 1};
     struct err why;
     bool truncated;
     if (strcmp(path, workspace) == 0)
         return false;
-    int code = box_list(call->box, &look, call->watch, session_any, NULL, &truncated, &why);
+    int code = box_list(call->box, &look, call->watch, memo_any, NULL, &truncated, &why);
     if (code != -ERR_NOT_FOUND && code != -ERR_INVALID)
         return false;
-    if (session_cd(call, workspace, err) == 0)
+    if (memo_cd(call, workspace, err) == 0)
         err_set(
             err, ERR_NOT_FOUND,
             "the working directory '%s' is no longer there, so nothing was run. It is '%s' again: repeat the call if "
@@ -129,7 +126,7 @@ bool session_vanished(struct tool_call *call, const char *path, struct err *err)
     return true;
 }
 
-int session_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err) {
+int memo_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err) {
     static const char *const tables[] = {"DELETE FROM cwd WHERE box = ? AND at_ms <= ?",
                                          "DELETE FROM looked WHERE box = ? AND started_ms <= ?"};
     int code = 0;
