@@ -162,10 +162,10 @@ static int ticket(struct http_request *request, struct box *box, struct err *err
     char text[AIO_TICKET_BYTES];
     struct json json;
     autobuf out;
+    buf_init(&out, 1024);
     if (!front->aio_key)
         return err_set(err, ERR_UNSUPPORTED, "there are no tickets here");
     aio_ticket_make(front->aio_key, box->id, clock_wall_ms() + AIO_TICKET_SECONDS * 1000, text);
-    buf_init(&out, 1024);
     json_init(&json, &out);
     json_open(&json, '{');
     json_key(&json, "ticket");

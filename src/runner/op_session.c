@@ -180,7 +180,9 @@ static int open_begin(struct rcall *call, const struct fields *args, struct err 
 void session_started(struct session *session, const struct err *err) {
     for (struct session_call *own = session->others, *next; own; own = next) {
         next = own->next;
-        if (err)
+        if (err && own->want == WANT_GONE)
+            call_end(own, &own->end);
+        else if (err)
             call_fail(own, err);
         else if (own->want == WANT_START)
             open_answer(own, session, own->over);

@@ -67,6 +67,8 @@ struct session {
     struct kept *kept; /* processes of earlier commands, which are not the current one's */
     size_t kept_count;
     bool kept_stale;
+    struct kept *termed; /* of the command that is stopped, those that were asked to end */
+    size_t termed_count, termed_cap;
 };
 
 /* ---- session.c ---- */

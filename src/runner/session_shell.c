@@ -8,7 +8,8 @@
  * 1. A report counts only with the mark of the command that runs: random, and in lines that its children never see.
  * 2. The end of the output is known because a terminal is read until it is empty after the report came: what was written
  *    before it is there by then (the kernel hands it over before it says that there is nothing).
- * 3. What a command did to its terminal is undone before the next. */
+ * 3. What a command did to its terminal is undone before the next.
+ * 4. No signal goes to a shell that has not said that it is ready: before it has its traps it would die of it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -33,6 +34,7 @@
 enum {
     FDS_BASH = 231,           /* seldom used by scripts, and below what bash itself takes */
     FDS_OTHER = 7,            /* other shells know one digit only */
+    START_MS = 30000,         /* for a shell to become ready: what is none never does */
     SOON_MS = 2,              /* most commands are over by then: nothing but their report is waited for */
     ASK_MS = 10,              /* shells other than bash forget lines they have read when they are thrown back */
     SETTLE_BYTES = 128 << 10, /* more than a terminal holds: behind it is what was printed later */
@@ -53,6 +55,10 @@ static void shell_send(struct session *session, const char *line);
 static void shell_begin(struct session *session);
 
 static const struct process_hooks hooks = {.started = shell_started, .ended = shell_ended};
+
+static int fds_at(const struct session *session) {
+    return session->bash ? FDS_BASH : FDS_OTHER;
+}
 
 /* ---- start ---- */
 
@@ -159,7 +165,7 @@ static int shell_streams(struct session *session, const struct fields *args, str
     fcntl(commands[1], F_SETFL, O_NONBLOCK);
     fcntl(report[0], F_SETFL, O_NONBLOCK);
     spawn->stdio[0] = commands[0];
-    spawn->passed_at = session->bash ? FDS_BASH : FDS_OTHER;
+    spawn->passed_at = fds_at(session);
     spawn->passed[0] = terminal;
     spawn->passed[1] = session->text_fd;
     spawn->passed[2] = report[1];
@@ -212,11 +218,21 @@ int shell_start(struct session *session, const struct fields *args, struct err *
 static void shell_started(struct process *process) {
     struct session *session = process->owner;
     source_set(session->runner, &session->report, EPOLLIN);
-    session->phase = SHELL_IDLE;
-    session->oom_before = process_oom_count(session->runner);
+    timer_set(session->runner, &session->poll, clock_ms() + START_MS);
     if (session->bash)
         shell_send(session, "set +m +o history\n");
     shell_send(session, "trap '\\command kill -INT $$' 64\n");
+    char ready[64];
+    snprintf(ready, sizeof ready, "\\command printf r >&%d\n", fds_at(session) + 2);
+    shell_send(session, ready);
+}
+
+/* The first that comes over the pipe of reports: nothing of a client has run yet. */
+static void shell_ready(struct session *session) {
+    session->phase = SHELL_IDLE;
+    session->oom_before = process_oom_count(session->runner);
+    timer_set(session->runner, &session->poll, 0);
+    buf_clear(&session->told);
     char *cwd = shell_shown(session, session->cwd);
     session_set_cwd(session, cwd);
     free(cwd);
@@ -227,11 +243,16 @@ static void shell_started(struct process *process) {
 static void shell_ended(struct process *process) {
     struct session *session = process->owner;
     struct err err;
+    bool starting = session->phase == SHELL_STARTING;
     process->owner = NULL;
     process->hooks = NULL;
     session->phase = SHELL_ENDED;
-    if (process->slot->stage) {
-        spawn_error(&process->spawn, &err);
+    if (starting) {
+        if (process->slot->stage)
+            spawn_error(&process->spawn, &err);
+        else
+            err_set(&err, ERR_UNSUPPORTED, "'%.200s' is no shell for a session: it ended, or was not ready in %u s",
+                    process->program, START_MS / 1000);
         session_started(session, &err);
         session_drop(session);
         return;
@@ -264,6 +285,7 @@ void shell_free(struct session *session) {
     buf_done(&session->told);
     free(session->command_text);
     free(session->kept);
+    free(session->termed);
 }
 
 /* ---- lines ---- */
@@ -282,10 +304,6 @@ static void shell_mark(struct session *session) {
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(session->mark + 2 * i, 3, "%02x", bytes[i]);
     buf_clear(&session->told);
-}
-
-static int fds_at(const struct session *session) {
-    return session->bash ? FDS_BASH : FDS_OTHER;
 }
 
 static void put_report(const struct session *session, struct buf *line) {
@@ -386,6 +404,10 @@ static void poll_fire(struct timer *timer) {
     struct session *session = (struct session *)((char *)timer - offsetof(struct session, poll));
     if (session->phase == SHELL_ENDED)
         return;
+    if (session->phase == SHELL_STARTING) {
+        process_kill(session->process);
+        return;
+    }
     stream_resume(session->process);
     if (session->stopping)
         stop_poll(session);
@@ -528,7 +550,9 @@ static void report_ready(struct source *source, uint32_t events) {
         return;
     }
     session->told.len += (size_t)n;
-    if (session->phase == SHELL_RUNNING || session->phase == SHELL_MOVING)
+    if (session->phase == SHELL_STARTING)
+        shell_ready(session);
+    else if (session->phase == SHELL_RUNNING || session->phase == SHELL_MOVING)
         told_parse(session);
     else
         buf_clear(&session->told);

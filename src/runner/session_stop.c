@@ -70,9 +70,9 @@ static void members_read(const struct session *session, struct members *members)
         tree_each(process->child, members_add, members);
 }
 
-static bool is_kept(const struct session *session, pid_t pid, uint64_t started) {
-    for (size_t i = 0; i < session->kept_count; i++)
-        if (session->kept[i].pid == pid && session->kept[i].started == started)
+static bool among(const struct kept *list, size_t count, pid_t pid, uint64_t started) {
+    for (size_t i = 0; i < count; i++)
+        if (list[i].pid == pid && list[i].started == started)
             return true;
     return false;
 }
@@ -83,14 +83,45 @@ static bool belongs_before(const struct session *session, pid_t pid) {
     for (int i = 0; session->kept_count && i < ANCESTORS_MAX && pid > 1; i++, pid = relative.parent) {
         if (pid == session->process->pid || !relative_read(session, pid, &relative))
             return false;
-        if (is_kept(session, pid, relative.started))
+        if (among(session->kept, session->kept_count, pid, relative.started))
             return true;
     }
     return false;
 }
 
+/* It ignores SIGTERM, for good or because it is the shell's copy that has not become the command yet. */
+static bool ignores_term(const struct session *session, pid_t pid) {
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    autofd fd = path_open(session->runner->config->root_fd, path, O_RDONLY, 0);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    const char *line = strstr(text, "\nSigIgn:");
+    return line && strtoull(line + 8, NULL, 16) & 1ull << (SIGTERM - 1);
+}
+
+/* Once for each, as soon as it can hear: one that was forked meanwhile has not been asked. */
+static void member_term(struct session *session, pid_t pid) {
+    struct relative relative;
+    if (!relative_read(session, pid, &relative) || among(session->termed, session->termed_count, pid, relative.started))
+        return;
+    bool deaf = ignores_term(session, pid);
+    kill(pid, SIGTERM);
+    if (deaf)
+        return;
+    if (session->termed_count == session->termed_cap) {
+        session->termed_cap = session->termed_cap ? 2 * session->termed_cap : 16;
+        session->termed = realloc(session->termed, session->termed_cap * sizeof *session->termed);
+        if (!session->termed)
+            abort();
+    }
+    session->termed[session->termed_count++] = (struct kept){.pid = pid, .started = relative.started};
+}
+
 /* The command's processes, each signalled (0: only counted). */
-static size_t members_signal(const struct session *session, int number) {
+static size_t members_signal(struct session *session, int number) {
     struct members members = {0};
     size_t count = 0;
     members_read(session, &members);
@@ -99,7 +130,9 @@ static size_t members_signal(const struct session *session, int number) {
         if (pid == session->process->pid || belongs_before(session, pid))
             continue;
         count++;
-        if (number)
+        if (number == SIGTERM)
+            member_term(session, pid);
+        else if (number)
             kill(pid, number);
     }
     free(members.pids);
@@ -137,6 +170,7 @@ void stop_begin(struct session *session, enum session_state why) {
     session->stopping = why;
     session->killing = false;
     session->alone_ms = 0;
+    session->termed_count = 0;
     session->stop_ms = clock_ms();
     kill(session->process->pid, THROW_SIGNAL); /* before its child dies: else it goes on with what comes next */
     members_signal(session, SIGTERM);
@@ -165,8 +199,10 @@ static void stop_shell(struct session *session, uint64_t now_ms) {
 
 void stop_poll(struct session *session) {
     uint64_t now_ms = clock_ms();
-    size_t left = members_signal(session, session->killing ? SIGKILL : 0);
+    size_t left = members_signal(session, session->killing ? SIGKILL : SIGTERM);
     timer_set(session->runner, &session->poll, now_ms + POLL_MS);
+    if (left)
+        session->alone_ms = 0; /* it was alone, and forked once more */
     if (left == 0) {
         stop_shell(session, now_ms);
     } else if (now_ms >= session->stop_ms + KILL_GRACE_MS + PATIENCE_MS) {

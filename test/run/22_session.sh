@@ -82,11 +82,12 @@ se one 'pwd' '"cwd":"/no/such"'
 is 'a missing one is 404' "$STATUS $(j .error.code)" '404 NOT_FOUND'
 se one 'pwd'
 is 'and changes nothing' "$OUT" /etc
-session two '"cwd":"/usr","env":{"GIVEN":"v"}'
+se one "mkdir -p $CWD/elsewhere"
+session two "\"cwd\":\"$CWD/elsewhere\",\"env\":{\"GIVEN\":\"v\"}"
 se two 'echo $GIVEN; pwd'
-is 'a session that begins elsewhere, with a variable' "$OUT" 'v
-/usr'
-session bad '"cwd":"/no/such"'
+is 'a session that begins elsewhere, with a variable' "$OUT" "v
+$CWD/elsewhere"
+session bad "\"cwd\":\"$CWD/no/such\""
 is 'a session cannot begin nowhere' "$STATUS" 404
 look bad
 is 'and is not there then' "$STATUS" 404
@@ -96,6 +97,23 @@ for name in '' 'a/b' 'a b' "$(printf %0129d 0)"; do
 done
 se nosuch 'echo x'
 is 'an unknown session is 404' "$STATUS $(j .error.code)" '404 NOT_FOUND'
+session cat '"shell":"/bin/cat"'
+is 'what is no shell is told' "$STATUS $(j .error.code)" '501 UNSUPPORTED'
+look cat
+is 'and no session' "$STATUS" 404
+killed_at_once() { # killed_at_once N: sessions whose first command is stopped as soon as it is begun
+    local i
+    for ((i = 0; i < $1; i++)); do
+        session "k$i"
+        api POST "$B/sessions/k$i/exec" '{"command":"sleep 60","background":true}'
+        api POST "$B/sessions/k$i/stop" ''
+        is 'the first command is stopped as soon as it is begun' "$(j '[.state,.ended]|tostring')" '["terminated",false]'
+        se "k$i" 'echo here'
+        is 'and its session is there' "$OUT" here
+        api DELETE "$B/sessions/k$i"
+    done
+}
+killed_at_once 8
 
 # input
 json_string 'read -r line; echo "got $line"'
