@@ -101,14 +101,24 @@ int confine_may_root(const struct runner_config *config, struct err *err) {
                                      : "cubby to run as root on the host");
 }
 
+bool confine_step_down(int number) {
+    if (number != EOVERFLOW || geteuid() != 0 || (uid_t)setfsuid((uid_t)-1) != 0)
+        return false;
+    setfsgid(ENTER_AGENT_ID);
+    setfsuid(ENTER_AGENT_ID);
+    return (uid_t)setfsuid((uid_t)-1) == ENTER_AGENT_ID;
+}
+
 int confine(const struct runner_config *config, enum confine_for who, struct err *err) {
+    bool command = who == CONFINE_AGENT || who == CONFINE_ROOT,
+         root = who == CONFINE_ROOT || who == CONFINE_ROOT_WORKER;
     if (!config->jail)
-        return config->no_set_id && who != CONFINE_WORKER ? INSTALL(seccomp_container_command, err) : 0;
-    if (who == CONFINE_ROOT && confine_may_root(config, err) < 0)
+        return config->no_set_id && command ? INSTALL(seccomp_container_command, err) : 0;
+    if (root && confine_may_root(config, err) < 0)
         return -err->code;
-    uint64_t caps = who == CONFINE_ROOT ? root_cap_set() : 0;
-    uid_t uid = who == CONFINE_ROOT ? 0 : config->agent_uid;
-    gid_t gid = who == CONFINE_ROOT ? 0 : config->agent_gid;
+    uint64_t caps = root ? root_cap_set() : 0;
+    uid_t uid = root ? 0 : config->agent_uid;
+    gid_t gid = root ? 0 : config->agent_gid;
     long number = raw(SYS_setresgid, gid, gid, gid);
     if (number == 0)
         number = raw(SYS_setresuid, uid, uid, uid);
@@ -122,7 +132,8 @@ int confine(const struct runner_config *config, enum confine_for who, struct err
     number = config->landlock_fd < 0 ? 0 : raw(SYS_landlock_restrict_self, config->landlock_fd, 0);
     if (number < 0)
         return err_errno(err, (int)-number, "cannot apply Landlock");
-    return config->no_set_id ? INSTALL(seccomp_command_set_id, err) : INSTALL(seccomp_command, err);
+    /* Our own code opens by openat2, never with such a mode; what it chmods, the runner's own filter looks at. */
+    return config->no_set_id && command ? INSTALL(seccomp_command_set_id, err) : INSTALL(seccomp_command, err);
 }
 
 /* ---- capabilities ---- */

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/path.h"
+#include "runner/runner.h"
 
 enum {
     LINKS_MAX = 40, /* as the kernel's own limit */
@@ -102,7 +103,7 @@ int replace_open(struct replace *replace, const char *shown, struct err *err) {
         replace->fd = openat(replace->dirfd, replace->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (replace->fd >= 0)
             return 0;
-        if (errno != EEXIST)
+        if (errno != EEXIST && !confine_step_down(errno))
             break;
     }
     replace->temp[0] = 0;
@@ -233,6 +234,8 @@ static int mkdir_one(int root, const char *path, const char *shown, mode_t mode,
     /* The loop is one thread, and a worker makes directories before it starts any: the mask is nobody else's. */
     mode_t mask = umask(0);
     r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
+    if (r < 0 && confine_step_down(-r))
+        r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
     umask(mask);
     if (r == -EEXIST) { /* somebody was faster, or it is a link that leads nowhere */
         autofd again = path_open(root, path, O_PATH | O_DIRECTORY, 0);

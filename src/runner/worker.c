@@ -205,7 +205,7 @@ static _Noreturn void worker_main(const struct runner_config *config, const stru
     struct arena arena;
     arena_init(&arena);
     bool root = def->as_root || (def->layers && config->can_root);
-    int r = confine(config, root ? CONFINE_ROOT : CONFINE_WORKER, &err);
+    int r = confine(config, root ? CONFINE_ROOT_WORKER : CONFINE_WORKER, &err);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after confine: a change of ids clears it */
     sigset_t none;
     sigemptyset(&none);
