@@ -15,8 +15,7 @@
  * which do the same.
  *
  * ptrace is allowed on purpose: debuggers are an agent's tools. It reaches only processes of the same user in the same
- * box; the runner is not dumpable and of another user, and commands of different calls are in different Landlock
- * domains. process_vm_* and pidfd_getfd, which debuggers can do without, are not. */
+ * box; the runner is not dumpable and of another user. process_vm_* and pidfd_getfd, which debuggers can do without, are not. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>

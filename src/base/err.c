@@ -26,7 +26,7 @@ static const struct {
     {EFBIG, ERR_TOO_LARGE},      {ENOMEM, ERR_LIMIT},           {EMFILE, ERR_LIMIT},      {ENFILE, ERR_LIMIT},
     {ENOSYS, ERR_UNSUPPORTED},   {EOPNOTSUPP, ERR_UNSUPPORTED}, {ETIMEDOUT, ERR_TIMEOUT}, {ESRCH, ERR_NOT_FOUND},
     {ENOEXEC, ERR_INVALID},      {EILSEQ, ERR_INVALID},         {ETXTBSY, ERR_BUSY},      {ENOSPC, ERR_LIMIT},
-    {EDQUOT, ERR_LIMIT},
+    {EDQUOT, ERR_LIMIT},         {EUSERS, ERR_LIMIT},
 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -73,6 +73,7 @@ struct exec_request {
     size_t input_len;
     bool stdin_open;  /* instead of input: stdin stays open, box_input feeds and closes it while it runs */
     bool keep;        /* box_exec: it stays in the list of processes when it has ended, with its output: box_output */
+    bool leave;       /* what it left in the background when it ended by itself lives on (boxes with cgroups alone) */
     uint64_t wait_ms; /* keep: then it is left running as box_spawn would; 0: until it ends */
 };
 
@@ -225,8 +226,9 @@ int box_session_wait(struct box *box, const char *name, uint64_t wait_ms, int wa
  * stopped otherwise: gone). Nothing runs: nothing happens. */
 int box_session_stop(struct box *box, const char *name, struct arena *arena, struct session_result *ret_result,
                      struct err *err);
-int box_session_end(struct box *box, const char *name,
-                    struct err *err); /* the shell and all it started; name NULL: all */
+/* The shell and all it started; name NULL: all. leave: what earlier commands detached from it (setsid, nohup) lives on, as
+ * when a terminal is hung up. */
+int box_session_end(struct box *box, const char *name, bool leave, struct err *err);
 
 /* ---- files ---- */
 

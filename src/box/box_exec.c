@@ -43,6 +43,7 @@ static int exec_args(const struct exec_request *request, uint64_t flags, struct 
         field_number(args, FIELD_WAIT_MS, request->wait_ms);
         flags |= CALL_KEEP;
     }
+    flags |= request->leave ? CALL_LEAVE : 0;
     if (request->pty) {
         field_number(args, FIELD_COLS, request->cols ? request->cols : 80);
         field_number(args, FIELD_ROWS, request->rows ? request->rows : 24);

@@ -279,9 +279,9 @@ int box_session_stop(struct box *box, const char *name, struct arena *arena, str
     return r;
 }
 
-int box_session_end(struct box *box, const char *name, struct err *err) {
+int box_session_end(struct box *box, const char *name, bool leave, struct err *err) {
     autoarena arena;
     arena_init(&arena);
     struct fields end;
-    return end_run(box, name, CALL_ALL, &arena, &end, err);
+    return end_run(box, name, CALL_ALL | (leave ? CALL_LEAVE : 0), &arena, &end, err);
 }

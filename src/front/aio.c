@@ -54,6 +54,9 @@ bool aio_claims(const char *path) {
 int aio_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
     (void)code;
     bool routed = http_route(request);
+    const char *rest = strchr(http_path(request) + strlen(AIO_PREFIX), '/');
+    if (routed && status == 404 && rest && !strncmp(rest, "/v1/bash/", 9) && !strncmp(text, "no box", 6))
+        status = 410; /* clients take a 404 there for a server that lacks the route, and never ask again */
     if (!routed && status == 404)
         detail(out, "Not Found");
     else if (!routed && status == 405)

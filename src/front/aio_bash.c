@@ -178,7 +178,7 @@ static int session_open(struct http_request *request, struct box *box, const cha
         return aio_fail(
             request, 400, ERR_INVALID,
             arena_printf(http_arena(request), "exec_dir: there is no directory '%.300s'", directory ? directory : ""));
-    if (failed == -ERR_LIMIT)
+    if (failed == -ERR_LIMIT && err->number == EUSERS)
         return aio_fail(request, 400, ERR_LIMIT,
                         arena_printf(http_arena(request),
                                      "Cannot create bash session: session limit reached and all %u existing sessions "
@@ -383,6 +383,7 @@ static int exec_prepare(struct exec_call *call, struct box *box, struct err *err
     call->exec.session = session.name;
     call->exec.stdin_open = true;
     call->exec.keep = session.name;
+    call->exec.leave = true; /* models are told to start servers so */
     return 0;
 }
 
@@ -634,7 +635,7 @@ static int bash_create(struct http_request *request, struct box *box, struct err
 
 static int bash_close(struct http_request *request, struct box *box, struct err *err) {
     const char *name = session_name(request, http_param(request, "session_id"));
-    int failed = name ? box_session_end(box, name, err) : -ERR_NOT_FOUND;
+    int failed = name ? box_session_end(box, name, true, err) : -ERR_NOT_FOUND;
     if (failed == -ERR_NOT_FOUND)
         return err_set(err, ERR_NOT_FOUND, "Session not found");
     return failed ? failed : aio_done(request, "Session closed");

@@ -5,6 +5,7 @@
  * because clients make a new session on that. */
 #include "front/aio_shell.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -130,7 +131,7 @@ int aio_shell_open(struct http_request *request, struct box *box, const struct s
     if (wanted->name && !shell_named(wanted->name))
         return aio_unfit(request, "id", "A session's id has 1 to 128 of A-Z a-z 0-9 _ . : @ -");
     int failed = box_session_open(box, wanted, http_arena(request), ret_session, ret_created, err);
-    if (failed == -ERR_LIMIT)
+    if (failed == -ERR_LIMIT && err->number == EUSERS)
         return aio_fail(request, 400, ERR_LIMIT,
                         arena_printf(http_arena(request),
                                      "Cannot create shell session: session limit "

@@ -191,7 +191,7 @@ int aio_shell_end(struct http_request *request, struct box *box, struct err *err
     struct session session;
     int failed = aio_shell_find(request, box, http_param(request, "session_id"), 0, &session, err);
     if (!failed)
-        failed = box_session_end(box, session.name, err);
+        failed = box_session_end(box, session.name, true, err);
     if (failed == -ERR_NOT_FOUND)
         return aio_shell_unknown(request);
     return failed ? failed : aio_done(request, "Session cleaned up");
@@ -214,7 +214,7 @@ int aio_shell_end_all(struct http_request *request, struct box *box, struct err 
     unsigned ended = 0;
     int failed = box_sessions(box, NULL, names_each, &names, err);
     for (size_t i = 0; i < names.count && !failed; i++) {
-        failed = box_session_end(box, names.names[i], err);
+        failed = box_session_end(box, names.names[i], true, err);
         ended += !failed;
         if (failed == -ERR_NOT_FOUND) /* it ended by itself meanwhile */
             failed = 0;

@@ -232,7 +232,7 @@ int native_session(struct http_request *request, struct box *box, struct err *er
 }
 
 int native_session_end(struct http_request *request, struct box *box, struct err *err) {
-    int failed = box_session_end(box, http_param(request, "name"), err);
+    int failed = box_session_end(box, http_param(request, "name"), false, err);
     return failed ? failed : front_empty(request, 204);
 }
 

@@ -36,11 +36,14 @@ struct landlock_ruleset_scoped {
 #define SCOPE_ABSTRACT_UNIX_SOCKET 1u
 #define SCOPE_SIGNAL 2u
 #define ACCESS_FS_REFER (1u << 13)
+/* Commands: no device node can be made anywhere. */
+#define COMMAND_ACCESS (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | ACCESS_FS_REFER)
 
 static uint64_t root_cap_set(void);
 static int drop_bounding(struct err *err);
 static int set_caps(uint64_t set, uint64_t inheritable, struct err *err);
-static int landlock_scope(int abi, struct err *err);
+static bool memory_stays_closed(void);
+static int landlock_scope(int abi, bool shared, struct err *err);
 static int landlock_commands(struct err *err);
 static int install_filter(const struct sock_filter *filter, size_t count, struct err *err);
 #define INSTALL(filter, err) install_filter(filter, sizeof(filter) / sizeof *(filter), err)
@@ -66,8 +69,9 @@ int confine_runner(bool ranged, bool no_set_id, int *ret_landlock_fd, struct err
         return err_errno(err, errno, "prctl");
     int landlock = -1;
     int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-    int r = abi >= 6 ? landlock_scope(abi, err) : 0;
-    if (r == 0 && abi >= 2)
+    bool shared = memory_stays_closed();
+    int r = abi >= 6 || (abi >= 2 && shared) ? landlock_scope(abi, shared, err) : 0;
+    if (r == 0 && abi >= 2 && !shared)
         landlock = r = landlock_commands(err);
     if (r < 0)
         return r;
@@ -184,13 +188,22 @@ static int landlock_rules(const struct landlock_ruleset_scoped *rules, size_t si
     return fd_take(&fd);
 }
 
-/* On the runner itself, so that all commands of a box are in one domain: they may signal and speak to each other, and
- * to nobody else, should the namespaces ever leak. Takes no file rights: the runner keeps its own. */
-static int landlock_scope(int abi, struct err *err) {
-    (void)abi;
-    struct landlock_ruleset_scoped rules = {.handled_access_fs = ACCESS_FS_REFER,
-                                            .scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL};
-    autofd fd = landlock_rules(&rules, sizeof rules, err);
+/* A command's child has the runner's memory until it execs, and the user's ids already: what the kernel makes of that memory
+ * when ids change is fs.suid_dumpable. Where that is 1, a domain of its own for each command is what keeps the others out. */
+static bool memory_stays_closed(void) {
+    char text[16] = "";
+    autofd fd = open("/proc/sys/fs/suid_dumpable", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    return n > 0 && (text[0] == '0' || text[0] == '2');
+}
+
+/* On the runner itself, so that all commands of a box are in one domain: they may signal and speak to each other and see each
+ * other's environment, as the processes of a user do anywhere, and nobody else, should the namespaces ever leak. shared:
+ * what commands may not do is in it, too; the runner needs none of that. */
+static int landlock_scope(int abi, bool shared, struct err *err) {
+    struct landlock_ruleset_scoped rules = {.handled_access_fs = shared ? COMMAND_ACCESS : ACCESS_FS_REFER,
+                                            .scoped = abi >= 6 ? SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL : 0};
+    autofd fd = landlock_rules(&rules, abi >= 6 ? sizeof rules : sizeof(struct landlock_ruleset_attr), err);
     if (fd < 0)
         return -1;
     if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
@@ -198,10 +211,8 @@ static int landlock_scope(int abi, struct err *err) {
     return 0;
 }
 
-/* For commands: no device node can be made anywhere. */
 static int landlock_commands(struct err *err) {
-    struct landlock_ruleset_scoped rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR |
-                                                                 LANDLOCK_ACCESS_FS_MAKE_BLOCK | ACCESS_FS_REFER};
+    struct landlock_ruleset_scoped rules = {.handled_access_fs = COMMAND_ACCESS};
     return landlock_rules(&rules, sizeof(struct landlock_ruleset_attr), err);
 }
 

@@ -38,6 +38,7 @@ static int exec_launch(struct process *process, const struct fields *args, struc
     process->pty = flags & CALL_PTY;
     process->background = flags & CALL_BACKGROUND;
     process->keep = !process->background && flags & CALL_KEEP;
+    process->leave = flags & CALL_LEAVE;
     process->command = command_text(args);
     for (int i = 0; i < 2; i++)
         process->streams[i].conceal = conceal_new(args->secrets);

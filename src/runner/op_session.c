@@ -479,27 +479,27 @@ const struct op_def op_sessions = {.op = OP_SESSIONS, .begin = list_begin, .canc
 
 /* ---- SESSION_END ---- */
 
-static int end_all(struct rcall *call) {
+static int end_all(struct rcall *call, bool leave) {
     for (struct session *s = session_first(call->runner), *next; s; s = next) {
         next = s->next;
-        session_end(s);
+        session_end(s, leave);
     }
     reply_end(call, NULL);
     return 0;
 }
 
 static int end_begin(struct rcall *call, const struct fields *args, struct err *err) {
-    bool whole = args->number[FIELD_FLAGS] & CALL_ALL;
+    bool whole = args->number[FIELD_FLAGS] & CALL_ALL, leave = args->number[FIELD_FLAGS] & CALL_LEAVE;
     struct session *session;
     if (whole && !args->has[FIELD_NAME])
-        return end_all(call);
+        return end_all(call, leave);
     int r = session_lookup(call->runner, args->text[FIELD_NAME], &session, err);
     if (r < 0)
         return r;
     struct session_call *own = call_new(call, session, whole ? WANT_GONE : WANT_STOP);
     list_add(&session->others, own);
     if (whole) {
-        session_end(session);
+        session_end(session, leave);
     } else if (session->plain || session->phase == SHELL_IDLE || session->phase == SHELL_STARTING) {
         stops_answer(session, &session->outcome);
     } else {

@@ -526,7 +526,12 @@ static void main_ended(struct process *process, int status) {
         tree_gone(process, true);
         return;
     }
-    process->left = !process->killed && !process->timed_out;
+    bool alone = !process->killed && !process->timed_out;
+    if (alone && process->leave) {
+        tree_gone(process, false);
+        return;
+    }
+    process->left = alone;
     leaf_kill(leaf);
     leaf->process = process;
     leaf->events.ready = leaf_changed;

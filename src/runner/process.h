@@ -91,6 +91,7 @@ struct stream {
     bool over;       /* read to its end; closed later, off the path of the answer */
     uint8_t *ring;   /* background: the last LIMIT_RING_BYTES, byte n at n % LIMIT_RING_BYTES */
     uint64_t total;
+    size_t drained; /* after the end of a command that left others with its pipes */
 };
 
 struct feeder {              /* a call whose input goes to a command; embedded in the op's state */
@@ -133,6 +134,7 @@ struct process {
     bool background, pty;
     bool
         keep; /* in the foreground, with a ring all the same: in the background when it ended, or nobody waits longer */
+    bool leave; /* what it has in the background when it ends by itself lives on, where there are leaves */
     bool timed_out, killed, oom, stuck;
     bool left; /* it ended by itself, and what it had started was killed */
     bool reaped;

@@ -2,6 +2,7 @@
  * Not to break: a session with a shell leaves the table when its process has ended, and never before. */
 #include "runner/session.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,8 +69,8 @@ static int session_room(struct runner *runner, struct err *err) {
         if (!session_busy(s) && (!oldest || s->used < oldest->used))
             oldest = s;
     if (!oldest)
-        return err_set(err, ERR_LIMIT, "%u sessions are in use in this box, which is its limit", LIMIT_SESSIONS);
-    session_end(oldest);
+        return err_told(err, EUSERS, "%u sessions are in use in this box, which is its limit", LIMIT_SESSIONS);
+    session_end(oldest, true);
     return 0;
 }
 
@@ -132,9 +133,14 @@ void session_drop(struct session *session) {
     later_free(session->runner, session);
 }
 
-void session_end(struct session *session) {
+void session_end(struct session *session, bool leave) {
     if (!session->plain) {
-        process_kill(session->process);
+        if (session->phase > SHELL_IDLE && !session->stopping)
+            session->stopping = SESSION_TERMINATED;
+        if (leave)
+            stop_hang_up(session);
+        else
+            process_kill(session->process);
         return;
     }
     for (struct process *p = process_first(session->runner), *next; p; p = next) {

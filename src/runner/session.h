@@ -84,7 +84,8 @@ bool session_busy(const struct session *session);                 /* a command o
 void session_put(const struct session *session, struct buf *out); /* {session} */
 void session_put_outcome(const struct session *session, const struct outcome *outcome, struct buf *out);
 void session_set_cwd(struct session *session, const char *cwd);
-void session_end(struct session *session); /* with all it started; shell_ended follows, for a plain one at once */
+/* With all it started, or (leave) but for what is detached from it; shell_ended follows, for a plain one at once. */
+void session_end(struct session *session, bool leave);
 /* For commands of a plain session (op_exec.c): its directory where the call names none; else that one is its from now on. */
 int session_exec(struct runner *runner, struct fields *args, struct session **ret_session, struct err *err);
 void session_exec_begun(struct session *session, struct process *process, const struct fields *args);
@@ -102,6 +103,7 @@ char *shell_shown(const struct session *session, const char *path); /* a path as
 void stop_begin(struct session *session, enum session_state why);
 bool stop_over(struct session *session); /* everything that is to go is gone, or nothing is being stopped */
 void stop_poll(struct session *session);
+void stop_hang_up(struct session *session); /* kills the shell, the command that runs, and what is not detached */
 void stop_remember(struct session *session); /* what there is now stays when a later command is stopped */
 
 /* ---- op_session.c: told by the above ---- */

@@ -145,7 +145,7 @@ static int shell_streams(struct session *session, const struct fields *args, str
     struct process *process = session->process;
     struct spawn *spawn = &process->spawn;
     uint64_t cols = args->number[FIELD_COLS], rows = args->number[FIELD_ROWS];
-    process->pty = process->background = true;
+    process->pty = process->background = process->leave = true;
     for (int i = 0; i < 2; i++)
         process->streams[i].conceal = conceal_new(args->secrets);
     int r = process_stdio(process, 0, cols && cols < LIMIT_COLS ? (unsigned)cols : DEFAULT_COLS,
@@ -221,7 +221,7 @@ static void shell_started(struct process *process) {
     timer_set(session->runner, &session->poll, clock_ms() + START_MS);
     if (session->bash)
         shell_send(session, "set +m +o history\n");
-    shell_send(session, "trap '\\command kill -INT $$' 64\n");
+    shell_send(session, "trap '\\command trap - INT; \\command kill -INT $$' 64\n"); /* whoever ignores it, too */
     char ready[64];
     snprintf(ready, sizeof ready, "\\command printf r >&%d\n", fds_at(session) + 2);
     shell_send(session, ready);

@@ -24,7 +24,7 @@ enum {
 /* ---- who is whose ---- */
 
 struct relative {
-    pid_t parent;
+    pid_t parent, session;
     uint64_t started; /* in the kernel's ticks: tells two processes of one number apart */
 };
 
@@ -38,11 +38,11 @@ static bool relative_read(const struct session *session, pid_t pid, struct relat
     text[n] = 0;
     const char *end = strrchr(text, ')'); /* the name before it may hold anything */
     unsigned long long started = 0;
-    int parent = 0;
-    if (!end || sscanf(end + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                       &parent, &started) != 2)
+    int parent = 0, group = 0;
+    if (!end || sscanf(end + 1, " %*c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                       &parent, &group, &started) != 3)
         return false;
-    *ret = (struct relative){.parent = parent, .started = started};
+    *ret = (struct relative){.parent = parent, .session = group, .started = started};
     return true;
 }
 
@@ -89,8 +89,7 @@ static bool belongs_before(const struct session *session, pid_t pid) {
     return false;
 }
 
-/* It ignores SIGTERM, for good or because it is the shell's copy that has not become the command yet. */
-static bool ignores_term(const struct session *session, pid_t pid) {
+static bool ignores(const struct session *session, pid_t pid, int number) {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     autofd fd = path_open(session->runner->config->root_fd, path, O_RDONLY, 0);
@@ -99,7 +98,7 @@ static bool ignores_term(const struct session *session, pid_t pid) {
         return false;
     text[n] = 0;
     const char *line = strstr(text, "\nSigIgn:");
-    return line && strtoull(line + 8, NULL, 16) & 1ull << (SIGTERM - 1);
+    return line && strtoull(line + 8, NULL, 16) & 1ull << (number - 1);
 }
 
 /* Once for each, as soon as it can hear: one that was forked meanwhile has not been asked. */
@@ -107,7 +106,7 @@ static void member_term(struct session *session, pid_t pid) {
     struct relative relative;
     if (!relative_read(session, pid, &relative) || among(session->termed, session->termed_count, pid, relative.started))
         return;
-    bool deaf = ignores_term(session, pid);
+    bool deaf = ignores(session, pid, SIGTERM); /* or it is the shell's copy that has not become the command yet */
     kill(pid, SIGTERM);
     if (deaf)
         return;
@@ -212,4 +211,30 @@ void stop_poll(struct session *session) {
         leaf_freeze(session, "1");
         members_signal(session, SIGKILL);
     }
+}
+
+/* ---- the end of the shell alone ---- */
+
+/* As when a terminal is hung up: what was detached from it (setsid, nohup) by earlier commands stays. */
+static bool outlives(const struct session *session, pid_t pid) {
+    struct relative relative;
+    return belongs_before(session, pid) && relative_read(session, pid, &relative) &&
+           (relative.session != session->process->pid || ignores(session, pid, SIGHUP));
+}
+
+void stop_hang_up(struct session *session) {
+    struct members members = {0};
+    if (!session->process->leaf || session->phase == SHELL_STARTING) {
+        process_kill(session->process);
+        return;
+    }
+    if (session->phase == SHELL_IDLE)
+        stop_remember(session); /* nothing runs: all there is was left */
+    leaf_freeze(session, "1");
+    members_read(session, &members);
+    for (size_t i = 0; i < members.count; i++)
+        if (members.pids[i] == session->process->pid || !outlives(session, members.pids[i]))
+            kill(members.pids[i], SIGKILL);
+    leaf_freeze(session, "0");
+    free(members.pids);
 }

@@ -18,6 +18,7 @@
 
 enum {
     READ_BYTES = 64 << 10,
+    DRAIN_BYTES = 1 << 20, /* the most that a pipe holds */
     HEADROOM_BYTES = 128 << 10,
     HELD_MAX_BYTES = 8 << 20, /* one read, masked: virtual paths may be longer than real ones */
 };
@@ -211,6 +212,11 @@ enum stream_step stream_step(struct stream *stream) {
         stream_filter(stream, scratch, (size_t)n, false);
     else
         stream_take(stream, scratch, (size_t)n);
+    stream->drained += process->phase == PHASE_DRAINING && process->leave ? (size_t)n : 0;
+    if (stream->drained > DRAIN_BYTES) { /* what the command itself printed is in there: the rest is of those it left */
+        stream_close(stream);
+        return STREAM_OVER;
+    }
     return STREAM_TOOK;
 }
 

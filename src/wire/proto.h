@@ -41,7 +41,7 @@ enum frame_type {
 /* name, number. The rows say: arguments -> answer */
 #define OP_LIST(X)                                                                                                     \
     X(PING, 1)    /* -> END{CHANGES} */                                                                                \
-    X(EXEC, 2)    /* COMMAND or ARGV+; ENV* SECRET* ENV_DROP* CWD USER TIMEOUT_MS SHELL COLS ROWS WAIT_MS FLAGS(STDIN, BACKGROUND, PTY, KEEP) \
+    X(EXEC, 2)    /* COMMAND or ARGV+; ENV* SECRET* ENV_DROP* CWD USER TIMEOUT_MS SHELL COLS ROWS WAIT_MS FLAGS(STDIN, BACKGROUND, PTY, KEEP, LEAVE) \
                      -> STAT{PID} DATA* END{EXIT or SIGNALLED, TIMED_OUT, OOM, STUCK, LEFT, BYTES_OUT, BYTES_ERR, DURATION_MS}; \
                      BACKGROUND -> END{PID, STARTED_MS}; KEEP, after WAIT_MS -> END{STATE, BYTES_OUT, BYTES_ERR, DURATION_MS} */                                                             \
     X(PS, 3)      /* PID? -> ITEM{PID, COMMAND, STATE, EXIT|SIGNALLED, BYTES_OUT, BYTES_ERR, STARTED_MS}* END */       \
@@ -76,7 +76,7 @@ enum frame_type {
     X(SESSION_RUN, 27) /* NAME COMMAND CWD TIMEOUT_MS WAIT_MS QUIET_MS FLAGS(BACKGROUND) -> STAT{PID, FIRST} DATA*              \
                      END{STATE, EXIT?, CWD, FIRST, NEXT, DURATION_MS, OOM?, LEFT(the session ended)?}; CANCEL kills the command */ \
     X(SESSIONS, 28) /* NAME? WAIT_MS -> ITEM{session}* END; WAIT_MS: not before it is idle, at most so long */              \
-    X(SESSION_END, 29) /* NAME? FLAGS(ALL: the session, else the command that runs) -> END as SESSION_RUN */                 \
+    X(SESSION_END, 29) /* NAME? FLAGS(ALL: the session, else the command that runs; LEAVE) -> END as SESSION_RUN */                 \
     X(DIFF, 23)   /* LIMIT -> ITEM{EVENT(created, modified, removed), PATH, TYPE, SIZE}* END{TRUNCATED} */
 
 enum op {
@@ -138,6 +138,7 @@ enum field_id {
 #define CALL_DESCENDING 0x100000u /* GLOB: SORT the other way round */
 #define CALL_MULTILINE 0x200000u  /* GREP: a match may cross lines, and '.' takes a newline */
 #define CALL_KEEP 0x800000u       /* EXEC: it stays in the table when it has ended, with its output */
+#define CALL_LEAVE 0x1000000u     /* EXEC, SESSION_END: what was left in the background lives on */
 #define CALL_ROOT 0x400000u /* READ, WRITE (with OVERWRITE or APPEND), EDIT, GREP: with the rights of the box's root */
 
 /* values */
