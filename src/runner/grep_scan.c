@@ -36,6 +36,35 @@ static bool has_meta(const char *text, size_t len) {
     return false;
 }
 
+static size_t hex_digits(const char *text, size_t len) {
+    size_t n = 0;
+    while (n < len && n < 8 && strchr("0123456789abcdefABCDEF", text[n]) && text[n])
+        n++;
+    return n;
+}
+
+/* \uXXXX, which Python, JavaScript and Rust have, as \x{XXXX}. True: out has the pattern. */
+static bool unicode_escapes(const char *text, size_t len, struct buf *out) {
+    bool found = false, quoted = false;
+    for (size_t i = 0; i < len;) {
+        bool escape = text[i] == '\\' && i + 1 < len;
+        if (escape && (text[i + 1] == 'Q' || text[i + 1] == 'E'))
+            quoted = text[i + 1] == 'Q';
+        if (escape && !quoted && text[i + 1] == 'u' && hex_digits(text + i + 2, len - i - 2) >= 4) {
+            buf_puts(out, "\\x{");
+            buf_put(out, text + i + 2, 4);
+            buf_byte(out, '}');
+            found = true;
+            i += 6;
+            continue;
+        }
+        size_t n = escape ? 2 : 1;
+        buf_put(out, text + i, n);
+        i += n;
+    }
+    return found && !out->failed;
+}
+
 static pcre2_code *regex_new(const void *text, size_t len, uint32_t options, int *ret_number, size_t *ret_offset) {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context)
@@ -83,8 +112,15 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsig
         return 0;
     }
     uint32_t options = ignore_case ? PCRE2_CASELESS : 0;
-    if (text_utf8(text, len))
-        options |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF;
+    autobuf escaped;
+    buf_init(&escaped, 2 * LIMIT_PATTERN_BYTES);
+    if (text_utf8(text, len)) {
+        options |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | (literal ? 0 : PCRE2_UCP);
+        if (!literal && memmem(text, len, "\\u", 2) && unicode_escapes(text, len, &escaped)) {
+            text = (const char *)escaped.data;
+            len = escaped.len;
+        }
+    }
     options |= literal ? PCRE2_LITERAL : PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
     if (pattern->multiline && !literal)
         options |= PCRE2_DOTALL;
