@@ -31,10 +31,10 @@ static int tools(struct http_request *request, struct box *box, struct err *err)
     struct tool_call call;
     struct json json;
     autobuf list;
+    buf_init(&list, 2 * LIMIT_SERVER_LIST_BYTES);
     int code = server_check(request, err);
     if (code < 0)
         return code;
-    buf_init(&list, 2 * LIMIT_SERVER_LIST_BYTES);
     json_init(&json, &list);
     code = toolbox_begin(request, box, NULL, &call, err);
     call.begins = NULL; /* a list is no call of a tool */

@@ -27,13 +27,13 @@ struct facts {
 /* One line of text that anybody may print; NULL: it is none. */
 static const char *word(struct facts *facts, const char *text, size_t len) {
     autobuf shown;
+    buf_init(&shown, 4 * WORD_BYTES + 1);
     while (len && strchr(" \t\r\"'", text[len - 1]))
         len--;
     while (len && strchr(" \t\"'", *text))
         text++, len--;
     if (!len || len > WORD_BYTES)
         return NULL;
-    buf_init(&shown, 4 * WORD_BYTES + 1);
     text_shown(&shown, text, len);
     return arena_copy(facts->arena, shown.data, shown.len);
 }

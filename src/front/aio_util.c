@@ -75,6 +75,7 @@ static int source_file(struct http_request *request, struct box *box, const char
     struct file_stat status;
     autofd fd = -1;
     autobuf out;
+    buf_init(&out, LIMIT_EDIT_BYTES);
     int failed = box_read_open(box, path, &fd, &status, err);
     if (!failed && status.size > LIMIT_EDIT_BYTES)
         failed = err_set(err, ERR_TOO_LARGE, "'%.200s' is larger than %u bytes", path, LIMIT_EDIT_BYTES);
@@ -82,7 +83,6 @@ static int source_file(struct http_request *request, struct box *box, const char
         failed = http_hold(request, 3 * (size_t)status.size, err);
     if (failed)
         return failed;
-    buf_init(&out, LIMIT_EDIT_BYTES);
     if (fd < 0) {
         failed = box_read_stream(box, path, 0, LIMIT_EDIT_BYTES, http_fd(request), keep, &out, err);
         if (failed)
@@ -101,6 +101,7 @@ static int source_file(struct http_request *request, struct box *box, const char
 static int source_read(struct http_request *request, struct box *box, const struct body_text *uri, struct source *ret,
                        struct err *err) {
     autobuf path;
+    buf_init(&path, LIMIT_PATH_BYTES);
     if (!strncasecmp(uri->data, "data:", 5))
         return source_data(request, uri, ret, err);
     if (uri->data[0] == '/')
@@ -114,7 +115,6 @@ static int source_read(struct http_request *request, struct box *box, const stru
     rest += !strncasecmp(rest, "localhost/", 10) ? 9 : 0;
     if (*rest != '/')
         return err_set(err, ERR_INVALID, "a file: address names an absolute path of the box: file:///PATH");
-    buf_init(&path, LIMIT_PATH_BYTES);
     unescape(&path, rest, strlen(rest));
     if (path.failed || memchr(path.data, 0, path.len))
         return err_set(err, ERR_INVALID, "the path is too long, or holds a NUL");
@@ -136,10 +136,13 @@ static int convert(struct http_request *request, struct box *box, struct err *er
             "this is no text in UTF-8: only text, HTML, JSON and CSV are converted here; for other documents run a "
             "converter in the box");
     autobuf out;
-    buf_init(&out, 4 * LIMIT_EDIT_BYTES);
+    buf_init(&out, markdown_room(source.len));
+    failed = http_hold(request, out.max, err);
+    if (failed)
+        return failed;
     markdown_write(kind, source.data, source.len, &out);
     if (out.failed)
-        return err_set(err, ERR_TOO_LARGE, "as Markdown it would be larger than %u bytes", 4 * LIMIT_EDIT_BYTES);
+        return err_set(err, ERR_TOO_LARGE, "as Markdown it would be larger than %zu bytes", out.max);
     autoanswer answer;
     aio_open(&answer, request, NULL);
     aio_text(&answer, out.data, out.len);
