@@ -30,7 +30,7 @@ RUNNER_LIBS := $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a
 # What tests and fuzzers are built with. NULL + 0, which clang's pointer-overflow takes for a fault, is none.
 ifeq ($(SANITIZE),1)
 CC := clang
-HARDEN := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+HARDEN := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer -ftrivial-auto-var-init=pattern
 LINK_HARDEN := -fsanitize=address,undefined -fno-sanitize=pointer-overflow
 endif
 

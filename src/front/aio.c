@@ -150,9 +150,11 @@ const char *aio_url(struct http_request *request, const char *base, const char *
     return arena_printf(arena, "%.*s" AIO_PREFIX "%s%s%s", (int)len, base, id, *key ? "~" : "", key);
 }
 
+/* A key that came to the wrong door is one all the same. */
 const char *aio_masked(struct http_request *request) {
-    const char *path = http_path(request);
-    const char *tilde = aio_claims(path) ? strchr(path, '~') : NULL;
+    const char *path = http_path(request), *tilde = strchr(path, '~');
+    while (tilde && !aio_claims(path) && strspn(tilde + 1, "0123456789abcdef") != AIO_KEY_BYTES - 1)
+        tilde = strchr(tilde + 1, '~');
     if (!tilde)
         return path;
     return arena_printf(http_arena(request), "%.*s~...%s", (int)(tilde - path), path, tilde + strcspn(tilde, "/"));

@@ -191,6 +191,11 @@ static const struct {
     [BODY_TIME] = {"string_type", "Input should be a valid string"},
 };
 
+/* Why a value of the right type does not fit. Of words the rows tell the wrong one: here it is left out. */
+static const char *unfit_text(const struct body_field *field, const struct err *err, struct arena *arena) {
+    return field->choices ? arena_printf(arena, "Input should be one of %s", field->choices) : err->text;
+}
+
 /* Whether this member fits its row; else a line says why not. */
 static bool detail_member(struct json *json, json_t *root, const struct body_field *field, struct arena *arena,
                           void *args) {
@@ -207,7 +212,7 @@ static bool detail_member(struct json *json, json_t *root, const struct body_fie
     bool fits = body_take(object, alone, arena, args, &err) >= 0;
     json_decref(object);
     if (!fits && is_type(value, field->type))
-        detail_row(json, "body", field->name, err.text, "value_error");
+        detail_row(json, "body", field->name, unfit_text(field, &err, arena), "value_error");
     else if (!fits)
         detail_row(json, "body", field->name, wrong[field->type].text, wrong[field->type].type);
     return fits;
@@ -280,7 +285,8 @@ int aio_query(struct http_request *request, void *ret_args, struct err *err) {
         if (body_query(alone, query_get, request, http_arena(request), ret_args, err) >= 0)
             continue;
         bool missing = !http_query(request, field->name, NULL);
-        return refuse_one(request, "query", field->name, missing ? "Field required" : err->text,
+        return refuse_one(request, "query", field->name,
+                          missing ? "Field required" : unfit_text(field, err, http_arena(request)),
                           missing ? "missing" : "value_error");
     }
     return refuse_one(request, "query", NULL, err->text, "value_error");

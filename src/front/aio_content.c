@@ -141,6 +141,8 @@ static int content_plain(struct body_reader *reader, const uint8_t *data, size_t
         if (failed < 0)
             return failed;
     }
+    if (!len) /* what is still half a character stays: its rest may come with the next piece */
+        return 0;
     size_t partial = headtail_partial(data, len);
     if (!text_utf8(data, len - partial) || partial > 3)
         return not_json(err, "it is not UTF-8");

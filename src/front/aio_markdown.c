@@ -5,7 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/limits.h"
 #include "base/text.h"
+
+#define ROOM_BYTES (64u << 10) /* for whatever is short */
 
 static const struct {
     const char *ending, *media;
@@ -68,8 +71,8 @@ static void fenced(const char *data, size_t len, const char *language, struct bu
 
 struct table {
     struct buf *out;
-    size_t column, row, columns; /* columns: of the first row */
-    bool blank;                  /* a space is owed to what comes next in this cell */
+    size_t column, row;
+    bool blank; /* a space is owed to what comes next in this cell */
     bool filled;
 };
 
@@ -99,15 +102,12 @@ static void cell_end(struct table *table) {
     table->filled = table->blank = false;
 }
 
+/* Cells that a row lacks are empty ones to Markdown as well: filled up, a wide first row would make every other as long. */
 static void row_end(struct table *table) {
-    if (!table->row)
-        table->columns = table->column;
-    while (table->column < table->columns)
-        cell_end(table);
     buf_byte(table->out, '\n');
     if (!table->row) {
         buf_byte(table->out, '|');
-        for (size_t i = 0; i < table->columns; i++)
+        for (size_t i = 0; i < table->column; i++)
             buf_puts(table->out, " --- |");
         buf_byte(table->out, '\n');
     }
@@ -148,6 +148,12 @@ static void table_write(const char *data, size_t len, char comma, struct buf *ou
         cell_end(&table);
         row_end(&table);
     }
+}
+
+size_t markdown_room(size_t len) {
+    size_t most = 4 * LIMIT_EDIT_BYTES;
+    return len < most / 10 - ROOM_BYTES ? 10 * len + ROOM_BYTES
+                                        : most; /* a comma of the first row becomes nine bytes */
 }
 
 void markdown_write(enum markdown_kind kind, const char *data, size_t len, struct buf *out) {

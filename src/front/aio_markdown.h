@@ -11,7 +11,10 @@ enum markdown_kind { MARKDOWN_NONE, MARKDOWN_TEXT, MARKDOWN_HTML, MARKDOWN_JSON,
 
 /* By the end of its name or its media type (either may be NULL), else by how it begins. NONE: not a text that we know. */
 enum markdown_kind markdown_kind(const char *name, const char *media, const char *data, size_t len);
-/* Into out, which may turn out to be too small (out->failed). In time that grows with len alone. */
+/* The most that the Markdown of len bytes may take. Nothing but HTML that is made for it needs more: deep quotes around single
+ * letters, a long address that is told again for each of a thousand paragraphs. */
+size_t markdown_room(size_t len);
+/* Into out, which may turn out to be too small (out->failed). In time that grows with len and out->max alone. */
 void markdown_write(enum markdown_kind kind, const char *data, size_t len, struct buf *out);
 void markdown_html(const char *data, size_t len, struct buf *out); /* aio_markdown_html.c */
 

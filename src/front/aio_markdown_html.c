@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/headtail.h"
 #include "base/text.h"
 #include "front/aio_markdown.h"
 
@@ -158,8 +159,10 @@ static uint32_t number(const char *text, size_t len) {
     unsigned base = len && (*text | 32) == 'x' ? 16 : 10;
     uint32_t value = 0;
     for (size_t i = base == 16; i < len; i++) {
-        uint32_t digit =
-            text[i] >= '0' && text[i] <= '9' ? (uint32_t)(text[i] - '0') : (uint32_t)((text[i] | 32) - 'a' + 10);
+        char letter = text[i] >= 'A' && text[i] <= 'F' ? (char)(text[i] | 32) : text[i];
+        uint32_t digit = letter >= '0' && letter <= '9'   ? (uint32_t)(letter - '0')
+                         : letter >= 'a' && letter <= 'f' ? (uint32_t)(letter - 'a' + 10)
+                                                          : base;
         if (digit >= base || value > 0x110000)
             return 0xfffd;
         value = value * base + digit;
@@ -274,7 +277,7 @@ static void marker_pop(struct html *html, const char *name) {
     html->marker_count--;
 }
 
-/* An address as it can stand between brackets. */
+/* An address as it can stand between brackets; one that is too long is cut off, between two characters. */
 static void address(char *to, size_t size, const char *text, size_t len) {
     size_t n = 0;
     for (size_t i = 0; i < len && n + 4 < size; i++) {
@@ -286,7 +289,7 @@ static void address(char *to, size_t size, const char *text, size_t len) {
         else
             to[n++] = (char)byte;
     }
-    to[n] = 0;
+    to[n - headtail_partial((const uint8_t *)to, n)] = 0;
 }
 
 static void image(struct html *html, const struct tag *tag) {

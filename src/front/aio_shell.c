@@ -396,14 +396,17 @@ static int shell_view_whole(struct http_request *request, struct box *box, const
     autobuf out;
     buf_init(&out, LIMIT_RING_BYTES);
     if (session->to > session->from) {
-        int failed = http_hold(request, 2 * (size_t)(session->to - session->from), err);
+        uint64_t printed = session->to - session->from;
+        int failed = http_hold(request, 2 * (printed < LIMIT_RING_BYTES ? (size_t)printed : LIMIT_RING_BYTES), err);
         if (!failed)
             failed = box_output(box, session->pid, STREAM_STDOUT, session->from, 0, -1, &out, &slice, err);
         if (failed)
             return failed == -ERR_NOT_FOUND ? aio_shell_unknown(request) : failed;
     }
-    /* What came after it was looked at: a mark of time, not of this command. */
-    size_t len = slice.next > session->to ? out.len - (size_t)(slice.next - session->to) : out.len;
+    /* What came after it was looked at: a mark of time, not of this command. It may be all that is kept: what the command
+     * left behind prints on. */
+    uint64_t later = slice.next > session->to ? slice.next - session->to : 0;
+    size_t len = later < out.len ? out.len - (size_t)later : 0;
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');

@@ -83,6 +83,7 @@ struct terminal {
     bool ours;               /* the command that runs was typed here: its terminal ends lines by
                 itself */
     bool prompted;
+    bool redraw; /* the line was changed in the middle of what was typed: it is shown when that has all been taken */
     /* as of the last look */
     bool busy, gone;
     char cwd[LIMIT_PATH_BYTES + 1];
@@ -105,7 +106,7 @@ int aio_shell_ws(struct http_request *request, struct box *box, struct err *err)
     struct terminal terminal = {.request = request, .box = box, .name = args.session_id.data, .at_start = true};
     terminal.binary = args.protocol.data && !strcmp(args.protocol.data, "binary");
     buf_init(&terminal.line, MESSAGE_BYTES);
-    buf_init(&terminal.pending, 2 * MESSAGE_BYTES);
+    buf_init(&terminal.pending, 4 * MESSAGE_BYTES);    /* a line that another command came before, and two messages */
     buf_init(&terminal.out, 6 * MESSAGE_BYTES + 4096); /* every byte an escape */
     failed = terminal_begin(&terminal, &args, err);
     if (!failed)
@@ -267,6 +268,7 @@ static int line_show(struct terminal *terminal) {
     buf_puts(&text, "$ ");
     buf_put(&text, terminal->line.data, terminal->line.len);
     terminal->prompted = true;
+    terminal->redraw = false;
     return message_bytes(terminal, "output", text.data, text.len);
 }
 
@@ -296,6 +298,7 @@ static bool line_escape(struct terminal *terminal, uint8_t byte) {
     return before || terminal->escape;
 }
 
+/* Keys that change the line do not show it at once: of many that come together each would tell a line that is as long. */
 static int line_control(struct terminal *terminal, uint8_t byte, struct err *err) {
     switch (byte) {
     case 0x03:
@@ -310,22 +313,26 @@ static int line_control(struct terminal *terminal, uint8_t byte, struct err *err
     case 0x08:
     case 0x7f:
         line_drop(terminal);
-        return line_show(terminal);
+        terminal->redraw = true;
+        return 0;
     case 0x0c:
-        return terminal_say(terminal, "\x1b[H\x1b[2J") || line_show(terminal);
+        terminal->redraw = true;
+        return terminal_say(terminal, "\x1b[H\x1b[2J");
     case 0x15:
         buf_clear(&terminal->line);
-        return line_show(terminal);
+        terminal->redraw = true;
+        return 0;
     case 0x17:
         line_drop_word(terminal);
-        return line_show(terminal);
+        terminal->redraw = true;
+        return 0;
     default:
         return 0;
     }
 }
 
 static int line_enter(struct terminal *terminal, struct err *err) {
-    if (terminal_say(terminal, "\r\n"))
+    if ((terminal->redraw && line_show(terminal)) || terminal_say(terminal, "\r\n"))
         return 1;
     if (terminal->line.len)
         return terminal_run(terminal, err);
@@ -352,7 +359,7 @@ static int line_key(struct terminal *terminal, uint8_t byte, bool more, struct e
     if (!more || !terminal->line.len)
         return line_enter(terminal, err);
     buf_byte(&terminal->line, '\n');
-    return terminal_say(terminal, "\r\n> ");
+    return terminal->redraw ? 0 : terminal_say(terminal, "\r\n> ");
 }
 
 /* Keys. Of several lines that come at once all but what is behind the last line end are one command. */
@@ -363,7 +370,7 @@ static int line_type(struct terminal *terminal, const uint8_t *data, size_t len,
     last -= last > 1 && data[last - 1] == '\n' && data[last - 2] == '\r';
     for (size_t i = 0, n; i < len; i += n) {
         n = terminal->escape ? 0 : line_plain(data + i, len - i);
-        int result = n ? message_bytes(terminal, "output", data + i, n) : 0;
+        int result = n && !terminal->redraw ? message_bytes(terminal, "output", data + i, n) : 0;
         buf_put(&terminal->line, data + i, n);
         if (!n) {
             result = line_key(terminal, data[i], i + 1 < last, err);
@@ -377,7 +384,7 @@ static int line_type(struct terminal *terminal, const uint8_t *data, size_t len,
         }
     }
     if (!terminal->line.failed)
-        return 0;
+        return terminal->redraw ? line_show(terminal) : 0;
     terminal->line.failed = false;
     buf_clear(&terminal->line);
     return message_text(terminal, "error", "The line is too long");
@@ -467,7 +474,7 @@ static int terminal_settle(struct terminal *terminal, struct err *err) {
     if (result || !terminal->pending.len)
         return result;
     autobuf typed;
-    buf_init(&typed, 2 * MESSAGE_BYTES);
+    buf_init(&typed, 4 * MESSAGE_BYTES);
     buf_put(&typed, terminal->pending.data, terminal->pending.len);
     buf_clear(&terminal->pending);
     return line_type(terminal, typed.data, typed.len, err);

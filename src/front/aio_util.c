@@ -136,10 +136,13 @@ static int convert(struct http_request *request, struct box *box, struct err *er
             "this is no text in UTF-8: only text, HTML, JSON and CSV are converted here; for other documents run a "
             "converter in the box");
     autobuf out;
-    buf_init(&out, 4 * LIMIT_EDIT_BYTES);
+    buf_init(&out, markdown_room(source.len));
+    failed = http_hold(request, out.max, err);
+    if (failed)
+        return failed;
     markdown_write(kind, source.data, source.len, &out);
     if (out.failed)
-        return err_set(err, ERR_TOO_LARGE, "as Markdown it would be larger than %u bytes", 4 * LIMIT_EDIT_BYTES);
+        return err_set(err, ERR_TOO_LARGE, "as Markdown it would be larger than %zu bytes", out.max);
     autoanswer answer;
     aio_open(&answer, request, NULL);
     aio_text(&answer, out.data, out.len);

@@ -39,7 +39,7 @@ struct held { /* an event, and its texts behind it */
     struct held *next;
     struct change change;
     size_t bytes;
-    uint64_t hash; /* of type and path */
+    uint64_t hash; /* of the path */
     char text[];
 };
 
@@ -109,7 +109,7 @@ static void queue_clear(struct queue *queue) {
 }
 
 static uint64_t hash_of(const struct change *change) {
-    uint64_t hash = 14695981039346656037u + change->type;
+    uint64_t hash = 14695981039346656037u;
     for (const char *at = change->path; *at; at++)
         hash = (hash ^ (uint8_t)*at) * 1099511628211u;
     return hash;
@@ -172,21 +172,27 @@ static void watcher_publish(struct watcher *watcher) {
     watcher->sink.idle_ms = 0;
 }
 
-/* The same thing again within the debounce time is told once, as it was the last time. */
+/* The same thing again within the debounce time is told once, as it was the last time; not over a change after which the path
+ * means another file, or none: the last of them must stay the last. */
 static bool watcher_merge(struct watcher *watcher, const struct held *held) {
+    const struct change *now = &held->change;
+    struct held *same = NULL;
     for (struct held *at = watcher->pending.first; at; at = at->next) {
-        if (at->hash != held->hash || at->change.type != held->change.type || held->change.type == CHANGE_RENAME ||
-            strcmp(at->change.path, held->change.path) != 0)
-            continue;
-        const struct change *now = &held->change;
-        at->change.known = now->known;
-        at->change.size = now->size;
-        at->change.mtime_ns = now->mtime_ns;
-        at->change.inode = now->inode;
-        at->change.wall_ms = now->wall_ms;
-        return true;
+        bool path = at->hash == held->hash && strcmp(at->change.path, now->path) == 0;
+        enum change_type type = at->change.type;
+        if (path && type == now->type && type != CHANGE_RENAME)
+            same = at;
+        else if (type == CHANGE_RENAME || (path && (type == CHANGE_CREATE || type == CHANGE_REMOVE)))
+            same = NULL;
     }
-    return false;
+    if (!same)
+        return false;
+    same->change.known = now->known;
+    same->change.size = now->size;
+    same->change.mtime_ns = now->mtime_ns;
+    same->change.inode = now->inode;
+    same->change.wall_ms = now->wall_ms;
+    return true;
 }
 
 static int watcher_change(void *user, const struct watch_change *from) {
@@ -343,7 +349,7 @@ static int watchers_room_locked(struct watchers *watchers, const char *box_id, s
 
 static void key_list(struct buf *key, char mark, const char *const *globs) {
     for (size_t i = 0; globs && globs[i]; i++) {
-        buf_byte(key, (uint8_t)mark);
+        buf_printf(key, "%c%zu ", mark, strlen(globs[i])); /* a line end in a glob is not the next one's beginning */
         buf_puts(key, globs[i]);
     }
 }
@@ -351,9 +357,10 @@ static void key_list(struct buf *key, char mark, const char *const *globs) {
 static char *watcher_key(const char *box_id, const struct watcher_request *request) {
     autobuf key;
     buf_init(&key, 4 * LIMIT_FRAME_PAYLOAD_BYTES);
-    buf_printf(&key, "%s\n%d %u\n%s", box_id, request->recursive, request->debounce_ms, request->path);
-    key_list(&key, '\n', request->include);
-    key_list(&key, '\r', request->exclude);
+    buf_printf(&key, "%s %d %u %zu ", box_id, request->recursive, request->debounce_ms, strlen(request->path));
+    buf_puts(&key, request->path);
+    key_list(&key, '+', request->include);
+    key_list(&key, '-', request->exclude);
     const char *text = buf_cstr(&key);
     char *copy = strdup(text ? text : "");
     if (!copy)
@@ -496,8 +503,10 @@ int watchers_add(struct watchers *watchers, struct box *box, const struct watche
     pthread_mutex_lock(&watchers->lock);
     struct watcher *watcher = watcher_same_locked(watchers, key);
     bool reused = watcher;
-    if (reused)
+    if (reused) { /* a user of it from here on: who removes it now is not the last */
         watcher->refs++;
+        watcher->leases++;
+    }
     pthread_mutex_unlock(&watchers->lock);
     int r = reused ? 0 : watcher_open(watchers, box, request, &watcher, err);
     if (reused || r < 0) {
@@ -509,13 +518,13 @@ int watchers_add(struct watchers *watchers, struct box *box, const struct watche
     if (r < 0)
         return r;
     pthread_mutex_lock(&watchers->lock);
+    watcher->leases += !reused;
     r = watcher_await_locked(watcher, watch, err);
     if (r == 0) {
-        watcher->leases++;
         *ret_reused = reused;
         tell_locked(watcher, ret_info);
         ret_info->path = request->path;
-    } else if (watcher->leases == 0) {
+    } else if (--watcher->leases == 0) {
         watcher_leave_locked(watcher);
     }
     watcher_unref_locked(watcher);

@@ -106,8 +106,10 @@ static void add(struct gathering *all, const char *source, const char *target, b
 
 static bool others(const struct gathering *all, const char *path) {
     const char *rest = path + strlen(all->settings->home) + 1;
-    if (strncmp(rest, "users/", 6) != 0)
+    if (!within(rest, "users"))
         return false;
+    if (!rest[5]) /* all of them */
+        return true;
     size_t len = strlen(all->asked->user);
     return strncmp(rest + 6, all->asked->user, len) != 0 || rest[6 + len] != '/';
 }

@@ -32,6 +32,8 @@ struct kept {
 
 struct session_call;
 #define SESSION_MARK_BYTES 32
+#define SESSION_TOLD_BYTES (16u << 10) /* of reports: a directory, and what is forged */
+#define SESSION_TOLD_READ_BYTES (4u << 10)
 
 struct session {
     struct runner *runner;
@@ -98,6 +100,12 @@ void shell_settle(struct session *session); /* its reader has made room */
 void shell_ask(struct session *session);    /* for the report once more */
 void shell_free(struct session *session);
 char *shell_shown(const struct session *session, const char *path); /* a path as the client knows it; malloc */
+
+/* ---- session_told.c ---- */
+/* The report with that mark in what was read so far; false: it is not all here, and told has room for
+ * SESSION_TOLD_READ_BYTES more. *ret_cwd: "" where it is longer than a path can be. */
+bool told_find(struct buf *told, const char mark[SESSION_MARK_BYTES], unsigned *ret_status,
+               char ret_cwd[LIMIT_PATH_BYTES + 1]);
 
 /* ---- session_stop.c ---- */
 void stop_begin(struct session *session, enum session_state why);

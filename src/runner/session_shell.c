@@ -38,8 +38,6 @@ enum {
     SOON_MS = 2,              /* most commands are over by then: nothing but their report is waited for */
     ASK_MS = 10,              /* shells other than bash forget lines they have read when they are thrown back */
     SETTLE_BYTES = 128 << 10, /* more than a terminal holds: behind it is what was printed later */
-    TOLD_BYTES = 16 << 10,    /* of reports: a directory, and what is forged */
-    TOLD_READ_BYTES = 4 << 10,
     LINE_BYTES = 4 * LIMIT_PATH_BYTES + 512,
     DEFAULT_COLS = 80,
     DEFAULT_ROWS = 24,
@@ -194,7 +192,7 @@ int shell_start(struct session *session, const struct fields *args, struct err *
         return r;
     struct process *process = session->process;
     process->command = shown_command(session);
-    buf_init(&session->told, TOLD_BYTES);
+    buf_init(&session->told, SESSION_TOLD_BYTES);
     session->hard.fire = hard_fire;
     session->poll.fire = poll_fire;
     r = shell_prepare(session, args, err);
@@ -511,36 +509,11 @@ static void shell_told(struct session *session, unsigned status, const char *cwd
     shell_settle(session);
 }
 
-/* "MARK\0STATUS\0DIRECTORY\0", among whatever else somebody wrote there. */
-static void told_parse(struct session *session) {
-    struct buf *told = &session->told;
-    char *mark = told->len ? memmem(told->data, told->len, session->mark, SESSION_MARK_BYTES) : NULL;
-    if (!mark) {
-        if (told->len > TOLD_BYTES / 2)
-            buf_consume(told, told->len - SESSION_MARK_BYTES);
-        return;
-    }
-    size_t rest = told->len - (size_t)((uint8_t *)mark - told->data);
-    char *status = memchr(mark, 0, rest), *cwd = NULL;
-    if (status)
-        cwd = memchr(status + 1, 0, rest - (size_t)(status + 1 - mark));
-    if (!cwd || !memchr(cwd + 1, 0, rest - (size_t)(cwd + 1 - mark))) {
-        if (rest > TOLD_BYTES / 2)
-            buf_consume(told, told->len - SESSION_MARK_BYTES + 1);
-        return;
-    }
-    unsigned code = (unsigned)strtoul(status + 1, NULL, 10);
-    char directory[LIMIT_PATH_BYTES + 1];
-    snprintf(directory, sizeof directory, "%s", cwd + 1);
-    buf_clear(told);
-    shell_told(session, code, directory);
-}
-
 static void report_ready(struct source *source, uint32_t events) {
     struct session *session = (struct session *)((char *)source - offsetof(struct session, report));
     (void)events;
-    uint8_t *at = buf_reserve(&session->told, TOLD_READ_BYTES);
-    ssize_t n = at ? read(source->fd, at, TOLD_READ_BYTES) : 0;
+    uint8_t *at = buf_reserve(&session->told, SESSION_TOLD_READ_BYTES);
+    ssize_t n = at ? read(source->fd, at, SESSION_TOLD_READ_BYTES) : 0;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) { /* closed by all who had it: the shell is ending, or cannot tell anything any more */
@@ -550,10 +523,16 @@ static void report_ready(struct source *source, uint32_t events) {
         return;
     }
     session->told.len += (size_t)n;
-    if (session->phase == SHELL_STARTING)
+    if (session->phase == SHELL_STARTING) {
         shell_ready(session);
-    else if (session->phase == SHELL_RUNNING || session->phase == SHELL_MOVING)
-        told_parse(session);
-    else
-        buf_clear(&session->told);
+        return;
+    }
+    unsigned status;
+    char cwd[LIMIT_PATH_BYTES + 1];
+    bool wanted = session->phase == SHELL_RUNNING || session->phase == SHELL_MOVING;
+    if (wanted && !told_find(&session->told, session->mark, &status, cwd))
+        return;
+    buf_clear(&session->told);
+    if (wanted)
+        shell_told(session, status, cwd);
 }

@@ -55,6 +55,9 @@ def texts():
     sent = b'{"file":"%sraw","content":"\\u00e9\\ud83d\\ude00 \xc3\xa9\\/\\n"}' % W.encode()
     status, _, body = aio.http.send('POST', '/v1/file/write', sent, {'content-type': 'application/json'})
     check('escapes', [status, read(W + 'raw')], [200, 'é😀 é/\n'])
+    sent = json.dumps({'file': W + 'bytes', 'content': 'a€😀é' * 20}, ensure_ascii=False).encode()
+    status, _, body = aio.http.send('POST', '/v1/file/write', (sent[at:at + 1] for at in range(len(sent))), {'content-type': 'application/json'})
+    check('characters that come byte by byte are whole', [status, read(W + 'bytes')], [200, 'a€😀é' * 20])
     write(W + 'append', 'x')
     check('append', [write(W + 'append', 'y', append=True).bytes_written, read(W + 'append')], [1, 'xy'])
     write(W + 'append', 'z', append=True, leading_newline=True, trailing_newline=True)
@@ -114,6 +117,9 @@ def bodies():
     for body, status in want.items():
         got = sent(body)
         check(f'body {body[:60]!r}', (got[0], misfit('HTTPValidationError', got[1])), (status, None))
+    for half in (b'\xe2', b'\xf0\x9f\x98', b'\xe2A'):
+        body = b'{"file":"/workspace/q","content":"' + half + b'"}'
+        check(f'half a character, byte by byte: {half!r}', sent(body[at:at + 1] for at in range(len(body)))[0], 422)
     check('and nothing was written', sh('ls q 2>&1; true'), "ls: cannot access 'q': No such file or directory\n")
     check('a name in escapes, in another order', sent(b' {"encoding":null,"\\u0063ontent":"v","append":0,"what":[{"content":"w"}],"file":"/workspace/q"} ')[0], 200)
     check('is the content', read(W + 'q'), 'v')

@@ -309,6 +309,11 @@ u.type('echo from the other\n')
 t.expect('from the other\r\n')
 check('two see the same', True, True)
 t.expect('/tmp$ ')
+t.type('x' * 30000 + '\x7f' * 29990 + '\x17echo edi' + '\x7f' + 'ited\n')
+shown = t.expect('edited\r\n')
+check('a line that is edited much is not told anew for every key', len(shown) < 200000, True)
+t.expect('edited\r\n')
+t.expect('/tmp$ ')
 t.type('\x04')
 check('Ctrl-D ends the session', t.until('closed')['data'], 'Session ended')
 check('for the other too', u.until('closed') is not None, True)
@@ -336,6 +341,19 @@ END
 like 'in binary' "$OUTPUT" $'seen\nseen\nclosed 1000$'
 api GET "$S/ws"
 is 'without an upgrade' "$STATUS $(j .success)" '400 false'
+
+# ---- what a command leaves behind ----
+p sessions/create '{"id":"behind"}'
+x 'mkfifo /tmp/go /tmp/went; (read -r _ < /tmp/go; head -c 3000000 /dev/zero | tr "\0" x; echo > /tmp/went) & echo hi' '"id":"behind"'
+p view '{"id":"behind"}'
+is 'a command that is over, to look at' "$STATUS $(j .data.output)" '200 hi'
+x 'echo > /tmp/go; read -r _ < /tmp/went; rm /tmp/go /tmp/went'
+p view '{"id":"behind"}'
+is 'of which nothing is kept any more, because what it left behind printed too much: nothing' "$STATUS $(j '.data|[.status, (.output|length < 100)]|@json')" '200 ["completed",true]'
+x "PWD=$(printf '%020000d' 0)"' && echo said' '"id":"behind","timeout":20'
+is 'a PWD that is no path does not keep a command from its end' "$STATE $CODE $OUT" 'completed 0 said'
+x 'cd /tmp; pwd' '"id":"behind"'
+is 'nor the next one' "$STATE $OUT" 'completed /tmp'
 
 # ---- the end ----
 api DELETE "$S/sessions"

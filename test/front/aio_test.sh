@@ -58,6 +58,8 @@ convert "{\"uri\":$(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})}"
 is 'JSON that is nested too deep' "$STATUS $(j .detail[0].type)" '422 json_invalid'
 convert '{"uri":["secret-of-mine"]}'
 unlike 'a refusal repeats no value' "$BODY" secret-of-mine
+as ann POST "$A/v1/file/write" '{"file":"/workspace/q","content":"","encoding":"secret-of-mine"}'
+is 'nor of a word that is none of those there are' "$STATUS $(j .detail[0].msg)" '422 Input should be one of utf-8|base64|raw'
 convert '{"uri":"data:,hi","later_member":{"a":[1]},"other":null}'
 is 'members that nobody knows are nobody'\''s fault' "$STATUS $(j .data)" '200 hi'
 api POST "$A/v1/util/convert_to_markdown?stray=1" '{"uri":"data:,hi"}' -H 'Authorization: Bearer ann-token-0123456789abcdef00'

@@ -94,6 +94,11 @@ sh('for i in 1 2 3 4 5 6 7 8 9; do echo $i >> w/often; done; touch w/node_module
 events, _ = until(slow, ('create', 'node_modules/deep/z'))
 check('many writes at once are one', [e for e in told(events) if e[1] == 'often'], [('create', 'often'), ('write', 'often')])
 check('as it was at the end', [e.size for e in events if e.type == 'write' and e.relative_path == 'often'], [18])
+sh('echo 1 > w/again; rm w/again; echo 22 > w/again; touch w/behind')
+events, _ = until(slow, ('create', 'behind'))
+check('what comes, goes and comes again is there at the end', [e[0] for e in told(events) if e[1] == 'again' and e[0] != 'write'],
+      ['create', 'remove', 'create'])
+check('and as it is then', [e.size for e in events if e.relative_path == 'again'][-1], 3)
 some = watch(include_patterns=['*.md', 'made/**'], exclude=['x*', 'made/below']).watcher_id
 sh('touch w/no.txt w/x.md w/made/below/n w/made/yes w/a.md')
 events, _ = until(some, ('create', 'a.md'))
@@ -119,6 +124,12 @@ check('which ends with its second end', (stop(id).status, poll(id).overflow, sto
 check('then it is not there', (refusal(poll, id), refusal(stop, id)), ((404, 'Watcher not found'),) * 2)
 for watcher in (slow, some, flat):
     stop(watcher)
+kept = watch().watcher_id
+results = together([lambda: (lambda made: (poll(made).overflow, stop(made).watcher_id == made))(watch().watcher_id) for _ in range(40)])
+check('one that is asked for while others end it is there', set(results), {(False, True)})
+lines = watch(include_patterns=['a', 'b']).watcher_id
+check('a line end in a pattern does not make two of it', watch(include_patterns=['a\nb']).reused, False)
+stop(kept)
 
 # ---- waiting ----
 

@@ -276,8 +276,8 @@ class Aio:
             raise Broken(f'{route}: {problem}: {value!r:.300}')
         return data_of(value['data'])
 
-    def post(self, route, timeout=None, **body):
-        return self.call('POST', route, body, timeout)
+    def post(self, route, patience=None, **body):
+        return self.call('POST', route, body, patience)
 
     def get(self, route, **query):
         return self.call('GET', route + ('?' + urllib.parse.urlencode(query) if query else ''))
@@ -385,7 +385,7 @@ class Deer:
         body = {'command': command, 'no_change_timeout': max(600, int(seconds) + 5), 'hard_timeout': seconds}
         if session:
             body['id'] = session
-        return self.aio.post('shell/exec', timeout=seconds + 5, **body)
+        return self.aio.post('shell/exec', patience=seconds + 5, **body)
 
     @staticmethod
     def told(data, seconds):
@@ -410,8 +410,8 @@ class Deer:
     def bash_env(self, command, env, seconds=600):
         session = str(uuid.uuid4())
         try:
-            self.aio.post('bash/sessions/create', timeout=5, session_id=session)
-            data = self.aio.post('bash/exec', timeout=seconds + 5, command='exec < /dev/null\n' + command, session_id=session, env=env,
+            self.aio.post('bash/sessions/create', patience=5, session_id=session)
+            data = self.aio.post('bash/exec', patience=seconds + 5, command='exec < /dev/null\n' + command, session_id=session, env=env,
                                  hard_timeout=seconds)
         except Failure as failure:
             return f'Error: {failure}'
@@ -509,7 +509,7 @@ class Deer:
 
     def scope(self):
         session = str(uuid.uuid4())
-        self.aio.post('shell/sessions/create', timeout=5, id=session)
+        self.aio.post('shell/sessions/create', patience=5, id=session)
         return session
 
     def scoped(self, session, command, seconds=600):

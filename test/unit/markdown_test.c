@@ -49,6 +49,7 @@ static void test_html(void) {
     HTML("scripts and comments are left out", "a<script>if (1<2) x('</b>')</script><!-- <b> -->b<style>p{}</style>",
          "ab\n");
     HTML("signs are escaped", "2*3 [x] snake_case _a_ `b` a&lt;b", "2\\*3 \\[x\\] snake_case \\_a_ \\`b\\` a\\<b\n");
+    HTML("what is no number", "&#x4`;&#@;", "\xef\xbf\xbd\xef\xbf\xbd\n");
     HTML("entities", "&amp;&#65;&#x42;&euro;&nope;&#xffffffff;&", "&AB\xe2\x82\xac&nope;\xef\xbf\xbd&\n");
     HTML("no markup", "1 < 2 and 3 > 2", "1 \\< 2 and 3 > 2\n");
     HTML("what is not closed", "<p>a <b>b <a href=x>c <pre>d", "a **b [c](x)**\n\n```\nd\n```\n");
@@ -60,7 +61,9 @@ static void test_html(void) {
 
 static void test_others(void) {
     becomes("csv", MARKDOWN_CSV, "a,b\r\n1,\"x, \"\"y\"\"\nz|\"\n\n2\n",
-            "| a | b |\n| --- | --- |\n| 1 | x, \"y\" z\\| |\n| 2 |  |\n");
+            "| a | b |\n| --- | --- |\n| 1 | x, \"y\" z\\| |\n| 2 |\n");
+    becomes("csv: a wide first row makes no other one wide", MARKDOWN_CSV, ",,,\na\n",
+            "|  |  |  |  |\n| --- | --- | --- | --- |\n| a |\n");
     becomes("csv without an end", MARKDOWN_CSV, "a,\"b", "| a | b |\n| --- | --- |\n");
     becomes("tsv", MARKDOWN_TSV, "a\tb\n", "| a | b |\n| --- | --- |\n");
     becomes("json", MARKDOWN_JSON, "{\"a\":1}", "```json\n{\"a\":1}\n```\n");
