@@ -86,7 +86,13 @@ is "ann's box is ann's" "$STATUS $(j .user)" '201 ann'
 READS='box_get box_list info audit process_list process_get process_output file_get file_stat file_list file_hash file_watch archive_get'
 walked=0
 denied() { # denied NAME: 403, in the shape of the route's door
-    case $name in filesecbox_* | newest_*) is "$1" "$STATUS $(j .status)" '403 error' ;; *) is_error "$1" 403 DENIED ;; esac
+    case $name in
+    filesecbox_* | newest_*) is "$1" "$STATUS $(j .status)" '403 error' ;;
+    aio_*) is "$1" "$STATUS $(j .success)" '403 false' ;;
+    deerflow_health) is "$1: it is open" "$STATUS" 200 ;;
+    deerflow_*) like "$1" "$STATUS $(j .detail)" '^403 .*token' ;;
+    *) is_error "$1" 403 DENIED ;;
+    esac
 }
 while IFS=$'\t' read -r method pattern name _; do
     path=$(sed -E "s/\{id\}/$BOX/; s/\{pid\}/1/; s/\{port\}/1/; s/\{[a-z]+\}/x/g; s/[*…]+$//" <<< "$pattern")
@@ -112,7 +118,8 @@ while IFS=$'\t' read -r method pattern name _; do
     with "$EYE" "$method" "$path" '' --max-time 5
     case $pattern in
     /v1/tokens* | */pty | */ports/* | /v1/boxes/{id}/tools | /v1/threads/{thread}/tools) is_error "a reader's: $method $pattern" 403 DENIED ;;
-    *) if [ "$method" = GET ]; then unlike "a reader's may look: $method $pattern" "$STATUS $(j .error.message)" '^403 .*only read'
+    */shell/terminal-url | */shell/ws | */v1/mcp | */v1/mcp/{server}/tools | */mcp | /api/*) denied "a reader's: $method $pattern" ;;
+    *) if [ "$method" = GET ]; then unlike "a reader's may look: $method $pattern" "$STATUS $(j '.error.message // .message // .detail')" '^403 .*only read'
         else denied "a reader's: $method $pattern"; fi ;;
     esac
     [[ $pattern = /v1/tokens* ]] || continue
