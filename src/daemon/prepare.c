@@ -279,6 +279,11 @@ static int check_places(const struct conf *conf, const struct conf_share *share,
     int failed = 0;
     for (size_t i = 0; i < share->mounts.count && !failed; i++)
         failed = check_mount(&share->mounts.items[i], err);
+    for (size_t i = 0; i < conf->provision.mount_count && !failed; i++)
+        if (check_mount(&conf->provision.mounts[i], err) < 0)
+            failed = err_wrap(err, "deerflow_mounts");
+    if (!failed && conf->provision.home && stat(conf->provision.home, &status) < 0)
+        failed = err_errno(err, errno, "deerflow_home: '%.200s'", conf->provision.home);
     for (size_t i = 0; i < conf->mount_sources.count && !failed; i++)
         if (stat(conf->mount_sources.items[i], &status) < 0)
             failed = err_errno(err, errno, "mount_sources: '%.200s'", conf->mount_sources.items[i]);

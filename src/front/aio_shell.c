@@ -109,7 +109,8 @@ static const char *shell_now(const struct session *session) {
 static bool shell_named(const char *name) {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
     size_t len = strlen(name);
-    return len && len <= SESSION_NAME_BYTES && strspn(name, allowed) == len;
+    bool other = !strncmp(name, "bash:", 5); /* of the bash group */
+    return len && len <= SESSION_NAME_BYTES && strspn(name, allowed) == len && !other;
 }
 
 int aio_shell_unknown(struct http_request *request) {
@@ -129,7 +130,8 @@ int aio_shell_find(struct http_request *request, struct box *box, const char *na
 int aio_shell_open(struct http_request *request, struct box *box, const struct session_request *wanted,
                    struct session *ret_session, bool *ret_created, struct err *err) {
     if (wanted->name && !shell_named(wanted->name))
-        return aio_unfit(request, "id", "A session's id has 1 to 128 of A-Z a-z 0-9 _ . : @ -");
+        return aio_unfit(request, "id",
+                         "A session's id has 1 to 128 of A-Z a-z 0-9 _ . : @ -, and does not begin with bash:");
     int failed = box_session_open(box, wanted, http_arena(request), ret_session, ret_created, err);
     if (failed == -ERR_LIMIT && err->number == EUSERS)
         return aio_fail(request, 400, ERR_LIMIT,

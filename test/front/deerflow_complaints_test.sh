@@ -126,6 +126,20 @@ def first():
 
     # 15: what a client relies on is there
     check('15: the environment of a command works', deer.bash('echo $A', env={'A': 'b'}), 'b\n')
+    out = deer.bash('nohup sleep 4242 > /dev/null 2>&1 & echo begun', env={'A': 'b'})
+    check('a server that a command with an environment started in the background lives on', (out, deer.bash('pgrep -f "^sleep 4242" | wc -l')), ('begun\n', '1\n'))
+    session = deer.scope()
+    deer.scoped(session, 'nohup sleep 4243 > /dev/null 2>&1 & setsid sleep 4244 > /dev/null 2>&1 & sleep 4245 &')
+    deer.scope_end(session)
+    check('and so does what a subagent detached from its shell, and nothing else', deer.bash('pgrep -f "^sleep 424[345]" | wc -l; pkill -f "^sleep 424"'), '2\n')
+    session = deer.scope()
+    deer.aio.post('shell/exec', id=session, command='export DF_TOKEN=abc; sleep 4246', async_mode=True)
+    found = 'grep -lsa DF_TOKEN=abc /proc/[0-9]*/environ | wc -l'
+    eventually(lambda: deer.bash(found) == '1\n')
+    check('what an aborting gateway looks for in the environments of other sessions is there', deer.bash(found, env={'A': 'b'}), '1\n')
+    deer.scope_end(session)
+    data = deer.exec("trap '' INT; sleep 60; touch after", 0.3)
+    check('6: nothing of a command goes on after its time, whatever it ignores', (data.status, deer.bash('ls after')[:3]), ('hard_timeout', 'ls:'))
     check('15: also in a session that nobody made', deer.aio.post('bash/exec', command='echo x', session_id='never-made').stdout, 'x\n')
     check('15: a version is told', bool(deer.aio.context().version), True)
 
@@ -136,6 +150,8 @@ def first():
     check('5666: names of directories above hide nothing', len(deer.aio.post('file/grep', path=f'{W}/build/x', pattern='needle').matches), 1)
     together([lambda k=k: deer.write_file(f'{W}/log', f'{k:03}\n', True) for k in range(24)])
     check('5260: appends at once lose nothing', sorted(deer.read_file(f'{W}/log').split()), [f'{k:03}' for k in range(24)])
+    deer.aio.post('file/write', file=f'{W}/sudo/made', content='x', sudo=True)
+    check('sudo writes into directories of the host as their owner', (deer.read_file(f'{W}/sudo/made'), os.stat(f'{host("one")}/workspace/sudo/made').st_uid), ('x', os.getuid()))
     results = together([lambda k=k: deer.aio.post('file/write', file=f'/etc/as-root-{k}', content='x', sudo=True).file for k in range(8)])
     check('agent-infra 85: writes at once with sudo do not meet', results, [f'/etc/as-root-{k}' for k in range(8)])
     stats = deer.aio.get('shell/sessions/stats')
@@ -234,6 +250,8 @@ api DELETE /api/sandboxes/00000000000000a1 '' -H "$KEY"
 is '10: its end needs the key too' "$STATUS" 200
 api POST "$URL/v1/shell/exec" '{"command":"echo x"}'
 is '10: its address is nothing then' "$STATUS" 404
+api POST "$URL/v1/bash/exec" '{"command":"echo x","env":{"A":"b"}}'
+is '15: which is no missing route' "$STATUS" 410
 kill -TERM "$DAEMON_PID"
 wait "$DAEMON_PID"
 is 'the daemon ends in order' $? 0

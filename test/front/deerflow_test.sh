@@ -290,6 +290,8 @@ wrong() { # wrong REGEX LINE...
 }
 wrong 'deerflow_home .* must be an absolute path' 'deerflow_home: .deer-flow'
 wrong 'deerflow_home .* must be an absolute path' 'deerflow_home: /srv/../x'
+wrong 'deerflow_home: .*No such file' 'deerflow_home: /nonexistent/deer-flow'
+wrong 'deerflow_mounts: .*No such file' 'deerflow_mounts: [{source: /nonexistent/x, target: /mnt/x}]'
 wrong 'deerflow_url must begin' 'deerflow_url: cubby:7070'
 wrong 'there is no backend' 'deerflow_backend: kubernetes'
 wrong 'deerflow_network must be one of none\|open' 'deerflow_network: host'

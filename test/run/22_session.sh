@@ -72,6 +72,10 @@ is 'no prompt, whatever it is set to; the terminal is calm again' "$OUT $(j .out
 se one 'exec 1>/dev/null; echo hidden'
 se one 'echo seen'
 is 'redirected output comes back with the next command' "$OUT" seen
+se one 'for fd in 231 232 233 7 8 9; do printf "%032d\\0000\\000/\\000" 0 >&$fd; done 2>/dev/null; printf "\\n$ PS1 \\004\\003"; sleep 0.1; echo end'
+is 'no end can be forged' "$E $(tail -1 <<<"$OUT")" "$done0"' $ PS1 '$'\004\003end'
+se one 'head -c 300000 /dev/zero >&233 2>/dev/null || head -c 300000 /dev/zero >&9; echo end'
+is 'nor be kept from being told' "$E $(tail -1 <<<"$OUT")" "$done0 end"
 
 # where
 se one 'pwd' '"cwd":"/etc"'

@@ -50,6 +50,8 @@ greps '^10$' '"path":"numbers.txt","context":2' > /dev/null
 is 'context' "$(j '.matches[0]|[.before,.text,.after]|tostring')" '[["8","9"],"10",["11","12"]]'
 is 'limit' "$(greps '.' '"path":"numbers.txt","limit":3' | tr '|' '\n' | wc -l) $(j .truncated)" '3 true'
 is 'letters beyond ASCII' "$(greps 'caf. ' '"path":"utf8.txt"')" $'/workspace/utf8.txt:1:caf\xc3\xa9 \xc3\x89t\xc3\xa9'
+is 'letters are those of Unicode' "$(greps '^\w+ \w+$' '"path":"utf8.txt"')" $'/workspace/utf8.txt:1:caf\xc3\xa9 \xc3\x89t\xc3\xa9'
+is 'and can be named by number' "$(greps '[\u00c0-\u00ff]\x{20}\u00c9' '"path":"utf8.txt"')" $'/workspace/utf8.txt:1:caf\xc3\xa9 \xc3\x89t\xc3\xa9'
 greps 'bad' '"path":"latin.txt"' > /dev/null
 is 'bytes that are not UTF-8 come as base64' "$(j '.matches[0]|[.encoding,.text]|tostring')" '["base64","YmFkIP8gYnl0ZXM="]'
 run 'head -c 100000 /dev/zero | tr "\0" y > longline.txt; echo needle >> longline.txt'
