@@ -206,20 +206,9 @@ int jupyter_delete(struct http_request *request, struct box *box, struct err *er
     return aio_done(request, "Session deleted");
 }
 
-struct jupyter_all {
-    struct kernel items[2 * LIMIT_KERNELS];
-    size_t count;
-};
-
-static void jupyter_gather(void *user, const struct kernel *kernel) {
-    struct jupyter_all *all = user;
-    if (all->count < sizeof all->items / sizeof *all->items)
-        all->items[all->count++] = *kernel;
-}
-
 int jupyter_delete_all(struct http_request *request, struct box *box, struct err *err) {
-    struct jupyter_all all = {0};
-    int failed = kernel_each(box, &kernel_python, jupyter_gather, &all, err);
+    struct kernels all = {0};
+    int failed = kernel_all(box, &kernel_python, &all, err);
     if (failed)
         return failed;
     for (size_t i = 0; i < all.count; i++)

@@ -93,6 +93,20 @@ int kernel_each(struct box *box, const struct kernel_kind *kind, void (*each)(vo
     return box_processes(box, 0, kernel_process, &walk, err);
 }
 
+static void kernel_gather(void *user, const struct kernel *kernel) {
+    struct kernels *all = user;
+    if (all->count < sizeof all->items / sizeof *all->items)
+        all->items[all->count++] = *kernel;
+}
+
+int kernel_all(struct box *box, const struct kernel_kind *kind, struct kernels *ret_kernels, struct err *err) {
+    struct kernels all = {0};
+    int failed = kernel_each(box, kind, kernel_gather, &all, err);
+    if (!failed)
+        *ret_kernels = all;
+    return failed;
+}
+
 int kernel_find(struct box *box, const struct kernel_kind *kind, const char *name, struct kernel *ret_kernel,
                 struct err *err) {
     struct kernel kernel;

@@ -39,6 +39,11 @@ bool kernel_name_ok(const char *name);
 /* name NULL: all, oldest first; else that one. False of each: stop. */
 int kernel_each(struct box *box, const struct kernel_kind *kind, void (*each)(void *user, const struct kernel *kernel),
                 void *user, struct err *err);
+struct kernels {
+    struct kernel items[2 * LIMIT_KERNELS];
+    size_t count;
+};
+int kernel_all(struct box *box, const struct kernel_kind *kind, struct kernels *ret_kernels, struct err *err);
 int kernel_find(struct box *box, const struct kernel_kind *kind, const char *name, struct kernel *ret_kernel,
                 struct err *err); /* NOT_FOUND: Session not found */
 

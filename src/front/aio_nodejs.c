@@ -297,20 +297,9 @@ int nodejs_create(struct http_request *request, struct box *box, struct err *err
     return aio_close(&answer, failed, err);
 }
 
-struct node_all {
-    struct kernel items[2 * LIMIT_KERNELS];
-    size_t count;
-};
-
-static void node_gather(void *user, const struct kernel *kernel) {
-    struct node_all *all = user;
-    if (all->count < sizeof all->items / sizeof *all->items)
-        all->items[all->count++] = *kernel;
-}
-
 int nodejs_sessions(struct http_request *request, struct box *box, struct err *err) {
-    struct node_all all = {0};
-    int failed = kernel_each(box, &kernel_node, node_gather, &all, err);
+    struct kernels all = {0};
+    int failed = kernel_all(box, &kernel_node, &all, err);
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
