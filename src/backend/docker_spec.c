@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "backend/docker.h"
+#include "base/path.h"
 #include "base/sha256.h"
 #include "base/text.h"
 
@@ -59,11 +60,6 @@ static int check_limits(const struct spec *spec, const struct docker_facts *fact
     return 0;
 }
 
-static bool within(const char *path, const char *top) {
-    size_t len = strlen(top);
-    return strncmp(path, top, len) == 0 && (path[len] == '/' || path[len] == 0);
-}
-
 static int check_names(const struct backend *backend, const struct spec *spec, const struct docker_facts *facts,
                        struct err *err) {
     const struct container *container = &spec->container;
@@ -79,7 +75,7 @@ static int check_names(const struct backend *backend, const struct spec *spec, c
         (strcmp(network, "host") == 0 || strncmp(network, "container:", 10) == 0))
         return err_set(err, ERR_INVALID, "docker_network '%.60s' is no network of a box's own", network);
     for (size_t i = 0; i < spec->mount_count; i++)
-        if (within(spec->mounts[i].target, DOCKER_RUN))
+        if (path_within(spec->mounts[i].target, DOCKER_RUN))
             return err_set(err, ERR_INVALID, "mounts: target '%.200s' is inside " DOCKER_RUN ", which is the box's own",
                            spec->mounts[i].target);
     return 0;

@@ -229,6 +229,15 @@ bool path_join(char *out, size_t size, const char *cwd, const char *path) {
     return n >= 0 && (size_t)n < size;
 }
 
+bool path_within(const char *path, const char *top) {
+    size_t len = strlen(top);
+    while (len > 1 && top[len - 1] == '/')
+        len--;
+    if (len == 1 && top[0] == '/')
+        return path[0] == '/';
+    return strncmp(path, top, len) == 0 && (path[len] == 0 || path[len] == '/');
+}
+
 bool path_normal(const char *path) {
     if (path[0] != '/' || path[1] == 0)
         return false;

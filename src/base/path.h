@@ -27,6 +27,8 @@ int path_open_stat(int root, const char *path, int flags, mode_t mode, int *ret_
 int path_open_parent(int root, const char *path, int *ret_dirfd, char name[256], struct err *err);
 /* Absolute, below /, without empty names, "." or "..", every name of a length that file systems take. */
 bool path_normal(const char *path);
+/* It is `top` or lies below it, by their names alone: both normal, top may end in '/'. */
+bool path_within(const char *path, const char *top);
 /* Joins cwd and path into out when path is relative. False when it does not fit. */
 bool path_join(char *out, size_t size, const char *cwd, const char *path);
 

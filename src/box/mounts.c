@@ -24,16 +24,6 @@ enum { PLACE_NAME_BYTES = 200 }; /* a user or thread as a name; longer ones are 
 
 /* ---- names ---- */
 
-/* At a segment boundary: /srv/data holds /srv/data and /srv/data/x, not /srv/database. */
-static bool path_within(const char *path, const char *prefix) {
-    size_t len = strlen(prefix);
-    while (len > 1 && prefix[len - 1] == '/')
-        len--;
-    if (len == 1 && prefix[0] == '/')
-        return path[0] == '/';
-    return strncmp(path, prefix, len) == 0 && (path[len] == 0 || path[len] == '/');
-}
-
 static int check_target(const char *target, struct err *err) {
     static const char *const taken[] = {"/proc", "/sys", "/dev"};
     if (!target || strlen(target) > LIMIT_PATH_BYTES || !path_normal(target))

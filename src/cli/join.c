@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/sha256.h"
 #include "cli/engine.h"
 #include "cli/terminal.h"
@@ -150,11 +151,6 @@ static const char *plan_directory(struct join *join, const char *what, const cha
     free(real);
     free(real_home);
     return path;
-}
-
-static bool path_within(const char *path, const char *top) {
-    size_t len = strlen(top);
-    return strncmp(path, top, len) == 0 && (path[len] == 0 || path[len] == '/');
 }
 
 static int mount_shorter(const void *a, const void *b) {

@@ -11,6 +11,7 @@
 
 #include "backend/template.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "daemon/daemon.h"
 
 /* Makes the state directory and its parents; it holds everybody's files, so nobody else may look in. */
@@ -279,9 +280,12 @@ static int check_places(const struct conf *conf, const struct conf_share *share,
     int failed = 0;
     for (size_t i = 0; i < share->mounts.count && !failed; i++)
         failed = check_mount(&share->mounts.items[i], err);
-    for (size_t i = 0; i < conf->provision.mount_count && !failed; i++)
-        if (check_mount(&conf->provision.mounts[i], err) < 0)
+    for (size_t i = 0; i < conf->provision.mount_count && !failed; i++) {
+        const struct share_mount *mount = &conf->provision.mounts[i];
+        bool made = mount->create && conf->provision.home && path_within(mount->source, conf->provision.home);
+        if (!made && check_mount(mount, err) < 0)
             failed = err_wrap(err, "deerflow_mounts");
+    }
     if (!failed && conf->provision.home && stat(conf->provision.home, &status) < 0)
         failed = err_errno(err, errno, "deerflow_home: '%.200s'", conf->provision.home);
     for (size_t i = 0; i < conf->mount_sources.count && !failed; i++)

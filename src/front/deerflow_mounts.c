@@ -62,12 +62,6 @@ struct gathering {
     size_t count;
 };
 
-/* At a segment boundary. */
-static bool within(const char *path, const char *top) {
-    size_t len = strlen(top);
-    return !strncmp(path, top, len) && (!path[len] || path[len] == '/');
-}
-
 static bool taken(const struct gathering *all, const char *target) {
     for (size_t i = 0; i < all->count; i++)
         if (all->mounts[i].target && !strcmp(all->mounts[i].target, target))
@@ -106,7 +100,7 @@ static void add(struct gathering *all, const char *source, const char *target, b
 
 static bool others(const struct gathering *all, const char *path) {
     const char *rest = path + strlen(all->settings->home) + 1;
-    if (!within(rest, "users"))
+    if (!path_within(rest, "users"))
         return false;
     if (!rest[5]) /* all of them */
         return true;
@@ -119,7 +113,7 @@ static int extra_check(const struct gathering *all, const struct deerflow_extra 
     const char *source = mount->host_path.data, *target = mount->container_path.data, *home = all->settings->home;
     if (source[0] != '/')
         return err_set(err, ERR_INVALID, "Extra mount host path must be absolute: %.300s", source);
-    if (home && (!path_normal(source) || !within(source, home) || !source[strlen(home)]))
+    if (home && (!path_normal(source) || !path_within(source, home) || !source[strlen(home)]))
         return err_set(err, ERR_INVALID, "Extra mount host path is outside DeerFlow state: %.300s", source);
     if (home && others(all, source))
         return err_set(err, ERR_INVALID, "Extra mount host path belongs to another user: %.300s", source);
@@ -165,7 +159,7 @@ static void add_usual(struct gathering *all) {
     for (size_t i = 0; i < USUAL && all->settings->home; i++) {
         bool covered = taken(all, usual[i].target) || (usual[i].legacy && !all->asked->legacy_skills);
         for (size_t j = 0; j < all->settings->mount_count; j++)
-            covered |= within(usual[i].target, all->settings->mounts[j].target);
+            covered |= path_within(usual[i].target, all->settings->mounts[j].target);
         if (!covered)
             add(all, arena_printf(all->arena, "%s/%s", all->settings->home, expanded(all, usual[i].source)),
                 usual[i].target, usual[i].read_only, true);

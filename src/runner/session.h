@@ -111,7 +111,7 @@ bool told_find(struct buf *told, const char mark[SESSION_MARK_BYTES], unsigned *
 void stop_begin(struct session *session, enum session_state why);
 bool stop_over(struct session *session); /* everything that is to go is gone, or nothing is being stopped */
 void stop_poll(struct session *session);
-void stop_hang_up(struct session *session); /* kills the shell, the command that runs, and what is not detached */
+void stop_hang_up(struct session *session);  /* kills the shell, the command that runs, and what is not detached */
 void stop_remember(struct session *session); /* what there is now stays when a later command is stopped */
 
 /* ---- op_session.c: told by the above ---- */

@@ -130,6 +130,7 @@ def first():
     check('a server that a command with an environment started in the background lives on', (out, deer.bash('pgrep -f "^sleep 4242" | wc -l')), ('begun\n', '1\n'))
     session = deer.scope()
     deer.scoped(session, 'nohup sleep 4243 > /dev/null 2>&1 & setsid sleep 4244 > /dev/null 2>&1 & sleep 4245 &')
+    eventually(lambda: deer.bash('pgrep -f "^sleep 424[345]" | wc -l') == '3\n')
     deer.scope_end(session)
     check('and so does what a subagent detached from its shell, and nothing else', deer.bash('pgrep -f "^sleep 424[345]" | wc -l; pkill -f "^sleep 424"'), '2\n')
     session = deer.scope()
