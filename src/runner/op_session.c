@@ -446,7 +446,7 @@ static void list_answer(struct rcall *call, const struct session *only) {
     autobuf records;
     buf_init(&records, LIMIT_FRAME_PAYLOAD_BYTES);
     for (struct session *s = session_first(call->runner); s; s = s->next) {
-        if ((only && s != only) || s->phase == SHELL_STARTING || s->phase == SHELL_ENDED)
+        if ((only && s != only) || s->ending || s->phase == SHELL_STARTING || s->phase == SHELL_ENDED)
             continue;
         size_t begin = item_begin(&records);
         session_put(s, &records);

@@ -29,7 +29,7 @@ struct session *session_first(struct runner *runner) {
 
 struct session *session_find(struct runner *runner, const char *name) {
     struct session *session = runner->sessions->first;
-    while (session && strcmp(session->name, name) != 0)
+    while (session && (session->ending || strcmp(session->name, name) != 0))
         session = session->next;
     return session;
 }
@@ -66,7 +66,7 @@ static int session_room(struct runner *runner, struct err *err) {
         return 0;
     struct session *oldest = NULL;
     for (struct session *s = table->first; s; s = s->next)
-        if (!session_busy(s) && (!oldest || s->used < oldest->used))
+        if (!s->ending && !session_busy(s) && (!oldest || s->used < oldest->used))
             oldest = s;
     if (!oldest)
         return err_told(err, EUSERS, "%u sessions are in use in this box, which is its limit", LIMIT_SESSIONS);
@@ -125,7 +125,7 @@ void session_drop(struct session *session) {
     while (*link != session)
         link = &(*link)->next;
     *link = session->next;
-    table->count--;
+    table->count -= session->ending ? 0 : 1;
     shell_free(session);
     free(session->cwd);
     free(session->command);
@@ -135,6 +135,9 @@ void session_drop(struct session *session) {
 
 void session_end(struct session *session, bool leave) {
     if (!session->plain) {
+        if (!session->ending)
+            session->runner->sessions->count--;
+        session->ending = true;
         if (session->phase > SHELL_IDLE && !session->stopping)
             session->stopping = SESSION_TERMINATED;
         if (leave)

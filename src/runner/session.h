@@ -41,6 +41,7 @@ struct session {
     char name[LIMIT_SESSION_NAME_BYTES + 1];
     char *cwd, *command, *note;
     bool plain;
+    bool ending; /* its shell is being killed: nobody finds it any more, and its name is free */
     uint64_t created_wall_ms, used_wall_ms, used; /* used: counts, for the one not used longest */
     uint64_t commands, quiet_ms;
     struct outcome outcome;

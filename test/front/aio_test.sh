@@ -165,9 +165,9 @@ is 'and it is ready all the same' "$STATUS" 200
 as ann POST "$B/exec" '{"command":"echo kept > /workspace/f"}'
 as admin POST "$B/pause"
 as admin POST "$B/resume"
-kill -KILL $(runner_of "$BOX")
-gone() { [ ! -d "/proc/$(runner_of "$BOX" | head -1)" ]; }
-eventually 20 gone
+RUNNER=$(runner_of "$BOX" | head -1)
+kill -KILL "$RUNNER"
+ok 'a box can be killed' eventually 20 test ! -d "/proc/$RUNNER"
 as ann GET "$A/v1/sandbox"
 is 'a box whose processes were killed wakes' "$STATUS" 200
 convert '{"uri":"/workspace/f"}'

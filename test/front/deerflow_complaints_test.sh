@@ -132,6 +132,7 @@ def first():
     deer.scoped(session, 'nohup sleep 4243 > /dev/null 2>&1 & setsid sleep 4244 > /dev/null 2>&1 & sleep 4245 &')
     eventually(lambda: deer.bash('pgrep -f "^sleep 424[345]" | wc -l') == '3\n')
     deer.scope_end(session)
+    eventually(lambda: deer.bash('pgrep -f "^sleep 4245" | wc -l') == '0\n')
     check('and so does what a subagent detached from its shell, and nothing else', deer.bash('pgrep -f "^sleep 424[345]" | wc -l; pkill -f "^sleep 424"'), '2\n')
     session = deer.scope()
     deer.aio.post('shell/exec', id=session, command='export DF_TOKEN=abc; sleep 4246', async_mode=True)
@@ -205,8 +206,9 @@ weight() { # weight PID...: KiB, of them and all below
 between '1: an idle sandbox takes a few megabytes at most' "$(weight $(runner_of "$BOX"))" 100 8000
 
 # 5: dead processes
-kill -KILL $(runner_of "$BOX")
-eventually 20 test ! -d "/proc/$(runner_of "$BOX" | head -1)" || :
+RUNNER=$(runner_of "$BOX" | head -1)
+kill -KILL "$RUNNER"
+ok '5: its processes are gone' eventually 20 test ! -d "/proc/$RUNNER"
 complaints after
 
 # 4: a daemon that is killed

@@ -204,12 +204,13 @@ is 'telling starts nothing' "$(j .running)" false
 provision "$A" ann t1
 run 'cat /workspace/kept /mnt/user-data/workspace/w'
 is 'provisioned again it goes on with its files' "$STATUS $OUT" $'200 kept\nmade'
-api POST "$B/exec" '{"command":"echo begun > /mnt/user-data/outputs/begun; sleep 1000"}' --max-time 60 &
+curl -sS --max-time 60 --unix-socket "$SOCKET" "http://localhost$B/exec" -d '{"command":"echo begun > /mnt/user-data/outputs/begun; sleep 1000"}' > "$WORK/exec" &
 EXEC=$!
 eventually 10 test -e "$T1/user-data/outputs/begun"
 api DELETE "/api/sandboxes/$A"
 is 'deleted while a command runs' "$STATUS $BODY" "200 {\"ok\":true,\"sandbox_id\":\"$A\"}"
 ok 'whose caller is told at once' wait "$EXEC"
+like 'and why' "$(cat "$WORK/exec")" 'the box was deleted'
 is "the thread's files stay" "$(cat "$T1/user-data/workspace/w")" made
 api GET "/api/sandboxes/$A"
 is 'it is gone' "$STATUS $(j .detail)" "404 Sandbox '$A' not found"
