@@ -59,6 +59,7 @@ struct session {
     struct buf told;
     char mark[SESSION_MARK_BYTES + 1]; /* known to the shell's next lines alone */
     struct timer hard, poll;           /* the command's time-out; everything that is looked at again soon */
+    size_t report_len;                 /* of the line behind the one that runs the command */
     uint64_t settled;                  /* bytes read since it told the end */
     uint64_t oom_before;
     char *command_text; /* to be run after SHELL_MOVING */
@@ -99,6 +100,8 @@ int shell_start(struct session *session, const struct fields *args, struct err *
 void shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_ms);
 void shell_settle(struct session *session); /* its reader has made room */
 void shell_ask(struct session *session);    /* for the report once more */
+/* True: the shell has not come to its command yet, and will find an empty one. Thrown back now, it would run it afterwards. */
+bool shell_forget(struct session *session);
 void shell_free(struct session *session);
 char *shell_shown(const struct session *session, const char *path); /* a path as the client knows it; malloc */
 

@@ -391,11 +391,22 @@ static void shell_begin(struct session *session) {
     autobuf line;
     buf_init(&line, LINE_BYTES);
     buf_printf(&line, "\\. /proc/self/fd/%d <&%d >&%d 2>&%d\n", at + 1, at, at, at);
+    size_t first = line.len;
     put_report(session, &line);
+    session->report_len = line.len - first;
     send_line(session, &line);
     source_set(session->runner, &session->process->streams[0].source, 0);
     timer_set(session->runner, &session->poll, clock_ms() + SOON_MS);
     session_began(session);
+}
+
+bool shell_forget(struct session *session) {
+    int unread = 0;
+    if (session->phase != SHELL_RUNNING || ioctl(session->command_fd, FIONREAD, &unread) < 0 ||
+        (size_t)unread <= session->report_len)
+        return false;
+    (void)!ftruncate(session->text_fd, 0);
+    return true;
 }
 
 static void poll_fire(struct timer *timer) {

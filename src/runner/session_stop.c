@@ -171,7 +171,8 @@ void stop_begin(struct session *session, enum session_state why) {
     session->alone_ms = 0;
     session->termed_count = 0;
     session->stop_ms = clock_ms();
-    kill(session->process->pid, THROW_SIGNAL); /* before its child dies: else it goes on with what comes next */
+    if (!shell_forget(session))
+        kill(session->process->pid, THROW_SIGNAL); /* before its child dies: else it goes on with what comes next */
     members_signal(session, SIGTERM);
     timer_set(session->runner, &session->poll, clock_ms() + POLL_MS);
 }
@@ -190,7 +191,7 @@ static void stop_shell(struct session *session, uint64_t now_ms) {
         shell_settle(session);
     } else if (now_ms >= session->alone_ms + PATIENCE_MS) {
         process_kill(session->process);
-    } else {
+    } else if (!shell_forget(session)) {
         kill(session->process->pid, SIGINT); /* what reads or waits for nothing hears this one alone */
         shell_ask(session);
     }
