@@ -193,6 +193,9 @@ struct session_request {
 int box_session_open(struct box *box, const struct session_request *request, struct arena *arena,
                      struct session *ret_session, bool *ret_created, struct err *err);
 
+/* The same of a session that somebody will want soon: nobody waits for it, and a failure is that of its first use. */
+void box_session_begin(struct box *box, const struct session_request *request);
+
 struct session_run {
     const char *name;
     const char *command;

@@ -127,6 +127,14 @@ int box_session_open(struct box *box, const struct session_request *request, str
     return 0;
 }
 
+void box_session_begin(struct box *box, const struct session_request *request) {
+    struct err ignored;
+    autobuf args;
+    buf_init(&args, LIMIT_CALL_ARGS_BYTES);
+    if (wire_features(box->wire) & FEATURE_SESSION && open_args(request, &args, &ignored) == 0)
+        (void)call_tell(box->wire, OP_SESSION, &args, &ignored);
+}
+
 /* ---- run ---- */
 
 static int run_stat(void *user, struct view view, int *fd, struct err *err) {

@@ -93,11 +93,10 @@ static int door_below(const char *prefix, const struct mount *mount, char resolv
     autofd dir = open(real, O_PATH | O_CLOEXEC);
     if (dir < 0)
         return -errno;
-    int r = mount->create ? place_make(&dir, rest) : 0;
-    bool looks = !mount->create && *rest;
-    autofd found = looks ? open_below(dir, rest) : -1;
-    if (looks && found < 0)
-        r = found;
+    autofd found = *rest ? open_below(dir, rest) : -1; /* mostly all of it is there */
+    int r = *rest && found < 0 ? found : 0;
+    if (r == -ENOENT && mount->create)
+        r = place_make(&dir, rest);
     if (r == 0 &&
         snprintf(resolved, PATH_MAX, "%s%s%s", real[1] ? real : "", *rest || !real[1] ? "/" : "", rest) >= PATH_MAX)
         r = -ENAMETOOLONG;
@@ -197,10 +196,14 @@ static int place_make(int *dir, const char *rest) {
     char *save = NULL;
     for (char *name = strtok_r(path, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
         struct stat owner;
-        bool made = mkdirat(*dir, name, 0700) == 0;
-        if (!made && errno != EEXIST)
-            return -errno;
+        bool made = false;
         int next = open_below(*dir, name);
+        if (next == -ENOENT) {
+            made = mkdirat(*dir, name, 0700) == 0;
+            if (!made && errno != EEXIST)
+                return -errno;
+            next = open_below(*dir, name);
+        }
         if (next < 0)
             return next;
         if (made && fstat(*dir, &owner) == 0 && (owner.st_uid != geteuid() || owner.st_gid != getegid()) &&

@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "front/aio.h"
+#include "front/aio_shell.h"
 
 enum { FILE_BYTES = 16384, WORD_BYTES = 200, PORTS = 64, ASK_MS = 3000, AGENT_UID = 1000 };
 
@@ -130,8 +130,20 @@ static void facts_ask(struct facts *facts, int watch) {
         port_take(facts, text);
 }
 
+/* Whether anything runs that could listen: a shell that was started and not used does not. */
+struct activity {
+    bool running, shell;
+};
+
 static void process_running(void *user, const struct process *process) {
-    *(bool *)user |= process->running;
+    struct activity *activity = user;
+    bool shell = !strcmp(process->command, "session " AIO_SHELL_DEFAULT);
+    activity->running |= process->running && !shell;
+    activity->shell |= process->running && shell;
+}
+
+static void session_used(void *user, const struct session *session) {
+    ((struct activity *)user)->running |= session->commands > 0;
 }
 
 /* ---- all of it ---- */
@@ -155,7 +167,8 @@ static void facts_look(struct facts *facts, int watch) {
     struct box *box = facts->box;
     struct utsname name;
     struct err err;
-    bool running = false, jail = !strcmp(box->ops->name, "jail");
+    struct activity activity = {0};
+    bool jail = !strcmp(box->ops->name, "jail");
     facts->home = variable(box, "HOME");
     facts->home = facts->home ? facts->home : box_workspace(box);
     if (uname(&name) == 0)
@@ -166,26 +179,31 @@ static void facts_look(struct facts *facts, int watch) {
         release = file(facts, "/usr/lib/os-release");
     facts->system = release ? row(facts, release, "PRETTY_NAME=") : NULL;
     facts->timezone = facts_timezone(facts);
-    box_processes(box, 0, process_running, &running, &err);
-    if (running || !jail)
+    box_processes(box, 0, process_running, &activity, &err);
+    if (activity.shell && !activity.running)
+        box_sessions(box, AIO_SHELL_DEFAULT, session_used, &activity, &err);
+    if (activity.running || !jail)
         facts_ask(facts, watch);
 }
 
 /* ---- programs ---- */
 
-static bool there(struct facts *facts, const char *path, struct file_stat *ret_stat) {
+/* By opening it, which mostly needs no word with the runner: a ready check is waited for. */
+static bool there(struct facts *facts, const char *path) {
+    struct file_stat status;
     struct err err;
-    return box_stat(facts->box, path, facts->arena, ret_stat, &err) >= 0;
+    autofd fd = -1;
+    return box_read_open(facts->box, path, &fd, &status, &err) >= 0;
 }
 
 static const char *const prefixes[] = {"/usr/local", "/usr"};
 
 /* Where bin/NAME is; NULL: nowhere. */
-static const char *program(struct facts *facts, const char *name, const char **ret_prefix, struct file_stat *ret_stat) {
+static const char *program(struct facts *facts, const char *name, const char **ret_prefix) {
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         const char *path = arena_printf(facts->arena, "%s/bin/%s", prefixes[i], name);
         *ret_prefix = prefixes[i];
-        if (there(facts, path, ret_stat))
+        if (there(facts, path))
             return path;
     }
     return NULL;
@@ -209,8 +227,9 @@ static void tool_spec(struct json *json, const char *version, const char *path, 
 static void python_json(struct facts *facts, struct json *json) {
     static const char *const aliases[] = {"python3", NULL};
     struct file_stat status;
-    const char *prefix, *path = program(facts, "python3", &prefix, &status), *version = NULL;
-    if (path && status.target) {
+    struct err err;
+    const char *prefix, *path = program(facts, "python3", &prefix), *version = NULL;
+    if (path && box_stat(facts->box, path, facts->arena, &status, &err) >= 0 && status.target) {
         const char *name = strrchr(status.target, '/') ? strrchr(status.target, '/') + 1 : status.target;
         if (!strncmp(name, "python", 6) && strspn(name + 6, "0123456789.") == strlen(name + 6) && name[6])
             version = name + 6;
@@ -229,8 +248,7 @@ static unsigned long define(const char *text, const char *name) {
 /* Its header says which, where it is installed. */
 static void node_json(struct facts *facts, struct json *json) {
     static const char *const aliases[] = {"node", NULL};
-    struct file_stat status;
-    const char *prefix, *path = program(facts, "node", &prefix, &status), *version = NULL;
+    const char *prefix, *path = program(facts, "node", &prefix), *version = NULL;
     const char *header =
         path ? file(facts, arena_printf(facts->arena, "%s/include/node/node_version.h", prefix)) : NULL;
     if (header)
@@ -248,7 +266,6 @@ static void utils_json(struct facts *facts, struct json *json) {
     } rows[] = {{"shell", {"/usr/bin/bash", "/usr/bin/jq"}},
                 {"network", {"/usr/bin/curl"}},
                 {"version control", {"/usr/bin/git"}}};
-    struct file_stat status;
     json_open(json, '[');
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         json_open(json, '{');
@@ -257,7 +274,7 @@ static void utils_json(struct facts *facts, struct json *json) {
         json_key(json, "tools");
         json_open(json, '[');
         for (const char *const *tool = rows[i].tools; *tool; tool++) {
-            if (!there(facts, *tool, &status))
+            if (!there(facts, *tool))
                 continue;
             json_open(json, '{');
             json_key(json, "name");

@@ -13,7 +13,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "front/aio.h"
+#include "front/aio_shell.h"
 #include "front/answer.h"
 #include "front/trail.h"
 
@@ -331,6 +331,7 @@ static int create_box(struct http_request *request, const struct create_args *ar
                                  .network = settings->network,
                                  .env = (const char **)(uintptr_t)settings->env,
                                  .labels = labels};
+    const struct session_request shell = {.name = AIO_SHELL_DEFAULT, .quiet_ms = AIO_SHELL_QUIET_MS};
     bool created = false;
     int failed = deerflow_mounts(settings, &asked, http_arena(request), &wanted.mounts, &wanted.mount_count, err);
     if (!failed)
@@ -343,6 +344,8 @@ static int create_box(struct http_request *request, const struct create_args *ar
     }
     if (!failed && !settings->home)
         make_places(request, *ret_box);
+    if (!failed && created) /* a gateway makes a box when there is a command for it: its shell starts meanwhile */
+        box_session_begin(*ret_box, &shell);
     return failed;
 }
 
