@@ -31,7 +31,7 @@ bool op_looks(enum op op) {
 /* Whether somebody may change files just now: a command, or what was left by one; a worker, whatever it does. */
 static bool ping_busy(struct runner *runner) {
     const struct process *process = process_first(runner);
-    while (process && process->phase == PHASE_ENDED && !process->stuck)
+    while (process && process->phase == PHASE_ENDED && !process->stuck && !process->lives)
         process = process->next;
     return process || worker_any(runner);
 }

@@ -55,6 +55,7 @@ static void timer_soon(struct timer *timer);
 static void main_ended(struct process *process, int status);
 static void tree_gone(struct process *process, bool empty);
 static void leaf_changed(struct source *source, uint32_t events);
+static void leaf_left(struct source *source, uint32_t events);
 static void timer_stuck(struct timer *timer);
 static bool ended_drop_oldest(struct runner *runner, unsigned keep);
 
@@ -137,9 +138,19 @@ int process_fork_error(const struct runner_config *config, int number, const cha
     return err_errno(err, number, "the box cannot %s", what);
 }
 
+/* For want of room: what it left lives on, known to nobody. */
+static bool left_forget_oldest(struct runner *runner) {
+    struct process *process = runner->processes->first;
+    while (process && (!process->lives || process->phase != PHASE_ENDED || process->watchers))
+        process = process->next;
+    if (process)
+        process_drop(process);
+    return process;
+}
+
 int process_new(struct runner *runner, struct process **ret_process, struct err *err) {
     struct process_table *table = runner->processes;
-    if (table->count >= LIMIT_PROCESSES && !ended_drop_oldest(runner, 0))
+    if (table->count >= LIMIT_PROCESSES && !ended_drop_oldest(runner, 0) && !left_forget_oldest(runner))
         return err_set(err, ERR_LIMIT, "%u commands are running in this box, which is its limit", LIMIT_PROCESSES);
     struct process *process = calloc(1, sizeof *process);
     if (!process)
@@ -201,14 +212,14 @@ static bool ended_drop_oldest(struct runner *runner, unsigned keep) {
     size_t kept_bytes = 0;
     bool dropped = false;
     for (struct process *p = runner->processes->first; p; p = p->next)
-        if (p->phase == PHASE_ENDED && p->background) {
+        if (p->phase == PHASE_ENDED && p->background && !p->lives) {
             ended++;
             kept_bytes += stream_kept(&p->streams[0]) + stream_kept(&p->streams[1]);
         }
     for (struct process *p = runner->processes->first, *next; p && (ended > keep || kept_bytes > KEPT_BYTES);
          p = next) {
         next = p->next;
-        if (p->phase == PHASE_ENDED && p->background && !p->watchers) {
+        if (p->phase == PHASE_ENDED && p->background && !p->lives && !p->watchers) {
             kept_bytes -= stream_kept(&p->streams[0]) + stream_kept(&p->streams[1]);
             process_drop(p);
             ended--;
@@ -415,6 +426,8 @@ void process_timeout_ms(struct process *process, uint64_t timeout_ms) {
 }
 
 void process_kill(struct process *process) {
+    if (process->lives)
+        leaf_kill(process->leaf);
     if (process->phase > PHASE_ENDING || process->killed)
         return;
     process->killed = true;
@@ -528,6 +541,7 @@ static void main_ended(struct process *process, int status) {
     }
     bool alone = !process->killed && !process->timed_out;
     if (alone && process->leave) {
+        process->lives = true;
         tree_gone(process, false);
         return;
     }
@@ -547,6 +561,19 @@ static void leaf_changed(struct source *source, uint32_t events) {
         tree_gone(leaf->process, true);
 }
 
+/* What a command had left has ended, too: from now on it is one that has ended like others. */
+static void leaf_left(struct source *source, uint32_t events) {
+    struct leaf *leaf = (struct leaf *)source;
+    struct process *process = leaf->process;
+    (void)events;
+    if (leaf_populated(leaf))
+        return;
+    process->lives = false;
+    process->leaf = NULL;
+    leaf_give(process->runner->processes->leaves, leaf, true);
+    ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
+}
+
 /* cgroup.events speaks up to 10 ms late; the orphans themselves are reaped at once. */
 void process_orphan(struct runner *runner) {
     if (!runner->processes->leaves_work)
@@ -563,9 +590,15 @@ static void tree_gone(struct process *process, bool empty) {
     timer_set(runner, &process->timer, 0);
     process->phase = PHASE_DRAINING;
     process->oom = process_oom_count(runner) != process->oom_before;
-    if (process->leaf)
-        leaf_give(runner->processes->leaves, process->leaf, empty);
-    process->leaf = NULL;
+    if (process->lives) {
+        process->leaf->process = process;
+        process->leaf->events.ready = leaf_left;
+        source_set(runner, &process->leaf->events, EPOLLPRI);
+    } else {
+        if (process->leaf)
+            leaf_give(runner->processes->leaves, process->leaf, empty);
+        process->leaf = NULL;
+    }
     if (process->background || process->keep)
         process_stdio_free(process);
     for (int i = 0; i < 2; i++)
@@ -577,7 +610,7 @@ void process_done(struct process *process) {
     if (process->phase != PHASE_DRAINING || !stream_done(&process->streams[0]) || !stream_done(&process->streams[1]))
         return;
     process->phase = PHASE_ENDED;
-    process->background |= process->keep;
+    process->background |= process->keep || process->lives;
     timer_set(process->runner, &process->wait, 0);
     input_close(process);
     struct rcall *call = process->call;

@@ -135,6 +135,7 @@ struct process {
     bool
         keep; /* in the foreground, with a ring all the same: in the background when it ended, or nobody waits longer */
     bool leave; /* what it has in the background when it ends by itself lives on, where there are leaves */
+    bool lives; /* it has ended, and what it left has not: the leaf is still its own */
     bool timed_out, killed, oom, stuck;
     bool left; /* it ended by itself, and what it had started was killed */
     bool reaped;

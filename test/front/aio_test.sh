@@ -173,6 +173,14 @@ is 'a box whose processes were killed wakes' "$STATUS" 200
 convert '{"uri":"/workspace/f"}'
 is 'with its files' "$STATUS $(j .data)" '200 kept'
 
+as ann POST "$A/v1/bash/exec" '{"command":"nohup sleep 4711 > /dev/null 2>&1 & echo x"}'
+as ann POST "$B/snapshots" '{"name":"left"}'
+is 'what a command left running is there for a snapshot' "$STATUS" 201
+as ann POST "$B/exec" '{"command":"pgrep -fx \"sleep 4711\" | wc -l"}'
+is 'and lives on after it' "$(j .stdout)" $'1\n'
+as ann POST "$B/exec" '{"command":"pkill -fx \"sleep 4711\""}'
+as ann DELETE "$B/snapshots/left"
+
 # ---- MCP ----
 as ann GET "$A/v1/mcp/servers"
 is 'the MCP servers' "$STATUS $(j -c .data)" '200 ["cubby"]'
