@@ -177,7 +177,7 @@ as ann POST "$A/v1/bash/exec" '{"command":"nohup sleep 4711 > /dev/null 2>&1 & e
 as ann POST "$B/snapshots" '{"name":"left"}'
 is 'what a command left running is there for a snapshot' "$STATUS" 201
 as ann POST "$B/exec" '{"command":"pgrep -fx \"sleep 4711\" | wc -l"}'
-is 'and lives on after it' "$(j .stdout)" $'1\n'
+is 'and lives on after it' "$(j .stdout)" 1
 as ann POST "$B/exec" '{"command":"pkill -fx \"sleep 4711\""}'
 as ann DELETE "$B/snapshots/left"
 
