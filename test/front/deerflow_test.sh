@@ -209,7 +209,8 @@ EXEC=$!
 eventually 10 test -e "$T1/user-data/outputs/begun"
 api DELETE "/api/sandboxes/$A"
 is 'deleted while a command runs' "$STATUS $BODY" "200 {\"ok\":true,\"sandbox_id\":\"$A\"}"
-ok 'whose caller is told at once' wait "$EXEC"
+wait "$EXEC"
+is 'whose caller is told at once' $? 0
 like 'and why' "$(cat "$WORK/exec")" 'the box was deleted'
 is "the thread's files stay" "$(cat "$T1/user-data/workspace/w")" made
 api GET "/api/sandboxes/$A"
