@@ -173,7 +173,6 @@ if second_start "$WORK/audit.yaml" "$program"; then
     as bob POST /v1/boxes "{\"backend\":\"$BACKEND\"}"
     as eye POST "/v1/boxes/$anns/exec" '{"command":"echo only looking"}'
     api POST "/v1/boxes/$anns/exec" '{"command":"echo nobody"}'
-    seen() { as "$1" GET "/v1/audit?limit=1000${3-}" && [ "$(j '.events|length')" -ge "$2" ]; }
     all_seen() { as admin GET '/v1/audit?limit=1000' && [ "$(j '[.events[]|select(.verb=="exec")]|length')" -ge 5 ]; }
     eventually 5 all_seen
     is 'an admin sees all' "$(j '[.events[]|select(.verb=="box_acquire" or .verb=="exec")|[.verb,.user,.actor,.scope,.outcome]|tostring]|sort|join(" ")')" \
