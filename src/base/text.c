@@ -154,6 +154,12 @@ void text_quote(struct buf *out, const char *word) {
     buf_byte(out, '\'');
 }
 
+bool text_name(const char *text, size_t max) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
+    size_t len = strlen(text);
+    return len && len <= max && strspn(text, letters) == len;
+}
+
 bool text_id(const char *text) {
     size_t len = strlen(text);
     return (len == 16 || len == 8) && strspn(text, "0123456789abcdef") == len;

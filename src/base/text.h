@@ -21,6 +21,8 @@ void text_point(struct buf *out, uint32_t point); /* as UTF-8; U+FFFD for what i
 /* Controls, also the 8-bit ones, and what turns the direction of text around or hides in it. */
 bool text_harmful(uint32_t character);
 void text_quote(struct buf *out, const char *word); /* one word for a shell, in single quotes */
+/* What names sessions and interpreters: 1 to max of A-Z a-z 0-9 _ . : @ - */
+bool text_name(const char *text, size_t max);
 bool text_id(const char *text); /* a box id: 16 lower-case hex digits, or 8 where a client chose it */
 void text_id_copy(char ret_id[17], const char *id);
 /* Control characters, direction overrides and bytes that are not UTF-8 as \n, \x1b, \u202e: safe on any terminal and in

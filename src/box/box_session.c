@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/limits.h"
+#include "base/text.h"
 #include "box/verb.h"
 
 /* How much longer than the times of a call a runner may take to answer it: killing takes time. */
@@ -55,9 +56,7 @@ static struct session_result result_of(const struct fields *fields) {
 }
 
 static int put_name(struct buf *args, const char *name, struct err *err) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
-    size_t len = strlen(name);
-    if (len == 0 || len > SESSION_NAME_BYTES || strspn(name, letters) != len)
+    if (!text_name(name, SESSION_NAME_BYTES))
         return err_set(err, ERR_INVALID, "a session's name is 1 to %u of A-Z a-z 0-9 _ . : @ -", SESSION_NAME_BYTES);
     field_text(args, FIELD_NAME, name);
     return 0;

@@ -1,7 +1,9 @@
 /* `cubby session`: the shells of a box that live on from command to command. `cubby exec --session` makes and uses them. */
 #include <jansson.h>
+#include <stdint.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 
 struct session_values {
@@ -31,8 +33,7 @@ int command_session(struct cli *cli, int argc, char **argv) {
 }
 
 bool session_named(const char *name) {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
-    return *name && strspn(name, allowed) == strlen(name) && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    return text_name(name, SIZE_MAX) && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
 static const char *session_cell(struct cli *cli, const json_t *row, const char *key, size_t most) {

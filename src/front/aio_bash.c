@@ -145,11 +145,7 @@ static int exec_refuse(struct http_request *request, int status, const char *cod
 
 /* The box's name of a session; NULL: that cannot be one. */
 static const char *session_name(struct http_request *request, const char *id) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
-    size_t len = strlen(id);
-    if (!len || len > NAME_BYTES || strspn(id, letters) != len)
-        return NULL;
-    return arena_printf(http_arena(request), PREFIX "%s", id);
+    return text_name(id, NAME_BYTES) ? arena_printf(http_arena(request), PREFIX "%s", id) : NULL;
 }
 
 static const char *session_random(struct http_request *request) {

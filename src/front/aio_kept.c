@@ -57,7 +57,7 @@ const uint8_t *aio_kept_text(struct aio_kept *kept, struct http_request *request
     if (kept->limit && kept->characters > kept->limit) {
         head = kept_head(data, cut ? gap : len, half);
         tail = kept_tail(data, len, half);
-        tail = cut && tail < kept->bytes.gap ? kept->bytes.gap : tail; /* the head is told already */
+        tail = cut && tail < gap ? gap : tail; /* the head is told already */
         left = kept->characters - 2 * (uint64_t)half;
     } else if (!cut) {
         return data;

@@ -38,9 +38,7 @@ const struct kernel_kind kernel_node = {
     .word = "node", .language = "JavaScript", .program = "node", .driver = aio_driver_node, .package = "nodejs"};
 
 bool kernel_name_ok(const char *name) {
-    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
-    size_t len = strlen(name);
-    return len && len <= KERNEL_NAME_BYTES && strspn(name, good) == len;
+    return text_name(name, KERNEL_NAME_BYTES);
 }
 
 /* ---- those there are ---- */

@@ -107,10 +107,7 @@ static const char *shell_now(const struct session *session) {
 }
 
 static bool shell_named(const char *name) {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
-    size_t len = strlen(name);
-    bool other = !strncmp(name, "bash:", 5); /* of the bash group */
-    return len && len <= SESSION_NAME_BYTES && strspn(name, allowed) == len && !other;
+    return text_name(name, SESSION_NAME_BYTES) && strncmp(name, "bash:", 5) != 0; /* those are of the bash group */
 }
 
 int aio_shell_unknown(struct http_request *request) {

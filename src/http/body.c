@@ -158,7 +158,8 @@ void http_body_live(struct http_request *request) {
     request->pace_in.rate = 0;
 }
 
-/* A client that sends its body apart from the head, and does not turn Nagle's algorithm off, waits for our kernel's acknowledgement, which waits 40 ms for an answer to travel with. */
+/* A client that sends its body apart from the head, and does not turn Nagle's algorithm off, waits for our kernel's
+ * acknowledgement, which waits 40 ms for an answer to travel with. */
 static void body_acknowledge(const struct http_request *request) {
     int on = 1;
     setsockopt(request->conn->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on); /* fails on a unix socket, as it may */

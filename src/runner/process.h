@@ -132,8 +132,8 @@ struct process {
     char *command;       /* to show: at most PROCESS_COMMAND_BYTES */
     char *program, *cwd; /* for errors of the start */
     bool background, pty;
-    bool
-        keep; /* in the foreground, with a ring all the same: in the background when it ended, or nobody waits longer */
+    /* in the foreground, with a ring all the same: in the background when it ended, or nobody waits longer */
+    bool keep;
     bool leave; /* what it has in the background when it ends by itself lives on, where there are leaves */
     bool lives; /* it has ended, and what it left has not: the leaf is still its own */
     bool timed_out, killed, oom, stuck;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/text.h"
 
 struct session_table {
     struct session *first;
@@ -40,12 +41,6 @@ int session_lookup(struct runner *runner, const char *name, struct session **ret
         return err_set(err, ERR_NOT_FOUND, "no session '%.128s'", name ? name : "");
     *ret_session = session;
     return 0;
-}
-
-static bool name_good(const char *name) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
-    size_t len = strlen(name);
-    return len && len <= LIMIT_SESSION_NAME_BYTES && strspn(name, letters) == len;
 }
 
 static bool plain_busy(const struct session *session) {
@@ -83,7 +78,7 @@ static char *copy_of(const char *text) {
 
 int session_new(struct runner *runner, const struct fields *args, struct session **ret_session, struct err *err) {
     const char *name = args->has[FIELD_NAME] ? args->text[FIELD_NAME] : "";
-    if (!name_good(name))
+    if (!text_name(name, LIMIT_SESSION_NAME_BYTES))
         return err_set(err, ERR_INVALID, "a session's name is 1 to %u of A-Z a-z 0-9 _ . : @ -",
                        LIMIT_SESSION_NAME_BYTES);
     if (args->has[FIELD_NOTE] && args->len[FIELD_NOTE] > LIMIT_SESSION_NOTE_BYTES)

@@ -28,14 +28,20 @@ struct relative {
     uint64_t started; /* in the kernel's ticks: tells two processes of one number apart */
 };
 
-static bool relative_read(const struct session *session, pid_t pid, struct relative *ret) {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+/* The beginning of /proc/PID/NAME. False: it has ended. */
+static bool proc_read(const struct session *session, pid_t pid, const char *name, char *text, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
     autofd fd = path_open(session->runner->config->root_fd, path, O_RDONLY, 0);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (n <= 0)
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    text[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
+static bool relative_read(const struct session *session, pid_t pid, struct relative *ret) {
+    char text[1024];
+    if (!proc_read(session, pid, "stat", text, sizeof text))
         return false;
-    text[n] = 0;
     const char *end = strrchr(text, ')'); /* the name before it may hold anything */
     unsigned long long started = 0;
     int parent = 0, group = 0;
@@ -90,13 +96,9 @@ static bool belongs_before(const struct session *session, pid_t pid) {
 }
 
 static bool ignores(const struct session *session, pid_t pid, int number) {
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/%d/status", pid);
-    autofd fd = path_open(session->runner->config->root_fd, path, O_RDONLY, 0);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (n <= 0)
+    char text[4096];
+    if (!proc_read(session, pid, "status", text, sizeof text))
         return false;
-    text[n] = 0;
     const char *line = strstr(text, "\nSigIgn:");
     return line && strtoull(line + 8, NULL, 16) & 1ull << (number - 1);
 }
@@ -201,11 +203,12 @@ void stop_poll(struct session *session) {
     uint64_t now_ms = clock_ms();
     size_t left = members_signal(session, session->killing ? SIGKILL : SIGTERM);
     timer_set(session->runner, &session->poll, now_ms + POLL_MS);
-    if (left)
-        session->alone_ms = 0; /* it was alone, and forked once more */
     if (left == 0) {
         stop_shell(session, now_ms);
-    } else if (now_ms >= session->stop_ms + KILL_GRACE_MS + PATIENCE_MS) {
+        return;
+    }
+    session->alone_ms = 0; /* it may have been, and forked once more */
+    if (now_ms >= session->stop_ms + KILL_GRACE_MS + PATIENCE_MS) {
         process_kill(session->process); /* they come faster than they can be told apart */
     } else if (!session->killing && now_ms >= session->stop_ms + KILL_GRACE_MS) {
         session->killing = true;

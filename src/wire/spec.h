@@ -14,8 +14,8 @@ struct mount {
     const char *target; /* absolute path in the box */
     bool read_only;
     bool door; /* a door asks for it by rules of its own (policy.door_sources), not its client */
-    bool
-        create; /* ... and what is missing of the source is made; requests only. Without a target it is only made, if it can be */
+    /* ... and what is missing of the source is made; requests only. Without a target it is only made, if it can be. */
+    bool create;
 };
 
 struct limits { /* 0: not limited */

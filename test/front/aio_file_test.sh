@@ -11,11 +11,7 @@ max_upload_bytes: 60000000
 END
 DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 api POST /v1/boxes '{"limits":{"memory_mb":256}}'
 box=$(j .id)
 program 'the file group' env PYTHONPATH=test/lib python3 test/front/aio_file.py "$SOCKET" "$box" group

@@ -10,11 +10,7 @@ write_config
 DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
 POOL_SIZE=2
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 cat > "$WORK/load.py" << 'END2'
 import random, sys
 from aio import *

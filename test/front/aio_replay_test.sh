@@ -12,11 +12,7 @@ echo "deerflow_home: $WORK/deer-flow" > "$CONFIG"
 DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
 POOL_SIZE=1
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 cat > "$WORK/replay.py" << 'END2'
 import sys
 from aio import *

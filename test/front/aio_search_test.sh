@@ -7,11 +7,7 @@ cd "$(dirname "$0")/../.." || exit 125
 write_config
 DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 api POST /v1/boxes '{"limits":{"memory_mb":256}}'
 box=$(j .id)
 program 'grep and glob' env PYTHONPATH=test/lib python3 test/front/aio_search.py "$SOCKET" "$box"

@@ -9,11 +9,7 @@ write_tokens "$CONFIG"
 DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
 POOL_SIZE=1
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 as ann POST /v1/boxes '{"thread":"t","idle_timeout_ms":0}'
 BOX=$(j .id)
 A=/aio/$BOX

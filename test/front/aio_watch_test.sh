@@ -8,11 +8,7 @@ cd "$(dirname "$0")/../.." || exit 125
 write_config
 DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 threads() { ls "/proc/$DAEMON_PID/task" | wc -l; }
 api POST /v1/boxes '{"limits":{"memory_mb":256}}'
 box=$(j .id)

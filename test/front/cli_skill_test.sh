@@ -29,11 +29,7 @@ make_skill() { # make_skill DIR TEXT
     printf '#!/bin/sh\necho %s\n' "$2" > "$1/scripts/go.sh"
     chmod 755 "$1/scripts/go.sh"
 }
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 
 # ---- upload ----
 make_skill "$WORK/weather" public

@@ -62,11 +62,7 @@ is 'no daemon: status 125' "$CODE" 125
 like 'no daemon: says how to start it' "$ERR" cubbyd
 
 # with one
-if ! start_daemon "$BUILD/cubbyd"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$BUILD/cubbyd"
 c create --user ann --thread t1
 like 'create prints an id' "$CODE $OUT" '^0 [0-9a-f]{16}$'
 box=$OUT

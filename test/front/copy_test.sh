@@ -7,11 +7,7 @@ cd "$(dirname "$0")/../.." || exit 125
 write_config
 use_cubby
 
-if ! start_daemon "$BUILD/cubbyd"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$BUILD/cubbyd"
 c create
 box=$OUT
 here=$WORK/here

@@ -16,11 +16,7 @@ END2
 DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
 POOL_SIZE=2
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 cat > "$WORK/client.py" << 'END2'
 import os, sys, threading, time
 from aio import *

@@ -21,11 +21,7 @@ END
 DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
 POOL_SIZE=1
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 id_of() { printf %s "$1:$2" | sha256sum | cut -c1-16; } # as the gateway makes them
 provision() { # provision ID USER THREAD [MORE JSON MEMBERS]
     api POST /api/sandboxes "{\"sandbox_id\":\"$1\",\"user_id\":\"$2\",\"thread_id\":$([ "$3" = null ] && echo null || echo "\"$3\"")${4:+,$4}}"

@@ -12,11 +12,7 @@ skill_wait_ms: 100
 END
 DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 
 # ---- archives ----
 Z=$WORK/zips

@@ -11,11 +11,7 @@ DAEMON=$BUILD/asan/cubbyd
 [ -x "$DAEMON" ] || DAEMON=$BUILD/cubbyd
 c token create --scope admin --state "$STATE"
 export CUBBY_TOKEN=$OUT
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 with() { # with TOKEN METHOD PATH [BODY]
     api "$2" "$3" "${4-}" -H "Authorization: Bearer $1"
 }

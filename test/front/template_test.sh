@@ -33,11 +33,7 @@ is 'too few words' "$CODE" 2
 t remove host
 is 'host stays' "$CODE" 125
 
-if ! start_daemon "$BUILD/cubbyd"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$BUILD/cubbyd"
 for name in small packed; do
     c create --template "$name"
     box=$OUT

@@ -45,11 +45,7 @@ checks run "$CUBBY" run --
 OUT=$(printf 'typed\n' | timeout 30 "$CUBBY" run -t -- sh -c 'test -t 0 && head -1' 2>&1)
 like 'run -t without a terminal of our own' "$OUT" typed
 
-if ! start_daemon "$BUILD/cubbyd"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$BUILD/cubbyd"
 box=$("$CUBBY" create)
 checks shell "$CUBBY" shell "$box" --
 t 'send:echo $((6*7)); exit 4\r' expect:42 -- "$CUBBY" shell

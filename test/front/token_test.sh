@@ -26,11 +26,7 @@ like 'that command works without a daemon' "$CODE $OUT" '^0 cubby_[0-9a-f]{64}$'
 ADMIN=$OUT
 is 'its file is closed to others' "$(stat -c '%a %u' "$STATE/tokens.db") $(stat -c %a "$STATE")" "600 $(id -u) 700"
 not_ok 'and has no secret in it' grep -qF "${ADMIN#cubby_}" "$STATE/tokens.db"
-if ! start_daemon "$DAEMON"; then
-    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
-    finish
-    exit 1
-fi
+start_or_end "$DAEMON"
 c token list
 is 'without a token nobody gets in' "$CODE" 125
 export CUBBY_TOKEN=$ADMIN

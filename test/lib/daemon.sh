@@ -71,6 +71,12 @@ start_daemon() { # start_daemon PROGRAM, or words that end in it
     DAEMON_PID=$!
     eventually 20 daemon_answers && [ -d "/proc/$DAEMON_PID" ]
 }
+start_or_end() { # the same, for a test that is nothing without it
+    start_daemon "$@" && return
+    fail 'a daemon' "$(tail -5 "$WORK/daemon.log")"
+    finish
+    exit 1
+}
 
 # A second daemon beside the first, with a state of its own, until second_end.
 second_start() { # second_start CONFIG PROGRAM...
