@@ -15,13 +15,6 @@
 #include "base/fd.h"
 #include "wire/plan.h"
 
-/* Of a daemon that holds the box still for it; there after its death, too. */
-#define ATTACHING "attaching"
-
-static void mark_path(char path[64], const char *id) {
-    snprintf(path, 64, "%.16s/" ATTACHING, id);
-}
-
 /* ---- what is wanted ---- */
 
 /* The box's own files have a name on the host; others are found in the box. */
@@ -71,25 +64,10 @@ int attach_first(struct backend *backend, const struct spec *spec, const struct 
 
 /* Where nothing can be frozen, only the runner may be there. */
 static int hold(struct backend *backend, const struct spec *spec, const struct jail_record *record, struct err *err) {
-    char path[64];
-    if (!backend->cgroups.freeze && !*backend->cgroups.freezer)
-        return jail_alone(record->pid)
-                   ? 0
-                   : err_set(err, ERR_BUSY,
-                             "processes run in box %s, and this machine has no freezer to hold them still", spec->id);
-    mark_path(path, spec->id);
-    autofd mark = openat(backend->boxes_dir, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return mark < 0 ? err_errno(err, errno, "'boxes/%s'", path) : freeze_set(backend, spec->id, true, err);
-}
-
-static int let_go(struct backend *backend, const char *id, struct err *err) {
-    char path[64];
-    mark_path(path, id);
-    if (faccessat(backend->boxes_dir, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0;
-    int r = freeze_set(backend, id, false, err);
-    unlinkat(backend->boxes_dir, path, 0);
-    return r;
+    if (!backend->cgroups.freeze && !*backend->cgroups.freezer && !jail_alone(record->pid))
+        return err_set(err, ERR_BUSY, "processes run in box %s, and this machine has no freezer to hold them still",
+                       spec->id);
+    return freeze_hold(backend, spec->id, err);
 }
 
 int attach_again(struct backend *backend, const struct spec *spec, struct err *err) {
@@ -106,15 +84,9 @@ int attach_again(struct backend *backend, const struct spec *spec, struct err *e
     r = hold(backend, spec, &record, err);
     if (r == 0)
         r = attach_run(backend, spec, record.pid, record.start, true, err);
-    if (let_go(backend, spec->id, &own) < 0 && r == 0) {
+    if (freeze_let_go(backend, spec->id, &own) < 0 && r == 0) {
         *err = own;
         r = -own.code;
     }
     return r;
-}
-
-bool attach_paused(struct backend *backend, const char *id) {
-    struct err ignored;
-    let_go(backend, id, &ignored);
-    return freeze_is(backend, id);
 }

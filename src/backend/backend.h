@@ -68,6 +68,7 @@ enum backend_files {
     FILES_UNCHANGED, /* there are none of its own: it is what lies below it */
     FILES_STILL,     /* nothing runs */
     FILES_QUIET,     /* its runner runs, and nothing else: it can be ended and started again, nobody would notice */
+    FILES_ALONE,     /* the same, unless files lie in the box's /dev/shm, which this daemon may not look into */
     FILES_BUSY,      /* or the backend copies whatever it keeps */
 };
 
@@ -127,6 +128,9 @@ struct backend_ops {
     /* Its processes stand still, or go on; memory is kept. Idempotent. NULL: this backend cannot. */
     int (*pause)(struct backend *backend, const char *id, bool pause, struct err *err);
     bool (*paused)(struct backend *backend, const char *id); /* what the kernel says: it outlives daemons */
+    /* Under the box's lock: what a daemon froze for work of its own, and died before it let go of, runs again. NULL: no
+     * daemon's death leaves a box frozen. */
+    int (*let_go)(struct backend *backend, const char *id, struct err *err);
     enum backend_files (*files)(struct backend *backend, const char *id); /* set together with the three below */
     /* The files of the box as they are now become STATE/layers/LAYER/fs; the caller has made that directory.
      * move: what runs is ended, the files move there, and the box goes on with empty files above (its layers must already
@@ -134,6 +138,8 @@ struct backend_ops {
      * meanwhile. On failure the files are where they were, and the layer may hold a part. NULL: this backend cannot. */
     int (*keep)(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
                 struct err *err);
+    /* What a box's own files take on the disk now, or those of a kept layer. NULL: they are not on this daemon's disk. */
+    int (*measure)(struct backend *backend, const char *name, bool layer, uint64_t *ret_bytes, struct err *err);
     /* Its processes end, and its own files are thrown away; what lies below them stays. A box that has a directory and
      * nothing in it is made complete that way, but for its record: it can be started. */
     int (*fresh)(struct backend *backend, const struct spec *spec, struct err *err);

@@ -270,8 +270,8 @@ static const struct {
     enum err_code code;
     const char *fix;
 } answers[] = {
-    {0, "no space left on device", ERR_LIMIT, "; make room where the engine keeps its data (`docker system prune`)"},
-    {0, "disk quota exceeded", ERR_LIMIT, "; make room where the engine keeps its data (`docker system prune`)"},
+    {0, "no space left on device", ERR_FULL, "; make room where the engine keeps its data (`docker system prune`)"},
+    {0, "disk quota exceeded", ERR_FULL, "; make room where the engine keeps its data (`docker system prune`)"},
     {0, "unable to find user", ERR_INVALID, "; name one of the image's, or a number"},
     {0, "unable to find group", ERR_INVALID, "; name one of the image's, or a number"},
     {0, "exec format error", ERR_UNSUPPORTED, "; a program there is for another processor than the engine's"},
@@ -289,7 +289,7 @@ static const struct {
     {502, NULL, ERR_BUSY, ""},
     {503, NULL, ERR_BUSY, ""},
     {504, NULL, ERR_TIMEOUT, ""},
-    {507, NULL, ERR_LIMIT, ""},
+    {507, NULL, ERR_FULL, ""},
     {0, NULL, ERR_INTERNAL, ""},
 };
 

@@ -62,6 +62,48 @@ bool freeze_is(struct backend *backend, const char *id) {
     return fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 && *text == '1';
 }
 
+/* ---- for work of a daemon's own ---- */
+
+/* The mark of a daemon that froze the box for its own work. It outlives the daemon, and tells its freeze from a pause. */
+static void held_path(char path[32], const char *id) {
+    snprintf(path, 32, "%.16s/held", id);
+}
+
+/* Where nothing can be frozen, nothing but the runner may be there: it changes no file by itself. */
+static int hold_alone(struct backend *backend, const char *id, struct err *err) {
+    struct jail_record record;
+    if (jail_record_read(backend, id, &record) == 0 && jail_alone(record.pid))
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED,
+                   "cannot keep the files of box %.16s while processes run in it: this daemon cannot freeze them (no "
+                   "cgroup); end what runs there (`cubby session rm %.16s NAME`, or kill it), or run cubbyd as root or "
+                   "with Delegate=yes",
+                   id, id);
+}
+
+int freeze_hold(struct backend *backend, const char *id, struct err *err) {
+    char path[32];
+    struct err ignored;
+    if (!backend->cgroups.freeze && !*backend->cgroups.freezer)
+        return hold_alone(backend, id, err);
+    held_path(path, id);
+    autofd mark = openat(backend->boxes_dir, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r = mark < 0 ? err_errno(err, errno, "'boxes/%s'", path) : freeze_set(backend, id, true, err);
+    if (r < 0)
+        freeze_let_go(backend, id, &ignored);
+    return r;
+}
+
+int freeze_let_go(struct backend *backend, const char *id, struct err *err) {
+    char path[32];
+    held_path(path, id);
+    if (faccessat(backend->boxes_dir, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    int r = freeze_set(backend, id, false, err);
+    unlinkat(backend->boxes_dir, path, 0);
+    return r;
+}
+
 static int still_moving(struct err *err) {
     return err_set(err, ERR_BUSY, "the box's processes do not stand still within %d s; it goes on", FREEZE_MS / 1000);
 }

@@ -81,8 +81,6 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err);
  * attach) */
 int attach_first(struct backend *backend, const struct spec *spec, const struct slot *slot, struct err *err);
 int attach_again(struct backend *backend, const struct spec *spec, struct err *err);
-/* Whether it is paused, and not just standing still because a daemon ended while it attached: then it goes on. */
-bool attach_paused(struct backend *backend, const char *id);
 
 /* slot_plan.c: from a half to a whole: told what it is, then greeted in the directory `name`; slot->wire is set. */
 int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spec, struct err *err);
@@ -139,6 +137,9 @@ struct cgroup jail_record_cgroup(const struct jail_record *record);
 /* freeze.c: the backend's pause and paused */
 int freeze_set(struct backend *backend, const char *id, bool pause, struct err *err);
 bool freeze_is(struct backend *backend, const char *id);
+/* Frozen for work of this daemon, under the box's lock: marked on the disk first, so that the next daemon lets go of it. */
+int freeze_hold(struct backend *backend, const char *id, struct err *err);
+int freeze_let_go(struct backend *backend, const char *id, struct err *err); /* nothing to do where nobody holds it */
 /* The box's processes have been killed: what would keep frozen ones from ending goes. */
 void freeze_killed(const struct cgroup_host *host, const struct cgroup *cgroup);
 

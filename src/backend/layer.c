@@ -24,6 +24,7 @@
 #include "backend/ids.h"
 #include "backend/jail.h"
 #include "backend/store.h"
+#include "backend/treewalk.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -52,25 +53,32 @@ static bool has_files(int box_dir) {
     return faccessat(box_dir, "fs", F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-/* Nothing was written since the layers below; the root directory itself is as it was made, too. */
+/* Nothing was written since the layers below; the root directory itself is as it was made, too: with the owner of `fs`,
+ * which no box sees. */
 static bool is_unchanged(int box_dir) {
     static const char *const names[] = {"fs/upper", "fs/upper.0"};
+    struct stat made, status;
     if (!has_files(box_dir))
         return true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct stat status;
-        if (fstatat(box_dir, names[i], &status, AT_SYMLINK_NOFOLLOW) < 0 || status.st_uid || status.st_gid ||
-            (status.st_mode & 07777) != 0755 || !is_empty(box_dir, names[i]))
+    if (fstatat(box_dir, "fs", &made, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (fstatat(box_dir, names[i], &status, AT_SYMLINK_NOFOLLOW) < 0 || status.st_uid != made.st_uid ||
+            status.st_gid != made.st_gid || (status.st_mode & 07777) != 0755 || !is_empty(box_dir, names[i]))
             return false;
-    }
     return faccessat(box_dir, "fs/skills", F_OK, AT_SYMLINK_NOFOLLOW) < 0 || is_empty(box_dir, "fs/skills");
 }
 
-/* What was put into /dev/shm would not outlive it. */
-static bool is_busy(const struct jail_record *record) {
+/* What was put into /dev/shm would not outlive its runner. Only root may look there from outside: a runner is not
+ * dumpable. */
+static enum backend_files files_live(const struct jail_record *record) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/root/dev/shm", record->pid);
-    return !jail_alone(record->pid) || !is_empty(AT_FDCWD, path);
+    if (!jail_alone(record->pid))
+        return FILES_BUSY;
+    if (is_empty(AT_FDCWD, path))
+        return FILES_QUIET;
+    return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) < 0 && errno == EACCES ? FILES_ALONE : FILES_BUSY;
 }
 
 enum backend_files layer_files(struct backend *backend, const char *id) {
@@ -81,7 +89,7 @@ enum backend_files layer_files(struct backend *backend, const char *id) {
         return FILES_UNCHANGED;
     if (jail_record_read(backend, id, &record) < 0 || !process_alive(record.pid, record.start))
         return FILES_STILL;
-    return is_busy(&record) ? FILES_BUSY : FILES_QUIET;
+    return files_live(&record);
 }
 
 /* ---- moved ---- */
@@ -163,10 +171,10 @@ static int keep_copy(struct backend *backend, const struct spec *spec, int box_d
             *ret_kept = (struct kept){.method = "btrfs"};
         return r;
     }
-    r = was_frozen ? 0 : freeze_set(backend, spec->id, true, err);
+    r = was_frozen ? 0 : freeze_hold(backend, spec->id, err);
     if (r == 0)
         r = copy_now(backend, spec->id, box_dir, layer_dir, &copied, err);
-    if (!was_frozen && freeze_set(backend, spec->id, false, &own) < 0 && r == 0) {
+    if (!was_frozen && freeze_let_go(backend, spec->id, &own) < 0 && r == 0) {
         *err = own;
         r = -own.code;
     }
@@ -194,6 +202,33 @@ int layer_keep(struct backend *backend, const struct spec *spec, const char *lay
                        "the box's files are in memory (disk_quota: tmpfs) and end with its processes: they cannot be "
                        "kept; use another disk_quota");
     return move ? keep_move(backend, spec, box, dir, ret_kept, err) : keep_copy(backend, spec, box, dir, ret_kept, err);
+}
+
+static int measure_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    (void)err;
+    *(uint64_t *)user += (uint64_t)entry->status.st_blocks * 512;
+    return TREE_DESCEND;
+}
+
+/* The file system counts what is bounded; the rest is walked through. */
+int layer_measure(struct backend *backend, const char *name, bool layer, uint64_t *ret_bytes, struct err *err) {
+    autofd dir = layer ? open_layer(backend, name, err) : open_box(backend, name, err);
+    struct stat status;
+    uint64_t bytes = 0;
+    if (dir < 0)
+        return dir;
+    if (fstatat(dir, "fs", &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? (*ret_bytes = 0, 0) : err_errno(err, errno, "the box's files");
+    if (S_ISREG(status.st_mode)) {
+        bytes = (uint64_t)status.st_blocks * 512;
+    } else if (quota_counted(dir, &bytes) < 0) {
+        autofd fs = openat(dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int r = fs < 0 ? err_errno(err, errno, "the box's files") : treewalk(fs, measure_entry, &bytes, err);
+        if (r < 0)
+            return r;
+    }
+    *ret_bytes = bytes;
+    return 0;
 }
 
 /* In a directory as a box has: so the trash knows how files of each form go. */

@@ -405,7 +405,7 @@ static int answer_take_locked(struct machine_text *text, struct text_answer *ans
     }
     if (text->held_bytes + answer->cost > HELD_BYTES) {
         json_decref(answer->root);
-        answer->root = json_pack("{s:s,s:s,s:s}", "type", "error", "code", "ENOSPC", "message",
+        answer->root = json_pack("{s:s,s:s,s:s}", "type", "error", "code", "EMFILE", "message",
                                  "too many large answers of this machine wait to be read");
         answer->body = answer->root;
         answer->type = "error";

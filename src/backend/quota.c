@@ -156,11 +156,17 @@ int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_f
                    "delete the box to begin anew");
 }
 
-int quota_used(int box_dir, int root, uint64_t *ret_bytes) {
+int quota_counted(int box_dir, uint64_t *ret_bytes) {
     for (const struct quota_method *const *method = quota_methods; *method; method++)
         if ((*method)->used && (*method)->used(box_dir, ret_bytes) == 0)
             return 0;
+    return -ENOENT;
+}
+
+int quota_used(int box_dir, int root, uint64_t *ret_bytes) {
     struct statfs system;
+    if (quota_counted(box_dir, ret_bytes) == 0)
+        return 0;
     if (fstatfs(root, &system) < 0)
         return -errno;
     *ret_bytes = (uint64_t)(system.f_blocks - system.f_bfree) * (uint64_t)system.f_bsize;

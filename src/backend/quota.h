@@ -54,6 +54,7 @@ int quota_make(struct quota *quota, int box_dir, uint64_t disk_mb, bool one_shot
                struct err *err);
 int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err);
 /* Bytes of a live box's files; root: its root directory. */
+int quota_counted(int box_dir, uint64_t *ret_bytes); /* by the file system itself; -ENOENT: it does not count them */
 int quota_used(int box_dir, int root, uint64_t *ret_bytes);
 bool quota_remove(int box_dir); /* as the method's */
 /* Gives the kernel back one loop device of ours that nobody needs, beyond `keep` that the next boxes will take. false:

@@ -95,7 +95,7 @@ static int reserve(int box_dir, struct err *err) {
     if (errno == EOPNOTSUPP)
         return err_set(err, ERR_UNSUPPORTED, "the state directory's file system cannot reserve space (disk_reserve)");
     if (errno == ENOSPC || errno == EDQUOT)
-        return err_set(err, ERR_LIMIT, "the disk has no room left for a box of so much disk_mb (disk_reserve)");
+        return err_set(err, ERR_FULL, "the disk has no room left for a box of so much disk_mb (disk_reserve)");
     return err_errno(err, errno, "the box's disk");
 }
 

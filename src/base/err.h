@@ -22,7 +22,9 @@
     X(UNSUPPORTED, 11, 501)                                                                                            \
     X(PROTOCOL, 12, 502)                                                                                               \
     X(BUSY, 13, 503)                                                                                                   \
-    X(TIMEOUT, 14, 504)
+    X(TIMEOUT, 14, 504)                                                                                                \
+    X(FULL, 15, 507)                                                                                                   \
+    X(PAUSED, 16, 409)
 
 enum err_code {
 #define X(name, number, status) ERR_##name = (number),

@@ -66,9 +66,14 @@
 #define LIMIT_SKILL_LAYERS 32u /* of an agent's public skills, in one box */
 #define LIMIT_SKILL_PATHS 8u   /* where a box sees /skills besides */
 #define LIMIT_AGENT_BYTES 128u
-#define LIMIT_LAYERS 63u        /* kept layers below one box: with its own, bits of a word in runner/stack.h */
-#define LIMIT_SNAPSHOTS 256u    /* of one box */
-#define LIMIT_SNAPSHOT_NAME 64u /* bytes */
+#define LIMIT_LAYERS 63u     /* kept layers below one box: with its own, bits of a word in runner/stack.h */
+#define LIMIT_SNAPSHOTS 256u /* of one box */
+#define LIMIT_KEPT_TIMES 4u  /* what a box's kept layers may take on the disk, in its disk_mb */
+#define LIMIT_DISK_FLOOR_BYTES                                                                                         \
+    (16u << 20) /* free on the disk before files are moved away; of a small one a sixteenth */
+#define LIMIT_DISK_FLOOR_FILES 64u
+#define LIMIT_RESERVE_BYTES (4u << 20) /* kept on the disk for a daemon that starts when it is full */
+#define LIMIT_SNAPSHOT_NAME 64u        /* bytes */
 #define DEFAULT_DIFF_LIMIT 1000u
 #define LIMIT_DIFF_LIMIT 1000000u
 

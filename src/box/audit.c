@@ -74,7 +74,10 @@ int audit_open(const struct audit_options *options, struct audit **ret_audit, st
     audit->days = options->days;
     audit->max_bytes = options->max_bytes;
     int r = audit_db_open(audit->directory, &audit->db, err);
-    if (r < 0) {
+    if (r == -ERR_FULL) { /* the writer tries again */
+        log_error("the audit log cannot be opened, rows wait in memory: %s", err->text);
+        audit->failing = true;
+    } else if (r < 0) {
         free(audit->directory);
         free(audit);
         return r;
@@ -384,10 +387,15 @@ static void writer_shrink(struct buf *buf) {
         buf_done(buf);
 }
 
+static int writer_append(struct audit *audit, struct err *err) {
+    int r = audit->db.db.handle ? 0 : audit_db_open(audit->directory, &audit->db, err);
+    return r < 0 ? r : audit_db_append(&audit->db, &audit->writing, err);
+}
+
 /* Until it is on disk; at the end a few tries only. */
 static bool writer_write(struct audit *audit) {
     struct err err;
-    for (int tries = 1; audit_db_append(&audit->db, &audit->writing, &err) < 0; tries++) {
+    for (int tries = 1; writer_append(audit, &err) < 0; tries++) {
         writer_failing(audit, true, &err);
         const struct timespec retry = audit_until(RETRY_MS);
         pthread_mutex_lock(&audit->lock);
@@ -404,7 +412,7 @@ static bool writer_write(struct audit *audit) {
 
 static void writer_trim(struct audit *audit) {
     uint64_t now_ms = clock_wall_ms(), age_ms = audit->days * 86400000;
-    bool more = audit->days || audit->max_bytes;
+    bool more = (audit->days || audit->max_bytes) && audit->db.db.handle;
     struct err err;
     while (more)
         if (audit_db_trim(&audit->db, audit->days && now_ms > age_ms ? now_ms - age_ms : 0, audit->max_bytes, &more,

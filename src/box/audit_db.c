@@ -58,6 +58,8 @@ static const struct db_kind kind = {
 static int db_refuse(const char *directory, struct err *err) {
     char why[sizeof err->text];
     memcpy(why, err->text, sizeof why);
+    if (err->code == ERR_FULL)
+        return -ERR_FULL;
     return err_set(
         err, (enum err_code)err->code,
         "audit log %s/%s: %.300s; keep the file as it is, move it away and start again (a new one is begun), or "

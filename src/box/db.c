@@ -153,7 +153,11 @@ bool db_replaced(const struct db *db) {
 
 int db_fail(const struct db *db, struct err *err) {
     const char *message = sqlite3_errmsg(db->handle);
-    switch (sqlite3_errcode(db->handle) & 0xff) {
+    int code = sqlite3_errcode(db->handle) & 0xff, number = sqlite3_system_errno(db->handle);
+    bool touched = code == SQLITE_IOERR || code == SQLITE_CANTOPEN; /* then that number is of this failure */
+    if (code == SQLITE_FULL || (touched && (number == ENOSPC || number == EDQUOT)))
+        return err_told(err, ENOSPC, "no space left on the disk of the state directory; free some");
+    switch (code) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         return err_set(err, ERR_IO, "%s: the file is damaged (%s)", db->kind->what, message);

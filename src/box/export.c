@@ -42,7 +42,7 @@ static int can_export(const struct work *work, struct err *err) {
                        "a box of backend '%s' has no image that it could be exported to; a snapshot keeps its files",
                        box->ops->name);
     if (work->state == BOX_PAUSED)
-        return err_set(err, ERR_BUSY, "box %s is paused; resume it first (POST /v1/boxes/%s/resume)", box->id, box->id);
+        return place_paused(box->id, err);
     return 0;
 }
 
@@ -122,7 +122,7 @@ static int export_start(struct provider *provider, const char *user, const char 
     struct box *box = NULL;
     struct err own;
     int r = provider_get(provider, user, id, &box, err);
-    if (r == -ERR_BUSY || r == -ERR_LIMIT)
+    if (r == -ERR_BUSY || r == -ERR_LIMIT || r == -ERR_PAUSED)
         return 0;
     if (r == -ERR_NOT_FOUND) /* deleted meanwhile */
         return r;

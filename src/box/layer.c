@@ -44,7 +44,7 @@ int layer_new(struct provider *provider, const struct backend_ops *ops, const ch
     policy_random_id(layer);
     put_path(path, layer, "");
     if (mkdirat(provider->layers_fd, layer, 0700) < 0 || mkdirat(provider->layers_fd, path, 0700) < 0)
-        return err_errno(err, errno, "a new layer");
+        return record_errno(err, errno, "a new layer");
     int r = note_backend(provider, layer, ops);
     r = r < 0 ? err_errno(err, -r, "a new layer") : layer_hold(provider, layer, owner, err);
     if (r == 0)
@@ -57,7 +57,7 @@ int layer_hold(struct provider *provider, const char *layer, const char *owner, 
     put_path(path, layer, owner);
     int fd = openat(provider->layers_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return err_errno(err, errno, "the layer %s", layer);
+        return record_errno(err, errno, "a layer");
     close(fd);
     return 0;
 }
@@ -107,6 +107,94 @@ void layer_release_all(struct provider *provider, const struct backend_ops *ops,
         layer_release(provider, ops, backend, layers[i], owner);
 }
 
+/* ---- sizes ---- */
+
+/* The backend of a layer, which may not be there any more: then it stays. */
+static struct backend *layer_backend(struct provider *provider, const char *layer, const struct backend_ops **ret_ops) {
+    char path[40], name[32] = "";
+    struct backend *backend = NULL;
+    struct err err;
+    snprintf(path, sizeof path, "%.16s/backend", layer);
+    bool noted = fd_read_file(provider->layers_fd, path, name, sizeof name - 1) > 0;
+    for (size_t i = 0; backend_table[i] && !backend; i++) {
+        const struct backend_ops *ops = backend_table[i];
+        bool fits = noted ? strcmp(ops->name, name) == 0 : !ops->whole_layers;
+        if (fits && ops->drop_layer && table_backend(provider, ops->name, ret_ops, &backend, &err) < 0)
+            backend = NULL;
+    }
+    return backend;
+}
+
+int layer_note(struct provider *provider, const char *layer, uint64_t bytes, struct err *err) {
+    char path[32], text[24];
+    snprintf(path, sizeof path, "%.16s/bytes", layer);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
+    autofd fd = openat(provider->layers_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+    return r < 0 ? record_errno(err, -r, "a layer") : 0;
+}
+
+/* One that was never measured is now; of a damaged or empty note nothing is known. */
+static uint64_t layer_bytes(struct provider *provider, const char *layer) {
+    char path[32], text[24] = "";
+    uint64_t bytes = 0;
+    struct err err;
+    const struct backend_ops *ops = NULL;
+    snprintf(path, sizeof path, "%.16s/bytes", layer);
+    if (fd_read_file(provider->layers_fd, path, text, sizeof text - 1) > 0 && text_u64(text, UINT64_MAX >> 1, &bytes))
+        return bytes;
+    struct backend *backend = layer_has_files(provider, layer) ? layer_backend(provider, layer, &ops) : NULL;
+    if (!backend || !ops->measure || ops->measure(backend, layer, true, &bytes, &err) < 0)
+        return 0;
+    layer_note(provider, layer, bytes, &err);
+    return bytes;
+}
+
+static DIR *refs_open(struct provider *provider, const char *layer) {
+    char path[LAYER_PATH_BYTES];
+    put_path(path, layer, "");
+    int fd = openat(provider->layers_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? NULL : fdopendir(fd);
+}
+
+bool layer_lonely(struct provider *provider, const char *layer, const char *id) {
+    DIR *dir = refs_open(provider, layer);
+    bool lonely = dir;
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        lonely &= entry->d_name[0] == '.' || strcmp(entry->d_name, id) == 0;
+    if (dir)
+        closedir(dir);
+    return lonely;
+}
+
+struct layer_sums layer_sum(struct provider *provider, const char *user, const char *id) {
+    struct layer_sums sums = {0};
+    int fd = openat(provider->layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *layers = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *layer; layers && (layer = readdir(layers));) {
+        DIR *refs = text_id(layer->d_name) ? refs_open(provider, layer->d_name) : NULL;
+        bool of_user = false, of_box = false;
+        for (struct dirent *entry; refs && (entry = readdir(refs));) {
+            char owner[17];
+            snprintf(owner, sizeof owner, "%.16s", entry->d_name);
+            of_box |= id && strcmp(owner, id) == 0;
+            pthread_mutex_lock(&provider->lock);
+            const struct place *place = text_id(owner) ? place_get_locked(provider, owner) : NULL;
+            of_user |= place && strcmp(place->box->user, user) == 0;
+            pthread_mutex_unlock(&provider->lock);
+        }
+        uint64_t bytes = refs ? layer_bytes(provider, layer->d_name) : 0;
+        sums.all += bytes;
+        sums.box += of_box ? bytes : 0;
+        sums.user += of_user || of_box ? bytes : 0;
+        if (refs)
+            closedir(refs);
+    }
+    if (layers)
+        closedir(layers);
+    return sums;
+}
+
 /* ---- the sweep ---- */
 
 static bool names_layer(const char *const *layers, const char *layer) {
@@ -134,22 +222,6 @@ static bool owner_needs(struct provider *provider, const char *owner, const char
     struct record record;
     int r = record_read(provider->boxes_fd, id, &arena, &record, &err);
     return r == 0 ? names_layer(record.spec.layers, layer) : record_exists(provider->boxes_fd, id);
-}
-
-/* The backend of a layer, which may not be there any more: then it stays. */
-static struct backend *layer_backend(struct provider *provider, const char *layer, const struct backend_ops **ret_ops) {
-    char path[40], name[32] = "";
-    struct backend *backend = NULL;
-    struct err err;
-    snprintf(path, sizeof path, "%.16s/backend", layer);
-    bool noted = fd_read_file(provider->layers_fd, path, name, sizeof name - 1) > 0;
-    for (size_t i = 0; backend_table[i] && !backend; i++) {
-        const struct backend_ops *ops = backend_table[i];
-        bool fits = noted ? strcmp(ops->name, name) == 0 : !ops->whole_layers;
-        if (fits && ops->drop_layer && table_backend(provider, ops->name, ret_ops, &backend, &err) < 0)
-            backend = NULL;
-    }
-    return backend;
 }
 
 static void sweep_layer(struct provider *provider, const char *layer) {

@@ -138,6 +138,10 @@ int place_reach(const struct place *place, struct err *err) {
     return box->ops->reach ? box->ops->reach(box->backend, &box->spec, err) : 0;
 }
 
+int place_paused(const char *id, struct err *err) {
+    return err_set(err, ERR_PAUSED, "box %s is paused; resume it first (POST /v1/boxes/%s/resume)", id, id);
+}
+
 bool place_is_machine(const struct place *place) {
     const struct box *box = place->box;
     size_t prefix = strlen(POLICY_MACHINE_THREAD);
@@ -361,8 +365,11 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
     return r;
 }
 
-/* A frozen runner answers nothing, so it is not asked. */
+/* A frozen runner answers nothing, so it is not asked. One that a dead daemon froze for its own work is not paused. */
 static int open_paused(struct box *box, enum place_how how, struct opened *opened, struct err *err) {
+    int r = box->ops->let_go ? box->ops->let_go(box->backend, box->id, err) : 0;
+    if (r < 0 && r != -ERR_GONE)
+        return r;
     if (!box->ops->paused || !box->ops->paused(box->backend, box->id))
         return 0;
     opened->paused = !(how & HOW_WAKES);
@@ -470,7 +477,7 @@ static int place_hand_locked(struct provider *provider, struct place *place, enu
                              struct err *err) {
     struct box *box = place->box;
     if (box->state == BOX_PAUSED && !(how & HOW_STARTS))
-        return err_set(err, ERR_BUSY, "box %s is paused; resume it first (POST /v1/boxes/%s/resume)", box->id, box->id);
+        return place_paused(box->id, err);
     if (!box->wire && (how & HOW_MAKES)) { /* new, and not to be started */
         atomic_fetch_add(&box->refs, 1);
         *ret_box = box;

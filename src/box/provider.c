@@ -130,8 +130,7 @@ static int use_place_locked(struct provider *provider, struct place *place, enum
     if (!crowded && place_runs(place))
         return use_running_locked(provider, place, ret_box) ? 0 : 1;
     if (!crowded && paused && !provider->policy->wake_paused && !(how & HOW_STARTS))
-        r = err_set(err, ERR_BUSY, "box %s is paused; resume it first (POST /v1/boxes/%s/resume)", place->id,
-                    place->id);
+        r = place_paused(place->id, err);
     if (!crowded && paused && (how & HOW_STARTS)) {
         *ret_box = place_use_locked(provider, place);
         pthread_mutex_unlock(&provider->lock);
@@ -217,9 +216,10 @@ static int acquire_new(struct provider *provider, struct box **box, enum place_h
                        bool *ret_created, struct err *err) {
     if (!(*box)->spec.one_shot)
         adoption_refresh(provider); /* quotas count what other daemons made */
+    uint64_t kept_mb = room_kept_mb(provider, (*box)->user);
     pthread_mutex_lock(&provider->lock);
     struct place *place = NULL;
-    int r = place_get_locked(provider, (*box)->id) ? 1 : room_for_box_locked(provider, *box, err);
+    int r = place_get_locked(provider, (*box)->id) ? 1 : room_for_box_locked(provider, *box, kept_mb, err);
     if (r == 0) {
         place = place_add_locked(provider, *box);
         r = how & HOW_STARTS ? room_for_runner_locked(provider, place, err) : 0;

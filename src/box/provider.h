@@ -19,7 +19,7 @@ void provider_free(struct provider *provider, bool end_boxes);
  * paused is given as such: nothing but provider_resume reaches it. */
 int provider_acquire(struct provider *provider, const struct box_request *request, struct box **ret_box,
                      bool *ret_created, struct err *err);
-/* NOT_FOUND for unknown, GONE for one whose runner died (with the reason), BUSY for a paused one. user NULL: any owner; else somebody else's
+/* NOT_FOUND for unknown, GONE for one whose runner died (with the reason), PAUSED for a paused one. user NULL: any owner; else somebody else's
  * answers as unknown. Touches last_used. The caller gets a reference. */
 int provider_get(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
 /* The same, but one whose runner died is started again with its files, as an acquire by its owner would; GONE only when that
@@ -29,6 +29,8 @@ int provider_wake(struct provider *provider, const char *user, const char *id, s
  * The reference goes back with provider_look_end. */
 int provider_look(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
 void provider_look_end(struct provider *provider, struct box *box);
+/* FULL: the disk has so little left that boxes may not start again. Cheap. */
+int provider_room(const struct provider *provider, struct err *err);
 void provider_put(struct provider *provider, struct box *box); /* gives a reference back; NULL is fine */
 int provider_release(struct provider *provider, struct box *box, struct err *err); /* to the warm shelf */
 /* Its processes stand still, and go on. Both idempotent. INVALID: there are none; GONE: they died. */

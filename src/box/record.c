@@ -122,6 +122,12 @@ static void put_record(struct json *json, const struct box *box) {
     json_close(json, '}');
 }
 
+int record_errno(struct err *err, int number, const char *what) {
+    return number == ENOSPC || number == EDQUOT
+               ? err_told(err, number, "the disk of the state directory is full; delete boxes or snapshots")
+               : err_errno(err, number, "%s", what);
+}
+
 int record_write(int boxes_fd, const struct box *box, struct err *err) {
     autobuf text;
     buf_init(&text, LIMIT_JSON_BYTES);
@@ -135,7 +141,7 @@ int record_write(int boxes_fd, const struct box *box, struct err *err) {
     int r = fd_replace_file(boxes_fd, path, text.data, text.len);
     if (r == 0 && fchmodat(boxes_fd, box->id, 0700, 0) < 0) /* finished: see the head of record.h */
         r = -errno;
-    return r < 0 ? err_errno(err, -r, "the box's record") : 0;
+    return r < 0 ? record_errno(err, -r, "the box's record") : 0;
 }
 
 int record_sync(int boxes_fd, const char *id, struct err *err) {

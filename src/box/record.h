@@ -16,6 +16,8 @@ struct record {
     uint64_t created_ms, idle_timeout_ms;
 };
 
+/* As err_errno, for files of the state directory: a full disk is named. */
+int record_errno(struct err *err, int number, const char *what);
 /* Whole or not at all (renamed into place); surely on the disk after record_sync, which may take long. */
 int record_write(int boxes_fd, const struct box *box, struct err *err);
 int record_sync(int boxes_fd, const char *id, struct err *err);

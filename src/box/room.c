@@ -1,11 +1,14 @@
 /* Who may have one more box, and who has to go for it: quotas of users, replicas, memory, idle time-outs. Called by
  * provider.c for what requests start, and by the keeper of table.c. The rules are at the head of provider.c. Not to break:
  * an active box (READY) is never ended for another's sake, nor one that anybody holds a reference to; files always stay. */
+#include <errno.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "box/layer.h"
 #include "box/memory.h"
 #include "box/table.h"
 
@@ -44,7 +47,69 @@ static int quota_memory(const struct box *box, const struct share *share, uint64
     return 0;
 }
 
-int room_for_box_locked(const struct provider *provider, const struct box *box, struct err *err) {
+static uint64_t room_mb(uint64_t bytes) {
+    return (bytes + (1u << 20) - 1) >> 20;
+}
+
+static uint64_t room_share_mb(struct provider *provider, const char *user) {
+    struct policy *policy = table_policy(provider);
+    uint64_t share_mb = policy_for(policy, user)->disk_mb;
+    policy_unref(policy);
+    return share_mb;
+}
+
+uint64_t room_kept_mb(struct provider *provider, const char *user) {
+    return room_share_mb(provider, user) ? room_mb(layer_sum(provider, user, NULL).user) : 0;
+}
+
+bool room_counts_layers(struct provider *provider, const char *user, uint64_t disk_mb) {
+    return disk_mb || provider->env->store_mb || room_share_mb(provider, user);
+}
+
+/* A box that is to start again needs a few blocks and names; one whose files were just moved would not get them. */
+int provider_room(const struct provider *provider, struct err *err) {
+    struct statvfs space;
+    if (fstatvfs(provider->layers_fd, &space) < 0)
+        return err_errno(err, errno, "the disk of the state directory");
+    uint64_t least = space.f_blocks / 16, floor = LIMIT_DISK_FLOOR_BYTES / (space.f_frsize ? space.f_frsize : 1);
+    least = least < floor ? least : floor;
+    if (space.f_bavail >= least && (space.f_files == 0 || space.f_favail >= LIMIT_DISK_FLOOR_FILES))
+        return 0;
+    return err_set(err, ERR_FULL, "the disk of the state directory is full; delete boxes or snapshots");
+}
+
+int room_for_layer(struct provider *provider, const char *user, const char *id, uint64_t disk_mb, struct err *err) {
+    int r = provider_room(provider, err);
+    if (r < 0)
+        return r;
+    if (!room_counts_layers(provider, user, disk_mb))
+        return 0;
+    uint64_t store_mb = provider->env->store_mb, most_mb = disk_mb * LIMIT_KEPT_TIMES;
+    uint64_t share_mb = room_share_mb(provider, user);
+    pthread_mutex_lock(&provider->lock);
+    uint64_t has_mb = tally_of(&provider->tally, user).disk_mb;
+    pthread_mutex_unlock(&provider->lock);
+    struct layer_sums sums = layer_sum(provider, user, id);
+    uint64_t user_mb = room_mb(sums.user), box_mb = room_mb(sums.box), all_mb = room_mb(sums.all);
+    if (disk_mb && box_mb > most_mb)
+        return err_set(err, ERR_LIMIT,
+                       "the kept layers of box %s would take %llu MiB, above the limit of %llu (%u times its disk_mb); "
+                       "delete snapshots of it",
+                       id, (unsigned long long)box_mb, (unsigned long long)most_mb, LIMIT_KEPT_TIMES);
+    if (share_mb && has_mb + user_mb > share_mb)
+        return err_set(err, ERR_LIMIT,
+                       "user '%s' has %llu MiB of disk in boxes, and kept layers would take %llu, together above the "
+                       "limit of %llu (user_disk_mb); delete snapshots or boxes",
+                       user, (unsigned long long)has_mb, (unsigned long long)user_mb, (unsigned long long)share_mb);
+    if (store_mb && all_mb > store_mb / 2)
+        return err_set(err, ERR_FULL,
+                       "the kept layers of all boxes would take more than half of the store (store_mb: %llu); delete "
+                       "snapshots",
+                       (unsigned long long)store_mb);
+    return 0;
+}
+
+int room_for_box_locked(const struct provider *provider, const struct box *box, uint64_t kept_mb, struct err *err) {
     const struct share *share = policy_for(provider->policy, box->user);
     struct tally_sum has = tally_of(&provider->tally, box->user);
     unsigned all = provider->policy->max_boxes;
@@ -61,6 +126,7 @@ int room_for_box_locked(const struct provider *provider, const struct box *box, 
         return r;
     if (share->disk_mb && !disk_mb)
         return quota_uncounted(box, "disk_mb", "user_disk_mb", err);
+    has.disk_mb += kept_mb;
     if (share->disk_mb && (disk_mb > share->disk_mb || has.disk_mb > share->disk_mb - disk_mb))
         return quota_exceeded(box->user, has.disk_mb, disk_mb, share->disk_mb, "disk", "user_disk_mb", err);
     return 0;

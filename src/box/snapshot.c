@@ -33,6 +33,7 @@ enum { BUSY_ELSEWHERE_MS = 3000 };
 /* What becomes of the files as they are now. */
 struct taking {
     const char *owner;   /* of the layers: a snapshot, or another box */
+    const char *user;    /* who pays for them */
     const char **layers; /* what they are, NULL-terminated; in the work's arena */
     struct kept kept;
     bool stopped;
@@ -115,6 +116,39 @@ static bool is_idle(struct work *work) {
     return box_processes(box, 0, process_note, &processes, &ignored) == 0 && processes == 0;
 }
 
+static int shm_note(void *user, const struct file_stat *stat) {
+    (void)stat;
+    *(bool *)user = true;
+    return 0;
+}
+
+/* What lies in the box's memory would end with its runner, which is asked. */
+static bool is_shm_empty(struct box *box) {
+    bool some = false, truncated;
+    struct err ignored;
+    struct list_request request = {.path = "/dev/shm", .depth = 1, .limit = 1};
+    return box_list(box, &request, -1, shm_note, &some, &truncated, &ignored) == 0 && !some && !truncated;
+}
+
+/* The layer's size is noted while only its owners know it, and counted with all others: of two who come at once both count
+ * both. A box's own files are measured before they move: nothing is left behind by one that is refused. */
+static int keep_room(struct work *work, bool move, const struct taking *taking, const char *layer, struct err *err) {
+    struct box *box = work->box;
+    uint64_t bytes = 0, disk_mb = work->record.spec.limits.disk_mb;
+    char id[17];
+    snprintf(id, sizeof id, "%.16s", taking->owner);
+    bool counts = box->ops->measure && (room_counts_layers(work->provider, taking->user, disk_mb) ||
+                                        room_counts_layers(work->provider, box->user, disk_mb));
+    int r = counts ? box->ops->measure(box->backend, box->id, false, &bytes, err) : 0;
+    if (r == 0 && counts)
+        r = layer_note(work->provider, layer, bytes, err);
+    if (r == 0)
+        r = room_for_layer(work->provider, taking->user, id, disk_mb, err);
+    if (r == 0 && move && strcmp(id, box->id) != 0)
+        r = room_for_layer(work->provider, box->user, box->id, disk_mb, err);
+    return r;
+}
+
 /* Steps 1 to 3 of keeping. On failure all is as before. */
 static int keep_layer(struct work *work, bool move, struct taking *taking, struct err *err) {
     struct provider *provider = work->provider;
@@ -126,11 +160,14 @@ static int keep_layer(struct work *work, bool move, struct taking *taking, struc
         return r;
     const char **layers = list_with(work, layer, before);
     r = layer_hold_all(provider, layers + 1, taking->owner, err);
-    if (r == 0 && move) {
+    if (r == 0 && move)
         r = layer_hold(provider, layer, box->id, err);
+    if (r == 0)
+        r = keep_room(work, move, taking, layer, err);
+    bool recorded = r == 0 && move;
+    if (recorded) {
         set_layers(work, layers);
-        if (r == 0)
-            r = work_record(work, err);
+        r = work_record(work, err);
         work->changed = true; /* it may end in the next step, whatever comes of that */
     }
     bool ends = r == 0 && move && box->wire;
@@ -141,12 +178,13 @@ static int keep_layer(struct work *work, bool move, struct taking *taking, struc
     taking->layers = layers;
     if (r == 0)
         return 0;
-    if (move) {
+    if (recorded) {
         struct err ignored;
         set_layers(work, before);
         work_record(work, &ignored);
-        layer_release(provider, box->ops, box->backend, layer, box->id);
     }
+    if (move)
+        layer_release(provider, box->ops, box->backend, layer, box->id);
     layer_release_all(provider, box->ops, box->backend, layers, taking->owner);
     return r;
 }
@@ -167,9 +205,21 @@ static int take_files(struct work *work, struct taking *taking, struct err *err)
                        "box %s lies on %u kept layers, which is the limit, and they could not be made fewer yet; try "
                        "again later",
                        box->id, LIMIT_LAYERS);
-    bool quiet = files == FILES_QUIET && is_idle(work);
+    bool quiet =
+        (files == FILES_QUIET || files == FILES_ALONE) && is_idle(work) && (files == FILES_QUIET || is_shm_empty(box));
+    bool move = files == FILES_STILL || quiet;
     taking->stopped = quiet;
-    return keep_layer(work, files == FILES_STILL || quiet, taking, err);
+    int r = keep_layer(work, move, taking, err);
+    if (r == -ERR_LIMIT && move && squash_ready(work->provider, box->id)) { /* then less counts */
+        r = quiet ? work_stop(work, "its kept layers were merged", err) : 0;
+        if (r == 0) {
+            squash_swap(work);
+            r = keep_layer(work, move, taking, err);
+        }
+    }
+    if (r == -ERR_LIMIT)
+        squash_want(work->provider, box->id, SQUASH_DEPTH + 1);
+    return r;
 }
 
 /* ---- create ---- */
@@ -228,7 +278,7 @@ static int create_work(void *argument, struct work *work, struct err *err) {
         r = choose_name(work, creating->name, &snapshot, err);
     if (r < 0)
         return r;
-    struct taking taking = {.owner = layer_owner(box->id, snapshot.name, owner)};
+    struct taking taking = {.owner = layer_owner(box->id, snapshot.name, owner), .user = box->user};
     r = take_files(work, &taking, err);
     if (r < 0)
         return r;
@@ -253,6 +303,7 @@ int snapshot_create(struct provider *provider, const char *user, const char *id,
                     struct snapshot *ret_snapshot, struct err *err) {
     struct creating creating = {.name = name, .arena = arena, .ret_snapshot = ret_snapshot};
     int r = name ? check_name(name, err) : 0;
+    adoption_refresh(provider); /* quotas count what other daemons made */
     if (r == 0)
         r = provider_work(provider, user, id, create_work, &creating, err);
     if (r == 0)
@@ -300,7 +351,10 @@ static int remove_work(void *argument, struct work *work, struct err *err) {
 }
 
 int snapshot_remove(struct provider *provider, const char *user, const char *id, const char *name, struct err *err) {
-    return provider_work(provider, user, id, remove_work, (void *)(uintptr_t)name, err);
+    int r = provider_work(provider, user, id, remove_work, (void *)(uintptr_t)name, err);
+    if (r == 0) /* what only the box needs now becomes one layer, without what later ones cover */
+        squash_want(provider, id, SQUASH_DEPTH + 1);
+    return r;
 }
 
 /* ---- rollback ---- */
@@ -386,6 +440,8 @@ static int fork_layers(struct work *work, const struct forking *forking, struct 
         return r;
     taking->layers = snapshot.layers;
     r = layer_hold_all(work->provider, snapshot.layers, taking->owner, err);
+    if (r == 0)
+        r = room_for_layer(work->provider, taking->user, taking->owner, work->record.spec.limits.disk_mb, err);
     if (r < 0)
         layer_release_all(work->provider, work->box->ops, work->box->backend, snapshot.layers, taking->owner);
     return r;
@@ -394,11 +450,11 @@ static int fork_layers(struct work *work, const struct forking *forking, struct 
 static int fork_work(void *argument, struct work *work, struct err *err) {
     struct forking *forking = argument;
     const struct fork_request *request = forking->request;
-    struct taking taking = {.owner = forking->id};
     struct record record = work->record;
     record.created_ms = clock_wall_ms();
     memcpy(record.spec.id, forking->id, sizeof record.spec.id);
     record.spec.user = request->user ? request->user : record.spec.user;
+    struct taking taking = {.owner = forking->id, .user = record.spec.user};
     record.spec.thread = request->thread ? arena_copy(work->arena, request->thread, request->thread_len) : NULL;
     const char *agent = policy_thread_agent(request->thread, request->thread_len, work->arena);
     record.spec.agent = agent ? agent : record.spec.agent;
@@ -444,6 +500,7 @@ static void fork_hold_again(struct provider *provider, const char *const *layers
 int snapshot_fork(struct provider *provider, const char *user, const char *id, const struct fork_request *request,
                   struct box **ret_box, struct err *err) {
     struct forking forking = {.request = request};
+    adoption_refresh(provider); /* quotas count what other daemons made */
     int r = fork_id(provider, user, id, request, forking.id, err);
     if (r == 0 && record_exists(provider->boxes_fd, forking.id)) /* sooner than files are copied for nothing */
         r = err_set(err, ERR_EXISTS, "there is a box %s already", forking.id);

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "box/record.h"
 #include "box/snapshot.h"
 
 enum { SNAPSHOT_PATH_BYTES = 16 + 16 + LIMIT_SNAPSHOT_NAME + 16, RECORD_BYTES = 8192 };
@@ -64,12 +65,12 @@ int snapshot_write(int boxes_fd, const char *id, const struct snapshot *snapshot
     put_path(from, id, "", ".new");
     put_path(to, id, snapshot->name, ".json");
     if (mkdirat(boxes_fd, dir, 0700) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "the box's snapshots");
+        return record_errno(err, errno, "the box's snapshots");
     autofd fd = openat(boxes_fd, from, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     int r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
     if (r == 0 && renameat2(boxes_fd, from, boxes_fd, to, RENAME_NOREPLACE) < 0)
         r = -errno;
-    return r < 0 ? err_errno(err, -r, "the snapshot's record") : 0;
+    return r < 0 ? record_errno(err, -r, "the snapshot's record") : 0;
 }
 
 int snapshot_unlink(int boxes_fd, const char *id, const char *name, struct err *err) {

@@ -138,6 +138,20 @@ static int job_swap(struct work *work, const struct job *job, struct err *err) {
     return r;
 }
 
+bool squash_ready(struct provider *provider, const char *id) {
+    bool ready = false;
+    pthread_mutex_lock(&provider->lock);
+    struct squash *squash = provider->squash;
+    pthread_mutex_unlock(&provider->lock);
+    if (!squash)
+        return false;
+    pthread_mutex_lock(&squash->lock);
+    for (struct job *job = squash->done; job && !ready; job = job->next)
+        ready = strcmp(job->id, id) == 0;
+    pthread_mutex_unlock(&squash->lock);
+    return ready;
+}
+
 void squash_swap(struct work *work) {
     pthread_mutex_lock(&work->provider->lock);
     struct squash *squash = work->provider->squash;
@@ -159,7 +173,10 @@ static int begin_work(void *argument, struct work *work, struct err *err) {
     layer_owner(job->id, SQUASH_OWNER, owner);
     job->ops = work->box->ops;
     job->backend = work->box->backend;
-    if (!job->ops->squash || spec->layer_count <= SQUASH_DEPTH || spec->layer_count > LIMIT_LAYERS)
+    bool lonely = spec->layer_count > 1 && spec->limits.disk_mb;
+    for (size_t i = 0; lonely && i < spec->layer_count; i++)
+        lonely = layer_lonely(work->provider, spec->layers[i], job->id);
+    if (!job->ops->squash || (spec->layer_count <= SQUASH_DEPTH && !lonely) || spec->layer_count > LIMIT_LAYERS)
         return 0;
     int r = 0;
     for (; r == 0 && job->count < spec->layer_count; job->count++) {

@@ -127,7 +127,7 @@ enum place_how {                  /* bits, and what they are put together to */
 /* What the disk says of the box, under its lock between daemons, becomes what is in its place. The box is STARTING or
  * CLOSING, marked by the caller, who does not hold the lock. NOT_FOUND: another daemon deleted it, and the place is gone.
  * One that was deleted meanwhile is NOT_FOUND, with HOW_STARTS 1: come again for a new one.
- * A paused box is opened as such by HOW_STARTS, and BUSY for who only wants to use it. ret_box, ret_created may be NULL. */
+ * A paused box is opened as such by HOW_STARTS, and PAUSED for who only wants to use it. ret_box, ret_created may be NULL. */
 int place_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                bool *ret_created, struct err *err);
 
@@ -165,13 +165,19 @@ int provider_work_long(struct provider *provider, const char *user, const char *
 /* Whether it can be asked anything now: always, but for a box on a machine that is offline or that is being exported
  * (BUSY). Cheap. */
 int place_reach(const struct place *place, struct err *err);
+int place_paused(const char *id, struct err *err); /* the error for who wants to use a paused box */
 /* The box that a joined machine itself is. */
 bool place_is_machine(const struct place *place);
 
 /* ---- room.c ---- */
 
 /* How many a user may have, and whether this one can be counted. For a box that is to be added. */
-int room_for_box_locked(const struct provider *provider, const struct box *box, struct err *err);
+int room_for_box_locked(const struct provider *provider, const struct box *box, uint64_t kept_mb, struct err *err);
+uint64_t room_kept_mb(struct provider *provider, const char *user); /* in layers; 0 where no limit counts them */
+bool room_counts_layers(struct provider *provider, const char *user, uint64_t disk_mb); /* some limit does */
+/* After the layer was noted and held: whether what the box `id` of that user keeps is within its limits (LIMIT), and the
+ * disk has room for its next start (FULL). */
+int room_for_layer(struct provider *provider, const char *user, const char *id, uint64_t disk_mb, struct err *err);
 /* The box in its place is to have processes: it is counted so, or refused (LIMIT). */
 int room_for_runner_locked(struct provider *provider, struct place *place, struct err *err);
 /* Evicts released boxes, the least recently used first, until replicas and memory have room for those that are counted.

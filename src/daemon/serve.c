@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prompt.h"
+#include "box/reserve.h"
 #include "daemon/daemon.h"
 #include "daemon/welcome.h"
 #include "front/aio_key.h"
@@ -305,6 +306,8 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
         failed = daemon_state(daemon->conf->state, daemon->state, err);
     daemon_env(daemon);
     if (!failed)
+        reserve_begin(daemon->state);
+    if (!failed)
         failed = daemon_tokens(daemon, err);
     if (!failed)
         failed = aio_key_open(daemon->state, &daemon->front.aio_key, err);
@@ -375,6 +378,8 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     servers_free(front->tools.servers);
     tool_store_close(front->tools.store);
     audit_close(front->audit);
+    if (daemon->state[0])
+        reserve_end(daemon->state);
     events_free(front->events);
     auth_free(front->auth);
     aio_key_free(front->aio_key);

@@ -79,7 +79,8 @@ int filesecbox_error(struct http_request *request, int status, int code, const c
 
 int filesecbox_fail(struct http_request *request, int status, const char *prefix, struct err *err) {
     bool form = err->code == ERR_UNAUTHORIZED || err->code == ERR_DENIED;
-    bool room = err->code == ERR_TOO_LARGE || err->code == ERR_LIMIT || err->code == ERR_BUSY;
+    bool room = err->code == ERR_TOO_LARGE || err->code == ERR_LIMIT || err->code == ERR_BUSY ||
+                err->code == ERR_FULL || err->code == ERR_PAUSED;
     char text[sizeof err->text];
     snprintf(text, sizeof text, "%s%.500s", prefix ? prefix : "", err->text);
     if (http_replied(request))

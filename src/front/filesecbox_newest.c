@@ -98,7 +98,7 @@ int newest_run(struct http_request *request, unsigned needs, newest_work *work, 
         code = work(&call, err);
     if (code >= 0 || http_replied(request))
         return code;
-    if (err->code == ERR_BUSY && call.box)
+    if ((err->code == ERR_BUSY || err->code == ERR_PAUSED) && call.box)
         return filesecbox_error(request, NEWEST_STATUS, ERR_BUSY,
                                 needs & NEWEST_CHANGES ? "Server busy: Update operation timed out. Please try again."
                                                        : "Server busy: Read operation timed out. Please try again.");

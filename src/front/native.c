@@ -2,6 +2,7 @@
  * Not to break: this table is the published contract; --routes and /openapi.json are made from it. */
 #include "front/native.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -17,7 +18,11 @@
     }
 #define BYTES "application/octet-stream"
 
-static const struct body_field health_answer[] = {{.name = "status", .type = BODY_TEXT, .text = "ok"}, {.name = NULL}};
+static const struct body_field health_answer[] = {
+    {.name = "status", .type = BODY_TEXT, .text = "ok"},
+    {.name = "disk", .type = BODY_TEXT, .choices = "ok|full", .text = "that of the state directory"},
+    {.name = "audit", .type = BODY_TEXT, .choices = "ok|failing|off", .text = "failing: rows wait in memory"},
+    {.name = NULL}};
 static const struct body_field info_answer[] = {
     {.name = "version", .type = BODY_TEXT, .text = "of cubby"},
     {.name = "default_backend", .type = BODY_TEXT, .text = "used when a request names none"},
@@ -78,7 +83,7 @@ const struct route native_routes[] = {
     {"POST", BOX "/release", front_handle, 0, "box_release", "Put a box on the warm shelf; it stays its owner's.",
      EXTRA(.run = native_release, .status = 200, .answer = box_answer)},
     {"POST", BOX "/pause", front_handle, 0, "box_pause",
-     "Its processes stand still, with their memory, until it is resumed or deleted. Other calls are BUSY meanwhile.",
+     "Its processes stand still, with their memory, until it is resumed or deleted. Other calls are PAUSED meanwhile.",
      EXTRA(.run = native_pause, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
     {"POST", BOX "/resume", front_handle, 0, "box_resume", "Its processes go on where they were.",
      EXTRA(.run = native_resume, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
@@ -285,8 +290,18 @@ const struct route native_routes[] = {
 
 int native_health(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused, (void)err;
-    static const char body[] = "{\"status\":\"ok\"}";
-    return http_reply(request, 200, "application/json", body, sizeof body - 1);
+    const struct front *front = front_of(request);
+    struct audit_counts counts = {0};
+    struct err full;
+    char body[80];
+    if (front->audit)
+        audit_count(front->audit, &counts);
+    int len = snprintf(body, sizeof body, "{\"status\":\"ok\",\"disk\":\"%s\",\"audit\":\"%s\"}",
+                       provider_room(front->provider, &full) < 0 ? "full" : "ok",
+                       !front->audit    ? "off"
+                       : counts.failing ? "failing"
+                                        : "ok");
+    return http_reply(request, 200, "application/json", body, (size_t)len);
 }
 
 int native_root(struct http_request *request, struct box *unused, struct err *err) {

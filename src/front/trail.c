@@ -278,7 +278,7 @@ static bool trail_reads(const struct http_request *request) {
 
 /* What the server itself answered (a body that never came) has only a status. */
 static const char *trail_outcome(int code, int status) {
-    for (int known = ERR_INVALID; !code && status >= 400 && known <= ERR_TIMEOUT; known++)
+    for (int known = ERR_INVALID; !code && status >= 400 && known <= ERR_PAUSED; known++)
         if (err_http_status(known) == status)
             code = known;
     return code ? err_name(code) : status >= 400 ? "INVALID" : "ok";

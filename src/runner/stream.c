@@ -83,7 +83,8 @@ static int stdio_terminal(struct process *process, unsigned cols, unsigned rows,
     const struct runner_config *config = process->runner->config;
     autofd master = path_open(config->root_fd, "/dev/ptmx", O_RDWR, 0);
     if (master < 0)
-        return err_errno(err, -master, "the box has no terminals: /dev/ptmx");
+        return master == -ENOSPC ? err_set(err, ERR_LIMIT, "all terminals of the box, or of this machine, are in use")
+                                 : err_errno(err, -master, "the box has no terminals: /dev/ptmx");
     int unlocked = 0;
     struct winsize size = {.ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows};
     int peer = -1;

@@ -61,6 +61,8 @@ static const struct db_kind kind = {
 static int store_refuse(const char *directory, struct err *err) {
     char why[sizeof err->text];
     memcpy(why, err->text, sizeof why);
+    if (err->code == ERR_FULL)
+        return err_told(err, ENOSPC, "no space left on the disk of %.300s; free some and start again", directory);
     return err_set(err, (enum err_code)err->code,
                    "%.200s/%s: %.200s; it can be moved away: working directories and kept results are forgotten then",
                    directory, kind.name, why);

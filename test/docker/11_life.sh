@@ -53,7 +53,7 @@ engine DELETE "/containers/$strange" > /dev/null
 api GET "$B"
 is 'what stood still stands still for the next daemon' "$STATUS $(j .state)" '200 paused'
 run true
-is_error 'and says so' 503 BUSY paused
+is_error 'and says so' 409 PAUSED paused
 api POST "$B/resume"
 run 'cat f'
 is 'until it is resumed' "$OUT" kept

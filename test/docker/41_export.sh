@@ -126,7 +126,7 @@ api POST "/v1/boxes/0123456789abcdef/export"
 is_error 'of no box' 404 NOT_FOUND
 api POST "$B/pause"
 export_box
-is_error 'of a paused one' 503 BUSY paused
+is_error 'of a paused one' 409 PAUSED paused
 api POST "$B/resume"
 api POST "/v1/boxes" '{"template":"'"$name"'"}'
 like 'what a box became is nobody else'"'"'s template' "$STATUS" '^4'

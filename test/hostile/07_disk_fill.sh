@@ -43,12 +43,12 @@ run 'echo alive; id -u'
 is 'commands run in a full box' "$OUT" $'alive\n1000'
 head -c $((4 << 20)) /dev/zero > "$WORK/four"
 upload /workspace/uploaded "$WORK/four"
-is_error 'an upload is refused' 429 LIMIT '(No space left|[Qq]uota exceeded)'
+is_error 'an upload is refused' 507 FULL '(No space left|[Qq]uota exceeded)'
 put /workspace/small "$(printf %040000d 1)"
-is_error 'so is a small one' 429 LIMIT '(No space left|[Qq]uota exceeded)'
+is_error 'so is a small one' 507 FULL '(No space left|[Qq]uota exceeded)'
 tar -c -f "$WORK/four.tar" -C "$WORK" four
 api PUT "$B/archive?path=/workspace" '' -T "$WORK/four.tar" -H 'Content-Type: application/x-tar'
-is_error 'and an archive' 429 LIMIT '(No space left|[Qq]uota exceeded)'
+is_error 'and an archive' 507 FULL '(No space left|[Qq]uota exceeded)'
 run 'ls -a /workspace'
 is 'and leaves nothing' "$OUT" $'.\n..\nfull'
 

@@ -68,6 +68,37 @@ else
     is 'and not changed' "$(cat "$STATE"/skills/layers/*/one/SKILL.md)" 1
     box_new '"network":"open"'
     is_error 'a network is refused' 501 UNSUPPORTED 'needs cubby to run as root'
+    # Files of a box without processes are kept: moved, or copied where its memory must not end. Nothing freezes the others.
+    box_new
+    run 'echo one > f'
+    api POST "$B/snapshots" '{"name":"s"}'
+    is 'a snapshot of an idle box' "$STATUS $(j .method)" '201 layer'
+    run 'rm f; echo two > g'
+    api POST "$B/rollback" '{"snapshot":"s"}'
+    run 'cat f; ls'
+    is 'and back to it' "$OUT" $'one\nf'
+    api POST "$B/snapshots" '{"name":"same"}'
+    is 'of one that wrote nothing since: the same layers' "$STATUS $(j .layers)" '201 1'
+    api POST "$B/fork" '{}'
+    is 'a fork' "$STATUS" 201
+    kept=$BOX
+    box_use "$(j .id)"
+    run 'cat f; echo own > f; cat f'
+    is 'has its files, and changes its own' "$OUT" $'one\nown'
+    box_use "$kept"
+    run 'cat f; echo memory > /dev/shm/m; echo three > f'
+    is 'the other keeps them' "$OUT" one
+    api POST "$B/snapshots" '{"name":"memory"}'
+    is 'what lies in its memory stays: copied' "$STATUS $(j '[.method, .stopped] | tostring')" '201 ["copy",false]'
+    run 'cat /dev/shm/m f'
+    is 'and nothing was ended' "$OUT" $'memory\nthree'
+    api POST "$B/processes" '{"command":"sleep 1000"}'
+    pid=$(j .pid)
+    api POST "$B/snapshots" '{"name":"busy"}'
+    is_error 'a busy one is refused, and how to go on' 501 UNSUPPORTED 'while processes run in it: this daemon cannot freeze them .*cubby session rm .*Delegate=yes'
+    api POST "$B/processes/$pid/signal" '{"signal":"SIGKILL"}'
+    snapshot_now() { api POST "$B/snapshots" '{"name":"busy"}' && [ "$STATUS" = 201 ]; }
+    ok 'when it is not, it is kept' eventually 20 snapshot_now
     lacking_end
     is 'cubby run works' "$("${LACKING_AS[@]}" "$BUILD/cubby" run -- id -u 2>&1)" 1000
     "${LACKING_AS[@]}" "$BUILD/cubby" run -m 64 -- true > "$WORK/out" 2>&1

@@ -38,7 +38,7 @@ is 'they are ready' "$(j '.boxes|length')" 2
 api POST "$B/pause"
 is 'a box on a machine can be paused' "$STATUS $(j .state)" '200 paused'
 run true
-is_error 'then it is reached by nobody' 503 BUSY paused
+is_error 'then it is reached by nobody' 409 PAUSED paused
 api POST "$B/resume"
 run 'pgrep -c -x sleep'
 is 'and goes on' "$CODE $OUT" '0 1'

@@ -111,7 +111,7 @@ if [ "$(id -u)" = 0 ] && [ "$(method)" = loop ]; then
     while [ "$made" -lt 4 ] && box_new '"limits":{"disk_mb":64}'; do
         made=$((made + 1))
     done
-    is_error 'reserved: no box for which there is no room' 429 LIMIT 'no room'
+    is_error 'reserved: no box for which there is no room' 507 FULL 'no room'
     between 'reserved: but those for which there is' "$made" 2 3
     api GET /v1/boxes
     for id in $(j '.boxes[].id'); do

@@ -21,9 +21,9 @@ is 'no processor time is used' "$(cpu)" "$before"
 api POST "$B/pause"
 is 'again: nothing happens' "$STATUS $(j .state)" '200 paused'
 api POST "$B/exec" '{"command":"true"}'
-is_error 'a command is refused, and the fix told' 503 BUSY "paused.*resume"
+is_error 'a command is refused, and the fix told' 409 PAUSED "paused.*resume"
 get f
-is 'a file too' "$STATUS" 503
+is 'a file too, and no client is asked to retry' "$STATUS $(header Retry-After)" '409 '
 api POST /v1/boxes '{"user":"ann","thread":"still"}'
 is 'acquire finds it as it is' "$STATUS $(j '[.id,.state]|tostring')" "200 [\"$BOX\",\"paused\"]"
 api GET '/v1/boxes?state=paused'
@@ -48,7 +48,7 @@ for signal in TERM KILL; do
     is "$signal: still paused" "$(state)" paused
     before=$(cpu)
     api POST "$B/exec" '{"command":"true"}'
-    is_error "$signal: a command is refused" 503 BUSY 'paused'
+    is_error "$signal: a command is refused" 409 PAUSED 'paused'
     is "$signal: it has stood still" "$(cpu)" "$before"
     api POST "$B/resume"
     is "$signal: resumed" "$STATUS $(j .state)" '200 ready'

@@ -54,6 +54,23 @@ api POST "$B/rollback" '{"snapshot":"new"}'
 files
 is 'the one that went through is whole' "$STATUS $FILES" '200 2 2'
 
+# Something runs: it is frozen while its files are copied, and nobody asked for a pause.
+prepare() {
+    api DELETE "$B/snapshots/busy"
+    api GET "$B/processes"
+    [ "$(j '[.processes[] | select(.state == "running")] | length')" != 0 ] || api POST "$B/processes" '{"command":"while :; do :; done"}'
+}
+check() {
+    files
+    api GET "$B"
+    WHY="files: $FILES, state: $(j .state), snapshots: $(listed)"
+    [ "$FILES" = '2 2' ] && [[ $(listed) =~ ^one\ new(\ busy)?$ ]]
+}
+crash 'a snapshot of a busy box' POST "$B/snapshots" '{"name":"busy"}'
+api GET "$B/processes"
+is 'it is not left frozen: what ran runs on' "$(j '[.processes[] | select(.state == "running")] | length')" 1
+api DELETE "$B/snapshots/busy"
+
 prepare() { api POST "$B/rollback" '{"snapshot":"new"}'; run 'echo 3 > a; echo 3 > b'; }
 check() {
     files

@@ -195,7 +195,7 @@ tool bash '{"command":"cat kept"}' away
 tool_is 'a released box is used again' 'kept'$'\n'
 api POST "/v1/boxes/$away/pause"
 tool bash '{"command":"cat kept"}' away
-is_error 'a paused one says so' 503 BUSY "box $away is paused; resume it first"
+is_error 'a paused one says so' 409 PAUSED "box $away is paused; resume it first"
 api POST "/v1/boxes/$away/resume"
 tool bash '{"command":"cat kept"}' away
 tool_is 'and goes on' 'kept'$'\n'

@@ -85,7 +85,7 @@ is 'and attaches what is new' "$OUT" 3
 # A daemon that dies while it holds a box still leaves a mark: it is not taken for a box that somebody paused.
 case $BACKEND in
 jail)
-    mark=attaching group=$(sed -n 's/^0::\///p' "/proc/$(cut -d' ' -f1 "$STATE/boxes/$bob/jail")/cgroup")
+    mark=held group=$(sed -n 's/^0::\///p' "/proc/$(cut -d' ' -f1 "$STATE/boxes/$bob/jail")/cgroup")
     frozen() { grep -qs 'frozen 1' "/sys/fs/cgroup/unified/$group/cgroup.events" "/sys/fs/cgroup/$group/cgroup.events"; }
     api POST "$B/pause"
     ;;

@@ -410,7 +410,7 @@ static void test_err(void) {
     ok(err_set(&err, ERR_NOT_FOUND, "no file '%s'", "x") == -ERR_NOT_FOUND && strcmp(err.text, "no file 'x'") == 0 &&
            err_wrap(&err, "box %d", 7) == -ERR_NOT_FOUND && strcmp(err.text, "box 7: no file 'x'") == 0,
        "a failure with its sentence and context");
-    ok(err_errno(&err, ENOSPC, "writing") == -ERR_LIMIT && strstr(err.text, "No space"), "an errno says itself");
+    ok(err_errno(&err, ENOSPC, "writing") == -ERR_FULL && strstr(err.text, "No space"), "an errno says itself");
     ok(err_http_status(ERR_NOT_FOUND) == 404 && err_http_status(12345) == 500 && err_from_wire(4) == ERR_NOT_FOUND &&
            err_from_wire(99) == ERR_PROTOCOL && strcmp(err_name(ERR_GONE), "GONE") == 0,
        "codes, names, statuses");

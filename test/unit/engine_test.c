@@ -508,7 +508,7 @@ static void answers(void) {
         {"/409-name", ERR_EXISTS, "already in use"},
         {"/409", ERR_BUSY, "paused"},
         {"/500", ERR_INTERNAL, "no reason given"},
-        {"/500-full", ERR_LIMIT, "make room"},
+        {"/500-full", ERR_FULL, "make room"},
         {"/503", ERR_BUSY, "plain text"},
         {"/not a path", ERR_INVALID, "not encoded"},
         {"/x HTTP/1.1\r\nEvil: 1", ERR_INVALID, "not encoded"},

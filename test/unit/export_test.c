@@ -147,7 +147,7 @@ static void test_unchanged_and_failed(const char *id) {
     plan.fail = false;
     ok(export_run(provider, "bob", id, &result, &err) == -ERR_NOT_FOUND, "somebody else's box is none");
     must(provider_pause(provider, "ann", id, &err) == 0, err.text);
-    ok(export_run(provider, "ann", id, &result, &err) == -ERR_BUSY && state_of(id) == BOX_PAUSED && !*only_layer(),
+    ok(export_run(provider, "ann", id, &result, &err) == -ERR_PAUSED && state_of(id) == BOX_PAUSED && !*only_layer(),
        "a paused box stays so");
     must(provider_resume(provider, "ann", id, &err) == 0, err.text);
 }

@@ -167,7 +167,7 @@ static void calm_get(struct provider *provider, struct key *key) {
     } else if (!key->exists) {
         expect(r == -ERR_NOT_FOUND, key, "get of what is not there", r);
     } else if (key->paused) {
-        expect(r == -ERR_BUSY || (r == -ERR_GONE && key->died), key, "get of a paused one", r);
+        expect(r == -ERR_PAUSED || (r == -ERR_GONE && key->died), key, "get of a paused one", r);
     } else {
         expect(r == -ERR_GONE && key->died, key, "get of one that is there", r);
         key->told_dead = true;
@@ -269,7 +269,7 @@ static void storm(struct provider *provider, struct key *key) {
         return;
     case 2:
         r = provider_get(provider, key->user, key->id, &box, &err);
-        expect(r == 0 || r == -ERR_NOT_FOUND || r == -ERR_GONE || r == -ERR_BUSY, key, "get", r);
+        expect(r == 0 || r == -ERR_NOT_FOUND || r == -ERR_GONE || r == -ERR_PAUSED || r == -ERR_BUSY, key, "get", r);
         break;
     case 3:
         r = dice(2) ? provider_pause(provider, key->user, key->id, &err)

@@ -470,7 +470,7 @@ static void test_10_paused(void) {
     ok(provider_pause(provider, "ten", id, &err) == 0 && provider_pause(provider, "ten", id, &err) == 0 &&
            state_of(id) == BOX_PAUSED,
        "invariant 10: its owner can, twice as well");
-    ok(get_code(id) == -ERR_BUSY && strstr(err.text, "paused"), "invariant 10: no call reaches it");
+    ok(get_code(id) == -ERR_PAUSED && strstr(err.text, "paused"), "invariant 10: no call reaches it");
     bool created;
     struct box *found = acquire_of(provider, "ten", "t", &created);
     ok(found && !created && found->state == BOX_PAUSED, "invariant 10: acquire gives it as it is");
@@ -480,7 +480,7 @@ static void test_10_paused(void) {
     ok(lives(id) && state_of(id) == BOX_PAUSED && provider->running >= 2, "invariant 10: it is counted, never evicted");
     policy.replicas = 0;
     restart();
-    ok(state_of(id) == BOX_PAUSED && get_code(id) == -ERR_BUSY, "invariant 10: it is paused for the next daemon too");
+    ok(state_of(id) == BOX_PAUSED && get_code(id) == -ERR_PAUSED, "invariant 10: it is paused for the next daemon too");
     ok(counts_exact(provider), "invariant 9: and counted there");
     listen_to(id);
     ok(provider_resume(provider, NULL, id, &err) == 0 && provider_resume(provider, NULL, id, &err) == 0 &&
@@ -498,7 +498,7 @@ static void test_10_paused(void) {
     fake.fail_pause = false;
     start_provider(&other);
     must(provider_pause(other, NULL, id, &err) == 0, err.text);
-    ok(get_code(id) == -ERR_BUSY && state_of(id) == BOX_PAUSED, "invariant 10: paused by another daemon it is so here");
+    ok(get_code(id) == -ERR_PAUSED && state_of(id) == BOX_PAUSED, "invariant 10: paused by another daemon it is so here");
     must(provider_resume(provider, NULL, id, &err) == 0, err.text);
     provider_free(other, false);
     must(provider_pause(provider, NULL, id, &err) == 0, err.text);
