@@ -11,12 +11,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +33,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 
-enum { SQUASH_LOOK_MS = 100 };
+enum { SQUASH_LOOK_MS = 100, MEASURE_ENTRIES = 4096, ENTRY_BYTES = 512 }; /* a name and an inode */
 
 static int open_box(struct backend *backend, const char *id, struct err *err);
 static int open_layer(struct backend *backend, const char *layer, struct err *err);
@@ -204,32 +206,63 @@ int layer_keep(struct backend *backend, const struct spec *spec, const char *lay
     return move ? keep_move(backend, spec, box, dir, ret_kept, err) : keep_copy(backend, spec, box, dir, ret_kept, err);
 }
 
+/* ---- measured ---- */
+
+struct measuring {
+    uint64_t bytes, entries, most; /* most: of entries */
+};
+
 static int measure_entry(void *user, const struct tree_entry *entry, struct err *err) {
-    (void)err;
-    *(uint64_t *)user += (uint64_t)entry->status.st_blocks * 512;
-    return TREE_DESCEND;
+    struct measuring *measuring = user;
+    measuring->bytes += (uint64_t)entry->status.st_blocks * 512 + ENTRY_BYTES;
+    return ++measuring->entries > measuring->most ? err_set(err, ERR_TOO_LARGE, "many files") : TREE_DESCEND;
 }
 
-/* The file system counts what is bounded; the rest is walked through. */
+/* A btrfs counts what is on the disk, and a file knows sooner what it will take there: few files are asked, of many the
+ * disk is, when they are on it. Others count at once, or not at all. */
+static int measure_directory(int dir, uint64_t *ret_bytes, struct err *err) {
+    struct statfs system;
+    autofd fs = openat(dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fs < 0 || fstatfs(fs, &system) < 0)
+        return err_errno(err, errno, "the box's files");
+    bool late = (unsigned long)system.f_type == BTRFS_SUPER_MAGIC;
+    if (!late && quota_counted(dir, ret_bytes) == 0)
+        return 0;
+    struct measuring measuring = {.most = late ? MEASURE_ENTRIES : UINT64_MAX};
+    int r = treewalk(fs, measure_entry, &measuring, err);
+    if (r < 0 && late && syncfs(fs) == 0 && quota_counted(dir, ret_bytes) == 0)
+        return 0;
+    if (r == 0)
+        *ret_bytes = measuring.bytes;
+    return r;
+}
+
+/* The file system in an image that is mounted may have more than the image yet. */
+static uint64_t measure_mounted(struct backend *backend, const char *id) {
+    struct jail_record record;
+    struct statfs system;
+    char path[64];
+    if (jail_record_read(backend, id, &record) < 0 || !process_alive(record.pid, record.start))
+        return 0;
+    snprintf(path, sizeof path, "/proc/%d/root", record.pid);
+    return statfs(path, &system) < 0 ? 0 : (uint64_t)(system.f_blocks - system.f_bfree) * (uint64_t)system.f_bsize;
+}
+
 int layer_measure(struct backend *backend, const char *name, bool layer, uint64_t *ret_bytes, struct err *err) {
     autofd dir = layer ? open_layer(backend, name, err) : open_box(backend, name, err);
     struct stat status;
-    uint64_t bytes = 0;
     if (dir < 0)
         return dir;
     if (fstatat(dir, "fs", &status, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? (*ret_bytes = 0, 0) : err_errno(err, errno, "the box's files");
-    if (S_ISREG(status.st_mode)) {
-        bytes = (uint64_t)status.st_blocks * 512;
-    } else if (quota_counted(dir, &bytes) < 0) {
-        autofd fs = openat(dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        int r = fs < 0 ? err_errno(err, errno, "the box's files") : treewalk(fs, measure_entry, &bytes, err);
-        if (r < 0)
-            return r;
-    }
-    *ret_bytes = bytes;
+        return err_errno(err, errno, "the box's files");
+    if (!S_ISREG(status.st_mode))
+        return measure_directory(dir, ret_bytes, err);
+    uint64_t image = (uint64_t)status.st_blocks * 512, mounted = layer ? 0 : measure_mounted(backend, name);
+    *ret_bytes = image > mounted ? image : mounted;
     return 0;
 }
+
+/* ---- thrown away ---- */
 
 /* In a directory as a box has: so the trash knows how files of each form go. */
 static int trash_files(struct backend *backend, int box_dir, struct err *err) {

@@ -25,8 +25,10 @@ enum {
 
 static int quota_exceeded(const char *user, uint64_t has, uint64_t more, uint64_t most, const char *what,
                           const char *option, struct err *err) {
-    return err_set(err, ERR_LIMIT, "user '%s' has %llu MiB of %s in boxes; %llu more are above the limit of %llu (%s)",
-                   user, (unsigned long long)has, what, (unsigned long long)more, (unsigned long long)most, option);
+    return err_set(err, ERR_LIMIT,
+                   "user '%s' has %llu MiB of %s in boxes%s; %llu more are above the limit of %llu (%s)", user,
+                   (unsigned long long)has, what, *what == 'd' ? " and kept layers" : "", (unsigned long long)more,
+                   (unsigned long long)most, option);
 }
 
 /* A sum of limits says nothing of a box that has none. */

@@ -127,7 +127,7 @@ const struct conf_option conf_options[] = {
     {SHARE("user_memory_mb", INT, user_memory_mb), .max = 1u << 30, .fallback = "0",
      .text = "MiB of memory of all running boxes of a user, by their limits; 0: no limit"},
     {SHARE("user_disk_mb", INT, user_disk_mb), .max = 1u << 30, .fallback = "0",
-     .text = "MiB of files of all boxes of a user, by their limits; 0: no limit"},
+     .text = "MiB of files of all boxes of a user, by their limits, and of what they keep; 0: no limit"},
     {ROW("users", USERS, users), .at_once = true,
      .text = "file only: mapping of a user's name to options that hold for his boxes instead"},
     {ROW("box_rate_per_user", INT, box_rate_per_user), .at_once = true, .max = 60000, .fallback = "600",

@@ -125,6 +125,115 @@ if [ "$(id -u)" = 0 ] && [ "$(method)" = loop ]; then
     rm -rf "$WORK/disk" "$WORK/state-second"
 fi
 
+# ---- kept layers ----
+
+refill() { run "rm -f f*; head -c 12M /dev/urandom > f$1"; }
+snapshot() { api POST "$B/snapshots" "{\"name\":\"$1\"}"; }
+layers() { ls "$STATE/layers" | wc -l; }
+second 'disk_mb: 16\nuser_disk_mb: 96\n' "$program"
+box_new '"user":"ann","limits":{"disk_mb":96}'
+run 'head -c 1M /dev/urandom > f'
+runner=$(runner_of "$BOX")
+snapshot one
+is_error 'a user whose boxes may take all: no snapshot beside them' 429 LIMIT "user 'ann' has 96 MiB of disk in boxes, and kept layers would take [12], .*user_disk_mb.*; delete snapshots"
+is 'nothing of it is left, and nothing was ended' "$(layers) $(runner_of "$BOX")" "0 $runner"
+api DELETE "$B"
+box_new '"user":"ann"'
+ours=$BOX kept=0
+while [ "$kept" -lt 9 ] && refill "$kept" && snapshot "s$kept" && [ "$STATUS" = 201 ]; do kept=$((kept + 1)); done
+is_error 'a box that fills itself anew and keeps it: refused in time' 429 LIMIT "box $BOX would take [67].* above the limit of 64 \\(4 times its disk_mb\\); delete snapshots"
+between 'after as many as fit' "$kept" 4 5
+is 'nothing of the last one is left' "$(layers)" "$kept"
+run 'ls'
+is 'the box goes on' "$OUT" "f$kept"
+api POST "$B/rollback" '{"snapshot":"s0"}'
+run 'ls'
+is 'what was kept is whole' "$OUT" f0
+refill again
+api POST "$B/fork" '{"snapshot":"s0"}'
+is 'a fork shares layers: they count once' "$STATUS" 201
+box_use "$(j .id)"
+run 'head -c 12M /dev/urandom > own'
+snapshot own
+is_error "all of a user's boxes together" 429 LIMIT "kept layers would take .*user_disk_mb"
+api POST /v1/boxes '{"user":"ann"}'
+is_error 'nor one more box beside them' 429 LIMIT "boxes and kept layers; 16 more are above the limit of 96"
+api DELETE "$B"
+box_new '"user":"bob"'
+refill 0
+snapshot one
+is "another user's are kept" "$STATUS" 201
+api DELETE "$B"
+kill -KILL "$DAEMON_PID"
+wait "$DAEMON_PID" 2> /dev/null
+start_daemon "$program" || fail 'kept layers: a new daemon' "$(tail -5 "$WORK/daemon.log")"
+box_use "$ours"
+snapshot more
+is_error 'a new daemon counts them too' 429 LIMIT 'times its disk_mb'
+for ((i = 0; i < kept; i++)); do api DELETE "$B/snapshots/s$i"; done
+again() { snapshot again && [ "$STATUS" = 201 ]; }
+ok 'snapshots are deleted: their room is back' eventually 30 again
+run 'ls'
+is 'and the files are as they were' "$OUT" fagain
+delete_boxes
+second_end
+
+# ---- a full disk ----
+
+full_disk() {
+    fill() { # to the last block
+        cat /dev/zero > "$STATE/filler" 2> /dev/null
+        for size in 65536 4096 1024; do
+            while head -c "$size" /dev/zero >> "$STATE/rest" 2> /dev/null; do :; done
+        done
+    }
+    health() { api GET /healthz && [ "$(j '[.status,.disk,.audit]|join(" ")')" = "$1" ]; }
+    truncate -s 96M "$WORK/disk"
+    mkdir "$WORK/state-second"
+    mke2fs -q -F -t ext4 -m 0 "$WORK/disk" && mount -o loop "$WORK/disk" "$WORK/state-second"
+    second 'store: directory\npool_size: 0\n' "$program"
+    ok 'a disk with room' health 'ok ok ok'
+    box_new '"user":"ann"'
+    run 'head -c 2M /dev/urandom > f; : > g'
+    runner=$(runner_of "$BOX")
+    fill
+    snapshot one
+    is_error 'a full disk: a snapshot is refused before anything ends' 507 FULL 'the disk of the state directory is full; delete boxes or snapshots'
+    is 'a full disk: the box is as it was' "$(runner_of "$BOX") $(layers)" "$runner 0"
+    put /workspace/large "$(printf %0200000d 1)"
+    is_error 'a full disk: an upload' 507 FULL 'No space left'
+    api POST /v1/boxes '{"user":"ann"}'
+    is_error 'a full disk: a new box' 507 FULL
+    ok 'a full disk: said' health 'ok full failing'
+    kill -KILL "$DAEMON_PID"
+    wait "$DAEMON_PID" 2> /dev/null
+    start_daemon "$program" || fail 'a full disk: the next daemon starts' "$(tail -5 "$WORK/daemon.log")"
+    run 'rm f; ls'
+    is 'a full disk: its boxes can be used to remove files' "$OUT" g
+    fill
+    api DELETE "$B"
+    is 'a full disk: and be deleted' "$STATUS" 204
+    kill -TERM "$DAEMON_PID"
+    wait "$DAEMON_PID" 2> /dev/null
+    fill # its reserve is used up
+    rm -f "$STATE/reserve"
+    fill
+    "$program" --listen "unix:$SOCKET" --state "$STATE" --config "$CONFIG" > "$WORK/out" 2>&1 < /dev/null
+    is 'no block at all: it does not start' "$?" 125
+    like 'and says why' "$(tail -1 "$WORK/out")" "no space left on the disk of $STATE; free some and start again"
+    rm -f "$STATE/filler" "$STATE/rest"
+    start_daemon "$program" || fail 'with room it starts' "$(tail -5 "$WORK/daemon.log")"
+    ok 'with room all is well' health 'ok ok ok'
+    api GET '/v1/audit?verb=box_create&limit=10'
+    is 'what happened meanwhile is in the audit log' "$(j '[.events[].status]|map(select(. == 507))|length')" 1
+    api GET /v1/audit/verify
+    delete_boxes
+    second_end 2> /dev/null
+    eventually 10 umount "$WORK/state-second" || fail 'a full disk: it is let go' "$(losetup -a)"
+    rm -rf "$WORK/disk" "$WORK/state-second"
+}
+if [ "$(id -u)" = 0 ]; then full_disk; else skip 'a full disk' 'a disk of its own needs root'; fi
+
 # ---- tmpfs ----
 
 memory_quota() {

@@ -147,6 +147,20 @@ is 'space is given back' "$OUT" removed
 box_use "$other"
 freed() { run 'echo after > f && cat f' && [ "$OUT" = after ]; }
 if eventually 20 freed; then pass 'then others write'; else fail 'then others write' "$STATUS $BODY $ERR"; fi
+# One user's snapshots take no more than half of it, whatever its limits say: others still write.
+for i in 1 2 3; do
+    box_new '"user":"mallory"'
+    for ((kept = 0; kept < 9; kept++)); do
+        run "rm -f f*; head -c 28M /dev/urandom > f$kept"
+        api POST "$B/snapshots" "{\"name\":\"s$kept\"}"
+        [ "$STATUS" = 201 ] || break
+    done
+    [ "$i" != 1 ] || is_error 'a box that keeps all it writes is refused in time' 429 LIMIT '4 times its disk_mb'
+done
+is_error 'and so are all together' 507 FULL 'more than half of the store'
+box_use "$other"
+run 'head -c 20M /dev/urandom > g && echo written; rm g'
+is 'another user can still write' "$OUT" written
 like 'it never turned read-only' "$(grep -F " $STATE/store " /proc/self/mountinfo)" ' rw'
 box_new '"limits":{"disk_mb":32}' && run 'echo new'
 is 'and new boxes are made' "$OUT" new
