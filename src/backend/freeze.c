@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 
-enum { FREEZE_MS = 5000, PIDS_BYTES = 1 << 20, LOOK_MS = 2 };
+enum { FREEZE_MS = 5000, PIDS_BYTES = 1 << 20, LOOK_MS = 2, ALONE_MS = 300 };
 
 static int freeze_v2(const struct cgroup_host *host, const struct cgroup *cgroup, bool pause, struct err *err);
 static int freeze_v1(const struct cgroup_host *host, const struct cgroup *cgroup, bool pause, struct err *err);
@@ -69,10 +69,20 @@ static void held_path(char path[32], const char *id) {
     snprintf(path, 32, "%.16s/held", id);
 }
 
+/* What kept a command together where there is no cgroup ends a moment after its answer: it is waited for. */
+bool freeze_alone(struct backend *backend, pid_t pid) {
+    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000l};
+    uint64_t until_ms = clock_ms() + ALONE_MS;
+    bool can = backend->cgroups.freeze || *backend->cgroups.freezer, alone;
+    while (!(alone = jail_alone(pid)) && !can && clock_ms() < until_ms)
+        nanosleep(&pause, NULL);
+    return alone;
+}
+
 /* Where nothing can be frozen, nothing but the runner may be there: it changes no file by itself. */
 static int hold_alone(struct backend *backend, const char *id, struct err *err) {
     struct jail_record record;
-    if (jail_record_read(backend, id, &record) == 0 && jail_alone(record.pid))
+    if (jail_record_read(backend, id, &record) == 0 && freeze_alone(backend, record.pid))
         return 0;
     return err_set(err, ERR_UNSUPPORTED,
                    "cannot keep the files of box %.16s while processes run in it: this daemon cannot freeze them (no "

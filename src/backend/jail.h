@@ -139,6 +139,7 @@ int freeze_set(struct backend *backend, const char *id, bool pause, struct err *
 bool freeze_is(struct backend *backend, const char *id);
 /* Frozen for work of this daemon, under the box's lock: marked on the disk first, so that the next daemon lets go of it. */
 int freeze_hold(struct backend *backend, const char *id, struct err *err);
+bool freeze_alone(struct backend *backend, pid_t pid); /* nothing but that runner runs in its box */
 int freeze_let_go(struct backend *backend, const char *id, struct err *err); /* nothing to do where nobody holds it */
 /* The box's processes have been killed: what would keep frozen ones from ending goes. */
 void freeze_killed(const struct cgroup_host *host, const struct cgroup *cgroup);

@@ -73,10 +73,10 @@ static bool is_unchanged(int box_dir) {
 
 /* What was put into /dev/shm would not outlive its runner. Only root may look there from outside: a runner is not
  * dumpable. */
-static enum backend_files files_live(const struct jail_record *record) {
+static enum backend_files files_live(struct backend *backend, const struct jail_record *record) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/root/dev/shm", record->pid);
-    if (!jail_alone(record->pid))
+    if (!freeze_alone(backend, record->pid))
         return FILES_BUSY;
     if (is_empty(AT_FDCWD, path))
         return FILES_QUIET;
@@ -91,7 +91,7 @@ enum backend_files layer_files(struct backend *backend, const char *id) {
         return FILES_UNCHANGED;
     if (jail_record_read(backend, id, &record) < 0 || !process_alive(record.pid, record.start))
         return FILES_STILL;
-    return files_live(&record);
+    return files_live(backend, &record);
 }
 
 /* ---- moved ---- */
@@ -145,12 +145,39 @@ static int copy_image(int box_dir, int layer_dir, struct copied *ret_copied, str
     return copytree_file(from, to, ret_copied, err);
 }
 
+static int copy_part(int from_fs, int to_fs, const char *name, struct copied *copied, struct err *err) {
+    autofd from = openat(from_fs, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (from < 0 || mkdirat(to_fs, name, 0755) < 0)
+        return err_errno(err, errno, "the box's files");
+    autofd to = openat(to_fs, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct copied part = {0};
+    int r = to < 0 ? err_errno(err, errno, "the box's files") : copytree(from, to, &part, err);
+    if (r < 0)
+        return r;
+    bool shared = strcmp(part.method, "reflink") == 0 || (copied->method && strcmp(copied->method, "reflink") == 0);
+    copied->bytes += part.bytes;
+    copied->files += part.files;
+    copied->method = shared && copied->bytes == 0 ? "reflink" : "copy";
+    return 0;
+}
+
+/* Without the directories in which overlays work (NAME.work): a layer needs none, and an ordinary user may not read them. */
 static int copy_directory(int box_dir, int layer_dir, struct copied *ret_copied, struct err *err) {
     autofd from = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (from < 0 || mkdirat(layer_dir, "fs", 0755) < 0)
         return err_errno(err, errno, "the box's files");
     autofd to = openat(layer_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return to < 0 ? err_errno(err, errno, "the box's files") : copytree(from, to, ret_copied, err);
+    int again = to < 0 ? -1 : openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+    DIR *list = again < 0 ? NULL : fdopendir(again);
+    if (!list)
+        return err_errno(err, errno, "the box's files");
+    for (struct dirent *entry; r == 0 && (entry = readdir(list));) {
+        const char *end = strrchr(entry->d_name, '.');
+        if (entry->d_name[0] != '.' && !(end && strcmp(end, ".work") == 0))
+            r = copy_part(from, to, entry->d_name, ret_copied, err);
+    }
+    closedir(list);
+    return r;
 }
 
 static int copy_now(struct backend *backend, const char *id, int box_dir, int layer_dir, struct copied *ret_copied,
