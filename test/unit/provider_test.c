@@ -498,7 +498,8 @@ static void test_10_paused(void) {
     fake.fail_pause = false;
     start_provider(&other);
     must(provider_pause(other, NULL, id, &err) == 0, err.text);
-    ok(get_code(id) == -ERR_PAUSED && state_of(id) == BOX_PAUSED, "invariant 10: paused by another daemon it is so here");
+    ok(get_code(id) == -ERR_PAUSED && state_of(id) == BOX_PAUSED,
+       "invariant 10: paused by another daemon it is so here");
     must(provider_resume(provider, NULL, id, &err) == 0, err.text);
     provider_free(other, false);
     must(provider_pause(provider, NULL, id, &err) == 0, err.text);
@@ -544,7 +545,7 @@ static void test_11_death(void) {
     provider_put(provider, box);
     ok(provider_wake(provider, "twelve", id, &box, &err) == -ERR_NOT_FOUND, "invariant 11: which is its owner's to do");
     must(provider_pause(provider, NULL, id, &err) == 0, err.text);
-    ok(provider_wake(provider, "eleven", id, &box, &err) == -ERR_BUSY, "invariant 10: waking is not resuming");
+    ok(provider_wake(provider, "eleven", id, &box, &err) == -ERR_PAUSED, "invariant 10: waking is not resuming");
     destroy(id);
     ok(provider_wake(provider, NULL, id, &box, &err) == -ERR_NOT_FOUND, "invariant 11: nor making");
 }
