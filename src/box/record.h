@@ -14,6 +14,7 @@ struct record {
     struct spec spec;
     char **labels;
     uint64_t created_ms, idle_timeout_ms;
+    bool temporary;
 };
 
 /* Whole or not at all (renamed into place); surely on the disk after record_sync, which may take long. */

@@ -327,6 +327,7 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
                              .body = body->data,
                              .body_len = body->len,
                              .write_body = exec_write,
+                             .header = remote_header,
                              .user = exec};
     if (body->failed)
         return err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_JSON_BYTES);
@@ -343,7 +344,13 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
         code = -err->code;
     }
     event_done(&exec->reader);
-    if (code == 0 && !exec->ended)
+    if (exec->pid && !exec->ended && !exec->reader.error.code)
+        code = err_set(
+            err, ERR_GONE,
+            "the connection to %s ended while the command ran: the daemon stopped, or something between. Whether "
+            "the command finished is unknown",
+            remote_url());
+    else if (code == 0 && !exec->ended)
         code = err_set(err, ERR_PROTOCOL, "%s ended the stream before the command ended", remote_url());
     if (!exec->ended)
         exec->status = exec_failed_status(exec, code);

@@ -46,7 +46,12 @@ const struct command command_table[] = {
     {"pause", "ID…", "the processes of boxes stand still, with their memory",
      "Until they are resumed or the boxes deleted; other calls to them are refused meanwhile, or wake them (wake_paused).",
      command_pause, NULL, ANYWHERE},
-    {"resume", "ID…", "they go on where they were", NULL, command_resume, NULL, ANYWHERE},
+    {"resume", "ID…", "they go on where they were",
+     "A box that stopped unexpectedly is started again, as by `cubby start`.", command_resume, NULL, ANYWHERE},
+    {"start", "ID…", "start boxes whose processes have ended, on their files",
+     "The processes of a box end when it is idle, and can stop unexpectedly; its files are kept either way. Most uses start\n"
+     "it by themselves.",
+     command_start, NULL, ANYWHERE},
     {"snapshot", "create [--json] ID [NAME] | list [--json] ID | rm ID NAME…", "keep the files of a box under a name",
      "A box that runs nothing costs a rename, whatever it holds; one that does goes on after a copy was made. Without a\n"
      "NAME one is made from the time, and printed.",

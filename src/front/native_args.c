@@ -82,7 +82,10 @@ const struct body_field acquire_fields[] = {
     {ROW("network", TEXT, acquire_args, network), .flags = BODY_TOLD, .min = 1, .max = 32, .choices = "none|open",
      .text = "none: loopback only (default); open: an own network with a way out"},
     {ROW("idle_timeout_ms", INT, acquire_args, idle_timeout_ms), .max = 365ull * 86400000,
-     .text = "processes end after so long without a call, files stay; 0: never"},
+     .text = "processes end after so long without a call, files stay; 0: never. While background processes run, the "
+             "configuration's busy_timeout_ms counts instead"},
+    {ROW("temporary", BOOL, acquire_args, temporary),
+     .text = "the box is deleted, with its files, after idle_timeout_ms without a call"},
     {ROW("labels", MAP, acquire_args, labels), .max = LIMIT_LABELS, .text = "names of your own to find boxes by"},
     END,
 };
@@ -156,7 +159,18 @@ const struct body_field box_answer[] = {
      .text = "ready: in use; warm: released, or ended until it is used again; paused: its processes stand still; "
              "offline: its machine is not connected"},
     SHOW("running", BOOL, "it has processes; else they are started when it is used"),
-    SHOW_NULL("died", TEXT, "why its runner ended by itself; the next acquire starts it again on its files"),
+    SHOW_NULL(
+        "died", TEXT,
+        "why it stopped unexpectedly, null when it did not. Its files are kept; the next acquire or start starts it "
+        "again, and of a box without a thread any use"),
+    SHOW_NULL(
+        "ended", TEXT,
+        "why its processes were ended, e.g. idle, and the commands that ran in the background then; null while it "
+        "has processes, and when this daemon did not end them"),
+    SHOW_NULL(
+        "restarted", TEXT,
+        "why the processes before the present ones stopped unexpectedly; null when they did not. The first answer "
+        "after such a restart has it as the header Cubby-Restarted"),
     SHOW("workspace", TEXT, "directory where commands start"),
     SHOW("template", TEXT, "what its root is, or its image"),
     {.name = "container",
@@ -166,6 +180,7 @@ const struct body_field box_answer[] = {
      .text = "of backend docker; null where it is none"},
     {.name = "network", .type = BODY_TEXT, .choices = "none|open", .text = "its network"},
     SHOW("idle_timeout_ms", INT, "0: never"),
+    SHOW("temporary", BOOL, "it is deleted after its idle time-out"),
     SHOW("created_at", TIME, "when it was made"),
     SHOW("last_used_at", TIME, "last call"),
     {.name = "limits", .type = BODY_OBJECT, .fields = limits_answer, .text = "0: not limited"},

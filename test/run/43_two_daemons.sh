@@ -57,6 +57,13 @@ for id in $ids; do # used in both, then deleted by one
     [ "$STATUS" = 404 ] || wrong=$((wrong + 1))
 done
 is 'deleted by one it is unknown to the other, at once' "$wrong" 0
+zombies() { # of both; their boxes were made by either and deleted through the first
+    grep -sl '^State:.Z' /proc/[0-9]*/status | while read -r status; do
+        grep -sqE "^PPid:.($first_pid|$twin_pid)$" "$status" && echo "$status"
+    done
+}
+none_left() { [ -z "$(zombies)" ]; }
+ok 'and whoever made it has waited for its runner' eventually 10 none_left
 api GET '/v1/boxes?user=both'
 is 'and in no list' "$(j '.boxes|length')" 0
 
