@@ -33,7 +33,7 @@ const struct option_row exec_options[] = {
      "in the shell of this name, which is made if it is not there"},
     {"timeout", 0, OPTION_REAL, offsetof(struct exec_values, timeout_s), "S", "end it after S seconds"},
     {"background", 'd', OPTION_FLAG, offsetof(struct exec_values, background), NULL,
-     "print its pid and leave it running"},
+     "print its pid and leave it running; it keeps the box from being idle, for a day at most"},
     {"json", 0, OPTION_FLAG, offsetof(struct exec_values, json), NULL, "with -d: the daemon's answer"},
     {.name = NULL},
 };
