@@ -12,7 +12,7 @@ evil() { # evil MODE [CALL...]: the default call is an exec
     local mode=$1
     shift
     EVIL_TRIED+=" $mode"
-    api POST /v1/boxes "{\"backend\":\"local\",\"thread\":\"$mode\",\"env\":{\"EVIL\":\"$mode\"}}"
+    api POST /v1/boxes "{\"backend\":\"local\",\"thread\":\"$mode-$SRANDOM\",\"env\":{\"EVIL\":\"$mode\"}}"
     [ "$STATUS" = 201 ] || { BOX=''; return; }
     box_use "$(j .id)"
     if [ $# = 0 ]; then set -- POST /exec '{"command":"true","timeout_ms":1000}'; fi
