@@ -70,14 +70,17 @@ void docker_end_watch_locked(struct backend *backend) {
 /* ---- asked for ---- */
 
 static void say(const struct docker_end *end, const char *more, char *text, size_t size) {
+    const char *signal = sigabbrev_np(end->status - SIGNAL_BASE);
     if (end->oom)
-        snprintf(text, size, "its runner was killed: out of memory%s", more);
+        snprintf(text, size, "its main process was killed: out of memory%s", more);
+    else if (end->status > SIGNAL_BASE && signal)
+        snprintf(text, size, "its main process was killed by SIG%s%s", signal, more);
     else if (end->status > SIGNAL_BASE && end->status < SIGNAL_BASE + SIGNALS)
-        snprintf(text, size, "its runner was killed by signal %d%s", end->status - SIGNAL_BASE, more);
+        snprintf(text, size, "its main process was killed by signal %d%s", end->status - SIGNAL_BASE, more);
     else if (end->status >= 0)
-        snprintf(text, size, "its runner ended with status %d%s", end->status, more);
+        snprintf(text, size, "its main process ended with status %d%s", end->status, more);
     else
-        snprintf(text, size, "its runner ended%s", more);
+        snprintf(text, size, "its main process ended%s", more);
 }
 
 /* The engine notices the end of a process a little later than the kernel tells us. One that hangs is not waited for. */

@@ -2,6 +2,7 @@
  * it failed is gone when it returns; what stop is asked to end has ended when it returns, whatever state it was in.
  *
  * state/boxes/ID/      0700
+ *   half/fs            the same while it is being made
  *   fs/                its own files; absent: none yet. The layers: upper, upper.work (the root), upper.0, upper.0.work (/usr) ...,
  *                      skills, skills.work (/skills of an agent's box)
  *   sock               the runner listens here
@@ -177,6 +178,10 @@ static int jail_start(struct backend *backend, const struct spec *spec, struct w
     do {
         r = start_once(backend, spec, &template, kept, &slot, err);
     } while (r == 1);
+    if (r == -ERR_NOT_FOUND) { /* a part of it, which is our affair: the box itself is there */
+        err->code = ERR_INTERNAL;
+        r = err_wrap(err, "box %s cannot start", spec->id);
+    }
     if (r < 0)
         return r;
     *ret_wire = slot.wire;
@@ -242,11 +247,22 @@ static int jail_connect(struct backend *backend, const char *id, int *ret_fd, st
     return jail_reach(backend, id, &record, ret_fd, &pidfd, err);
 }
 
+/* Somebody who was killed had begun to end it, or to start it: nobody uses it. */
+static bool jail_half(struct backend *backend, const char *id) {
+    struct jail_record record;
+    char path[64];
+    snprintf(path, sizeof path, "%s/sock", id);
+    return text_id(id) && jail_record_read(backend, id, &record) == 0 &&
+           faccessat(backend->boxes_dir, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
 static int jail_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
                          struct err *err) {
     struct jail_record record;
     autofd fd = -1, pidfd = -1;
-    int r = jail_reach(backend, id, &record, &fd, &pidfd, err);
+    int r = jail_half(backend, id) ? jail_end(backend, id, WAIT_ALL, err) : 0;
+    if (r == 0)
+        r = jail_reach(backend, id, &record, &fd, &pidfd, err);
     struct wire *wire;
     if (r == 0)
         r = wire_new(fd_take(&fd), true, JAIL_START_TIMEOUT_MS, &wire, err);
@@ -368,9 +384,16 @@ static int end_box(struct backend *backend, const struct jail_record *record, en
     return 0;
 }
 
+/* The socket goes before anything is killed: a record without one says that the end was asked for, whoever is killed
+ * meanwhile, and that the runner did not die by itself. */
 static int end_recorded(struct backend *backend, const char *id, enum jail_wait wait, struct err *err) {
     struct jail_record record;
-    return jail_record_read(backend, id, &record) == 0 ? end_box(backend, &record, wait, err) : 0;
+    char path[64];
+    if (jail_record_read(backend, id, &record) < 0)
+        return 0;
+    snprintf(path, sizeof path, "%s/sock", id);
+    unlinkat(backend->boxes_dir, path, 0);
+    return end_box(backend, &record, wait, err);
 }
 
 int jail_end(struct backend *backend, const char *id, enum jail_wait wait, struct err *err) {
@@ -378,8 +401,6 @@ int jail_end(struct backend *backend, const char *id, enum jail_wait wait, struc
     if (r < 0)
         return r;
     char path[64];
-    snprintf(path, sizeof path, "%s/sock", id);
-    unlinkat(backend->boxes_dir, path, 0);
     snprintf(path, sizeof path, "%s/jail", id); /* last: until then stop can be asked again */
     unlinkat(backend->boxes_dir, path, 0);
     return 0;

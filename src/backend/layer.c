@@ -106,7 +106,7 @@ static int make_fresh(struct backend *backend, const struct spec *spec, int box_
     enum quota_form form;
     if (spec->limits.disk_mb == 0)
         return 0;
-    return quota_make(&backend->quota, box_dir, spec->limits.disk_mb, false, &form, err);
+    return quota_whole(&backend->quota, box_dir, spec->limits.disk_mb, &form, err);
 }
 
 static int keep_move(struct backend *backend, const struct spec *spec, int box_dir, int layer_dir,

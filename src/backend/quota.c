@@ -17,6 +17,7 @@
 #define BYTES_PER_INODE 16384u /* as mke2fs has it: a tree of sources has about so much a file */
 #define INODES_MIN 1024u
 #define INODES_MAX (1ull << 31)
+#define HALF "half" /* where a box's files are made before they are all there */
 
 const struct quota_method *const quota_methods[] = {&quota_project, &quota_btrfs, &quota_loop, &quota_tmpfs, NULL};
 
@@ -95,14 +96,19 @@ const struct quota_method *quota_probe(const struct backend_env *env, struct err
 
 /* ---- files ---- */
 
-/* Mode 0755 for the upper directories: they become the modes of / and /usr. */
+static const char *const layer_names[] = {"upper", "upper.work", "upper.0", "upper.0.work", NULL};
+
+/* Mode 0755 for the upper directories: they become the modes of / and /usr. One that is there is left as it is. */
 int quota_layers(int fs, struct err *err) {
-    static const char *const names[] = {"upper", "upper.work", "upper.0", "upper.0.work"};
     if (fchmod(fs, 0755) < 0)
         return err_errno(err, errno, "the box's files");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (mkdirat(fs, names[i], 0755) < 0 || fchmodat(fs, names[i], 0755, 0) < 0)
-            return err_errno(err, errno, "the box's '%s'", names[i]);
+    for (const char *const *name = layer_names; *name; name++) {
+        int r = mkdirat(fs, *name, 0755);
+        if (r < 0 && errno == EEXIST)
+            continue;
+        if (r < 0 || fchmodat(fs, *name, 0755, 0) < 0)
+            return err_errno(err, errno, "the box's '%s'", *name);
+    }
     return 0;
 }
 
@@ -133,20 +139,56 @@ int quota_make(struct quota *quota, int box_dir, uint64_t disk_mb, bool one_shot
     return r;
 }
 
+/* What one who was killed in quota_whole left: nothing of it was ever used. */
+static void drop_half(int box_dir) {
+    autofd half = openat(box_dir, HALF, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (half < 0)
+        return;
+    autofd fs = openat(half, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    for (const char *const *name = layer_names; fs >= 0 && *name; name++)
+        unlinkat(fs, *name, AT_REMOVEDIR);
+    if (!quota_remove(half) && unlinkat(half, "fs", 0) < 0)
+        unlinkat(half, "fs", AT_REMOVEDIR);
+    unlinkat(box_dir, HALF, AT_REMOVEDIR);
+}
+
+int quota_whole(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err) {
+    drop_half(box_dir);
+    if (mkdirat(box_dir, HALF, 0700) < 0)
+        return err_errno(err, errno, "the box's files");
+    autofd half = openat(box_dir, HALF, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r =
+        half < 0 ? err_errno(err, errno, "the box's files") : quota_make(quota, half, disk_mb, false, ret_form, err);
+    if (r == 0 && renameat(half, "fs", box_dir, "fs") < 0)
+        r = err_errno(err, errno, "the box's files");
+    drop_half(box_dir);
+    return r;
+}
+
+/* A daemon of an earlier version that was killed may have made some of the layers, and the others never. */
+static int complete(int box_dir, struct err *err) {
+    if (faccessat(box_dir, "fs/upper.0.work", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    autofd fs = openat(box_dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fs < 0 ? err_errno(err, errno, "the box's files") : quota_layers(fs, err);
+}
+
 int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err) {
     struct stat status;
     if (fstatat(box_dir, "fs", &status, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? quota_make(quota, box_dir, disk_mb, false, ret_form, err)
+        return errno == ENOENT ? quota_whole(quota, box_dir, disk_mb, ret_form, err)
                                : err_errno(err, errno, "the box's files");
     if (disk_mb == 0 && S_ISDIR(status.st_mode)) {
         *ret_form = QUOTA_DIRECTORY;
-        return 0;
+        return complete(box_dir, err);
     }
     struct quota_size size = quota_size(disk_mb);
     for (const struct quota_method *const *method = quota_methods; *method; method++) {
         int r = (*method)->again(quota->env, box_dir, &size, err);
         if (r == -ERR_NOT_FOUND)
             continue;
+        if (r == 0 && (*method)->form == QUOTA_DIRECTORY)
+            r = complete(box_dir, err);
         if (r == 0)
             *ret_form = (*method)->form;
         return r;

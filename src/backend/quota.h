@@ -52,6 +52,8 @@ const struct quota_method *quota_probe(const struct backend_env *env, struct err
 /* The files of a new box, or of one that has some: made or looked after, with that bound (0: none). */
 int quota_make(struct quota *quota, int box_dir, uint64_t disk_mb, bool one_shot, enum quota_form *ret_form,
                struct err *err);
+/* The same for a box that is on record: `fs` is there with all that belongs to it, or not at all, whoever is killed. */
+int quota_whole(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err);
 int quota_again(struct quota *quota, int box_dir, uint64_t disk_mb, enum quota_form *ret_form, struct err *err);
 /* Bytes of a live box's files; root: its root directory. */
 int quota_counted(int box_dir, uint64_t *ret_bytes); /* by the file system itself; -ENOENT: it does not count them */

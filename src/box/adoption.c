@@ -51,7 +51,7 @@ static bool follow_others(struct provider *provider, const char *id) {
     if (place && !place_marked(place) && !place->box->spec.one_shot && !record_exists(provider->boxes_fd, id)) {
         if (place->box->wire)
             wire_kill(place->box->wire, "the box was deleted");
-        table_event(provider, "box_deleted", place->box, "by another daemon");
+        table_event(provider, "box_deleted", place->box, EVENT_ELSEWHERE);
         place_remove_locked(provider, place);
     }
     pthread_mutex_unlock(&provider->lock);

@@ -29,6 +29,7 @@ struct box {
     struct arena *arena;
     char **labels; /* "K=V", NULL-terminated */
     uint64_t created_ms, idle_timeout_ms;
+    bool temporary; /* deleted, files and all, when it is idle */
     atomic_uint refs;
     atomic_uint calls; /* requests on it now, counted by the door that admits them */
     struct turn turn;
@@ -43,9 +44,12 @@ struct box {
     struct arena *skill_arena;         /* of spec.skill_layers and skill_paths: what its /skills is now */
     _Atomic uint64_t skill_generation; /* of those, as in the spec; may be looked at without it */
     int pidfd;
-    unsigned looks;  /* of its references those that only look: to the other daemons it is not in use */
-    char died[128];  /* why the wire ended, when it did */
-    bool died_final; /* and more is not to be known */
+    unsigned looks;           /* of its references those that only look: to the other daemons it is not in use */
+    char died[128];           /* why the wire ended, when it did */
+    bool died_final;          /* and more is not to be known */
+    char ended[224];          /* why its processes were ended, and what ran then; empty while it has some */
+    char restarted[128];      /* the runner before this one ended by itself: why */
+    atomic_bool restart_news; /* and nobody who uses the box has been sent that yet */
 };
 
 const char *box_state_name(enum box_state state);
@@ -117,6 +121,14 @@ int box_spawn(struct box *box, const struct exec_request *request, uint64_t *ret
 /* pid 0: all. NOT_FOUND for an unknown pid. */
 int box_processes(struct box *box, uint64_t pid, void (*each)(void *user, const struct process *process), void *user,
                   struct err *err);
+
+/* What calls have left running: processes in the background, and commands of sessions; a shell that waits is none. */
+enum { RUNNING_NAMED = 3, RUNNING_NAME_BYTES = 40 };
+struct running {
+    unsigned count;
+    char text[RUNNING_NAMED * (RUNNING_NAME_BYTES + 2) + 8]; /* the commands of the first few */
+};
+int box_running(struct box *box, uint64_t timeout_ms, struct running *ret_running, struct err *err);
 
 struct output_slice {
     uint64_t first, next; /* oldest byte still held; where to go on */

@@ -251,6 +251,11 @@ static int process_item(void *user, struct view view, struct err *err) {
 
 int box_processes(struct box *box, uint64_t pid, void (*each)(void *user, const struct process *process), void *user,
                   struct err *err) {
+    return verb_processes(box, pid, VERB_SHORT_MS, each, user, err);
+}
+
+int verb_processes(struct box *box, uint64_t pid, uint64_t timeout_ms,
+                   void (*each)(void *user, const struct process *process), void *user, struct err *err) {
     static const struct verb_sink sink = {.item = process_item};
     autobuf args;
     buf_init(&args, 64);
@@ -258,7 +263,7 @@ int box_processes(struct box *box, uint64_t pid, void (*each)(void *user, const 
         field_number(&args, FIELD_PID, pid);
     struct process_walk walk = {.box = box, .each = each, .user = user};
     struct verb verb = {
-        .op = OP_PS, .args = &args, .watch = -1, .timeout_ms = VERB_SHORT_MS, .sink = &sink, .user = &walk};
+        .op = OP_PS, .args = &args, .watch = -1, .timeout_ms = timeout_ms, .sink = &sink, .user = &walk};
     autoarena arena;
     arena_init(&arena);
     struct fields end;

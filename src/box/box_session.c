@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "box/redact.h"
 #include "box/verb.h"
 
 /* How much longer than the times of a call a runner may take to answer it: killing takes time. */
@@ -225,8 +226,8 @@ static int walk_item(void *user, struct view view, struct err *err) {
     return 0;
 }
 
-static int walk_run(struct box *box, const char *name, uint64_t wait_ms, int watch, struct session_walk *walk,
-                    struct err *err) {
+static int walk_run(struct box *box, const char *name, uint64_t timeout_ms, uint64_t wait_ms, int watch,
+                    struct session_walk *walk, struct err *err) {
     static const struct verb_sink sink = {.item = walk_item};
     autobuf args;
     buf_init(&args, 512);
@@ -237,7 +238,7 @@ static int walk_run(struct box *box, const char *name, uint64_t wait_ms, int wat
     struct verb verb = {.op = OP_SESSIONS,
                         .args = &args,
                         .watch = watch,
-                        .timeout_ms = VERB_SHORT_MS + wait_ms,
+                        .timeout_ms = timeout_ms + wait_ms,
                         .sink = &sink,
                         .user = walk};
     autoarena arena;
@@ -252,7 +253,59 @@ static int walk_run(struct box *box, const char *name, uint64_t wait_ms, int wat
 int box_sessions(struct box *box, const char *name, void (*each)(void *user, const struct session *session), void *user,
                  struct err *err) {
     struct session_walk walk = {.each = each, .user = user};
-    return walk_run(box, name, 0, -1, &walk, err);
+    return walk_run(box, name, VERB_SHORT_MS, 0, -1, &walk, err);
+}
+
+/* ---- what runs ---- */
+
+struct running_walk {
+    struct running running;
+    struct redact secrets; /* what is recorded of a box names none of its variables' values */
+    uint64_t shells[LIMIT_SESSIONS];
+    unsigned shell_count;
+};
+
+static void running_add(struct running_walk *walk, const char *command) {
+    struct running *running = &walk->running;
+    size_t len = strlen(running->text), room = sizeof running->text - len;
+    autobuf name;
+    buf_init(&name, RUNNING_NAME_BYTES);
+    redact_text(&walk->secrets, &name, command, strlen(command));
+    if (running->count++ < RUNNING_NAMED)
+        snprintf(running->text + len, room, "%s%.*s", len ? ", " : "", (int)name.len, (const char *)name.data);
+    else if (running->count == RUNNING_NAMED + 1)
+        snprintf(running->text + len, room, ", ...");
+}
+
+static void running_session(void *user, const struct session *session) {
+    struct running_walk *walk = user;
+    if (walk->shell_count < LIMIT_SESSIONS && session->pid)
+        walk->shells[walk->shell_count++] = session->pid;
+    if (session->state == SESSION_RUNNING || session->state == SESSION_QUIET)
+        running_add(walk, session->command);
+}
+
+static void running_process(void *user, const struct process *process) {
+    struct running_walk *walk = user;
+    for (unsigned i = 0; i < walk->shell_count; i++)
+        if (walk->shells[i] == process->pid)
+            return;
+    if (process->running)
+        running_add(walk, process->command);
+}
+
+int box_running(struct box *box, uint64_t timeout_ms, struct running *ret_running, struct err *err) {
+    autoarena arena;
+    arena_init(&arena);
+    struct running_walk running = {.secrets = {.arena = &arena}};
+    struct session_walk walk = {.each = running_session, .user = &running};
+    redact_env(&running.secrets, (const char *const *)box->spec.env);
+    int r = walk_run(box, NULL, timeout_ms, 0, -1, &walk, err);
+    if (r == 0)
+        r = verb_processes(box, 0, timeout_ms, running_process, &running, err);
+    if (r == 0)
+        *ret_running = running.running;
+    return r;
 }
 
 static void walk_keep(void *user, const struct session *session) {
@@ -262,7 +315,7 @@ static void walk_keep(void *user, const struct session *session) {
 int box_session_wait(struct box *box, const char *name, uint64_t wait_ms, int watch, struct arena *arena,
                      struct session *ret_session, struct err *err) {
     struct session_walk walk = {.each = walk_keep, .user = ret_session, .arena = arena};
-    return walk_run(box, name, wait_ms, watch, &walk, err);
+    return walk_run(box, name, VERB_SHORT_MS, wait_ms, watch, &walk, err);
 }
 
 /* ---- end ---- */

@@ -4,10 +4,12 @@
  * is left. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -67,6 +69,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
     box->labels = copy_list(arena, (const char *const *)record->labels, &count);
     box->created_ms = record->created_ms;
     box->idle_timeout_ms = record->idle_timeout_ms;
+    box->temporary = record->temporary;
     box->pidfd = -1;
     box->state = BOX_STARTING;
     atomic_init(&box->refs, 1);
@@ -78,13 +81,55 @@ struct box *box_again(const struct box *box) {
     struct record record = {.spec = box->spec,
                             .labels = box->labels,
                             .created_ms = box->created_ms,
-                            .idle_timeout_ms = box->idle_timeout_ms};
+                            .idle_timeout_ms = box->idle_timeout_ms,
+                            .temporary = box->temporary};
     return box_make(box->ops, box->backend, &record);
+}
+
+/* Runners that another daemon has told to end while they were our children, and that had not ended yet when the last
+ * reference to their box went: whoever is their parent has to wait for them. */
+static struct orphans {
+    pthread_mutex_t lock;
+    int *pidfds;
+    size_t count, size;
+} orphans = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* true: it is not a process of ours that can still be waited for. */
+static bool reap(int pidfd) {
+    siginfo_t info = {0};
+    return waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG) < 0 || info.si_pid != 0;
+}
+
+void box_reap(void) {
+    pthread_mutex_lock(&orphans.lock);
+    for (size_t i = 0; i < orphans.count;) {
+        if (!reap(orphans.pidfds[i])) {
+            i++;
+            continue;
+        }
+        fd_close(&orphans.pidfds[i]);
+        orphans.pidfds[i] = orphans.pidfds[--orphans.count];
+    }
+    pthread_mutex_unlock(&orphans.lock);
+}
+
+static void orphan_add(int *pidfd) {
+    pthread_mutex_lock(&orphans.lock);
+    if (orphans.count == orphans.size) {
+        orphans.size = orphans.size ? 2 * orphans.size : 16;
+        orphans.pidfds = realloc(orphans.pidfds, orphans.size * sizeof *orphans.pidfds);
+        if (!orphans.pidfds)
+            abort();
+    }
+    orphans.pidfds[orphans.count++] = fd_take(pidfd);
+    pthread_mutex_unlock(&orphans.lock);
 }
 
 void box_unref(struct box *box) {
     if (atomic_fetch_sub(&box->refs, 1) != 1)
         return;
+    if (box->pidfd >= 0 && !wire_alive(box->wire) && !reap(box->pidfd)) /* one whose wire lives outlives us */
+        orphan_add(&box->pidfd);
     wire_unref(box->wire);
     fd_close(&box->pidfd);
     arena_done(box->arena);
@@ -97,6 +142,13 @@ void box_unref(struct box *box) {
 
 bool box_owned(const struct box *box, const char *user, const char *thread) {
     return strcmp(box->user, user) == 0 && (thread ? box->thread && strcmp(box->thread, thread) == 0 : !box->thread);
+}
+
+int box_stopped(const struct box *box, struct err *err) {
+    return err_set(err, ERR_GONE,
+                   "box %s stopped unexpectedly: %s. Its files are safe. Start it again: cubby start %s "
+                   "(POST /v1/boxes/%s/start)",
+                   box->id, box->died, box->id, box->id);
 }
 
 /* ---- places ---- */
@@ -314,12 +366,11 @@ static bool runner_broke(const struct box *old) {
 static void note_end(struct provider *provider, const struct box *old, struct box *box, enum place_how how, bool left) {
     /* What ended while nobody served is no death; beside another daemon somebody did. */
     if (left && (!(how & HOW_ADOPTS) || table_crowded(provider))) {
-        const char *why = old->died[0] ? old->died : "its runner ended";
+        const char *why = old->died[0] ? old->died : "its main process ended";
         table_event(provider, "box_died", box, why);
-        if (!(how & (HOW_STARTS | HOW_REVIVES)))
-            record_died(provider->boxes_fd, box->id, why);
+        record_died(provider->boxes_fd, box->id, why);
     } else if (!left && old->wire) {
-        table_event(provider, "box_evicted", box, box->spec.machine ? "on its machine" : "by another daemon");
+        table_event(provider, "box_evicted", box, box->spec.machine ? "on its machine" : EVENT_ELSEWHERE);
     }
 }
 
@@ -345,12 +396,13 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
     if (left && (r = box->ops->stop(box->backend, box->id, true, err)) < 0)
         return r;
     note_end(provider, old, box, how, left);
-    bool anyway = how & (HOW_STARTS | HOW_REVIVES);
-    if (!anyway)
-        record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
-    if (!anyway && (!(how & HOW_STOPPED) || box->died[0]))
+    record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
+    if (!(how & (HOW_STARTS | HOW_REVIVES)) && (!(how & HOW_STOPPED) || box->died[0]))
         return 0;
     bool dressed = false;
+    memcpy(box->restarted, box->died, sizeof box->restarted);
+    atomic_store(&box->restart_news, box->died[0]);
+    box->died[0] = 0;
     r = mounts_allowed(provider, box, err);
     if (r == 0)
         r = wire_start(provider, box, &dressed, err);
@@ -484,7 +536,7 @@ static int place_hand_locked(struct provider *provider, struct place *place, enu
         return 0;
     }
     if (!box->wire && box->state != BOX_PAUSED)
-        return err_set(err, ERR_GONE, "box %s: %s; its files are kept", place->id, box->died);
+        return box_stopped(box, err);
     *ret_box = place_use_locked(provider, place);
     return 0;
 }
@@ -504,7 +556,7 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
         if (opened.deleted && old->wire)
             wire_kill(old->wire, "the box was deleted");
         if (opened.deleted)
-            table_event(provider, "box_deleted", old, "by another daemon");
+            table_event(provider, "box_deleted", old, EVENT_ELSEWHERE);
         place_remove_locked(provider, place);
         if (opened.deleted && (how & HOW_STARTS))
             r = 1;

@@ -2,6 +2,7 @@
  * holds nothing unchecked; a backend may use every string of it as it is. */
 #include "box/policy.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "box/container.h"
 #include "box/mounts.h"
+#include "box/record.h"
 
 enum { LIMIT_ENV_BYTES = 128 << 10, LIMIT_LABEL_BYTES = 1024, LIMIT_TEMPLATE_BYTES = 64 };
 
@@ -391,4 +393,102 @@ int policy_fork(const struct policy *policy, const struct spec *from, struct are
     if (r == 0)
         r = mounts_spec(policy, share, &asked, arena, spec, err);
     return r;
+}
+
+/* ---- the same box again ---- */
+
+struct differences {
+    char text[400];
+    size_t len;
+    unsigned count;
+};
+
+static void differ(struct differences *all, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void differ(struct differences *all, const char *format, ...) {
+    size_t room = sizeof all->text - all->len;
+    va_list args;
+    va_start(args, format);
+    int n = snprintf(all->text + all->len, room, "%s", all->count++ ? "; " : "");
+    n += vsnprintf(all->text + all->len + n, room - (size_t)n, format, args);
+    va_end(args);
+    if ((size_t)n < room - 4) /* one that has no room is left away: the first ones are there */
+        all->len += (size_t)n;
+    else
+        all->text[all->len] = 0;
+}
+
+static void differ_word(struct differences *all, const char *field, const char *has, const char *asked) {
+    has = has ? has : "the default";
+    if (asked && strcmp(has, asked) != 0)
+        differ(all, "%s is %.60s, not %.60s", field, has, asked);
+}
+
+static void differ_limits(struct differences *all, const struct box_request *request, const struct record *record) {
+    const struct limits *has = &record->spec.limits, *asked = &request->limits;
+    const struct {
+        const char *field;
+        bool given;
+        uint64_t has, asked;
+    } rows[] = {
+        {"memory_mb", request->has_memory, has->memory_mb, asked->memory_mb},
+        {"pids", request->has_pids, has->pids, asked->pids},
+        {"disk_mb", request->has_disk, has->disk_mb, asked->disk_mb},
+        {"open_files", request->has_open_files, has->open_files, asked->open_files},
+        {"output_bytes", request->has_output, has->output_bytes, asked->output_bytes},
+        {"idle_timeout_ms", request->has_idle_timeout, record->idle_timeout_ms, request->idle_timeout_ms},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].given && rows[i].has != rows[i].asked)
+            differ(all, "%s is %llu, not %llu", rows[i].field, (unsigned long long)rows[i].has,
+                   (unsigned long long)rows[i].asked);
+    /* Recorded in thousandths. */
+    if (request->has_cpus && (has->cpus - asked->cpus > 0.001 || asked->cpus - has->cpus > 0.001))
+        differ(all, "cpus is %g, not %g", has->cpus, asked->cpus);
+}
+
+/* The values of variables may be secrets. Sources of mounts are recorded as they were resolved, which is not repeated here:
+ * it could wait for a file system. */
+static void differ_maps(struct differences *all, const struct box_request *request, const struct record *record) {
+    for (const char **entry = request->env; entry && *entry; entry++)
+        if (!listed((const char *const *)record->spec.env, *entry))
+            differ(all, "env %.*s is not what it was made with", (int)strcspn(*entry, "="), *entry);
+    for (const char **label = request->labels; label && *label; label++)
+        if (!listed((const char *const *)record->labels, *label))
+            differ(all, "it has no label %.80s", *label);
+    for (size_t i = 0; i < request->mount_count; i++) {
+        const struct mount *asked = &request->mounts[i];
+        bool there = false;
+        for (size_t j = 0; j < record->spec.mount_count && !there; j++) {
+            const struct mount *has = &record->spec.mounts[j];
+            there = strcmp(has->target, asked->target) == 0 && has->read_only == asked->read_only;
+        }
+        if (!there)
+            differ(all, "it has no such mount at %.80s", asked->target);
+    }
+}
+
+int policy_same(const struct box_request *request, const struct record *record, struct err *err) {
+    struct differences all = {.len = 0};
+    const struct spec *spec = &record->spec;
+    const struct container *has = &spec->container, *asked = &request->container;
+    differ_limits(&all, request, record);
+    differ_word(&all, "network", spec->network == NETWORK_OPEN ? "open" : "none", request->network);
+    differ_word(&all, "backend", record->backend, request->backend);
+    differ_word(&all, "template", spec->template_name, request->template_name);
+    differ_word(&all, "shell", spec->shell, request->shell);
+    differ_word(&all, "container.user", has->user, asked->user);
+    differ_word(&all, "container.runtime", has->runtime, asked->runtime);
+    differ_word(&all, "container.platform", has->platform, asked->platform);
+    differ_word(&all, "container.pull", has->pull, asked->pull);
+    if ((asked->read_only && !has->read_only) || (asked->image_init && !has->image_init))
+        differ(&all, "container.%s is not set", asked->read_only && !has->read_only ? "read_only" : "init");
+    if (request->temporary && !record->temporary)
+        differ(&all, "it is not temporary");
+    differ_maps(&all, request, record);
+    return all.count == 0
+               ? 0
+               : err_set(err, ERR_EXISTS,
+                         "box %s is already there and was made differently: %s. Leave these fields away to use "
+                         "it as it is, or delete it first",
+                         spec->id, all.text);
 }

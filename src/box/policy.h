@@ -36,7 +36,8 @@ struct share_mount {
 struct share {
     struct limits limits; /* of a box that does not say; 0: unlimited */
     uint64_t idle_timeout_ms;
-    const char *const *env; /* "K=V" given to every box; this and the lists below: NULL-terminated */
+    uint64_t busy_timeout_ms; /* so long after its last call a box is kept for what runs in the background; 0: not */
+    const char *const *env;   /* "K=V" given to every box; this and the lists below: NULL-terminated */
     const struct share_mount *mounts;
     size_t mount_count;
     const char *template_name, *network,
@@ -81,6 +82,7 @@ struct policy {
     bool wake_paused;           /* a paused box that is used goes on by itself */
 };
 
+struct record;
 struct policy *policy_ref(struct policy *policy);
 void policy_unref(struct policy *policy); /* NULL is fine */
 const struct share *policy_for(const struct policy *policy, const char *user);
@@ -104,9 +106,11 @@ struct box_request {
     const char *network; /* NULL: the share's */
     bool has_idle_timeout;
     uint64_t idle_timeout_ms;
+    bool temporary;
     const char **labels; /* "K=V" */
     struct container container;
     bool one_shot;
+    bool exact; /* a box that is there has all that is named here (policy_same), or it is EXISTS */
     /* What its backend is (the provider says so, not a client): */
     bool no_limits; /* it holds none: defaults are not given, nor the configured template */
     bool images;    /* its templates are images; there is no default of disk_mb, whose holding depends on the engine */
@@ -119,6 +123,8 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
  * mounts) is replaced by what it gives to the other. In arena. */
 int policy_fork(const struct policy *policy, const struct spec *from, struct arena *arena, struct spec *spec,
                 struct err *err);
+/* What a box that is there was made with. EXISTS: the request names something else; the sentence says what. */
+int policy_same(const struct box_request *request, const struct record *record, struct err *err);
 int policy_user(const char *user, struct err *err);   /* the grammar of user names */
 int policy_env(const char *entry, struct err *err);   /* "NAME=VALUE" */
 int policy_agent(const char *agent, struct err *err); /* the grammar of agents' names */

@@ -7,7 +7,7 @@
  *   READY     yes        the box       the box           idle -> WARM, ended              yes
  *   WARM      yes        -> READY      -> READY          idle, replicas, memory -> ended  yes
  *   WARM      ended      starts them   starts them       -                                no
- *   WARM      died       starts them   GONE, the reason  -                                no
+ *   WARM      died       starts them   by a thread: GONE -                                no
  *   PAUSED    stand      the box       BUSY, or -> READY -                                yes
  *   EXPORTING stand      BUSY          BUSY              -> WARM ended, or what it was    yes
  *   CLOSING   go         waits         waits             -> WARM ended, or no box         until they are gone
@@ -33,8 +33,9 @@
  *  8. No request brings a user above his boxes, memory or disk: LIMIT; a box that could not be counted is refused.
  *  9. Counts are exact: boxes, running ones, and each user's sums are those of the places, whenever the lock is free.
  * 10. A paused box is reached by no call, ended by nothing but destroy, and paused for the next daemon too.
- * 11. A death is noticed without a call, told with its reason to who asks by id (get), and undone by the next acquire, or by
- *     who asks by id for a box that runs (wake).
+ * 11. A death is noticed without a call and reported with its reason. The next acquire or wake starts the box again, and
+ *     remembers the reason (restarted). So does a get of a box without a thread, which has no other name than its id; for
+ *     any other box a get answers GONE.
  * 12. The wall clock decides nothing.
  * 13. destroy and death wait for nobody: wire_kill makes running verbs end.
  * 14. Looking starts, wakes and touches nothing.
@@ -175,7 +176,10 @@ static int request_box(struct provider *provider, const struct box_request *requ
     if (r == 0)
         r = policy_spec(policy, &asked, id, &arena, &record.spec, err);
     record.idle_timeout_ms = request->has_idle_timeout ? request->idle_timeout_ms : share->idle_timeout_ms;
+    record.temporary = request->temporary;
     policy_unref(policy);
+    if (r == 0 && record.temporary && !record.idle_timeout_ms)
+        r = err_set(err, ERR_INVALID, "a temporary box is deleted when it is idle: idle_timeout_ms must not be 0");
     if (r < 0)
         return r;
     *ret_box = box_make(ops, backend, &record);
@@ -203,10 +207,15 @@ int provider_id(const struct box_request *request, char id[17], struct err *err)
 static int acquire_clash(const struct box *box, const struct box_request *request, const char *user, const char *thread,
                          struct err *err) {
     const char *machine = box->spec.machine;
+    struct record record = {.backend = box->ops->name,
+                            .spec = box->spec,
+                            .labels = box->labels,
+                            .idle_timeout_ms = box->idle_timeout_ms,
+                            .temporary = box->temporary};
     if (!box_owned(box, user, thread))
         return err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
     if (!request->machine || (machine && strcmp(machine, request->machine) == 0))
-        return 0;
+        return request->exact ? policy_same(request, &record, err) : 0;
     return err_set(err, ERR_EXISTS, "the box of this thread, %s, is %s%s, not on machine '%s'; delete it first",
                    box->id, machine ? "on machine " : "on the server", machine ? machine : "", request->machine);
 }
@@ -342,7 +351,8 @@ static int get(struct provider *provider, const char *user, const char *id, enum
             pthread_mutex_unlock(&provider->lock);
             return no_box(id, err);
         }
-        int r = use_place_locked(provider, place, how, ret_box, NULL, err);
+        /* The id is all the name that a box without a thread has: to use it is to acquire it. */
+        int r = use_place_locked(provider, place, place->box->thread ? how : how | HOW_REVIVES, ret_box, NULL, err);
         if (r != 1)
             return r;
     }
@@ -432,6 +442,11 @@ static int destroy_locked_box(struct provider *provider, struct box *box, bool *
 }
 
 int provider_destroy(struct provider *provider, const char *user, const char *id, struct err *err) {
+    return provider_destroy_for(provider, user, id, NULL, err);
+}
+
+int provider_destroy_for(struct provider *provider, const char *user, const char *id, const char *why,
+                         struct err *err) {
     if (!text_id(id) || foreign(provider, user, id))
         return no_box(id, err);
     adoption_load(provider, id);
@@ -459,7 +474,7 @@ int provider_destroy(struct provider *provider, const char *user, const char *id
     if (gone) {
         if (box->wire)
             wire_kill(box->wire, "the box was deleted");
-        table_event(provider, "box_deleted", box, r < 0 ? "by another daemon" : NULL);
+        table_event(provider, "box_deleted", box, r < 0 ? EVENT_ELSEWHERE : why);
         place_remove_locked(provider, place);
     } else {
         place_unmark_locked(provider, place);

@@ -19,8 +19,9 @@ void provider_free(struct provider *provider, bool end_boxes);
  * paused is given as such: nothing but provider_resume reaches it. */
 int provider_acquire(struct provider *provider, const struct box_request *request, struct box **ret_box,
                      bool *ret_created, struct err *err);
-/* NOT_FOUND for unknown, GONE for one whose runner died (with the reason), PAUSED for a paused one. user NULL: any owner; else somebody else's
- * answers as unknown. Touches last_used. The caller gets a reference. */
+/* NOT_FOUND for unknown, GONE for one of a thread whose runner died (with the reason; one without a thread is started
+ * again), PAUSED for a paused one. user NULL: any owner; else somebody else's answers as unknown. Touches last_used. The
+ * caller gets a reference. */
 int provider_get(struct provider *provider, const char *user, const char *id, struct box **ret_box, struct err *err);
 /* The same, but one whose runner died is started again with its files, as an acquire by its owner would; GONE only when that
  * cannot be. */

@@ -117,6 +117,8 @@ static void put_record(struct json *json, const struct box *box) {
     put_number(json, "output_bytes", spec->limits.output_bytes);
     put_number(json, "idle_timeout_ms", box->idle_timeout_ms);
     put_number(json, "created_ms", box->created_ms);
+    json_key(json, "temporary");
+    json_bool(json, box->temporary);
     json_key(json, "discard");
     json_bool(json, spec->discard);
     json_close(json, '}');
@@ -218,7 +220,7 @@ void record_died_read(int boxes_fd, const char *id, char *why, size_t size) {
     if (fstatat(boxes_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(status.st_mode))
         return;
     if (fd_read_file(boxes_fd, path, why, size) <= 0)
-        snprintf(why, size, "its runner ended");
+        snprintf(why, size, "its main process ended");
 }
 
 void record_died_clear(int boxes_fd, const char *id) {
@@ -367,6 +369,7 @@ static bool get_record(const json_t *root, const char *id, struct arena *arena, 
                                    .output_bytes = get_number(&reading, root, "output_bytes")};
     record->idle_timeout_ms = get_number(&reading, root, "idle_timeout_ms");
     record->created_ms = get_number(&reading, root, "created_ms");
+    record->temporary = get_bool(&reading, root, "temporary");
     spec->discard = get_bool(&reading, root, "discard");
     get_mounts(&reading, root, spec);
     return !reading.bad && stored && strcmp(stored, id) == 0 && record->backend && spec->user && spec->template_name;

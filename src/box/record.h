@@ -14,6 +14,7 @@ struct record {
     struct spec spec;
     char **labels;
     uint64_t created_ms, idle_timeout_ms;
+    bool temporary;
 };
 
 /* As err_errno, for files of the state directory: a full disk is named. */

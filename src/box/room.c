@@ -1,8 +1,11 @@
 /* Who may have one more box, and who has to go for it: quotas of users, replicas, memory, idle time-outs. Called by
  * provider.c for what requests start, and by the keeper of table.c. The rules are at the head of provider.c. Not to break:
- * an active box (READY) is never ended for another's sake, nor one that anybody holds a reference to; files always stay. */
+ * an active box (READY) is never ended for another's sake, nor one that anybody holds a reference to; files always stay.
+ * A box in which something runs in the background is not ended for being idle, up to busy_timeout_ms after its last call. It
+ * goes to the warm shelf instead, so that what nobody looks after takes no room from others. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/clock.h"
@@ -14,6 +17,8 @@
 
 enum {
     EVICT_RETRY_MS = 1000,
+    BUSY_LOOK_MS = 1000, /* what runs in a box is asked of its runner, which may be hostile; evictions wait meanwhile */
+    BUSY_TURNS = 4,      /* in an idle time-out */
     /* A look costs some 50 us, a twentieth of a box. The keeper looks once a turn; others only where it is getting short. */
     MEMORY_LOOK_MS = 100,
     MEMORY_AMPLE_MS = 2000,
@@ -145,11 +150,27 @@ int room_for_runner_locked(struct provider *provider, struct place *place, struc
 
 /* ---- eviction ---- */
 
+/* Of a box in which something runs in the background: when that is looked at again. What it has printed is there for a
+ * while after it has ended. */
+static uint64_t room_busy_turn_ms(const struct box *box) {
+    return box->idle_timeout_ms / BUSY_TURNS + 1;
+}
+
 bool room_idle_locked(const struct place *place, uint64_t now_ms) {
     const struct box *box = place->box;
     struct err ignored;
     return box->idle_timeout_ms && place_runs(place) && atomic_load(&box->refs) == 1 && now_ms >= place->later_ms &&
-           now_ms >= atomic_load(&box->used_ms) + box->idle_timeout_ms && !place_is_machine(place) &&
+           now_ms >= atomic_load(&box->used_ms) + box->idle_timeout_ms &&
+           (!place->busy_ms || now_ms >= place->busy_ms + room_busy_turn_ms(box)) && !place_is_machine(place) &&
+           place_reach(place, &ignored) == 0;
+}
+
+/* Nobody uses a temporary box any more, whether it runs or not. */
+bool room_over_locked(const struct place *place, uint64_t now_ms) {
+    const struct box *box = place->box;
+    struct err ignored;
+    return box->temporary && !place_marked(place) && box->state != BOX_PAUSED && atomic_load(&box->refs) == 1 &&
+           now_ms >= place->later_ms && now_ms >= atomic_load(&box->used_ms) + box->idle_timeout_ms &&
            place_reach(place, &ignored) == 0;
 }
 
@@ -186,14 +207,34 @@ static bool used_elsewhere(struct provider *provider, struct place *place, bool 
            (!record_released(provider->boxes_fd, box->id) || now_ms < atomic_load(&box->used_ms) + ELSEWHERE_MS);
 }
 
-static bool evict(struct provider *provider, struct place *place, const char *why) {
+/* Whether an idle box is kept for what runs in it. A runner that does not answer runs nothing. */
+static bool room_busy(struct provider *provider, struct place *place, const struct running *running) {
+    struct policy *policy = table_policy(provider);
+    uint64_t busy_timeout_ms = policy_for(policy, place->box->user)->busy_timeout_ms, now_ms = clock_ms();
+    policy_unref(policy);
+    uint64_t used_ms = atomic_load(&place->box->used_ms);
+    if (now_ms >= used_ms + busy_timeout_ms)
+        return false;
+    if (running->count)
+        place->busy_ms = now_ms;
+    return running->count || (place->busy_ms > used_ms && now_ms < place->busy_ms + place->box->idle_timeout_ms);
+}
+
+static bool evict(struct provider *provider, struct place *place, const char *why, bool *ret_busy, char *said,
+                  size_t size) {
     struct box *box = place->box;
+    struct running running = {0};
     struct err err;
     char text[64];
-    bool stopped = false;
+    bool stopped = false, idle = why[0] == 'i';
     if (statelock_box(&provider->statelock, box->id, 0, &err) < 0) /* another daemon is busy with it */
         return false;
-    if (!used_elsewhere(provider, place, why[0] == 'i')) {
+    bool used = used_elsewhere(provider, place, idle);
+    if (!used && !box->spec.machine) /* a machine answers when it likes, and nobody waits for it here */
+        box_running(box, BUSY_LOOK_MS, &running, &err);
+    *ret_busy = !used && idle && room_busy(provider, place, &running);
+    if (!used && !*ret_busy) {
+        snprintf(said, size, running.count ? "%s; ended what ran: %s" : "%s", why, running.text);
         snprintf(text, sizeof text, "the box was evicted: %s", why);
         wire_kill(box->wire, text);
         stopped = box->ops->stop(box->backend, box->id, true, &err) == 0;
@@ -207,21 +248,55 @@ static bool evict(struct provider *provider, struct place *place, const char *wh
 /* What stays in the place is the same box without a runner; the old struct lives on for those who hold it. */
 void room_evict_locked(struct provider *provider, struct place *place, const char *why) {
     struct box *box = place->box;
+    char said[sizeof box->ended];
+    bool busy = false;
     place_mark_locked(place, BOX_CLOSING);
     pthread_mutex_unlock(&provider->lock);
-    struct box *rest = evict(provider, place, why) ? box_again(box) : NULL;
-    if (rest)
+    struct box *rest = evict(provider, place, why, &busy, said, sizeof said) ? box_again(box) : NULL;
+    if (rest) {
         atomic_store(&rest->used_ms, atomic_load(&box->used_ms));
+        memcpy(rest->ended, said, sizeof rest->ended);
+    }
     pthread_mutex_lock(&provider->lock);
     if (rest) {
-        table_event(provider, "box_evicted", box, why);
+        table_event(provider, "box_evicted", box, said);
         place->box = rest;
         place->was = BOX_WARM;
+        place->busy_ms = 0;
         box_unref(box);
+    } else if (busy) { /* its owner has let go of it, and may find it again: as if it had been released */
+        place->later_ms = clock_ms() + room_busy_turn_ms(box);
+        if (place->was == BOX_READY) {
+            record_release(provider->boxes_fd, box->id, true);
+            table_event(provider, "box_warm", box, EVENT_BUSY);
+            place->was = BOX_WARM;
+        }
     } else {
         place->later_ms = clock_ms() + EVICT_RETRY_MS;
     }
     place_unmark_locked(provider, place);
+}
+
+void room_delete_locked(struct provider *provider, struct place *place) {
+    char id[17];
+    struct err err;
+    memcpy(id, place->id, sizeof id);
+    place_mark_locked(place, BOX_CLOSING);
+    pthread_mutex_unlock(&provider->lock);
+    bool used = statelock_box(&provider->statelock, id, 0, &err) < 0;
+    if (!used) {
+        used = used_elsewhere(provider, place, true);
+        statelock_box_end(&provider->statelock, id);
+    }
+    pthread_mutex_lock(&provider->lock);
+    place->later_ms = clock_ms() + EVICT_RETRY_MS;
+    place_unmark_locked(provider, place);
+    if (used)
+        return;
+    pthread_mutex_unlock(&provider->lock);
+    if (provider_destroy_for(provider, NULL, id, EVENT_TEMPORARY, &err) < 0 && err.code != ERR_NOT_FOUND)
+        log_warn("box %s: %s", id, err.text);
+    pthread_mutex_lock(&provider->lock);
 }
 
 /* ---- room ---- */

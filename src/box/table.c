@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "box/layer.h"
+#include "box/signame.h"
 #include "box/squash.h"
 
 enum {
@@ -98,9 +99,13 @@ static void keeper_follow(struct provider *provider) {
 static bool event_asked(const char *verb, const char *detail) {
     static const char *const asked[] = {"box_created", "box_ready",   "box_warm",
                                         "box_paused",  "box_resumed", "box_deleted"};
+    static const char *const unasked[] = {EVENT_ELSEWHERE, EVENT_TEMPORARY, EVENT_BUSY};
+    for (size_t i = 0; detail && i < sizeof unasked / sizeof *unasked; i++)
+        if (strcmp(unasked[i], detail) == 0)
+            return false;
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
         if (strcmp(asked[i], verb) == 0)
-            return !detail || strcmp(detail, "by another daemon") != 0;
+            return true;
     return false;
 }
 
@@ -146,20 +151,21 @@ static bool death_by_memory(struct box *box) {
 static void death_text(struct box *box, char *text, size_t size, bool *ret_final) {
     siginfo_t info = {0};
     struct err err = {0};
+    char name[SIGNAME_BYTES];
     bool ended = table_readable(box->pidfd), hung_up = wire_error(box->wire, &err) == -ERR_GONE;
     bool known = ended && waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid;
     *ret_final = ended || box->pidfd < 0;
     if ((known ? info.si_status == SIGKILL : ended || hung_up) && death_by_memory(box))
-        snprintf(text, size, "its runner was killed: out of memory (limit %llu MiB)",
+        snprintf(text, size, "its main process was killed: out of memory (limit %llu MiB)",
                  (unsigned long long)box->spec.limits.memory_mb);
+    else if (known && info.si_code == CLD_EXITED)
+        snprintf(text, size, "its main process ended with status %d", info.si_status);
     else if (known)
-        snprintf(text, size,
-                 info.si_code == CLD_EXITED ? "its runner ended with status %d" : "its runner was killed by signal %d",
-                 info.si_status);
+        snprintf(text, size, "its main process was killed by %s", signame_text(info.si_status, name));
     else if (ended)
-        snprintf(text, size, "its runner ended");
+        snprintf(text, size, "its main process ended");
     else
-        snprintf(text, size, "%.100s", err.code ? err.text : "its runner hung up");
+        snprintf(text, size, "%.100s", err.code ? err.text : "its main process hung up");
 }
 
 void place_dead_locked(struct provider *provider, struct place *place) {
@@ -253,7 +259,8 @@ static bool place_dirty_locked(const struct place *place, uint64_t now_ms) {
 static struct place *keeper_pick_locked(struct provider *provider, uint64_t now_ms) {
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
         for (struct place *place = provider->buckets[i]; place; place = place->next)
-            if (place_dirty_locked(place, now_ms) || (provider->reaper && room_idle_locked(place, now_ms)))
+            if (place_dirty_locked(place, now_ms) ||
+                (provider->reaper && (room_idle_locked(place, now_ms) || room_over_locked(place, now_ms))))
                 return place;
     return NULL;
 }
@@ -380,6 +387,7 @@ static void *keeper_main(void *argument) {
     while (!provider->ending) {
         if (clock_ms() >= turn_ms) {
             turn_ms = clock_ms() + KEEPER_TURN_MS;
+            box_reap();
             keeper_others_locked(provider);
             keeper_sync_locked(provider);
             keeper_room_locked(provider); /* memory may have become short without us */
@@ -388,6 +396,8 @@ static void *keeper_main(void *argument) {
         struct place *place = provider->ending ? NULL : keeper_pick_locked(provider, now_ms);
         if (place && place_dirty_locked(place, now_ms)) {
             keeper_settle_locked(provider, place);
+        } else if (place && room_over_locked(place, now_ms)) {
+            room_delete_locked(provider, place);
         } else if (place) {
             room_evict_locked(provider, place, "idle");
         } else if (!provider->ending && room_wanted_locked(provider)) {

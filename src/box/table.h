@@ -33,6 +33,7 @@ struct place {
     uint64_t later_ms;     /* who came by itself has failed here: not again before */
     uint64_t touched_ns;   /* the time of its record when last seen: it changes when another daemon uses the box */
     uint64_t elsewhere_ms; /* when that was last noticed */
+    uint64_t busy_ms;      /* when something was last seen to run in the background; counts after used_ms */
 };
 
 struct provider {
@@ -83,6 +84,8 @@ struct provider {
 struct box *box_make(const struct backend_ops *ops, struct backend *backend, const struct record *record);
 struct box *box_again(const struct box *box); /* the same box without a runner */
 void box_unref(struct box *box);
+void box_reap(void);                                     /* runners of ours that somebody else ended; now and then */
+int box_stopped(const struct box *box, struct err *err); /* GONE: why its runner ended, and how to start it again */
 bool box_owned(const struct box *box, const char *user, const char *thread); /* thread NULL: a box without one */
 
 struct place *place_get_locked(struct provider *provider, const char *id);
@@ -138,6 +141,9 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
 int provider_make(struct provider *provider, const struct record *record, struct box **ret_box, struct err *err);
 int provider_id(const struct box_request *request, char ret_id[17], struct err *err); /* of the pair, or a random one */
 
+/* provider_destroy by nobody's request; why: of the event, NULL: it was requested. */
+int provider_destroy_for(struct provider *provider, const char *user, const char *id, const char *why, struct err *err);
+
 /* ---- work.c ---- */
 
 /* A box while one caller alone works on it: everybody else waits, other daemons too. */
@@ -189,6 +195,11 @@ bool room_idle_locked(const struct place *place, uint64_t now_ms);
 /* Ends its processes and keeps its files; gives up the lock meanwhile. why: "idle", "replicas", "memory". */
 void room_evict_locked(struct provider *provider, struct place *place, const char *why);
 
+/* It is temporary and has been without a call for its idle time-out: it can be deleted. */
+bool room_over_locked(const struct place *place, uint64_t now_ms);
+/* Deletes it, unless another daemon uses it; gives up the lock meanwhile. */
+void room_delete_locked(struct provider *provider, struct place *place);
+
 /* ---- dress.c ---- */
 
 /* A copy of the box's spec with all that it is to start with; in arena. */
@@ -212,6 +223,10 @@ void table_death(struct provider *provider, struct box *box);
 bool table_readable(int fd);                                             /* a descriptor of a process: it has ended */
 void table_check_locked(struct provider *provider, struct place *place); /* has its runner ended? */
 pthread_t table_thread(void *(*main)(void *), void *argument);
+/* Details of events that no request of this daemon caused. */
+#define EVENT_ELSEWHERE "by another daemon"
+#define EVENT_TEMPORARY "temporary and idle"
+#define EVENT_BUSY "idle; something runs in it"
 /* Tells whoever listens. With or without the lock; detail may be NULL. */
 void table_event(const struct provider *provider, const char *verb, const struct box *box, const char *detail);
 /* Of something that is no box any more; id and detail may be NULL. */

@@ -41,6 +41,9 @@ int verb_run(struct box *box, const struct verb *verb, struct arena *arena, stru
 /* The rest of a call that is open already, with input or without; closes it. */
 int verb_finish(struct box *box, struct call *call, const struct verb *verb, struct arena *arena,
                 struct fields *ret_end, struct err *err);
+/* box_processes with another time-out. */
+int verb_processes(struct box *box, uint64_t pid, uint64_t timeout_ms,
+                   void (*each)(void *user, const struct process *process), void *user, struct err *err);
 /* For ops that answer with END alone. */
 int verb_short(struct box *box, enum op op, const struct buf *args, struct arena *arena, struct fields *ret_end,
                struct err *err);

@@ -170,7 +170,7 @@ static int pause_run(void *argument, struct work *work, struct err *err) {
     if (work->state == BOX_PAUSED)
         return 0;
     if (box->died[0])
-        return err_set(err, ERR_GONE, "box %s: %s; its files are kept", box->id, box->died);
+        return box_stopped(box, err);
     if (!box->wire)
         return err_set(err, ERR_INVALID, "box %s has no processes to pause", box->id);
     int r = box->ops->pause(box->backend, box->id, true, err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/text.h"
 #include "box/policy.h"
 #include "cli/cli.h"
 #include "wire/spec.h"
@@ -154,7 +155,22 @@ static void box_options_container(const struct box_options *options, struct json
     json_close(json, '}');
 }
 
+static void box_options_life(struct cli *cli, const struct box_options *options, struct json *json) {
+    uint64_t seconds;
+    if (options->idle_timeout) {
+        if (!text_u64(options->idle_timeout, UINT64_MAX / 1000, &seconds))
+            option_fail(cli, "--idle-timeout must be a number of seconds, not '%s'", options->idle_timeout);
+        json_key(json, "idle_timeout_ms");
+        json_uint(json, seconds * 1000);
+    }
+    if (options->temporary) {
+        json_key(json, "temporary");
+        json_bool(json, true);
+    }
+}
+
 void box_options_json(struct cli *cli, const struct box_options *options, struct json *json) {
+    box_options_life(cli, options, json);
     box_options_text(json, "agent", options->agent);
     box_options_text(json, "machine", options->machine);
     box_options_text(json, "backend", options->backend);

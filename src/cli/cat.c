@@ -14,7 +14,10 @@ static int cat_write(void *user, const void *data, size_t len) {
 
 static int cat_one(struct cli *cli, const char *id, const char *path, struct err *err) {
     struct http_client *client = NULL;
-    struct http_call call = {.method = "GET", .path = remote_path(cli, id, "/files", path), .write_body = cat_write};
+    struct http_call call = {.method = "GET",
+                             .path = remote_path(cli, id, "/files", path),
+                             .write_body = cat_write,
+                             .header = remote_header};
     int status = 0, code = remote_client(cli, &client, err);
     autobuf out;
     buf_init(&out, 1 << 20);

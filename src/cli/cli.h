@@ -82,6 +82,8 @@ struct box_options {
     const char *agent, *machine; /* of create */
     const char *container_user, *runtime, *platform, *pull;
     bool read_only, image_init;
+    const char *idle_timeout; /* of create: seconds */
+    bool temporary;           /* of shell */
 };
 #define BOX_OPTION_ROWS(type, member)                                                                                    \
     {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail, docker or local"},   \
@@ -155,6 +157,8 @@ const char *remote_url(void);
  * body may be NULL. */
 int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
                 struct err *err);
+/* For http_call.header: a note on standard error where the daemon says that it has started the box again. */
+void remote_header(void *user, const char *name, const char *value);
 /* The same, parsed; json_decref it. */
 int remote_json(struct cli *cli, const char *method, const char *path, const struct buf *body, struct json_t **ret_json,
                 struct err *err);
@@ -189,6 +193,7 @@ int command_ps(struct cli *cli, int argc, char **argv);
 int command_rm(struct cli *cli, int argc, char **argv);
 int command_pause(struct cli *cli, int argc, char **argv);
 int command_resume(struct cli *cli, int argc, char **argv);
+int command_start(struct cli *cli, int argc, char **argv);
 int command_snapshot(struct cli *cli, int argc, char **argv);
 int command_rollback(struct cli *cli, int argc, char **argv);
 int command_fork(struct cli *cli, int argc, char **argv);

@@ -16,6 +16,8 @@ const struct option_row create_options[] = {
      "the user's box for this agent, with its skills"},
     {"machine", 0, OPTION_TEXT, offsetof(struct create_values, box.machine), "NAME",
      "on this machine of the user's that joined"},
+    {"idle-timeout", 0, OPTION_TEXT, offsetof(struct create_values, box.idle_timeout), "SECONDS",
+     "end its processes after so long without use; 0: never"},
     BOX_OPTION_ROWS(struct create_values, box),
     {"json", 0, OPTION_FLAG, offsetof(struct create_values, json), NULL, "the daemon's answer"},
     {.name = NULL},

@@ -33,7 +33,7 @@ const struct option_row exec_options[] = {
      "in the shell of this name, which is made if it is not there"},
     {"timeout", 0, OPTION_REAL, offsetof(struct exec_values, timeout_s), "S", "end it after S seconds"},
     {"background", 'd', OPTION_FLAG, offsetof(struct exec_values, background), NULL,
-     "print its pid and leave it running"},
+     "print its pid and leave it running; it keeps the box from being idle, for a day at most"},
     {"json", 0, OPTION_FLAG, offsetof(struct exec_values, json), NULL, "with -d: the daemon's answer"},
     {.name = NULL},
 };
@@ -327,6 +327,7 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
                              .body = body->data,
                              .body_len = body->len,
                              .write_body = exec_write,
+                             .header = remote_header,
                              .user = exec};
     if (body->failed)
         return err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_JSON_BYTES);
@@ -343,7 +344,13 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
         code = -err->code;
     }
     event_done(&exec->reader);
-    if (code == 0 && !exec->ended)
+    if (exec->pid && !exec->ended && !exec->reader.error.code)
+        code = err_set(
+            err, ERR_GONE,
+            "the connection to %s ended while the command ran: the daemon stopped, or something between. Whether "
+            "the command finished is unknown",
+            remote_url());
+    else if (code == 0 && !exec->ended)
         code = err_set(err, ERR_PROTOCOL, "%s ended the stream before the command ended", remote_url());
     if (!exec->ended)
         exec->status = exec_failed_status(exec, code);

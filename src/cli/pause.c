@@ -1,4 +1,4 @@
-/* `cubby pause` and `cubby resume`: the processes of boxes stand still, and go on. */
+/* `cubby pause`, `cubby resume` and `cubby start`: the processes of boxes stand still, go on, or are started. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -28,4 +28,8 @@ int command_pause(struct cli *cli, int argc, char **argv) {
 
 int command_resume(struct cli *cli, int argc, char **argv) {
     return pause_each(cli, argc, argv, "/resume");
+}
+
+int command_start(struct cli *cli, int argc, char **argv) {
+    return pause_each(cli, argc, argv, "/start");
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -54,6 +55,17 @@ int remote_status(int status, const struct buf *body, struct err *err) {
     return code;
 }
 
+void remote_header(void *user, const char *name, const char *value) {
+    (void)user;
+    if (strcasecmp(name, "cubby-restarted") != 0)
+        return;
+    autobuf shown;
+    buf_init(&shown, 1024);
+    text_shown(&shown, value, strlen(value));
+    const char *text = buf_cstr(&shown);
+    fprintf(stderr, "cubby: the box was started again on its files, without its processes: %s\n", text ? text : "");
+}
+
 int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
                 struct err *err) {
     struct http_client *client = NULL;
@@ -61,7 +73,7 @@ int remote_call(struct cli *cli, const char *method, const char *path, const str
     if (code < 0)
         return code;
     static const char *const headers[] = {"Content-Type: application/json", NULL};
-    struct http_call call = {.method = method, .path = path, .headers = body ? headers : NULL};
+    struct http_call call = {.method = method, .path = path, .headers = body ? headers : NULL, .header = remote_header};
     if (body) {
         if (body->failed)
             return err_set(err, ERR_TOO_LARGE, "the request is larger than %u bytes", LIMIT_JSON_BYTES);

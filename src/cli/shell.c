@@ -16,6 +16,8 @@
 #include "cli/event.h"
 #include "cli/terminal.h"
 
+#define SHELL_IDLE_SECONDS "60" /* of a box made for a shell: after its connection has ended without us */
+
 struct shell_values {
     struct box_options box;
     const char *user, *workdir;
@@ -47,6 +49,10 @@ int command_shell(struct cli *cli, int argc, char **argv) {
     struct err err = {0};
     argc = option_parse(cli, argc, argv, &shell.values);
     bool own = argc == 0 || !text_id(argv[0]);
+    if (own) { /* should we be killed, or the daemon, nobody else would delete it */
+        shell.values.box.temporary = true;
+        shell.values.box.idle_timeout = SHELL_IDLE_SECONDS;
+    }
     if (!own)
         text_id_copy(shell.id, argv[0]);
     shell.command = shell_words(cli, argv + (own ? 0 : 1));

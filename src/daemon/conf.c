@@ -88,6 +88,9 @@ const struct conf_option conf_options[] = {
      .text = "largest output_limit_bytes a command of a box may have; 0: 64 MiB"},
     {SHARE("idle_timeout_ms", INT, idle_timeout_ms), .max = 365ull * 86400000, .fallback = "600000",
      .text = "processes of a box without a call end after that, files stay; 0: never"},
+    {SHARE("busy_timeout_ms", INT, busy_timeout_ms), .max = 365ull * 86400000, .fallback = "86400000",
+     .text =
+         "a box in which background processes run is not idle for so long after its last call; 0: they do not count"},
     {ROW("replicas", INT, replicas), .at_once = true, .max = LIMIT_BOXES, .fallback = "0",
      .text = "boxes with processes at once, the oldest released one goes first; 0: as many as memory allows"},
     {ROW("memory_reserve_mb", INT, memory_reserve_mb), .at_once = true, .max = 1u << 30, .fallback = "256",

@@ -47,8 +47,8 @@ struct conf_share {
     struct conf_list env, templates, networks, backends, docker_images, docker_runtimes;
     struct conf_list servers; /* NAME={...} */
     struct conf_mounts mounts;
-    uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, max_boxes_per_user, user_memory_mb,
-        user_disk_mb;
+    uint64_t memory_mb, pids, disk_mb, open_files, output_bytes, idle_timeout_ms, busy_timeout_ms, max_boxes_per_user,
+        user_memory_mb, user_disk_mb;
     double cpus;
 };
 

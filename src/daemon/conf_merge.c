@@ -183,6 +183,7 @@ static struct share share_of(const struct conf_share *from) {
                    .open_files = from->open_files,
                    .output_bytes = from->output_bytes},
         .idle_timeout_ms = from->idle_timeout_ms,
+        .busy_timeout_ms = from->busy_timeout_ms,
         .env = words(&from->env),
         .mounts = from->mounts.items,
         .mount_count = from->mounts.count,

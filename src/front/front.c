@@ -152,6 +152,18 @@ void front_leave(struct box *box) {
     atomic_fetch_sub(&box->calls, 1);
 }
 
+/* The processes that this client may have left in the box are gone: the first answer after that says so. */
+void front_restarted(struct http_request *request, struct box *box) {
+    if (!atomic_load(&box->restart_news) || !atomic_exchange(&box->restart_news, false))
+        return;
+    char why[sizeof box->restarted];
+    size_t len = 0;
+    for (const char *c = box->restarted; *c; c++) /* a runner may have written a part of it */
+        why[len++] = *c >= ' ' && *c <= '~' ? *c : '?';
+    why[len] = 0;
+    http_reply_header(request, "Cubby-Restarted", why);
+}
+
 static int front_run(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
     struct front *front = front_of(request);
     const struct who *who = front_who(request);
@@ -172,6 +184,7 @@ static int front_run(struct http_request *request, const struct endpoint *endpoi
                                                  : provider_get(front->provider, who->user, id, &box, err);
     trail_box(request, box);
     if (result >= 0) {
+        front_restarted(request, box);
         result = front_enter(request, box, err);
         if (result >= 0)
             result = endpoint->run(request, box, err);
@@ -180,6 +193,15 @@ static int front_run(struct http_request *request, const struct endpoint *endpoi
     trail_box(request, NULL);
     provider_put(front->provider, box);
     return result;
+}
+
+bool front_stopped(const struct http_request *request, struct err *err) {
+    if (!http_is_cut(request) || !http_server_stopping(front_of(request)->server))
+        return false;
+    err_set(
+        err, ERR_BUSY,
+        "the daemon is stopping and the time for running requests (drain_ms) is over: what this request ran was ended");
+    return true;
 }
 
 void front_handle(struct http_request *request) {
@@ -193,6 +215,8 @@ void front_handle(struct http_request *request) {
         result = front_run(request, endpoint, &err);
         tenant_leave(tenant);
     }
+    if (result < 0 && !http_replied(request) && front_stopped(request, &err))
+        result = -err.code;
     metrics_call(front->metrics, http_route(request), result < 0 ? -result : result);
     trail_code(request, result < 0 ? -result : result);
     if (result >= 0)

@@ -97,6 +97,10 @@ const struct front_settings *front_settings(const struct http_request *request);
 int front_query(struct http_request *request, void *ret_args, struct err *err);
 int front_body(struct http_request *request, void *ret_args, struct err *err);
 /* One more request on the box. LIMIT: it may not have it; front_leave is owed all the same. */
+/* The daemon stops and this request was broken off for it: that is what its client is sent. */
+bool front_stopped(const struct http_request *request, struct err *err);
+/* Adds the header Cubby-Restarted when the box was started again after it died, and nobody has been sent that yet. */
+void front_restarted(struct http_request *request, struct box *box);
 int front_enter(const struct http_request *request, struct box *box, struct err *err);
 void front_leave(struct box *box);
 int front_empty(struct http_request *request, int status); /* an answer without a body */

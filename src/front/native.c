@@ -85,8 +85,12 @@ const struct route native_routes[] = {
     {"POST", BOX "/pause", front_handle, 0, "box_pause",
      "Its processes stand still, with their memory, until it is resumed or deleted. Other calls are PAUSED meanwhile.",
      EXTRA(.run = native_pause, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
-    {"POST", BOX "/resume", front_handle, 0, "box_resume", "Its processes go on where they were.",
+    {"POST", BOX "/resume", front_handle, 0, "box_resume",
+     "Its processes go on where they were. A box that died is started again.",
      EXTRA(.run = native_resume, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
+    {"POST", BOX "/start", front_handle, 0, "box_start",
+     "Start a box whose processes ended or died, on its files. One that runs is left as it is; a paused one is BUSY.",
+     EXTRA(.run = native_start, .flags = ENDPOINT_LOOK, .status = 200, .answer = box_answer)},
 
     {"POST", BOX "/snapshots", front_handle, 0, "snapshot_create",
      "Keep the files as they are now, under a name. A box that runs nothing costs a rename, whatever it holds; one that "

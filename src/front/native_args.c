@@ -3,19 +3,7 @@
 #include "front/native_args.h"
 
 #include "base/limits.h"
-
-#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
-#define PATH_ROW(args, member, label, meaning)                                                                         \
-    {                                                                                                                  \
-        ROW(label, TEXT, args, member), .flags = BODY_REQUIRED | BODY_TOLD | BODY_BYTES, .min = 1,                     \
-                                        .max = LIMIT_PATH_BYTES, .text = (meaning)                                     \
-    }
-#define END                                                                                                            \
-    { .name = NULL }
-#define SHOW(label, kind, meaning)                                                                                     \
-    { .name = (label), .type = BODY_##kind, .max = INT64_MAX, .text = (meaning) }
-#define SHOW_NULL(label, kind, meaning)                                                                                \
-    { .name = (label), .type = BODY_##kind, .flags = BODY_NULLABLE, .max = INT64_MAX, .text = (meaning) }
+#include "front/native_rows.h"
 
 /* ---- boxes ---- */
 
@@ -82,7 +70,10 @@ const struct body_field acquire_fields[] = {
     {ROW("network", TEXT, acquire_args, network), .flags = BODY_TOLD, .min = 1, .max = 32, .choices = "none|open",
      .text = "none: loopback only (default); open: an own network with a way out"},
     {ROW("idle_timeout_ms", INT, acquire_args, idle_timeout_ms), .max = 365ull * 86400000,
-     .text = "processes end after so long without a call, files stay; 0: never"},
+     .text = "processes end after so long without a call, files stay; 0: never. While background processes run, the "
+             "configuration's busy_timeout_ms counts instead"},
+    {ROW("temporary", BOOL, acquire_args, temporary),
+     .text = "the box is deleted, with its files, after idle_timeout_ms without a call"},
     {ROW("labels", MAP, acquire_args, labels), .max = LIMIT_LABELS, .text = "names of your own to find boxes by"},
     END,
 };
@@ -156,7 +147,18 @@ const struct body_field box_answer[] = {
      .text = "ready: in use; warm: released, or ended until it is used again; paused: its processes stand still; "
              "offline: its machine is not connected"},
     SHOW("running", BOOL, "it has processes; else they are started when it is used"),
-    SHOW_NULL("died", TEXT, "why its runner ended by itself; the next acquire starts it again on its files"),
+    SHOW_NULL(
+        "died", TEXT,
+        "why it stopped unexpectedly, null when it did not. Its files are kept; the next acquire or start starts it "
+        "again, and of a box without a thread any use"),
+    SHOW_NULL(
+        "ended", TEXT,
+        "why its processes were ended, e.g. idle, and the commands that ran in the background then; null while it "
+        "has processes, and when this daemon did not end them"),
+    SHOW_NULL(
+        "restarted", TEXT,
+        "why the processes before the present ones stopped unexpectedly; null when they did not. The first answer "
+        "after such a restart has it as the header Cubby-Restarted"),
     SHOW("workspace", TEXT, "directory where commands start"),
     SHOW("template", TEXT, "what its root is, or its image"),
     {.name = "container",
@@ -166,6 +168,7 @@ const struct body_field box_answer[] = {
      .text = "of backend docker; null where it is none"},
     {.name = "network", .type = BODY_TEXT, .choices = "none|open", .text = "its network"},
     SHOW("idle_timeout_ms", INT, "0: never"),
+    SHOW("temporary", BOOL, "it is deleted after its idle time-out"),
     SHOW("created_at", TIME, "when it was made"),
     SHOW("last_used_at", TIME, "last call"),
     {.name = "limits", .type = BODY_OBJECT, .fields = limits_answer, .text = "0: not limited"},
@@ -525,137 +528,6 @@ const struct body_field unpack_answer[] = {
      .fields = skipped_answer,
      .text = "devices, FIFOs, set-user-ID bits, all but the last of several entries of one name; at most 100"},
     SHOW("truncated", BOOL, "more was left out than is listed"),
-    END,
-};
-
-/* ---- catalogues ---- */
-
-const struct body_field catalog_query[] = {
-    {ROW("format", TEXT, catalog_args, format), .choices = "json|prompt",
-     .text = "prompt: text/plain, escaped, empty when there is nothing"},
-    END,
-};
-#define CATALOG_ROWS                                                                                                   \
-    SHOW("id", TEXT, "of its folder, or of its file without .md: what paths and other calls name it by"),              \
-        SHOW("name", TEXT, "what it calls itself"), SHOW("description", TEXT, "what it is for"),                       \
-        SHOW("path", TEXT, "its folder, or file, in the box"),                                                         \
-        SHOW_NULL("file", TEXT, "the file that says all this; null: there is none"),                                   \
-        {.name = "source", .type = BODY_TEXT, .choices = "personal|agent|global", .text = "whose it is"},              \
-        SHOW_NULL("author", TEXT, "as it says"), SHOW_NULL("version", TEXT, "as it says"),                             \
-        SHOW_NULL("license", TEXT, "as it says"), SHOW_NULL("sharing", TEXT, "as it says"),                            \
-        SHOW_NULL("model", TEXT, "that it wants"), SHOW_NULL("tags", TEXTS, "as it says"),                             \
-        SHOW_NULL("tools", TEXTS, "that it may use; null: all")
-static const struct body_field skill_entry_answer[] = {CATALOG_ROWS, END};
-static const struct body_field agent_entry_answer[] = {
-    CATALOG_ROWS,
-    SHOW("memory", BOOL, "it may remember"),
-    SHOW("send_message", BOOL, "it may send messages"),
-    SHOW("spawn_agent", BOOL, "it may start sub-agents"),
-    END,
-};
-#define CATALOG_BAD_ROW SHOW("bad", TEXTS, "files that could not be read as what they should be: PATH: why")
-const struct body_field skills_answer[] = {
-    SHOW("workspace", TEXT, "of the box"),
-    {.name = "skills", .type = BODY_OBJECTS, .fields = skill_entry_answer, .text = "by name"},
-    CATALOG_BAD_ROW,
-    END,
-};
-const struct body_field agents_answer[] = {
-    SHOW("workspace", TEXT, "of the box"),
-    {.name = "agents", .type = BODY_OBJECTS, .fields = agent_entry_answer, .text = "by name"},
-    CATALOG_BAD_ROW,
-    END,
-};
-
-/* ---- skills that are put and shared ---- */
-
-#define ENTRY_TYPES "skill|agent"
-const struct body_field registry_query_fields[] = {
-    {ROW("type", TEXT, registry_args, type), .choices = ENTRY_TYPES, .text = "only of this type"},
-    {ROW("q", TEXT, registry_args, text), .max = 256, .text = "only with this text in name, description or tags"},
-    {ROW("mine", BOOL, registry_args, mine), .text = "only one's own"},
-    {ROW("versions", BOOL, registry_args, versions), .text = "also versions that are not the newest"},
-    {ROW("limit", INT, registry_args, limit), .min = 1, .max = LIMIT_REGISTRY_ROWS, .fallback = DEFAULT_REGISTRY_ROWS,
-     .text = "entries"},
-    {ROW("offset", INT, registry_args, offset), .max = INT32_MAX, .text = "entries to leave out first"},
-    END,
-};
-const struct body_field registry_type_query[] = {
-    {ROW("author", TEXT, registry_args, author), .min = 1, .max = LIMIT_USER_BYTES,
-     .text = "whose; default: as install"},
-    {ROW("type", TEXT, registry_args, type), .choices = ENTRY_TYPES,
-     .text = "where a skill and an agent have one name"},
-    END,
-};
-const struct body_field publish_fields[] = {
-    {ROW("box", TEXT, publish_args, box), .flags = BODY_REQUIRED, .min = 1, .max = 64, .text = "where it is"},
-    {ROW("name", TEXT, publish_args, name), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_NAME_BYTES,
-     .text = "of its folder, or of its file without .md"},
-    {ROW("type", TEXT, publish_args, type), .flags = BODY_TOLD, .choices = ENTRY_TYPES, .text = "default skill"},
-    {ROW("version", TEXT, publish_args, version), .flags = BODY_TOLD, .min = 1, .max = LIMIT_REGISTRY_VERSION,
-     .text = "default: what its own file says, else the next whole number"},
-    {ROW("sharing", TEXT, publish_args, sharing), .flags = BODY_TOLD, .choices = "public|private",
-     .text = "private: only its author and admins see it; default: what its own file says, else public"},
-    {ROW("description", TEXT, publish_args, description), .max = LIMIT_REGISTRY_DESCRIPTION,
-     .text = "default: its own file's"},
-    {ROW("tags", TEXT, publish_args, tags), .max = LIMIT_REGISTRY_TAGS,
-     .text = "separated by commas; default: its own file's"},
-    END,
-};
-const struct body_field install_fields[] = {
-    {ROW("entry", TEXT, install_args, entry), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = 512,
-     .text = "a number, NAME or AUTHOR/NAME, perhaps with @VERSION; without one the newest"},
-    {ROW("replace", BOOL, install_args, replace), .text = "take the place of what is there; else that is EXISTS"},
-    END,
-};
-const struct body_field skill_base_query[] = {
-    {ROW("base", BOOL, skill_args, base),
-     .text = "of the box's agent, for all of its users, instead of the user's own; for admins"},
-    END,
-};
-const struct body_field skill_sync_fields[] = {
-    {ROW("direction", TEXT, sync_args, direction), .flags = BODY_REQUIRED | BODY_TOLD, .choices = "from_base|to_base",
-     .text =
-         "from_base: the user's copy becomes the agent's; to_base: the agent's becomes the user's, for admins. What "
-         "only the target has is removed there"},
-    END,
-};
-const struct body_field sync_report_answer[] = {
-    {.name = "how",
-     .type = BODY_TEXT,
-     .choices = "mount|copy|none",
-     .text = "how they got there; none: there are none"},
-    SHOW_NULL("version", TEXT, "of the global tree; null: there is none"),
-    SHOW_NULL("at", TEXT, "when; null: never"),
-    SHOW_NULL("error", TEXT, "what went wrong; null: nothing"),
-    SHOW("written", INT, "files that were copied"),
-    SHOW("removed", INT, "files that are no longer there"),
-    SHOW("kept", INT, "files that the user had changed, and that stay his"),
-    SHOW("unchanged", INT, "files that were there already"),
-    END,
-};
-
-#define ENTRY_ROWS                                                                                                     \
-    SHOW("id", INT, "of this version"),                                                                                \
-        {.name = "type", .type = BODY_TEXT, .choices = ENTRY_TYPES, .text = "what it is"},                             \
-        SHOW("name", TEXT, "of its folder or file"), SHOW("author", TEXT, "the user who published it"),                \
-        SHOW("version", TEXT, "never another content"),                                                                \
-        {.name = "sharing", .type = BODY_TEXT, .choices = "public|private", .text = "who sees it"},                    \
-        SHOW("description", TEXT, "what it is for"), SHOW("tags", TEXT, "separated by commas"),                        \
-        SHOW("sha256", TEXT, "of the content"), SHOW("bytes", INT, "of all its files"),                                \
-        SHOW("files", INT, "how many"), SHOW("created_at", TIME, "when it was published"),                             \
-        SHOW("updated_at", TIME, "when what is said about it changed last")
-const struct body_field entry_answer[] = {ENTRY_ROWS, END};
-const struct body_field registry_answer[] = {
-    {.name = "entries", .type = BODY_OBJECTS, .fields = entry_answer, .text = "the newest first"},
-    SHOW("total", INT, "entries that fit, shown or not"),
-    END,
-};
-const struct body_field installed_answer[] = {ENTRY_ROWS, SHOW("path", TEXT, "where it is in the box"), END};
-const struct body_field uploaded_answer[] = {
-    SHOW("skills", TEXTS, "that the archive held"),
-    SHOW("pending", BOOL, "commands still use the old ones: they are replaced when the last of these has ended"),
-    SHOW("background", INT, "processes in the background that may hold the old ones"),
     END,
 };
 

@@ -25,6 +25,7 @@ struct acquire_args {
     struct limits_args limits;
     struct container_args container;
     struct body_number idle_timeout_ms;
+    bool temporary;
 };
 struct boxes_args {
     struct body_text user, state, label;

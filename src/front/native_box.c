@@ -29,6 +29,7 @@ int native_acquire(struct http_request *request, struct box *unused, struct err 
         return failed;
     autoanswer answer;
     answer_init(&answer, request, created ? 201 : 200);
+    front_restarted(request, box);
     native_box_json(&answer.json, box);
     trail_box(request, box);
     trail_box(request, NULL);
@@ -84,7 +85,9 @@ static int native_box_request(struct http_request *request, const struct acquire
         .network = args->network.data,
         .has_idle_timeout = args->idle_timeout_ms.has,
         .idle_timeout_ms = args->idle_timeout_ms.value,
+        .temporary = args->temporary,
         .labels = args->labels,
+        .exact = true,
     };
     native_box_mounts(request, &args->mounts, &wanted);
     *ret_request = wanted;
@@ -213,6 +216,10 @@ void native_box_json(struct json *json, struct box *box) {
     json_bool(json, (box->wire || box->state == BOX_PAUSED) && !box->died[0]);
     json_key(json, "died");
     json_str(json, died ? box->died : NULL);
+    json_key(json, "ended");
+    json_str(json, box->ended[0] ? box->ended : NULL);
+    json_key(json, "restarted");
+    json_str(json, box->restarted[0] ? box->restarted : NULL);
     json_key(json, "workspace");
     json_str(json, box_workspace(box));
     json_key(json, "template");
@@ -222,6 +229,8 @@ void native_box_json(struct json *json, struct box *box) {
     json_str(json, box->spec.network == NETWORK_OPEN ? "open" : "none");
     json_key(json, "idle_timeout_ms");
     json_uint(json, box->idle_timeout_ms);
+    json_key(json, "temporary");
+    json_bool(json, box->temporary);
     json_key(json, "created_at");
     json_time(json, box->created_ms);
     json_key(json, "last_used_at");
@@ -315,8 +324,22 @@ int native_pause(struct http_request *request, struct box *box, struct err *err)
     return native_stand(request, box, true, err);
 }
 
+/* One that died is not paused: to resume it is to start it. */
 int native_resume(struct http_request *request, struct box *box, struct err *err) {
-    return native_stand(request, box, false, err);
+    return box->died[0] ? native_start(request, box, err) : native_stand(request, box, false, err);
+}
+
+int native_start(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct provider *provider = front_of(request)->provider;
+    struct box *box = NULL;
+    int failed = provider_wake(provider, front_who(request)->user, http_param(request, "id"), &box, err);
+    if (failed)
+        return failed;
+    front_restarted(request, box);
+    failed = native_box(request, box, err);
+    provider_put(provider, box);
+    return failed;
 }
 
 int native_destroy(struct http_request *request, struct box *unused, struct err *err) {

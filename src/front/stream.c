@@ -9,6 +9,7 @@
 #include "base/headtail.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "front/front.h"
 
 bool stream_wanted(const struct http_request *request) {
     const char *accept = http_header(request, "accept");
@@ -96,9 +97,11 @@ int stream_idle(void *user) {
     return failed ? failed : http_reply_write(stream->request, comment, sizeof comment - 1);
 }
 
-int stream_failed(struct stream *stream, int failed, const struct err *err) {
+int stream_failed(struct stream *stream, int failed, struct err *err) {
     if (!stream->begun || !err->code)
         return failed;
+    if (front_stopped(stream->request, err))
+        failed = -err->code;
     stream_open(stream);
     json_key(&stream->json, "code");
     json_str(&stream->json, err_name(err->code));

@@ -34,6 +34,6 @@ void stream_open(struct stream *stream);
 int stream_send(struct stream *stream, const char *name);
 int stream_flush(struct stream *stream); /* what was held back: before the last event */
 /* What failed after it began (the box ended) is said in it, as an event `error`. What the handler is to return. */
-int stream_failed(struct stream *stream, int failed, const struct err *err);
+int stream_failed(struct stream *stream, int failed, struct err *err);
 
 #endif

@@ -291,12 +291,12 @@ void conn_expire(struct http_server *server, uint64_t now_ms) {
     pthread_mutex_unlock(&server->lock);
 }
 
-static void conn_cut_locked(struct conn *conn) {
+static void conn_cut_locked(struct conn *conn, int how) {
     atomic_store(&conn->cut, true);
     if (conn->leave)
         conn->leave(conn->leave_user);
     else
-        shutdown(conn->fd, SHUT_RDWR);
+        shutdown(conn->fd, how);
 }
 
 void http_lasting(struct http_request *request, void (*leave)(void *user), void *user) {
@@ -317,8 +317,8 @@ void conn_shutdown_all(struct http_server *server, bool active_too) {
     for (int list = LIST_IDLE; list <= (active_too ? LIST_ACTIVE : LIST_HEAD); list++) {
         for (struct conn_link *at = server->lists[list].next; at != &server->lists[list]; at = at->next) {
             conn_of(at)->expired = true;
-            if (list == LIST_ACTIVE)
-                conn_cut_locked(conn_of(at));
+            if (list == LIST_ACTIVE) /* its handler takes it for a client that hung up, and can still answer */
+                conn_cut_locked(conn_of(at), SHUT_RD);
             else
                 shutdown(conn_of(at)->fd, SHUT_RD);
         }
@@ -343,7 +343,7 @@ void http_server_cut(struct http_server *server, const void *owner, const struct
     pthread_mutex_lock(&server->lock);
     for (struct conn_link *at = server->lists[LIST_ACTIVE].next; at != &server->lists[LIST_ACTIVE]; at = at->next)
         if (atomic_load(&conn_of(at)->owner) == owner && !(but && but->conn == conn_of(at)))
-            conn_cut_locked(conn_of(at));
+            conn_cut_locked(conn_of(at), SHUT_RDWR);
     pthread_mutex_unlock(&server->lock);
 }
 

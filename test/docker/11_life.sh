@@ -14,15 +14,15 @@ before=$(inspect .Id)
 run true # somebody waits for an answer meanwhile
 api POST "$B/processes" '{"command":"exec sleep 1000"}'
 kill -KILL "$(inspect .State.Pid)"
-ok 'a runner that is killed is noticed without a call, and told as that' eventually 10 told '^its runner was killed by signal 9$'
+ok 'a runner that is killed is noticed without a call, and told as that' eventually 10 told '^its main process was killed by SIGKILL$'
 run true
-is_error 'who asks by id hears it' 410 GONE 'killed by signal 9; its files are kept'
+is_error 'who asks by id hears it' 410 GONE 'killed by SIGKILL. Its files are safe'
 again
 is 'its user and thread have it again' "$STATUS $(j .id)" "200 $BOX"
 run 'cat f /home/agent/f'
 is 'in the same container, with all its files' "$OUT $(inspect .Id)" $'kept\nlayer '"$before"
 engine POST "/containers/$(container)/stop" > /dev/null
-ok 'a container that somebody stops is, too' eventually 10 told '^its runner ended with status 0$'
+ok 'a container that somebody stops is, too' eventually 10 told '^its main process ended with status 0$'
 again
 run 'cat f /home/agent/f'
 is 'it goes on' "$OUT $(inspect .Id)" $'kept\nlayer '"$before"

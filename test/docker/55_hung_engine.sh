@@ -31,7 +31,7 @@ is 'a new daemon finds the box' "$STATUS $OUT" $'200 kept\nlayer'
 kill -KILL "$pid1"
 told() { run true && [ "$STATUS" = 410 ]; }
 ok 'a death is noticed' eventually 60 told
-like 'and told' "$(j .error.message)" 'its runner ended; the container engine does not answer; its files are kept'
+like 'and told' "$(j .error.message)" 'its main process ended; the container engine does not answer. Its files are safe'
 curl -s --max-time 60 --unix-socket "$SOCKET" -X POST -H 'Content-Type: application/json' -d '{"backend":"docker","user":"ann","thread":"one"}' -o "$WORK/again" -w '%{http_code}' http://localhost/v1/boxes > "$WORK/status" & caller=$!
 starting() { api GET "$B" && [ "$(j .state)" = starting ]; }
 ok 'who wants it waits' eventually 10 starting

@@ -52,5 +52,7 @@ done)
 setpriv --bounding-set=-sys_resource sh -c 'echo 1000 > "$1"' - "/proc/$runner/oom_score_adj"
 attack memory 'anon 512'
 is_error 'a box whose PID 1 was killed for memory is gone' 410 GONE
-run 'echo fine'
-is_error 'and says why' 410 GONE 'out of memory.*64 MiB'
+said() { api GET "$B" && [[ $(j .died) = *'out of memory'*'64 MiB'* ]]; }
+ok 'and says why' eventually 10 said
+run 'cat after'
+is 'its next use starts it again on its files' "$STATUS $OUT" '200 still takes files'

@@ -12,7 +12,7 @@ evil() { # evil MODE [CALL...]: the default call is an exec
     local mode=$1
     shift
     EVIL_TRIED+=" $mode"
-    api POST /v1/boxes "{\"backend\":\"local\",\"env\":{\"EVIL\":\"$mode\"}}"
+    api POST /v1/boxes "{\"backend\":\"local\",\"thread\":\"$mode-$SRANDOM\",\"env\":{\"EVIL\":\"$mode\"}}"
     [ "$STATUS" = 201 ] || { BOX=''; return; }
     box_use "$(j .id)"
     if [ $# = 0 ]; then set -- POST /exec '{"command":"true","timeout_ms":1000}'; fi
@@ -151,7 +151,7 @@ if second_start "$WORK/evil.yaml" "$program"; then
     evil_end fail_text
 
     # A client that does not read: nobody gives credit back, and the runner sends on.
-    api POST /v1/boxes '{"backend":"local","env":{"EVIL":"beyond_credit"}}'
+    api POST /v1/boxes '{"backend":"local","thread":"beyond_credit","env":{"EVIL":"beyond_credit"}}'
     EVIL_TRIED+=' beyond_credit'
     box_use "$(j .id)"
     body='{"command":"true"}'

@@ -85,8 +85,22 @@ box_new '"user":"idle","thread":"x","idle_timeout_ms":300'
 run 'echo kept > f'
 tag_new
 api POST "$B/processes" "{\"command\":\"sleep $TAG\"}"
+pid=$(j .pid)
 ok 'a process of a box that idles' eventually 5 tag_alive
-ok 'ends after the idle time' eventually 20 tag_gone
+released() { api GET "$B" && [ "$(j '[.state,.running,.ended]|tostring')" = '["warm",true,null]' ]; }
+if [ "$BACKEND" != remote ]; then # the machine is not asked what runs in its boxes
+    ok 'puts it on the warm shelf' eventually 10 released
+    now_ms
+    after=$((NOW + 1500))
+    later() { now_ms && [ "$NOW" -gt "$after" ]; }
+    eventually 10 later
+    ok 'and is not ended, five idle time-outs later' tag_alive
+    api POST "$B/processes/$pid/signal" '{"signal":"SIGKILL"}'
+fi
+ok 'without one the box ends after the idle time' eventually 20 tag_gone
+idled() { api GET "$B" && [ "$(j '[.running,.died]|tostring')" = '[false,null]' ]; }
+ok 'which is no death' eventually 20 idled
+is 'and the box says why' "$(j .ended)" idle
 box_new '"user":"idle","thread":"x"'
 run 'cat f'
 is 'and the files are kept for the next acquire' "$OUT" kept
@@ -181,3 +195,23 @@ api DELETE "$B"
 is 'delete under a running command' "$STATUS" 204
 wait "$client"
 like 'which gets a clear answer' "$(< "$WORK/code")" '^(200|404|410|502|503)$'
+
+# A thread's box that is asked for again with other settings.
+box_new '"user":"same","thread":"x","labels":{"k":"v"},"env":{"SECRET":"hush"},"idle_timeout_ms":600000'
+first=$BOX
+box_new '"user":"same","thread":"x","labels":{"k":"v"},"env":{"SECRET":"hush"},"idle_timeout_ms":600000'
+is 'the same request finds it again' "$STATUS $BOX" "200 $first"
+box_new '"user":"same","thread":"x"'
+is 'and one that says less' "$STATUS $BOX" "200 $first"
+other() { # other MEMBERS MESSAGE
+    api POST /v1/boxes "{\"backend\":\"$BACKEND\",\"user\":\"same\",\"thread\":\"x\",$1}"
+    is_error "but not with $1" 409 EXISTS "box $first is already there and was made differently: $2\\. Leave these fields away"
+}
+other '"network":"open"' 'network is none, not open'
+other '"idle_timeout_ms":5,"limits":{"memory_mb":77}' 'memory_mb is [0-9]+, not 77; idle_timeout_ms is 600000, not 5'
+other '"env":{"SECRET":"tell"}' 'env SECRET is not what it was made with'
+other '"labels":{"k":"w"}' 'it has no label k=w'
+other '"template":"another"' 'template is host, not another'
+other '"temporary":true' 'it is not temporary'
+box_use "$first"
+api DELETE "$B"

@@ -57,6 +57,13 @@ for id in $ids; do # used in both, then deleted by one
     [ "$STATUS" = 404 ] || wrong=$((wrong + 1))
 done
 is 'deleted by one it is unknown to the other, at once' "$wrong" 0
+zombies() { # of both; their boxes were made by either and deleted through the first
+    grep -sl '^State:.Z' /proc/[0-9]*/status | while read -r status; do
+        grep -sqE "^PPid:.($first_pid|$twin_pid)$" "$status" && echo "$status"
+    done
+}
+none_left() { [ -z "$(zombies)" ]; }
+ok 'and whoever made it has waited for its runner' eventually 10 none_left
 api GET '/v1/boxes?user=both'
 is 'and in no list' "$(j '.boxes|length')" 0
 
@@ -94,6 +101,34 @@ stopped() { api GET "/v1/boxes/$idle" && [ "$(j .state)" != ready ]; }
 ok 'what nobody uses is, whoever made it' eventually 15 stopped
 run 'cat f'
 is 'and goes on when it is used' "$STATUS $OUT" '200 kept'
+
+# A third one that ends a box's runner, and is killed at any step of that: what it had begun is no death.
+ARM=$WORK/arm deaths=0 hits=0
+for n in 1 2 3; do
+    via_twin
+    box_new '"user":"quiet"'
+    quiet=$BOX
+    run 'echo mine > f'
+    rm -f "$ARM" "$ARM.hit"
+    SOCKET=$WORK/third
+    start_daemon "$BUILD/test/crash" "$ARM" -- "$program" || break
+    run true
+    echo "$n files" > "$ARM"
+    curl -s -o /dev/null --max-time 60 --unix-socket "$SOCKET" -X DELETE "http://localhost$B"
+    [ ! -s "$ARM.hit" ] || hits=$((hits + 1))
+    kill -KILL "$DAEMON_PID" 2> /dev/null
+    wait "$DAEMON_PID" 2> /dev/null
+    via_twin
+    box_use "$quiet"
+    run 'cat f'
+    [ "$STATUS" != 404 ] || continue # it was deleted all the same
+    [ "$STATUS $OUT" = '200 mine' ] || { deaths=$((deaths + 1)); diag "n=$n killed before $(cat "$ARM.hit"): $STATUS $BODY"; }
+    api GET "$B"
+    [ "$(j '[.died,.restarted]|tostring')" = '[null,null]' ] || { deaths=$((deaths + 1)); diag "n=$n killed before $(cat "$ARM.hit"): $(j '[.died,.restarted]|tostring')"; }
+    api DELETE "$B"
+done
+between 'a daemon was killed while it deleted a box' "$hits" 2 3
+is 'what it had begun to end is not taken for dead' "$deaths" 0
 
 # The reaper dies: the other one takes over, and adopts what it did not know.
 via_first

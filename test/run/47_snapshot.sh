@@ -108,6 +108,32 @@ run 'cat a'
 is 'the box knows nothing of it' "$OUT" one
 fork '{"snapshot":"two","thread":"f1"}'
 is_error 'the same pair again' 409 EXISTS
+if [ "$BACKEND" = jail ] && [ ! -e "$STATE/store" ]; then # its own files, as a daemon leaves them that is killed while it makes them
+    forked '{"snapshot":"two"}'
+    mkdir -p "$STATE/boxes/$FORK/fs/upper" "$STATE/boxes/$FORK/fs/upper.work" "$STATE/boxes/$FORK/half/fs/upper"
+    in_box "$FORK" 'cat a n; ls -d /usr/bin'
+    is 'half-made files are completed' "$STATUS $OUT" $'200 two\nnew\n/usr/bin'
+    in_box "$FORK" 'echo own > own'
+    api POST "/v1/boxes/$FORK/snapshots" '{"name":"still"}'
+    rm -rf "$STATE/boxes/$FORK/half"
+    mkdir -p "$STATE/boxes/$FORK/half/fs/upper"
+    in_box "$FORK" 'cat a own'
+    is 'and made again beside what was left' "$STATUS $OUT" $'200 two\nown'
+    not_ok 'of which nothing stays' test -e "$STATE/boxes/$FORK/half"
+    api POST "/v1/boxes/$FORK/snapshots" '{"name":"more"}'
+    in_box "$FORK" 'true'
+    api POST "/v1/boxes/$FORK/release"
+    kill -KILL "$(cut -d' ' -f1 "$STATE/boxes/$FORK/jail")"
+    broken() { api GET "/v1/boxes/$FORK" && [ "$(j .died)" != null ]; }
+    eventually 10 broken
+    mv "$STATE/boxes/$FORK/fs/upper" "$STATE/boxes/$FORK/aside.upper"
+    in_box "$FORK" 'true'
+    is_error 'a box that cannot start is not unknown' 500 INTERNAL "box $FORK cannot start: "
+    mv "$STATE/boxes/$FORK/aside.upper" "$STATE/boxes/$FORK/fs/upper"
+    in_box "$FORK" 'cat own'
+    is 'and starts when it can' "$STATUS $OUT" '200 own'
+    api DELETE "/v1/boxes/$FORK"
+fi
 run 'echo now > now'
 forked '{}'
 is 'a fork of the files as they are' "$STATUS $(j .thread)" '201 null'

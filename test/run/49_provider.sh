@@ -121,7 +121,7 @@ second_end
 acquire ann mortal
 is 'a box that runs says so' "$(j .running) $(j .died)" 'true null'
 kill -KILL "$(runner_of "$ID")"
-told() { api GET "/v1/boxes/$ID" && [ "$(j .running)" = false ] && [[ $(j .died) = 'its runner '* ]]; }
+told() { api GET "/v1/boxes/$ID" && [ "$(j .running)" = false ] && [[ $(j .died) = 'its main process '* ]]; }
 ok 'one whose runner died tells why, without being asked to do anything' eventually 10 told
 acquire ann mortal
 is 'acquired again it runs' "$STATUS $(j .running) $(j .died)" '200 true null'

@@ -46,7 +46,7 @@ else skip 'paused and resumed' "POST /pause: $STATUS ${BODY:0:100}"; fi
 before=$(types all "$ann")
 kill -KILL "$(runner_of "$ann")"
 tells 'killed' all "$ann" "${before}died"
-like 'and why' "$(field all 'select(.type == "died").why')" 'its runner|killed|signal 9'
+like 'and why' "$(field all 'select(.type == "died").why')" 'its main process|killed|SIGKILL'
 api POST "$B/fork" '{}'
 fork=$(j .id)
 tells 'a fork' all "$fork" created

@@ -28,7 +28,8 @@ write_conf "mounts:" "  - {source: '$users/{user}/threads/{thread}/workspace', t
     "  - {source: $WORK/plain, target: /mnt/plain, read_only: true}" \
     'env: {FROM_FILE: 1, SECRET_KEY: $CUBBY_TEST_KEY}' \
     'users:' \
-    '  ann: {env: {FROM_FILE: 2}, max_boxes_per_user: 1, idle_timeout_ms: 5000000}'
+    '  ann: {env: {FROM_FILE: 2}, max_boxes_per_user: 1, idle_timeout_ms: 5000000}' \
+    '  eve: {busy_timeout_ms: 1000}'
 if second_start "$config" "$program"; then
     like 'the log names the file' "$(cat "$WORK/daemon.log")" "configuration $config"
 
@@ -80,6 +81,15 @@ if second_start "$config" "$program"; then
     is 'and idle time-out' "$(j .idle_timeout_ms)" 5000000
     make_box '"user":"ann","thread":"2"'
     is_error 'and her quota' 429 LIMIT
+
+    # what runs keeps an idle box, and not for ever
+    make_box '"user":"eve","thread":"1","idle_timeout_ms":200'
+    tag_new
+    api POST "$B/processes" "{\"command\":\"sleep $TAG\"}"
+    ended() { api GET "$B" && [ "$(j .running)" = false ]; }
+    ok 'a busy box ends after the time that its user has for that' eventually 20 ended
+    [ "$BACKEND" = remote ] || is 'and says what was ended' "$(j .ended)" "idle; ended what ran: sleep $TAG"
+    api DELETE "$B"
 
     # a source that is not there is said, and nothing is made
     api GET /v1/boxes

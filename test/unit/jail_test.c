@@ -234,7 +234,7 @@ static void test_mounts(struct jail *jail) {
     jail->spec.mount_count = 1;
     struct err err = {0};
     int r = jail->ops->start(jail->backend, &jail->spec, &jail->wire, &jail->pidfd, &err);
-    ok(r == -ERR_NOT_FOUND && strstr(err.text, "/nonexistent/x"), "a missing source is named");
+    ok(r == -ERR_INTERNAL && strstr(err.text, "/nonexistent/x"), "a missing source is named");
     printf("# %s\n", err.text);
     jail->spec.mounts = NULL;
     jail->spec.mount_count = 0;

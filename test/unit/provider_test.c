@@ -537,7 +537,20 @@ static void test_11_death(void) {
     listen_to(id);
     box = acquire("eleven", "t");
     ok(box && lives(id) && !box->died[0] && heard_all("box_ready"), "invariant 11: and undone by the next acquire");
+    ok(strcmp(box->restarted, why) == 0, "invariant 11: which remembers the reason");
     provider_put(provider, box);
+    runner_dies(id);
+    must(soon_gone(id), "the death");
+    ok(provider_wake(provider, NULL, id, &box, &err) == 0 && lives(id), "invariant 11: or by a wake");
+    provider_put(provider, box);
+    box = acquire("eleven", NULL);
+    must(box, err.text);
+    char plain[17];
+    memcpy(plain, box->id, sizeof plain);
+    provider_put(provider, box);
+    runner_dies(plain);
+    ok(soon_gone(plain) && get_code(plain) == 0 && lives(plain), "invariant 11: of a box without a thread by any use");
+    destroy(plain);
     listen_to(id);
     runner_dies(id);
     ok(soon_gone(id) && provider_wake(provider, "eleven", id, &box, &err) == 0 && lives(id) && !box->died[0],
