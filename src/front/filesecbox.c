@@ -89,7 +89,7 @@ const struct route filesecbox_routes[] = {
 static int skill_root(struct filesecbox *call, bool must, const char **ret_root, struct err *err) {
     const char *root = arena_printf(http_arena(call->request), SKILL_PATH "/%s", call->skill);
     struct file_stat stat = {0};
-    int failed = box_stat(call->box, root, http_arena(call->request), &stat, err);
+    int failed = filesecbox_stat(call, root, &stat, err);
     if (failed == -ERR_NOT_FOUND && !must)
         failed = 0;
     else if (failed == -ERR_NOT_FOUND || (!failed && stat.type != FILE_DIR))
@@ -170,7 +170,7 @@ static int skill_files(struct http_request *request, struct box *unused, struct 
 
 /* Skills are no part of the area, though they are seen in it. */
 static const char *const *area_skip(struct filesecbox *call) {
-    const char *const *paths = skills_settings(call->skills)->paths, *workspace = box_workspace(call->box);
+    const char *const *paths = skills_settings(call->skills)->paths, *workspace = filesecbox_workspace(call);
     size_t count = 0, len = strlen(workspace);
     while (paths && paths[count])
         count++;
@@ -186,7 +186,7 @@ static const char *const *area_skip(struct filesecbox *call) {
 
 /* The same for a path that was made plain. */
 static int area_check(struct filesecbox *call, const char *path, struct err *err) {
-    const char *below = path + strlen(box_workspace(call->box));
+    const char *below = path + strlen(filesecbox_workspace(call));
     for (const char *const *name = area_skip(call); *name; name++) {
         size_t len = strlen(*name);
         if (below[0] == '/' && !strncmp(below + 1, *name, len) && (!below[len + 1] || below[len + 1] == '/'))
@@ -203,7 +203,7 @@ static int area_files(struct http_request *request, struct box *unused, struct e
         return failed;
     failed = filesecbox_share(&call, err);
     return failed ? filesecbox_fail(request, 500, "", err)
-                  : files_answer(&call, box_workspace(call.box), area_skip(&call), "", err);
+                  : files_answer(&call, filesecbox_workspace(&call), area_skip(&call), "", err);
 }
 
 /* ---- content ---- */
@@ -265,7 +265,7 @@ static int content(struct http_request *request, bool of_skill, struct err *err)
     if (!failed && of_skill)
         failed = skill_root(&call, true, &root, err);
     else if (!failed)
-        root = box_workspace(call.box);
+        root = filesecbox_workspace(&call);
     return failed ? filesecbox_fail(request, 404, NULL, err) : content_answer(&call, root, path, &range, err);
 }
 
@@ -313,7 +313,7 @@ static int edit_run(struct filesecbox *call, bool of_skill, const char *path, co
     if (!failed && of_skill)
         failed = skill_root(call, false, &root, err);
     else if (!failed)
-        root = box_workspace(call->box);
+        root = filesecbox_workspace(call);
     if (!failed)
         failed = filesecbox_path(call, root, path, &path, err);
     if (!failed && !of_skill)
@@ -459,7 +459,7 @@ static int execute(struct http_request *request, bool of_skill, struct err *err)
     if (failed)
         return filesecbox_fail(request, 500, prefix, err);
     const char *cwd =
-        of_skill ? arena_printf(http_arena(request), SKILL_PATH "/%s", call.skill) : box_workspace(call.box);
+        of_skill ? arena_printf(http_arena(request), SKILL_PATH "/%s", call.skill) : filesecbox_workspace(&call);
     if (execute_check(&call, argv, cwd, of_skill, err) < 0)
         return filesecbox_fail(request, 500, prefix, err);
     uint64_t timeout_ms = filesecbox_timeout_ms(&call);
