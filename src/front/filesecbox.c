@@ -15,6 +15,7 @@
 
 #define SKILLS "/v1/skills/{user}/{agent}"
 #define SANDBOX "/v1/sandbox/{user}/{agent}"
+#define PRODUCT "/webIde/product"
 #define TEXT(member, required, sentence)                                                                               \
     { .name = member, .type = BODY_TEXT, .flags = (required) ? BODY_REQUIRED : 0, .text = sentence }
 #define RANGE TEXT("start", false, "first line, from 1"), TEXT("end", false, "last line, included")
@@ -287,8 +288,8 @@ struct edit_body {
     struct lines_range range;
 };
 
-/* Who changes the file meanwhile is not overwritten: the lines are found again in what he made of it. */
-static int edit_lines(struct filesecbox *call, const char *path, const struct edit_body *body, struct err *err) {
+/* What a command makes of the file meanwhile is not overwritten: the lines are found again in it. */
+static int edit_lines_try(struct filesecbox *call, const char *path, const struct edit_body *body, struct err *err) {
     for (int attempt = 0;; attempt++) {
         struct filesecbox_version version;
         char *text = "";
@@ -304,6 +305,13 @@ static int edit_lines(struct filesecbox *call, const char *path, const struct ed
         if (failed != -ERR_EXISTS || attempt == 20)
             return failed;
     }
+}
+
+static int edit_lines(struct filesecbox *call, const char *path, const struct edit_body *body, struct err *err) {
+    pthread_mutex_lock(&call->box->edit_lock); /* edits of a box go one after another: none fails because of another */
+    int failed = edit_lines_try(call, path, body, err);
+    pthread_mutex_unlock(&call->box->edit_lock);
+    return failed;
 }
 
 static int edit_run(struct filesecbox *call, bool of_skill, const char *path, const struct edit_body *body,
@@ -432,6 +440,19 @@ static const char *const *execute_roots(struct filesecbox *call, const char *cwd
     return roots;
 }
 
+/* Where the service that the dialect comes from keeps what is in the box: clients know these paths and pass them. */
+static void execute_map(struct filesecbox *call, const char **argv, const char *cwd, bool of_skill) {
+    struct arena *arena = http_arena(call->request);
+    const char *from[] = {arena_printf(arena, PRODUCT "/sandbox/%s/%s", call->user, call->agent), NULL, NULL};
+    if (of_skill) {
+        from[0] = arena_printf(arena, PRODUCT "/skill/overlay/%s/%s/%s", call->user, call->agent, call->skill);
+        from[1] = arena_printf(arena, PRODUCT "/skill/baseline/%s/%s", call->agent, call->skill);
+    }
+    for (const char **arg = argv; *arg && *++arg;)
+        for (const char **path = from; *path; path++)
+            *arg = command_map_arg(arena, *arg, *path, cwd);
+}
+
 static int execute_check(struct filesecbox *call, const char **argv, const char *cwd, bool of_skill, struct err *err) {
     int failed = command_check(argv[0] ? argv[0] : "", skills_settings(call->skills)->commands, err);
     return failed ? failed : command_check_args((const char *const *)argv + 1, execute_roots(call, cwd, of_skill), err);
@@ -460,6 +481,7 @@ static int execute(struct http_request *request, bool of_skill, struct err *err)
         return filesecbox_fail(request, 500, prefix, err);
     const char *cwd =
         of_skill ? arena_printf(http_arena(request), SKILL_PATH "/%s", call.skill) : filesecbox_workspace(&call);
+    execute_map(&call, argv, cwd, of_skill);
     if (execute_check(&call, argv, cwd, of_skill, err) < 0)
         return filesecbox_fail(request, 500, prefix, err);
     uint64_t timeout_ms = filesecbox_timeout_ms(&call);

@@ -334,12 +334,14 @@ static int newest_edit_file(struct filesecbox *call, struct newest_edit *edit, s
         code = newest_may_change(&path, "Editing", err);
     if (code >= 0)
         newest_touched(call, &path);
+    pthread_mutex_lock(&call->box->edit_lock);
     for (unsigned tries = 0; code >= 0 && tries < NEWEST_EDIT_TRIES; tries++) {
         code = newest_edit_once(call, path.path, edit, err);
         if (code != -ERR_EXISTS)
             break;
         code = tries + 1 < NEWEST_EDIT_TRIES ? 0 : code;
     }
+    pthread_mutex_unlock(&call->box->edit_lock);
     return newest_not_found(code, "Edit Error: File not found", &path, err);
 }
 
