@@ -34,6 +34,7 @@ struct box {
     atomic_uint calls; /* requests on it now, counted by the door that admits them */
     struct turn turn;
     pthread_mutex_t skill_lock;      /* of the one place in it that skill/own_change.c uses */
+    pthread_mutex_t edit_lock;       /* of edits that read a file and write it back, so that none finds it changed */
     atomic_uint skill_look;          /* what is known of changes that wait in it: skill/own_settle.c */
     atomic_uint skill_delay_ms;      /* how long after that; grows */
     _Atomic uint64_t skill_retry_ms; /* its /skills could not be replaced; not tried again before (clock_ms) */

@@ -25,20 +25,20 @@ const struct conf_option conf_options[] = {
     {ROW("runner", TEXT, runner), .text = "cubby-runner; default beside cubbyd, else ../libexec/cubby/cubby-runner"},
     {SHARE("backend", TEXT, backend), .fallback = "jail", .text = "how boxes are made when a request does not say"},
     {SHARE("backends", LIST, backends), .text = "backends that a request may name; default: all that are there"},
-    {ROW("allow_local", BOOL, allow_local), .fallback = "false",
+    {ROW("allow_local", BOOL, allow_local), .host = true, .fallback = "false",
      .text = "allow the backend 'local', which walls off nothing: only where every client is trusted"},
     {ROW("allow_weaker", LIST, allow_weaker), .choices = "landlock|limits",
      .text = "jails may do without these where the machine lacks them: landlock, limits (the default ones)"},
-    {ROW("local_maps", LIST, local_maps), .text = "backend local: VIRTUAL=REAL[:ro]"},
-    {ROW("mount_sources", LIST, mount_sources), .at_once = true,
+    {ROW("local_maps", LIST, local_maps), .host = true, .text = "backend local: VIRTUAL=REAL[:ro]"},
+    {ROW("mount_sources", LIST, mount_sources), .host = true, .at_once = true,
      .text = "directories that boxes may mount (and all below them)"},
     {ROW("open_networks", LIST, open_networks),
      .text = "private IPv4 networks (A.B.C.D/BITS) that boxes with network 'open' may reach; else none"},
     {SHARE("env", ENV, env), .text = "given to every box: a mapping, or a list of NAME=VALUE"},
-    {SHARE("mounts", MOUNTS, mounts),
+    {SHARE("mounts", MOUNTS, mounts), .host = true,
      .text = "file only: given to every box: list of {source, target, read_only, create}; source may hold {user}, "
              "{thread}, {id}"},
-    {SHARE("templates", TEMPLATES, templates),
+    {SHARE("templates", TEMPLATES, templates), .host = true,
      .text = "templates that a request may name: names, {name, path} or name: path (imported from there if missing)"},
     {SHARE("default_template", TEXT, default_template), .fallback = "host",
      .text = "template of a box whose request does not say"},
@@ -103,7 +103,7 @@ const struct conf_option conf_options[] = {
     {ROW("auth", TEXT, auth), .at_once = true, .fallback = "auto", .choices = "auto|peer|required",
      .text =
          "without a token, on loopback and unix sockets: auto: admin; peer: by uid, see peer_uids; required: refused. "
-         "auto is peer where root allows local boxes or mounts"},
+         "auto is peer where an option hands out files of the host, such as mounts or allow_local"},
     {ROW("peer_uids", LIST, peer_uids), .at_once = true,
      .text = "auth peer: uids or names that are admins beside root, or UID=USER: acts as USER; others need tokens"},
     {ROW("socket_mode", TEXT, socket_mode), .fallback = "0600", .text = "mode of unix sockets"},
@@ -190,10 +190,10 @@ const struct conf_option conf_options[] = {
      .text = "variables with these beginnings reach no command of a tool, beside KUBERNETES_, SERVICE_ and SECRET_"},
     {ROW("aio_errors", TEXT, aio_errors), .at_once = true, .fallback = "status", .choices = "status|envelope",
      .text = "failures of the AIO dialect's file routes: by HTTP status, or 200 with success false"},
-    {ROW("deerflow_home", TEXT, provision.home), .at_once = true,
+    {ROW("deerflow_home", TEXT, provision.home), .host = true, .at_once = true,
      .text =
          "state directory of the gateway on this host (its DEER_FLOW_HOME): mounted into the boxes that it provisions"},
-    {ROW("deerflow_mounts", MOUNTS, provision_mounts), .at_once = true,
+    {ROW("deerflow_mounts", MOUNTS, provision_mounts), .host = true, .at_once = true,
      .text = "file only: further mounts of those boxes, or others at the same targets; as mounts"},
     {ROW("deerflow_environment", ENV, provision_env), .at_once = true,
      .text = "variables of those boxes: a mapping, or a list of NAME=VALUE"},
@@ -208,15 +208,15 @@ const struct conf_option conf_options[] = {
     {ROW("deerflow_api_key_file", TEXT, provision_key_file), .at_once = true, .text = "file with that key, instead"},
     {ROW("deerflow_url", TEXT, provision.url), .at_once = true,
      .text = "how the gateway reaches this daemon, http://HOST:PORT; default: by the name it used"},
-    {ROW("global_skills", LIST, global_skills), .at_once = true,
+    {ROW("global_skills", LIST, global_skills), .host = true, .at_once = true,
      .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},
-    {ROW("global_agents", LIST, global_agents), .at_once = true,
+    {ROW("global_agents", LIST, global_agents), .host = true, .at_once = true,
      .text = "the same with NAME.md of sub-agents, for WORKSPACE/.agents"},
     {ROW("skill_paths", LIST, skill_paths), .at_once = true,
      .text = "where a box with an agent sees /skills besides; default: /workspace/skills"},
     {ROW("skill_dialect", TEXT, skill_dialect), .at_once = true, .fallback = "seed", .choices = "seed|newest",
      .text = "which of the two HTTP dialects of skills answers where both claim a route"},
-    {ROW("skill_creator", TEXT, skills.creator), .at_once = true,
+    {ROW("skill_creator", TEXT, skills.creator), .host = true, .at_once = true,
      .text = "directory or ZIP of the host that is the skill skill-creator of every agent; default: none"},
     {ROW("skill_commands", LIST, skill_commands), .at_once = true,
      .text = "commands that those dialects may execute; default: python3 and others, see the manual"},
@@ -483,9 +483,10 @@ static void skill_parts(struct conf *conf) {
         conf_given(conf, NULL, "skill_paths") ? (const char *const *)conf->skill_paths.items : skill_defaults.paths;
     skills->global_skills = (const char *const *)conf->global_skills.items;
     skills->global_agents = (const char *const *)conf->global_agents.items;
-    skills->commands =
-        conf->skill_commands.count ? (const char *const *)conf->skill_commands.items : skill_defaults.commands;
     skills->newest = strcmp(conf->skill_dialect, "newest") == 0;
+    skills->commands = conf->skill_commands.count ? (const char *const *)conf->skill_commands.items
+                       : skills->newest           ? skill_newest_commands
+                                                  : skill_defaults.commands;
     skills->upload_entries = (unsigned)conf->skill_upload_entries;
     if (!skills->upload_bytes)
         skills->upload_bytes = skills->newest ? 50u << 20 : 10u << 20;
@@ -523,6 +524,7 @@ static int load(struct conf *conf, int argc, char **argv, struct err *err) {
     tool_parts(conf);
     skill_parts(conf);
     conf_inherit(conf);
+    conf->host_at_stake = conf_hands_out_host(conf);
     return check_all(conf, err);
 }
 

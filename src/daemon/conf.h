@@ -75,6 +75,7 @@ struct conf {
     atomic_uint refs;
     struct arena arena;
     bool given[CONF_ROWS]; /* a row of the table each: set by the file or the command line, not by default */
+    bool host_at_stake; /* an option marked `host` is set, for all users or for one, or was since the daemon started */
     enum conf_action action;
     const char *config;  /* the file; NULL: none */
     bool closed_default; /* there is a default file, and it is not for this user */

@@ -63,6 +63,26 @@ void conf_inherit(struct conf *conf) {
     }
 }
 
+/* ---- the host ---- */
+
+static bool hands_out(const struct conf_target *target, const struct conf_option *option) {
+    static const char nothing[sizeof(struct conf_list) + sizeof(struct conf_mounts)];
+    if (option->type == CONF_TEMPLATES) /* names only restrict requests; paths are files of the host */
+        return target->conf->import_count > 0;
+    return memcmp(conf_slot(target, option), nothing, type_sizes[option->type]) != 0;
+}
+
+bool conf_hands_out_host(struct conf *conf) {
+    for (const struct conf_option *option = conf_options; option->name; option++) {
+        bool found = option->host && hands_out(&(struct conf_target){.conf = conf}, option);
+        for (size_t i = 0; option->host && option->user && i < conf->user_count && !found; i++)
+            found = hands_out(&(struct conf_target){.conf = conf, .user = &conf->users[i]}, option);
+        if (found)
+            return true;
+    }
+    return false;
+}
+
 /* ---- differences ---- */
 
 static bool same_text(const char *a, const char *b) {

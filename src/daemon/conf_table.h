@@ -28,6 +28,7 @@ struct conf_option {
     bool user;    /* may differ by user: offset is in struct conf_share, else in struct conf */
     bool limit;   /* may stand below `limits:`, too */
     bool at_once; /* SIGHUP changes it; else the next start does */
+    bool host;    /* set, it hands out files of the host: then it matters which local user asks */
     size_t offset;
     uint64_t min, max, least; /* least: of a value that is not 0 */
     const char *fallback;     /* as text; NULL: none */
@@ -53,7 +54,8 @@ int conf_set(const struct conf_target *target, const struct conf_option *option,
 void conf_list_add(struct arena *arena, struct conf_list *list, const char *value);
 
 /* ---- conf_merge.c ---- */
-void conf_inherit(struct conf *conf); /* users get what does not stand below their names */
+void conf_inherit(struct conf *conf);        /* users get what does not stand below their names */
+bool conf_hands_out_host(struct conf *conf); /* an option marked `host` is set, for all users or for one */
 
 /* ---- conf_docker.c ---- */
 int conf_check_docker(const struct conf *conf, struct err *err);

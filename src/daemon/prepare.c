@@ -79,18 +79,17 @@ static bool daemon_loopback(const char *address, size_t len) {
     return false;
 }
 
-/* What a request without a token may be. Where root would hand the host itself to whoever asks (local boxes, mounts), it
- * matters who asks. */
+/* What a request without a token may be. Where the configuration hands out files that the daemon's user can reach (local
+ * boxes, mounts, skills of the host), it matters which local user asks. */
 static enum auth_mode daemon_auth_mode(const struct conf *conf, bool wide, bool quiet) {
-    bool root = geteuid() == 0, host_at_stake = conf->allow_local || conf->mount_sources.count;
     if (!strcmp(conf->auth, "peer"))
         return AUTH_PEER;
     if (wide || !strcmp(conf->auth, "required"))
         return AUTH_REQUIRED;
-    if (!quiet && root && !host_at_stake && strncmp(conf->listen, "unix:", 5) != 0)
+    if (!quiet && geteuid() == 0 && !conf->host_at_stake && strncmp(conf->listen, "unix:", 5) != 0)
         log_warn("every local user is an admin on %s; --auth peer tells them apart, --auth required demands tokens",
                  conf->listen);
-    return root && host_at_stake ? AUTH_PEER : AUTH_OPEN;
+    return conf->host_at_stake ? AUTH_PEER : AUTH_OPEN;
 }
 
 static bool daemon_wide(const struct conf *conf) {

@@ -60,8 +60,11 @@ void daemon_reload(struct daemon *daemon) {
     struct policy *policy = NULL;
     struct err err = {0};
     int failed = conf_new(daemon->argc, daemon->argv, &fresh, &err);
-    if (!failed)
+    if (!failed) {
+        /* Boxes that run keep the mounts they were made with, and `local` stays allowed until the next start. */
+        fresh->host_at_stake |= daemon->conf->host_at_stake;
         failed = reload_parts(daemon, fresh, &auth, &policy, &err);
+    }
     if (failed) {
         log_error("the configuration stays as it was: %s", err.text);
         auth_free(auth);

@@ -15,6 +15,7 @@
 
 #define SKILLS "/v1/skills/{user}/{agent}"
 #define SANDBOX "/v1/sandbox/{user}/{agent}"
+#define PRODUCT "/webIde/product"
 #define TEXT(member, required, sentence)                                                                               \
     { .name = member, .type = BODY_TEXT, .flags = (required) ? BODY_REQUIRED : 0, .text = sentence }
 #define RANGE TEXT("start", false, "first line, from 1"), TEXT("end", false, "last line, included")
@@ -89,7 +90,7 @@ const struct route filesecbox_routes[] = {
 static int skill_root(struct filesecbox *call, bool must, const char **ret_root, struct err *err) {
     const char *root = arena_printf(http_arena(call->request), SKILL_PATH "/%s", call->skill);
     struct file_stat stat = {0};
-    int failed = box_stat(call->box, root, http_arena(call->request), &stat, err);
+    int failed = filesecbox_stat(call, root, &stat, err);
     if (failed == -ERR_NOT_FOUND && !must)
         failed = 0;
     else if (failed == -ERR_NOT_FOUND || (!failed && stat.type != FILE_DIR))
@@ -170,7 +171,7 @@ static int skill_files(struct http_request *request, struct box *unused, struct 
 
 /* Skills are no part of the area, though they are seen in it. */
 static const char *const *area_skip(struct filesecbox *call) {
-    const char *const *paths = skills_settings(call->skills)->paths, *workspace = box_workspace(call->box);
+    const char *const *paths = skills_settings(call->skills)->paths, *workspace = filesecbox_workspace(call);
     size_t count = 0, len = strlen(workspace);
     while (paths && paths[count])
         count++;
@@ -186,7 +187,7 @@ static const char *const *area_skip(struct filesecbox *call) {
 
 /* The same for a path that was made plain. */
 static int area_check(struct filesecbox *call, const char *path, struct err *err) {
-    const char *below = path + strlen(box_workspace(call->box));
+    const char *below = path + strlen(filesecbox_workspace(call));
     for (const char *const *name = area_skip(call); *name; name++) {
         size_t len = strlen(*name);
         if (below[0] == '/' && !strncmp(below + 1, *name, len) && (!below[len + 1] || below[len + 1] == '/'))
@@ -203,7 +204,7 @@ static int area_files(struct http_request *request, struct box *unused, struct e
         return failed;
     failed = filesecbox_share(&call, err);
     return failed ? filesecbox_fail(request, 500, "", err)
-                  : files_answer(&call, box_workspace(call.box), area_skip(&call), "", err);
+                  : files_answer(&call, filesecbox_workspace(&call), area_skip(&call), "", err);
 }
 
 /* ---- content ---- */
@@ -265,7 +266,7 @@ static int content(struct http_request *request, bool of_skill, struct err *err)
     if (!failed && of_skill)
         failed = skill_root(&call, true, &root, err);
     else if (!failed)
-        root = box_workspace(call.box);
+        root = filesecbox_workspace(&call);
     return failed ? filesecbox_fail(request, 404, NULL, err) : content_answer(&call, root, path, &range, err);
 }
 
@@ -287,8 +288,8 @@ struct edit_body {
     struct lines_range range;
 };
 
-/* Who changes the file meanwhile is not overwritten: the lines are found again in what he made of it. */
-static int edit_lines(struct filesecbox *call, const char *path, const struct edit_body *body, struct err *err) {
+/* What a command makes of the file meanwhile is not overwritten: the lines are found again in it. */
+static int edit_lines_try(struct filesecbox *call, const char *path, const struct edit_body *body, struct err *err) {
     for (int attempt = 0;; attempt++) {
         struct filesecbox_version version;
         char *text = "";
@@ -306,6 +307,13 @@ static int edit_lines(struct filesecbox *call, const char *path, const struct ed
     }
 }
 
+static int edit_lines(struct filesecbox *call, const char *path, const struct edit_body *body, struct err *err) {
+    pthread_mutex_lock(&call->box->edit_lock); /* edits of a box go one after another: none fails because of another */
+    int failed = edit_lines_try(call, path, body, err);
+    pthread_mutex_unlock(&call->box->edit_lock);
+    return failed;
+}
+
 static int edit_run(struct filesecbox *call, bool of_skill, const char *path, const struct edit_body *body,
                     struct err *err) {
     const char *root = NULL;
@@ -313,7 +321,7 @@ static int edit_run(struct filesecbox *call, bool of_skill, const char *path, co
     if (!failed && of_skill)
         failed = skill_root(call, false, &root, err);
     else if (!failed)
-        root = box_workspace(call->box);
+        root = filesecbox_workspace(call);
     if (!failed)
         failed = filesecbox_path(call, root, path, &path, err);
     if (!failed && !of_skill)
@@ -432,6 +440,19 @@ static const char *const *execute_roots(struct filesecbox *call, const char *cwd
     return roots;
 }
 
+/* Where the service that the dialect comes from keeps what is in the box: clients know these paths and pass them. */
+static void execute_map(struct filesecbox *call, const char **argv, const char *cwd, bool of_skill) {
+    struct arena *arena = http_arena(call->request);
+    const char *from[] = {arena_printf(arena, PRODUCT "/sandbox/%s/%s", call->user, call->agent), NULL, NULL};
+    if (of_skill) {
+        from[0] = arena_printf(arena, PRODUCT "/skill/overlay/%s/%s/%s", call->user, call->agent, call->skill);
+        from[1] = arena_printf(arena, PRODUCT "/skill/baseline/%s/%s", call->agent, call->skill);
+    }
+    for (const char **arg = argv; *arg && *++arg;)
+        for (const char **path = from; *path; path++)
+            *arg = command_map_arg(arena, *arg, *path, cwd);
+}
+
 static int execute_check(struct filesecbox *call, const char **argv, const char *cwd, bool of_skill, struct err *err) {
     int failed = command_check(argv[0] ? argv[0] : "", skills_settings(call->skills)->commands, err);
     return failed ? failed : command_check_args((const char *const *)argv + 1, execute_roots(call, cwd, of_skill), err);
@@ -459,7 +480,8 @@ static int execute(struct http_request *request, bool of_skill, struct err *err)
     if (failed)
         return filesecbox_fail(request, 500, prefix, err);
     const char *cwd =
-        of_skill ? arena_printf(http_arena(request), SKILL_PATH "/%s", call.skill) : box_workspace(call.box);
+        of_skill ? arena_printf(http_arena(request), SKILL_PATH "/%s", call.skill) : filesecbox_workspace(&call);
+    execute_map(&call, argv, cwd, of_skill);
     if (execute_check(&call, argv, cwd, of_skill, err) < 0)
         return filesecbox_fail(request, 500, prefix, err);
     uint64_t timeout_ms = filesecbox_timeout_ms(&call);

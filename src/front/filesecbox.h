@@ -32,13 +32,16 @@ struct filesecbox {
     struct skills *skills;
     const char *user, *agent, *skill; /* checked names of the path; skill NULL: the route has none */
     bool admin;                       /* may change what all users of an agent see */
-    struct box *box;                  /* NULL until filesecbox_box or filesecbox_share */
+    struct box *box; /* NULL until filesecbox_box or filesecbox_share; then of a GET where the user has none: what is
+                      * read is the agent's public skills, and an empty area */
     bool shared;
 };
 /* Checks the names, and that the token may act for that user. For filesecbox_end, whatever is returned. */
 int filesecbox_begin(struct http_request *request, struct filesecbox *ret_call, struct err *err);
 void filesecbox_id(const struct filesecbox *call, char ret_id[17]); /* of that box */
-int filesecbox_box(struct filesecbox *call, struct err *err);       /* the box of (user, agent), made if need be */
+/* The box of (user, agent), made where the request may change something. Invariant: a GET makes no box. */
+int filesecbox_box(struct filesecbox *call, struct err *err);
+const char *filesecbox_workspace(const struct filesecbox *call); /* of the box that is there, or would be */
 /* The same for somebody who looks at more than one file, or writes one: no skill is replaced meanwhile. */
 int filesecbox_share(struct filesecbox *call, struct err *err);
 /* Before an answer of any length: a client that reads slowly keeps nobody waiting. */
@@ -91,8 +94,10 @@ int filesecbox_read(struct filesecbox *call, const char *path, char **ret_text, 
 int filesecbox_write(struct filesecbox *call, const char *path, const void *data, size_t len,
                      const struct filesecbox_version *version, struct err *err);
 int filesecbox_scratch(struct filesecbox *call, int *ret_fd, struct err *err); /* a file without a name */
-/* Every file below root at any depth, as paths relative to `from` (root or above it), sorted; skip: NULL-terminated names
+/* filesecbox_stat: of an absolute path, in the request's arena.
+ * filesecbox_files: every file below root at any depth, as paths relative to `from` (root or above it), sorted; skip: NULL-terminated names
  * directly below root that are left out. NOT_FOUND: no root. In the request's arena. */
+int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat *ret_stat, struct err *err);
 int filesecbox_files(struct filesecbox *call, const char *root, const char *from, const char *const *skip,
                      const char ***ret_paths, size_t *ret_count, struct err *err);
 

@@ -149,14 +149,18 @@ void filesecbox_id(const struct filesecbox *call, char ret_id[17]) {
     policy_id(call->user, thread, strlen(thread), ret_id);
 }
 
-/* Only what must be made counts as made. */
+/* Only what must be made counts as made. Looking makes nothing: *ret_box stays NULL. */
 static int find_or_make(struct filesecbox *call, struct box **ret_box, struct err *err) {
     struct http_request *request = call->request;
     struct provider *provider = front_of(request)->provider;
+    bool looks = !strcmp(http_method(request), "GET");
     char id[17];
     filesecbox_id(call, id);
-    int failed = provider_get(provider, call->user, id, ret_box, err);
-    if (failed != -ERR_NOT_FOUND && failed != -ERR_GONE)
+    int failed = looks ? provider_wake(provider, call->user, id, ret_box, err)
+                       : provider_get(provider, call->user, id, ret_box, err);
+    if (looks && failed == -ERR_NOT_FOUND)
+        return 0;
+    if (looks || (failed != -ERR_NOT_FOUND && failed != -ERR_GONE))
         return failed;
     failed = tenant_make(front_who(request)->tenant, &front_settings(request)->tenant_limits, err);
     return failed ? failed : skills_box(call->skills, call->user, call->agent, ret_box, err);
@@ -165,7 +169,7 @@ static int find_or_make(struct filesecbox *call, struct box **ret_box, struct er
 int filesecbox_box(struct filesecbox *call, struct err *err) {
     struct box *box = NULL;
     int failed = find_or_make(call, &box, err);
-    if (failed < 0)
+    if (failed < 0 || !box)
         return failed;
     call->box = box;
     trail_box(call->request, box);
@@ -174,10 +178,15 @@ int filesecbox_box(struct filesecbox *call, struct err *err) {
 
 int filesecbox_share(struct filesecbox *call, struct err *err) {
     int failed = filesecbox_box(call, err);
-    if (failed >= 0)
-        failed = box_share(call->box, skills_settings(call->skills)->wait_ms, err);
+    if (failed < 0 || !call->box)
+        return failed;
+    failed = box_share(call->box, skills_settings(call->skills)->wait_ms, err);
     call->shared = failed >= 0;
     return failed;
+}
+
+const char *filesecbox_workspace(const struct filesecbox *call) {
+    return call->box ? box_workspace(call->box) : WORKSPACE_PATH;
 }
 
 void filesecbox_unshare(struct filesecbox *call) {

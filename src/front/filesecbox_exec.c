@@ -81,6 +81,22 @@ uint64_t filesecbox_timeout_ms(const struct filesecbox *call) {
     return wanted ? wanted : DEFAULT_EXEC_TIMEOUT_MS;
 }
 
+/* Whether it was the directory that is missing, and not the program. */
+static bool execute_lacks(struct filesecbox *call, const char *cwd) {
+    struct file_stat stat;
+    struct err ignored;
+    return filesecbox_stat(call, cwd, &stat, &ignored) == -ERR_NOT_FOUND;
+}
+
+/* A program that is not installed is a result, as a shell has it. */
+static int execute_unknown(struct filesecbox *call, const struct filesecbox_exec *exec, struct outputs *outputs,
+                           struct err *err) {
+    const struct exec_result result = {.exited = true, .exit_code = 127};
+    const char *text = arena_printf(http_arena(call->request), "%s\n", err->text);
+    headtail_put(&outputs->streams[1], (const uint8_t *)text, strlen(text));
+    return finished(call, exec, outputs, &result, err);
+}
+
 int filesecbox_execute(struct filesecbox *call, const struct filesecbox_exec *exec, struct err *err) {
     static const char *const all[] = {"", NULL};
     const char *home = box_workspace(call->box), *shell[] = {"bash", "-c", exec->command, NULL};
@@ -112,6 +128,8 @@ int filesecbox_execute(struct filesecbox *call, const struct filesecbox_exec *ex
     failed = box_exec(call->box, &request, &sink, http_fd(call->request), &result, err);
     if (!failed)
         failed = finished(call, exec, &outputs, &result, err);
+    else if (failed == -ERR_NOT_FOUND && !execute_lacks(call, exec->cwd))
+        failed = execute_unknown(call, exec, &outputs, err);
     else if (failed == -ERR_NOT_FOUND && exec->missing_text)
         failed = filesecbox_error(call->request, exec->status, ERR_NOT_FOUND, exec->missing_text);
     else

@@ -2,8 +2,10 @@
  * Not to break: a path never leads out of its root, whatever links there are. Who races against the look at his links does so
  * in his own box and reaches nothing but that. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -11,9 +13,39 @@
 #include "base/path.h"
 #include "base/sha256.h"
 #include "front/filesecbox.h"
-#include "skill/stage.h"
+#include "skill/base.h"
 
 enum { LINKS_MAX = 16 };
+
+/* ---- where there is no box ---- */
+
+/* The part of a path below /skills, "" for /skills itself; NULL: it is not there. */
+static const char *base_part(const char *path) {
+    size_t len = strlen(SKILL_PATH);
+    if (strncmp(path, SKILL_PATH, len) != 0 || (path[len] && path[len] != '/'))
+        return NULL;
+    return path[len] ? path + len + 1 : "";
+}
+
+static int base_at(struct filesecbox *call, const char *path, int flags, int *ret_fd, struct stat *ret_status,
+                   struct err *err) {
+    const char *part = base_part(path);
+    if (!part || !*part)
+        return err_set(err, ERR_NOT_FOUND, "no file '%.300s'", path);
+    return base_path_open(call->skills, call->agent, part, flags, ret_fd, ret_status, err);
+}
+
+int filesecbox_stat(struct filesecbox *call, const char *path, struct file_stat *ret_stat, struct err *err) {
+    struct stat status = {.st_mode = S_IFDIR};
+    autofd fd = -1;
+    if (call->box)
+        return box_stat(call->box, path, http_arena(call->request), ret_stat, err);
+    int failed = strcmp(path, SKILL_PATH) == 0 ? 0 : base_at(call, path, O_PATH, &fd, &status, err);
+    if (!failed) /* layers hold files and directories alone */
+        *ret_stat = (struct file_stat){.type = S_ISDIR(status.st_mode) ? FILE_DIR : FILE_REGULAR,
+                                       .size = (uint64_t)status.st_size};
+    return failed;
+}
 
 /* ---- paths ---- */
 
@@ -74,7 +106,7 @@ static int walk_step(struct filesecbox *call, struct walk *walk, const char *nam
     if (walk->missing)
         return 0;
     struct file_stat stat;
-    int failed = box_stat(call->box, walk->at, http_arena(call->request), &stat, err);
+    int failed = filesecbox_stat(call, walk->at, &stat, err);
     walk->missing = failed == -ERR_NOT_FOUND;
     if (failed < 0)
         return walk->missing ? 0 : failed;
@@ -155,7 +187,11 @@ int filesecbox_read(struct filesecbox *call, const char *path, char **ret_text, 
     autofd fd = -1;
     if (ret_version)
         *ret_version = (struct filesecbox_version){.there = false};
-    int failed = box_read_open(call->box, path, &fd, &stat, err);
+    struct stat status;
+    int failed =
+        call->box ? box_read_open(call->box, path, &fd, &stat, err) : base_at(call, path, O_RDONLY, &fd, &status, err);
+    if (!failed && !call->box && !S_ISREG(status.st_mode))
+        failed = err_set(err, ERR_INVALID, "'%.300s' is a directory", path);
     if (failed)
         return failed;
     buf_init(&reading.out, LIMIT_EDIT_BYTES);
@@ -242,10 +278,24 @@ static int listing_top(void *user, const struct file_stat *stat) {
     return http_hold(listing->call->request, strlen(stat->path) + 64, listing->err);
 }
 
+static int listing_part(void *user, const char *part) {
+    struct listing *listing = user;
+    return listing_add(listing, arena_printf(http_arena(listing->call->request), SKILL_PATH "/%s", part));
+}
+
+/* Public skills; all else is empty where there is no box. */
+static int listing_base(struct listing *listing, const char *path, struct err *err) {
+    const char *part = base_part(path);
+    struct filesecbox *call = listing->call;
+    return part ? base_files(call->skills, call->agent, part, listing_part, listing, err) : 0;
+}
+
 static int listing_run(struct listing *listing, const char *path, unsigned depth,
                        int (*each)(void *user, const struct file_stat *stat), struct err *err) {
     const struct list_request request = {.path = path, .depth = depth, .limit = LIMIT_LIST_LIMIT};
     bool truncated = false;
+    if (!listing->call->box)
+        return listing_base(listing, path, err);
     int failed =
         box_list(listing->call->box, &request, http_fd(listing->call->request), each, listing, &truncated, err);
     if (!failed && truncated)

@@ -1,4 +1,4 @@
-/* The skills that a user of an agent has, for the lists of both families. Not to break: who only looks makes no box. */
+/* The skills that a user of an agent has, for the lists of both families. */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,31 +56,16 @@ static void found_box(struct found *found, const struct catalog *catalog) {
     }
 }
 
-/* Whether the user has a box for this agent, running or not. */
-static bool has_box(struct filesecbox *call) {
-    struct provider *provider = front_of(call->request)->provider;
-    char id[17];
-    struct box *box;
-    struct err err;
-    filesecbox_id(call, id);
-    if (provider_look(provider, call->user, id, &box, &err) < 0)
-        return false;
-    provider_look_end(provider, box);
-    return true;
-}
-
 int filesecbox_skills(struct filesecbox *call, struct filesecbox_skill **ret_skills, size_t *ret_count,
                       struct err *err) {
     struct found found = {.known = call->skills, .arena = http_arena(call->request)};
     struct catalog catalog;
-    int failed;
-    if (!call->box && !has_box(call)) {
+    int failed = call->box ? 0 : filesecbox_share(call, err);
+    if (!failed && !call->box) {
         failed = base_each(call->skills, call->agent, found_base, &found, err);
-    } else {
-        failed = call->box ? 0 : filesecbox_share(call, err);
-        if (!failed)
-            failed = catalog_folder(front_of(call->request)->tools.catalogs, call->box, SKILL_PATH, found.arena,
-                                    http_fd(call->request), &catalog, err);
+    } else if (!failed) {
+        failed = catalog_folder(front_of(call->request)->tools.catalogs, call->box, SKILL_PATH, found.arena,
+                                http_fd(call->request), &catalog, err);
         if (!failed)
             found_box(&found, &catalog);
     }

@@ -113,7 +113,9 @@ int newest_form(struct http_request *request, int code, struct err *err) {
 }
 
 int newest_share(struct filesecbox *call, struct err *err) {
-    return box_share(call->box, NEWEST_READ_WAIT_MS, err);
+    int code = call->box ? box_share(call->box, NEWEST_READ_WAIT_MS, err) : 0;
+    call->shared = call->box && code >= 0;
+    return code;
 }
 
 /* The skill a request is about. Checked before it is part of anything. */
@@ -149,7 +151,7 @@ struct newest_row {
 static int newest_statuses(struct filesecbox *call, const struct filesecbox_skill *skills, size_t count,
                            struct newest_row *rows, struct err *err) {
     for (size_t i = 0; i < count; i++) {
-        if (!skills[i].has_skill_md)
+        if (!skills[i].has_skill_md || !call->box) /* without a box of their own, all are as they are public */
             continue;
         int code =
             own_status(call->skills, call->box, call->agent, skills[i].id, &rows[i].status, &rows[i].synced_ms, err);
@@ -328,7 +330,8 @@ static int newest_download_work(struct filesecbox *call, struct err *err) {
         return code;
     code = filesecbox_box(call, err);
     if (code >= 0)
-        code = own_zip(call->skills, call->box, zip.name, http_fd(call->request), newest_zip_put, &zip, err);
+        code = call->box ? own_zip(call->skills, call->box, zip.name, http_fd(call->request), newest_zip_put, &zip, err)
+                         : base_zip(call->skills, call->agent, zip.name, newest_zip_put, &zip, err);
     if (code == -ERR_NOT_FOUND)
         return err_set(err, ERR_NOT_FOUND, "Skill not found: %s", zip.name);
     return code < 0 ? code : http_reply_end(call->request);
@@ -372,7 +375,7 @@ static int newest_creator_write(struct filesecbox *call, struct err *err) {
         return code;
     code = filesecbox_write(call, SKILL_PATH "/" NEWEST_CREATOR "/" NEWEST_FILE, creator_text, sizeof creator_text - 1,
                             NULL, err);
-    box_share_end(call->box);
+    filesecbox_unshare(call);
     return code;
 }
 

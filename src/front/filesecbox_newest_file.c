@@ -20,7 +20,7 @@ enum { NEWEST_EDIT_TRIES = 8, NEWEST_UPLOAD_BYTES = 50 << 20, NEWEST_NAME_BYTES 
 /* ---- paths ---- */
 
 static const char *newest_root(struct filesecbox *call, bool skills) {
-    return skills ? SKILL_PATH : arena_printf(http_arena(call->request), "%s/files", box_workspace(call->box));
+    return skills ? SKILL_PATH : arena_printf(http_arena(call->request), "%s/files", filesecbox_workspace(call));
 }
 
 static int newest_resolve(struct filesecbox *call, struct newest_path *path, const char *below, struct err *err) {
@@ -115,7 +115,7 @@ static int newest_list_paths(struct filesecbox *call, const struct newest_path *
                              size_t *ret_count, struct err *err) {
     struct arena *arena = http_arena(call->request);
     struct file_stat stat;
-    int code = box_stat(call->box, path->path, arena, &stat, err);
+    int code = filesecbox_stat(call, path->path, &stat, err);
     *ret_paths = arena_alloc(arena, sizeof **ret_paths);
     *ret_count = 0;
     if (code == -ERR_NOT_FOUND)
@@ -160,7 +160,7 @@ static int newest_list_work(struct filesecbox *call, struct err *err) {
     code = newest_query_path(call, false, &path, err);
     if (code >= 0)
         code = newest_list_paths(call, &path, &paths, &count, err);
-    box_share_end(call->box);
+    filesecbox_unshare(call);
     return code < 0 ? code : newest_list_answer(call, &path, paths, count, err);
 }
 
@@ -244,7 +244,7 @@ static int newest_content_work(struct filesecbox *call, struct err *err) {
     code = newest_query_path(call, false, &path, err);
     if (code >= 0)
         code = filesecbox_read(call, path.path, &text, &len, NULL, err);
-    box_share_end(call->box);
+    filesecbox_unshare(call);
     if (code < 0)
         return newest_not_found(code, "Path not found", &path, err);
     const char *shown = text;
@@ -278,7 +278,7 @@ static int newest_write_work(struct filesecbox *call, struct err *err) {
         newest_touched(call, &path);
     if (code >= 0)
         code = filesecbox_write(call, path.path, content, len, NULL, err);
-    box_share_end(call->box);
+    filesecbox_unshare(call);
     return code < 0 ? code : filesecbox_text(call->request, "Written to workspace: %s", given);
 }
 
@@ -334,12 +334,14 @@ static int newest_edit_file(struct filesecbox *call, struct newest_edit *edit, s
         code = newest_may_change(&path, "Editing", err);
     if (code >= 0)
         newest_touched(call, &path);
+    pthread_mutex_lock(&call->box->edit_lock);
     for (unsigned tries = 0; code >= 0 && tries < NEWEST_EDIT_TRIES; tries++) {
         code = newest_edit_once(call, path.path, edit, err);
         if (code != -ERR_EXISTS)
             break;
         code = tries + 1 < NEWEST_EDIT_TRIES ? 0 : code;
     }
+    pthread_mutex_unlock(&call->box->edit_lock);
     return newest_not_found(code, "Edit Error: File not found", &path, err);
 }
 
@@ -357,7 +359,7 @@ static int newest_edit_work(struct filesecbox *call, struct err *err) {
     if (code != 0)
         return code;
     code = newest_edit_file(call, &edit, err);
-    box_share_end(call->box);
+    filesecbox_unshare(call);
     if (code < 0)
         return code;
     if (edit.found == edit.expected)
@@ -401,7 +403,7 @@ static int newest_delete_path(struct filesecbox *call, const struct newest_path 
         return code;
     newest_touched(call, path);
     code = box_remove(call->box, path->path, true, http_fd(call->request), err);
-    box_share_end(call->box);
+    filesecbox_unshare(call);
     return code;
 }
 

@@ -97,9 +97,12 @@ static int upload_run(struct filesecbox *call, struct filesecbox_upload *upload,
     if (scope == SCOPE_BASELINE)
         return base_put_zip(call->skills, call->agent, upload->zip, err);
     failed = filesecbox_box(call, err);
-    return failed
-               ? failed
-               : own_put(call->skills, call->box, upload->zip, http_arena(request), ret_change, http_fd(request), err);
+    if (failed)
+        return failed;
+    /* In the first family the user's layer lies above the public one, file by file. */
+    bool merges = !skills_settings(call->skills)->newest;
+    return own_put(call->skills, call->box, upload->zip, merges, http_arena(request), ret_change, http_fd(request),
+                   err);
 }
 
 int filesecbox_upload(struct http_request *request, struct box *unused, struct err *err) {

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -106,7 +107,21 @@ static int front_keyed(struct http_request *request, unsigned needs, struct err 
     return auth_admit(front->auth, request, needs, &trail_of(request)->who, err);
 }
 
+/* The server lets a browser follow a link of another site, which shows something. Where a GET changes something it would
+ * be that site which acts. Pages of boxes are there to be opened. */
+static int front_check_link(const struct http_request *request, const struct endpoint *endpoint, struct err *err) {
+    const char *site = http_header(request, "sec-fetch-site"), *mode = http_header(request, "sec-fetch-mode");
+    if (!(endpoint->flags & ENDPOINT_WRITES) || (http_route(request)->flags & ROUTE_EMBED) || !site || !mode)
+        return 0;
+    if (strcasecmp(mode, "navigate") != 0 || strcasecmp(site, "none") == 0 || strcasecmp(site, "same-origin") == 0)
+        return 0;
+    return err_set(err, ERR_DENIED, "a link of another site leads here, and this request would change something");
+}
+
 static int front_allowed(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
+    int refused = front_check_link(request, endpoint, err);
+    if (refused)
+        return refused;
     if (!(endpoint->flags & ENDPOINT_OPEN)) {
         unsigned needs = (endpoint->flags & ENDPOINT_WRITES ? AUTH_WRITES : 0) |
                          (endpoint->flags & ENDPOINT_ADMIN ? AUTH_ADMIN : 0) |

@@ -339,7 +339,7 @@ int native_skill_upload(struct http_request *request, struct box *box, struct er
     if (!failed && args.base)
         failed = upload_base(skills, agent, zip, &change, err);
     else if (!failed)
-        failed = own_put(skills, box, zip, http_arena(request), &change, http_fd(request), err);
+        failed = own_put(skills, box, zip, false, http_arena(request), &change, http_fd(request), err);
     if (!failed)
         failed = upload_answer(request, &change, err);
     zip_close(zip);

@@ -9,7 +9,7 @@
 #include "http/internal.h"
 
 static char *target_absolute(struct http_request *request, char *target, struct err *err);
-static int target_path(char *path, struct err *err);
+static int target_path(struct http_request *request, char *path, struct err *err);
 static int target_query(struct http_request *request, char *query, struct err *err);
 
 int head_target(struct http_request *request, char *target, struct err *err) {
@@ -34,10 +34,9 @@ int head_target(struct http_request *request, char *target, struct err *err) {
     char *query = strchr(target, '?');
     if (query)
         *query++ = 0;
-    int status = target_path(target, err);
+    int status = target_path(request, target, err);
     if (status)
         return status;
-    request->path = target;
     return query ? target_query(request, query, err) : 0;
 }
 
@@ -98,7 +97,7 @@ static bool dot_segment(const char *path) {
     return false;
 }
 
-static int target_path(char *path, struct err *err) {
+static int target_path(struct http_request *request, char *path, struct err *err) {
     size_t slashes = 0, after = 0;
     for (const char *p = path; *p; p++)
         slashes += *p == '/';
@@ -110,6 +109,8 @@ static int target_path(char *path, struct err *err) {
         after += path[i] == '/';
     if (!fault && after != slashes)
         fault = "has an encoded slash";
+    if (!fault) /* a refusal of dots has the shape of the dialect whose path it is */
+        request->path = path;
     if (!fault && dot_segment(path))
         fault = "has a segment '.' or '..'";
     if (!fault)

@@ -37,6 +37,17 @@ int base_find(struct skills *skills, const char *agent, const char *skill, struc
               struct base_skill *ret_skill, struct err *err);
 int base_open(struct skills *skills, const struct base_skill *skill, int *ret_fd,
               struct err *err); /* its directory, to read */
+/* What the public skills hold at "SKILL" or "SKILL/PATH", as a box shows it whose user has changed nothing (base_read.c).
+ * NOT_FOUND. */
+struct stat;
+int base_path_open(struct skills *skills, const char *agent, const char *path, int flags, int *ret_fd,
+                   struct stat *ret_status, struct err *err);
+/* Every regular file below such a directory, or of all skills ("" as path), as "SKILL/PATH". */
+int base_files(struct skills *skills, const char *agent, const char *path, int (*each)(void *user, const char *path),
+               void *user, struct err *err);
+/* As own_zip, of the public version (own_zip.c). */
+int base_zip(struct skills *skills, const char *agent, const char *skill,
+             int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
 /* Names of the layers, uppermost first, NULL-terminated, in the arena; the lowest holds skill-creator where there is one. */
 int base_layers(struct skills *skills, const char *agent, struct arena *arena, const char ***ret_layers,
                 size_t *ret_count, struct err *err);

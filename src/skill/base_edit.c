@@ -2,6 +2,7 @@
  * is never undone: the change is made again on top of it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -91,7 +92,10 @@ int base_edit(struct skills *skills, const char *agent, const char *skill, const
     if (snprintf(whole, sizeof whole, "/%s", path) >= (int)sizeof whole || !path_normal(whole))
         return err_set(err, ERR_INVALID, "'%.200s' is no path of a file in a skill", path);
     int r;
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* of edits, so that none spends its attempts on another */
+    pthread_mutex_lock(&turn);
     for (int i = 0; (r = edit_once(&edit, err)) == -ERR_EXISTS && i < ATTEMPTS; i++)
         ;
+    pthread_mutex_unlock(&turn);
     return r;
 }

@@ -100,6 +100,19 @@ int command_check_args(const char *const *args, const char *const *roots, struct
     return 0;
 }
 
+const char *command_map_arg(struct arena *arena, const char *arg, const char *from, const char *to) {
+    size_t len = strlen(from);
+    for (const char *at = arg; (at = strstr(at, from)); at += len) {
+        bool begins = at == arg || ends(at[-1]), whole = at[len] == '/' || ends(at[len]);
+        if (!begins || !whole)
+            continue;
+        size_t before = (size_t)(at - arg) + strlen(to);
+        arg = arena_printf(arena, "%.*s%s%s", (int)(at - arg), arg, to, at + len);
+        at = arg + before - len;
+    }
+    return arg;
+}
+
 const char **command_split(struct arena *arena, const char *line, size_t *ret_count) {
     static const char space[] = " \t\n\v\f\r";
     size_t count = 0;

@@ -73,8 +73,58 @@ static const char *const *copy_names(struct arena *arena, const char *const *nam
     return copy;
 }
 
-int own_put(struct skills *skills, struct box *box, struct zip *zip, struct arena *arena, struct own_change *ret_change,
-            int watch, struct err *err) {
+/* The files of the public skills of these names that the archive lacks, as streams behind its own. */
+struct own_merge {
+    struct change_source *sources; /* ends with read_fn NULL */
+    struct parcel *parcels;
+    size_t count;
+};
+
+static int own_merge_add(struct skills *skills, const struct box *box, struct zip *zip, const char *skill,
+                         struct own_merge *merge, struct err *err) {
+    struct base_skill base;
+    autofd fd = -1;
+    autoarena arena;
+    arena_init(&arena);
+    int r = base_find(skills, box->spec.agent, skill, &arena, &base, err);
+    if (r == -ERR_NOT_FOUND)
+        return 0;
+    struct parcel *parcel = &merge->parcels[merge->count];
+    if (r == 0)
+        r = base_open(skills, &base, &fd, err);
+    if (r == 0)
+        r = parcel_pack_below(skills, fd, skill, zip, parcel, err);
+    if (r == 0)
+        merge->sources[++merge->count] = (struct change_source){parcel_read, parcel, LIMIT_UNPACK_ENTRIES};
+    return r;
+}
+
+static void own_merge_done(struct own_merge *merge) {
+    for (size_t i = 0; i < merge->count; i++)
+        parcel_done(&merge->parcels[i]);
+}
+
+static int own_unpack(struct skills *skills, struct box *box, struct zip *zip, bool merges, const char *const *names,
+                      struct arena *arena, int watch, struct change *ret_change, struct err *err) {
+    size_t count = 0;
+    while (names[count])
+        count++;
+    struct own_merge merge = {.sources = arena_alloc(arena, (count + 2) * sizeof *merge.sources),
+                              .parcels = arena_alloc(arena, (count + 1) * sizeof *merge.parcels)};
+    struct zip_tar *tar = zip_tar_new(zip);
+    merge.sources[0] = (struct change_source){zip_tar_read, tar, skills_settings(skills)->upload_entries};
+    int r = 0;
+    for (size_t i = 0; r == 0 && merges && names[i]; i++)
+        r = own_merge_add(skills, box, zip, names[i], &merge, err);
+    if (r == 0)
+        r = change_put(box, names, merge.sources, watch, ret_change, err);
+    own_merge_done(&merge);
+    zip_tar_free(tar);
+    return r;
+}
+
+int own_put(struct skills *skills, struct box *box, struct zip *zip, bool merges, struct arena *arena,
+            struct own_change *ret_change, int watch, struct err *err) {
     const char *const *names;
     struct change change;
     bool pending;
@@ -83,10 +133,7 @@ int own_put(struct skills *skills, struct box *box, struct zip *zip, struct aren
         r = zip_skills(zip, reserved, &names, err);
     if (r < 0)
         return r;
-    struct zip_tar *tar = zip_tar_new(zip);
-    const struct change_source source = {zip_tar_read, tar, skills_settings(skills)->upload_entries};
-    r = change_put(box, names, &source, watch, &change, err);
-    zip_tar_free(tar);
+    r = own_unpack(skills, box, zip, merges, names, arena, watch, &change, err);
     if (r == 0)
         r = own_do(skills, box, &change, true, &pending, err);
     if (r < 0)
@@ -157,8 +204,8 @@ static int from_base(struct skills *skills, struct box *box, const struct base_s
         r = parcel_pack(skills, fd, base->skill, &parcel, err);
     if (r < 0)
         return r;
-    const struct change_source source = {parcel_read, &parcel, LIMIT_UNPACK_ENTRIES};
-    r = change_put(box, (const char *const[]){base->skill, NULL}, &source, -1, &change, err);
+    const struct change_source sources[] = {{parcel_read, &parcel, LIMIT_UNPACK_ENTRIES}, {NULL, NULL, 0}};
+    r = change_put(box, (const char *const[]){base->skill, NULL}, sources, -1, &change, err);
     parcel_done(&parcel);
     if (r == 0)
         r = own_do(skills, box, &change, false, &pending, err);

@@ -12,9 +12,10 @@ struct own_change { /* what came of it */
     unsigned background;       /* background processes that run in the box and may hold the old version */
     const char *const *skills; /* names, sorted, NULL-terminated, in the arena */
 };
-/* The skills of a checked archive replace the user's, each whole. `zip` stays the caller's; a pending one is copied. */
-int own_put(struct skills *skills, struct box *box, struct zip *zip, struct arena *arena, struct own_change *ret_change,
-            int watch, struct err *err);
+/* The skills of a checked archive replace the user's, each whole. `zip` stays the caller's; a pending one is copied. merges:
+ * files of the public skill that the archive lacks are there, too. */
+int own_put(struct skills *skills, struct box *box, struct zip *zip, bool merges, struct arena *arena,
+            struct own_change *ret_change, int watch, struct err *err);
 int own_remove(struct skills *skills, struct box *box, const char *skill, struct own_change *ret_change,
                struct err *err);
 /* base to user (the user's copy becomes the base's) and user to base. NOT_FOUND: in neither; where only the target has it,

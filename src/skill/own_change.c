@@ -56,7 +56,7 @@ static int put_whole(struct box *box, const char *path, struct err *err) {
     return r;
 }
 
-int change_put(struct box *box, const char *const *skills, const struct change_source *source, int watch,
+int change_put(struct box *box, const char *const *skills, const struct change_source *sources, int watch,
                struct change *ret_change, struct err *err) {
     struct change change;
     char path[LIMIT_NAME_BYTES + 96];
@@ -65,8 +65,10 @@ int change_put(struct box *box, const char *const *skills, const struct change_s
     if (r < 0)
         return r;
     snprintf(path, sizeof path, "%s/put", change.path);
-    const struct unpack_request request = {.path = path, .max_entries = source->max_entries};
-    r = box_tar_in(box, &request, source->read_fn, source->user, watch, &result, err);
+    for (const struct change_source *source = sources; r == 0 && source->read_fn; source++) {
+        const struct unpack_request request = {.path = path, .max_entries = source->max_entries};
+        r = box_tar_in(box, &request, source->read_fn, source->user, watch, &result, err);
+    }
     for (size_t i = 0; r == 0 && box_attaches(box) && skills[i]; i++) {
         snprintf(path, sizeof path, "%s/put/%s", change.path, skills[i]);
         r = put_whole(box, path, err);

@@ -14,13 +14,13 @@ struct change {
     char path[64]; /* in the box; empty: none */
 };
 
-struct change_source { /* a tar stream */
-    box_reader read_fn;
+struct change_source {  /* a tar stream */
+    box_reader read_fn; /* NULL ends a list of them */
     void *user;
     uint64_t max_entries;
 };
-/* The skills of that stream, by their names, complete. Nobody needs to have the box for it. */
-int change_put(struct box *box, const char *const *skills, const struct change_source *source, int watch,
+/* The skills of those streams, by their names, complete. Nobody needs to have the box for it. */
+int change_put(struct box *box, const char *const *skills, const struct change_source *sources, int watch,
                struct change *ret_change, struct err *err);
 int change_remove(struct box *box, const char *skill, struct change *ret_change, struct err *err);
 /* From now on it will be done, whatever ends before: change_apply, or another daemon's. */

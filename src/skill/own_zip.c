@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/limits.h"
 #include "skill/own.h"
 #include "skill/parcel.h"
@@ -158,6 +159,32 @@ static int pack_all(struct packing *packing, int (*sink)(void *user, const uint8
     return r;
 }
 
+static int pack_parcel(struct parcel *parcel, const char *skill,
+                       int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
+    struct packing packing = {.skill = skill, .parcel = parcel};
+    arena_init(&packing.arena);
+    int r = pack_all(&packing, sink, user, err);
+    free(packing.items);
+    arena_done(&packing.arena);
+    parcel_done(parcel);
+    return r;
+}
+
+int base_zip(struct skills *skills, const char *agent, const char *skill,
+             int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
+    struct base_skill found;
+    struct parcel parcel;
+    autofd dir = -1;
+    autoarena arena;
+    arena_init(&arena);
+    int r = base_find(skills, agent, skill, &arena, &found, err);
+    if (r == 0)
+        r = base_open(skills, &found, &dir, err);
+    if (r == 0)
+        r = parcel_pack(skills, dir, "", &parcel, err);
+    return r < 0 ? r : pack_parcel(&parcel, skill, sink, user, err);
+}
+
 int own_zip(struct skills *skills, struct box *box, const char *skill, int watch,
             int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
     char path[LIMIT_NAME_BYTES + 32];
@@ -172,11 +199,5 @@ int own_zip(struct skills *skills, struct box *box, const char *skill, int watch
     box_share_end(box);
     if (r < 0)
         return r == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "no skill '%s'", skill) : r;
-    struct packing packing = {.skill = skill, .parcel = &parcel};
-    arena_init(&packing.arena);
-    r = pack_all(&packing, sink, user, err);
-    free(packing.items);
-    arena_done(&packing.arena);
-    parcel_done(&parcel);
-    return r;
+    return pack_parcel(&parcel, skill, sink, user, err);
 }

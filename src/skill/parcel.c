@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "skill/digest.h"
 #include "skill/skills.h"
 #include "skill/stage.h"
 #include "skill/tree.h"
+#include "skill/zip.h"
 
 enum { PIECE_BYTES = 128 << 10, HEADS_BYTES = 64 << 20 }; /* HEADS: of names and padding */
 
@@ -74,6 +76,7 @@ int parcel_take(struct skills *skills, struct box *box, const char *path, int wa
 struct packing {
     struct parcel parcel;
     const char *top;
+    struct zip *over; /* what it has is left out; NULL: nothing */
 };
 
 static int pack_bytes(struct packing *packing, const void *data, size_t len, struct err *err) {
@@ -111,8 +114,26 @@ static int pack_content(struct packing *packing, int fd, uint64_t size, struct e
     return r == 0 ? pack_bytes(packing, zeros, (size_t)tar_padding(size), err) : r;
 }
 
+/* The archive has this path itself, or a file where one of its directories would have to be. */
+static bool pack_hidden(const struct packing *packing, const char *below) {
+    char path[LIMIT_PATH_BYTES + LIMIT_NAME_BYTES + 2];
+    if (!packing->over)
+        return false;
+    snprintf(path, sizeof path, "%s/%s", packing->top, below);
+    for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
+        bool itself = *end == 0;
+        *end = 0;
+        const struct zip_entry *entry = zip_find(packing->over, path);
+        if (entry && (itself || !entry->dir))
+            return true;
+    }
+    return false;
+}
+
 static int pack_entry(void *user, const struct tree_entry *entry, struct err *err) {
     struct packing *packing = user;
+    if (pack_hidden(packing, entry->path))
+        return 0;
     if (entry->kind == 'd')
         return pack_head(packing, entry->path, 'd', 0, err);
     if (entry->kind != 'f' && entry->kind != 'x')
@@ -125,8 +146,13 @@ static int pack_entry(void *user, const struct tree_entry *entry, struct err *er
 }
 
 int parcel_pack(struct skills *skills, int dirfd, const char *top, struct parcel *ret_parcel, struct err *err) {
+    return parcel_pack_below(skills, dirfd, top, NULL, ret_parcel, err);
+}
+
+int parcel_pack_below(struct skills *skills, int dirfd, const char *top, struct zip *over, struct parcel *ret_parcel,
+                      struct err *err) {
     static const uint8_t end[2 * TAR_BLOCK_BYTES];
-    struct packing packing = {.top = top};
+    struct packing packing = {.top = top, .over = over};
     int r = parcel_new(skills, &packing.parcel, err);
     if (r < 0)
         return r;

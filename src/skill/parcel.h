@@ -17,6 +17,10 @@ int parcel_take(struct skills *skills, struct box *box, const char *path, int wa
                 struct err *err);
 /* Of a directory of ours, below `top` ("": its files themselves); modes 0644 and 0755 alone. */
 int parcel_pack(struct skills *skills, int dirfd, const char *top, struct parcel *ret_parcel, struct err *err);
+/* The same without what an archive has in its place, `top` being one of its skills. */
+struct zip;
+int parcel_pack_below(struct skills *skills, int dirfd, const char *top, struct zip *over, struct parcel *ret_parcel,
+                      struct err *err);
 void parcel_done(struct parcel *parcel);
 
 /* Every entry in order: its name made safe, its content at `offset` of the parcel. A negative return ends it. */

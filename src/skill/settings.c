@@ -2,9 +2,11 @@
 #include "skill/skill.h"
 
 static const char *const default_paths[] = {"/workspace/skills", NULL};
-static const char *const default_commands[] = {"python3", "pip",    "pip3",  "bash", "sh",    "ls",    "cat",   "grep",
-                                               "sed",     "awk",    "echo",  "cp",   "mv",    "rm",    "mkdir", "find",
-                                               "curl",    "python", "touch", "tee",  "chmod", "xargs", NULL};
+static const char *const default_commands[] = {"python3", "pip",  "pip3", "bash", "sh", "ls",    "cat",  "grep", "sed",
+                                               "awk",     "echo", "cp",   "mv",   "rm", "mkdir", "find", "curl", NULL};
+const char *const skill_newest_commands[] = {"python3", "pip",    "pip3",  "bash", "sh",    "ls",    "cat",   "grep",
+                                             "sed",     "awk",    "echo",  "cp",   "mv",    "rm",    "mkdir", "find",
+                                             "curl",    "python", "touch", "tee",  "chmod", "xargs", NULL};
 
 const struct skill_settings skill_defaults = {
     .paths = default_paths,

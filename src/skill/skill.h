@@ -36,6 +36,7 @@ struct skill_settings {       /* of the configuration; lives as long as whoever 
     uint64_t far_rate_bytes;  /* a second, of copies to one machine that joined; 0: no bound */
 };
 extern const struct skill_settings skill_defaults;
+extern const char *const skill_newest_commands[]; /* the default of `commands` where `newest` is set */
 
 struct skills;
 /* Rebuilds skills.db where it is lost or behind the files. skills_provider says where boxes are,

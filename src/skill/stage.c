@@ -135,7 +135,20 @@ static int path_plain(const char *path, struct err *err) {
     char absolute[LIMIT_PATH_BYTES + 2];
     int len = snprintf(absolute, sizeof absolute, "/%s", path);
     if (len < 2 || (size_t)len >= sizeof absolute || !path_normal(absolute))
-        return err_set(err, ERR_INVALID, "'%.200s' is no name for a file of a skill", path);
+        return err_set(err, ERR_INVALID, "'%.200s' is not a name for a file of a skill", path);
+    size_t parts = 0;
+    for (const char *at = absolute; (at = strchr(at, '/')); at++)
+        parts++;
+    if (parts > LIMIT_LIST_DEPTH + 1) /* the skill's own directory is one; more could not be read back */
+        return err_set(err, ERR_TOO_LARGE, "'%.200s' lies deeper than %u directories", path, LIMIT_LIST_DEPTH);
+    return 0;
+}
+
+static int stage_count(struct stage *stage, uint64_t *count, const char *path, struct err *err) {
+    if (stage->entries_max && stage->files + stage->dirs >= stage->entries_max)
+        return err_set(err, ERR_TOO_LARGE, "'%.200s': the skill has more than %llu files and directories", path,
+                       (unsigned long long)stage->entries_max);
+    ++*count;
     return 0;
 }
 
@@ -145,17 +158,24 @@ static int own(int fd, mode_t mode) {
     return fchmod(fd, mode);
 }
 
-/* One directory below another, made if it is missing. */
-static int dir_enter(int parent, const char *name, int *ret_fd) {
-    bool made = mkdirat(parent, name, 0700) == 0;
-    if (!made && errno != EEXIST)
-        return -errno;
+/* One directory below another, made if it is missing. path: of both, for errors. */
+static int dir_enter(struct stage *stage, int parent, const char *name, const char *path, int *ret_fd,
+                     struct err *err) {
     int fd = open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0 || (made && own(fd, 0755) < 0)) {
-        int number = errno;
-        fd_close(&fd);
-        return -number;
+    if (fd < 0 && errno == ENOENT) {
+        int r = stage_count(stage, &stage->dirs, path, err);
+        if (r < 0)
+            return r;
+        if (mkdirat(parent, name, 0700) == 0)
+            fd = open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+        if (fd >= 0 && own(fd, 0755) < 0) {
+            r = err_errno(err, errno, "'%.200s'", path);
+            fd_close(&fd);
+            return r;
+        }
     }
+    if (fd < 0)
+        return err_errno(err, errno, "'%.200s'", path);
     *ret_fd = fd;
     return 0;
 }
@@ -163,23 +183,22 @@ static int dir_enter(int parent, const char *name, int *ret_fd) {
 static int dirs_enter(struct stage *stage, const char *path, int *ret_fd, struct err *err) {
     char name[LIMIT_NAME_BYTES + 1];
     autofd at = openat(stage->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = at < 0 ? -errno : 0;
+    int r = at < 0 ? err_errno(err, errno, "'%.200s'", path) : 0;
     for (const char *from = path; r == 0 && *from;) {
         size_t len = strcspn(from, "/");
         int next = -1;
         memcpy(name, from, len); /* path_plain: no name is longer */
         name[len] = 0;
         from += len + (from[len] == '/');
-        r = dir_enter(at, name, &next);
+        r = dir_enter(stage, at, name, path, &next, err);
         if (r == 0) {
             fd_close(&at);
             at = next;
         }
     }
-    if (r < 0)
-        return err_errno(err, -r, "'%.200s'", path);
-    *ret_fd = fd_take(&at);
-    return 0;
+    if (r == 0)
+        *ret_fd = fd_take(&at);
+    return r;
 }
 
 int stage_dir(struct stage *stage, const char *path, struct err *err) {
@@ -209,6 +228,8 @@ int stage_file(struct stage *stage, const char *path, uint32_t mode, int *ret_fd
         return r;
     const char *slash = strrchr(path, '/');
     r = parent_enter(stage, path, slash ? (size_t)(slash - path) : 0, err);
+    if (r == 0)
+        r = stage_count(stage, &stage->files, path, err);
     if (r < 0)
         return r;
     int fd = open_beneath(stage->parent_fd, slash ? slash + 1 : path, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -217,7 +238,6 @@ int stage_file(struct stage *stage, const char *path, uint32_t mode, int *ret_fd
         fd_close(&fd);
         return r;
     }
-    stage->files++;
     *ret_fd = fd;
     return 0;
 }

@@ -7,10 +7,11 @@
 
 struct stage {
     struct skills *skills;
-    char name[32]; /* in staging/ */
-    int fd;        /* its directory, 0700 and flocked while it is a stage; -1: taken or aborted */
-    uint64_t bytes, files;
-    int parent_fd; /* of the last file: they come in order */
+    char name[32];               /* in staging/ */
+    int fd;                      /* its directory, 0700 and flocked while it is a stage; -1: taken or aborted */
+    uint64_t bytes, files, dirs; /* made so far, parents included */
+    uint64_t entries_max;        /* of files and dirs together; 0: the caller counts */
+    int parent_fd;               /* of the last file: they come in order */
     char *parent;
 };
 

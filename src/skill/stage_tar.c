@@ -51,6 +51,7 @@ struct stage_tar *stage_tar_new(struct stage *stage, const char *skill) {
     tar->file = -1;
     tar->bytes_max = settings->unpacked_bytes;
     tar->entries_max = settings->upload_entries;
+    stage->entries_max = tar->entries_max + 1; /* with the skill's own directory */
     tar->links_end = &tar->links;
     if (skill_id_check(skill, &tar->err) == 0) {
         memcpy(tar->skill, skill, strlen(skill) + 1);

@@ -349,3 +349,10 @@ int zip_skills(struct zip *zip, const char *const *reserved, const char *const *
     *ret_names = (const char *const *)zip->skills;
     return 0;
 }
+
+const struct zip_entry *zip_find(const struct zip *zip, const char *path) {
+    const struct zip_item wanted = {.entry = {.path = path}};
+    const struct zip_item *found =
+        zip->count ? bsearch(&wanted, zip->items, zip->count, sizeof *zip->items, by_path) : NULL;
+    return found ? &found->entry : NULL;
+}

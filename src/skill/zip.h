@@ -36,6 +36,7 @@ void zip_close(struct zip *zip); /* NULL is fine */
 size_t zip_count(const struct zip *zip);
 /* By path, every directory before what it holds, also those that the archive has no entry for. */
 const struct zip_entry *zip_entry(const struct zip *zip, size_t i);
+const struct zip_entry *zip_find(const struct zip *zip, const char *path); /* NULL: none */
 bool zip_is_gbk(const struct zip *zip);
 /* The names of top directories, sorted, NULL-terminated, owned by the archive. reserved: names that may not be there,
  * NULL-terminated; NULL: none. INVALID: "No valid skill directory found.", "Skill name 'X' is reserved for system tools and

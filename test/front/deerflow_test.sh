@@ -23,6 +23,8 @@ DAEMON=$BUILD/asan/cubbyd
 POOL_SIZE=1
 start_or_end "$DAEMON"
 id_of() { printf %s "$1:$2" | sha256sum | cut -c1-16; } # as the gateway makes them
+# Directories of the host are given to these boxes, so their addresses end with a key: one that is missing stays visible.
+keyless() { sed -E 's/~[0-9a-f]{32}( |$)/\1/; t; s/$/ (no key)/'; }
 provision() { # provision ID USER THREAD [MORE JSON MEMBERS]
     api POST /api/sandboxes "{\"sandbox_id\":\"$1\",\"user_id\":\"$2\",\"thread_id\":$([ "$3" = null ] && echo null || echo "\"$3\"")${4:+,$4}}"
 }
@@ -41,13 +43,13 @@ is 'no such method' "$STATUS $(j .detail)" '405 Method Not Allowed'
 # ---- one id, one box ----
 provision "$A" ann t1 '"include_legacy_skills":false,"provision_lark_cli_runtime":true,"newer":{"a":[1]}'
 is 'a sandbox; what is not known is not looked at' \
-    "$STATUS $(j '[.sandbox_id,.sandbox_url,.status,.user_id,.thread_id,.mount_contract_version]|join(" ")')" \
+    "$STATUS $(j '[.sandbox_id,.sandbox_url,.status,.user_id,.thread_id,.mount_contract_version]|join(" ")' | keyless)" \
     "200 $A http://localhost/aio/$A Running ann t1 2"
 box_use "$A"
 api GET "$B"
 is 'it is a box of that user and thread' "$(j '[.user,.thread,.id]|join(" ")')" "ann t1 $A"
 provision "$A" ann t1
-is 'asked for again it is the same' "$STATUS $(j .sandbox_url)" "200 http://localhost/aio/$A"
+is 'asked for again it is the same' "$STATUS $(j .sandbox_url | keyless)" "200 http://localhost/aio/$A"
 api GET "/api/sandboxes/$A"
 is 'and told' "$STATUS $(j '[.sandbox_id,.status]|join(" ")')" "200 $A Running"
 provision "$A" bob t1
@@ -88,7 +90,7 @@ for i in 1 2 3 4 5 6 7 8; do
         -H 'Content-Type: application/json' -d "{\"sandbox_id\":\"$C\",\"user_id\":\"ann\",\"thread_id\":\"race\"}" &
 done > "$WORK/race"
 wait $(jobs -p | grep -vx "$DAEMON_PID")
-is 'eight provisions at once are one box' "$(sort "$WORK/race" | uniq -c | tr -s ' ') $(cat "$WORK"/race[1-8] | jq -r .sandbox_url | sort -u)" \
+is 'eight provisions at once are one box' "$(sort "$WORK/race" | uniq -c | tr -s ' ') $(cat "$WORK"/race[1-8] | jq -r .sandbox_url | keyless | sort -u)" \
     " 8 200 http://localhost/aio/$C"
 
 # ---- bad requests ----
@@ -247,7 +249,7 @@ is 'an empty one' "$STATUS" 401
 with_key x DELETE /api/sandboxes/0badcafe
 is 'nor to delete' "$STATUS" 401
 with_key "$KEY" POST /api/sandboxes '{"sandbox_id":"0badcafe"}'
-is 'the key; the URL is the configured one' "$STATUS $(j .sandbox_url)" '200 https://boxes.example/cubby/aio/0badcafe'
+is 'the key; the URL is the configured one' "$STATUS $(j .sandbox_url | keyless)" '200 https://boxes.example/cubby/aio/0badcafe'
 api GET /health
 is 'health needs none' "$STATUS" 200
 api GET /v1/boxes

@@ -32,6 +32,7 @@ weather = [('weather/SKILL.md', md), ('weather/main.py', 'import sys\nprint("sun
            ('weather/lib/deep/a/b/c/d/e/f.txt', 'one\ntwo\nthree\n'), ('weather/v', '1\n'), ('other/README.md', '# Other one\n')]
 make('weather', weather)
 make('weather2', [('weather/SKILL.md', md), ('weather/v', '2\n')])
+make('clash', [('weather/lib', 'a file'), ('weather/v/w', 'deep')])
 make('own', [('own/run.sh', 'ln -s /etc/passwd l; ln -s /etc d; ln -s lib/x inside; mkdir -p lib; echo x > lib/x\n')])
 make('up', [('../x', 'x'), ('weather/SKILL.md', 'replaced')])
 make('top', [('../weather/SKILL.md', 'replaced')])
@@ -88,6 +89,10 @@ answers 'upload into the baseline' 200 "{\"status\":\"success\",\"data\":\"Uploa
 LAYERS=$(layers)
 api GET "$(S)/list"
 is 'who only looks makes no box' "$(jq -c '[.data[].skillId]' < "$WORK/body") $(api GET /v1/boxes; j '.boxes | length')" '["other","weather"] 0'
+for path in '../files' 'weather/../other/files' '%2e%2e/files' 'weather/./content?path=v'; do
+    api GET "$(S)/$path" '' --path-as-is
+    answers "dots in the path of a URL are refused in the envelope: $path" 400 '{"status":"error","data":"the request path has a segment '"'.' or '..'"'"}'
+done
 api GET "$K/files"
 answers 'W25: files at any depth, sorted' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
 api GET "$(S)/list"
@@ -124,8 +129,26 @@ is 'in the skill, and of the environment six names' "$OUT" \
     $'/skills/weather\nHOME=/workspace\nLANG=C.UTF-8\nLC_ALL=C.UTF-8\nPATH=/usr/local/bin:/usr/bin:/bin\nPWD=/skills/weather\nUSER=agent'
 api POST "$(S)/nothing/execute?command=ls"
 answers 'in a skill that is not there' 500 '{"status":"error","data":"Skill not found."}'
-execute pip
-like 'W12: allowed but not installed is a result' "$STATUS $CODE" '^200 (127|0|1)$'
+api POST "/v1/boxes/$(api GET /v1/boxes; j '.boxes[] | select(.agent == "app") | .id')/exec" '{"command":"mv /usr/bin/find /usr/bin/find.gone","user":"root"}'
+execute find '["."]'
+is 'W12: allowed but not installed is a result' "$STATUS $CODE $OUT|$ERR" "200 127 |no command 'find'"
+api POST "$A/execute?command=find" '["."]'
+is 'W12: in the area, too' "$STATUS $(j .data.exit_code)" '200 127'
+api POST "/v1/boxes/$(api GET /v1/boxes; j '.boxes[] | select(.agent == "app") | .id')/exec" '{"command":"mv /usr/bin/find.gone /usr/bin/find","user":"root"}'
+for name in python touch tee chmod xargs; do
+    execute "$name"
+    answers "W12: not one of the seventeen: $name" 500 "{\"status\":\"error\",\"data\":\"Security Error: Command '$name' is not allowed.\"}"
+done
+for path in skill/overlay/ann/app/weather skill/baseline/app/weather; do
+    execute cat "[\"/webIde/product/$path/v\"]"
+    is "the physical path of the skill is one of it: $path" "$STATUS $OUT" '200 1'
+done
+for path in skill/overlay/bob/app/weather skill/overlay/ann/other/weather skill/baseline/app/weatherman sandbox/ann/app skill/overlay/ann/app/other; do
+    execute cat "[\"/webIde/product/$path/v\"]"
+    like "no other is: $path" "$STATUS $BODY" '^500 .*Security Error: Absolute path'
+done
+execute cat '["/webIde/product/skill/overlay/ann/app/weather/../other/README.md"]'
+like 'nor one with ..' "$STATUS $BODY" '^500 .*Path traversal'
 
 audited() { api GET '/v1/audit?verb=filesecbox_execute' && j '.events[].detail' | grep -qxF 'python3 main.py Beijing'; }
 ok 'W42: the audit log says what ran' eventually 5 audited
@@ -147,6 +170,12 @@ api POST "$A/execute?command=id"
 answers 'W42: the area answers, and refuses what is not allowed' 500 '{"status":"error","data":"Execution failed: Security Error: Command '"'id'"' is not allowed."}'
 api POST "$A/execute?command=ls" '["/workspace/a","/workspace"]'
 is 'absolute paths inside' "$STATUS $(j .data.exit_code)" '200 0'
+api POST "$A/execute?command=cat" '["/webIde/product/sandbox/ann/app/a/b.txt"]'
+is 'and the physical path of the area' "$STATUS $(j .data.stdout)" '200 x'
+for path in sandbox/bob/app/a/b.txt sandbox/ann/app2/a/b.txt skill/overlay/ann/app/weather/v; do
+    api POST "$A/execute?command=cat" "[\"/webIde/product/$path\"]"
+    like "no other is: $path" "$STATUS $BODY" '^500 .*Security Error: Absolute path'
+done
 
 area skills/weather/v '' x
 like 'skills are not written through it' "$STATUS $BODY" '^500 .*Edit failed: Security Error: Access out of scope\.'
@@ -154,6 +183,36 @@ api GET "$A/content?path=skills/weather/v"
 answers 'nor read' 404 '{"status":"error","data":null}'
 
 # ---- line edits ----
+
+# Sixteen clients, six inserts each into one file: no edit fails because of another, and none is lost.
+together() { # together PATH OF THE API
+    python3 - "$SOCKET" "$1" << 'END'
+import http.client, socket, sys, threading
+bad = []
+def work(number):
+    link = http.client.HTTPConnection('localhost')
+    link.sock = socket.socket(socket.AF_UNIX)
+    link.sock.connect(sys.argv[1])
+    for turn in range(6):
+        link.request('PUT', sys.argv[2], 'line %d %d' % (number, turn), {'Content-Type': 'text/plain'})
+        answer = link.getresponse()
+        text = answer.read()
+        if answer.status != 200:
+            bad.append((answer.status, text))
+threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(len(bad), *bad[:1])
+END
+}
+is 'inserts into one file of the area at once' "$(together "$A/edit?path=together&start=1&end=0")" 0
+api GET "$A/content?path=together"
+is 'and all are there' "$(j .data.content | sort -u | grep -c '^line')" 96
+is 'into one of a skill' "$(together "$K/edit?path=together&start=1&end=0")" 0
+api GET "$K/content?path=together"
+is 'the same' "$(j .data.content | sort -u | grep -c '^line')" 96
+execute rm '["together"]'
+api POST "$A/execute?command=rm" '["together"]'
 lines() { # lines NAME FILE BODY START END WANT
     area l '' "$2"
     [ "$2" != none ] || api POST "$A/execute?command=rm" '["l"]'
@@ -263,7 +322,7 @@ execute python3 '["-c","print(1.5, 4 / 2)"]'
 is 'W5: and another' "$OUT" '1.5 2.0'
 execute ls '["skills/nope"]'
 is 'W6: looking makes nothing' "$CODE $(api GET "$K/files"; jq -c .data < "$WORK/body")" '2 ["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","new/er/file","v"]'
-api POST "$A/execute?command=touch" '["files/Makefile"]'
+api POST "$A/execute?command=mkdir" '["files/Makefile"]'
 is 'W6: a missing directory is not made up' "$(j .data.exit_code) $(api GET "$A/files"; j '.data | map(select(startswith("files"))) | length')" '1 0'
 execute bash '["-c","cd / && cd root && ls; cat /etc/shadow; ls /root; echo $(id -u)"]'
 like 'W4: who says it through a shell is refused by words' "$BODY" 'Forbidden access'
@@ -290,10 +349,21 @@ is 'W9: too much of it is cut, and that is said' "$(j '.data | "\(.stdout | leng
 
 # ---- uploads ----
 edit bob v '' mine
+edit bob only.txt '' mine
 send weather2 '' bob
 answers 'W33: an upload is the own by default' 200 "{\"status\":\"success\",\"data\":\"Upload successful: skill 'weather' to '/skills/weather'\"}"
 api GET "$(S bob)/weather/files"
-answers 'it replaces the skill whole' 200 '{"status":"success","data":["SKILL.md","v"]}'
+answers 'of the own files it leaves none, and what it lacks is the baseline'"'"'s' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
+show bob v
+answers 'a file that both have is its own' 200 '{"status":"success","data":{"content":"2\n"}}'
+show bob main.py
+answers 'one that it lacks is read from the baseline' 200 '{"status":"success","data":{"content":"import sys\nprint(\"sunny in\", *sys.argv[1:])\n"}}'
+execute python3 '["main.py","Rome"]' bob
+is 'and runs' "$OUT" 'sunny in Rome'
+send clash '' bob
+api GET "$(S bob)/weather/files"
+answers 'a file hides a directory of the baseline, and a directory a file' 200 '{"status":"success","data":["SKILL.md","lib","main.py","v/w"]}'
+send weather2 '' bob
 show carl v
 answers "others' stays" 200 '{"status":"success","data":{"content":"1\n"}}'
 is 'and the baseline' "$(layers)" "$LAYERS"
@@ -385,7 +455,7 @@ is 'W10: it ended with what it began with' "$(jq -c '.data | [.stdout, .exit_cod
 newer() { show eve v && [[ $BODY == *'2\n'* ]]; }
 ok 'W10: then the new one is there' eventually 5 newer
 api GET "$(S eve)/weather/files"
-answers 'W10: whole' 200 '{"status":"success","data":["SKILL.md","v"]}'
+answers 'W10: whole, without what was the own' 200 '{"status":"success","data":["SKILL.md","lib/deep/a/b/c/d/e/f.txt","main.py","v"]}'
 
 # ---- links ----
 send own

@@ -125,6 +125,75 @@ done < <("$DAEMON" --routes)
 between 'routes walked' "$walked" 30 200
 with "$ANN" GET "/v1/boxes/$BOX"
 is 'after all that the box is as it was' "$STATUS $(j .state)" '200 ready'
+
+# ---- looking changes nothing, on every GET of every dialect ----
+# Each is asked with what is there and with what is not, by a reader of one user and by one of all. GETs that do change something
+# are refused to readers (above).
+c token create --json --scope read
+ALL=$(jq -r .token <<< "$OUT")
+python3 -c 'import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], "w") as out: out.writestr("foo/SKILL.md", "# Foo\n")' "$WORK/foo.zip"
+with "$ADMIN" POST '/v1/skills/ann/app/upload?scope=baseline' '' -F "file=@$WORK/foo.zip"
+is 'a public skill' "$STATUS" 200
+with "$ANN" PUT '/v1/sandbox/ann/used/edit?path=x' '' --data-binary text
+is 'an agent with a box' "$STATUS" 200
+with "$ANN" PUT "/v1/boxes/$BOX/files?path=x" '' --data-binary text
+everything() { # what is there: boxes, records, layers, templates, rows
+    with "$ADMIN" GET /v1/boxes
+    j '.boxes | sort_by(.id)[] | "\(.id) \(.user) \(.thread) \(.agent) \(.state) \(.died) \(.labels)"'
+    for path in /v1/registry /v1/mcp/servers /v1/machines /api/sandboxes; do
+        with "$ADMIN" GET "$path"
+        echo "$path $BODY"
+    done
+    (cd "$STATE" && find . ! -name 'audit.db*' ! -name '*-wal' ! -name '*-shm' ! -path './boxes/.slot-*' ! -path './trash/*' -printf '%P %y %m %U\n' | sort
+        find boxes skills -type f ! -name jail ! -path 'boxes/.slot-*' -exec sha256sum {} + | sort)
+    sqlite3 "$STATE/skills.db" .dump
+    sqlite3 "$STATE/tokens.db" 'SELECT count(*) FROM sqlite_master'
+}
+everything > "$WORK/before"
+python3 - "$SOCKET" "$BOX" "$EYE" "$ALL" << 'END' > "$WORK/looked"
+import http.client, itertools, json, re, socket, sys
+at, box, *tokens = sys.argv[1:]
+def ask(path, token):
+    link = http.client.HTTPConnection('localhost')
+    link.sock = socket.socket(socket.AF_UNIX)
+    link.sock.settimeout(2)  # streams go on: their head is enough
+    link.sock.connect(at)
+    link.request('GET', path, headers={'Authorization': 'Bearer ' + token})
+    try:
+        return link.getresponse().status
+    except socket.timeout:
+        return 0
+    finally:
+        link.close()
+filled = {'id': [box, 'ffffffffffffffff', '0badcafe'], 'user': ['ann', 'zed'], 'agent': ['app', 'used', 'none'],
+          'skill': ['foo', 'none'], 'name': ['foo', 'none'], 'path': ['x', 'skills/foo/SKILL.md', 'files', 'SKILL.md']}
+link = http.client.HTTPConnection('localhost')
+link.sock = socket.socket(socket.AF_UNIX)
+link.sock.connect(at)
+link.request('GET', '/openapi.json')
+asked, answered = 0, set()
+for path, entry in json.loads(link.getresponse().read())['paths'].items():
+    if 'get' not in entry or path == '/openapi.json':
+        continue
+    names = re.findall(r'{(\w+)}', path)
+    needs = [p['name'] for p in entry['get'].get('parameters', []) if p['in'] == 'query' and p.get('required')]
+    for words in itertools.product(*[filled.get(name, ['1', 'none']) for name in names + needs]):
+        target = path
+        for name, word in zip(names, words):
+            target = target.replace('{%s}' % name, word, 1)
+        target += '?' * bool(needs) + '&'.join('%s=%s' % pair for pair in zip(needs, words[len(names):]))
+        for token in tokens:
+            asked += 1
+            if ask(target, token) == 200:
+                answered.add(path)
+print(asked, len(answered), *sorted(answered))
+END
+everything > "$WORK/after"
+read -r asked answered _ < "$WORK/looked"
+between 'readers looked at everything there is' "${asked:-0}" 500 5000
+between 'and were shown much of it' "${answered:-0}" 25 200
+is 'looking changed nothing: no box, no record, no file, no row' "$(diff "$WORK/before" "$WORK/after")" ''
 with "$BOB" GET "/v1/boxes/$BOX"
 is_error "others' tokens do not see it" 404 NOT_FOUND
 

@@ -95,6 +95,18 @@ page 'without an Origin' 403 POST /v1/boxes 'Sec-Fetch-Site: cross-site' 'Sec-Fe
 page 'read files by a script element' 403 GET "/v1/boxes/$id/files?path=server" 'Sec-Fetch-Site: cross-site' 'Sec-Fetch-Mode: no-cors' 'Sec-Fetch-Dest: script'
 page 'listen to events' 403 GET /v1/events 'Origin: null' 'Sec-Fetch-Site: cross-site' 'Sec-Fetch-Mode: cors' 'Sec-Fetch-Dest: empty'
 page 'frame the API' 403 GET /v1/boxes 'Sec-Fetch-Site: cross-site' 'Sec-Fetch-Mode: navigate' 'Sec-Fetch-Dest: iframe'
+boxes=$(curl -s "$U/v1/boxes" | jq '.boxes | length')
+for path in /v1/skills/victim/app/list /v1/skills/victim/app/foo/files '/v1/skills/victim/app/foo/content?path=x' /v1/sandbox/victim/app/files \
+    '/v1/sandbox/victim/app/content?path=x' /v1/skills/victim/app/list-with-status '/v1/skills/victim/app/download?name=foo' \
+    '/v1/victim/app/files?path=files' '/v1/victim/app/content?path=files/x' /v1/threads/victim/tools "/v1/boxes/$id/tools"; do
+    code=$(curl -s --max-time 120 -o "$WORK/body" -w '%{http_code}' -H 'Sec-Fetch-Site: cross-site' -H 'Sec-Fetch-Mode: navigate' -H 'Sec-Fetch-Dest: document' "$U$path")
+    case $path in
+    */tools) is "a link to what changes something is not followed: $path" "$code" 403 ;;
+    *) like "a link shows something: $path" "$code" '^(200|404|500)$' ;;
+    esac
+done
+is 'and no link makes a box' "$(curl -s "$U/v1/boxes" | jq '.boxes | length')" "$boxes"
+page 'who types the address may' 200 GET /v1/threads/typed/tools 'Sec-Fetch-Site: none' 'Sec-Fetch-Mode: navigate' 'Sec-Fetch-Dest: document'
 page "post to another box's server" 403 POST "$preview/upload" 'Origin: null' 'Sec-Fetch-Site: cross-site' 'Sec-Fetch-Mode: cors' 'Sec-Fetch-Dest: empty'
 page 'open a terminal' 403 GET "/v1/boxes/$id/pty" 'Origin: null' 'Upgrade: websocket' 'Connection: Upgrade' 'Sec-WebSocket-Version: 13' 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=='
 page "open a WebSocket to a server in a box" 403 GET "$preview/ws" 'Origin: null' 'Upgrade: websocket' 'Connection: Upgrade' 'Sec-WebSocket-Version: 13' 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=='

@@ -16,6 +16,11 @@ users_start() { # users_start LISTEN, the configuration on standard input: PORT,
     eventually 20 grep -q 'ready on' "$USERS_LOG" || fail 'a daemon for local users' "$(tail -3 "$USERS_LOG")"
     PORT=$(sed -n 's/.*ready on [^ ]*:\([0-9]*\),.*/\1/p' "$USERS_LOG")
 }
+users_again() { # users_again, the configuration on standard input
+    { cat; echo "pool_size: 0"; } > "$WORK/users.yaml"
+    kill -HUP "$USERS_PID"
+    eventually 20 grep -q "read again" "$USERS_LOG" || fail 'the configuration is read again' "$(tail -3 "$USERS_LOG")"
+}
 users_end() {
     kill -TERM "$USERS_PID"
     wait "$USERS_PID"
@@ -48,19 +53,65 @@ done
 users_end
 
 # Where the host is at stake, it matters who asks.
-for allowed in 'allow_local: true' "mount_sources: [$WORK/shared]"; do
+mkdir -p "$WORK/h/alice" "$WORK/h/rootonly" "$WORK/d/private"
+chmod 700 "$WORK/h" "$WORK/d"
+echo 'of alice alone' > "$WORK/h/alice/secret"
+echo 'of root alone' > "$WORK/h/rootonly/secret"
+chmod 600 "$WORK"/h/*/secret
+echo 'of the gateway alone' > "$WORK/d/private/db"
+for allowed in 'allow_local: true' "mount_sources: [$WORK/shared]" \
+    "mounts: [{source: '$WORK/h/{user}', target: /data}, {source: $WORK/h/rootonly, target: /rootonly}]" \
+    "users: {alice: {mounts: [{source: $WORK/h/alice, target: /data}]}}" \
+    "deerflow_home: $WORK/d" "deerflow_mounts: [{source: $WORK/d/private, target: /mnt/private}]"; do
     users_start "127.0.0.1:0" <<< "$allowed"
-    for call in 'GET /v1/boxes' "POST /v1/boxes $MAKE" 'GET /v1/info' 'GET /metrics'; do
+    for call in 'GET /v1/boxes' "POST /v1/boxes $MAKE" 'POST /v1/boxes {"user":"alice"}' 'GET /v1/info' 'GET /metrics'; do
         read -r method path body <<< "$call"
         ask 65534 "http://127.0.0.1:$PORT" "$method" "$path" "$body"
         like "${allowed%%:*}: another user needs a token: $call" "$ANSWER" '^401 .*UNAUTHORIZED.*uid 65534'
     done
+    ask 65534 "http://127.0.0.1:$PORT" POST /api/sandboxes "{\"sandbox_id\":\"aaaa1111\",\"thread_id\":\"t\",\"user_id\":\"alice\",
+        \"extra_mounts\":[{\"host_path\":\"$WORK/d/private\",\"container_path\":\"/mnt/integrations/lark-cli/data\",\"read_only\":false}]}"
+    like "${allowed%%:*}: a gateway's box needs one, too" "$ANSWER" '^401 '
     ask 65534 "http://127.0.0.1:$PORT" GET /healthz
     like 'healthz is open' "$ANSWER" '^200 '
     ask 0 "http://127.0.0.1:$PORT" GET /v1/boxes
-    like 'root is root' "$ANSWER" '^200 '
+    is 'root is root, and no box was made' "$ANSWER" '200 {"boxes":[]}'
     users_end
 done
+
+# A box keeps its mounts when the configuration no longer names them: the daemon stays closed until it is started again.
+users_start "127.0.0.1:0" <<< "mounts: [{source: $WORK/h/rootonly, target: /rootonly}]"
+ask 0 "http://127.0.0.1:$PORT" POST /v1/boxes '{"thread":"t"}'
+id=$(jq -r .id <<< "${ANSWER#* }")
+users_again <<< ''
+ask 65534 "http://127.0.0.1:$PORT" POST "/v1/boxes/$id/exec" '{"command":"cat /rootonly/secret"}'
+like 'another user does not see the mount of a box that was there before a reload' "$ANSWER" '^401 .*uid 65534'
+ask 0 "http://127.0.0.1:$PORT" POST "/v1/boxes/$id/exec" '{"command":"cat /rootonly/secret"}'
+like 'though it is still there' "$ANSWER" '^200 .*of root alone'
+ask 0 "http://127.0.0.1:$PORT" DELETE "/v1/boxes/$id"
+users_end
+
+# What an ordinary user's daemon hands out is that user's.
+own=$(mktemp -d /tmp/cubby-own.XXXXXX)
+chown 4242:4242 "$own"
+USERS_AS=(setpriv --reuid=4242 --regid=4242 --clear-groups --inh-caps=-all env "HOME=$own" "XDG_RUNTIME_DIR=$own")
+if ! "${USERS_AS[@]}" "$BUILD/cubby-runner" --version > /dev/null 2>&1; then
+    skip "an ordinary user's daemon" "uid 4242 cannot run $BUILD/cubby-runner"
+else
+    printf 'allow_local: true\nallow_weaker: [limits]\npool_size: 0\n' > "$own/config"
+    chmod 644 "$own/config"
+    USERS_LOG=$WORK/users.log
+    ASAN_OPTIONS=exitcode=99 "${USERS_AS[@]}" "$program" --listen 127.0.0.1:0 --state "$own/state" --config "$own/config" < /dev/null > "$USERS_LOG" 2>&1 &
+    USERS_PID=$!
+    eventually 20 grep -q 'ready on' "$USERS_LOG" || fail "an ordinary user's daemon" "$(tail -3 "$USERS_LOG")"
+    PORT=$(sed -n 's/.*ready on [^ ]*:\([0-9]*\),.*/\1/p' "$USERS_LOG")
+    ask 65534 "http://127.0.0.1:$PORT" POST /v1/boxes "$MAKE"
+    like "an ordinary user's daemon: another user needs a token" "$ANSWER" '^401 .*uid 65534'
+    ask 4242 "http://127.0.0.1:$PORT" POST /v1/boxes "$MAKE"
+    like 'its own user does not' "$ANSWER" '^201 '
+    users_end
+fi
+rm -rf "$own"
 
 # Closed sockets are shown to the asker as root's: a request whose sender has gone is nobody's.
 users_start "127.0.0.1:0" <<< 'allow_local: true'

@@ -91,10 +91,10 @@ static void test_args(void) {
 }
 
 static void test_names(void) {
-    static const char *const allowed[] = {"python3", "pip",   "pip3", "bash",  "sh",    "ls",    "cat",   "grep",
-                                          "sed",     "awk",   "echo", "cp",    "mv",    "rm",    "mkdir", "find",
-                                          "curl",    "touch", "tee",  "chmod", "xargs", "python"};
-    static const char *const refused[] = {"id", "", "/bin/ls", "LS", "ls ", "./ls", "cmd"};
+    static const char *const allowed[] = {"python3", "pip",  "pip3", "bash", "sh", "ls",    "cat",  "grep", "sed",
+                                          "awk",     "echo", "cp",   "mv",   "rm", "mkdir", "find", "curl"};
+    static const char *const refused[] = {"id",  "",       "/bin/ls", "LS",  "ls ",   "./ls",
+                                          "cmd", "python", "touch",   "tee", "chmod", "xargs"};
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
         struct err err = {0};
         char name[80];
@@ -108,6 +108,26 @@ static void test_names(void) {
         snprintf(want, sizeof want, "Security Error: Command '%s' is not allowed.", refused[i]);
         ok(command_check(refused[i], skill_defaults.commands, &err) == -ERR_INVALID && !strcmp(err.text, want), name);
     }
+}
+
+static void test_map(void) {
+    static const struct {
+        const char *arg, *want;
+    } table[] = {
+        {"/p/skill", "/skills/s"},
+        {"/p/skill/a/b", "/skills/s/a/b"},
+        {"--file=/p/skill/a,/p/skill", "--file=/skills/s/a,/skills/s"},
+        {"/p/skill2/a", "/p/skill2/a"},
+        {"x/p/skill/a", "x/p/skill/a"},
+        {"//p/skill/a", "//p/skill/a"},
+        {"/p/skill/../x", "/skills/s/../x"},
+        {"plain", "plain"},
+    };
+    autoarena arena;
+    arena_init(&arena);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        ok(!strcmp(command_map_arg(&arena, table[i].arg, "/p/skill", "/skills/s"), table[i].want), table[i].arg);
+    ok(!strcmp(command_map_arg(&arena, "/a /a/b", "/a", "/a/a"), "/a/a /a/a/b"), "what was put in is not mapped again");
 }
 
 static void test_split(void) {
@@ -126,6 +146,7 @@ static void test_split(void) {
 int main(void) {
     test_args();
     test_names();
+    test_map();
     test_split();
     printf("1..%d\n", count);
     return failures != 0;

@@ -225,6 +225,33 @@ static void test_users(void) {
     policy_unref(policy);
 }
 
+static void at_stake(const char *text, bool want) {
+    struct conf *conf = fine(text, "a configuration");
+    ok(conf->host_at_stake == want, want ? "it hands out files of the host" : "it hands out nothing of the host");
+    if (conf->host_at_stake != want)
+        printf("# %s\n", text);
+    conf_unref(conf);
+}
+
+/* Whether a local user without a token is an admin depends on it: no option that names files of the host is left out. */
+static void test_host_at_stake(void) {
+    at_stake("", false);
+    at_stake("allow_local: false\nenv: {A: 1}\ntemplates: [small]\nusers: {a: {pids: 10}}\n", false);
+    at_stake("allow_local: true\n", true);
+    at_stake("local_maps: [/a=/b]\n", true);
+    at_stake("mount_sources: [/srv]\n", true);
+    at_stake("mounts: [{source: /srv, target: /data}]\n", true);
+    at_stake("users: {a: {}, b: {mounts: [{source: /srv, target: /data}]}}\n", true);
+    at_stake("deerflow_home: /srv\n", true);
+    at_stake("deerflow_mounts: [{source: /srv, target: /data}]\n", true);
+    at_stake("global_skills: [/srv]\n", true);
+    at_stake("global_agents: [/srv]\n", true);
+    at_stake("skill_creator: /srv\n", true);
+    at_stake("templates: {small: /srv/small.tar}\n", true);
+    for (const struct conf_option *option = conf_options; option->name; option++)
+        ok(option->type != CONF_MOUNTS || option->host, "an option of mounts is marked as the host's");
+}
+
 static void test_long_list(void) {
     char text[4096] = "env:\n";
     for (int i = 0; i < 200; i++)
@@ -359,6 +386,7 @@ int main(void) {
     test_yaml();
     test_environment();
     test_users();
+    test_host_at_stake();
     test_long_list();
     test_tools();
     test_changes();

@@ -210,6 +210,53 @@ static void test_bounds(struct skills *skills) {
     skills_configure(skills, &skill_defaults);
 }
 
+static uint64_t directories(const struct stage *stage) {
+    struct stat status;
+    return fstatat(stage->fd, "s", &status, 0) < 0 ? 0 : status.st_nlink - 2u;
+}
+
+/* A name makes the directories above it: they are counted, too, and one that is too deep makes none. */
+static void test_deep_names(struct skills *skills) {
+    enum { NAMES = 40, PARTS = 2000 };
+    struct skill_settings settings = skill_defaults;
+    static char names[NAMES][2 * PARTS + 16];
+    struct row rows[NAMES + 1] = {{0}};
+    struct stage stage;
+    struct err err;
+    autobuf tar, wide;
+    for (int i = 0; i < NAMES; i++) {
+        int len = snprintf(names[i], sizeof names[i], "d%d", i);
+        for (int part = 1; part < PARTS; part++)
+            len += snprintf(names[i] + len, sizeof names[i] - (size_t)len, "/x");
+        rows[i] = (struct row){TAR_FILE, names[i], "x", 0};
+    }
+    tar_rows(&tar, rows);
+    stage_open(skills, &stage, &err);
+    int r = untar(&stage, &tar, 4096, &err);
+    check(r == -ERR_TOO_LARGE && strstr(err.text, "deeper than 64"), "names of 2,000 parts are refused: %s", err.text);
+    check(stage.dirs == 1 && directories(&stage) == 0, "and no directory is made for them");
+    stage_abort(&stage);
+    settings.upload_entries = 100;
+    skills_configure(skills, &settings);
+    for (int i = 0; i < NAMES; i++)
+        snprintf(names[i], sizeof names[i], "d%d/a/b/c/d/e/f/g/h/i/j/k/l/f", i);
+    tar_rows(&wide, rows);
+    stage_open(skills, &stage, &err);
+    r = untar(&stage, &wide, 4096, &err);
+    check(r == -ERR_TOO_LARGE && strstr(err.text, "files and directories"), "parents are counted: %s", err.text);
+    check(stage.dirs + stage.files <= 101, "none is made beyond the bound");
+    stage_abort(&stage);
+    for (int i = 7; i <= NAMES; i++)
+        rows[i] = (struct row){0, NULL, NULL, 0};
+    buf_done(&wide);
+    tar_rows(&wide, rows);
+    stage_open(skills, &stage, &err);
+    check(untar(&stage, &wide, 4096, &err) == 0 && stage.dirs + stage.files == 1 + 7 * 14,
+          "what is within it is taken");
+    stage_abort(&stage);
+    skills_configure(skills, &skill_defaults);
+}
+
 /* ---- left over ---- */
 
 static void test_sweep(void) {
@@ -258,6 +305,7 @@ int main(void) {
     test_tar(skills);
     test_bad_tar(skills);
     test_bounds(skills);
+    test_deep_names(skills);
     test_copy(skills);
     skills_close(skills);
     test_sweep();
