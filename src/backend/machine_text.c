@@ -585,9 +585,14 @@ static int text_start(void *peer, const struct spec *spec, bool fresh, struct wi
         return err_set(err, ERR_NOT_FOUND, "box %s is not on machine %s", spec->id, text->name);
     bool runs = false;
     int r = text_carry(text, &runs, err);
-    if (r < 0)
-        return r;
-    return runs ? text_carry_open(text, spec, ret_wire, err) : text_few_open(text, spec, ret_wire, err);
+    if (r == 0 && runs)
+        r = text_carry_open(text, spec, ret_wire, err);
+    if ((r == 0 && !runs) || r == -ERR_UNSUPPORTED) {
+        if (runs)
+            text_carry_lacks(text, err->text);
+        r = text_few_open(text, spec, ret_wire, err);
+    }
+    return r;
 }
 
 static int text_stop(void *peer, const char *id, bool keep_files, struct err *err) {

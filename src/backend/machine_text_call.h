@@ -40,8 +40,9 @@ struct machine_text {
     size_t queued_bytes, held_bytes;
     unsigned unasked;
     bool carrying, carried; /* somebody carries our runner to the machine; that is over: */
-    char *runner;           /* its path there; NULL: it does not run there, because of: */
-    char few_why[300];
+    bool runs;              /* it runs there, at: */
+    char *runner;
+    char few_why[300]; /* why it does not */
     struct text_stream *streams;
     struct few_wire *wires;
 };
@@ -109,6 +110,7 @@ int text_thread(void *(*main)(void *argument), void *argument, struct err *err);
 
 /* The runner is there and runs (*ret_runs), or it cannot: text->few_why. Once a connection. */
 int text_carry(struct machine_text *text, bool *ret_runs, struct err *err);
+void text_carry_lacks(struct machine_text *text, const char *why); /* it is there, and cannot be started */
 int text_carry_open(struct machine_text *text, const struct spec *spec, struct wire **ret_wire, struct err *err);
 int text_carry_stop(struct machine_text *text, const char *box_id, struct err *err);
 /* A push. 1: it belongs to no stream. */

@@ -142,14 +142,22 @@ int text_carry(struct machine_text *text, bool *ret_runs, struct err *err) {
     if (mine) {
         text->carrying = false;
         text->carried = r != -ERR_GONE && r != -ERR_LIMIT; /* else again with the next box */
+        text->runs = r > 0;
         if (r < 0 && text->carried)
             snprintf(text->few_why, sizeof text->few_why, "cubby-runner cannot run there: %.250s", err->text);
         pthread_cond_broadcast(&text->changed);
     }
     r = text->dead ? text_gone_locked(text, err) : text->carried ? 0 : -err->code;
-    *ret_runs = text->runner;
+    *ret_runs = text->runs;
     pthread_mutex_unlock(&text->lock);
     return r;
+}
+
+void text_carry_lacks(struct machine_text *text, const char *why) {
+    pthread_mutex_lock(&text->lock);
+    text->runs = false;
+    snprintf(text->few_why, sizeof text->few_why, "cubby-runner cannot run there: %.250s", why);
+    pthread_mutex_unlock(&text->lock);
 }
 
 /* ---- a stream ---- */

@@ -29,6 +29,7 @@ struct few_call {
     struct fields args;
     bool started, eof, cancelled;
     int64_t credit;
+    uint32_t owed; /* credit for input that came */
 };
 
 struct few_wire {
@@ -80,6 +81,27 @@ static int few_data(struct few_call *call, uint8_t type, uint8_t flags, const st
 }
 
 /* ---- operations ---- */
+
+/* All of the input. The call's own thread gives credit: none may come after its answer. */
+static void few_collect(struct few_call *call) {
+    struct machine_text *text = call->text;
+    pthread_mutex_lock(&text->lock);
+    while (!call->eof && !call->cancelled) {
+        uint8_t credit[4];
+        for (int i = 0; i < 4; i++)
+            credit[i] = (uint8_t)(call->owed >> (8 * i));
+        bool owes = call->owed;
+        call->owed = 0;
+        if (!owes) {
+            text_wait_locked(text, 0);
+            continue;
+        }
+        pthread_mutex_unlock(&text->lock);
+        few_frame(call->wire, FRAME_CREDIT, call->id, 0, credit, sizeof credit);
+        pthread_mutex_lock(&text->lock);
+    }
+    pthread_mutex_unlock(&text->lock);
+}
 
 static int few_ask(struct few_call *call, enum text_type type, const char *path, int64_t perm,
                    const struct buf *content, struct text_answer *ret_answer, struct err *err) {
@@ -221,6 +243,7 @@ static int few_write(struct few_call *call, struct err *err) {
     if (flags & CALL_APPEND || args->text[FIELD_IF_MATCH])
         return err_set(err, ERR_UNSUPPORTED, "machine %s writes whole files only: %s", call->text->name,
                        call->text->few_why);
+    few_collect(call);
     int r = few_path(call, FIELD_PATH, &path, err);
     if (r == 0 && call->input.failed)
         r = few_large(call, path, err);
@@ -378,8 +401,11 @@ static int few_exec(struct few_call *call, struct err *err) {
     struct machine_text *text = call->text;
     uint64_t asked_s = (args->number[FIELD_TIMEOUT_MS] + 999) / 1000, bytes[2] = {0, 0};
     uint64_t timeout_s = asked_s == 0 || asked_s > EXEC_MAX_S - 10 ? EXEC_MAX_S - 10 : asked_s;
-    if (args->number[FIELD_FLAGS] & (CALL_PTY | CALL_BACKGROUND) || args->drop_count || args->text[FIELD_USER])
+    bool root = args->text[FIELD_USER] && strcmp(args->text[FIELD_USER], "root") == 0;
+    if (args->number[FIELD_FLAGS] & (CALL_PTY | CALL_BACKGROUND) || args->drop_count || root)
         return err_set(err, ERR_UNSUPPORTED, "machine %s runs plain commands only: %s", text->name, text->few_why);
+    if (args->number[FIELD_FLAGS] & CALL_STDIN)
+        few_collect(call);
     if (call->input.failed || !text_utf8(call->input.data, call->input.len))
         return err_set(err, ERR_UNSUPPORTED, "machine %s takes input of at most %u bytes of UTF-8: %s", text->name,
                        LIMIT_TEXT_FILE_BYTES, text->few_why);
@@ -421,12 +447,10 @@ static int few_exec(struct few_call *call, struct err *err) {
 
 static const struct {
     enum op op;
-    bool input; /* its input is collected first */
     int (*run)(struct few_call *call, struct err *err);
 } ops[] = {
-    {OP_PING, false, few_ping},     {OP_EXEC, true, few_exec},  {OP_READ, false, few_read},
-    {OP_WRITE, true, few_write},    {OP_STAT, false, few_stat}, {OP_MKDIR, false, few_mkdir},
-    {OP_REMOVE, false, few_remove}, {OP_LIST, false, few_list},
+    {OP_PING, few_ping}, {OP_EXEC, few_exec},   {OP_READ, few_read},     {OP_WRITE, few_write},
+    {OP_STAT, few_stat}, {OP_MKDIR, few_mkdir}, {OP_REMOVE, few_remove}, {OP_LIST, few_list},
 };
 
 static int call_run(struct few_call *call, struct err *err) {
@@ -440,11 +464,6 @@ static int call_run(struct few_call *call, struct err *err) {
     if (i == sizeof ops / sizeof *ops)
         return err_set(err, ERR_UNSUPPORTED, "machine %s can run commands and move whole files, nothing else: %s",
                        text->name, text->few_why);
-    bool input = ops[i].op == OP_EXEC ? call->args.number[FIELD_FLAGS] & CALL_STDIN : ops[i].input;
-    pthread_mutex_lock(&text->lock);
-    while (input && !call->eof && !call->cancelled)
-        text_wait_locked(text, 0);
-    pthread_mutex_unlock(&text->lock);
     return ops[i].run(call, err);
 }
 
@@ -499,16 +518,7 @@ static struct few_call *call_find_locked(struct few_wire *wire, const struct fra
     return wire->calls = call;
 }
 
-static void few_input(struct few_call *call, const struct frame *frame, struct buf *out) {
-    buf_put(&call->input, frame->payload, frame->len); /* beyond its bound it fails, and the call with it */
-    uint8_t credit[4];
-    for (int i = 0; i < 4; i++)
-        credit[i] = (uint8_t)(frame->len >> (8 * i));
-    frame_put(out, FRAME_CREDIT, frame->call, 0, credit, sizeof credit);
-}
-
-/* Frames that answer this one are put into out. */
-static int few_frame_in(struct few_wire *wire, const struct frame *frame, struct buf *out, struct err *err) {
+static int few_frame_in(struct few_wire *wire, const struct frame *frame, struct err *err) {
     struct machine_text *text = wire->text;
     int r = 0;
     pthread_mutex_lock(&text->lock);
@@ -519,7 +529,8 @@ static int few_frame_in(struct few_wire *wire, const struct frame *frame, struct
             r = text_thread(call_main, call, err); /* failed: out of threads, and the whole wire ends */
         call->started = r == 0 && !(frame->flags & FLAG_MORE);
     } else if (call && frame->type == FRAME_DATA) {
-        few_input(call, frame, out);
+        buf_put(&call->input, frame->payload, frame->len); /* beyond its bound it fails, and the call with it */
+        call->owed += frame->len;
     } else if (call && frame->type == FRAME_CREDIT && frame->len == 4) {
         struct view view = view_of(frame->payload, 4);
         call->credit += view_u32(&view);
@@ -540,22 +551,17 @@ static int few_receive(struct few_wire *wire, struct buf *in, struct err *err) {
     if (n <= 0)
         return err_set(err, ERR_GONE, "the daemon let go");
     in->len += (size_t)n;
-    autobuf out;
-    buf_init(&out, 1 << 20);
     size_t at = 0;
     int r;
     struct frame frame;
     while ((r = frame_parse(in->data + at, in->len - at, &frame, err)) > 0) {
-        r = few_frame_in(wire, &frame, &out, err);
+        r = few_frame_in(wire, &frame, err);
         if (r < 0)
             return r;
         at += FRAME_HEAD_BYTES + frame.len;
     }
     buf_consume(in, at);
-    pthread_mutex_lock(&wire->out);
-    ssize_t sent = out.len ? send(wire->fd, out.data, out.len, MSG_NOSIGNAL) : 0;
-    pthread_mutex_unlock(&wire->out);
-    return r < 0 || sent < 0 ? -1 : 0;
+    return r;
 }
 
 static void few_close(struct few_wire *wire) {

@@ -12,7 +12,8 @@ output to whoever comes. --no-workspace: it does not say where that is, and refu
 requests it does not know. --habit: a way to misbehave, for tests:
   silent (answers nothing), unasked (answers calls it was not given), garbage (text that is no JSON), flood (unasked pushes
   without an end), half (a message that never ends), bare (frames without a mask), large (an answer of 64 MB), vanish (hangs
-  up in the middle of an exec), double (answers each call twice), forge (says what our runner cannot have said)."""
+  up in the middle of an exec), double (answers each call twice), forge (says what our runner cannot have said),
+  fickle (refuses every second read_file)."""
 import argparse, base64, errno, hashlib, json, os, random, shutil, signal, socket, ssl, stat, struct, subprocess, sys
 import threading, time, urllib.parse
 
@@ -113,7 +114,7 @@ class Runner:
         self.options = options
         self.workspace = os.path.realpath(options.workspace)
         self.nested = options.form == 'nested'
-        self.streams, self.lock = {}, threading.Lock()
+        self.streams, self.lock, self.reads = {}, threading.Lock(), 0
         self.lack = set(filter(None, options.lack.split(',')))
 
     # ---- messages ----
@@ -193,6 +194,9 @@ class Runner:
         return path
 
     def do_read_file(self, body):
+        self.reads += 1
+        if self.options.habit == 'fickle' and self.reads % 2 == 0:
+            raise Refusal('EIO', 'the disk is tired')
         with open(self.path(body), 'rb') as file:
             return 'file_content', {'data': base64.b64encode(file.read()).decode()}
 

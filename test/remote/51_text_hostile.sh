@@ -35,7 +35,7 @@ done
 neighbour 'after broken rules'
 ok 'the reasons are in the log' grep -qE 'unasked' "$WORK/daemon.log"
 
-for habit in silent large double vanish; do
+for habit in silent large double vanish forge; do
     machine_token "$habit"
     machine_stranger "$habit" /runner/ws --habit "$habit"
     if [ "$habit" = silent ]; then
@@ -46,6 +46,9 @@ for habit in silent large double vanish; do
     box_use "$(machine_box "$habit")"
     run 'echo x' '"timeout_ms":60000'
     case $habit in
+        forge) is_error 'forge: what our runner cannot have said ends the box alone' 410 GONE 'cannot have said'
+            ok 'forge: the machine stays' grep -q registered "$WORK/join-forge.log"
+            continue ;;
         double) like 'double: answers nobody asked for end it' "$STATUS" '^(200|410|502)$'
             ok 'double: with a reason' eventually 10 grep -q '^closed 4400' "$WORK/join-double.log" ;;
         *) like "$habit: the call fails" "$STATUS $(j .error.code)" '^(410 GONE|502 PROTOCOL|413 TOO_LARGE)$' ;;
