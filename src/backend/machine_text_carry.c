@@ -21,6 +21,7 @@
 #include "wire/piece.h"
 
 enum {
+    PROBE_MS = 10000,
     CARRY_S = 120,
     HELLO_MS = 30000,
     CLOSE_MS = 30000,       /* the runner ends its commands, runners of others give up after 8 s */
@@ -120,7 +121,7 @@ static int carry_run(struct machine_text *text, struct err *err) {
     json_key(&json, "stream_id");
     json_str(&json, "none");
     char hash[65];
-    int r = text_ask(text, NULL, TEXT_STDIO_CLOSE, &members, TEXT_ASK_MS, NULL, err);
+    int r = text_ask(text, NULL, TEXT_STDIO_CLOSE, &members, PROBE_MS, NULL, err);
     if (r == -ERR_UNSUPPORTED)
         return err_set(err, ERR_UNSUPPORTED, "it starts no programs with open streams");
     if (r == -ERR_TIMEOUT || r == -ERR_GONE || r == -ERR_LIMIT)

@@ -37,18 +37,25 @@ ok 'the reasons are in the log' grep -qE 'unasked' "$WORK/daemon.log"
 
 for habit in silent large double vanish forge; do
     machine_token "$habit"
-    machine_stranger "$habit" /runner/ws --habit "$habit"
+    lack=stdio_close # so that it is asked to run the command itself
+    [ "$habit" != forge ] || lack=
+    machine_stranger "$habit" /runner/ws --habit "$habit" --lack "$lack"
     if [ "$habit" = silent ]; then
         ok 'silent: it registers' eventually 10 grep -q registered "$WORK/join-silent.log"
+        continue
+    fi
+    if [ "$habit" = forge ]; then
+        ok 'forge: it registers' eventually 10 grep -q registered "$WORK/join-forge.log"
+        api POST /v1/boxes '{"machine":"forge","thread":"forged"}'
+        like 'forge: what our runner cannot have said is not believed' "$STATUS $(j .error.message)" '^(410|502) .*machine forge: .*did not start'
+        api GET /v1/machines
+        is 'forge: and ends that box alone' "$(j '.machines[]|select(.name == "forge")|.online')" true
         continue
     fi
     eventually 10 machine_state "$habit" ready
     box_use "$(machine_box "$habit")"
     run 'echo x' '"timeout_ms":60000'
     case $habit in
-        forge) is_error 'forge: what our runner cannot have said ends the box alone' 410 GONE 'cannot have said'
-            ok 'forge: the machine stays' grep -q registered "$WORK/join-forge.log"
-            continue ;;
         double) like 'double: answers nobody asked for end it' "$STATUS" '^(200|410|502)$'
             ok 'double: with a reason' eventually 10 grep -q '^closed 4400' "$WORK/join-double.log" ;;
         *) like "$habit: the call fails" "$STATUS $(j .error.code)" '^(410 GONE|502 PROTOCOL|413 TOO_LARGE)$' ;;
