@@ -304,8 +304,12 @@ static void *stream_main(void *argument) {
 
 static int stream_start(struct text_stream *stream, const struct spec *spec, struct err *err) {
     struct machine_text *text = stream->text;
-    const char *const words[] = {
-        "serve", "--pieces", "1", "--workspace", text->workspace, "--shell", spec->shell ? spec->shell : text->shell};
+    autobuf map; /* the workspace at its own path: files outside of it are out of reach */
+    buf_init(&map, LIMIT_PATH_BYTES + 8);
+    buf_printf(&map, "=%s:rw", text->workspace);
+    const char *const words[] = {"serve",        "--pieces",      "1",
+                                 "--workspace",  text->workspace, "--map",
+                                 buf_cstr(&map), "--shell",       spec->shell ? spec->shell : text->shell};
     autobuf members;
     struct json json;
     stream_members(&members, &json, stream);

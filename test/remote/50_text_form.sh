@@ -34,6 +34,12 @@ stranger_walk() { # stranger_walk FORM: everything that such a box does
     is_error "$form: one that is not there" 404 NOT_FOUND
     get d
     is_error "$form: a directory is no file" 400 INVALID
+    ln -s /etc/passwd "$MACHINE_DIR/out"
+    for path in /etc/passwd ../../etc/passwd out; do
+        get "$path"
+        is_error "$form: files outside of the workspace are out of reach: $path" 403 DENIED
+    done
+    rm "$MACHINE_DIR/out"
     upload some "$WORK/some"
     get some
     is "$form: three megabytes there and back" "$STATUS $(sha256sum < "$WORK/body")" "200 $(sha256sum < "$WORK/some")"
@@ -171,7 +177,8 @@ is 'nobody else has' "$(grep -c connected "$WORK/join-own.log")" 1
 is 'our runner is there, by its hash, for its user alone' "$(cd "$WORK/machine-own/.cache/cubby" && sha256sum * && stat -c %a .)" "$(sha256sum < "$BUILD/cubby-runner" | sed "s/\(.*\)  -/\1  runner-\1/")
 700"
 inode=$(stat -c %i "$WORK/machine-own/.cache/cubby"/runner-*)
-machine_end "$MACHINE_PID" KILL
+kill -KILL "$MACHINE_PID"
+wait "$MACHINE_PID" 2> /dev/null
 ok 'its runner goes' machine_is own offline
 machine_stranger own /ws/default
 ok 'and comes again' machine_is own ready
