@@ -177,7 +177,7 @@ static int few_ping(struct few_call *call, struct err *err) {
 
 static int few_stat(struct few_call *call, struct err *err) {
     const char *path;
-    struct few_file file;
+    struct few_file file = {0};
     int r = few_path(call, FIELD_PATH, &path, err);
     if (r == 0)
         r = few_file(call, path, &file, err);
@@ -196,7 +196,7 @@ static int few_large(const struct few_call *call, const char *path, struct err *
 static int few_read(struct few_call *call, struct err *err) {
     const struct fields *args = &call->args;
     const char *path;
-    struct few_file file;
+    struct few_file file = {0};
     int r = few_path(call, FIELD_PATH, &path, err);
     if (r == 0)
         r = few_file(call, path, &file, err);
@@ -267,7 +267,7 @@ static int few_write(struct few_call *call, struct err *err) {
 
 static int few_mkdir(struct few_call *call, struct err *err) {
     const char *path;
-    struct few_file file;
+    struct few_file file = {0};
     int r = few_path(call, FIELD_PATH, &path, err);
     if (r < 0)
         return r;
@@ -290,7 +290,7 @@ static int few_mkdir(struct few_call *call, struct err *err) {
 static int few_remove(struct few_call *call, struct err *err) {
     const char *path;
     bool all = call->args.number[FIELD_FLAGS] & CALL_RECURSIVE;
-    struct few_file file;
+    struct few_file file = {0};
     int r = few_path(call, FIELD_PATH, &path, err);
     if (r == 0 && all) /* remove_all says nothing of what is not there, and a link to nothing is for remove */
         all = few_file(call, path, &file, err) == 0;
@@ -316,7 +316,7 @@ static int few_list(struct few_call *call, struct err *err) {
     json_t *entry, *entries = json_object_get(answer.body, "entries");
     json_array_foreach(entries, i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
-        if (r < 0 || i >= limit)
+        if (i >= limit)
             break;
         if (!name || !*name || strlen(name) > LIMIT_NAME_BYTES || strchr(name, '/'))
             continue;
@@ -330,6 +330,8 @@ static int few_list(struct few_call *call, struct err *err) {
         field_text(&item, FIELD_PATH, arena_printf(&call->arena, "%s/%s", path[1] ? path : "", name));
         item_end(&item, begin);
         r = few_data(call, FRAME_ITEM, 0, &item, err);
+        if (r < 0)
+            break;
     }
     field_number(&call->end, FIELD_TRUNCATED, json_array_size(entries) > limit);
     text_answer_done(call->text, &answer);
