@@ -632,6 +632,16 @@ const char *machine_seat_workspace(const struct machine_seat *seat) {
 const char *machine_seat_shell(const struct machine_seat *seat) {
     return seat->machine->hello.shell;
 }
+const char *machine_seat_runner(const struct machine_seat *seat) {
+    return seat->machines->settings.runner_path;
+}
+void machine_seat_move(struct machine_seat *seat, const char *workspace) {
+    pthread_mutex_lock(&seat->machines->lock);
+    struct machine_hello hello = seat->machine->hello;
+    hello.workspace = workspace;
+    machine_describe(seat->machine, &hello);
+    pthread_mutex_unlock(&seat->machines->lock);
+}
 uint64_t machine_seat_received(const struct machine_seat *seat) {
     return seat->received;
 }

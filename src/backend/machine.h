@@ -24,6 +24,7 @@ struct machine;
 struct machines_settings {
     uint64_t grace_ms; /* how long calls survive a lost connection; default 60000 */
     unsigned max, max_per_user;
+    const char *runner_path; /* carried to machines whose runner is not ours; lives as long as the table. May be NULL */
     /* A machine came online (again: a session it had goes on). On a thread of its own per event; may wait. May be NULL. */
     void (*online)(void *context, const char *user, const char *name, bool again);
     void (*offline)(void *context, const char *user, const char *name, const char *why);
@@ -83,10 +84,8 @@ int machine_serve_link(struct machine_seat *seat, const struct pump_socket *sock
 /* The same for a runner that speaks the seeds' messages (machine_text.h). nested: bodies are nested objects, else flat. */
 struct machine_text_options {
     bool nested;
-    const char *http_address;            /* it announced one for large files; NULL: none */
-    const char *token;                   /* that it registered with, for that address; NULL: none */
-    struct machine_transfers *transfers; /* machine_transfer.h; NULL: it cannot fetch or bring large files */
-    uint64_t max_file_bytes;             /* larger ones are refused before they are read; 0: LIMIT_UPLOAD_BYTES */
+    bool no_workspace;       /* it did not say where its workspace is: the first command tells */
+    const char *runner_path; /* of our own runner, here; NULL: machines_settings.runner_path */
 };
 int machine_serve_text(struct machine_seat *seat, const struct pump_socket *socket,
                        const struct machine_text_options *options, int (*tick)(void *user, struct err *err),

@@ -18,6 +18,8 @@ const char *machine_seat_user(const struct machine_seat *seat);
 const char *machine_seat_name(const struct machine_seat *seat);
 const char *machine_seat_workspace(const struct machine_seat *seat);
 const char *machine_seat_shell(const struct machine_seat *seat);
+const char *machine_seat_runner(const struct machine_seat *seat);         /* machines_settings.runner_path */
+void machine_seat_move(struct machine_seat *seat, const char *workspace); /* before it begins: it lies elsewhere */
 uint64_t machine_seat_received(const struct machine_seat *seat); /* what the machine said of the session that goes on */
 void *machine_seat_peer(const struct machine_seat *seat);        /* of its session; NULL: none yet */
 

@@ -1,6 +1,6 @@
-/* One connection to a machine of the text form: what it is sent, what it answers, and the rows of machine_ops. Called by
- * machine.c and the door; the calls themselves are in machine_text_*.c. Not to break: an answer counts only for a request
- * that was made and not yet answered, and the end of the connection is told to everybody who waits. */
+/* One connection to a machine of the text form: requests, answers, and the rows of machine_ops. Called by machine.c and
+ * front/runner.c. Invariant: an answer counts only for a request that was made and not yet answered, and the end of the
+ * connection wakes everybody who waits. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "backend/machine_text_call.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/text.h"
 
 enum {
@@ -21,6 +22,7 @@ enum {
     UNASKED_MAX = 1000,     /* pushes for what is over, answers to what was given up */
     TURN_MESSAGES = 64,     /* taken before anything is sent again */
     QUEUED_BYTES = 8 << 20, /* senders wait above */
+    THREAD_STACK = 256 << 10,
 };
 #define HELD_BYTES (64u << 20) /* answers that wait for their callers */
 
@@ -29,7 +31,6 @@ struct text_request {
     uint64_t number;
     enum text_type type;
     bool answered, given_up;
-    struct text_call *call; /* who waits; NULL: nobody, or nobody who can be told */
     struct text_answer answer;
 };
 
@@ -57,16 +58,11 @@ struct machine_text *machine_text_new(const struct machine_hello *hello, const s
     text->workspace = arena_strdup(&text->arena, hello->workspace);
     text->shell = arena_strdup(&text->arena, hello->shell && *hello->shell ? hello->shell : "/bin/sh");
     text->options = *options;
-    if (options->http_address)
-        text->options.http_address = arena_strdup(&text->arena, options->http_address);
-    if (options->token)
-        text->options.token = arena_strdup(&text->arena, options->token);
-    if (text->options.max_file_bytes == 0)
-        text->options.max_file_bytes = LIMIT_UPLOAD_BYTES;
+    if (options->runner_path)
+        text->options.runner_path = arena_strdup(&text->arena, options->runner_path);
     text->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (text->wake < 0 || getrandom(&text->next_id, sizeof text->next_id, 0) != sizeof text->next_id)
         abort();
-    text->next_pid = 1u << 30; /* of what has no number there; above those that kernels give */
     text->last = &text->first;
     text->heard_ms = clock_ms();
     return text;
@@ -99,21 +95,15 @@ void machine_text_unref(struct machine_text *text) {
         next = message->next;
         message_free(message);
     }
-    for (struct text_box *box = text->boxes, *next; box; box = next) {
-        next = box->next;
-        arena_done(&box->arena);
-        free(box);
-    }
-    text_streams_free(text);
-    text_authors_free(text);
     fd_close(&text->wake);
     pthread_cond_destroy(&text->changed);
     pthread_mutex_destroy(&text->lock);
     arena_done(&text->arena);
+    free(text->runner);
     free(text);
 }
 
-void text_kick_locked(struct machine_text *text) {
+static void kick_locked(struct machine_text *text) {
     uint64_t one = 1;
     ssize_t written = write(text->wake, &one, sizeof one);
     (void)written; /* full: it is awake already */
@@ -131,19 +121,21 @@ static void die_locked(struct machine_text *text, const char *why) {
         return;
     text->dead = true;
     snprintf(text->why, sizeof text->why, "%s", why);
-    text_streams_end_locked(text);
-    text_wires_end_locked(text);
+    char whole[300];
+    snprintf(whole, sizeof whole, "the connection to machine %s ended: %s", text->name, text->why);
+    text_carry_end_locked(text, whole);
+    text_few_end_locked(text, whole);
     pthread_cond_broadcast(&text->changed);
-    text_kick_locked(text);
+    kick_locked(text);
 }
 
-void machine_text_die(struct machine_text *text, const char *why) {
+static void text_die(struct machine_text *text, const char *why) {
     pthread_mutex_lock(&text->lock);
     die_locked(text, why);
     pthread_mutex_unlock(&text->lock);
 }
 
-static int gone_locked(struct machine_text *text, struct err *err) {
+int text_gone_locked(struct machine_text *text, struct err *err) {
     return err_set(err, ERR_GONE, "the connection to machine %s ended: %s", text->name, text->why);
 }
 
@@ -172,7 +164,7 @@ static int queue_locked(struct machine_text *text, struct buf *bytes, struct err
     while (!text->dead && text->queued_bytes > QUEUED_BYTES)
         text_wait_locked(text, 0);
     if (text->dead)
-        return gone_locked(text, err);
+        return text_gone_locked(text, err);
     struct text_message *message = calloc(1, sizeof *message);
     if (!message)
         abort();
@@ -181,7 +173,7 @@ static int queue_locked(struct machine_text *text, struct buf *bytes, struct err
     text->queued_bytes += message->bytes.len;
     *text->last = message;
     text->last = &message->next;
-    text_kick_locked(text);
+    kick_locked(text);
     return 0;
 }
 
@@ -194,10 +186,10 @@ static int encode(struct machine_text *text, const char *id, enum text_type type
     return 0;
 }
 
-static int request_new_locked(struct machine_text *text, struct text_call *call, enum text_type type,
-                              struct text_request **ret_request, struct err *err) {
+static int request_new_locked(struct machine_text *text, enum text_type type, struct text_request **ret_request,
+                              struct err *err) {
     if (text->dead)
-        return gone_locked(text, err);
+        return text_gone_locked(text, err);
     if (text->request_count >= REQUESTS_MAX)
         return err_set(err, ERR_LIMIT, "machine %s has %d requests to answer already", text->name, REQUESTS_MAX);
     struct text_request *request = calloc(1, sizeof *request);
@@ -205,84 +197,43 @@ static int request_new_locked(struct machine_text *text, struct text_call *call,
         abort();
     request->number = text->next_id++;
     request->type = type;
-    request->call = call;
     *request_slot(text, request->number) = request;
     text->request_count++;
     *ret_request = request;
     return 0;
 }
 
-int text_tell(struct machine_text *text, enum text_type type, const struct buf *members, struct err *err) {
+int text_send(struct machine_text *text, enum text_type type, const struct buf *members, struct err *err) {
     autobuf bytes;
     buf_init(&bytes, LIMIT_TEXT_MESSAGE_BYTES);
-    char id[TEXT_ID_BYTES];
-    struct text_request *request = NULL;
-    int r = 0;
-    pthread_mutex_lock(&text->lock);
-    if (text_type_answer(type)) { /* nobody waits for it */
-        r = request_new_locked(text, NULL, type, &request, err);
-        if (r == 0)
-            request->given_up = true;
-    }
-    id_of(request ? request->number : text->next_id++, id);
-    pthread_mutex_unlock(&text->lock);
-    if (r == 0)
-        r = encode(text, id, type, members, &bytes, err);
+    int r = encode(text, NULL, type, members, &bytes, err);
     pthread_mutex_lock(&text->lock);
     if (r == 0)
         r = queue_locked(text, &bytes, err);
-    if (r < 0 && request)
-        request_remove_locked(text, request);
     pthread_mutex_unlock(&text->lock);
     return r;
 }
 
-/* The machine is told that nobody waits any more, so that it can end what it does. */
-static void request_give_up(struct machine_text *text, uint64_t number, enum text_type type) {
-    if (type != TEXT_EXEC || text_lacks(text, TEXT_CANCEL))
-        return;
-    autobuf members;
-    buf_init(&members, 256);
-    struct json json;
-    json_init(&json, &members);
-    char id[TEXT_ID_BYTES];
-    id_of(number, id);
-    json_key(&json, "request");
-    json_str(&json, id);
-    struct err unheard;
-    text_tell(text, TEXT_CANCEL, &members, &unheard);
-}
-
-static int request_wait(struct machine_text *text, struct text_request *request, uint64_t timeout_ms,
-                        struct text_answer *ret_answer, struct err *err) {
-    const struct text_call *call = request->call;
+/* Takes the request away, or leaves it to the answer that nobody waits for. */
+static int request_wait_locked(struct machine_text *text, struct text_request *request, const bool *cancelled,
+                               uint64_t timeout_ms, struct text_answer *ret_answer, struct err *err) {
     uint64_t deadline_ms = clock_ms() + timeout_ms;
-    pthread_mutex_lock(&text->lock);
     bool in_time = true;
-    while (!request->answered && !text->dead && in_time && !(call && call->cancelled))
+    while (!request->answered && !text->dead && in_time && !(cancelled && *cancelled))
         in_time = text_wait_locked(text, deadline_ms);
-    int r = 0;
     if (request->answered) {
         *ret_answer = request->answer;
         request->answer.root = NULL;
         request_remove_locked(text, request);
-        pthread_mutex_unlock(&text->lock);
         return 0;
     }
-    if (text->dead)
-        r = gone_locked(text, err);
-    else if (call && call->cancelled)
-        r = err_set(err, ERR_GONE, "the call was cancelled");
-    else
-        r = err_set(err, ERR_TIMEOUT, "machine %s did not answer %s within %llu s", text->name,
-                    text_type_name(request->type), (unsigned long long)timeout_ms / 1000);
-    uint64_t number = request->number;
-    enum text_type type = request->type;
     request->given_up = true;
-    request->call = NULL;
-    pthread_mutex_unlock(&text->lock);
-    request_give_up(text, number, type);
-    return r;
+    if (text->dead)
+        return text_gone_locked(text, err);
+    if (cancelled && *cancelled)
+        return err_set(err, ERR_GONE, "the call was cancelled");
+    return err_set(err, ERR_TIMEOUT, "machine %s did not answer %s within %llu s", text->name,
+                   text_type_name(request->type), (unsigned long long)timeout_ms / 1000);
 }
 
 void text_answer_done(struct machine_text *text, struct text_answer *answer) {
@@ -295,16 +246,10 @@ void text_answer_done(struct machine_text *text, struct text_answer *answer) {
     *answer = (struct text_answer){0};
 }
 
-static int answer_check(struct machine_text *text, enum text_type type, const struct text_answer *answer,
+static int answer_check(const struct machine_text *text, enum text_type type, const struct text_answer *answer,
                         struct err *err) {
-    if (strcmp(answer->type, "error") == 0) {
-        bool lacks;
-        int r = text_error(answer, &lacks, err);
-        pthread_mutex_lock(&text->lock);
-        text->lacks |= lacks ? 1ull << type : 0;
-        pthread_mutex_unlock(&text->lock);
-        return r;
-    }
+    if (strcmp(answer->type, "error") == 0)
+        return text_error(answer, err);
     const char *want = text_type_answer(type);
     if (strcmp(answer->type, want) != 0)
         return err_set(err, ERR_PROTOCOL, "machine %s answered %s with '%.40s' instead of '%s'", text->name,
@@ -312,38 +257,28 @@ static int answer_check(struct machine_text *text, enum text_type type, const st
     return 0;
 }
 
-int text_ask_begin(struct machine_text *text, struct text_call *call, enum text_type type, const struct buf *members,
-                   struct text_request **ret_request, struct err *err) {
-    if (text_lacks(text, type))
-        return err_set(err, ERR_UNSUPPORTED, "the runner of machine %s does not know '%s'", text->name,
-                       text_type_name(type));
+int text_ask(struct machine_text *text, const bool *cancelled, enum text_type type, const struct buf *members,
+             uint64_t timeout_ms, struct text_answer *ret_answer, struct err *err) {
     struct text_request *request = NULL;
-    pthread_mutex_lock(&text->lock);
-    int r = request_new_locked(text, call, type, &request, err);
-    pthread_mutex_unlock(&text->lock);
-    if (r < 0)
-        return r;
+    struct text_answer answer = {0};
     char id[TEXT_ID_BYTES];
-    id_of(request->number, id);
     autobuf bytes;
     buf_init(&bytes, LIMIT_TEXT_MESSAGE_BYTES);
-    r = encode(text, id, type, members, &bytes, err);
     pthread_mutex_lock(&text->lock);
-    if (r == 0)
-        r = queue_locked(text, &bytes, err);
-    if (r < 0)
-        request_remove_locked(text, request);
+    int r = request_new_locked(text, type, &request, err);
+    if (r == 0) {
+        id_of(request->number, id);
+        pthread_mutex_unlock(&text->lock);
+        r = encode(text, id, type, members, &bytes, err);
+        pthread_mutex_lock(&text->lock);
+        if (r == 0)
+            r = queue_locked(text, &bytes, err);
+        if (r < 0)
+            request_remove_locked(text, request);
+        else
+            r = request_wait_locked(text, request, cancelled, timeout_ms, &answer, err);
+    }
     pthread_mutex_unlock(&text->lock);
-    if (r == 0)
-        *ret_request = request;
-    return r;
-}
-
-int text_ask_end(struct machine_text *text, struct text_request *request, uint64_t timeout_ms,
-                 struct text_answer *ret_answer, struct err *err) {
-    struct text_answer answer = {0};
-    enum text_type type = request->type;
-    int r = request_wait(text, request, timeout_ms, &answer, err);
     if (r == 0)
         r = answer_check(text, type, &answer, err);
     if (r == 0 && ret_answer)
@@ -353,18 +288,28 @@ int text_ask_end(struct machine_text *text, struct text_request *request, uint64
     return r;
 }
 
-int text_ask(struct machine_text *text, struct text_call *call, enum text_type type, const struct buf *members,
-             uint64_t timeout_ms, struct text_answer *ret_answer, struct err *err) {
-    struct text_request *request = NULL;
-    int r = text_ask_begin(text, call, type, members, &request, err);
-    return r < 0 ? r : text_ask_end(text, request, timeout_ms, ret_answer, err);
-}
-
-bool text_lacks(struct machine_text *text, enum text_type type) {
-    pthread_mutex_lock(&text->lock);
-    bool lacks = text->lacks & 1ull << type;
-    pthread_mutex_unlock(&text->lock);
-    return lacks;
+int text_ask_exec(struct machine_text *text, const bool *cancelled, const char *command, const char *const *env,
+                  const struct buf *input, uint64_t timeout_s, struct text_answer *ret_answer, struct err *err) {
+    autobuf members;
+    buf_init(&members, LIMIT_TEXT_MESSAGE_BYTES);
+    struct json json;
+    json_init(&json, &members);
+    json_key(&json, "command");
+    json_str(&json, command);
+    json_key(&json, "shell");
+    json_bool(&json, true);
+    json_key(&json, "env");
+    json_open(&json, '[');
+    for (; env && *env; env++)
+        json_str(&json, *env);
+    json_close(&json, ']');
+    json_key(&json, "stdin");
+    json_strn(&json, input && input->len ? (const char *)input->data : "", input ? input->len : 0);
+    json_key(&json, "timeout");
+    json_uint(&json, timeout_s);
+    json_key(&json, "encoding");
+    json_str(&json, "base64");
+    return text_ask(text, cancelled, TEXT_EXEC, &members, (timeout_s + 10) * 1000, ret_answer, err);
 }
 
 /* ---- what comes ---- */
@@ -412,9 +357,6 @@ static int answer_take_locked(struct machine_text *text, struct text_answer *ans
         answer->cost = 0;
     }
     text->held_bytes += answer->cost;
-    /* Who moves the file's bytes meanwhile waits at the transfer, not here. */
-    if (strcmp(answer->type, "error") == 0 && request->call && request->call->transfer)
-        machine_transfer_fail(request->call->transfer, "the machine refused it");
     request->answer = *answer;
     request->answered = true;
     answer->root = NULL;
@@ -430,10 +372,8 @@ int machine_text_take(struct machine_text *text, const void *data, size_t len, s
     pthread_mutex_lock(&text->lock);
     if (answer.id) {
         r = answer_take_locked(text, &answer, err);
-    } else {
-        r = text_stream_take_locked(text, &answer, err);
-        if (r > 0)
-            r = unasked_locked(text, answer.type, err);
+    } else if (text_carry_take_locked(text, &answer) > 0) {
+        r = unasked_locked(text, answer.type, err);
     }
     pthread_mutex_unlock(&text->lock);
     json_decref(answer.root);
@@ -493,7 +433,6 @@ static int serve_clock(struct machine_text *text, const struct pump_socket *sock
     uint64_t now_ms = clock_ms(), heard_ms = socket->heard_ms(socket->user);
     pthread_mutex_lock(&text->lock);
     text->heard_ms = heard_ms;
-    text->latency_us = socket->latency_us ? socket->latency_us(socket->user) : 0;
     bool asked = text->ping;
     text->ping = false;
     pthread_cond_broadcast(&text->changed);
@@ -544,7 +483,7 @@ int machine_text_serve(struct machine_text *text, const struct pump_socket *sock
         ssize_t taken = read(text->wake, &count, sizeof count);
         (void)taken;
     }
-    machine_text_die(text, err->text);
+    text_die(text, err->text);
     return r;
 }
 
@@ -554,8 +493,45 @@ void machine_text_leave(struct machine_text *text, const char *why) {
         text->leave = true;
         snprintf(text->why, sizeof text->why, "%s", why);
     }
-    text_kick_locked(text);
+    kick_locked(text);
     pthread_mutex_unlock(&text->lock);
+}
+
+/* ---- a machine comes ---- */
+
+struct coming {
+    struct machine_text *text;
+    struct machine_seat *seat;
+    const struct pump_socket *socket;
+};
+
+/* A runner that did not say where its workspace is runs commands in it. */
+static void workspace_find(struct machine_text *text) {
+    struct text_answer answer = {0};
+    struct err ignored;
+    autobuf out;
+    buf_init(&out, 2 * LIMIT_PATH_BYTES);
+    if (text_ask_exec(text, NULL, "pwd -P", NULL, NULL, 20, &answer, &ignored) == 0 &&
+        text_output(&answer, "stdout", &out, &ignored) == 0) {
+        out.len -= out.len && out.data[out.len - 1] == '\n';
+        const char *path = buf_cstr(&out);
+        if (out.len <= LIMIT_PATH_BYTES && !memchr(path, 0, out.len) && path_normal(path) && text_utf8(path, out.len))
+            text->workspace = arena_strdup(&text->arena, path); /* nobody else has it yet */
+    }
+    text_answer_done(text, &answer);
+}
+
+static void *coming_main(void *argument) {
+    struct coming *coming = argument;
+    struct machine_text *text = coming->text;
+    struct err err;
+    if (text->options.no_workspace) {
+        workspace_find(text);
+        machine_seat_move(coming->seat, text->workspace);
+    }
+    if (machine_seat_begin(coming->seat, &machine_text_ops, machine_text_ref(text), coming->socket, &err) < 0)
+        machine_text_leave(text, err.text);
+    return NULL;
 }
 
 int machine_serve_text(struct machine_seat *seat, const struct pump_socket *socket,
@@ -565,35 +541,33 @@ int machine_serve_text(struct machine_seat *seat, const struct pump_socket *sock
                                   .name = machine_seat_name(seat),
                                   .workspace = machine_seat_workspace(seat),
                                   .shell = machine_seat_shell(seat)};
-    struct machine_text *text = machine_text_new(&hello, options);
-    machine_text_ref(text); /* the session's; this thread has one too */
-    int r = machine_seat_begin(seat, &machine_text_ops, text, socket, err);
-    if (r == 0)
+    struct machine_text_options own = *options;
+    own.runner_path = machine_seat_runner(seat);
+    struct machine_text *text = machine_text_new(&hello, &own);
+    struct coming coming = {.text = text, .seat = seat, .socket = socket};
+    pthread_t thread;
+    int failed = pthread_create(&thread, NULL, coming_main, &coming);
+    if (failed)
+        err_errno(err, failed, "a thread for a machine");
+    else
         machine_text_serve(text, socket, tick, tick_user, err);
+    if (!failed)
+        pthread_join(thread, NULL); /* what it waits for ended with the connection */
     machine_text_unref(text);
     return machine_seat_end(seat, false, err);
 }
 
 /* ---- machine_ops ---- */
 
-static struct text_box *box_find_locked(struct machine_text *text, const char *id) {
-    struct text_box *box = text->boxes;
-    while (box && (box->ended || strcmp(box->id, id) != 0))
-        box = box->next;
-    return box;
-}
-
-static struct text_box *box_new(const struct machine_text *text, const struct spec *spec) {
-    struct text_box *box = calloc(1, sizeof *box);
-    if (!box)
-        abort();
-    arena_init(&box->arena);
-    memcpy(box->id, spec->id, sizeof box->id);
-    box->shell = arena_strdup(&box->arena, spec->shell ? spec->shell : text->shell);
-    box->env = arena_alloc(&box->arena, (spec->env_count + 1) * sizeof *box->env);
-    for (size_t i = 0; i < spec->env_count; i++)
-        box->env[i] = arena_strdup(&box->arena, spec->env[i]);
-    return box;
+int text_thread(void *(*main)(void *argument), void *argument, struct err *err) {
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, THREAD_STACK);
+    pthread_t thread;
+    int failed = pthread_create(&thread, &attr, main, argument);
+    pthread_attr_destroy(&attr);
+    return failed ? err_errno(err, failed, "a thread for a box on a machine") : 0;
 }
 
 static int text_start(void *peer, const struct spec *spec, bool fresh, struct wire **ret_wire, struct err *err) {
@@ -601,36 +575,29 @@ static int text_start(void *peer, const struct spec *spec, bool fresh, struct wi
     const struct limits *limits = &spec->limits;
     if (limits->memory_mb || limits->cpus > 0 || limits->pids || limits->disk_mb)
         return err_set(err, ERR_UNSUPPORTED,
-                       "the runner of machine %s holds no limits: ask for none, or join it with `cubby join`",
+                       "the runner of machine %s cannot hold limits: ask for none, or join it with `cubby join`",
                        text->name);
     if (spec->network_asked && spec->network == NETWORK_NONE)
         return err_set(err, ERR_UNSUPPORTED,
                        "the runner of machine %s cannot keep commands from the network: join it with `cubby join`",
                        text->name);
-    pthread_mutex_lock(&text->lock);
-    struct text_box *box = box_find_locked(text, spec->id);
-    if (!box && fresh) {
-        box = box_new(text, spec);
-        box->next = text->boxes;
-        text->boxes = box;
+    if (!fresh) /* its runner ended with its wire */
+        return err_set(err, ERR_NOT_FOUND, "box %s is not on machine %s", spec->id, text->name);
+    bool runs = false;
+    int r = text_carry(text, &runs, err);
+    if (r == 0 && runs)
+        r = text_carry_open(text, spec, ret_wire, err);
+    if ((r == 0 && !runs) || r == -ERR_UNSUPPORTED) {
+        if (runs)
+            text_carry_lacks(text, err->text);
+        r = text_few_open(text, spec, ret_wire, err);
     }
-    int r = text->dead ? gone_locked(text, err) : 0;
-    pthread_mutex_unlock(&text->lock);
-    if (r == 0 && !box)
-        r = err_set(err, ERR_NOT_FOUND, "box %s is not on machine %s", spec->id, text->name);
-    return r < 0 ? r : text_wire_open(text, box, ret_wire, err);
+    return r;
 }
 
 static int text_stop(void *peer, const char *id, bool keep_files, struct err *err) {
     (void)keep_files; /* they are the user's, in every case */
-    struct machine_text *text = peer;
-    pthread_mutex_lock(&text->lock);
-    struct text_box *box = box_find_locked(text, id);
-    if (box)
-        box->ended = true; /* wires may still name it: it goes with the connection */
-    pthread_mutex_unlock(&text->lock);
-    text_streams_close(text, id);
-    return text_process_end(text, id, err);
+    return text_carry_stop(peer, id, err);
 }
 
 static int text_usage(void *peer, const char *id, struct usage *ret_usage, struct err *err) {
@@ -646,7 +613,7 @@ static bool text_answers(void *peer, uint64_t timeout_ms) {
     uint64_t asked_ms = clock_ms(), deadline_ms = asked_ms + timeout_ms;
     pthread_mutex_lock(&text->lock);
     text->ping = true;
-    text_kick_locked(text);
+    kick_locked(text);
     while (!text->dead && text->heard_ms <= asked_ms && text_wait_locked(text, deadline_ms))
         ;
     bool answers = !text->dead && text->heard_ms > asked_ms;
@@ -659,15 +626,15 @@ static void text_leave(void *peer, const char *why) {
 }
 
 static void text_lost(void *peer) {
-    machine_text_die(peer, "the connection was lost");
+    text_die(peer, "the connection was lost");
 }
 
 static void text_end(void *peer, const char *why) {
-    machine_text_die(peer, why);
+    text_die(peer, why);
 }
 
 static void text_free(void *peer) {
-    machine_text_die(peer, "the session is over");
+    text_die(peer, "the session is over");
     machine_text_unref(peer);
 }
 

@@ -1,7 +1,7 @@
-/* A machine whose runner speaks messages of JSON instead of the link (PROTOCOL.md, "The text form"): this is the runner's
- * side of the wire for it. Each box gets one half of a socketpair with the frames of proto.h; every call becomes requests
- * to the machine. Used by machine.c. Not to break: what such a runner cannot do is done with a shell on that machine or is
- * UNSUPPORTED, never done here. */
+/* A machine whose runner is not ours and speaks messages of JSON (PROTOCOL.md, "The text form"). Its own protocol carries our
+ * runner onto the machine, starts it for each box, and carries the frames of proto.h between it and the daemon; where our
+ * runner cannot run, the eight operations of the text form are all there is. Used by machine.c. Invariant: nothing of a
+ * box is done on this host instead of on that machine. */
 #ifndef CUBBY_BACKEND_MACHINE_TEXT_H
 #define CUBBY_BACKEND_MACHINE_TEXT_H
 

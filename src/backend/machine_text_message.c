@@ -1,5 +1,5 @@
-/* Messages of the text form as bytes: requests out, answers in. Called by machine_text.c; fuzzed. Not to break: what came
- * is bounded in length, depth and number of values before it is parsed. */
+/* Messages of the text form as bytes: requests out, answers in. Called by machine_text.c; fuzzed. Invariant: what came is
+ * bounded in length, depth and number of values before it is parsed. */
 #include <string.h>
 
 #include "backend/machine_text_call.h"
@@ -18,14 +18,9 @@ static const struct {
     [TEXT_MKDIR_ALL] = {"mkdir_all", "ok"},
     [TEXT_REMOVE] = {"remove", "ok"},
     [TEXT_REMOVE_ALL] = {"remove_all", "ok"},
-    [TEXT_CANCEL] = {"cancel", NULL},
     [TEXT_STDIO_START] = {"stdio_start", "ok"},
     [TEXT_STDIO_WRITE] = {"stdio_write", NULL},
     [TEXT_STDIO_CLOSE] = {"stdio_close", "ok"},
-    [TEXT_PTY_CREATE] = {"pty_create", "ok"},
-    [TEXT_PTY_STDIN] = {"pty_stdin", NULL},
-    [TEXT_PTY_RESIZE] = {"pty_resize", NULL},
-    [TEXT_PTY_CLOSE] = {"pty_close", "ok"},
 };
 
 const char *text_type_name(enum text_type type) {
@@ -110,6 +105,18 @@ bool text_truth(const struct text_answer *answer, const char *key) {
     return json_is_true(json_object_get(answer->body, key));
 }
 
+int text_output(const struct text_answer *answer, const char *key, struct buf *out, struct err *err) {
+    size_t len = 0;
+    const char *data = text_member(answer, key, &len), *encoding = text_member(answer, "encoding", NULL);
+    if (!data)
+        return 0;
+    if (!encoding || strcmp(encoding, "base64") != 0)
+        buf_put(out, data, len);
+    else if (!text_unbase64(out, data, len))
+        return err_set(err, ERR_PROTOCOL, "the machine's '%s' is not base64, as it says", key);
+    return out->failed ? err_set(err, ERR_TOO_LARGE, "the machine's '%s' is too long", key) : 0;
+}
+
 /* ---- errors ---- */
 
 static const struct {
@@ -123,7 +130,7 @@ static const struct {
     {"EIO", ERR_IO},           {"ENOTSUP", ERR_UNSUPPORTED}, {"ENOSYS", ERR_UNSUPPORTED},
 };
 
-int text_error(const struct text_answer *answer, bool *ret_lacks, struct err *err) {
+int text_error(const struct text_answer *answer, struct err *err) {
     static const char unknown[] = "unknown request type";
     const char *word = text_member(answer, "code", NULL), *message = text_member(answer, "message", NULL);
     enum err_code code = ERR_IO;
@@ -131,8 +138,7 @@ int text_error(const struct text_answer *answer, bool *ret_lacks, struct err *er
         if (strcmp(word, words[i].word) == 0)
             code = words[i].code;
     message = message && *message ? message : word ? word : "it did not say why";
-    *ret_lacks = code == ERR_UNSUPPORTED || strncasecmp(message, unknown, sizeof unknown - 1) == 0;
-    if (*ret_lacks)
+    if (strncasecmp(message, unknown, sizeof unknown - 1) == 0)
         code = ERR_UNSUPPORTED;
     /* Runners of one kind have no word of their own for it. */
     if (code == ERR_IO && strstr(message, "not empty"))

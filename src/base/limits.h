@@ -96,7 +96,7 @@
 #define LIMIT_REGISTER_WAITING 64u       /* connections that have not shown a good token yet, at once */
 #define LIMIT_MACHINE_TEXT 256u          /* bytes of each thing a machine says of itself, but for paths */
 #define LIMIT_TEXT_MESSAGE_BYTES (8u << 20) /* one of the text form: 4 MB in base64, and what is around it */
-#define LIMIT_TEXT_FILE_BYTES (4u << 20)    /* a file inside one; larger ones go over HTTP */
+#define LIMIT_TEXT_FILE_BYTES (4u << 20)    /* a file inside one */
 #define DEFAULT_GRACE_MS 60000u             /* how long calls survive a lost connection */
 
 /* what users share */

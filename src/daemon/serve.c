@@ -187,6 +187,7 @@ static void daemon_machines(struct daemon *daemon) {
     const struct machines_settings settings = {.grace_ms = conf->remote_grace_s * 1000,
                                                .max = (unsigned)conf->max_machines,
                                                .max_per_user = (unsigned)conf->max_machines_per_user,
+                                               .runner_path = daemon->runner,
                                                .online = daemon_machine_online,
                                                .offline = daemon_machine_offline,
                                                .context = daemon};

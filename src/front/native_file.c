@@ -91,24 +91,44 @@ static bool native_tag_listed(const char *header, const char *etag) {
     return at && (at[strlen(etag)] == 0 || at[strlen(etag)] == ',' || at[strlen(etag)] == ' ');
 }
 
+struct native_get {
+    struct http_request *request;
+    const struct native_range *range;
+    uint64_t size; /* of the file */
+    bool begun;
+};
+
+static int native_get_begin(struct native_get *get) {
+    const struct native_range *range = get->range;
+    char text[80];
+    if (range->partial) {
+        snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)range->offset,
+                 (unsigned long long)(range->offset + range->length - 1), (unsigned long long)get->size);
+        http_reply_header(get->request, "Content-Range", text);
+    }
+    get->begun = true;
+    return http_reply_begin(get->request, range->partial ? 206 : 200, "application/octet-stream",
+                            (int64_t)range->length);
+}
+
+/* The head goes with the first bytes: until they are there it can still become an error. */
 static int native_get_write(void *user, const uint8_t *data, size_t len) {
-    return http_reply_write(user, data, len);
+    struct native_get *get = user;
+    int failed = get->begun ? 0 : native_get_begin(get);
+    return failed ? failed : http_reply_write(get->request, data, len);
 }
 
 static int native_get_send(struct http_request *request, struct box *box, const char *path, int fd,
                            const struct native_range *range, uint64_t size, struct err *err) {
-    char text[80];
-    if (range->partial) {
-        snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)range->offset,
-                 (unsigned long long)(range->offset + range->length - 1), (unsigned long long)size);
-        http_reply_header(request, "Content-Range", text);
-    }
-    int failed =
-        http_reply_begin(request, range->partial ? 206 : 200, "application/octet-stream", (int64_t)range->length);
-    if (!failed && range->length && strcmp(http_method(request), "HEAD") != 0)
-        failed = fd >= 0 ? http_reply_file(request, fd, range->offset, range->length)
-                         : box_read_stream(box, path, range->offset, range->length, http_fd(request), native_get_write,
-                                           request, err);
+    struct native_get get = {.request = request, .range = range, .size = size};
+    bool streams = fd < 0 && range->length && strcmp(http_method(request), "HEAD") != 0;
+    int failed = streams ? box_read_stream(box, path, range->offset, range->length, http_fd(request), native_get_write,
+                                           &get, err)
+                         : native_get_begin(&get);
+    if (!failed && streams && !get.begun)
+        return err_set(err, ERR_BUSY, "'%s' changed while it was read; try again", path);
+    if (!failed && !streams && range->length && strcmp(http_method(request), "HEAD") != 0)
+        failed = http_reply_file(request, fd, range->offset, range->length);
     return failed ? failed : http_reply_end(request);
 }
 

@@ -16,12 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/machine_transfer.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "front/events.h"
-#include "front/runner_file.h"
 #include "front/trail.h"
 #include "http/websocket.h"
 
@@ -44,7 +42,6 @@ struct runner_door {
     pthread_mutex_t lock;
     struct runner *runners;
     unsigned strangers;
-    struct machine_transfers *transfers;
 };
 
 struct runner_door *runner_door_new(void) {
@@ -52,20 +49,14 @@ struct runner_door *runner_door_new(void) {
     if (!door)
         abort();
     pthread_mutex_init(&door->lock, NULL);
-    door->transfers = machine_transfers_new();
     return door;
 }
 
 void runner_door_free(struct runner_door *door) {
     if (!door)
         return;
-    machine_transfers_free(door->transfers);
     pthread_mutex_destroy(&door->lock);
     free(door);
-}
-
-struct machine_transfers *runner_transfers(struct front *front) {
-    return front->runners->transfers;
 }
 
 /* ---- who is there ---- */
@@ -337,22 +328,6 @@ static unsigned runner_closed(void *websocket) {
     return websocket_closed(websocket);
 }
 
-static const char *runner_token(const struct runner *runner) {
-    const char *header = http_header(runner->request, "authorization");
-    if (!header)
-        return runner->hello.token;
-    header += strcspn(header, " ");
-    return header + strspn(header, " ");
-}
-
-static bool runner_can(const struct runner_hello *hello, const char *word) {
-    size_t len = strlen(word);
-    for (const char *at = hello->can; *at; at += strcspn(at, " "), at += strspn(at, " "))
-        if (strcspn(at, " ") == len && !memcmp(at, word, len))
-            return true;
-    return false;
-}
-
 static int runner_serve(struct runner *runner, struct machine_seat *seat, struct err *err) {
     const struct runner_hello *hello = &runner->hello;
     struct websocket *websocket = ws_websocket(runner->ws);
@@ -360,13 +335,7 @@ static int runner_serve(struct runner *runner, struct machine_seat *seat, struct
     socket.closed = runner_closed;
     if (hello->link)
         return machine_serve_link(seat, &socket, runner_tick, runner, err);
-    const struct machine_text_options options = {
-        .nested = hello->nested,
-        .http_address = hello->http_address,
-        .token = runner_token(runner),
-        .transfers = runner_can(hello, "transfer") ? runner->front->runners->transfers : NULL,
-        .max_file_bytes = front_settings(runner->request)->max_upload_bytes,
-    };
+    const struct machine_text_options options = {.nested = hello->nested, .no_workspace = hello->no_workspace};
     return machine_serve_text(seat, &socket, &options, runner_tick, runner, err);
 }
 
@@ -474,13 +443,5 @@ const struct route runner_routes[] = {
      "A machine joins, over a WebSocket: its first message registers it. For tokens of scope runner.", JOIN},
     {"GET", "/ws", front_handle, 0, "runner_bare", "The same, where runners of others look for it.", JOIN},
     {"GET", "/ws/{user}", front_handle, 0, "runner_user", "The same; the user must be that of the token.", JOIN},
-    {"GET", "/runner/files/{transfer}", front_handle, 0, "transfer_get",
-     "A file that a machine was told to fetch, once. For tokens of scope runner.",
-     EXTRA(.run = runner_file_get, .flags = ENDPOINT_RUNNER | ENDPOINT_WRITES, .status = 200,
-           .answer_media = "application/octet-stream")},
-    {"POST", "/runner/files/{transfer}", front_handle, 0, "transfer_post",
-     "A file that a machine was told to bring, once: the body, or the part with a file name of multipart/form-data.",
-     EXTRA(.run = runner_file_post, .flags = ENDPOINT_RUNNER | ENDPOINT_WRITES,
-           .body_media = "application/octet-stream", .status = 200)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };

@@ -31,8 +31,8 @@ struct runner_hello {
     const char *name;      /* NULL: it does not say */
     const char *workspace; /* and all below: "" where nothing was said */
     const char *shell, *version, *isolation, *platform, *can;
-    const char *session;      /* of the link */
-    const char *http_address; /* of the text form; NULL: none */
+    const char *session; /* of the link */
+    bool no_workspace;   /* of the text form: it did not say where that is */
     uint64_t received;
 };
 /* INVALID names what is wrong with it; UNSUPPORTED: a link of another version. Texts in arena. */

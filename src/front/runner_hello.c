@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "front/runner.h"
+#include "wire/spec.h"
 
 /* One row a text: what it is called, where it goes, how long it may be, and what else it must be. */
 struct hello_text {
@@ -55,7 +56,6 @@ static const struct hello_text hello_texts[] = {
     TEXT("platform", platform, .max = LIMIT_MACHINE_TEXT),
     TEXT("can", can, .max = LIMIT_MACHINE_TEXT, .check = check_words),
     TEXT("session", session, .max = LIMIT_MACHINE_TEXT, .check = check_session),
-    TEXT("http_addr", http_address, .max = LIMIT_MACHINE_TEXT),
 };
 #define TEXTS (sizeof hello_texts / sizeof *hello_texts)
 
@@ -157,8 +157,9 @@ static int hello_read(const json_t *root, struct arena *arena, struct runner_hel
         return failed;
     if (json_object_get(body, "link"))
         return hello_link(body, hello, err);
-    if (!*hello->workspace)
-        hello->workspace = "/workspace"; /* what such runners have when nobody says otherwise */
+    hello->no_workspace = !*hello->workspace;
+    if (hello->no_workspace)
+        hello->workspace = WORKSPACE_PATH; /* until its first command tells */
     if (!*hello->shell)
         hello->shell = "/bin/sh";
     return 0;

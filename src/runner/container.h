@@ -1,12 +1,12 @@
-/* A runner in a container of an engine (`serve --dial PATH [--stdio 1]`): how it gets its first wire, and what it takes
- * from the container. */
+/* A runner that the daemon's own backends did not start: in a container of an engine (`serve --dial PATH [--stdio 1]`), or
+ * on a machine with a runner of another make (`serve --pieces 1`). How it gets its first wire, and what it takes from there. */
 #ifndef CUBBY_RUNNER_CONTAINER_H
 #define CUBBY_RUNNER_CONTAINER_H
 
 #include "runner/runner.h"
 
-/* dial.c. By the socket at `path` (NULL: none), else, where `stdio`, by standard input and output. */
-int container_wire(struct runner_config *config, const char *path, bool stdio, struct err *err);
+/* dial.c. By the socket at `path` (NULL: none), else by standard input and output: as they are (stdio), or in pieces. */
+int container_wire(struct runner_config *config, const char *path, bool stdio, bool pieces, struct err *err);
 /* The image's variables (our own), what they lack, and over them `rows`; NULL-terminated, kept for good. */
 const char *const *container_env(const char *const *rows);
 int container_oom(int root_fd); /* the file that tells the container's oom kills; -1: none is seen here */
@@ -15,5 +15,8 @@ int container_oom(int root_fd); /* the file that tells the container's oom kills
 int relay_wire(struct runner_config *config, struct err *err);
 bool relay_peer(int fd); /* who connected to the runner is such a one */
 int relay_main(void);    /* carries 0 and 1 to the runner of this container; the exit status */
+
+/* carry.c. The only wire in pieces over 0 and 1. Returns in a child, which is the runner. */
+int carry_wire(struct runner_config *config, struct err *err);
 
 #endif

@@ -18,10 +18,12 @@ extern char **environ;
 
 static int dial_wire(struct runner_config *config, const char *path, struct err *err);
 
-int container_wire(struct runner_config *config, const char *path, bool stdio, struct err *err) {
+int container_wire(struct runner_config *config, const char *path, bool stdio, bool pieces, struct err *err) {
     int r = path ? dial_wire(config, path, err) : -1;
     if (r < 0 && stdio)
         r = relay_wire(config, err);
+    if (r < 0 && pieces)
+        r = carry_wire(config, err);
     if (r < 0)
         return r;
     /* Nobody reads these for long, and a full pipe must never stop PID 1. */

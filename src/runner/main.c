@@ -1,5 +1,5 @@
 /* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one and,
- * with --dial or --stdio, by an engine in a container, as is `relay`; `trial` by the probe, `squash` and `attach` by the
+ * with --dial or --stdio, by an engine in a container, as is `relay`, with --pieces by a runner of another make; `trial` by the probe, `squash` and `attach` by the
  * daemon, on the host.
  * Not to break: argv[0] is always shown as cubby-runner. */
 #include <errno.h>
@@ -21,7 +21,7 @@ static int usage(void) {
         stderr,
         "usage: cubby-runner serve [--wire FD] [--listen FD] [--root DIR] --workspace DIR [--shell PATH]\n"
         "                          [--cgroup FD] [--map VIRTUAL=REAL[:ro]]... [--env K=V]...\n"
-        "                          [--dial SOCKET] [--stdio 1] [--pids N] [--open-files N] [--no-set-id 1]\n"
+        "                          [--dial SOCKET] [--stdio 1] [--pieces 1] [--pids N] [--open-files N] [--no-set-id 1]\n"
         "       cubby-runner enter FD | relay | attach | trial [DIR] | squash TARGET LAYER... | --version | --ops\n");
     return 2;
 }
@@ -37,7 +37,7 @@ enum { ENV_DEFAULTS = 8 }; /* what a backend adds to a box's own */
 struct options {
     struct runner_config config;
     const char *root, *dial;
-    uint64_t stdio, no_set_id;
+    uint64_t stdio, pieces, no_set_id;
     const char *maps[LIMIT_MOUNTS + 1], *env[LIMIT_ENV_COUNT + ENV_DEFAULTS + 1];
     size_t map_count, env_count;
 };
@@ -66,6 +66,7 @@ static bool option_set(struct options *options, const char *name, const char *va
         {"--shell", .text = &config->shell},
         {"--dial", .text = &options->dial},
         {"--stdio", .number = &options->stdio},
+        {"--pieces", .number = &options->pieces},
         {"--pids", .number = &config->pids},
         {"--open-files", .number = &config->open_files},
         {"--no-set-id", .number = &options->no_set_id},
@@ -118,7 +119,8 @@ static int serve(int argc, char **argv) {
         }
     config->container = options.dial || options.stdio;
     config->no_set_id = options.no_set_id;
-    if (!config->workspace || (config->wire_fd < 0 && config->listen_fd < 0 && !config->container))
+    bool carried = config->container || options.pieces;
+    if (!config->workspace || (config->wire_fd < 0 && config->listen_fd < 0 && !carried))
         return usage();
     config->root_fd = open(options.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (config->root_fd < 0) {
@@ -128,13 +130,13 @@ static int serve(int argc, char **argv) {
     struct err err;
     if ((options.map_count && maps_new(options.maps, &config->maps, &err) < 0) ||
         (config->container && confine_container(config, &err) < 0) ||
-        (config->container && container_wire(config, options.dial, options.stdio, &err) < 0)) {
+        (carried && container_wire(config, options.dial, options.stdio, options.pieces, &err) < 0)) {
         fprintf(stderr, "cubby-runner: %s\n", err.text);
         return 125;
     }
     if (config->open_files)
         config->open_files = init_open_files(config->open_files);
-    config->env = config->container ? container_env(options.env) : options.env;
+    config->env = carried ? container_env(options.env) : options.env;
     if (config->container)
         config->oom_fd = container_oom(config->root_fd);
     config->agent_uid = geteuid();

@@ -100,14 +100,6 @@ while IFS=$'\t' read -r method pattern name _; do
         with "$RUNNER" "$method" "$path"
         is_error "a runner's token may join there: $method $pattern" 400 INVALID 'wants a WebSocket'
         continue ;;
-    /runner/files/*)
-        with "$RUNNER" "$method" "$path"
-        is_error "a runner's token may: $method $pattern" 404 NOT_FOUND
-        for token in "$ADMIN" "$ANN" "$EYE"; do
-            with "$token" "$method" "$path"
-            is_error "and no other: $method $pattern" 403 DENIED
-        done
-        continue ;;
     esac
     with "$RUNNER" "$method" "$path"
     denied "a runner's token: $method $pattern"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/machine_text_call.h"
+#include "wire/piece.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,9 +16,8 @@ static void fuzz_answer(const uint8_t *data, size_t len) {
             abort();
         return;
     }
-    bool lacks;
     struct err said;
-    if (text_error(&answer, &lacks, &said) >= 0 || !said.code || strlen(said.text) >= sizeof said.text)
+    if (text_error(&answer, &said) >= 0 || !said.code || strlen(said.text) >= sizeof said.text)
         abort();
     size_t text_len = 0;
     const char *text = text_member(&answer, "data", &text_len);
@@ -28,7 +28,19 @@ static void fuzz_answer(const uint8_t *data, size_t len) {
     json_decref(answer.root);
 }
 
+static void fuzz_pieces(const uint8_t *data, size_t len) {
+    struct pieces pieces;
+    struct err err = {0};
+    pieces_init(&pieces);
+    if (pieces_feed(&pieces, data, len, &err) < 0 && err.code != ERR_PROTOCOL)
+        abort();
+    if (pieces.ready.failed || pieces.raw.failed || pieces.held_count > PIECES_MOST)
+        abort();
+    pieces_done(&pieces);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_pieces(data, size);
     struct machine_hello hello = {.user = "u", .name = "m", .workspace = "/w", .shell = "/bin/sh"};
     struct machine_text_options options = {.nested = size & 1};
     struct machine_text *text = machine_text_new(&hello, &options);

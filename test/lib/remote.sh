@@ -3,7 +3,7 @@
 # test/run/run.sh for BACKEND=remote, without a cable.
 
 SERVER=10.77.0.1 SERVER_PORT=7443
-LEFT=() RIGHT=()
+LEFT=() RIGHT=() STRANGER_IN=() # STRANGER_IN: what starts a runner that is not ours
 
 # ---- the cable ----
 
@@ -97,7 +97,7 @@ machine_stranger() { # machine_stranger NAME PATH [OPTION...]; TOKEN as machine_
     shift 2
     MACHINE_DIR=$WORK/work-$name
     mkdir -p "$MACHINE_DIR" "$WORK/machine-$name"
-    "${RIGHT[@]}" env "TMPDIR=$WORK" python3 test/lib/seed_runner.py --server "wss://$SERVER:$SERVER_PORT$path" --token "$TOKEN" --user default --workspace "$MACHINE_DIR" --ca "$WORK/ca.pem" "$@" \
+    "${RIGHT[@]}" env -u XDG_CACHE_HOME "HOME=$WORK/machine-$name" "TMPDIR=$WORK/machine-$name" "${STRANGER_IN[@]}" python3 test/lib/seed_runner.py --server "wss://$SERVER:$SERVER_PORT$path" --token "$TOKEN" --user default --workspace "$MACHINE_DIR" --ca "$WORK/ca.pem" "$@" \
         < /dev/null > "$WORK/join-$name.log" 2>&1 &
     MACHINE_PID=$!
     echo "$MACHINE_PID" >> "$WORK/machine-pids"

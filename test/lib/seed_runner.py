@@ -2,15 +2,20 @@
 """A runner that shares no line with cubby's: written from PROTOCOL.md, "The text form", with Python's own library alone.
 
 usage: seed_runner.py --server ws[s]://HOST:PORT[/PATH] --token T --user U --workspace DIR [--form flat|nested] [--ca FILE]
-                      [--transfer [--multipart]] [--http-addr HOST:PORT] [--lossy] [--lack TYPE,...] [--habit HABIT]
+                      [--http-addr HOST:PORT] [--no-workspace] [--lossy] [--lack TYPE,...] [--habit HABIT]
 
 It joins once, says "registered" or "refused CODE MESSAGE" on standard output, and serves until the connection ends, which it
-says with the close code and reason. --lack: requests it does not know. --habit: a way to misbehave, for tests:
+says with the close code and reason. It behaves as runners that are in use do: each stdio_write is written by a thread of its own, in
+any order; stdio_start ignores `dir`; when its time is over only the shell of an exec is killed, and the answer waits for whatever
+holds its output open. --http-addr: it registers a second time and announces http://HOST:PORT, where it says "connected" on standard
+output to whoever comes. --no-workspace: it does not say where that is, and refuses the workspace itself as a path. --lack:
+requests it does not know. --habit: a way to misbehave, for tests:
   silent (answers nothing), unasked (answers calls it was not given), garbage (text that is no JSON), flood (unasked pushes
   without an end), half (a message that never ends), bare (frames without a mask), large (an answer of 64 MB), vanish (hangs
-  up in the middle of an exec), double (answers each call twice)."""
-import argparse, base64, email, email.policy, errno, hashlib, http.server, json, os, pty, shutil, signal, socket, ssl, stat, struct, subprocess, sys
-import tempfile, termios, fcntl, threading, time, urllib.parse, urllib.request
+  up in the middle of an exec), double (answers each call twice), forge (says what our runner cannot have said),
+  fickle (refuses every second read_file)."""
+import argparse, base64, errno, hashlib, json, os, random, shutil, signal, socket, ssl, stat, struct, subprocess, sys
+import threading, time, urllib.parse
 
 sys.dont_write_bytecode = True
 from tls import Tls  # noqa: E402
@@ -109,7 +114,7 @@ class Runner:
         self.options = options
         self.workspace = os.path.realpath(options.workspace)
         self.nested = options.form == 'nested'
-        self.running, self.streams, self.lock = {}, {}, threading.Lock()
+        self.streams, self.lock, self.reads = {}, threading.Lock(), 0
         self.lack = set(filter(None, options.lack.split(',')))
 
     # ---- messages ----
@@ -130,10 +135,8 @@ class Runner:
         headers = [] if self.options.token_in_message else [f'Authorization: Bearer {self.options.token}']
         self.ws = WebSocket(self.options.server, headers, self.options.ca)
         body = {'user_id': self.options.user, 'auth_token': self.options.token, 'workspace': self.workspace, 'shell': '/bin/sh'}
-        if self.options.transfer:
-            body['can'] = 'transfer'
-        if self.options.http_addr:
-            body['http_addr'] = self.options.http_addr
+        if self.options.no_workspace:
+            del body['workspace']
         text = {'type': 'register', 'user_id': self.options.user, 'body': body} if self.nested else {'type': 'register', **body}
         self.ws.send(json.dumps(text))
         answer = json.loads(self.ws.recv())
@@ -141,6 +144,8 @@ class Runner:
         if answer['type'] != 'register_ok':
             print('refused', body.get('code'), body.get('message'), flush=True)
             return False
+        if self.options.http_addr:
+            self.say('register', {'user_id': self.options.user, 'auth_token': self.options.token, 'http_addr': 'http://' + self.options.http_addr})
         print('registered', flush=True)
         return True
 
@@ -149,10 +154,8 @@ class Runner:
             request = json.loads(self.ws.recv())
             kind, id = request['type'], request.get('id')
             body = request.get('body') or {} if self.nested else request
-            if kind == 'cancel':
-                self.cancel(body)
-            elif kind in ('stdio_write', 'pty_stdin', 'pty_resize'):  # in the order in which they come, and unanswered
-                self.feed(kind, body)
+            if kind == 'stdio_write':
+                threading.Thread(target=self.feed, args=(body,), daemon=True).start()
             else:
                 threading.Thread(target=self.answer, args=(kind, id, body), daemon=True).start()
 
@@ -166,7 +169,7 @@ class Runner:
             handler = None if kind in self.lack else getattr(self, 'do_' + kind, None)
             if not handler:
                 raise Refusal('ENOTSUP', f'{kind} is not known here')
-            result, answer = handler(body, id) if kind == 'exec' else handler(body)
+            result, answer = handler(body)
         except Refusal as refusal:
             result, answer = 'error', {'code': refusal.code, 'message': str(refusal)}
         except OSError as failure:
@@ -186,38 +189,22 @@ class Runner:
         above = os.path.realpath(os.path.dirname(path))
         if not any(os.path.commonpath([above, root]) == root for root in (self.workspace, '/tmp')):
             raise Refusal('EPERM', f'path {path!r} escapes workspace {self.workspace!r}')
+        if self.options.no_workspace and os.path.realpath(path) == self.workspace:
+            raise Refusal('EPERM', 'path cannot be the workspace root itself')
         return path
 
-    def transfer(self, body, method, data=None):
-        """Large content, at the server's address, with the token."""
-        at = urllib.parse.urlsplit(self.options.server)
-        request = urllib.request.Request(f'http{"s" if at.scheme == "wss" else ""}://{at.netloc}{body["transfer"]}', method=method, data=data,
-                                         headers={'Authorization': f'Bearer {self.options.token}'})
-        if data and self.options.multipart:
-            request.add_header('Content-Type', 'multipart/form-data; boundary=edge')
-            request.data = b'--edge\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n' + data.read() + b'\r\n--edge--\r\n'
-        elif data:
-            request.add_header('Content-Type', 'application/octet-stream')
-            request.add_header('Content-Length', os.fstat(data.fileno()).st_size)
-        context = ssl.create_default_context(cafile=self.options.ca) if at.scheme == 'wss' else None
-        return urllib.request.urlopen(request, timeout=60, context=context)
-
     def do_read_file(self, body):
+        self.reads += 1
+        if self.options.habit == 'fickle' and self.reads % 2 == 0:
+            raise Refusal('EIO', 'the disk is tired')
         with open(self.path(body), 'rb') as file:
-            if 'transfer' in body:
-                self.transfer(body, 'POST', file).read()
-                return 'file_content', {'size': os.fstat(file.fileno()).st_size}
             return 'file_content', {'data': base64.b64encode(file.read()).decode()}
 
     def do_write_file(self, body):
         path = self.path(body)
         beside = path + '.new'
         with open(beside, 'wb') as file:
-            if 'transfer' in body:
-                with self.transfer(body, 'GET') as answer:
-                    shutil.copyfileobj(answer, file)
-            else:
-                file.write(base64.b64decode(body.get('data') or ''))
+            file.write(base64.b64decode(body.get('data') or ''))
         os.chmod(beside, body.get('perm', 0o644) & 0o777)
         os.rename(beside, path)
         return 'ok', {}
@@ -256,100 +243,60 @@ class Runner:
     def environment(self, body):
         return {**os.environ, **dict(pair.split('=', 1) for pair in body.get('env') or [])}
 
-    def do_exec(self, body, id):
+    def do_exec(self, body):
         args = ['/bin/sh', '-c', body['command']] if body.get('shell') else body.get('args')
         if not args:
             raise Refusal('EINVAL', 'without shell, args is the whole argument vector')
-        files = [tempfile.TemporaryFile(), tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # no child can hold up a pipe's end
-        files[0].write((body.get('stdin') or '').encode())
-        files[0].seek(0)
-        child = subprocess.Popen(args, cwd=body.get('dir') or self.workspace, env=self.environment(body), stdin=files[0], stdout=files[1],
-                                 stderr=files[2], start_new_session=True)
-        with self.lock:
-            self.running[id] = child
+        if body.get('dir'):
+            self.path(body, 'dir')
+        child = subprocess.Popen(args, cwd=body.get('dir') or self.workspace, env=self.environment(body), stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         timed_out = False
         try:
-            child.wait(body.get('timeout') or 60)
+            out, err = child.communicate((body.get('stdin') or '').encode(), body.get('timeout') or 60)
         except subprocess.TimeoutExpired:
             timed_out = True
-        with self.lock:
-            del self.running[id]
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        code = child.wait()
-        out, err = (self.content(file) for file in files[1:])
-        answer = {'exit_code': -1 if timed_out else code, 'timed_out': timed_out}
+            child.kill()
+            out, err = child.communicate()
+        answer = {'exit_code': -1 if timed_out else child.returncode, 'timed_out': False}
         if body.get('encoding') == 'base64' and not self.options.lossy:
             return 'exec_result', {**answer, 'encoding': 'base64', 'stdout': base64.b64encode(out).decode(), 'stderr': base64.b64encode(err).decode()}
         return 'exec_result', {**answer, 'stdout': out.decode(errors='replace'), 'stderr': err.decode(errors='replace')}
-
-    def content(self, file):
-        file.seek(0)
-        return file.read(2 << 20)
-
-    def cancel(self, body):
-        with self.lock:
-            child = self.running.get(body.get('request'))
-            if child:
-                os.killpg(child.pid, signal.SIGKILL)
 
     # ---- streams ----
 
     def do_stdio_start(self, body):
         args = [body['command']] + (body.get('args') or [])
-        child = subprocess.Popen(args, cwd=body.get('dir') or self.workspace, env=self.environment(body), stdin=subprocess.PIPE,
-                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
-        self.stream('stdio', body['stream_id'], child, child.stdin.fileno(), child.stdout.fileno())
-        return 'ok', {'stream_id': body['stream_id']}
-
-    def do_pty_create(self, body):
-        master, slave = pty.openpty()
-        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack('HHHH', body.get('rows') or 24, body.get('cols') or 80, 0, 0))
-        child = subprocess.Popen([body.get('command') or '/bin/sh'] + (body.get('args') or []), env=self.environment(body), stdin=slave, stdout=slave,
-                                 stderr=slave, cwd=body.get('dir') or self.workspace, start_new_session=True,
-                                 preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        os.close(slave)
-        self.stream('pty', body['stream_id'], child, master, master)
-        return 'ok', {'stream_id': body['stream_id']}
-
-    def stream(self, kind, id, child, to, back):
+        child = subprocess.Popen(args, env=self.environment(body), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                 start_new_session=True)
         with self.lock:
-            if id in self.streams:
-                child.kill()
-                raise Refusal('EEXIST', f'stream {id} is open')
-            self.streams[id] = {'child': child, 'to': to}
-        threading.Thread(target=self.pump, args=(kind, id, child, back), daemon=True).start()
+            self.streams[body['stream_id']] = {'child': child, 'lock': threading.Lock()}
+        threading.Thread(target=self.pump, args=(body['stream_id'], child), daemon=True).start()
+        return 'ok', {'stream_id': body['stream_id']}
 
-    def pump(self, kind, id, child, back):
-        while True:
-            try:
-                data = os.read(back, 1 << 15)
-            except OSError:
-                break
-            if not data:
-                break
-            self.say(kind + '_data', {'stream_id': id, 'data': base64.b64encode(data).decode()})
+    def pump(self, id, child):
+        if self.options.habit == 'forge':
+            self.say('stdio_data', {'stream_id': id, 'data': base64.b64encode(os.urandom(100)).decode()})
+        while data := os.read(child.stdout.fileno(), 1 << 15):
+            self.say('stdio_data', {'stream_id': id, 'data': base64.b64encode(data).decode()})
         code = child.wait()
         with self.lock:
             self.streams.pop(id, None)
-        self.say(kind + '_exit', {'stream_id': id, 'exit_code': code})
+        self.say('stdio_exit', {'stream_id': id, 'exit_code': code})
 
-    def feed(self, kind, body):
+    def feed(self, body):
+        time.sleep(random.random() * 0.005)
         with self.lock:
             stream = self.streams.get(body['stream_id'])
         if not stream:
             return
-        try:
-            if kind == 'pty_resize':
-                fcntl.ioctl(stream['to'], termios.TIOCSWINSZ, struct.pack('HHHH', body['rows'], body['cols'], 0, 0))
-                return
-            data = base64.b64decode(body['data'])
-            while data:
-                data = data[os.write(stream['to'], data):]
-        except OSError:
-            pass
+        with stream['lock']:  # one write is whole
+            try:
+                data = base64.b64decode(body['data'])
+                while data:
+                    data = data[os.write(stream['child'].stdin.fileno(), data):]
+            except (OSError, ValueError):
+                pass
 
     def close(self, body):
         with self.lock:
@@ -357,19 +304,17 @@ class Runner:
         if not stream:
             raise Refusal('ENOENT', f'no stream {body["stream_id"]}')
         child = stream['child']
-        if child.stdin:
+        with stream['lock']:
             child.stdin.close()
-        else:
-            os.killpg(child.pid, signal.SIGHUP)
         for seconds, number in ((5, signal.SIGTERM), (3, signal.SIGKILL)):
             try:
                 child.wait(seconds)
                 break
             except subprocess.TimeoutExpired:
-                os.killpg(child.pid, number)
+                child.send_signal(number)
         return 'ok', {}
 
-    do_stdio_close = do_pty_close = close
+    do_stdio_close = close
 
     # ---- bad habits ----
 
@@ -379,7 +324,7 @@ class Runner:
             for number in range(10):
                 self.say('exec_result', {'stdout': 'x', 'stderr': '', 'exit_code': 0, 'timed_out': False}, f'req_{number:016x}')
                 self.say('file_content', {'data': ''}, f'req_{number:016x}')
-                self.say('pty_data', {'stream_id': 'nobody', 'data': 'eA=='})
+                self.say('stdio_data', {'stream_id': 'nobody', 'data': 'eA=='})
         elif habit == 'garbage':
             for text in ('', '{', 'nonsense', '[]', '"x"', '{"type":7}', '{"id":[],"type":"ok"}', '{"type":"ok","body":3,"id":"x"}'):
                 ws.send(text)
@@ -396,48 +341,13 @@ class Runner:
             self.say('stdio_data', {'stream_id': 'nobody', 'data': data})
 
 
-class Files(http.server.BaseHTTPRequestHandler):
-    """What --http-addr announces: contents of files, for whoever has the token."""
-
-    def target(self):
-        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
-        if self.headers['X-Auth-Token'] != self.runner.options.token:
-            return self.send_error(403)
-        return query.get('path', [''])[0]
-
-    def do_GET(self):
-        path = self.target()
-        if path is not None and not os.path.isfile(path):
-            self.send_error(404)
-        elif path is not None:
-            with open(path, 'rb') as file:
-                self.send_response(200)
-                self.send_header('Content-Length', str(os.fstat(file.fileno()).st_size))
-                self.end_headers()
-                shutil.copyfileobj(file, self.wfile)
-
-    def do_POST(self):
-        if self.target() is None:
-            return
-        if self.headers.get('Transfer-Encoding') == 'chunked':
-            data = b''
-            while size := int(self.rfile.readline(), 16):
-                data += self.rfile.read(size)
-                self.rfile.readline()
-        else:
-            data = self.rfile.read(int(self.headers['Content-Length']))
-        whole = b'Content-Type: ' + self.headers['Content-Type'].encode() + b'\r\n\r\n' + data
-        parts = {part.get_param('name', header='Content-Disposition'): part.get_payload(decode=True)
-                 for part in email.message_from_bytes(whole, policy=email.policy.HTTP).get_payload()}
-        with open(parts['path'].decode(), 'wb') as file:
-            file.write(parts['file'])
-        os.chmod(parts['path'].decode(), int(parts['perm']) & 0o777)
-        self.send_response(200)
-        self.send_header('Content-Length', '0')
-        self.end_headers()
-
-    def log_message(self, *words):
-        pass
+def watch(address):
+    """Whoever connects to what was announced is told of."""
+    host, port = address.rsplit(':', 1)
+    with socket.create_server((host, int(port))) as server:
+        while True:
+            server.accept()
+            print('connected', flush=True)
 
 
 def main():
@@ -449,17 +359,13 @@ def main():
     parser.add_argument('--ca')
     parser.add_argument('--lack', default='')
     parser.add_argument('--habit', default='')
-    parser.add_argument('--transfer', action='store_true', help='large files over HTTP, started here')
-    parser.add_argument('--multipart', action='store_true', help='and sent as a form')
-    parser.add_argument('--http-addr', help='announced as the address that serves large files')
+    parser.add_argument('--http-addr', help='announced as an address that serves files')
+    parser.add_argument('--no-workspace', action='store_true')
     parser.add_argument('--lossy', action='store_true', help='output as text, whatever it is')
     parser.add_argument('--token-in-message', action='store_true', help='no Authorization header')
     runner = Runner(parser.parse_args())
     if runner.options.http_addr:
-        host, port = runner.options.http_addr.rsplit(':', 1)
-        Files.runner = runner
-        server = http.server.ThreadingHTTPServer((host, int(port)), Files)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=watch, args=(runner.options.http_addr,), daemon=True).start()
     try:
         if not runner.register():
             runner.ws.recv()

@@ -35,11 +35,21 @@ done
 neighbour 'after broken rules'
 ok 'the reasons are in the log' grep -qE 'unasked' "$WORK/daemon.log"
 
-for habit in silent large double vanish; do
+for habit in silent large double vanish forge; do
     machine_token "$habit"
-    machine_stranger "$habit" /runner/ws --habit "$habit"
+    lack=stdio_close # so that it is asked to run the command itself
+    [ "$habit" != forge ] || lack=
+    machine_stranger "$habit" /runner/ws --habit "$habit" --lack "$lack"
     if [ "$habit" = silent ]; then
         ok 'silent: it registers' eventually 10 grep -q registered "$WORK/join-silent.log"
+        continue
+    fi
+    if [ "$habit" = forge ]; then
+        ok 'forge: it registers' eventually 10 grep -q registered "$WORK/join-forge.log"
+        api POST /v1/boxes '{"machine":"forge","thread":"forged"}'
+        like 'forge: what our runner cannot have said is not believed' "$STATUS $(j .error.message)" '^(410|502) .*machine forge: .*did not start'
+        api GET /v1/machines
+        is 'forge: and ends that box alone' "$(j '.machines[]|select(.name == "forge")|.online')" true
         continue
     fi
     eventually 10 machine_state "$habit" ready
