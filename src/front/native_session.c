@@ -68,13 +68,13 @@ const struct body_field session_exec_fields[] = {
              "default 0: when it ends"},
     {ROW("quiet_ms", INT, session_exec_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "answer when it printed nothing for so long, and leave it running "
-             "(state quiet); 0: never; default: the "
-             "session's"},
+             "(state quiet); LIMIT when its turn has not come by then; 0: never; "
+             "default: the session's"},
     {ROW("timeout_ms", INT, session_exec_args, timeout_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_EXEC_TIMEOUT_MS,
-     .text = "then it is killed with all it started, and the session stays; 0: "
-             "never, which is the default in the "
-             "background"},
+     .text = "from the call on; then it is killed with all it started, and the "
+             "session stays (LIMIT when its turn has not come by then); 0: never, "
+             "which is the default in the background"},
     {ROW("output_limit_bytes", INT, session_exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
      .text = "kept of the output, at most limits.output_bytes; more loses its "
