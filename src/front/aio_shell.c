@@ -270,7 +270,8 @@ static void defaults_each(void *user, const struct session *session) {
     uint64_t number = 1;
     if (session->plain || strncmp(session->name, AIO_SHELL_DEFAULT, len) != 0)
         return;
-    if (session->name[len] && (session->name[len] != ':' || !text_u64(session->name + len + 1, UINT32_MAX / 2, &number)))
+    if (session->name[len] &&
+        (session->name[len] != ':' || !text_u64(session->name + len + 1, UINT32_MAX / 2, &number)))
         return;
     if (!defaults->first || number < defaults->first)
         defaults->first = (unsigned)number;
@@ -431,10 +432,10 @@ static int shell_exec_stream(struct http_request *request, struct box *box, cons
                              struct err *err) {
     struct stream stream;
     struct session_result result;
-    const struct exec_sink sink = {
-        .output = stream_output, .idle = stream_idle, .idle_ms = MCP_KEEP_ALIVE_MS, .user = &stream};
     const char *name;
     shell_stream_init(&stream, request);
+    struct exec_sink sink = stream_sink(&stream);
+    sink.started = NULL; /* its clients know no such event */
     int failed = shell_run(request, box, args, &sink, &name, &result, err);
     if (!failed) {
         failed = stream_flush(&stream);
@@ -501,7 +502,7 @@ static int shell_view_whole(struct http_request *request, struct box *box, const
 static int shell_view_pump(struct http_request *request, struct box *box, struct stream *stream,
                            struct session *session, struct err *err) {
     autobuf out;
-    uint64_t offset = session->from, command = session->commands, quiet_ms = 0;
+    uint64_t offset = session->from, command = session->commands;
     buf_init(&out, LIMIT_FRAME_PAYLOAD_BYTES);
     for (;;) {
         struct output_slice slice;
@@ -513,11 +514,8 @@ static int shell_view_pump(struct http_request *request, struct box *box, struct
                                 &out, &slice, err);
         if (!failed && out.len)
             failed = stream_output(stream, STREAM_STDOUT, out.data, out.len);
-        quiet_ms = out.len ? 0 : quiet_ms + VIEW_TICK_MS;
-        if (!failed && quiet_ms >= MCP_KEEP_ALIVE_MS) {
-            quiet_ms = 0;
+        if (!failed)
             failed = stream_idle(stream);
-        }
         if (!failed && !over)
             failed = box_session_wait(box, session->name, 0, -1, http_arena(request), session, err);
         if (failed)

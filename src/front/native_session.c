@@ -358,8 +358,8 @@ static int native_session_stream(struct http_request *request, struct box *box, 
                                  struct err *err) {
     struct stream stream;
     struct session_result result;
-    const struct exec_sink sink = {.started = stream_started, .output = stream_output, .user = &stream};
     stream_init(&stream, request);
+    const struct exec_sink sink = stream_sink(&stream);
     int failed = box_session_run(box, run, &sink, http_fd(request), http_arena(request), &result, err);
     if (!failed)
         trail_session(request, &result);
