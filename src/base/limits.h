@@ -122,7 +122,6 @@
 #define LIMIT_MCP_SESSIONS 4096u            /* of the era that has them; the one unused longest goes */
 #define LIMIT_MCP_SESSIONS_PER_USER 256u    /* the same, of one user */
 #define MCP_SESSION_IDLE_MS 86400000u       /* unused for so long, a session is forgotten */
-#define MCP_KEEP_ALIVE_MS 15000u            /* how long an answer may be silent before a comment goes out */
 #define MCP_PROGRESS_MS 100u                /* between two notices of progress */
 #define LIMIT_MCP_MESSAGE_BYTES (64u << 20) /* one that we send */
 #define LIMIT_RESOURCE_BYTES (8u << 20)     /* a file as a resource */

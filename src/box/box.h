@@ -212,12 +212,16 @@ void box_session_begin(struct box *box, const struct session_request *request);
 struct session_run {
     const char *name;
     const char *command;
-    const char *cwd;   /* the shell goes there first and stays there; NULL: where it is. NOT_FOUND: nothing was run */
-    uint64_t wait_ms;  /* then it is left running and the answer is SESSION_RUNNING; 0: until it ends. Counts from the
+    const char *cwd;  /* the shell goes there first and stays there; NULL: where it is. NOT_FOUND: nothing was run */
+    uint64_t wait_ms; /* then it is left running and the answer is SESSION_RUNNING; 0: until it ends. Counts from the
                           call: waiting for its turn is part of it (LIMIT: its turn did not come; nothing was run) */
-    bool background;   /* do not wait at all; BUSY: another command runs */
+    bool background;  /* do not wait at all; BUSY: another command runs */
+    bool attended;    /* never behind a command whose caller was answered already: BUSY, with EINPROGRESS as the number,
+                          and so for all such calls of this session from then on */
     uint64_t quiet_ms; /* SESSION_QUIET; 0: never; SESSION_QUIET_OWN: as the session has it */
-    uint64_t hard_ms;  /* SESSION_HARD_TIMEOUT, counted from its start; 0: never */
+    uint64_t
+        hard_ms; /* SESSION_HARD_TIMEOUT; 0: never. Both bound the wait for the turn as well (LIMIT): hard_ms counts
+                          from the call, quiet_ms again from the start */
 };
 struct session_result {
     enum session_state state;

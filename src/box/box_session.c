@@ -172,7 +172,7 @@ static int run_args(const struct session_run *run, struct buf *args, struct err 
         field_number(args, FIELD_WAIT_MS, run->wait_ms);
     if (run->quiet_ms)
         field_number(args, FIELD_QUIET_MS, run->quiet_ms);
-    field_number(args, FIELD_FLAGS, run->background ? CALL_BACKGROUND : 0);
+    field_number(args, FIELD_FLAGS, (run->background ? CALL_BACKGROUND : 0) | (run->attended ? CALL_ATTENDED : 0));
     return args->failed ? err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_CALL_ARGS_BYTES) : 0;
 }
 

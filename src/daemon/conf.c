@@ -143,6 +143,8 @@ const struct conf_option conf_options[] = {
      .text = "MiB that JSON bodies and command output may take at once in the daemon; 0: no limit"},
     {ROW("min_rate_bytes", INT, min_rate_bytes), .max = 1u << 30, .fallback = "1024",
      .text = "bytes a second below which a body or an answer is too slow to wait for; streams excepted; 0: never"},
+    {ROW("event_alive_ms", INT, event_alive_ms), .min = 100, .max = 3600000, .fallback = "15000",
+     .text = "an event stream without an event for so long sends a comment, so that proxies keep it open"},
     {ROW("drain_ms", INT, drain_ms), .at_once = true, .max = 3600000, .fallback = "10000",
      .text = "after SIGTERM running requests may take so long"},
     {ROW("audit", BOOL, audit), .fallback = "true", .text = "record who did what in STATE/audit.db"},

@@ -91,9 +91,9 @@ struct conf {
     size_t import_count;
     struct conf_user *users; /* by strcmp */
     size_t user_count;
-    uint64_t pool_size, max_upload_bytes, max_unpack_entries, drain_ms, max_connections, max_threads, max_boxes,
-        box_rate_per_user, max_requests_per_user, max_calls_per_box, body_memory_mb, min_rate_bytes, replicas,
-        memory_reserve_mb, store_mb;
+    uint64_t pool_size, max_upload_bytes, max_unpack_entries, drain_ms, event_alive_ms, max_connections, max_threads,
+        max_boxes, box_rate_per_user, max_requests_per_user, max_calls_per_box, body_memory_mb, min_rate_bytes,
+        replicas, memory_reserve_mb, store_mb;
     uint64_t audit_days, audit_max_mb;
     uint64_t remote_grace_s, max_machines, max_machines_per_user;
     struct tool_settings tools; /* points to guard, and to what the lists below say */

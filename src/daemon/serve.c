@@ -207,6 +207,7 @@ static int daemon_http(const struct conf *conf, struct front *front, struct err 
         .max_threads = (unsigned)conf->max_threads,
         .max_held_bytes = conf->body_memory_mb << 20,
         .min_rate_bytes = (unsigned)conf->min_rate_bytes,
+        .alive_ms = (unsigned)conf->event_alive_ms,
         .tls_cert = conf->tls_cert,
         .tls_key = conf->tls_key,
         .check_host = true,

@@ -1,8 +1,9 @@
 /* Commands of the AIO dialect's shell group: run, look at, wait for, type to,
- * end. Called through aio_shell_routes. Not to break: a call without an id
- * works in the session `default`, which is there whenever it is wanted; a call
- * with an id that is not there says "Session not found" and nothing else,
- * because clients make a new session on that. */
+ * end. Called through aio_shell_routes. Invariant: a call without an id
+ * works in the session `default`, which is there whenever it is wanted, or in
+ * its successor `default:N` where a command runs on there without its caller;
+ * a call with an id that is not there says "Session not found" and nothing
+ * else, because clients make a new session on that. */
 #include "front/aio_shell.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ struct write_args {
 const struct body_field aio_shell_exec_fields[] = {
     ID_ROW(exec_args, 0,
            "the session; default: one that all such calls share, made when it "
-           "is not there"),
+           "is not there; never one whose command runs on after its answer"),
     {ROW("command", TEXT, exec_args, command), .flags = BODY_REQUIRED | BODY_TOLD, .max = LIMIT_CALL_ARGS_BYTES / 2,
      .text = "given to the session's shell"},
     {ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
@@ -55,10 +56,10 @@ const struct body_field aio_shell_exec_fields[] = {
     {ROW("strict", BOOL, exec_args, strict), .text = "an exec_dir that is not there is an error, not ignored"},
     {ROW("no_change_timeout", REAL, exec_args, no_change_timeout), .max = SECONDS,
      .text = "seconds without output; then the answer says no_change_timeout, "
-             "and it runs on. Default: the session's"},
+             "and it runs on; 429 where its turn has not come by then. Default: the session's"},
     {ROW("hard_timeout", REAL, exec_args, hard_timeout), .max = SECONDS,
-     .text = "seconds; then it is killed with all it started, and the session "
-             "stays"},
+     .text = "seconds from the call on; then it is killed with all it started, "
+             "and the session stays; 429 where its turn has not come by then"},
     {ROW("preserve_symlinks", BOOL, exec_args, preserve_symlinks), .text = "exec_dir keeps the links in its name"},
     {ROW("truncate", BOOL, exec_args, truncate), .text = "default true: of more than 30000 characters the middle goes"},
     {.name = NULL},
@@ -204,6 +205,7 @@ static int shell_run_of(struct http_request *request, const struct exec_args *ar
         .command = shell_with_env(request, args->command.data, (const char *const *)args->env),
         .cwd = args->exec_dir.len ? args->exec_dir.data : NULL,
         .background = args->async_mode,
+        .attended = !args->id.data,
     };
     if (!shell_env_named((const char *const *)args->env))
         return aio_unfit(request, "env",
@@ -250,28 +252,105 @@ static int shell_missing(struct http_request *request, struct box *box, const st
     return 0;
 }
 
+/* ---- the session of calls without an id ----
+ *
+ * `default`, then `default:2`, `default:3`, ...: the last of them is the one. What a caller was answered with stays true: a
+ * session whose command runs on keeps its name, and can be looked at, written to and killed by it. */
+
+struct defaults {
+    struct arena *arena;
+    unsigned first, last; /* numbers; 0: none is there */
+    const char *cwd;      /* of the last, as the following */
+    uint64_t quiet_ms;
+};
+
+static void defaults_each(void *user, const struct session *session) {
+    struct defaults *defaults = user;
+    size_t len = strlen(AIO_SHELL_DEFAULT);
+    uint64_t number = 1;
+    if (session->plain || strncmp(session->name, AIO_SHELL_DEFAULT, len) != 0)
+        return;
+    if (session->name[len] &&
+        (session->name[len] != ':' || !text_u64(session->name + len + 1, UINT32_MAX / 2, &number)))
+        return;
+    if (!defaults->first || number < defaults->first)
+        defaults->first = (unsigned)number;
+    if (number >= defaults->last) {
+        defaults->last = (unsigned)number;
+        defaults->cwd = arena_strdup(defaults->arena, session->cwd);
+        defaults->quiet_ms = session->quiet_ms;
+    }
+}
+
+static const char *defaults_name(struct arena *arena, unsigned number) {
+    return number > 1 ? arena_printf(arena, "%s:%u", AIO_SHELL_DEFAULT, number) : AIO_SHELL_DEFAULT;
+}
+
+/* A new one, where the last one is. Where there are as many sessions as there may be and all of them are busy, the first
+ * default ends for it: without a default no call without an id would ever work again. */
+static int defaults_open(struct box *box, const struct defaults *defaults, const char *name, struct err *err) {
+    struct session_request wanted = {.name = name, .cwd = defaults->cwd, .quiet_ms = defaults->quiet_ms};
+    struct session session;
+    bool created;
+    int failed = box_session_open(box, &wanted, defaults->arena, &session, &created, err);
+    if (failed == -ERR_LIMIT && err->number == EUSERS && defaults->first) {
+        failed = box_session_end(box, defaults_name(defaults->arena, defaults->first), true, err);
+        if (!failed || failed == -ERR_NOT_FOUND)
+            failed = box_session_open(box, &wanted, defaults->arena, &session, &created, err);
+    }
+    if (failed == -ERR_NOT_FOUND) {
+        wanted.cwd = NULL; /* the directory has gone */
+        failed = box_session_open(box, &wanted, defaults->arena, &session, &created, err);
+    }
+    return failed;
+}
+
+/* The one after `name`, where a command runs without its caller. */
+static int shell_successor(struct http_request *request, struct box *box, const char **name, struct err *err) {
+    struct defaults defaults = {.arena = http_arena(request), .quiet_ms = AIO_SHELL_QUIET_MS};
+    int failed = box_sessions(box, NULL, defaults_each, &defaults, err);
+    const char *last = defaults_name(defaults.arena, defaults.last);
+    if (!failed && !strcmp(last, *name)) {
+        last = defaults_name(defaults.arena, defaults.last + 1);
+        failed = defaults_open(box, &defaults, last, err);
+    }
+    if (!failed)
+        *name = last;
+    return failed;
+}
+
+/* *ret_name: of the session that it ran in. */
 static int shell_run(struct http_request *request, struct box *box, const struct exec_args *args,
-                     const struct exec_sink *sink, struct session_result *ret_result, struct err *err) {
+                     const struct exec_sink *sink, const char **ret_name, struct session_result *ret_result,
+                     struct err *err) {
     struct session_run run;
     int failed = shell_run_of(request, args, &run, err);
     for (int tries = 0; !failed; tries++) {
         failed = shell_named(run.name)
                      ? box_session_run(box, &run, sink, http_fd(request), http_arena(request), ret_result, err)
                      : err_set(err, ERR_NOT_FOUND, "Session not found");
-        if (failed != -ERR_NOT_FOUND || tries == 4)
+        if (tries == 4)
             break;
-        failed = shell_missing(request, box, args, &run, err);
+        if (failed == -ERR_NOT_FOUND)
+            failed = shell_missing(request, box, args, &run, err);
+        else if (failed == -ERR_BUSY && err->number == EINPROGRESS && run.attended)
+            failed = shell_successor(request, box, &run.name, err);
+        else
+            break;
     }
     if (failed == -ERR_BUSY && args->async_mode) /* no 5xx: clients would send it again, and again */
         return aio_fail(request, 409, ERR_BUSY, err->text);
-    if (!failed)
-        trail_session(request, ret_result);
-    return failed;
+    if (failed)
+        return failed;
+    *ret_name = run.name;
+    trail_session(request, ret_result);
+    return 0;
 }
 
-static void shell_result(struct json *json, const struct exec_args *args, const struct session_result *result) {
+static void shell_result(struct json *json, const struct exec_args *args, const char *name,
+                         const struct session_result *result) {
     json_key(json, "session_id");
-    json_str(json, args->id.data ? args->id.data : AIO_SHELL_DEFAULT);
+    json_str(json, name);
     json_key(json, "command");
     json_str(json, args->command.data);
     json_key(json, "status");
@@ -314,18 +393,19 @@ static int shell_exec_whole(struct http_request *request, struct box *box, const
     struct shell_output output = {.request = request, .err = err};
     struct session_result result;
     const struct exec_sink sink = {.output = shell_output_put, .user = &output};
+    const char *name;
     size_t most = 0, len;
     int failed = box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err);
     if (failed)
         return failed;
     aio_kept_init(&output.kept, args->truncate ? AIO_SHELL_TEXT_CHARACTERS : 0, most);
-    failed = shell_run(request, box, args, &sink, &result, err);
+    failed = shell_run(request, box, args, &sink, &name, &result, err);
     if (!failed) {
         autoanswer answer;
         const uint8_t *text = aio_kept_text(&output.kept, request, &len);
         aio_open(&answer, request, shell_message(&result));
         json_open(&answer.json, '{');
-        shell_result(&answer.json, args, &result);
+        shell_result(&answer.json, args, name, &result);
         json_key(&answer.json, "output");
         aio_text(&answer, text, len);
         shell_console(&answer, args->command.data, text, len);
@@ -352,14 +432,15 @@ static int shell_exec_stream(struct http_request *request, struct box *box, cons
                              struct err *err) {
     struct stream stream;
     struct session_result result;
-    const struct exec_sink sink = {
-        .output = stream_output, .idle = stream_idle, .idle_ms = MCP_KEEP_ALIVE_MS, .user = &stream};
+    const char *name;
     shell_stream_init(&stream, request);
-    int failed = shell_run(request, box, args, &sink, &result, err);
+    struct exec_sink sink = stream_sink(&stream);
+    sink.started = NULL; /* its clients know no such event */
+    int failed = shell_run(request, box, args, &sink, &name, &result, err);
     if (!failed) {
         failed = stream_flush(&stream);
         stream_open(&stream);
-        shell_result(&stream.json, args, &result);
+        shell_result(&stream.json, args, name, &result);
         failed = shell_stream_last(&stream, failed);
     } else {
         failed = stream_failed(&stream, failed, err);
@@ -421,7 +502,7 @@ static int shell_view_whole(struct http_request *request, struct box *box, const
 static int shell_view_pump(struct http_request *request, struct box *box, struct stream *stream,
                            struct session *session, struct err *err) {
     autobuf out;
-    uint64_t offset = session->from, command = session->commands, quiet_ms = 0;
+    uint64_t offset = session->from, command = session->commands;
     buf_init(&out, LIMIT_FRAME_PAYLOAD_BYTES);
     for (;;) {
         struct output_slice slice;
@@ -433,11 +514,8 @@ static int shell_view_pump(struct http_request *request, struct box *box, struct
                                 &out, &slice, err);
         if (!failed && out.len)
             failed = stream_output(stream, STREAM_STDOUT, out.data, out.len);
-        quiet_ms = out.len ? 0 : quiet_ms + VIEW_TICK_MS;
-        if (!failed && quiet_ms >= MCP_KEEP_ALIVE_MS) {
-            quiet_ms = 0;
+        if (!failed)
             failed = stream_idle(stream);
-        }
         if (!failed && !over)
             failed = box_session_wait(box, session->name, 0, -1, http_arena(request), session, err);
         if (failed)

@@ -14,8 +14,7 @@
 #include "front/native.h"
 
 enum {
-    SLICE_MS = 250,   /* how soon who waits notices that his client has gone or the daemon stops */
-    ALIVE_MS = 15000, /* proxies close streams that are silent for half a minute or more */
+    SLICE_MS = 250, /* how soon who waits notices that his client has gone or the daemon stops */
     STREAM_EVENTS = 1000,
     EVENT_BYTES = 32 * LIMIT_PATH_BYTES,
 };
@@ -284,7 +283,6 @@ struct stream {
     struct http_request *request;
     const struct watcher_info *info;
     struct buf out;
-    uint64_t wrote_ms;
 };
 
 static int stream_put(struct stream *stream, const char *event, uint64_t seq, const struct buf *data) {
@@ -296,7 +294,6 @@ static int stream_put(struct stream *stream, const char *event, uint64_t seq, co
         failed = http_reply_write(stream->request, data->data, data->len);
     if (!failed)
         failed = http_reply_write(stream->request, "\n\n", 2);
-    stream->wrote_ms = clock_ms();
     return failed;
 }
 
@@ -355,7 +352,7 @@ static int watch_events(struct http_request *request, struct box *box, struct er
     if (failed)
         return failed;
     watcher_tell(watcher, &info);
-    struct stream stream = {.request = request, .info = &info, .wrote_ms = clock_ms()};
+    struct stream stream = {.request = request, .info = &info};
     struct watcher_slice slice = {.cursor = stream_cursor(request, &info)};
     buf_init(&stream.out, EVENT_BYTES);
     failed = stream_begin(&stream, slice.cursor);
@@ -363,10 +360,8 @@ static int watch_events(struct http_request *request, struct box *box, struct er
         failed = watcher_read(watcher, slice.cursor, STREAM_EVENTS, SLICE_MS, stream_each, &stream, &slice);
         if (!failed && slice.lost)
             failed = stream_lost(&stream, slice.cursor);
-        if (!failed && clock_ms() - stream.wrote_ms >= ALIVE_MS) {
-            failed = http_reply_write(request, ": alive\n\n", 9);
-            stream.wrote_ms = clock_ms();
-        }
+        if (!failed)
+            failed = http_reply_alive(request);
     }
     buf_done(&stream.out);
     watcher_put(watcher);

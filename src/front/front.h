@@ -65,7 +65,9 @@ void front_configure(struct front *front, struct front_settings *settings);
 #define ENDPOINT_LENIENT 0x80u /* query parameters that it does not know are ignored */
 #define ENDPOINT_WAKE                                                                                                  \
     0x100u /* a box whose processes died is started again, as its next acquire would (provider_wake) */
-#define ENDPOINT_KEYED 0x200u /* {id} may be "ID~KEY": the box's own key instead of a token (aio_key.c) */
+#define ENDPOINT_EVENTS 0x400u /* with Accept: text/event-stream its answer comes as events */
+#define ENDPOINT_ETAG 0x800u   /* its answer is the header ETag */
+#define ENDPOINT_KEYED 0x200u  /* {id} may be "ID~KEY": the box's own key instead of a token (aio_key.c) */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
 struct endpoint {

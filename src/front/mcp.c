@@ -28,8 +28,7 @@ struct mcp_post {
     const struct mcp_message *message;
     bool json, stream; /* what the client takes */
     pthread_mutex_t lock;
-    bool streaming, answered; /* under it */
-    uint64_t said_ms;
+    bool streaming, answered;      /* under it */
     struct mcp_post *next, **prev; /* in the keeper's list */
 };
 
@@ -60,7 +59,6 @@ static int post_send(struct mcp_exchange *exchange, const char *text, size_t len
     pthread_mutex_lock(&post->lock);
     if (last && session && strcmp(post->message->method, "initialize") == 0 && mcp_session_version(session))
         http_reply_header(request, "Mcp-Session-Id", mcp_session_id(session));
-    post->said_ms = clock_ms();
     post->answered = last;
     if (last && !post->streaming && post->json) {
         code = http_reply(request, post->message->status ? post->message->status : 200, "application/json", text, len);
@@ -89,19 +87,16 @@ static const struct mcp_transport post_transport = {.send = post_send, .begin = 
 
 /* ---- the keeper: of those who wait long ---- */
 
-static void keeper_look(struct mcp_post *post, uint64_t now_ms) {
+static void keeper_look(struct mcp_post *post) {
     struct pollfd room = {.fd = http_fd(post->request), .events = POLLOUT};
     if (post->exchange.session && http_is_cut(post->request))
         mcp_cancel(&post->exchange);
     if (!post->stream || pthread_mutex_trylock(&post->lock) != 0)
         return;
     /* Only what goes out at once: a slow reader is the other thread's business. */
-    if (!post->answered && now_ms - post->said_ms >= MCP_KEEP_ALIVE_MS && poll(&room, 1, 0) > 0 &&
-        room.revents == POLLOUT) {
-        post->said_ms = now_ms;
-        if (post_stream_locked(post) == 0)
-            http_reply_write(post->request, ":\n\n", 3);
-    }
+    if (!post->answered && http_alive_due(post->request) && poll(&room, 1, 0) > 0 && room.revents == POLLOUT &&
+        post_stream_locked(post) == 0)
+        http_reply_alive(post->request);
     pthread_mutex_unlock(&post->lock);
 }
 
@@ -120,7 +115,7 @@ static void *keeper_main(void *argument) {
         uint64_t before = door->entered;
         keeper_wait_locked(door);
         for (struct mcp_post *post = door->waiting; post; post = post->next)
-            keeper_look(post, clock_ms());
+            keeper_look(post);
         door->asleep = !door->waiting && door->entered == before;
         while (door->asleep && !door->ending)
             pthread_cond_wait(&door->changed, &door->lock);
@@ -315,7 +310,7 @@ static void post_era(struct mcp_post *post, struct mcp_message *message) {
 
 int mcp_post(struct http_request *request, struct box *box, struct err *err) {
     struct mcp_message message;
-    struct mcp_post post = {.request = request, .box = box, .message = &message, .said_ms = clock_ms()};
+    struct mcp_post post = {.request = request, .box = box, .message = &message};
     char *data;
     size_t len;
     post_accepts(&post, http_header(request, "accept"));

@@ -22,13 +22,14 @@ static const struct body_field health_answer[] = {
     {.name = "status", .type = BODY_TEXT, .text = "ok"},
     {.name = "disk", .type = BODY_TEXT, .choices = "ok|full", .text = "that of the state directory"},
     {.name = "audit", .type = BODY_TEXT, .choices = "ok|failing|off", .text = "failing: rows wait in memory"},
-    {.name = NULL}};
+    BODY_NAMED("Health"),
+};
 static const struct body_field info_answer[] = {
     {.name = "version", .type = BODY_TEXT, .text = "of cubby"},
     {.name = "default_backend", .type = BODY_TEXT, .text = "used when a request names none"},
     {.name = "started_at", .type = BODY_TIME, .text = "when the daemon came up"},
     {.name = "backends", .type = BODY_OBJECTS, .text = "what each can and cannot do here"},
-    {.name = NULL},
+    BODY_NAMED("Info"),
 };
 
 const struct route native_routes[] = {
@@ -118,7 +119,7 @@ const struct route native_routes[] = {
 
     {"POST", BOX "/exec", front_handle, 0, "exec",
      "Run a command and wait for it; with Accept: text/event-stream as events started, stdout, stderr, exit.",
-     EXTRA(.run = native_exec, .body = exec_fields, .status = 200, .answer = exec_answer)},
+     EXTRA(.run = native_exec, .flags = ENDPOINT_EVENTS, .body = exec_fields, .status = 200, .answer = exec_answer)},
     {"POST", BOX "/processes", front_handle, 0, "process_start", "Run a command in the background.",
      EXTRA(.run = native_spawn, .body = spawn_fields, .status = 201, .answer = spawn_answer)},
     {"GET", BOX "/processes", front_handle, 0, "process_list", "List background processes.",
@@ -144,7 +145,8 @@ const struct route native_routes[] = {
      EXTRA(.run = native_session_end, .status = 204)},
     {"POST", BOX "/sessions/{name}/exec", front_handle, 0, "session_exec",
      "Run a command in a session when its turn comes; with Accept: text/event-stream as events started, stdout, exit.",
-     EXTRA(.run = native_session_exec, .body = session_exec_fields, .status = 200, .answer = session_exec_answer)},
+     EXTRA(.run = native_session_exec, .flags = ENDPOINT_EVENTS, .body = session_exec_fields, .status = 200,
+           .answer = session_exec_answer)},
     {"POST", BOX "/sessions/{name}/stdin", front_handle, 0, "session_stdin",
      "Type to the command that runs in a session.",
      EXTRA(.run = native_session_stdin, .body_media = BYTES, .status = 204)},
@@ -171,7 +173,8 @@ const struct route native_routes[] = {
     {"PUT", BOX "/files", front_handle, 0, "file_put",
      "Write a file whole or not at all; an If-Match that does not hold is 412 with code EXISTS, no room in the box (its "
      "disk_mb) 429 with code LIMIT.",
-     EXTRA(.run = native_put, .query = put_query, .body_media = BYTES, .status = 201, .other_status = 200)},
+     EXTRA(.run = native_put, .flags = ENDPOINT_ETAG, .query = put_query, .body_media = BYTES, .status = 201,
+           .other_status = 200)},
     {"DELETE", BOX "/files", front_handle, 0, "file_delete", "Remove a file, a link or a directory.",
      EXTRA(.run = native_remove, .query = remove_query, .status = 204)},
     {"GET", BOX "/stat", front_handle, 0, "file_stat", "Look at a file; a final link is not followed.",

@@ -13,7 +13,7 @@ static const struct body_field mount_fields[] = {
     {ROW("target", TEXT, mount_args, target), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "absolute path in the box"},
     {ROW("read_only", BOOL, mount_args, read_only), .text = "the box may not write to it"},
-    END,
+    BODY_NAMED("Mount"),
 };
 
 static const struct body_field limits_fields[] = {
@@ -25,7 +25,7 @@ static const struct body_field limits_fields[] = {
      .text = "descriptors of one process; never more than the daemon's own hard limit"},
     {ROW("output_bytes", INT, limits_args, output_bytes), .min = 1, .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .text = "largest output_limit_bytes of its commands"},
-    END,
+    BODY_NAMED("LimitsRequest"),
 };
 
 static const struct body_field container_fields[] = {
@@ -42,7 +42,7 @@ static const struct body_field container_fields[] = {
      .text = "the image's files cannot be changed; the workspace, /tmp and mounts can"},
     {ROW("init", TEXT, container_args, init), .flags = BODY_TOLD, .choices = "runner|image",
      .text = "image: the image's own entry point runs, and the runner beside it; default runner"},
-    END,
+    BODY_NAMED("ContainerRequest"),
 };
 
 const struct body_field acquire_fields[] = {
@@ -75,7 +75,7 @@ const struct body_field acquire_fields[] = {
     {ROW("temporary", BOOL, acquire_args, temporary),
      .text = "the box is deleted, with its files, after idle_timeout_ms without a call"},
     {ROW("labels", MAP, acquire_args, labels), .max = LIMIT_LABELS, .text = "names of your own to find boxes by"},
-    END,
+    BODY_NAMED("BoxRequest"),
 };
 
 #define STATES "starting|ready|warm|paused|exporting|closing|offline"
@@ -106,14 +106,14 @@ static const struct body_field limits_answer[] = {
     SHOW("disk_mb", INT, "files in MiB"),
     SHOW("open_files", INT, "descriptors of one process"),
     SHOW("output_bytes", INT, "largest output_limit_bytes of its commands"),
-    END,
+    BODY_NAMED("Limits"),
 };
 static const struct body_field usage_answer[] = {
     SHOW_NULL("memory_bytes", INT, "memory in use"),
     SHOW_NULL("cpu_ms", INT, "processor time so far"),
     SHOW_NULL("pids", INT, "processes and threads now"),
     SHOW_NULL("disk_bytes", INT, "bytes in the box's own files"),
-    END,
+    BODY_NAMED("Usage"),
 };
 static const struct body_field remote_answer[] = {
     SHOW("online", BOOL, "the machine is connected now"),
@@ -123,7 +123,7 @@ static const struct body_field remote_answer[] = {
     SHOW_NULL("isolation", TEXT, "jail, or none"),
     SHOW_NULL("platform", TEXT, "system and processor"),
     SHOW_NULL("address", TEXT, "where it connects from"),
-    END,
+    BODY_NAMED("Remote"),
 };
 static const struct body_field container_answer[] = {
     SHOW_NULL("user", TEXT, "whom commands run as; null: the image's"),
@@ -132,7 +132,7 @@ static const struct body_field container_answer[] = {
     {.name = "pull", .type = BODY_TEXT, .choices = "missing|always|never", .text = "when its image is pulled"},
     SHOW("read_only", BOOL, "the image's files cannot be changed"),
     {.name = "init", .type = BODY_TEXT, .choices = "runner|image", .text = "which program is the container's first"},
-    END,
+    BODY_NAMED("Container"),
 };
 const struct body_field box_answer[] = {
     SHOW("id", TEXT, "16 hex digits"),
@@ -179,25 +179,25 @@ const struct body_field box_answer[] = {
      .fields = remote_answer,
      .text = "of its machine; null where it is on none"},
     {.name = "labels", .type = BODY_MAP, .text = "as given"},
-    END,
+    BODY_NAMED("Box"),
 };
 const struct body_field boxes_answer[] = {
     {.name = "boxes", .type = BODY_OBJECTS, .fields = box_answer, .text = "those that you may see"},
-    END,
+    BODY_NAMED("Boxes"),
 };
-const struct body_field ended_answer[] = {SHOW("ended", INT, "boxes destroyed"), END};
+const struct body_field ended_answer[] = {SHOW("ended", INT, "boxes destroyed"), BODY_NAMED("Ended")};
 
 /* ---- snapshots ---- */
 
 const struct body_field snapshot_fields[] = {
     {ROW("name", TEXT, snapshot_args, name), .flags = BODY_TOLD, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
      .text = "letters, digits and _.-; default: made from the time"},
-    END,
+    BODY_NAMED("SnapshotRequest"),
 };
 const struct body_field rollback_fields[] = {
     {ROW("snapshot", TEXT, snapshot_args, name), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1,
      .max = LIMIT_SNAPSHOT_NAME, .text = "its name"},
-    END,
+    BODY_NAMED("RollbackRequest"),
 };
 const struct body_field fork_fields[] = {
     {ROW("snapshot", TEXT, fork_args, snapshot), .flags = BODY_TOLD, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
@@ -206,7 +206,7 @@ const struct body_field fork_fields[] = {
      .text = "owner of the new box; default: the box's"},
     {ROW("thread", TEXT, fork_args, thread), .flags = BODY_TOLD, .max = LIMIT_THREAD_BYTES,
      .text = "of the new box; default none"},
-    END,
+    BODY_NAMED("ForkRequest"),
 };
 const struct body_field diff_query[] = {
     {ROW("limit", INT, diff_args, limit), .min = 1, .max = LIMIT_DIFF_LIMIT, .fallback = DEFAULT_DIFF_LIMIT,
@@ -225,16 +225,16 @@ const struct body_field snapshot_answer[] = {
     SHOW("copied_bytes", INT, "bytes that had to be copied"),
     SHOW("stopped", BOOL, "the box's idle runner was ended for it; the next use starts another"),
     SHOW("layers", INT, "kept layers that it consists of"),
-    END,
+    BODY_NAMED("Snapshot"),
 };
 const struct body_field snapshots_answer[] = {
     {.name = "snapshots", .type = BODY_OBJECTS, .fields = snapshot_answer, .text = "the oldest first"},
-    END,
+    BODY_NAMED("Snapshots"),
 };
 const struct body_field rollback_answer[] = {
     SHOW("snapshot", TEXT, "whose files the box has now"),
     SHOW("processes_ended", INT, "processes that ran in the box"),
-    END,
+    BODY_NAMED("Rollback"),
 };
 const struct body_field export_answer[] = {
     SHOW("changed", BOOL, "false: nothing has changed since its image, and nothing was done"),
@@ -242,7 +242,7 @@ const struct body_field export_answer[] = {
     SHOW("bytes", INT, "of its files"),
     SHOW("duration_ms", INT, "how long it took"),
     SHOW("processes_ended", INT, "processes that ran in the box"),
-    END,
+    BODY_NAMED("Export"),
 };
 static const struct body_field change_answer[] = {
     SHOW("path", TEXT, "absolute"),
@@ -253,12 +253,12 @@ static const struct body_field change_answer[] = {
      .text = "of a removed directory only its own name is told"},
     {.name = "type", .type = BODY_TEXT, .choices = "file|dir|symlink|other", .text = "what it is, or was"},
     SHOW("size", INT, "bytes; 0 for a directory"),
-    END,
+    BODY_NAMED("Change"),
 };
 const struct body_field diff_answer[] = {
     {.name = "changes", .type = BODY_OBJECTS, .fields = change_answer, .text = "directory by directory"},
     SHOW("truncated", BOOL, "there were more, or some could not be told"),
-    END,
+    BODY_NAMED("Diff"),
 };
 
 /* ---- commands ---- */
@@ -290,7 +290,7 @@ const struct body_field exec_fields[] = {
     {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
      .text = "kept of each stream, at most limits.output_bytes; more loses its middle"},
-    END,
+    BODY_NAMED("ExecRequest"),
 };
 const struct body_field spawn_fields[] = {
     EXEC_ROWS,
@@ -298,7 +298,7 @@ const struct body_field spawn_fields[] = {
      .text = "after that the command is killed; default 0: never"},
     {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .text = "accepted for the same body as exec; the kept output of a process is a ring of 1 MiB a stream"},
-    END,
+    BODY_NAMED("ProcessRequest"),
 };
 
 #define RESULT_ROWS                                                                                                    \
@@ -319,12 +319,12 @@ const struct body_field exec_answer[] = {
     SHOW("stdout_truncated", BOOL, "the middle was dropped"),
     SHOW("stderr_truncated", BOOL, "the middle was dropped"),
     SHOW("duration_ms", INT, "from start to end"),
-    END,
+    BODY_NAMED("ExecResult"),
 };
 const struct body_field spawn_answer[] = {
     SHOW("pid", INT, "as seen inside the box"),
     SHOW("started_at", TIME, "when"),
-    END,
+    BODY_NAMED("ProcessStarted"),
 };
 const struct body_field process_answer[] = {
     SHOW("pid", INT, "as seen inside the box"),
@@ -332,11 +332,11 @@ const struct body_field process_answer[] = {
     {.name = "state", .type = BODY_TEXT, .choices = "running|exited", .text = "what it does"},
     SHOW("started_at", TIME, "when"),
     RESULT_ROWS,
-    END,
+    BODY_NAMED("Process"),
 };
 const struct body_field processes_answer[] = {
     {.name = "processes", .type = BODY_OBJECTS, .fields = process_answer, .text = "running and lately ended"},
-    END,
+    BODY_NAMED("Processes"),
 };
 
 const struct body_field output_query[] = {
@@ -355,7 +355,7 @@ const struct body_field stdin_query[] = {
 const struct body_field signal_fields[] = {
     {ROW("signal", NAME, signal_args, signal), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = 16,
      .text = "SIGTERM, TERM or a number; its process group gets it"},
-    END,
+    BODY_NAMED("SignalRequest"),
 };
 const struct body_field pty_query[] = {
     {ROW("cols", INT, pty_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "columns"},
@@ -418,14 +418,14 @@ const struct body_field mkdir_fields[] = {
     {ROW("mode", MODE, mkdir_args, mode), .max = 07777, .fallback = 0755, .text = "octal; default 0755"},
     {ROW("parents", BOOL, mkdir_args, parents), .text = "make missing directories; one that exists is fine"},
     ENCODING_IN(mkdir_args),
-    END,
+    BODY_NAMED("DirectoryRequest"),
 };
 const struct body_field move_fields[] = {
     PATH_ROW(move_args, from, "from", PATH_TEXT),
     PATH_ROW(move_args, to, "to", PATH_TEXT),
     {ROW("overwrite", BOOL, move_args, overwrite), .text = "replace what is there; else that is EXISTS"},
     ENCODING_IN(move_args),
-    END,
+    BODY_NAMED("MoveRequest"),
 };
 const struct body_field glob_fields[] = {
     {ROW("pattern", TEXT, glob_args, pattern), .flags = BODY_REQUIRED | BODY_TOLD | BODY_BYTES, .min = 1,
@@ -437,7 +437,7 @@ const struct body_field glob_fields[] = {
     {ROW("timeout_ms", INT, glob_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_WALK_TIMEOUT_MS, .text = "then what was found so far is the answer"},
     ENCODING_IN(glob_args),
-    END,
+    BODY_NAMED("GlobRequest"),
 };
 const struct body_field grep_fields[] = {
     {ROW("pattern", TEXT, grep_args, pattern), .flags = BODY_REQUIRED | BODY_BYTES, .min = 1,
@@ -453,7 +453,7 @@ const struct body_field grep_fields[] = {
     {ROW("timeout_ms", INT, grep_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_GREP_TIMEOUT_MS, .text = "then what was found so far is the answer"},
     ENCODING_IN(grep_args),
-    END,
+    BODY_NAMED("GrepRequest"),
 };
 const struct body_field edit_fields[] = {
     PATH_ROW(edit_args, path, "path", PATH_TEXT),
@@ -463,7 +463,7 @@ const struct body_field edit_fields[] = {
      .text = "the text instead"},
     {ROW("all", BOOL, edit_args, all), .text = "every place; else it must be the only one"},
     ENCODING_IN(edit_args),
-    END,
+    BODY_NAMED("EditRequest"),
 };
 
 #define ENCODING_ROW(of)                                                                                               \
@@ -479,47 +479,48 @@ const struct body_field stat_answer[] = {
     SHOW("uid", INT, "owner inside the box"),
     SHOW("gid", INT, "group inside the box"),
     SHOW_NULL("link_target", TEXT, "of a symlink"),
-    END,
+    BODY_NAMED("File"),
 };
 const struct body_field list_answer[] = {
     {.name = "entries", .type = BODY_OBJECTS, .fields = stat_answer, .text = "in no order"},
     SHOW("truncated", BOOL, "there were more"),
-    END,
+    BODY_NAMED("Files"),
 };
 const struct body_field glob_answer[] = {
     {.name = "paths", .type = BODY_TEXTS, .text = "what matched"},
     ENCODING_ROW("every path"),
     SHOW("truncated", BOOL, "there were more"),
     SHOW("timed_out", BOOL, "the search stopped early"),
-    END,
+    BODY_NAMED("GlobResult"),
 };
 static const struct body_field match_answer[] = {
     SHOW("path", TEXT, "file"),
     SHOW("line", INT, "from 1"),
     SHOW("text", TEXT, "the line, cut at 4096 bytes"),
-    {.name = "before", .type = BODY_TEXTS, .text = "lines before, with context"},
-    {.name = "after", .type = BODY_TEXTS, .text = "lines after, with context"},
+    {.name = "before", .type = BODY_TEXTS, .flags = BODY_MAYBE, .text = "lines before, with context"},
+    {.name = "after", .type = BODY_TEXTS, .flags = BODY_MAYBE, .text = "lines after, with context"},
     ENCODING_ROW("path, text, before and after"),
-    END,
+    BODY_NAMED("Match"),
 };
 const struct body_field grep_answer[] = {
     {.name = "matches", .type = BODY_OBJECTS, .fields = match_answer, .text = "what matched"},
     SHOW("truncated", BOOL, "there were more"),
     SHOW("timed_out", BOOL, "the search stopped early"),
     SHOW("files_searched", INT, "files looked into"),
-    END,
+    BODY_NAMED("GrepResult"),
 };
-const struct body_field hash_answer[] = {SHOW("sha256", TEXT, "64 hex digits"), SHOW("size", INT, "bytes"), END};
+const struct body_field hash_answer[] = {SHOW("sha256", TEXT, "64 hex digits"), SHOW("size", INT, "bytes"),
+                                         BODY_NAMED("Hash")};
 const struct body_field edit_answer[] = {
     SHOW("replacements", INT, "places changed"),
     SHOW("size", INT, "bytes of the file now"),
-    END,
+    BODY_NAMED("EditResult"),
 };
 static const struct body_field skipped_answer[] = {
     SHOW("name", TEXT, "as the archive has it"),
     ENCODING_ROW("name"),
     SHOW("reason", TEXT, "what was left out of it, and why"),
-    END,
+    BODY_NAMED("Skipped"),
 };
 const struct body_field unpack_answer[] = {
     SHOW("files", INT, "entries unpacked"),
@@ -528,7 +529,7 @@ const struct body_field unpack_answer[] = {
      .fields = skipped_answer,
      .text = "devices, FIFOs, set-user-ID bits, all but the last of several entries of one name; at most 100"},
     SHOW("truncated", BOOL, "more was left out than is listed"),
-    END,
+    BODY_NAMED("UnpackResult"),
 };
 
 /* ---- tokens ---- */
@@ -544,7 +545,7 @@ const struct body_field token_fields[] = {
      .text = "what it is for"},
     {ROW("expires_in_ms", INT, token_args, expires_in_ms), .min = 1, .max = LIMIT_TOKEN_DAYS * 86400000ull,
      .text = "after so long it is not known any more; default never"},
-    END,
+    BODY_NAMED("TokenRequest"),
 };
 #define TOKEN_ROWS                                                                                                     \
     SHOW("id", TEXT, "12 hex digits, also in the audit log"),                                                          \
@@ -558,16 +559,16 @@ const struct body_field token_fields[] = {
 const struct body_field token_answer[] = {
     TOKEN_ROWS,
     SHOW("token", TEXT, "the secret: only here, only now"),
-    END,
+    BODY_NAMED("NewToken"),
 };
 static const struct body_field token_row_answer[] = {
     TOKEN_ROWS,
     SHOW("configured", BOOL, "stands in the daemon's configuration"),
-    END,
+    BODY_NAMED("Token"),
 };
 const struct body_field tokens_answer[] = {
     {.name = "tokens", .type = BODY_OBJECTS, .fields = token_row_answer, .text = "revoked ones for 30 days"},
-    END,
+    BODY_NAMED("Tokens"),
 };
 
 /* ---- the audit log ---- */
@@ -612,13 +613,13 @@ static const struct body_field event_answer[] = {
     SHOW_NULL("detail", TEXT, "command or path, cut at 1024 bytes; values of environment variables stand as [NAME]"),
     ENCODING_ROW("detail"),
     SHOW_NULL("hash", TEXT, "SHA-256 over the hash of the row before and this row; null for a user's token"),
-    END,
+    BODY_NAMED("AuditEvent"),
 };
 const struct body_field audit_answer[] = {
     {.name = "events", .type = BODY_OBJECTS, .fields = event_answer, .text = "in the order they were written"},
     SHOW("next", INT, "after of the next page"),
     SHOW("truncated", BOOL, "there are more already"),
-    END,
+    BODY_NAMED("AuditEvents"),
 };
 const struct body_field verify_answer[] = {
     SHOW("intact", BOOL, "every row follows from the one before, and the file is whole"),
@@ -628,42 +629,19 @@ const struct body_field verify_answer[] = {
     SHOW("hash", TEXT, "of the newest: noted elsewhere, it vouches for all before it"),
     SHOW_NULL("broken_at", INT, "the first row that does not follow"),
     SHOW_NULL("damage", TEXT, "of the file"),
-    END,
+    BODY_NAMED("AuditVerified"),
 };
 
-/* ---- tools ---- */
-
-const struct body_field tools_answer[] = {
-    {.name = "tools",
-     .type = BODY_OBJECTS,
-     .text = "name, title, description, input_schema, output_schema, annotations"},
-    {.name = NULL},
-};
-static const struct body_field tool_image_answer[] = {
-    {.name = "mime_type", .type = BODY_TEXT, .text = "such as image/png"},
-    {.name = "data", .type = BODY_TEXT, .text = "base64"},
-    {.name = NULL},
-};
-const struct body_field tool_answer[] = {
-    {.name = "text", .type = BODY_TEXT, .text = "what an agent would see"},
-    {.name = "is_error", .type = BODY_BOOL, .text = "the text says what went wrong"},
-    {.name = "structured", .type = BODY_OBJECT, .text = "the same by the tool's output_schema, where it has one"},
-    {.name = "image",
-     .type = BODY_OBJECT,
-     .fields = tool_image_answer,
-     .text = "a picture, where the tool answers with one"},
-    {.name = "content", .type = BODY_OBJECTS, .text = "what of an MCP server's answer is no text, as MCP has it"},
-    {.name = NULL},
-};
+/* ---- kept results ---- */
 
 static const struct body_field offload_result_answer[] = {
     {.name = "id", .type = BODY_TEXT, .text = "of the kept result"},
     {.name = "path", .type = BODY_TEXT, .text = "of the file that it shows"},
     {.name = "change", .type = BODY_TEXT, .choices = "modified|removed", .text = "what happened to the file since"},
-    {.name = NULL},
+    BODY_NAMED("StaleResult"),
 };
 const struct body_field offload_answer[] = {
     {.name = "stale", .type = BODY_TEXTS, .text = "ids of kept results that went stale; each is told once"},
     {.name = "results", .type = BODY_OBJECTS, .fields = offload_result_answer, .text = "the same, with why"},
-    {.name = NULL},
+    BODY_NAMED("StaleResults"),
 };

@@ -21,26 +21,26 @@ const struct body_field catalog_query[] = {
         SHOW_NULL("license", TEXT, "as it says"), SHOW_NULL("sharing", TEXT, "as it says"),                            \
         SHOW_NULL("model", TEXT, "that it wants"), SHOW_NULL("tags", TEXTS, "as it says"),                             \
         SHOW_NULL("tools", TEXTS, "that it may use; null: all")
-static const struct body_field skill_entry_answer[] = {CATALOG_ROWS, END};
+static const struct body_field skill_entry_answer[] = {CATALOG_ROWS, BODY_NAMED("Skill")};
 static const struct body_field agent_entry_answer[] = {
     CATALOG_ROWS,
     SHOW("memory", BOOL, "it may remember"),
     SHOW("send_message", BOOL, "it may send messages"),
     SHOW("spawn_agent", BOOL, "it may start sub-agents"),
-    END,
+    BODY_NAMED("Agent"),
 };
 #define CATALOG_BAD_ROW SHOW("bad", TEXTS, "files that could not be read as what they should be: PATH: why")
 const struct body_field skills_answer[] = {
     SHOW("workspace", TEXT, "of the box"),
     {.name = "skills", .type = BODY_OBJECTS, .fields = skill_entry_answer, .text = "by name"},
     CATALOG_BAD_ROW,
-    END,
+    BODY_NAMED("Skills"),
 };
 const struct body_field agents_answer[] = {
     SHOW("workspace", TEXT, "of the box"),
     {.name = "agents", .type = BODY_OBJECTS, .fields = agent_entry_answer, .text = "by name"},
     CATALOG_BAD_ROW,
-    END,
+    BODY_NAMED("Agents"),
 };
 
 /* ---- skills that are put and shared ---- */
@@ -76,13 +76,13 @@ const struct body_field publish_fields[] = {
      .text = "default: its own file's"},
     {ROW("tags", TEXT, publish_args, tags), .max = LIMIT_REGISTRY_TAGS,
      .text = "separated by commas; default: its own file's"},
-    END,
+    BODY_NAMED("PublishRequest"),
 };
 const struct body_field install_fields[] = {
     {ROW("entry", TEXT, install_args, entry), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = 512,
      .text = "a number, NAME or AUTHOR/NAME, perhaps with @VERSION; without one the newest"},
     {ROW("replace", BOOL, install_args, replace), .text = "take the place of what is there; else that is EXISTS"},
-    END,
+    BODY_NAMED("InstallRequest"),
 };
 const struct body_field skill_base_query[] = {
     {ROW("base", BOOL, skill_args, base),
@@ -94,7 +94,7 @@ const struct body_field skill_sync_fields[] = {
      .text =
          "from_base: the user's copy becomes the agent's; to_base: the agent's becomes the user's, for admins. What "
          "only the target has is removed there"},
-    END,
+    BODY_NAMED("SyncRequest"),
 };
 const struct body_field sync_report_answer[] = {
     {.name = "how",
@@ -108,7 +108,7 @@ const struct body_field sync_report_answer[] = {
     SHOW("removed", INT, "files that are no longer there"),
     SHOW("kept", INT, "files that the user had changed, and that stay his"),
     SHOW("unchanged", INT, "files that were there already"),
-    END,
+    BODY_NAMED("SyncReport"),
 };
 
 #define ENTRY_ROWS                                                                                                     \
@@ -121,16 +121,17 @@ const struct body_field sync_report_answer[] = {
         SHOW("sha256", TEXT, "of the content"), SHOW("bytes", INT, "of all its files"),                                \
         SHOW("files", INT, "how many"), SHOW("created_at", TIME, "when it was published"),                             \
         SHOW("updated_at", TIME, "when what is said about it changed last")
-const struct body_field entry_answer[] = {ENTRY_ROWS, END};
+const struct body_field entry_answer[] = {ENTRY_ROWS, BODY_NAMED("RegistryEntry")};
 const struct body_field registry_answer[] = {
     {.name = "entries", .type = BODY_OBJECTS, .fields = entry_answer, .text = "the newest first"},
     SHOW("total", INT, "entries that fit, shown or not"),
-    END,
+    BODY_NAMED("RegistryEntries"),
 };
-const struct body_field installed_answer[] = {ENTRY_ROWS, SHOW("path", TEXT, "where it is in the box"), END};
+const struct body_field installed_answer[] = {ENTRY_ROWS, SHOW("path", TEXT, "where it is in the box"),
+                                              BODY_NAMED("InstalledEntry")};
 const struct body_field uploaded_answer[] = {
     SHOW("skills", TEXTS, "that the archive held"),
     SHOW("pending", BOOL, "commands still use the old ones: they are replaced when the last of these has ended"),
     SHOW("background", INT, "processes in the background that may hold the old ones"),
-    END,
+    BODY_NAMED("Uploaded"),
 };

@@ -4,14 +4,13 @@
 #include <poll.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "front/events.h"
 #include "front/native.h"
 #include "front/native_args.h"
 
-enum { TICK_MS = 1000, ALIVE_MS = 15000, OUT_BYTES = 1 << 20 };
+enum { TICK_MS = 1000, OUT_BYTES = 1 << 20 };
 
 static int native_events_filter(struct http_request *request, const struct events_args *args,
                                 struct events_filter *ret_filter, struct err *err) {
@@ -46,17 +45,12 @@ static int native_events_pump(struct http_request *request, struct events_reader
     buf_puts(&out, "id: "); /* a place to come back to before anything has happened */
     events_id(front_of(request)->events, place->number, &out);
     buf_puts(&out, "\n\n");
-    for (uint64_t alive_ms = clock_ms() + ALIVE_MS;;) {
+    for (;;) {
         events_take(reader, filter, place, &out);
-        if (!out.len && clock_ms() >= alive_ms)
-            buf_puts(&out, ": alive\n\n");
-        if (out.len) {
-            alive_ms = clock_ms() + ALIVE_MS;
-            int failed = http_reply_write(request, out.data, out.len);
-            if (failed)
-                return failed;
-            buf_clear(&out);
-        }
+        int failed = out.len ? http_reply_write(request, out.data, out.len) : http_reply_alive(request);
+        if (failed)
+            return failed;
+        buf_clear(&out);
         struct pollfd wait[2] = {{.fd = http_fd(request), .events = POLLRDHUP},
                                  {.fd = events_fd(reader), .events = POLLIN}};
         if (poll(wait, 2, TICK_MS) < 0 && errno != EINTR)

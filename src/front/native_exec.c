@@ -178,8 +178,8 @@ static int native_exec_stream(struct http_request *request, struct box *box, con
                               struct err *err) {
     struct stream stream;
     struct exec_result result = {0};
-    const struct exec_sink sink = {.started = stream_started, .output = stream_output, .user = &stream};
     stream_init(&stream, request);
+    const struct exec_sink sink = stream_sink(&stream);
     int failed = box_exec(box, exec, &sink, http_fd(request), &result, err);
     if (!failed)
         trail_result(request, &result);

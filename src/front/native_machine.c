@@ -33,11 +33,11 @@ static const struct body_field machine_answer[] = {
     {.name = "platform", .type = BODY_TEXT, .text = "system and processor"},
     {.name = "address", .type = BODY_TEXT, .text = "where it connects from"},
     {.name = "form", .type = BODY_TEXT, .choices = "link|text", .text = "how it is spoken to"},
-    {.name = NULL},
+    BODY_NAMED("Machine"),
 };
 const struct body_field machines_answer[] = {
     {.name = "machines", .type = BODY_OBJECTS, .fields = machine_answer, .text = "by no order"},
-    {.name = NULL},
+    BODY_NAMED("Machines"),
 };
 
 static void machine_json(struct json *json, const struct machine_facts *facts) {

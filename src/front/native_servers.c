@@ -49,11 +49,11 @@ const struct body_field server_answer[] = {
     SHOW("start_timeout_ms", INT, "until it has told its tools"),
     SHOW("configured", BOOL, "it stands in the configuration and cannot be changed here"),
     {.name = "running", .type = BODY_OBJECTS, .fields = running_answer, .text = "what this daemon started of it"},
-    {.name = NULL},
+    BODY_NAMED("McpServer"),
 };
 const struct body_field servers_answer[] = {
     {.name = "servers", .type = BODY_OBJECTS, .fields = server_answer, .text = "by name"},
-    {.name = NULL},
+    BODY_NAMED("McpServers"),
 };
 
 /* Whose, and where they are. */

@@ -51,7 +51,7 @@ const struct body_field session_fields[] = {
     {ROW("quiet_ms", INT, session_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "for commands that do not say; also changes that of a session "
              "that is there. Default 0: none"},
-    {.name = NULL},
+    BODY_NAMED("SessionRequest"),
 };
 const struct body_field session_wait_query[] = {
     {ROW("wait_ms", INT, session_wait_args, wait_ms), .max = 300000, .text = "wait so long until it runs nothing"},
@@ -68,18 +68,18 @@ const struct body_field session_exec_fields[] = {
              "default 0: when it ends"},
     {ROW("quiet_ms", INT, session_exec_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "answer when it printed nothing for so long, and leave it running "
-             "(state quiet); 0: never; default: the "
-             "session's"},
+             "(state quiet); LIMIT when its turn has not come by then; 0: never; "
+             "default: the session's"},
     {ROW("timeout_ms", INT, session_exec_args, timeout_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_EXEC_TIMEOUT_MS,
-     .text = "then it is killed with all it started, and the session stays; 0: "
-             "never, which is the default in the "
-             "background"},
+     .text = "from the call on; then it is killed with all it started, and the "
+             "session stays (LIMIT when its turn has not come by then); 0: never, "
+             "which is the default in the background"},
     {ROW("output_limit_bytes", INT, session_exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
      .text = "kept of the output, at most limits.output_bytes; more loses its "
              "middle"},
-    {.name = NULL},
+    BODY_NAMED("SessionExecRequest"),
 };
 const struct body_field session_answer[] = {
     SHOW("name", TEXT, "unique in its box"),
@@ -97,11 +97,11 @@ const struct body_field session_answer[] = {
     SHOW("quiet_ms", INT, "for commands that do not say; 0: none"),
     SHOW("offset", INT, "where the output of that command begins, for processes/{pid}/output"),
     SHOW("next_offset", INT, "and where it ends so far"),
-    {.name = NULL},
+    BODY_NAMED("Session"),
 };
 const struct body_field sessions_answer[] = {
     {.name = "sessions", .type = BODY_OBJECTS, .fields = session_answer, .text = "the oldest first"},
-    {.name = NULL},
+    BODY_NAMED("Sessions"),
 };
 #define RESULT_ROWS                                                                                                    \
     {.name = "state", .type = BODY_TEXT, .choices = STATES, .text = "running and quiet: it runs on"},                  \
@@ -111,14 +111,14 @@ const struct body_field sessions_answer[] = {
         SHOW("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),                              \
         SHOW("cwd", TEXT, "where the shell is now"), SHOW("offset", INT, "as in the session"),                         \
         SHOW("next_offset", INT, "as in the session"), SHOW("duration_ms", INT, "so far")
-const struct body_field session_result_answer[] = {RESULT_ROWS, {.name = NULL}};
+const struct body_field session_result_answer[] = {RESULT_ROWS, BODY_NAMED("SessionResult")};
 const struct body_field session_exec_answer[] = {
     SHOW("output", TEXT, "what it printed, both streams as they came"),
     {.name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of output"},
     SHOW("output_bytes", INT, "bytes printed, kept or not"),
     SHOW("output_truncated", BOOL, "the middle was dropped"),
     RESULT_ROWS,
-    {.name = NULL},
+    BODY_NAMED("SessionExecResult"),
 };
 
 static const char *native_session_state(enum session_state state) {
@@ -358,8 +358,8 @@ static int native_session_stream(struct http_request *request, struct box *box, 
                                  struct err *err) {
     struct stream stream;
     struct session_result result;
-    const struct exec_sink sink = {.started = stream_started, .output = stream_output, .user = &stream};
     stream_init(&stream, request);
+    const struct exec_sink sink = stream_sink(&stream);
     int failed = box_session_run(box, run, &sink, http_fd(request), http_arena(request), &result, err);
     if (!failed)
         trail_session(request, &result);

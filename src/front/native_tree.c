@@ -9,8 +9,7 @@
 #include "front/native.h"
 #include "front/native_args.h"
 
-#define WATCH_TICK_MS 1000        /* how soon a stopping daemon ends a quiet stream */
-#define WATCH_KEEP_ALIVE_TICKS 15 /* proxies close streams that are silent for half a minute or more */
+#define WATCH_TICK_MS 1000 /* how soon a stopping daemon ends a quiet stream */
 
 static int native_list_each(void *user, const struct file_stat *stat) {
     struct answer *answer = user;
@@ -67,7 +66,6 @@ int native_move(struct http_request *request, struct box *box, struct err *err) 
 struct native_watch {
     struct http_request *request;
     struct buf out;
-    unsigned ticks;
 };
 
 static int native_watch_begin(struct native_watch *watch) {
@@ -113,9 +111,7 @@ static int native_watch_idle(void *user) {
         return failed;
     if (http_server_stopping(front_of(watch->request)->server))
         return -ERR_GONE;
-    if (++watch->ticks % WATCH_KEEP_ALIVE_TICKS)
-        return 0;
-    return http_reply_write(watch->request, ": alive\n\n", 9);
+    return http_reply_alive(watch->request);
 }
 
 int native_watch(struct http_request *request, struct box *box, struct err *err) {

@@ -1,11 +1,18 @@
 /* The route table as OpenAPI 3.1. Called by /openapi.json and `cubbyd --openapi`.
- * Not to break: nothing is written here that does not come from a row which also checks requests. */
+ * Invariant: nothing is written here that does not come from a row which also checks requests. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "front/native.h"
 #include "schema/schema.h"
+
+static const struct schema_style asked = {.refers = true}, answered = {.refers = true, .answer = true};
+
+/* The answers of other dialects say by their rows what is always there; ours always have all of their members. */
+static const struct schema_style *openapi_style(const struct endpoint *endpoint) {
+    return endpoint->refuse ? &asked : &answered;
+}
 
 /* ---- one operation ---- */
 
@@ -20,7 +27,7 @@ static void openapi_parameter(struct json *json, const char *name, size_t len, c
     json_bool(json, required);
     json_key(json, "schema");
     if (field) {
-        schema_field(json, field);
+        schema_field(json, field, &asked);
     } else {
         json_open(json, '{');
         json_key(json, "type");
@@ -40,22 +47,46 @@ static void openapi_parameters(struct json *json, const char *pattern, const str
     json_close(json, ']');
 }
 
-static void openapi_content(struct json *json, const char *media, const struct body_field *fields) {
-    json_key(json, "content");
-    json_open(json, '{');
+static void openapi_object(struct json *json, const struct body_field *fields, const struct schema_style *style) {
+    json_key(json, "type");
+    json_str(json, "object");
+    if (fields)
+        schema_members(json, fields, style);
+}
+
+static void openapi_media(struct json *json, const char *media, const struct body_field *fields,
+                          const struct schema_style *style) {
     json_key(json, media ? media : "application/json");
     json_open(json, '{');
     json_key(json, "schema");
     json_open(json, '{');
-    if (!media) {
+    if (media) {
         json_key(json, "type");
-        json_str(json, "object");
-        if (fields)
-            schema_members(json, fields);
+        json_str(json, "string");
+    } else if (schema_name(fields)) {
+        schema_reference(json, schema_name(fields));
+    } else {
+        openapi_object(json, fields, style);
     }
     json_close(json, '}');
     json_close(json, '}');
+}
+
+static void openapi_content(struct json *json, const char *media, const struct body_field *fields, bool events,
+                            const struct schema_style *style) {
+    json_key(json, "content");
+    json_open(json, '{');
+    openapi_media(json, media, fields, style);
+    if (events)
+        openapi_media(json, "text/event-stream", NULL, style);
     json_close(json, '}');
+}
+
+static void openapi_headers(struct json *json) {
+    json_key(json, "headers");
+    buf_puts(json->out, "{\"ETag\":{\"description\":\"of the file as it is now, for If-Match\","
+                        "\"schema\":{\"type\":\"string\"}}}");
+    json->comma = true;
 }
 
 static void openapi_response(struct json *json, int status, const struct endpoint *endpoint) {
@@ -65,25 +96,41 @@ static void openapi_response(struct json *json, int status, const struct endpoin
     json_open(json, '{');
     json_key(json, "description");
     json_str(json, status == 201 ? "made" : status == 206 ? "a part" : status == 101 ? "a WebSocket" : "done");
+    if (endpoint->flags & ENDPOINT_ETAG)
+        openapi_headers(json);
     if (status != 204 && status != 101 && (endpoint->answer || endpoint->answer_media || !endpoint->body_media))
-        openapi_content(json, endpoint->answer_media, endpoint->answer);
+        openapi_content(json, endpoint->answer_media, endpoint->answer, endpoint->flags & ENDPOINT_EVENTS,
+                        openapi_style(endpoint));
     json_close(json, '}');
 }
 
-static void openapi_operation(struct json *json, const struct route *route, const char *suffix) {
+/* The noun that a route's name begins with: "box" of box_acquire; a dialect's name for all of its routes. */
+static void openapi_tags(struct json *json, const struct route *route) {
+    json_key(json, "tags");
+    json_open(json, '[');
+    json_strn(json, route->name, strcspn(route->name, "_"));
+    json_close(json, ']');
+}
+
+static void openapi_operation(struct json *json, const struct route *route) {
     const struct endpoint *endpoint = route->extra;
-    char name[64];
-    snprintf(name, sizeof name, "%s%s%s", route->name, *suffix ? "_" : "", suffix);
     json_open(json, '{');
     json_key(json, "operationId");
-    json_str(json, name);
+    json_str(json, route->name);
+    openapi_tags(json, route);
     json_key(json, "summary");
     json_str(json, route->summary);
+    if (!strcmp(route->method, "ANY")) { /* OpenAPI has no word for it, and seven copies would say no more */
+        json_key(json, "description");
+        json_str(json, "Any method.");
+        json_key(json, "x-any-method");
+        json_bool(json, true);
+    }
     openapi_parameters(json, route->pattern, endpoint->query);
     if (endpoint->body || endpoint->body_media) {
         json_key(json, "requestBody");
         json_open(json, '{');
-        openapi_content(json, endpoint->body_media, endpoint->body);
+        openapi_content(json, endpoint->body_media, endpoint->body, false, &asked);
         json_close(json, '}');
     }
     if (endpoint->flags & ENDPOINT_OPEN) {
@@ -103,21 +150,70 @@ static void openapi_operation(struct json *json, const struct route *route, cons
     json_close(json, '}');
 }
 
-/* ---- the document ---- */
+/* ---- components: objects with a name, each written once ---- */
 
-static void openapi_components(struct json *json) {
-    json_key(json, "components");
-    buf_puts(json->out,
-             "{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},"
-             "\"responses\":{\"Error\":{\"description\":\"what is wrong and, where there is one, the fix\",\"content\":"
-             "{\"application/json\":{\"schema\":{\"type\":\"object\",\"properties\":{\"error\":{\"type\":\"object\","
-             "\"properties\":{\"code\":{\"type\":\"string\",\"enum\":[");
+enum { OPENAPI_NAMED = 256 };
+struct openapi_named {
+    const struct body_field *fields[OPENAPI_NAMED];
+    size_t count;
+};
+
+static void openapi_name(struct json *json, const struct body_field *fields, const struct schema_style *style,
+                         struct openapi_named *named) {
+    const char *name = schema_name(fields);
+    for (size_t i = 0; i < named->count; i++)
+        if (named->fields[i] == fields)
+            return;
+    if (!fields || named->count == OPENAPI_NAMED)
+        return;
+    named->fields[named->count++] = fields;
+    if (name) {
+        json_key(json, name);
+        json_open(json, '{');
+        openapi_object(json, fields, style);
+        json_close(json, '}');
+    }
+    for (const struct body_field *field = fields; field->name; field++)
+        openapi_name(json, field->fields, style, named);
+}
+
+static void openapi_schemas(struct json *json, const struct route *routes) {
+    struct openapi_named named = {.count = 0};
+    json_key(json, "schemas");
+    json_open(json, '{');
+    json_key(json, "Error");
+    buf_puts(json->out, "{\"type\":\"object\",\"properties\":{\"error\":{\"type\":\"object\","
+                        "\"properties\":{\"code\":{\"type\":\"string\",\"enum\":[");
 #define X(name, number, status) buf_puts(json->out, (number) == 1 ? "\"" #name "\"" : ",\"" #name "\"");
     ERR_LIST(X)
 #undef X
     buf_puts(json->out, "]},\"message\":{\"type\":\"string\"}},\"required\":[\"code\",\"message\"]}},"
-                        "\"required\":[\"error\"]}}}}}}");
+                        "\"required\":[\"error\"]}");
     json->comma = true;
+    for (const struct route *route = routes; route->method; route++) {
+        const struct endpoint *endpoint = route->extra;
+        if (!endpoint)
+            continue;
+        openapi_name(json, endpoint->body, &asked, &named);
+        openapi_name(json, endpoint->answer, openapi_style(endpoint), &named);
+    }
+    json_close(json, '}');
+}
+
+/* ---- the document ---- */
+
+static void openapi_components(struct json *json, const struct route *routes) {
+    json_key(json, "components");
+    json_open(json, '{');
+    openapi_schemas(json, routes);
+    json_key(json, "securitySchemes");
+    buf_puts(json->out, "{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}");
+    json->comma = true;
+    json_key(json, "responses");
+    buf_puts(json->out, "{\"Error\":{\"description\":\"what is wrong and, where there is one, the fix\",\"content\":"
+                        "{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}}}");
+    json->comma = true;
+    json_close(json, '}');
     json_key(json, "security");
     buf_puts(json->out, "[{},{\"token\":[]}]");
     json->comma = true;
@@ -128,15 +224,6 @@ static bool openapi_seen(const struct route *routes, const struct route *route) 
         if (!strcmp(before->pattern, route->pattern))
             return true;
     return false;
-}
-
-/* All that OpenAPI has a word for, where a route takes any method. */
-static void openapi_any(struct json *json, const struct route *route) {
-    static const char *const methods[] = {"delete", "get", "head", "options", "patch", "post", "put"};
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-        json_key(json, methods[i]);
-        openapi_operation(json, route, methods[i]);
-    }
 }
 
 static void openapi_path(struct json *json, const struct route *first) {
@@ -150,14 +237,11 @@ static void openapi_path(struct json *json, const struct route *first) {
         char method[16] = "";
         if (strcmp(route->pattern, first->pattern) != 0 || !route->extra)
             continue;
-        if (!strcmp(route->method, "ANY")) {
-            openapi_any(json, route);
-            continue;
-        }
-        for (size_t i = 0; route->method[i] && i + 1 < sizeof method; i++)
-            method[i] = (char)(route->method[i] | 0x20);
+        const char *written = strcmp(route->method, "ANY") != 0 ? route->method : "GET";
+        for (size_t i = 0; written[i] && i + 1 < sizeof method; i++)
+            method[i] = (char)(written[i] | 0x20);
         json_key(json, method);
-        openapi_operation(json, route, "");
+        openapi_operation(json, route);
     }
     json_close(json, '}');
 }
@@ -176,13 +260,18 @@ void openapi_write(const struct route *routes, struct buf *out) {
     json_str(&json, CUBBY_VERSION);
     json_key(&json, "summary");
     json_str(&json, "Boxes for agents: a shell and files, walled off.");
+    json_key(&json, "description");
+    json_str(&json, "null for a member that is not required is as if it were not there.");
     json_close(&json, '}');
+    json_key(&json, "servers");
+    buf_puts(out, "[{\"url\":\"/\",\"description\":\"the daemon that serves this document\"}]");
+    json.comma = true;
     json_key(&json, "paths");
     json_open(&json, '{');
     for (const struct route *route = routes; route->method; route++)
         if (!openapi_seen(routes, route))
             openapi_path(&json, route);
     json_close(&json, '}');
-    openapi_components(&json);
+    openapi_components(&json, routes);
     json_close(&json, '}');
 }

@@ -91,10 +91,18 @@ int stream_flush(struct stream *stream) {
 }
 
 int stream_idle(void *user) {
-    static const char comment[] = ": still here\n\n";
     struct stream *stream = user;
-    int failed = stream_begin(stream);
-    return failed ? failed : http_reply_write(stream->request, comment, sizeof comment - 1);
+    if (!http_alive_due(stream->request))
+        return 0;
+    return stream->begun ? http_reply_alive(stream->request) : stream_begin(stream);
+}
+
+struct exec_sink stream_sink(struct stream *stream) {
+    return (struct exec_sink){.started = stream_started,
+                              .output = stream_output,
+                              .idle = stream_idle,
+                              .idle_ms = http_alive_tick_ms(stream->request),
+                              .user = stream};
 }
 
 int stream_failed(struct stream *stream, int failed, struct err *err) {

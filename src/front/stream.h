@@ -24,10 +24,12 @@ bool stream_wanted(const struct http_request *request); /* Accept: text/event-st
 void stream_init(struct stream *stream, struct http_request *request);
 void stream_done(struct stream *stream);
 
-/* For struct exec_sink; user is the stream. */
+/* Output as events, and a comment where none comes for long: what box_exec and box_session_run take. */
+struct exec_sink stream_sink(struct stream *stream);
+/* Its parts; user is the stream. */
 int stream_started(void *user, uint64_t pid);
 int stream_output(void *user, int number, const uint8_t *data, size_t len);
-int stream_idle(void *user); /* a comment, so that nobody takes silence for death */
+int stream_idle(void *user);
 
 /* One event: an object is opened, its members are written into stream->json, then it is sent. */
 void stream_open(struct stream *stream);

@@ -214,8 +214,8 @@ struct http_request {
 
     int status; /* 0: not answered yet */
     bool ended, aborted, chunked, close, no_body;
-    int64_t reply_left; /* -1: chunked or until close */
-    uint64_t bytes_in, bytes_out, start_us;
+    int64_t reply_left;                               /* -1: chunked or until close */
+    uint64_t bytes_in, bytes_out, start_us, wrote_ms; /* wrote_ms: of an event stream; 0: nothing yet */
     struct pace pace_in, pace_out;
     uint64_t held_bytes, charged_bytes; /* memory the handler asked for, and what of it is charged to the server */
 

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "http/internal.h"
 
@@ -201,6 +202,8 @@ static int reply_send(struct http_request *request, struct iovec *parts, int cou
     buf_clear(&request->worker->out);
     if (result < 0)
         http_reply_abort(request);
+    if (request->wrote_ms)
+        request->wrote_ms = clock_ms();
     return result;
 }
 
@@ -381,8 +384,23 @@ int http_reply_error(struct http_request *request, const struct err *err) {
     return reply_refusal(request, err_http_status(err->code), err_name(err->code), err->text);
 }
 
+bool http_alive_due(const struct http_request *request) {
+    uint64_t since_ms = request->wrote_ms ? request->wrote_ms : request->start_us / 1000;
+    return clock_ms() - since_ms >= request->server->config.alive_ms;
+}
+
+int http_reply_alive(struct http_request *request) {
+    static const char comment[] = ": alive\n\n";
+    return http_alive_due(request) ? http_reply_write(request, comment, sizeof comment - 1) : 0;
+}
+
+unsigned http_alive_tick_ms(const struct http_request *request) {
+    return request->server->config.alive_ms / 3 + 1;
+}
+
 int http_reply_events(struct http_request *request) {
     request->pace_out.rate = 0;
+    request->wrote_ms = clock_ms();
     http_reply_header(request, "Cache-Control", "no-cache");
     http_reply_header(request, "X-Accel-Buffering", "no"); /* proxies must not hold events back */
     int result = http_reply_begin(request, 200, "text/event-stream", -1);

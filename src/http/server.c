@@ -36,6 +36,7 @@ static void config_defaults(struct http_config *config) {
     } defaults[] = {
         {&config->head_timeout_ms, 10000}, {&config->body_timeout_ms, 30000}, {&config->write_timeout_ms, 60000},
         {&config->idle_timeout_ms, 75000}, {&config->max_connections, 12000}, {&config->max_threads, 4096},
+        {&config->alive_ms, 15000},
     };
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
         if (!*defaults[i].value)

@@ -45,6 +45,7 @@ struct http_config {
     unsigned body_timeout_ms;       /* 30000: longest silence inside a body */
     unsigned write_timeout_ms;      /* 60000: longest time a client may read nothing */
     unsigned idle_timeout_ms;       /* 75000 */
+    unsigned alive_ms;              /* 15000: an event stream that is silent for so long says a comment */
     unsigned min_rate_bytes;        /* a second: bodies and answers may not move slower for long; 0: no matter */
     unsigned max_connections;       /* 12000; beyond: the one parked longest goes, or 503 */
     unsigned max_threads;           /* 4096; beyond: requests wait, then 503 */
@@ -169,6 +170,11 @@ int http_reply_file(struct http_request *request, int fd, uint64_t offset, uint6
 int http_reply_end(struct http_request *request);
 int http_reply_events(struct http_request *request); /* begins a text/event-stream */
 int http_reply_event(struct http_request *request, const char *event, const void *data, size_t len); /* one write */
+/* Whether nothing was sent for alive_ms, since the request or the last write; and the comment that an event stream sends
+ * then, so that no proxy takes silence for death (nothing where it is not due). To be called every http_alive_tick_ms. */
+bool http_alive_due(const struct http_request *request);
+int http_reply_alive(struct http_request *request);
+unsigned http_alive_tick_ms(const struct http_request *request);
 bool http_replied(const struct http_request *request);
 /* After a failure in mid-stream: the connection is reset so that the client cannot take a part for the whole. */
 void http_reply_abort(struct http_request *request);

@@ -1,9 +1,12 @@
 /* The ops on sessions: SESSION, SESSION_RUN, SESSIONS, SESSION_END. Called by serve; told by session_shell.c how its
  * commands fare. Not to break: a call is in exactly one list of its session (current, waiting, others), or in none once its
  * answer only waits for credit; what it then needs is its own copy, because the session may be gone. */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -26,8 +29,8 @@ struct session_call {
     struct timer quiet;
     /* RUN */
     char *text, *cwd;
-    uint64_t offset, wait_until_ms, quiet_ms, hard_ms;
-    bool background, over;
+    uint64_t offset, quiet_ms, hard_until_ms; /* hard_until_ms 0: it may run for ever */
+    bool background, attended, over;
     struct buf end; /* the answer, when over */
     uint64_t to;
 };
@@ -249,6 +252,44 @@ static void run_changed(struct watcher *watcher) {
     call_pump(own->call);
 }
 
+/* A command runs that nobody waits for, and nobody stops. */
+static bool run_unattended(const struct session *session) {
+    return (session->phase == SHELL_MOVING || session->phase == SHELL_RUNNING) && !session->current &&
+           !session->stopping;
+}
+
+static int run_pass(struct session *session, struct err *err) {
+    session->passed = true;
+    err_set(err, ERR_BUSY, "session '%s' runs a command that nobody waits for any more", session->name);
+    err->number = EINPROGRESS;
+    return -err->code;
+}
+
+/* Calls that do not wait behind an unattended command; the order of the others stays. */
+static void run_pass_waiting(struct session *session) {
+    struct err err;
+    for (struct session_call *next, *own = session->waiting; own; own = next) {
+        next = own->next;
+        if (!own->attended)
+            continue;
+        run_pass(session, &err);
+        call_fail(own, &err);
+    }
+}
+
+/* Where the shell is now: its own report comes only when the command has ended. */
+static void run_look(struct session *session) {
+    char link[32], path[LIMIT_PATH_BYTES + 1];
+    snprintf(link, sizeof link, "/proc/%d/cwd", session->process->pid);
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    if (len <= 0 || path[0] != '/' || (size_t)len == sizeof path - 1)
+        return;
+    path[len] = 0;
+    char *shown = shell_shown(session, path);
+    session_set_cwd(session, shown);
+    free(shown);
+}
+
 /* Left running: the caller has waited long enough. */
 static void run_leave(struct session_call *own, enum session_state state) {
     struct session *session = own->session;
@@ -257,14 +298,21 @@ static void run_leave(struct session_call *own, enum session_state state) {
     now.to = session->process->streams[0].total;
     now.duration_ms = clock_ms() - now.started_ms;
     own->to = now.to;
+    run_look(session);
     session_put_outcome(session, &now, &own->end);
     run_answer(own);
+    run_pass_waiting(session);
+}
+
+static void turn_missed(struct session_call *own) {
+    struct err err;
+    err_set(&err, ERR_LIMIT, "session '%s' is busy: the command's turn did not come in time", own->session->name);
+    call_fail(own, &err);
 }
 
 static void wait_fire(struct timer *timer) {
     struct session_call *own = (struct session_call *)((char *)timer - offsetof(struct session_call, timer));
     struct session *session = own->session;
-    struct err err;
     if (own->want == WANT_IDLE) {
         session_put(session, &own->end);
         autobuf record;
@@ -278,13 +326,24 @@ static void wait_fire(struct timer *timer) {
     } else if (session->current == own) {
         run_leave(own, SESSION_RUNNING);
     } else {
-        err_set(&err, ERR_LIMIT, "session '%s' is busy: the command's turn did not come in time", session->name);
-        call_fail(own, &err);
+        turn_missed(own);
     }
 }
 
 static void quiet_fire(struct timer *timer) {
-    run_leave((struct session_call *)((char *)timer - offsetof(struct session_call, quiet)), SESSION_QUIET);
+    struct session_call *own = (struct session_call *)((char *)timer - offsetof(struct session_call, quiet));
+    if (own->session->current == own)
+        run_leave(own, SESSION_QUIET);
+    else
+        turn_missed(own);
+}
+
+/* While it waits for its turn, its time without output and its time altogether run already. */
+static void turn_wait(struct session_call *own) {
+    uint64_t until = own->quiet_ms ? clock_ms() + own->quiet_ms : 0;
+    if (own->hard_until_ms && (!until || own->hard_until_ms < until))
+        until = own->hard_until_ms;
+    timer_set(own->call->runner, &own->quiet, until);
 }
 
 static char *command_shown(const char *text) {
@@ -313,7 +372,8 @@ void session_idle(struct session *session) {
         session->command = command_shown(own->text);
         char *text = own->text;
         own->text = NULL;
-        shell_run(session, text, own->cwd, own->hard_ms);
+        timer_set(session->runner, &own->quiet, 0);
+        shell_run(session, text, own->cwd, own->hard_until_ms);
         return;
     }
     for (struct session_call *next, *wait = session->others; wait; wait = next) {
@@ -402,6 +462,8 @@ static int run_begin(struct rcall *call, const struct fields *args, struct err *
     if (args->has[FIELD_CWD] && (r = path_check(args->text[FIELD_CWD], args->len[FIELD_CWD], err)) < 0)
         return r;
     bool starting = session->phase == SHELL_STARTING && !session->waiting;
+    if (args->number[FIELD_FLAGS] & CALL_ATTENDED && (session->passed || run_unattended(session)))
+        return run_pass(session, err);
     if (background && session_busy(session) && !starting)
         return err_set(err, ERR_BUSY, "session '%s' runs another command", session->name);
     if (session_waits(session) >= LIMIT_SESSION_WAITING)
@@ -413,16 +475,16 @@ static int run_begin(struct rcall *call, const struct fields *args, struct err *
     if (!own->text || (args->has[FIELD_CWD] && !own->cwd))
         abort();
     own->background = background;
-    own->hard_ms = args->number[FIELD_TIMEOUT_MS];
+    own->attended = args->number[FIELD_FLAGS] & CALL_ATTENDED;
+    own->hard_until_ms = args->number[FIELD_TIMEOUT_MS] ? until_ms(args->number[FIELD_TIMEOUT_MS]) : 0;
     own->quiet_ms = args->number[FIELD_QUIET_MS];
     if (own->quiet_ms == SESSION_QUIET_OWN)
         own->quiet_ms = session->quiet_ms;
-    if (own->hard_ms > LIMIT_EXEC_TIMEOUT_MS)
-        own->hard_ms = LIMIT_EXEC_TIMEOUT_MS;
     if (own->quiet_ms > LIMIT_EXEC_TIMEOUT_MS)
         own->quiet_ms = LIMIT_EXEC_TIMEOUT_MS;
     if (args->number[FIELD_WAIT_MS])
         timer_set(call->runner, &own->timer, until_ms(args->number[FIELD_WAIT_MS]));
+    turn_wait(own);
     list_add(&session->waiting, own);
     session_idle(session);
     return 0;

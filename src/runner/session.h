@@ -42,6 +42,7 @@ struct session {
     char *cwd, *command, *note;
     bool plain;
     bool ending; /* its shell is being killed: nobody finds it any more, and its name is free */
+    bool passed; /* a call with CALL_ATTENDED went elsewhere: all such calls do from then on */
     uint64_t created_wall_ms, used_wall_ms, used; /* used: counts, for the one not used longest */
     uint64_t commands, quiet_ms;
     struct outcome outcome;
@@ -96,8 +97,8 @@ void session_exec_begun(struct session *session, struct process *process, const 
 
 /* ---- session_shell.c ---- */
 int shell_start(struct session *session, const struct fields *args, struct err *err);
-/* The next command: text is a copy that becomes the session's. cwd NULL: where it is. */
-void shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_ms);
+/* The next command: text is a copy that becomes the session's. cwd NULL: where it is. hard_until_ms 0: without end. */
+void shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_until_ms);
 void shell_settle(struct session *session); /* its reader has made room */
 void shell_ask(struct session *session);    /* for the report once more */
 /* True: the shell has not come to its command yet, and will find an empty one. Thrown back now, it would run it afterwards. */

@@ -334,7 +334,7 @@ static char *real_text(const struct session *session, char *text) {
     return real;
 }
 
-void shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_ms) {
+void shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_until_ms) {
     struct stream *stream = &session->process->streams[0];
     session->command_text = real_text(session, text);
     if (session->kept_stale)
@@ -345,8 +345,8 @@ void shell_run(struct session *session, char *text, const char *cwd, uint64_t ha
     session->outcome = (struct outcome){
         .state = SESSION_RUNNING, .from = stream->total, .to = stream->total, .started_ms = clock_ms()};
     session->settled = 0;
-    if (hard_ms)
-        timer_set(session->runner, &session->hard, session->outcome.started_ms + hard_ms);
+    if (hard_until_ms)
+        timer_set(session->runner, &session->hard, hard_until_ms);
     if (!cwd) {
         shell_begin(session);
         return;

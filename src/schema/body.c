@@ -312,6 +312,8 @@ static int body_object(json_t *object, const struct body_field *fields, const ch
     bool base64 = body_is_base64(object, fields);
     for (const struct body_field *field = fields; field->name; field++) {
         value = json_object_get(object, field->name);
+        if (json_is_null(value) && !(field->flags & BODY_REQUIRED))
+            value = NULL; /* as answers say that there is none */
         if (!value && field->flags & BODY_REQUIRED)
             return err_set(err, ERR_INVALID, "'%s%s' is missing: %s", where, field->name, field->text);
         body_fallback(field, args);

@@ -46,6 +46,7 @@ struct body_list {
 #define BODY_REQUIRED 0x1u
 #define BODY_NUL 0x2u      /* the text may hold NUL: it never becomes a C string */
 #define BODY_NULLABLE 0x4u /* answers only: may be null */
+#define BODY_MAYBE 0x40u   /* answers only: not always there; all other members are */
 #define BODY_TOLD 0x8u     /* stands in the audit log: texts and lists of them, also inside lists of objects */
 #define BODY_SECRET 0x10u  /* maps: no value may stand anywhere in it */
 #define BODY_BYTES 0x20u   /* texts: any bytes, as base64 where the object's row BODY_ENCODING says so */
@@ -64,8 +65,12 @@ struct body_field {
     const char *text;                /* one sentence */
 };
 
+/* The end of a table whose objects have a name of their own in the OpenAPI document. */
+#define BODY_NAMED(type)                                                                                               \
+    { .name = NULL, .text = (type) }
+
 /* data as one JSON object into *ret_args (zeroed by the caller; incomplete on failure). Nothing at all is an empty
- * object. Texts are copied into arena. */
+ * object; null for a member that is not required is as if it were not there. Texts are copied into arena. */
 int body_parse(const char *data, size_t len, const struct body_field *fields, struct arena *arena, void *ret_args,
                struct err *err);
 /* Its two steps, for a door that looks at the value in between: the text within the limits of a body as jansson's value

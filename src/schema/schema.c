@@ -1,7 +1,8 @@
 /* Rows as JSON Schema. Called by openapi.c and by the list of tools.
- * Not to break: nothing is written here that does not come from a row which also checks requests. */
+ * Invariant: nothing is written here that does not come from a row which also checks requests. */
 #include "schema/schema.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void schema_choices(struct json *json, const char *choices) {
@@ -75,44 +76,92 @@ static void schema_details(struct json *json, const struct body_field *field) {
     }
 }
 
-void schema_field(struct json *json, const struct body_field *field) {
-    json_open(json, '{');
-    schema_type(json, field);
-    schema_details(json, field);
-    if (field->choices)
-        schema_choices(json, field->choices);
-    if (field->type == BODY_OBJECT && field->fields)
-        schema_members(json, field->fields);
-    if (field->type == BODY_TEXTS || field->type == BODY_OBJECTS) {
-        schema_range(json, field, "minItems", "maxItems");
-        json_key(json, "items");
+const char *schema_name(const struct body_field *fields) {
+    while (fields && fields->name)
+        fields++;
+    return fields ? fields->text : NULL;
+}
+
+void schema_reference(struct json *json, const char *name) {
+    char target[128];
+    snprintf(target, sizeof target, "#/components/schemas/%s", name);
+    json_key(json, "$ref");
+    json_str(json, target);
+}
+
+/* An object with a name: what is said of it here stands beside the reference. */
+static void schema_named(struct json *json, const struct body_field *field, const char *name) {
+    if (field->flags & BODY_NULLABLE) {
+        json_key(json, "anyOf");
+        json_open(json, '[');
         json_open(json, '{');
+        schema_reference(json, name);
+        json_close(json, '}');
+        json_open(json, '{');
+        json_key(json, "type");
+        json_str(json, "null");
+        json_close(json, '}');
+        json_close(json, ']');
+    } else {
+        schema_reference(json, name);
+    }
+}
+
+static void schema_items(struct json *json, const struct body_field *field, const struct schema_style *style) {
+    const char *name = style->refers ? schema_name(field->fields) : NULL;
+    schema_range(json, field, "minItems", "maxItems");
+    json_key(json, "items");
+    json_open(json, '{');
+    if (name) {
+        schema_reference(json, name);
+    } else {
         json_key(json, "type");
         json_str(json, field->type == BODY_TEXTS ? "string" : "object");
         if (field->fields)
-            schema_members(json, field->fields);
-        json_close(json, '}');
+            schema_members(json, field->fields, style);
     }
+    json_close(json, '}');
+}
+
+void schema_field(struct json *json, const struct body_field *field, const struct schema_style *style) {
+    const char *name = style->refers && field->type == BODY_OBJECT ? schema_name(field->fields) : NULL;
+    json_open(json, '{');
+    if (name) {
+        schema_named(json, field, name);
+    } else {
+        schema_type(json, field);
+        schema_details(json, field);
+        if (field->choices)
+            schema_choices(json, field->choices);
+        if (field->type == BODY_OBJECT && field->fields)
+            schema_members(json, field->fields, style);
+    }
+    if (field->type == BODY_TEXTS || field->type == BODY_OBJECTS)
+        schema_items(json, field, style);
     json_key(json, "description");
     json_str(json, field->text);
     json_close(json, '}');
 }
 
-void schema_members(struct json *json, const struct body_field *fields) {
+static bool schema_required(const struct body_field *field, const struct schema_style *style) {
+    return field->flags & BODY_REQUIRED || (style->answer && !(field->flags & BODY_MAYBE));
+}
+
+void schema_members(struct json *json, const struct body_field *fields, const struct schema_style *style) {
     bool any = false;
     json_key(json, "properties");
     json_open(json, '{');
     for (const struct body_field *field = fields; field->name; field++) {
         json_key(json, field->name);
-        schema_field(json, field);
-        any = any || field->flags & BODY_REQUIRED;
+        schema_field(json, field, style);
+        any = any || schema_required(field, style);
     }
     json_close(json, '}');
     if (any) {
         json_key(json, "required");
         json_open(json, '[');
         for (const struct body_field *field = fields; field->name; field++)
-            if (field->flags & BODY_REQUIRED)
+            if (schema_required(field, style))
                 json_str(json, field->name);
         json_close(json, ']');
     }
@@ -122,7 +171,7 @@ void schema_object(struct json *json, const struct body_field *fields) {
     json_open(json, '{');
     json_key(json, "type");
     json_str(json, "object");
-    schema_members(json, fields);
+    schema_members(json, fields, &(const struct schema_style){0});
     json_key(json, "additionalProperties");
     json_bool(json, false);
     json_close(json, '}');

@@ -25,18 +25,6 @@ struct listing {
     size_t count, room;
 };
 
-/* The box, if there is one; looking makes none. */
-static int resource_box(struct tool_call *call, struct err *err) {
-    const char *thread = call->parent ? call->parent : call->thread;
-    if (call->box)
-        return 0; /* the door's; no tool is called, so nobody is told that one begins */
-    if (!call->host->find)
-        return tool_box(call, err);
-    int code = call->host->find(call->door, call->user, thread, &call->box, err);
-    call->acquired = code == 0 && call->box;
-    return code;
-}
-
 const char *mcp_workspace(struct mcp_answer *answer) {
     const char *path = WORKSPACE_PATH;
     struct tool_call call;
@@ -44,7 +32,7 @@ const char *mcp_workspace(struct mcp_answer *answer) {
     const struct tool_host *host = answer->exchange->host;
     if (!host->find || host->only) /* `cubby mcp` has one box, which is made when a call needs it */
         return path;
-    if (mcp_call_begin(answer, &call, &err) == 0 && resource_box(&call, &err) == 0 && call.box)
+    if (mcp_call_begin(answer, &call, &err) == 0 && tool_box_found(&call, &err) == 0 && call.box)
         path = arena_strdup(answer->exchange->arena, box_workspace(call.box));
     tool_call_done(&call);
     return path;
@@ -164,7 +152,7 @@ void mcp_resources_list(struct mcp_answer *answer) {
         return mcp_refuse(answer->message, MCP_PARAMS, 0, "'cursor' is not one that was given out");
     int code = mcp_call_begin(answer, &call, &err);
     if (code == 0)
-        code = resource_box(&call, &err);
+        code = tool_box_found(&call, &err);
     if (code == 0 && call.box) {
         listing.root = box_workspace(call.box);
         const struct list_request request = {
@@ -309,7 +297,7 @@ void mcp_resources_read(struct mcp_answer *answer) {
         return mcp_refuse(message, MCP_PARAMS, 0, "'uri' is missing");
     int code = mcp_call_begin(answer, &call, &err);
     if (code == 0)
-        code = resource_box(&call, &err);
+        code = tool_box_found(&call, &err);
     if (code == 0)
         path = call.box ? resource_path(&call, uri) : NULL;
     if (code == 0 && path)

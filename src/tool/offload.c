@@ -22,6 +22,8 @@ enum {
     HEAD_CHARS = 2000,
     TAIL_CHARS = 1000,
     CHARS_PER_TOKEN = 4,
+    HASH_BYTES = 1 << 20, /* a file up to this size is hashed at every look; a larger one when its time is later */
+    MTIME_SLACK_MS = 1000,
     TEXT_BYTES = 64 << 10, /* head, tail and summary at their longest are below 24 KiB */
 };
 
@@ -166,6 +168,22 @@ static int source_same(struct tool_call *call, const struct offload_row *row, bo
     if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) /* INVALID: a directory or the like stands there now */
         return 0;
     return r < 0 ? r : memcmp(sha256, row->sha256, sizeof sha256) == 0;
+}
+
+bool offload_changed(struct tool_call *call, const struct offload_row *row) {
+    struct file_stat stat;
+    struct err err;
+    bool removed;
+    if (row->stale || !row->path)
+        return row->stale;
+    if (tool_box_found(call, &err) < 0 || !call->box)
+        return false;
+    int r = box_stat(call->box, row->path, call->arena, &stat, &err);
+    if (r < 0)
+        return r == -ERR_NOT_FOUND;
+    if (stat.size > HASH_BYTES && stat.mtime_ns / 1000000 + MTIME_SLACK_MS < row->made_ms)
+        return false;
+    return source_same(call, row, &removed, &err) == 0;
 }
 
 int offload_refresh(struct tool_call *call, void (*each)(void *user, const char *id, const char *path, bool removed),

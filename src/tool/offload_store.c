@@ -166,6 +166,8 @@ static bool row_read(sqlite3_stmt *found, struct arena *arena, struct offload_ro
     };
     if (sqlite3_column_type(found, 6) != SQLITE_NULL)
         row.path = arena_strdup(arena, (const char *)sqlite3_column_text(found, 6));
+    if (sqlite3_column_bytes(found, 8) == sizeof row.sha256)
+        memcpy(row.sha256, sqlite3_column_blob(found, 8), sizeof row.sha256);
     row.index.marks = (const uint32_t *)(const void *)arena_copy(arena, sqlite3_column_blob(found, 5), len);
     *ret_row = row;
     return offload_index_fits(&row.index);
@@ -180,7 +182,7 @@ int offload_find(struct tool_store *store, const char *user, const char *box, co
     tool_store_lock(store);
     sqlite3_stmt *find =
         tool_store_statement(store,
-                             "SELECT tool, made_ms, bytes, chars, lines, marks, path, stale FROM offload"
+                             "SELECT tool, made_ms, bytes, chars, lines, marks, path, stale, sha256 FROM offload"
                              " WHERE id = ? AND user = ? AND box = ? AND made_ms >= ?",
                              err);
     int r = find ? 0 : -err->code;

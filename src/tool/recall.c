@@ -1,4 +1,4 @@
-/* recall: parts of a kept result, by characters, by lines or by a pattern. A row of tool_table. Not to break: it needs no
+/* recall: parts of a kept result, by characters, by lines or by a pattern. A row of tool_table. Invariant: it starts no
  * box, reads no more of the file than it must, and answers alike for what is unknown, expired or somebody else's. */
 #include <inttypes.h>
 #include <string.h>
@@ -260,8 +260,10 @@ static int recall_run(struct tool_call *call, const void *user, struct err *err)
                          "there is no kept result '%s' here: it is of another box, has expired, or never was; run the "
                          "tool again",
                          args->id.data);
-    if (r == 0)
+    if (r == 0) {
+        recall.row.stale = offload_changed(call, &recall.row);
         r = recall_check(&recall);
+    }
     if (r == 0 && !call->result.is_error)
         r = args->pattern.data                           ? recall_pattern(&recall, err)
             : args->start_line.has || args->end_line.has ? recall_lines(&recall, err)

@@ -249,6 +249,17 @@ int tool_box(struct tool_call *call, struct err *err) {
     return 0;
 }
 
+int tool_box_found(struct tool_call *call, struct err *err) {
+    const char *thread = call->parent ? call->parent : call->thread;
+    if (call->box)
+        return 0;
+    if (!call->host->find)
+        return tool_box(call, err);
+    int code = call->host->find(call->door, call->user, thread, &call->box, err);
+    call->acquired = code == 0 && call->box;
+    return code;
+}
+
 /* The text of a path without "//", "/./" and "/x/../". Links on the way are the box's business: what the kernel finds
  * under the folded name is what every tool means by it. */
 static void tool_fold(char *path) {

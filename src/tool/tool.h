@@ -149,6 +149,8 @@ int tool_run_object(struct tool_call *call, const struct tool *tool, struct json
 /* ---- for tools ---- */
 
 int tool_box(struct tool_call *call, struct err *err); /* call->box from here on */
+/* To look only: the box if there is one, none is made or started (call->box stays NULL then); not the beginning of a tool. */
+int tool_box_found(struct tool_call *call, struct err *err);
 /* An argument as an absolute path in the box: relative ones from the working directory of the thread; NULL or "": that
  * directory. "//", "/./" and ".." are folded by text. INVALID: too long. */
 int tool_path(struct tool_call *call, const struct body_text *path, const char **ret_path, struct err *err);

@@ -139,6 +139,8 @@ enum field_id {
 #define CALL_MULTILINE 0x200000u  /* GREP: a match may cross lines, and '.' takes a newline */
 #define CALL_KEEP 0x800000u       /* EXEC: it stays in the table when it has ended, with its output */
 #define CALL_LEAVE 0x1000000u     /* EXEC, SESSION_END: what was left in the background lives on */
+#define CALL_ATTENDED                                                                                                  \
+    0x2000000u              /* SESSION_RUN: not behind a command whose caller was answered already: BUSY, EINPROGRESS */
 #define CALL_ROOT 0x400000u /* READ, WRITE (with OVERWRITE or APPEND), EDIT, GREP: with the rights of the box's root */
 
 /* values */

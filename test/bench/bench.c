@@ -354,6 +354,7 @@ pid_t daemon_start(int at, const char *state, const char *const *more) {
     pid_t pid;
     if (posix_spawn(&pid, daemon, NULL, NULL, argv, environ) != 0)
         die("cannot start %s", daemon);
+    end_with_me(pid);
     return pid;
 }
 
@@ -367,8 +368,9 @@ static bool daemon_listens(int at) {
 }
 
 void daemon_open(struct client *client, int at) {
-    while (!daemon_listens(at))
-        usleep(1000);
+    for (uint64_t end = now_ns() + 30000000000u; !daemon_listens(at); usleep(1000))
+        if (now_ns() > end)
+            die("no daemon answers at port %d", at);
     client_open(client, at);
 }
 

@@ -4,6 +4,7 @@
 # directory below /var/tmp), so that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table, and counted in the last line.
 set -u
+exec < /dev/null # nothing here may read from, or be stopped by, the terminal it was begun on
 BUILD=$(realpath "$1") PART=${2-}
 cd "$(dirname "$0")/../.." || exit 1
 WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")

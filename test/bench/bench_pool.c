@@ -122,8 +122,11 @@ static void burst_row(const char *name, const char *state, int pooled) {
     for (int i = 0; i < BURST_CLIENTS; i++)
         daemon_open(&clients[i], at);
     for (int round = 0; round < BURST_ROUNDS; round++) {
-        while (burst_pooled(state) < pooled)
+        for (int i = 0; burst_pooled(state) < pooled; i++) {
+            if (i == 1200)
+                die("the pool has %d of %d jails after a minute", burst_pooled(state), pooled);
             idle_ms(50);
+        }
         idle_ms(500);
         ours[round] = burst(clients, ids) * 1e3;
         for (int i = 0; i < BURST_BOXES; i++)

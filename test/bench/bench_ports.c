@@ -1,11 +1,13 @@
 /* Part of the bench: a server in a box through its port, beside the same server asked directly on this machine. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,6 +26,8 @@ void bench_serve(void) {
         die("serve: no port %d", port);
     for (;;) {
         int client = accept(fd, NULL, NULL);
+        if (client < 0)
+            die("serve: accept: %s", strerror(errno));
         ssize_t n = recv(client, text, sizeof text - 1, 0);
         text[n > 0 ? n : 0] = 0;
         size_t left = n > 5 ? strtoul(text + 5, NULL, 10) : 0;
@@ -66,6 +70,7 @@ void bench_ports(void) {
     client_expect(&client, 201, "POST", path, text);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* who dies on the way leaves no server behind */
         port = outside;
         bench_serve();
     }

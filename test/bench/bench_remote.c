@@ -39,9 +39,11 @@ void bench_echo(void) {
         die("echo: %s", strerror(errno));
     for (;;) {
         int fd = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            die("echo: %s", strerror(errno));
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         char byte;
-        while (fd >= 0 && read(fd, &byte, 1) == 1 && write(fd, &byte, 1) == 1)
+        while (read(fd, &byte, 1) == 1 && write(fd, &byte, 1) == 1)
             ;
         close(fd);
     }

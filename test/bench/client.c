@@ -22,6 +22,23 @@
 extern char **environ;
 static char *const small_environment[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
 
+/* Daemons that are still there when a part ends, however it ends: they would hold its output open for ever. */
+static pid_t ends[64];
+static size_t end_count;
+
+static void end_all(void) {
+    for (size_t i = 0; i < end_count; i++)
+        if (waitpid(ends[i], NULL, WNOHANG) == 0)
+            kill(ends[i], SIGKILL);
+}
+
+void end_with_me(pid_t pid) {
+    if (!end_count)
+        atexit(end_all);
+    if (end_count < sizeof ends / sizeof *ends)
+        ends[end_count++] = pid;
+}
+
 void die(const char *format, ...) {
     va_list args;
     va_start(args, format);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define ID_BYTES 17
 
@@ -16,6 +17,7 @@ struct client { /* one keep-alive connection */
 
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t now_ns(void);
+void end_with_me(pid_t pid);                 /* killed when this part ends, if it is still there */
 void idle_ms(unsigned ms);                   /* a gap in which the machine comes to rest */
 double median(double *values, size_t count); /* sorts them */
 

@@ -15,9 +15,7 @@ remote_cable() { # remote_cable veth|DELAY: LEFT and RIGHT
     if [ "$1" = veth ]; then
         "${LEFT[@]}" ip link del cable
         "${RIGHT[@]}" ip link del cable
-        "${RIGHT[@]}" sleep 1000 & local inside=$!
-        "${LEFT[@]}" ip link add cable type veth peer name cable netns "$inside"
-        kill "$inside"
+        "${LEFT[@]}" ip link add cable type veth peer name cable netns "/proc/$CABLE_END/fd/101"
         "${LEFT[@]}" ip addr add 10.77.0.1/24 dev cable
         "${RIGHT[@]}" ip addr add 10.77.0.2/24 dev cable
         "${LEFT[@]}" ip link set cable up
@@ -59,7 +57,7 @@ remote_join() {
 remote_end() {
     local pid
     for pid in ${REMOTE_JOIN-} ${REMOTE_DAEMON-} ${REMOTE_NGINX-} ${REMOTE_ECHO-}; do
-        kill -INT "$pid" 2> /dev/null
+        kill "$pid" 2> /dev/null # not INT, which a shell without job control has its children ignore
         wait "$pid" 2> /dev/null
     done
     kill "$CABLE_END" 2> /dev/null

@@ -13,7 +13,7 @@ if ! start_daemon "$DAEMON" || ! box_new; then
     finish
     exit 1
 fi
-S=/aio/$BOX/v1/shell
+S=/aio/$BOX/v1/shell DIRECTORY=$STATE
 
 x() { # x COMMAND [MORE MEMBERS]: exec; OUT and CODE of the answer, STATE
     json_string "$1"
@@ -25,6 +25,11 @@ p() { # p ROUTE BODY
 }
 unknown() { # unknown NAME: the last answer
     is "$1" "$STATUS $BODY" '404 {"success":false,"message":"Session not found","data":null,"hint":null}'
+}
+restart() {
+    kill -KILL "$DAEMON_PID"
+    wait "$DAEMON_PID" 2> /dev/null
+    STATE=$DIRECTORY start_daemon "$DAEMON"
 }
 status_is() { # status_is STATUS ID
     p view "{\"id\":\"$2\"}" && [ "$(j .data.status)" = "$1" ]
@@ -130,14 +135,55 @@ api GET "$S/sessions"
 is 'the list says so' "$(j -c '.data.sessions.default|[.status,.current_command[:10]]')" '["running","echo begun"]'
 p wait '{"id":"default","seconds":0}'
 is 'wait that is over before it' "$(j .data.status)" running
-x 'echo x' '"async_mode":true'
+x 'echo x' '"async_mode":true,"id":"default"'
 is 'another one in the background' "$STATUS $(j .success)" '409 false'
-x 'echo x' '"timeout":0.1'
-is 'another one whose turn does not come' "$STATUS $(j .success)" '429 false'
+for time in timeout no_change_timeout hard_timeout; do
+    x 'echo x >> /tmp/ran' "\"id\":\"default\",\"$time\":0.1"
+    is "another one whose turn does not come in $time" "$STATUS $(j .success)" '429 false'
+done
+x 'ls /tmp/ran' "\"id\":\"$one\""
+isnt 'is not run' "$CODE" 0
 p write '{"id":"default","input":"typed","press_enter":true}'
 is 'write' "$STATUS $(j .data.status)" '200 running'
 p wait '{"id":"default","seconds":30}'
 unknown 'it ends, and the shell with it'
+
+# ---- calls without an id do not wait for a command whose caller was answered ----
+x 'mkdir -p /tmp/e; cd /tmp/e; cat' '"no_change_timeout":0.3'
+is 'a command that waits for input' "$STATUS $STATE $(j .data.session_id)" '200 no_change_timeout default'
+x 'pwd; export KEPT=1'
+is 'the next call without an id runs at once, in the same directory' "$STATUS $STATE $OUT" '200 completed /tmp/e'
+is 'in a session of its own' "$(j .data.session_id)" default:2
+p write '{"id":"default","input":"typed","press_enter":true}'
+ok 'the first one runs on, and can be typed to' eventually 10 eval 'p view "{\"id\":\"default\"}"; [ "$(j .data.output)" = typed ]'
+p kill '{"id":"default"}'
+is 'and killed' "$STATUS $(j .data.status)" '200 terminated'
+x 'echo "$KEPT"; cd /tmp'
+is 'later calls stay where the last one was' "$(j .data.session_id) $OUT" 'default:2 1'
+restart || fail 'another daemon' "$(tail -5 "$WORK/daemon.log")"
+x 'pwd'
+is 'also those of another daemon' "$STATUS $(j .data.session_id) $OUT" '200 default:2 /tmp'
+tag_new
+x "sleep $TAG" '"async_mode":true'
+is 'one in the background' "$STATUS $STATE" '200 running'
+x 'rmdir /tmp/e; cat' '"async_mode":true,"exec_dir":"/tmp/e"'
+is 'and another: none waits' "$STATUS $STATE $(j .data.session_id)" '200 running default:3'
+restart || fail 'another daemon' "$(tail -5 "$WORK/daemon.log")"
+x 'pwd' '"hard_timeout":20'
+is 'also after a restart; where the directory has gone, in the workspace' "$STATUS $(j .data.session_id) $OUT" '200 default:4 /workspace'
+curl -sS --unix-socket "$SOCKET" -H 'Content-Type: application/json' -d '{"command":"echo up > /tmp/up; cat","no_change_timeout":1.5}' "http://localhost$S/exec" > "$WORK/first" &
+first=$!
+ok 'a command with its caller' eventually 10 eval 'x "cat /tmp/up" "\"id\":\"$one\""; [ "$OUT" = up ]'
+x 'echo behind'
+is 'is waited for, and no longer than its caller waits' "$STATUS $(j .data.session_id) $OUT" '200 default:5 behind'
+wait "$first"
+is 'who was answered' "$(jq -r '.data|.status + " " + .session_id' "$WORK/first")" 'no_change_timeout default:4'
+api DELETE "$S/sessions/default:5"
+for i in 2 3 4; do api DELETE "$S/sessions/default:$i"; done
+api DELETE "$S/sessions/default"
+x 'echo new'
+is 'where all of them were ended there is a new one' "$STATUS $(j .data.session_id) $OUT" '200 default new'
+ok 'and what ran there has ended' eventually 10 tag_gone
 
 p sessions/create '{"id":"q","no_change_timeout":1}'
 x 'echo a; read line; echo b; exit 0' '"id":"q"'
@@ -375,6 +421,17 @@ x 'echo x' '"id":"s7"'
 unknown 'it is gone'
 api DELETE "$S/sessions"
 is 'all of them end' "$(j .message)" 'Cleaned up 64 sessions'
+x 'read x' '"async_mode":true'
+for ((i = 1; i <= 63; i++)); do
+    printf 'next\nurl = "http://localhost%s/exec"\nunix-socket = "%s"\nheader = "Content-Type: application/json"\ndata = "{\\"command\\":\\"read x\\",\\"async_mode\\":true}"\noutput = "/dev/null"\n' "$S" "$SOCKET"
+done | sed 1d > "$WORK/many"
+curl -sS -K "$WORK/many"
+x 'echo on'
+is 'as many commands as there may be sessions, all left alone: the first one makes room' "$STATUS $(j .data.session_id) $OUT" '200 default:65 on'
+p view '{"id":"default"}'
+unknown 'and is gone'
+api DELETE "$S/sessions"
 
+STATE=$DIRECTORY
 stop_daemon
 finish

@@ -11,7 +11,7 @@
  *     reorder PERCENT  so many packets are late by another 10 ms
  *     rate MBIT     0: as fast as it goes  cut | join      nothing passes; again as before
  *     count         packets and bytes that passed, and packets that were lost, instead of "ok"
- * Ends with its standard input. What is not delivered yet waits in a heap, by time; it is bounded. */
+ * Ends with its standard input; sleeps where its devices were removed. What is not delivered yet waits in a heap, by time; it is bounded. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -148,6 +148,10 @@ static void take(int from) {
     uint64_t now = now_ns();
     for (unsigned i = 0; i < 64; i++) {
         ssize_t n = read(device[from], data, sizeof data);
+        if (n < 0 && errno != EAGAIN && errno != EINTR) { /* somebody removed the device: it would be ready for ever */
+            close(device[from]);
+            device[from] = -1;
+        }
         if (n <= 0)
             return;
         if (is_cut || chance(loss) || held == HELD_PACKETS || held_bytes > HELD_BYTES) {

@@ -256,6 +256,19 @@ class"
 ID=$id_same
 recall '"limit":5' files
 unlike 'of others it does not' "$TEXT" STALE
+upload fresh "$WORK/zoo.py"
+tool read_file '{"path":"fresh"}' files
+kept "$TEXT"
+recall '"limit":5' files
+unlike 'a file that is as it was' "$TEXT" STALE
+run 'echo >> fresh'
+recall '"pattern":"class","max_results":1' files
+like 'recall says by itself that a file has changed' "$TEXT" "^\\[$ID\\] STALE: $W/fresh has changed since"
+run 'rm fresh'
+recall '"limit":5' files
+like 'or is gone' "$TEXT" "^\\[$ID\\] STALE: "
+refresh files
+is 'and who asks what has changed is still told' "$STALE" "$ID"
 api POST "/v1/boxes/$BOX/release"
 run 'rm same'
 api POST "/v1/boxes/$BOX/release"

@@ -46,10 +46,30 @@ static void refused(const struct body_field *fields, const char *text, const cha
     check(result == -ERR_INVALID && strstr(err.text, part), name);
 }
 
+static void test_null(void) {
+    static const char text[] =
+        "{\"command\":\"ls\",\"argv\":null,\"env\":null,\"timeout_ms\":null,\"cwd\":null,\"user\":null}";
+    static const char box[] = "{\"thread\":null,\"limits\":null,\"mounts\":null,\"labels\":null}";
+    autoarena arena;
+    struct exec_args args = {0};
+    struct acquire_args acquire = {0};
+    struct err err = {0};
+    arena_init(&arena);
+    int result = parse(text, strlen(text), exec_fields, &arena, &args, &err);
+    check(result == 0 && args.command.len == 2 && !args.argv && !args.cwd.data && !args.timeout_ms.has &&
+              args.timeout_ms.value > 0,
+          "null is as if the member were not there");
+    result = parse(box, strlen(box), acquire_fields, &arena, &acquire, &err);
+    check(result == 0 && !acquire.thread.data && !acquire.mounts.count, "null for objects and lists, too");
+}
+
 static void test_refused(void) {
     refused(exec_fields, "{\"comand\":\"ls\"}", "unknown field 'comand'; known: command");
     refused(exec_fields, "{\"command\":1}", "'command' must be a string, not an integer");
-    refused(exec_fields, "{\"command\":null}", "not null");
+    refused(acquire_fields, "{\"mounts\":[{\"source\":\"/a\",\"target\":null}]}",
+            "'mounts[0].target' must be a string, not null");
+    refused(exec_fields, "{\"env\":{\"A\":null}}", "'env.A' must be a string, not null");
+    refused(exec_fields, "null", "object");
     refused(exec_fields, "{\"command\":\"a\",\"command\":\"b\"}", "duplicate");
     refused(exec_fields, "{\"command\":\"a\\u0000b\"}", "NUL");
     refused(exec_fields, "{\"argv\":[]}", "empty");
@@ -195,6 +215,7 @@ static void test_query(void) {
 }
 
 int main(void) {
+    test_null();
     test_refused();
     test_bounds();
     test_accepted();
