@@ -263,14 +263,19 @@ static int do_personality(void) {
 static int do_personality_ask(void) {
     return CALL(SYS_personality, 0xffffffff);
 }
-static int do_handle(void) {
-    union {
-        struct file_handle head;
-        char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
-    } handle = {.head.handle_bytes = MAX_HANDLE_SZ};
+static union {
+    struct file_handle head;
+    char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+} handle = {.head.handle_bytes = MAX_HANDLE_SZ};
+static int do_to_handle(void) {
     int mount;
-    name_to_handle_at(AT_FDCWD, "/", &handle.head, &mount, 0);
+    return CALL(SYS_name_to_handle_at, AT_FDCWD, "/", &handle, &mount, 0x200 /* AT_HANDLE_FID */);
+}
+static int do_handle(void) {
     return CALL(SYS_open_by_handle_at, AT_FDCWD, &handle, O_RDONLY);
+}
+static int do_syncfs(void) {
+    return CALL(SYS_syncfs, open("/", O_RDONLY | O_CLOEXEC));
 }
 static int do_fanotify(void) {
     return CALL(SYS_fanotify_init, 0x200 /* FAN_REPORT_FID */, O_RDONLY);
@@ -354,6 +359,91 @@ static int do_map_files(void) {
 }
 static int do_oom(void) {
     return try_open("/proc/1/oom_score_adj", O_WRONLY);
+}
+
+/* ---- the limits, the rank and the processors of PID 1; and the caller's own, which are its own affair ---- */
+
+enum { IO_PROCESS = 1, IO_GROUP = 2, IO_USER = 3, IO_IDLE = 3 << 13 }; /* of ioprio_set, which has no header */
+
+static int limit_of(pid_t pid) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_CORE, &limit);
+    return CALL(SYS_prlimit64, pid, RLIMIT_CORE, &limit, NULL);
+}
+static int affinity_of(pid_t pid) {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    return CALL(SYS_sched_setaffinity, pid, sizeof set, &set);
+}
+static int do_limit_of_1(void) {
+    struct rlimit files = {4, 4};
+    return CALL(SYS_prlimit64, 1, RLIMIT_NOFILE, &files, NULL);
+}
+/* The upper half of a pid does not count for the kernel. */
+static int do_limit_of_1_high(void) {
+    struct rlimit files = {4, 4};
+    return CALL(SYS_prlimit64, 1l << 32 | 1, RLIMIT_NOFILE, &files, NULL);
+}
+static int do_limit_of_own(void) {
+    return limit_of(0) ? limit_of(0) : limit_of(getpid());
+}
+static int do_nice_1(void) {
+    return CALL(SYS_setpriority, PRIO_PROCESS, 1, 19);
+}
+static int do_nice_group_1(void) {
+    return CALL(SYS_setpriority, PRIO_PGRP, 1, 19);
+}
+static int do_nice_user(void) {
+    return CALL(SYS_setpriority, PRIO_USER, 0, 19);
+}
+static int do_nice_own(void) {
+    int number = CALL(SYS_setpriority, PRIO_PROCESS, 0, 1);
+    return number ? number : CALL(SYS_setpriority, PRIO_PGRP, 0, 1);
+}
+static int do_affinity_of_1(void) {
+    return affinity_of(1);
+}
+static int do_affinity_of_own(void) {
+    return affinity_of(0) ? affinity_of(0) : affinity_of(getpid());
+}
+static int do_scheduler_of_1(void) {
+    struct sched_param none = {0};
+    return CALL(SYS_sched_setscheduler, 1, SCHED_IDLE, &none);
+}
+static int do_parameter_of_1(void) {
+    struct sched_param none = {0};
+    return CALL(SYS_sched_setparam, 1, &none);
+}
+static int do_attribute_of_1(void) {
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t rest[7];
+    } idle = {sizeof idle, SCHED_OTHER, 0, 19, {0}};
+    return CALL(SYS_sched_setattr, 1, &idle, 0);
+}
+static int do_io_of_1(void) {
+    return CALL(SYS_ioprio_set, IO_PROCESS, 1, IO_IDLE);
+}
+static int do_io_of_group_1(void) {
+    return CALL(SYS_ioprio_set, IO_GROUP, 1, IO_IDLE);
+}
+static int do_io_of_user(void) {
+    return CALL(SYS_ioprio_set, IO_USER, 0, IO_IDLE);
+}
+static int do_io_of_own(void) {
+    return CALL(SYS_ioprio_set, IO_PROCESS, 0, IO_IDLE);
+}
+static int do_autogroup(void) {
+    return try_open("/proc/1/autogroup", O_WRONLY);
+}
+static int do_timerslack(void) {
+    int fd = open("/proc/1/timerslack_ns", O_WRONLY | O_CLOEXEC);
+    return fd < 0 ? errno : answer(write(fd, "1000000000", 10));
+}
+static int do_join_group_1(void) {
+    return setpgid(0, 1) < 0 ? errno : 0;
 }
 
 /* ---- sockets ---- */
@@ -601,7 +691,9 @@ static const struct {
     {"kernel", "syslog", do_syslog},
     {"kernel", "personality", do_personality},
     {"kernel", "personality_ask", do_personality_ask},
+    {"kernel", "name_to_handle_at", do_to_handle},
     {"kernel", "open_by_handle_at", do_handle},
+    {"kernel", "syncfs", do_syncfs},
     {"kernel", "fanotify_init", do_fanotify},
     {"kernel", "kcmp", do_kcmp},
     {"kernel", "move_pages", do_move_pages},
@@ -627,6 +719,25 @@ static const struct {
     {"runner", "ns", do_ns},
     {"runner", "map_files", do_map_files},
     {"runner", "oom_score_adj", do_oom},
+    {"first", "join_group_1", do_join_group_1},
+    {"first", "limit_of_1", do_limit_of_1},
+    {"first", "limit_of_1_high", do_limit_of_1_high},
+    {"first", "limit_of_own", do_limit_of_own},
+    {"first", "nice_1", do_nice_1},
+    {"first", "nice_group_1", do_nice_group_1},
+    {"first", "nice_user", do_nice_user},
+    {"first", "nice_own", do_nice_own},
+    {"first", "affinity_of_1", do_affinity_of_1},
+    {"first", "affinity_of_own", do_affinity_of_own},
+    {"first", "scheduler_of_1", do_scheduler_of_1},
+    {"first", "parameter_of_1", do_parameter_of_1},
+    {"first", "attribute_of_1", do_attribute_of_1},
+    {"first", "io_of_1", do_io_of_1},
+    {"first", "io_of_group_1", do_io_of_group_1},
+    {"first", "io_of_user", do_io_of_user},
+    {"first", "io_of_own", do_io_of_own},
+    {"first", "autogroup", do_autogroup},
+    {"first", "timerslack", do_timerslack},
     {"socket", "unix", do_unix},
     {"socket", "tcp", do_tcp},
     {"socket", "udp6", do_udp6},
