@@ -205,7 +205,7 @@ static void put_identity(struct json *json, const struct box *box) {
 static void put_sandbox(struct json *json, struct http_request *request, struct box *box) {
     json_open(json, '{');
     put_text(json, "sandbox_id", box->id);
-    put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box->id));
+    put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box));
     put_text(json, "status", status(box));
     put_identity(json, box);
     json_close(json, '}');
@@ -255,7 +255,7 @@ static int reconcile(struct http_request *request, struct box *unused, struct er
     if (box) {
         snprintf(incarnation, sizeof incarnation, "%s-%" PRIu64, box->id, box->created_ms);
         put_text(json, "incarnation_id", incarnation);
-        put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box->id));
+        put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box));
         put_identity(json, box);
         provider_look_end(front_of(request)->provider, box);
     }
