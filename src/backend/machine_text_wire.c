@@ -498,7 +498,7 @@ int text_wire_open(struct machine_text *text, struct text_box *box, struct wire 
         wire_reason_unref(reason);
         return r;
     }
-    r = wire_new(pair[1], false, HELLO_MS, ret_wire, err);
+    r = wire_new(pair[1], WIRE_PASS_NOTHING, HELLO_MS, ret_wire, err);
     if (r == 0)
         wire_set_reason(*ret_wire, reason);
     wire_reason_unref(reason);

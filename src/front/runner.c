@@ -94,7 +94,7 @@ static void stranger_remove_locked(struct runner_door *door, const struct runner
 }
 
 static void stranger_displace_locked(struct runner_door *door) {
-    struct runner *oldest = NULL;
+    struct runner *oldest = door->strangers[0];
     size_t most = 0;
     for (size_t i = 0; i < door->stranger_count; i++) {
         size_t same = 0;
