@@ -31,6 +31,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,13 +49,13 @@ struct group {
 static const struct group allowed[] = {
     {"bytes in and out of descriptors one already has",
      "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek _llseek close close_range dup dup2 "
-     "dup3 pipe pipe2 fcntl sendfile splice tee vmsplice copy_file_range fsync fdatasync sync syncfs sync_file_range "
+     "dup3 pipe pipe2 fcntl sendfile splice tee vmsplice copy_file_range fsync fdatasync sync sync_file_range "
      "readahead fadvise64 ftruncate fallocate flock"},
     {"files by name, within the box's root and the user's rights",
      "open openat openat2 creat access faccessat faccessat2 stat lstat fstat newfstatat statx statfs fstatfs readlink "
      "readlinkat getdents getdents64 getcwd chdir fchdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 "
      "link linkat symlink symlinkat truncate chmod fchmod fchmodat chown fchown lchown fchownat utime utimes utimensat "
-     "futimesat umask mknod mknodat name_to_handle_at memfd_create"},
+     "futimesat umask mknod mknodat memfd_create"},
     {"extended attributes: security.* and trusted.* need capabilities nobody has here",
      "getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr setxattr lsetxattr fsetxattr removexattr "
      "lremovexattr fremovexattr"},
@@ -115,6 +116,7 @@ struct refusal {
 #define ONE(test, argument, mask, value)                                                                               \
     { test, argument, mask, {value}, 1 }
 #define SET_ID (S_ISUID | S_ISGID)
+#define IOPRIO_WHO_USER 3 /* ioprio_set has no header */
 #define MAKES (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))
 #define INTERNET                                                                                                       \
     { IS, 0, ~0u, {AF_INET, AF_INET6}, 2 }
@@ -135,6 +137,16 @@ static const struct refusal box_refusals[] = {
     {"sendto recvfrom sendmmsg recvmmsg", EOPNOTSUPP, {ONE(IS, 3, MSG_OOB, MSG_OOB)}},
     /* the native personality, and the question which it is */
     {"personality", EPERM, {{IS_NOT, 0, ~0u, {0, 0xffffffffu}, 2}}},
+    /* PID 1 and root's commands are one user, so the kernel would let these limit it, and let it fall behind them. Whoever
+     * names a user may name PID 1's. Its process group has only itself: commands are sessions of their own. */
+    {"prlimit64 sched_setaffinity sched_setattr sched_setparam sched_setscheduler", EPERM, {ONE(IS, 0, ~0u, 1)}},
+    {"setpriority", EPERM, {ONE(IS_NOT, 0, ~0u, PRIO_USER), ONE(IS, 1, ~0u, 1)}},
+    {"setpriority", EPERM, {ONE(IS, 0, ~0u, PRIO_USER)}},
+    {"ioprio_set", EPERM, {ONE(IS_NOT, 0, ~0u, IOPRIO_WHO_USER), ONE(IS, 1, ~0u, 1)}},
+    {"ioprio_set", EPERM, {ONE(IS, 0, ~0u, IOPRIO_WHO_USER)}},
+    /* Every file system of the host would be written out, as often as a box likes. The kernel writes a box's files out soon in
+     * any case, which is what sync promises; whoever must know has fsync. */
+    {"sync", 0, {{0}}},
     /* files, FIFOs and sockets, no devices: also not overlayfs's whiteouts */
     {"mknod", EPERM, {{IS_NOT, 1, S_IFMT, {0, S_IFREG, S_IFIFO, S_IFSOCK}, 4}}},
     {"mknodat", EPERM, {{IS_NOT, 2, S_IFMT, {0, S_IFREG, S_IFIFO, S_IFSOCK}, 4}}},
@@ -169,10 +181,10 @@ static const struct {
                    {"listxattrat", 465}, {"removexattrat", 466}};
 
 /* Absent rather than forbidden, so that libraries use what came before. The events of io_setup are one number for the
- * whole machine (fs.aio-max-nr), which one box could use up. */
-static const char *const absent[] = {"io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup",
-                                     "io_submit",      "io_getevents",   "io_pgetevents",     "io_cancel",
-                                     "io_destroy",     "memfd_secret"};
+ * whole machine (fs.aio-max-nr), which one box could use up; syncfs writes out what all boxes of a file system have written. */
+static const char *const absent[] = {
+    "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup",     "io_submit", "io_getevents",
+    "io_pgetevents",  "io_cancel",      "io_destroy",        "memfd_secret", "syncfs"};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

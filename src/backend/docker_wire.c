@@ -183,7 +183,7 @@ static int by_socket(struct start *start, struct wire **ret_wire, int *ret_pidfd
         r = pass(fd, DIAL_LISTEN, start->listener_fd, err);
     fd_close(&theirs);
     if (r == 0)
-        r = wire_new(fd_take(&ours), true, HELLO_MS, ret_wire, err);
+        r = wire_new(fd_take(&ours), WIRE_PASS_FILES, HELLO_MS, ret_wire, err);
     if (r == 0)
         *ret_pidfd = fd_take(&pidfd);
     return r;
@@ -194,7 +194,7 @@ static int by_streams(struct start *start, struct wire **ret_wire, int *ret_pidf
     if (r == 0)
         r = record_runner(start, NULL, err);
     if (r == 0)
-        r = wire_new(fd_take(&start->stream_fd), false, HELLO_MS, ret_wire, err);
+        r = wire_new(fd_take(&start->stream_fd), WIRE_PASS_NOTHING, HELLO_MS, ret_wire, err);
     if (r < 0)
         return r;
     engine_stream_leave(start->stream);
@@ -364,7 +364,7 @@ int docker_wire_find(struct backend *backend, const char *id, struct wire **ret_
     int r = connect_any(backend, id, &fd, &pidfd, &stream, err);
     if (r < 0)
         return r;
-    if (wire_new(fd_take(&fd), stream == NULL, HELLO_MS, ret_wire, err) < 0) {
+    if (wire_new(fd_take(&fd), stream ? WIRE_PASS_NOTHING : WIRE_PASS_FILES, HELLO_MS, ret_wire, err) < 0) {
         autobuf said;
         buf_init(&said, 4096);
         printed(stream, &said);

@@ -265,7 +265,7 @@ static int jail_discover(struct backend *backend, const char *id, struct wire **
         r = jail_reach(backend, id, &record, &fd, &pidfd, err);
     struct wire *wire;
     if (r == 0)
-        r = wire_new(fd_take(&fd), true, JAIL_START_TIMEOUT_MS, &wire, err);
+        r = wire_new(fd_take(&fd), WIRE_PASS_ROOT, JAIL_START_TIMEOUT_MS, &wire, err);
     if (r < 0)
         return r;
     if (record.ranged) {

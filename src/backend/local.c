@@ -245,7 +245,7 @@ static int local_launch(struct backend *backend, const struct spec *spec, int bo
     autofd pidfd = pidfd_open(pid, 0);
     r = local_note(box_fd, pid, err);
     if (r == 0)
-        r = wire_new(fd_take(&ours), true, LOCAL_HELLO_MS, ret_wire, err);
+        r = wire_new(fd_take(&ours), WIRE_PASS_FILES, LOCAL_HELLO_MS, ret_wire, err);
     if (r < 0) {
         local_end(pidfd);
         return err_wrap(err, "the runner did not start");
@@ -295,7 +295,7 @@ static int local_discover(struct backend *backend, const char *id, struct wire *
     int r = local_reach(backend, id, &fd, &pidfd, err);
     if (r < 0)
         return r;
-    if (wire_new(fd_take(&fd), true, LOCAL_HELLO_MS, ret_wire, err) < 0)
+    if (wire_new(fd_take(&fd), WIRE_PASS_FILES, LOCAL_HELLO_MS, ret_wire, err) < 0)
         return err_set(err, ERR_GONE, "the runner of box %s does not answer", id);
     *ret_pidfd = fd_take(&pidfd);
     return 0;

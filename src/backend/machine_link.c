@@ -216,7 +216,7 @@ static void spec_json(struct json *json, const struct spec *spec) {
 static int wire_begin(struct link_peer *peer, int fd, struct wire_reason *reason, struct wire **ret_wire,
                       struct err *err) {
     struct wire *wire;
-    int r = wire_new(fd, false, HELLO_MS, &wire, err);
+    int r = wire_new(fd, WIRE_PASS_NOTHING, HELLO_MS, &wire, err);
     if (r < 0)
         return err_wrap(err, "machine '%s': the runner did not start", peer->name);
     wire_set_reason(wire, reason);

@@ -354,7 +354,7 @@ int text_carry_open(struct machine_text *text, const struct spec *spec, struct w
         close(pair[1]);
         stream_close(stream, 1); /* it may have started all the same; nobody waits for that */
     } else {
-        r = wire_new(pair[1], false, HELLO_MS, ret_wire, err);
+        r = wire_new(pair[1], WIRE_PASS_NOTHING, HELLO_MS, ret_wire, err);
         if (r == 0)
             wire_set_reason(*ret_wire, reason);
         else

@@ -643,7 +643,7 @@ int text_few_open(struct machine_text *text, const struct spec *spec, struct wir
         close(pair[1]);
         few_close(wire);
     } else {
-        r = wire_new(pair[1], false, HELLO_MS, ret_wire, err);
+        r = wire_new(pair[1], WIRE_PASS_NOTHING, HELLO_MS, ret_wire, err);
     }
     if (r == 0)
         wire_set_reason(*ret_wire, reason);

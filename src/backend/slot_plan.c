@@ -94,7 +94,7 @@ int slot_greet(struct backend *backend, struct slot *slot, const char *name, str
         return r;
     int stage_fd = slot->stage_fd;
     slot->stage_fd = -1;
-    r = wire_new(stage_fd, true, JAIL_START_TIMEOUT_MS, &slot->wire, err);
+    r = wire_new(stage_fd, WIRE_PASS_ROOT, JAIL_START_TIMEOUT_MS, &slot->wire, err);
     if (r < 0) {
         char text[sizeof err->text];
         memcpy(text, err->text, sizeof text);

@@ -134,20 +134,20 @@ const char *aio_id(struct http_request *request, const char **ret_key) {
     return tilde ? arena_copy(http_arena(request), param, (size_t)(tilde - param)) : param;
 }
 
-const char *aio_url(struct http_request *request, const char *base, const char *id) {
+const char *aio_url(struct http_request *request, const char *base, const struct box *box) {
     struct front *front = front_of(request);
     struct arena *arena = http_arena(request);
     char key[AIO_KEY_BYTES] = "";
     const char *host = http_host(request);
     if (front->aio_key && !auth_is_open(front->auth, request))
-        aio_key_make(front->aio_key, id, key);
+        aio_key_make(front->aio_key, box, key);
     if (!base)
         base = arena_printf(arena, "%s://%s", http_is_tls(request) ? "https" : "http",
                             *host ? host : http_server_address(front->server));
     size_t len = strlen(base);
     while (len && base[len - 1] == '/')
         len--;
-    return arena_printf(arena, "%.*s" AIO_PREFIX "%s%s%s", (int)len, base, id, *key ? "~" : "", key);
+    return arena_printf(arena, "%.*s" AIO_PREFIX "%s%s%s", (int)len, base, box->id, *key ? "~" : "", key);
 }
 
 /* A key that came to the wrong door is one all the same. */
@@ -170,7 +170,7 @@ static int ticket(struct http_request *request, struct box *box, struct err *err
     buf_init(&out, 1024);
     if (!front->aio_key)
         return err_set(err, ERR_UNSUPPORTED, "there are no tickets here");
-    aio_ticket_make(front->aio_key, box->id, clock_wall_ms() + AIO_TICKET_SECONDS * 1000, text);
+    aio_ticket_make(front->aio_key, box, clock_wall_ms() + AIO_TICKET_SECONDS * 1000, text);
     json_init(&json, &out);
     json_open(&json, '{');
     json_key(&json, "ticket");

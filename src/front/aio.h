@@ -38,7 +38,7 @@ extern const struct body_field aio_answer[]; /* the envelope, for OpenAPI */
 const char *aio_id(struct http_request *request, const char **ret_key);
 /* The URL below which a box has these routes, as the client that asks can reach it: BASE/aio/ID, with the box's key where
  * it would need a token otherwise. base NULL: as the client named us. In the request's arena. */
-const char *aio_url(struct http_request *request, const char *base, const char *id);
+const char *aio_url(struct http_request *request, const char *base, const struct box *box);
 const char *aio_masked(struct http_request *request); /* http_path without a key: for the log */
 
 int aio_sandbox(struct http_request *request, struct box *box, struct err *err); /* GET /v1/sandbox (aio_sandbox.c) */

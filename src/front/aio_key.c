@@ -17,6 +17,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "box/box.h"
 
 #define SECRET_NAME "aio-key"
 enum { SECRET_BYTES = 32, SECRET_TEXT = 2 * SECRET_BYTES };
@@ -111,43 +112,45 @@ static bool same(const char *made, const char *text) {
     return strlen(text) == AIO_KEY_BYTES - 1 && !CRYPTO_memcmp(made, text, AIO_KEY_BYTES - 1);
 }
 
-void aio_key_make(const struct aio_key *key, const char *id, char ret_text[AIO_KEY_BYTES]) {
+void aio_key_make(const struct aio_key *key, const struct box *box, char ret_text[AIO_KEY_BYTES]) {
     char text[64];
-    snprintf(text, sizeof text, "box %.40s", id);
+    snprintf(text, sizeof text, "box %s %llu", box->id, (unsigned long long)box->created_ms);
     derive(key, text, ret_text);
 }
 
-bool aio_key_fits(const struct aio_key *key, const char *id, const char *text) {
+bool aio_key_fits(const struct aio_key *key, const struct box *box, const char *text) {
     char made[AIO_KEY_BYTES];
-    if (!key || !text_id(id))
+    if (!key || !box)
         return false;
-    aio_key_make(key, id, made);
+    aio_key_make(key, box, made);
     return same(made, text);
 }
 
-static void ticket_derive(const struct aio_key *key, const char *id, uint64_t until_ms,
+static void ticket_derive(const struct aio_key *key, const struct box *box, uint64_t until_ms,
                           char ret_digits[AIO_KEY_BYTES]) {
     char text[96];
-    snprintf(text, sizeof text, "ticket %.40s %llu", id, (unsigned long long)until_ms);
+    snprintf(text, sizeof text, "ticket %s %llu %llu", box->id, (unsigned long long)box->created_ms,
+             (unsigned long long)until_ms);
     derive(key, text, ret_digits);
 }
 
-void aio_ticket_make(const struct aio_key *key, const char *id, uint64_t until_ms, char ret_text[AIO_TICKET_BYTES]) {
+void aio_ticket_make(const struct aio_key *key, const struct box *box, uint64_t until_ms,
+                     char ret_text[AIO_TICKET_BYTES]) {
     char digits[AIO_KEY_BYTES];
-    ticket_derive(key, id, until_ms, digits);
+    ticket_derive(key, box, until_ms, digits);
     snprintf(ret_text, AIO_TICKET_BYTES, "%llu-%s", (unsigned long long)until_ms, digits);
 }
 
-bool aio_ticket_fits(const struct aio_key *key, const char *id, uint64_t now_ms, const char *text) {
+bool aio_ticket_fits(const struct aio_key *key, const struct box *box, uint64_t now_ms, const char *text) {
     char number[24], made[AIO_KEY_BYTES];
     size_t len = strcspn(text, "-");
     uint64_t until_ms;
-    if (!key || !text_id(id) || !text[len] || len >= sizeof number)
+    if (!key || !box || !text[len] || len >= sizeof number)
         return false;
     memcpy(number, text, len);
     number[len] = 0;
     if (!text_u64(number, INT64_MAX, &until_ms))
         return false;
-    ticket_derive(key, id, until_ms, made);
+    ticket_derive(key, box, until_ms, made);
     return same(made, text + len + 1) && now_ms < until_ms;
 }

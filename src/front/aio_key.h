@@ -1,6 +1,6 @@
 /* The boxes' own keys: what stands for a token in the URL of a box's AIO routes, because its clients send none, and tickets,
  * which stand for one in a query for half a minute. Both are made of one secret, STATE/aio-key, which all daemons on
- * that directory share; nothing is kept for each. */
+ * that directory share, and of the time the box was made at: a box that gets the id of a deleted one has another key. */
 #ifndef CUBBY_FRONT_AIO_KEY_H
 #define CUBBY_FRONT_AIO_KEY_H
 
@@ -14,16 +14,18 @@
 #define AIO_TICKET_SECONDS 30u
 
 struct aio_key;
+struct box;
 
 /* Makes the secret where there is none. DENIED: somebody else may read the file. */
 int aio_key_open(const char *state_dir, struct aio_key **ret_key, struct err *err);
 void aio_key_free(struct aio_key *key); /* NULL is fine */
 
-void aio_key_make(const struct aio_key *key, const char *id, char ret_text[AIO_KEY_BYTES]);
-/* In constant time. key NULL: nothing fits. */
-bool aio_key_fits(const struct aio_key *key, const char *id, const char *text);
+void aio_key_make(const struct aio_key *key, const struct box *box, char ret_text[AIO_KEY_BYTES]);
+/* In constant time. key or box NULL: nothing fits. */
+bool aio_key_fits(const struct aio_key *key, const struct box *box, const char *text);
 /* For one box, until then. */
-void aio_ticket_make(const struct aio_key *key, const char *id, uint64_t until_ms, char ret_text[AIO_TICKET_BYTES]);
-bool aio_ticket_fits(const struct aio_key *key, const char *id, uint64_t now_ms, const char *text);
+void aio_ticket_make(const struct aio_key *key, const struct box *box, uint64_t until_ms,
+                     char ret_text[AIO_TICKET_BYTES]);
+bool aio_ticket_fits(const struct aio_key *key, const struct box *box, uint64_t now_ms, const char *text);
 
 #endif

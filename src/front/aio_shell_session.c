@@ -179,7 +179,7 @@ int aio_shell_terminal_url(struct http_request *request, struct box *box, struct
     if (failed)
         return failed;
     const char *url =
-        aio_url(request, front_settings(request)->provision->url, box->id) + strlen("http"); /* "s://..." or "://..." */
+        aio_url(request, front_settings(request)->provision->url, box) + strlen("http"); /* "s://..." or "://..." */
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_str(&answer.json, arena_printf(http_arena(request), "ws%s/v1/shell/ws?session_id=%s", url, session.name));

@@ -17,7 +17,6 @@
 #include "front/answer.h"
 #include "front/trail.h"
 
-#define LABEL "provisioner=deerflow"
 #define NAMESPACE "cubby"
 enum { CONTRACT = 2, THREAD_BYTES = 64, EXTRA_MOST = 1000, PLACES_MS = 10000 };
 
@@ -177,7 +176,7 @@ static int admit(struct http_request *request, unsigned needs, const struct who 
 
 static bool ours(const struct box *box) {
     for (char **label = box->labels; label && *label; label++)
-        if (!strcmp(*label, LABEL))
+        if (!strcmp(*label, DEERFLOW_LABEL))
             return true;
     return false;
 }
@@ -205,7 +204,7 @@ static void put_identity(struct json *json, const struct box *box) {
 static void put_sandbox(struct json *json, struct http_request *request, struct box *box) {
     json_open(json, '{');
     put_text(json, "sandbox_id", box->id);
-    put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box->id));
+    put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box));
     put_text(json, "status", status(box));
     put_identity(json, box);
     json_close(json, '}');
@@ -255,7 +254,7 @@ static int reconcile(struct http_request *request, struct box *unused, struct er
     if (box) {
         snprintf(incarnation, sizeof incarnation, "%s-%" PRIu64, box->id, box->created_ms);
         put_text(json, "incarnation_id", incarnation);
-        put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box->id));
+        put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box));
         put_identity(json, box);
         provider_look_end(front_of(request)->provider, box);
     }
@@ -313,7 +312,7 @@ static void make_places(struct http_request *request, struct box *box) {
 
 static int create_box(struct http_request *request, const struct create_args *args, struct box **ret_box,
                       struct err *err) {
-    static const char *labels[] = {LABEL, NULL};
+    static const char *labels[] = {DEERFLOW_LABEL, NULL};
     const struct provision_settings *settings = front_settings(request)->provision;
     const char *thread = args->thread_id.data;
     const struct deerflow_box asked = {.id = args->sandbox_id.data,

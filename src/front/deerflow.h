@@ -6,6 +6,8 @@
 
 extern const struct route deerflow_routes[]; /* ends with method NULL */
 
+#define DEERFLOW_LABEL "provisioner=deerflow" /* of boxes that were made there; only an admin can give it to another */
+
 int deerflow_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 bool deerflow_claims(const char *path); /* routes.c: a path that no route has would be ours */
 

@@ -74,25 +74,22 @@ const struct who *front_who(const struct http_request *request) {
     return trail ? trail->who : NULL;
 }
 
-/* Whose box it is may do with it what he likes. */
-static int front_owner(struct http_request *request, const char *id, unsigned needs, struct err *err) {
-    struct front *front = front_of(request);
-    struct box *box;
-    int failed = provider_look(front->provider, NULL, id, &box, err);
-    if (failed)
-        return failed;
-    failed = auth_admit_user(front->auth, request, box->user, needs, &trail_of(request)->who, err);
-    provider_look_end(front->provider, box);
-    return failed;
+/* A key or a ticket acts for the box's owner, in that box alone. */
+static int front_bound(struct http_request *request, const struct box *box, unsigned needs, struct err *err) {
+    struct trail *trail = trail_of(request);
+    memcpy(trail->bound, box->id, sizeof trail->bound);
+    return auth_admit_user(front_of(request)->auth, request, box->user, needs, &trail->who, err);
 }
 
 /* A route whose clients know other ways to say who they are: a token of ours in their header or their parameter, a ticket, or
- * the box's key. A token that was sent is always judged, and so is a key, whatever else comes with them. */
-static int front_keyed(struct http_request *request, unsigned needs, struct err *err) {
+ * the box's key. A token that was sent is always judged, and so is a key, whatever else comes with them. box: NULL where
+ * there is no such box; a key of it is then as wrong as any. */
+static int front_judge(struct http_request *request, const struct box *box, unsigned needs, struct err *err) {
     struct front *front = front_of(request);
-    const char *key, *id = aio_id(request, &key), *ticket = http_query(request, "ticket", NULL);
+    const char *key, *ticket = http_query(request, "ticket", NULL);
     const char *token = http_header(request, "x-aio-api-key");
-    if (key && !aio_key_fits(front->aio_key, id, key))
+    aio_id(request, &key);
+    if (key && !aio_key_fits(front->aio_key, box, key))
         return err_set(err, ERR_UNAUTHORIZED, "this is not the key of this box; ask for its URL again");
     if (!token)
         token = http_query(request, "api_key", NULL);
@@ -100,11 +97,23 @@ static int front_keyed(struct http_request *request, unsigned needs, struct err 
         return auth_admit(front->auth, request, needs, &trail_of(request)->who, err);
     if (token)
         return auth_admit_token(front->auth, request, token, needs, &trail_of(request)->who, err);
-    if (ticket && !aio_ticket_fits(front->aio_key, id, clock_wall_ms(), ticket))
+    if (ticket && !aio_ticket_fits(front->aio_key, box, clock_wall_ms(), ticket))
         return err_set(err, ERR_UNAUTHORIZED, "this ticket is not of this box, or its time is over; ask for another");
     if (ticket || key)
-        return front_owner(request, id, needs, err);
+        return front_bound(request, box, needs, err);
     return auth_admit(front->auth, request, needs, &trail_of(request)->who, err);
+}
+
+static int front_keyed(struct http_request *request, unsigned needs, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    const char *key, *id = aio_id(request, &key);
+    struct box *box = NULL;
+    int failed = key || http_query(request, "ticket", NULL) ? provider_look(provider, NULL, id, &box, err) : 0;
+    if (failed && failed != -ERR_NOT_FOUND)
+        return failed;
+    failed = front_judge(request, box, needs, err);
+    provider_look_end(provider, box);
+    return failed;
 }
 
 /* The server lets a browser follow a link of another site, which shows something. Where a GET changes something it would

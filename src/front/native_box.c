@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "front/answer.h"
+#include "front/deerflow.h"
 #include "front/native.h"
 #include "front/native_args.h"
 #include "front/trail.h"
@@ -54,6 +55,9 @@ static int native_box_request(struct http_request *request, const struct acquire
     if (who->user && args->user.data && strcmp(who->user, args->user.data) != 0)
         return err_set(err, ERR_DENIED, "this token makes boxes of user '%s' only, not of '%s'", who->user,
                        args->user.data);
+    for (const char **label = args->labels; label && *label && who->scope != SCOPE_ADMIN; label++)
+        if (strcmp(*label, DEERFLOW_LABEL) == 0)
+            return err_set(err, ERR_DENIED, "label %s: only the DeerFlow provisioner and admins give it", *label);
     struct box_request wanted = {
         .user = who->user ? who->user : args->user.data,
         .thread = args->thread.data,

@@ -2,7 +2,8 @@
  * its connection ends. Called through runner_routes. Rules:
  *
  * 1. Who a machine is, its token says: user and name. What it says of itself in its first message may only agree.
- * 2. Until a token was found good somebody is a stranger: few of them at once, a small message, a short time.
+ * 2. Until a token was found good somebody is a stranger: few of them at once, a small message, a short time. Strangers keep
+ *    nobody out: when there are too many, the oldest one of the address that most of them come from has to go.
  * 3. A refusal is told twice: as a message {"type":"error"} and as the code of the close frame. 4401 and 4403 mean that
  *    trying again is of no use.
  * 4. door->lock guards the list of those that are served and their `leaving`. It is taken with the server's lock held
@@ -15,8 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "front/events.h"
@@ -36,12 +39,16 @@ struct runner { /* one connection */
     struct runner_hello hello;
     char why[200];               /* SENT_AWAY */
     enum runner_leaving leaving; /* door->lock */
+    const char *host;            /* of a stranger: where it comes from, without the port */
+    int wake;                    /* eventfd: look at displaced */
+    bool displaced;              /* it had to go; door->lock */
 };
 
 struct runner_door {
     pthread_mutex_t lock;
     struct runner *runners;
-    unsigned strangers;
+    struct runner *strangers[LIMIT_REGISTER_WAITING]; /* oldest first */
+    size_t stranger_count;
 };
 
 struct runner_door *runner_door_new(void) {
@@ -61,18 +68,65 @@ void runner_door_free(struct runner_door *door) {
 
 /* ---- who is there ---- */
 
-static int stranger_enter(struct runner_door *door, struct err *err) {
-    pthread_mutex_lock(&door->lock);
-    bool room = door->strangers < LIMIT_REGISTER_WAITING;
-    door->strangers += room;
-    pthread_mutex_unlock(&door->lock);
-    return room ? 0 : err_set(err, ERR_BUSY, "too many machines are registering at once; try again in a moment");
+/* "10.0.0.7:4711 uid:0" without the port; of a unix socket, " uid:0", there is only the user. */
+static const char *stranger_host(struct http_request *request) {
+    const char *peer = http_peer_text(request);
+    size_t len = strcspn(peer, " ");
+    while (len && peer[len - 1] != ':')
+        len--;
+    return arena_copy(http_arena(request), peer, len ? len - 1 : strlen(peer));
 }
 
-static void stranger_leave(struct runner_door *door) {
+static void stranger_remove_locked(struct runner_door *door, const struct runner *runner) {
+    size_t i = 0;
+    while (door->strangers[i] != runner)
+        i++;
+    memmove(&door->strangers[i], &door->strangers[i + 1], (--door->stranger_count - i) * sizeof *door->strangers);
+}
+
+static void stranger_displace_locked(struct runner_door *door) {
+    struct runner *oldest = door->strangers[0];
+    size_t most = 0;
+    for (size_t i = 0; i < door->stranger_count; i++) {
+        size_t same = 0;
+        for (size_t k = i; k < door->stranger_count; k++)
+            same += strcmp(door->strangers[i]->host, door->strangers[k]->host) == 0;
+        if (same > most) {
+            most = same;
+            oldest = door->strangers[i];
+        }
+    }
+    stranger_remove_locked(door, oldest);
+    oldest->displaced = true;
+    eventfd_write(oldest->wake, 1); /* -1: it looks every second */
+}
+
+static void stranger_enter(struct runner *runner) {
+    struct runner_door *door = runner->front->runners;
+    runner->host = stranger_host(runner->request);
+    runner->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_lock(&door->lock);
-    door->strangers--;
+    if (door->stranger_count == LIMIT_REGISTER_WAITING)
+        stranger_displace_locked(door);
+    door->strangers[door->stranger_count++] = runner;
     pthread_mutex_unlock(&door->lock);
+}
+
+static bool stranger_displaced(struct runner *runner) {
+    struct runner_door *door = runner->front->runners;
+    pthread_mutex_lock(&door->lock);
+    bool displaced = runner->displaced;
+    pthread_mutex_unlock(&door->lock);
+    return displaced;
+}
+
+static void stranger_leave(struct runner *runner) {
+    struct runner_door *door = runner->front->runners;
+    pthread_mutex_lock(&door->lock);
+    if (!runner->displaced)
+        stranger_remove_locked(door, runner);
+    pthread_mutex_unlock(&door->lock);
+    fd_close(&runner->wake);
 }
 
 static const char *leaving_why(const struct runner *runner, enum runner_leaving leaving) {
@@ -245,10 +299,13 @@ static int runner_first(struct runner *runner, struct err *err) {
         if (got)
             return runner_hello_parse(data, len, http_arena(runner->request), &runner->hello, err);
         uint64_t now_ms = clock_ms();
-        struct pollfd wait = {.fd = http_fd(runner->request), .events = POLLIN};
+        struct pollfd wait[] = {{.fd = http_fd(runner->request), .events = POLLIN},
+                                {.fd = runner->wake, .events = POLLIN}};
+        if (stranger_displaced(runner))
+            return err_set(err, ERR_BUSY, "too many machines are registering at once; try again in a moment");
         if (now_ms >= end_ms || http_server_stopping(runner->front->server))
             return err_set(err, ERR_TIMEOUT, "no register message came within %u s", LIMIT_REGISTER_MS / 1000);
-        if (poll(&wait, 1, end_ms - now_ms < 1000 ? (int)(end_ms - now_ms) : 1000) < 0 && errno != EINTR)
+        if (poll(wait, 2, end_ms - now_ms < 1000 ? (int)(end_ms - now_ms) : 1000) < 0 && errno != EINTR)
             return err_errno(err, errno, "poll");
     }
 }
@@ -302,17 +359,15 @@ static int runner_register(struct runner *runner, const struct err *no, struct e
 
 /* Rule 2. A token that came with the upgrade is looked at before. */
 static int runner_open(struct runner *runner, struct err *err) {
-    struct runner_door *door = runner->front->runners;
     struct err no = {0};
     bool known = http_header(runner->request, "authorization") && runner_admit(runner, true, &no) == 0;
-    int failed = known ? 0 : stranger_enter(door, err);
-    if (failed)
-        return failed;
-    failed = ws_accept(runner->request, LIMIT_REGISTER_BYTES, &runner->ws, err);
+    if (!known)
+        stranger_enter(runner);
+    int failed = ws_accept(runner->request, LIMIT_REGISTER_BYTES, &runner->ws, err);
     if (!failed)
         failed = runner_register(runner, &no, err);
     if (!known)
-        stranger_leave(door);
+        stranger_leave(runner);
     return failed;
 }
 
@@ -395,7 +450,7 @@ static int runner_end(struct runner *runner, int failed, struct err *err) {
 
 static int runner_run(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    struct runner runner = {.request = request, .front = front_of(request)};
+    struct runner runner = {.request = request, .front = front_of(request), .wake = -1};
     if (!runner.front->machines)
         return err_set(err, ERR_UNSUPPORTED, "no machines can join here");
     int failed = runner_open(&runner, err);

@@ -6,6 +6,16 @@
 
 #include "front/trail.h"
 
+/* The key of a box opens that box: not the one in which an MCP server of the same user has its place. */
+static int toolbox_bound(struct http_request *request, const char *id, const char *thread, struct err *err) {
+    const char *bound = trail_of(request)->bound;
+    if (!*bound || strcmp(bound, id) == 0)
+        return 0;
+    return err_set(err, ERR_DENIED,
+                   "the key of box %s opens that box alone, not the one of thread '%.128s'; use a token", bound,
+                   thread);
+}
+
 static int toolbox_admit(struct http_request *request, struct box *box, struct box **ret_box, struct err *err) {
     trail_box(request, box);
     int code = front_enter(request, box, err);
@@ -25,7 +35,10 @@ static int toolbox_acquire(void *door, const char *user, const char *thread, str
     char id[17];
     bool created;
     policy_id(user, thread, strlen(thread), id);
-    int code = provider_get(provider, user, id, &box, err);
+    int code = toolbox_bound(request, id, thread, err);
+    if (code < 0)
+        return code;
+    code = provider_get(provider, user, id, &box, err);
     if (code == -ERR_NOT_FOUND || code == -ERR_GONE) { /* only what must be made counts as made */
         code = tenant_make(front_who(request)->tenant, &settings->tenant_limits, err);
         if (code == 0)
@@ -39,8 +52,11 @@ static int toolbox_find(void *door, const char *user, const char *thread, struct
     struct box *box = NULL;
     char id[17];
     policy_id(user, thread, strlen(thread), id);
-    int code = provider_get(front_of(request)->provider, user, id, &box, err);
     *ret_box = NULL;
+    int code = toolbox_bound(request, id, thread, err);
+    if (code < 0)
+        return code;
+    code = provider_get(front_of(request)->provider, user, id, &box, err);
     if (code == -ERR_NOT_FOUND)
         return 0;
     return code < 0 ? code : toolbox_admit(request, box, ret_box, err);

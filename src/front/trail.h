@@ -15,11 +15,12 @@ struct trail {
     const struct who *who; /* NULL: nobody we know */
     struct front_settings *settings;
     uint64_t at_ms;
-    int code;                   /* ERR_ number; 0: fine */
-    const char *peer;           /* NULL: nobody wants to know */
-    char box[17];               /* "" : none */
-    const char *user;           /* whose box */
-    const struct box *now;      /* while its handler runs: its environment is secret */
+    int code;              /* ERR_ number; 0: fine */
+    const char *peer;      /* NULL: nobody wants to know */
+    char box[17];          /* "" : none */
+    char bound[17];        /* the box whose key or ticket came instead of a token: no other is opened; "": a token */
+    const char *user;      /* whose box */
+    const struct box *now; /* while its handler runs: its environment is secret */
     const char *const *secrets; /* "NAME=VALUE" of this request alone; NULL: none */
     bool reads;                 /* whatever the route says: nothing is another because of it */
     bool has_result;

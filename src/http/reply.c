@@ -150,6 +150,8 @@ int http_reply_begin(struct http_request *request, int status, const char *type,
         buf_puts(out, "Content-Type: ");
         buf_puts(out, type);
         buf_puts(out, "\r\n");
+        if (strcmp(type, "application/octet-stream") == 0) /* anybody's bytes: a browser must not guess what they are */
+            buf_puts(out, "X-Content-Type-Options: nosniff\r\n");
     }
     if (status_has_body(status) && length >= 0) {
         buf_puts(out, "Content-Length: ");

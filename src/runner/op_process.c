@@ -266,9 +266,11 @@ static int signal_begin(struct rcall *call, const struct fields *args, struct er
     uint64_t number = args->number[FIELD_SIGNAL];
     if (number < 1 || number > 64)
         return err_set(err, ERR_INVALID, "no signal %llu", (unsigned long long)number);
-    if (process->phase > PHASE_RUNNING)
+    if (process->phase > PHASE_RUNNING && !process->lives)
         return err_set(err, ERR_GONE, "process %d has ended", process->pid);
-    if (args->number[FIELD_FLAGS] & CALL_ALL)
+    if (process->lives)
+        leaf_signal(process->leaf, (int)number); /* what it left */
+    else if (args->number[FIELD_FLAGS] & CALL_ALL)
         process_signal(process, (int)number);
     else if (kill(-process->pid, (int)number) < 0)
         return err_errno(err, errno, "cannot signal process %d", process->pid);

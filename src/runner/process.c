@@ -138,20 +138,13 @@ int process_fork_error(const struct runner_config *config, int number, const cha
     return err_errno(err, number, "the box cannot %s", what);
 }
 
-/* For want of room: what it left lives on, known to nobody. */
-static bool left_forget_oldest(struct runner *runner) {
-    struct process *process = runner->processes->first;
-    while (process && (!process->lives || process->phase != PHASE_ENDED || process->watchers))
-        process = process->next;
-    if (process)
-        process_drop(process);
-    return process;
-}
-
 int process_new(struct runner *runner, struct process **ret_process, struct err *err) {
     struct process_table *table = runner->processes;
-    if (table->count >= LIMIT_PROCESSES && !ended_drop_oldest(runner, 0) && !left_forget_oldest(runner))
-        return err_set(err, ERR_LIMIT, "%u commands are running in this box, which is its limit", LIMIT_PROCESSES);
+    if (table->count >= LIMIT_PROCESSES && !ended_drop_oldest(runner, 0))
+        return err_set(
+            err, ERR_LIMIT,
+            "%u commands run in this box or have left something running, which is its limit; end some of them",
+            LIMIT_PROCESSES);
     struct process *process = calloc(1, sizeof *process);
     if (!process)
         abort();

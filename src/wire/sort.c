@@ -23,12 +23,12 @@ enum { SORT_SMALL_BYTES = 4096, SORT_FRAME_BYTES = FRAME_HEAD_BYTES + LIMIT_FRAM
 
 static int sort_frame(struct sorter *sorter, const struct frame *frame, struct err *err);
 
-void sorter_init(struct sorter *sorter, bool local, void (*notify)(struct call *call)) {
-    *sorter = (struct sorter){.local = local, .root_fd = -1, .pass_fd = -1, .notify = notify};
+void sorter_init(struct sorter *sorter, enum wire_pass pass, void (*notify)(struct call *call)) {
+    *sorter = (struct sorter){.pass = pass, .root_fd = -1, .pass_fd = -1, .notify = notify};
 }
 
 static uint32_t credit_most(const struct sorter *sorter) {
-    return sorter->local ? LIMIT_CREDIT_BYTES : LIMIT_CREDIT_MOST_BYTES;
+    return sorter->pass ? LIMIT_CREDIT_BYTES : LIMIT_CREDIT_MOST_BYTES;
 }
 
 static void call_free(struct sorter *sorter, struct call *call) {
@@ -144,7 +144,7 @@ int sorter_feed(struct sorter *sorter, size_t n, int pass_fd, struct err *err) {
     assert(n <= sorter->cap - sorter->len);
     sorter->len += n;
     if (pass_fd >= 0) {
-        if (sorter->pass_fd >= 0 || !sorter->local) {
+        if (sorter->pass_fd >= 0 || !sorter->pass) {
             close(pass_fd);
             return err_set(err, ERR_PROTOCOL, "the runner passed a descriptor nobody asked for");
         }
@@ -239,6 +239,8 @@ static int sort_hello(struct sorter *sorter, const struct frame *frame, struct e
                        (unsigned long long)version, PROTO_VERSION);
     if (!(frame->flags & FLAG_FD) != !(features & FEATURE_ROOT_FD))
         return err_set(err, ERR_PROTOCOL, "HELLO's features and its descriptor contradict each other");
+    if ((frame->flags & FLAG_FD) && sorter->pass != WIRE_PASS_ROOT)
+        return err_set(err, ERR_PROTOCOL, "the runner passed a root, which only a jail's may");
     if ((frame->flags & FLAG_FD) && sort_take_fd(sorter, true, &sorter->root_fd, err) < 0)
         return -err->code;
     sorter->features = features;

@@ -43,9 +43,9 @@ struct sorter {
     struct call *buckets[CALL_BUCKETS];
     unsigned open, closed; /* calls with an owner, and given-up ones the runner has not ended yet */
     uint32_t last_id;
-    bool local;     /* descriptors may come; else the runner is far away, and windows grow */
-    uint32_t grown; /* by which windows of all calls are larger than they were at first */
-    bool greeted;   /* HELLO came: the fields below count */
+    enum wire_pass pass; /* WIRE_PASS_NOTHING: the runner is far away, and windows grow */
+    uint32_t grown;      /* by which windows of all calls are larger than they were at first */
+    bool greeted;        /* HELLO came: the fields below count */
     int root_fd;
     uint64_t features;
     char workspace[256];
@@ -57,7 +57,7 @@ struct sorter {
     void (*notify)(struct call *call);
 };
 
-void sorter_init(struct sorter *sorter, bool local, void (*notify)(struct call *call));
+void sorter_init(struct sorter *sorter, enum wire_pass pass, void (*notify)(struct call *call));
 void sorter_done(struct sorter *sorter);        /* frees given-up calls too; there may be no open ones */
 struct call *sorter_add(struct sorter *sorter); /* a new call; NULL when there are too many */
 void sorter_give_up(struct sorter *sorter,

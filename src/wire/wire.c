@@ -329,7 +329,7 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
     buf_init(&hello, 256);
     size_t begin = frame_begin(&hello, FRAME_HELLO, 0, 0);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
-    field_number(&hello, FIELD_FEATURES, wire->sorter.local ? FEATURE_PASS_FD : FEATURE_FAR);
+    field_number(&hello, FIELD_FEATURES, wire->sorter.pass ? FEATURE_PASS_FD : FEATURE_FAR);
     frame_end(&hello, begin);
     int r = wire_send(wire, hello.data, hello.len, err);
     if (r < 0)
@@ -348,7 +348,7 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
     return r;
 }
 
-int wire_new(int fd, bool local, unsigned timeout_ms, struct wire **ret_wire, struct err *err) {
+int wire_new(int fd, enum wire_pass pass, unsigned timeout_ms, struct wire **ret_wire, struct err *err) {
     struct wire *wire = calloc(1, sizeof *wire);
     if (!wire)
         abort();
@@ -358,7 +358,7 @@ int wire_new(int fd, bool local, unsigned timeout_ms, struct wire **ret_wire, st
     wire->gid = (gid_t)-1;
     pthread_mutex_init(&wire->send_lock, NULL);
     pthread_mutex_init(&wire->lock, NULL);
-    sorter_init(&wire->sorter, local, wire_notify);
+    sorter_init(&wire->sorter, pass, wire_notify);
     int r = wire_greet(wire, timeout_ms, err);
     if (r < 0) {
         wire_unref(wire);

@@ -21,9 +21,11 @@
 struct wire;
 struct call;
 
-/* Takes over a connected stream socket (closed on failure too) and exchanges HELLO; waits at most timeout_ms.
- * local: descriptors may be passed on it. */
-int wire_new(int fd, bool local, unsigned timeout_ms, struct wire **ret_wire, struct err *err);
+/* Which descriptors the runner may pass. The root of a box, below which the daemon opens files itself, only one whose program
+ * and file system are ours: a jail's. */
+enum wire_pass { WIRE_PASS_NOTHING, WIRE_PASS_FILES, WIRE_PASS_ROOT };
+/* Takes over a connected stream socket (closed on failure too) and exchanges HELLO; waits at most timeout_ms. */
+int wire_new(int fd, enum wire_pass pass, unsigned timeout_ms, struct wire **ret_wire, struct err *err);
 struct wire *wire_ref(struct wire *wire);
 void wire_unref(struct wire *wire);                    /* NULL is fine; the last one closes */
 void wire_kill(struct wire *wire, const char *reason); /* fails every call with GONE: reason; idempotent */

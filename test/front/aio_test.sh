@@ -80,8 +80,11 @@ not_ok 'no token is in the log' grep -qE '(ann|bob|eye)-token' "$WORK/daemon.log
 
 # ---- the key of a box ----
 is 'the secret is closed to others' "$(stat -c '%a %u %s' "$STATE/aio-key")" "600 $(id -u) 65"
-KEY=$(python3 -c 'import hmac,sys; print(hmac.new(open(sys.argv[1],"rb").read(64), b"box "+sys.argv[2].encode(), "sha256").hexdigest()[:32])' \
-    "$STATE/aio-key" "$BOX")
+# digits TEXT: what is made of a text with the secret; key_of ID: the key of a box
+digits() { python3 -c 'import hmac,sys; print(hmac.new(open(sys.argv[1],"rb").read(64), sys.argv[2].encode(), "sha256").hexdigest()[:32])' "$STATE/aio-key" "$1"; }
+made_ms() { jq -r .created_ms "$STATE/boxes/$1/box.json"; }
+key_of() { digits "box $1 $(made_ms "$1")"; }
+KEY=$(key_of "$BOX")
 api GET "$A~$KEY/v1/sandbox"
 is 'the key of a box stands for a token' "$STATUS" 200
 api POST "$A~$KEY/v1/util/convert_to_markdown" '{"uri":"data:,hi"}'
@@ -103,6 +106,24 @@ api GET "/aio/$OTHER~$KEY/v1/sandbox"
 refused "the key of another box, of the same user" 401
 api GET "/v1/boxes/$BOX~$KEY"
 is 'other doors know no keys' "$STATUS" 401
+as ann POST /v1/boxes '{"thread":"v"}'
+AGAIN=$(j .id) OLD=$(key_of "$(j .id)")
+api GET "/aio/$AGAIN~$OLD/v1/sandbox"
+is 'a key' "$STATUS" 200
+as ann POST "/aio/$AGAIN/tickets"
+TICKET=$(j .ticket)
+as ann DELETE "/v1/boxes/$AGAIN"
+api GET "/aio/$AGAIN~$OLD/v1/sandbox"
+refused 'of a deleted box is none' 401
+as ann POST /v1/boxes '{"thread":"v"}'
+is 'a box that is made again has the same id' "$STATUS $(j .id)" "201 $AGAIN"
+api GET "/aio/$AGAIN~$OLD/v1/sandbox"
+refused 'but another key' 401 'ask for its URL again'
+api GET "/aio/$AGAIN/v1/sandbox?ticket=$TICKET"
+refused 'and other tickets' 401
+api GET "/aio/$AGAIN~$(key_of "$AGAIN")/v1/sandbox"
+is 'which is good' "$STATUS" 200
+as ann DELETE "/v1/boxes/$AGAIN"
 not_ok 'no key is in the log' grep -qF "$KEY" "$WORK/daemon.log"
 ok 'though the request is' grep -qF "$A~.../v1/sandbox 200" "$WORK/daemon.log"
 not_ok 'nor in the audit log' sh -c "cat '$STATE'/audit.db* | grep -aqF '$KEY'"
@@ -119,8 +140,7 @@ api GET "/aio/$OTHER/v1/sandbox?ticket=$TICKET"
 refused 'to its box only' 401
 api GET "$A/v1/sandbox?ticket=$((${TICKET%%-*} + 60000))-${TICKET#*-}"
 refused 'for no longer than it says' 401
-old=$(python3 -c 'import hmac,sys; print("1000-"+hmac.new(open(sys.argv[1],"rb").read(64), b"ticket "+sys.argv[2].encode()+b" 1000", "sha256").hexdigest()[:32])' \
-    "$STATE/aio-key" "$BOX")
+old=1000-$(digits "ticket $BOX $(made_ms "$BOX") 1000")
 api GET "$A/v1/sandbox?ticket=$old"
 refused 'one whose time is over' 401 'time is over'
 api POST "$A/tickets"
@@ -201,6 +221,23 @@ say mcp '{"jsonrpc":"2.0","id":3,"method":"resources/list"}' -H "Mcp-Session-Id:
 is 'whose files are the resources' "$(j -c '[.result.resources[].uri]')" '["file:///workspace/f"]'
 as admin GET '/v1/boxes?user=ann'
 is 'and no other box was made' "$(j '.boxes | length')" 2
+# servers of the same user, in this box, in its thread, and in another box that holds something else
+serve() { as ann PUT "/v1/mcp/servers/$1" "$(jq -nc --arg source "$(< test/lib/mcp_server.py)" --argjson more "{$2}" '{command: "python3", args: ["-c", $source]} + $more')"; }
+serve here ''
+serve fixed '"thread":"t"'
+serve private '"thread":"u"'
+where() { api POST "/aio/$1/v1/mcp/cubby/tools/$2__echo" '{"text":"reached"}' "${@:3}" && j -c '[.data.content[0].text, .data.isError]'; }
+for server in here fixed; do is "with the key: an MCP server of this box ($server)" "$(where "$BOX~$KEY" $server)" '["reached",null]'; done
+like 'not one that runs in another box of its user' "$(where "$BOX~$KEY" private)" 'opens that box alone.*,true\]$'
+as ann POST "$A/tickets"
+like 'nor with a ticket' "$(api POST "$A/v1/mcp/cubby/tools/private__echo?ticket=$(j .ticket)" '{"text":"reached"}' && j .data.content[0].text)" 'opens that box alone'
+say mcp '{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"private__echo","arguments":{"text":"reached"}}}' -H "Mcp-Session-Id: $SESSION"
+like 'nor by the protocol itself' "$(j .result.content[0].text)" 'opens that box alone'
+api GET "$A~$KEY/v1/mcp/cubby/tools"
+is 'and it is not offered' "$(j -c '[.data.tools[].name | select(endswith("__echo"))] | sort')" '["fixed__echo","here__echo"]'
+is 'the token of the user reaches it' "$(where "$BOX" private -H 'Authorization: Bearer ann-token-0123456789abcdef00')" '["reached",null]'
+is 'and so does the key of its own box' "$(where "$OTHER~$(key_of "$OTHER")" private)" '["reached",null]'
+for server in here fixed private; do as ann DELETE "/v1/mcp/servers/$server"; done
 
 # ---- Markdown ----
 as ann POST "$B/exec" '{"command":"cd /workspace; mkdir d; printf \"<h1>A</h1><script>x</script><p>b <a href=/c>d</a>\" > a.html; printf \"a,b\\n1,2\\n\" > a.csv; printf \"\\0\\1\" > a.bin; printf {} > a.json; ln -s /etc/shadow s; mkfifo p; head -c 17000000 /dev/zero > big"}'

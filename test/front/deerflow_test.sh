@@ -269,6 +269,13 @@ with_key ann-token-0123456789abcdef00 GET /api/sandboxes
 is "a user's token" "$STATUS" 403
 with_key admin-token-0123456789abcdef POST /api/sandboxes '{"sandbox_id":"0badcafe"}'
 like "an admin's token is a key; the URL has one of its own" "$STATUS $(j .sandbox_url)" '^200 http://localhost/aio/0badcafe~[0-9a-f]{32}$'
+as ann POST /v1/boxes '{"labels":{"provisioner":"deerflow"}}'
+is_error "a user's box cannot pass for a provisioned one" 403 DENIED 'provisioner=deerflow'
+as ann POST /v1/boxes '{"labels":{"provisioner":"mine"}}'
+is 'other labels are free' "$STATUS" 201
+as admin DELETE "/v1/boxes/$(j .id)"
+with_key admin-token-0123456789abcdef GET /api/sandboxes
+is 'the list has what was provisioned' "$STATUS $(j '[.sandboxes[].sandbox_id]|join(" ")')" '200 0badcafe'
 box_use 0badcafe
 as admin POST "$B/exec" '{"command":"cd /mnt/user-data/workspace && echo x > f && ls -d /mnt/user-data/* /mnt/acp-workspace /mnt/skills/*"}'
 is 'without a home the directories are the box'"'"'s own' "$(j .stdout)" \

@@ -207,6 +207,12 @@ is 'its workspace as it should be written' "$(j '.machines[] | select(.name == "
 not_ok 'no log has a token' grep -qE 'cubby_[0-9a-f]{64}' "$WORK/daemon.log"
 not_ok 'nor the audit log' sh -c "cat '$STATE'/audit.db* | grep -aqF '${TOWER#cubby_}'"
 
+# ---- somebody silent ----
+ok 'who says nothing is let go' eventually 15 test ! -e "/proc/$silent_pid"
+now_ms
+between 'after ten seconds' $((NOW - silent_ms)) 9900 60000
+like 'with the reason' "$(tail -1 "$WORK/silent")" '^closed 4408 no register message came within 10 s'
+
 # ---- limits ----
 for name in third fourth; do
     new --runner $name --user ann
@@ -219,11 +225,40 @@ some_refused() { heard fourth 4429 || heard fifth 4429; }
 ok 'beyond max_machines_per_user: 4429' eventually 10 some_refused
 stay crowd /runner/ws - - '"crowd":70'
 crowd_pid=$PID
-ok 'few strangers at once may be silent' eventually 20 heard crowd '^refused 503'
+left() { [ "$(grep -c "^closed 1013 too many machines" "$WORK/$1")" -ge "$2" ]; } # left NAME COUNT: so many were sent away
+ok 'few strangers at once may be silent: more have to go' eventually 20 left crowd 6
 new --runner sixth --user carl
 stay sixth /runner/ws "$TOKEN" "$(link)"
-ok 'which keeps no machine out that has a token' eventually 10 heard sixth register_ok
+ok 'they keep out no machine that has a token' eventually 10 heard sixth register_ok
+is 'for which none of them has to go' "$(grep -c ^closed "$WORK/crowd")" 6
+new --runner seventh --user carl
+stay seventh /ws - "{\"type\":\"register\",\"auth_token\":\"$TOKEN\",\"workspace\":\"/home/u/q\"}"
+ok 'nor one whose token is in the message' eventually 5 heard seventh register_ok
 kill "$crowd_pid" 2> /dev/null
+# of several addresses, the one that most come from
+c token create --runner eighth --user carl --state "$WORK/state-far"
+TOKEN=$OUT
+"$DAEMON" --listen 127.0.0.1:0 --state "$WORK/state-far" --config "$CONFIG" < /dev/null > "$WORK/far.log" 2>&1 &
+far_pid=$!
+ok 'a daemon on the network' eventually 20 grep -q 'ready on' "$WORK/far.log"
+far() { # far NAME ORDER...: stay, at that daemon
+    local SOCKET
+    SOCKET=$(sed -n 's/.*ready on [^ ]*\/*\(127[0-9.]*:[0-9]*\),.*/\1/p' "$WORK/far.log")
+    stay "$@"
+}
+far lone /ws - - '"crowd":1,"from":"127.0.0.2"'
+lone_pid=$PID
+ok 'a stranger' eventually 10 heard lone '^crowd of 1'
+far crowd /ws - - '"crowd":80,"from":"127.0.0.3"'
+crowd_pid=$PID
+ok 'and many of another address: those have to go' eventually 20 left crowd 17
+is 'and not the lone one, though it came before them' "$(grep -c ^closed "$WORK/lone")" 0
+far eighth /ws - "{\"type\":\"register\",\"auth_token\":\"$TOKEN\",\"workspace\":\"/home/u/q\"}" '"from":"127.0.0.3"'
+ok 'a machine behind their address is let in' eventually 5 heard eighth register_ok
+kill "$crowd_pid" "$lone_pid" "$PID"
+kill "$far_pid"
+wait "$far_pid"
+is 'that daemon ends in order' $? 0
 
 # ---- being sent away ----
 with "$ANN" DELETE /v1/machines/tower
@@ -250,12 +285,6 @@ ok 'one whose token expires goes' eventually 10 test ! -e "/proc/$brief_pid"
 is 'in the same way' "$(tail -1 "$WORK/brief")" 'closed 4401 its token was revoked or has expired'
 c audit --verb machine_left --user eve --json
 is 'the audit log knows both' "$(jq -rs '[.[] | select(.detail | test("machine=(laptop|brief): its token was revoked or has expired"))] | length' <<< "$OUT")" 2
-
-# ---- somebody silent ----
-ok 'who says nothing is let go' eventually 15 test ! -e "/proc/$silent_pid"
-now_ms
-between 'after ten seconds' $((NOW - silent_ms)) 9900 60000
-like 'with the reason' "$(tail -1 "$WORK/silent")" '^closed 4408 no register message came within 10 s'
 
 # ---- the end ----
 stay last /runner/ws "$LAPTOP" "$(link)"

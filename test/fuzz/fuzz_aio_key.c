@@ -6,12 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "box/box.h"
 #include "front/aio_key.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define BOX "0123456789abcdef"
-#define OTHER "fedcba9876543210"
+static const struct box box = {.id = "0123456789abcdef", .created_ms = 5};
+static const struct box other = {.id = "fedcba9876543210", .created_ms = 5};
+static const struct box later = {.id = "0123456789abcdef", .created_ms = 6}; /* made again after it was deleted */
 enum { UNTIL_MS = 1700000030 };
 
 static struct aio_key *key_of(void) {
@@ -46,18 +48,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char made[AIO_KEY_BYTES], ticket[AIO_TICKET_BYTES];
     if (!size)
         return 0;
-    aio_key_make(key, BOX, made);
-    aio_ticket_make(key, BOX, UNTIL_MS, ticket);
+    aio_key_make(key, &box, made);
+    aio_ticket_make(key, &box, UNTIL_MS, ticket);
     char *text = text_of(made, data + 1, size - 1, data[0] & 1);
-    assert(aio_key_fits(key, BOX, text) == !strcmp(text, made));
-    assert(!aio_key_fits(NULL, BOX, text) && !aio_key_fits(key, text, made) == (strcmp(text, BOX) != 0));
-    assert(!aio_key_fits(key, OTHER, made) && !aio_ticket_fits(key, BOX, 0, made));
+    assert(aio_key_fits(key, &box, text) == !strcmp(text, made));
+    assert(!aio_key_fits(NULL, &box, text) && !aio_key_fits(key, NULL, made) && !aio_key_fits(key, &later, made));
+    assert(!aio_key_fits(key, &other, made) && !aio_ticket_fits(key, &box, 0, made));
     free(text);
     text = text_of(ticket, data + 1, size - 1, data[0] & 1);
     bool same = !strcmp(past_zeros(text), ticket);
-    assert(aio_ticket_fits(key, BOX, UNTIL_MS - 1, text) == same);
-    assert(!aio_ticket_fits(key, BOX, UNTIL_MS, text) && !aio_ticket_fits(key, OTHER, 0, text));
-    assert(!aio_key_fits(key, BOX, text) || !strcmp(text, made));
+    assert(aio_ticket_fits(key, &box, UNTIL_MS - 1, text) == same);
+    assert(!aio_ticket_fits(key, &box, UNTIL_MS, text) && !aio_ticket_fits(key, &other, 0, text) &&
+           !aio_ticket_fits(key, &later, 0, text));
+    assert(!aio_key_fits(key, &box, text) || !strcmp(text, made));
     free(text);
     return 0;
 }

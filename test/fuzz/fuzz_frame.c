@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     decode(data, size);
     struct sorter sorter;
-    sorter_init(&sorter, data[0] & 2, notify);
+    sorter_init(&sorter, data[0] & 2 ? WIRE_PASS_ROOT : WIRE_PASS_NOTHING, notify);
     if (data[0] & 1)
         greet(&sorter);
     struct call *calls[CALLS] = {sorter_add(&sorter), sorter_add(&sorter)};

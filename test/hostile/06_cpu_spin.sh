@@ -22,8 +22,10 @@ spent() {
 
 run 'cut -d" " -f19 /proc/1/stat /proc/self/stat'
 is 'PID 1 goes before its commands, which are as any program' "$OUT" $'-20\n0'
-run 'nice -n -5 true 2>&1; chrt -f 1 true 2>&1; renice -n 19 -p 1 2>&1'
-like 'nobody inside can change that' "$OUT" 'Permission denied.*not permitted.*(denied|not permitted)'
+for user in agent root; do
+    run 'nice -n -5 true 2>&1; chrt -f 1 true 2>&1; renice -n 19 -p 1 2>&1; cut -d" " -f19 /proc/1/stat' "\"user\":\"$user\""
+    like "$user cannot change that" "$OUT" $'Permission denied.*not permitted.*(denied|not permitted).*\n-20$'
+done
 hogs "$ATTACKED" 8
 spent "$ATTACKED"
 between 'a quota of half a processor holds' "$SPENT" 100 600

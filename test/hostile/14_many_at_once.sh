@@ -30,3 +30,24 @@ is 'with their own output' "$wrong" 0
 is 'refusals say LIMIT' "$unclear" 0
 run 'echo fine'
 is 'afterwards the box goes on' "$OUT" fine
+
+# What commands left running stays in the list, each of them; more than the list can hold are refused.
+box_new '"limits":{"pids":1000}'
+for i in {1..270}; do
+    printf '%s\n' "unix-socket = \"$SOCKET\"" "url = \"http://localhost/aio/$BOX/v1/bash/exec\"" 'data = "{\"command\":\"sleep 4000 > /dev/null 2>&1 & echo left\"}"' \
+        'header = "Content-Type: application/json"' 'output = /dev/null' 'write-out = "%{http_code}\n"' next
+done | sed '$d' > "$WORK/leaving"
+curl -s --parallel --parallel-max 16 -K "$WORK/leaving" > "$WORK/left" 2> /dev/null
+left=$(grep -c 200 "$WORK/left")
+between 'so many commands leave something' "$left" 200 256
+is 'the others are refused as a limit' "$(sort -u "$WORK/left" | tr '\n' ' ')" '200 429 '
+api GET "$B/processes"
+is 'the list has every one of them' "$(j '[.processes[] | select(.command | contains("sleep 4000"))] | length')" "$left"
+first=$(j '[.processes[] | select(.command | contains("sleep 4000"))][0].pid')
+run 'echo no room'
+is_error 'no command beside them' 429 LIMIT 'left something running'
+api POST "$B/processes/$first/signal" '{"signal":"KILL"}'
+again() { run 'pgrep -xc sleep' && [ "$OUT" = $((left - 1)) ]; }
+ok 'until one of them is ended' eventually 20 again
+api DELETE "$B"
+box_use "$ATTACKED"

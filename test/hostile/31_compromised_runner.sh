@@ -91,7 +91,8 @@ if second_start "$WORK/evil.yaml" "$program"; then
     refused hello_version 502 PROTOCOL 'version 2'
     refused hello_long 502 PROTOCOL
     refused hello_late 502 PROTOCOL 'not HELLO'
-    refused hello_root 502 PROTOCOL 'descriptor of the wrong kind'
+    refused hello_root 502 PROTOCOL "only a jail's may"
+    refused hello_foreign_root 502 PROTOCOL "only a jail's may"
     refused hello_relative 502 PROTOCOL 'absolute path'
     evil hello_twice
     like 'hello_twice: no box, or one that ends' "$STATUS $(j .error.code)" '^(502 PROTOCOL|410 GONE)$'

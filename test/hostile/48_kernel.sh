@@ -26,7 +26,9 @@ sethostname EPERM
 syslog EPERM
 personality EPERM
 personality_ask OK
+name_to_handle_at EPERM
 open_by_handle_at EPERM
+syncfs ENOSYS
 fanotify_init EPERM
 kcmp EPERM
 move_pages EPERM
@@ -52,3 +54,24 @@ if [ -x "$BUILD/seccomp-gen" ]; then
         is "$user: each of them is refused as the policy says" "$(diff <(printf '%s\n' "$OUT") "$WORK/want")" ''
     done
 else fail 'the policy can be printed' "no $BUILD/seccomp-gen"; fi
+
+# sync is answered, and not done: what somebody else has just written to a disk stays in memory.
+run 'sync && echo fine'
+is 'sync succeeds' "$OUT" fine
+truncate -s 16M "$WORK/sync.img"
+mkdir "$WORK/sync"
+if mke2fs -q -t ext4 -O ^has_journal "$WORK/sync.img" && mount -o loop "$WORK/sync.img" "$WORK/sync" 2> /dev/null; then
+    disk=/sys/class/block/$(basename "$(findmnt -no SOURCE "$WORK/sync")")/stat
+    written() { awk '{ print $7 }' "$disk"; }
+    unwritten() { # whether a file that was just written is still only in memory when COMMAND is over
+        local before
+        sync -f "$WORK/sync"
+        head -c 1M /dev/urandom > "$WORK/sync/f"
+        before=$(written)
+        "$@"
+        [ "$(written)" = "$before" ]
+    }
+    not_ok 'sync of the host writes files out' unwritten sync
+    ok 'sync of a box does not' eventually 20 unwritten run sync # somebody else on this machine may call it meanwhile
+    umount "$WORK/sync"
+else skip 'sync of a box writes out nothing' 'no image can be mounted here'; fi

@@ -35,14 +35,27 @@ for id in $(curl -s "http://127.0.0.1:$PORT/v1/boxes" | jq -r '.boxes[].id'); do
 # and from a box
 run "exec 3<> /dev/tcp/127.0.0.1/$PORT" '"timeout_ms":5000'
 isnt 'a box has a loopback of its own' "$CODE" 0
-api POST /v1/boxes '{"backend":"jail","network":"open"}'
-if [ "$STATUS" = 201 ]; then
-    box_use "$(j .id)"
-    run "command -v bash > /dev/null && for host in 127.0.0.1 \$(ip route 2> /dev/null | sed -n 's/default via \\([^ ]*\\).*/\\1/p'); do timeout 3 bash -c \"exec 3<> /dev/tcp/\$host/$PORT\" 2> /dev/null && echo reached \$host; done; echo tried" '"timeout_ms":20000'
-    is 'nor does one with a network reach it' "$OUT" tried
+# With a network: a daemon in a network namespace that forwards, and one beside it on every address, the box's gateway among them.
+echo 'pool_size: 0' > "$WORK/open.yaml"
+D() { nsenter -t "$DAEMON_PID" -n "$@"; }
+if second_start "$WORK/open.yaml" unshare -n sh -c 'ip link set lo up; sysctl -qw net.ipv4.ip_forward=1; exec "$@"' sh "$program" \
+    && D ip link add wan type veth peer name far && D ip addr add 9.9.9.1/24 dev wan && D ip link set wan up && D ip link set far up && D ip route add default via 9.9.9.2 && box_new '"network":"open"'; then
+    write_tokens "$WORK/wide.yaml"
+    nsenter -t "$DAEMON_PID" -n "$program" --listen 0.0.0.0:0 --state "$WORK/state-wide" --config "$WORK/wide.yaml" --pool-size 0 < /dev/null > "$WORK/wide.log" 2>&1 &
+    WIDE_PID=$!
+    eventually 20 grep -q 'ready on' "$WORK/wide.log" || fail 'a daemon on all addresses' "$(tail -3 "$WORK/wide.log")"
+    WIDE=$(sed -n 's/.*ready on [^ ]*:\([0-9]*\),.*/\1/p' "$WORK/wide.log")
+    run "awk '\$2 == \"00000000\" { print \$3 }' /proc/net/route"
+    gateway=$((16#${OUT:6:2})).$((16#${OUT:4:2})).$((16#${OUT:2:2})).$((16#${OUT:0:2}))
+    for host in "$gateway" 9.9.9.1; do ok "it answers at $host, for the machine" D curl -s -o /dev/null --max-time 20 "http://$host:$WIDE/healthz"; done
+    run "for host in 127.0.0.1 $gateway 9.9.9.1; do timeout 2 bash -c \"exec 3<> /dev/tcp/\$host/$WIDE\" 2> /dev/null && echo reached \$host; done; echo tried" '"timeout_ms":60000'
+    is 'a box with a network reaches it by none of them' "$OUT" tried
+    kill -TERM "$WIDE_PID"
+    wait "$WIDE_PID"
+    is 'it ends in order' $? 0
     api DELETE "$B"
-    box_use "$ATTACKED"
-else skip 'a box with a network' "$(j .error.message)"; fi
+else skip 'a box with a network' "$STATUS $(j .error.message) $(tail -1 "$WORK/daemon.log")"; fi
+second_end
 kill -TERM "$PAGE_PID"
 wait "$PAGE_PID"
 is 'it ends in order' $? 0

@@ -18,13 +18,19 @@ GONE_ID=$(j .id)
 as ann DELETE "/v1/boxes/$GONE_ID"
 ABSENT=0123456789abcdef
 
-# every route of a box, as the daemon itself lists them
+# every route of a box, as the daemon itself lists them: its own and those of the AIO dialect
 count=0
 while IFS=$'\t' read -r method pattern _; do
-    [[ $pattern = */v1/boxes/{id}* ]] || continue
+    [[ $pattern = */v1/boxes/{id}* || $pattern = /aio/{id}* ]] || continue
     count=$((count + 1))
-    path=${pattern//\{pid\}/$PID} path=${path//\{port\}/8080} path=${path//\{path...\}/x} path=${path//\{name\}/x}
+    path=${pattern//\{pid\}/$PID} path=${path//\{port\}/8080}
+    path=$(sed -E 's/\{(path|rest|name|data|server|tool)(\.\.\.)?\}/x/g' <<< "$path")
     [ "$method" != ANY ] || method=GET
+    case $pattern in # one group has another status for it, and what the dialect has of no box is told before it is looked for
+        /aio/*/v1/bash/*) found='^410 410$' ;;
+        /aio/*/v1/browser/* | /aio/*/v1/proxy/* | /aio/*/v1/display/* | /aio/*/v1/skills* | /aio/*/sandbox/observe/* | /aio/*/sandbox/hooks*) found='^501 501$' ;;
+        *) found='^404 404$' ;;
+    esac
     case $pattern in */files | */stat | */list | */hash | */watch | */archive) path+='?path=diary' ;; esac
     body=
     case $method$pattern in POST*/exec | POST*/processes) body='{"command":"true"}' ;; POST*/stdin) ;; POST*/rollback) body='{"snapshot":"x"}' ;; POST*) body='{}' ;; esac
@@ -32,11 +38,29 @@ while IFS=$'\t' read -r method pattern _; do
     absent=$(answer "$ABSENT") status=$STATUS
     as bob "$method" "${path//\{id\}/$ANNS}" "$body"
     is "$method ${pattern#/v1}: foreign as absent" "$(answer "$ANNS")" "$absent"
-    is "$method ${pattern#/v1}: not found" "$status $STATUS" '404 404'
+    like "$method ${pattern#/v1}: not found" "$status $STATUS" "$found"
     as bob "$method" "${path//\{id\}/$GONE_ID}" "$body"
     is "$method ${pattern#/v1}: deleted as absent" "$(answer "$GONE_ID")" "$absent"
 done < <("$BUILD/cubbyd" --routes)
-between 'routes tried' "$count" 20 100
+between 'routes tried' "$count" 90 200
+# routes that name a user, and those of a provisioner: refused before anything is looked for, and no box is made
+as ann GET /v1/boxes
+before=$(j '[.boxes[].id] | sort | join(" ")') count=0
+while IFS=$'\t' read -r method pattern name _; do
+    [[ $name = filesecbox_* || $name = newest_* || $pattern = /api/*sandboxes* ]] || continue
+    count=$((count + 1))
+    path=${pattern//\{user\}/ann} path=${path//\{agent\}/a} path=${path//\{skill\}/x}
+    body=
+    [ "$method" = GET ] || [ "$method" = DELETE ] || body='{}'
+    as bob "$method" "${path//\{id\}/$ABSENT}" "$body"
+    absent=$(answer "$ABSENT") status=$STATUS
+    as bob "$method" "${path//\{id\}/$ANNS}" "$body"
+    is "$method $pattern: refused" "$status $STATUS" '403 403'
+    is "$method $pattern: foreign as absent" "$(answer "$ANNS")" "$absent"
+done < <("$BUILD/cubbyd" --routes)
+between 'routes of users tried' "$count" 25 100
+as ann GET /v1/boxes
+is 'no box of hers came or went' "$(j '[.boxes[].id] | sort | join(" ")')" "$before"
 as ann GET "/v1/boxes/$ANNS/files?path=diary"
 is "nothing of it did anything: the file" "$BODY" 'dear diary'
 as ann GET "/v1/boxes/$ANNS/processes/$PID"

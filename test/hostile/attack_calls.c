@@ -33,6 +33,10 @@
 #include <unistd.h>
 
 #define CALL(...) answer(syscall(__VA_ARGS__))
+#define ONE(name, ...)                                                                                                 \
+    static int name(void) {                                                                                            \
+        return __VA_ARGS__;                                                                                            \
+    }
 static char memory[4096];
 
 static int answer(long result) {
@@ -49,61 +53,27 @@ static int try_open(const char *path, int flags) {
 
 /* ---- mounts ---- */
 
-static int do_mount(void) {
-    return CALL(SYS_mount, "tmpfs", "/mnt", "tmpfs", 0, NULL);
-}
-static int do_remount(void) {
-    return CALL(SYS_mount, NULL, "/proc/sys", NULL, MS_REMOUNT | MS_BIND, NULL);
-}
-static int do_umount(void) {
-    return CALL(SYS_umount2, "/proc/kallsyms", MNT_DETACH);
-}
-static int do_pivot(void) {
-    return CALL(SYS_pivot_root, ".", ".");
-}
-static int do_chroot(void) {
-    return CALL(SYS_chroot, "/");
-}
-static int do_fsopen(void) {
-    return CALL(SYS_fsopen, "tmpfs", 0);
-}
-static int do_fsconfig(void) {
-    return CALL(SYS_fsconfig, 0, 0, NULL, NULL, 0);
-}
-static int do_fsmount(void) {
-    return CALL(SYS_fsmount, 0, 0, 0);
-}
-static int do_fspick(void) {
-    return CALL(SYS_fspick, AT_FDCWD, "/", 0);
-}
-static int do_move_mount(void) {
-    return CALL(SYS_move_mount, AT_FDCWD, "/proc", AT_FDCWD, "/mnt", 0);
-}
-static int do_open_tree(void) {
-    return CALL(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLONE);
-}
+ONE(do_mount, CALL(SYS_mount, "tmpfs", "/mnt", "tmpfs", 0, NULL))
+ONE(do_remount, CALL(SYS_mount, NULL, "/proc/sys", NULL, MS_REMOUNT | MS_BIND, NULL))
+ONE(do_umount, CALL(SYS_umount2, "/proc/kallsyms", MNT_DETACH))
+ONE(do_pivot, CALL(SYS_pivot_root, ".", "."))
+ONE(do_chroot, CALL(SYS_chroot, "/"))
+ONE(do_fsopen, CALL(SYS_fsopen, "tmpfs", 0))
+ONE(do_fsconfig, CALL(SYS_fsconfig, 0, 0, NULL, NULL, 0))
+ONE(do_fsmount, CALL(SYS_fsmount, 0, 0, 0))
+ONE(do_fspick, CALL(SYS_fspick, AT_FDCWD, "/", 0))
+ONE(do_move_mount, CALL(SYS_move_mount, AT_FDCWD, "/proc", AT_FDCWD, "/mnt", 0))
+ONE(do_open_tree, CALL(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLONE))
 static int do_mount_setattr(void) {
     struct mount_attr attr = {.attr_clr = MOUNT_ATTR_NOSUID};
     return CALL(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr);
 }
-static int do_statmount(void) {
-    return CALL(457, memory, memory, sizeof memory, 0);
-}
-static int do_listmount(void) {
-    return CALL(458, memory, memory, 10, 0);
-}
-static int do_open_tree_attr(void) {
-    return CALL(467, AT_FDCWD, "/", OPEN_TREE_CLONE, NULL, 0);
-}
-static int do_swapon(void) {
-    return CALL(SYS_swapon, "/tmp/x", 0);
-}
-static int do_quotactl(void) {
-    return CALL(SYS_quotactl, 0, "/", 0, memory);
-}
-static int do_quotactl_fd(void) {
-    return CALL(443, 0, 0, 0, memory);
-}
+ONE(do_statmount, CALL(457, memory, memory, sizeof memory, 0))
+ONE(do_listmount, CALL(458, memory, memory, 10, 0))
+ONE(do_open_tree_attr, CALL(467, AT_FDCWD, "/", OPEN_TREE_CLONE, NULL, 0))
+ONE(do_swapon, CALL(SYS_swapon, "/tmp/x", 0))
+ONE(do_quotactl, CALL(SYS_quotactl, 0, "/", 0, memory))
+ONE(do_quotactl_fd, CALL(443, 0, 0, 0, memory))
 
 /* ---- namespaces ---- */
 
@@ -115,18 +85,10 @@ static int clone_with(unsigned long flags) {
         waitpid((pid_t)pid, NULL, 0);
     return answer(pid);
 }
-static int do_clone_user(void) {
-    return clone_with(CLONE_NEWUSER);
-}
-static int do_clone_user_high(void) {
-    return clone_with(1ul << 40 | CLONE_NEWUSER | CLONE_NEWNS);
-}
-static int do_clone_net(void) {
-    return clone_with(CLONE_NEWNET);
-}
-static int do_clone_plain(void) {
-    return clone_with(0);
-}
+ONE(do_clone_user, clone_with(CLONE_NEWUSER))
+ONE(do_clone_user_high, clone_with(1ul << 40 | CLONE_NEWUSER | CLONE_NEWNS))
+ONE(do_clone_net, clone_with(CLONE_NEWNET))
+ONE(do_clone_plain, clone_with(0))
 static int do_clone3(void) {
     struct clone_args args = {.exit_signal = SIGCHLD};
     long pid = syscall(SYS_clone3, &args, sizeof args);
@@ -134,15 +96,9 @@ static int do_clone3(void) {
         _exit(0);
     return answer(pid);
 }
-static int do_unshare_user(void) {
-    return CALL(SYS_unshare, CLONE_NEWUSER);
-}
-static int do_unshare_mount(void) {
-    return CALL(SYS_unshare, CLONE_NEWNS);
-}
-static int do_unshare_time(void) {
-    return CALL(SYS_unshare, 0x80 /* CLONE_NEWTIME */);
-}
+ONE(do_unshare_user, CALL(SYS_unshare, CLONE_NEWUSER))
+ONE(do_unshare_mount, CALL(SYS_unshare, CLONE_NEWNS))
+ONE(do_unshare_time, CALL(SYS_unshare, 0x80 /* CLONE_NEWTIME */))
 static int do_setns(void) {
     int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     return fd < 0 ? errno : CALL(SYS_setns, fd, 0);
@@ -158,34 +114,18 @@ static int make_node(mode_t type, unsigned major, unsigned minor) {
     unlink("/tmp/node");
     return answer(mknod("/tmp/node", type | 0666, makedev(major, minor)));
 }
-static int do_mknod_disk(void) {
-    return make_node(S_IFBLK, 8, 0);
-}
-static int do_mknod_mem(void) {
-    return make_node(S_IFCHR, 1, 1);
-}
-static int do_mknod_whiteout(void) {
-    return make_node(S_IFCHR, 0, 0);
-}
-static int do_mknod_fifo(void) {
-    return make_node(S_IFIFO, 0, 0);
-}
+ONE(do_mknod_disk, make_node(S_IFBLK, 8, 0))
+ONE(do_mknod_mem, make_node(S_IFCHR, 1, 1))
+ONE(do_mknod_whiteout, make_node(S_IFCHR, 0, 0))
+ONE(do_mknod_fifo, make_node(S_IFIFO, 0, 0))
 static int do_mknodat_disk(void) {
     unlink("/tmp/node");
     return CALL(SYS_mknodat, AT_FDCWD, "/tmp/node", S_IFBLK | 0666, makedev(8, 0));
 }
-static int do_open_kvm(void) {
-    return try_open("/dev/kvm", O_RDWR);
-}
-static int do_open_mem(void) {
-    return try_open("/dev/mem", O_RDWR);
-}
-static int do_open_fuse(void) {
-    return try_open("/dev/fuse", O_RDWR);
-}
-static int do_open_loop(void) {
-    return try_open("/dev/loop-control", O_RDWR);
-}
+ONE(do_open_kvm, try_open("/dev/kvm", O_RDWR))
+ONE(do_open_mem, try_open("/dev/mem", O_RDWR))
+ONE(do_open_fuse, try_open("/dev/fuse", O_RDWR))
+ONE(do_open_loop, try_open("/dev/loop-control", O_RDWR))
 
 /* ---- the kernel's machinery ---- */
 
@@ -197,111 +137,56 @@ static int do_perf(void) {
     struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .exclude_kernel = 1};
     return CALL(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 }
-static int do_add_key(void) {
-    return CALL(SYS_add_key, "user", "cubby", "x", 1, KEY_SPEC_USER_KEYRING);
-}
-static int do_request_key(void) {
-    return CALL(SYS_request_key, "user", "cubby", NULL, KEY_SPEC_USER_KEYRING);
-}
-static int do_keyctl(void) {
-    return CALL(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 1);
-}
-static int do_userfaultfd(void) {
-    return CALL(SYS_userfaultfd, 1 /* UFFD_USER_MODE_ONLY */);
-}
-static int do_io_uring(void) {
-    return CALL(SYS_io_uring_setup, 1, memory);
-}
+ONE(do_add_key, CALL(SYS_add_key, "user", "cubby", "x", 1, KEY_SPEC_USER_KEYRING))
+ONE(do_request_key, CALL(SYS_request_key, "user", "cubby", NULL, KEY_SPEC_USER_KEYRING))
+ONE(do_keyctl, CALL(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 1))
+ONE(do_userfaultfd, CALL(SYS_userfaultfd, 1 /* UFFD_USER_MODE_ONLY */))
+ONE(do_io_uring, CALL(SYS_io_uring_setup, 1, memory))
 static int do_io_setup(void) {
     unsigned long context = 0;
     return CALL(SYS_io_setup, 1, &context);
 }
-static int do_kexec(void) {
-    return CALL(SYS_kexec_load, 0, 0, NULL, 0);
-}
-static int do_kexec_file(void) {
-    return CALL(SYS_kexec_file_load, -1, -1, 0, "", 0);
-}
-static int do_init_module(void) {
-    return CALL(SYS_init_module, memory, 1, "");
-}
-static int do_finit_module(void) {
-    return CALL(SYS_finit_module, -1, "", 0);
-}
-static int do_delete_module(void) {
-    return CALL(SYS_delete_module, "x", 0);
-}
-static int do_iopl(void) {
-    return CALL(SYS_iopl, 3);
-}
-static int do_ioperm(void) {
-    return CALL(SYS_ioperm, 0, 1, 1);
-}
-static int do_modify_ldt(void) {
-    return CALL(SYS_modify_ldt, 0, memory, sizeof memory);
-}
-static int do_acct(void) {
-    return CALL(SYS_acct, NULL);
-}
-static int do_reboot(void) {
-    return CALL(SYS_reboot, 0, 0, 0, NULL);
-}
+ONE(do_kexec, CALL(SYS_kexec_load, 0, 0, NULL, 0))
+ONE(do_kexec_file, CALL(SYS_kexec_file_load, -1, -1, 0, "", 0))
+ONE(do_init_module, CALL(SYS_init_module, memory, 1, ""))
+ONE(do_finit_module, CALL(SYS_finit_module, -1, "", 0))
+ONE(do_delete_module, CALL(SYS_delete_module, "x", 0))
+ONE(do_iopl, CALL(SYS_iopl, 3))
+ONE(do_ioperm, CALL(SYS_ioperm, 0, 1, 1))
+ONE(do_modify_ldt, CALL(SYS_modify_ldt, 0, memory, sizeof memory))
+ONE(do_acct, CALL(SYS_acct, NULL))
+ONE(do_reboot, CALL(SYS_reboot, 0, 0, 0, NULL))
 static int do_settime(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return CALL(SYS_clock_settime, CLOCK_REALTIME, &now);
 }
-static int do_sethostname(void) {
-    return CALL(SYS_sethostname, "x", 1);
-}
-static int do_syslog(void) {
-    return CALL(SYS_syslog, 3, memory, sizeof memory);
-}
-static int do_personality(void) {
-    return CALL(SYS_personality, 0x0040000 /* ADDR_NO_RANDOMIZE */);
-}
-static int do_personality_ask(void) {
-    return CALL(SYS_personality, 0xffffffff);
-}
-static int do_handle(void) {
-    union {
-        struct file_handle head;
-        char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
-    } handle = {.head.handle_bytes = MAX_HANDLE_SZ};
+ONE(do_sethostname, CALL(SYS_sethostname, "x", 1))
+ONE(do_syslog, CALL(SYS_syslog, 3, memory, sizeof memory))
+ONE(do_personality, CALL(SYS_personality, 0x0040000 /* ADDR_NO_RANDOMIZE */))
+ONE(do_personality_ask, CALL(SYS_personality, 0xffffffff))
+static union {
+    struct file_handle head;
+    char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+} handle = {.head.handle_bytes = MAX_HANDLE_SZ};
+static int do_to_handle(void) {
     int mount;
-    name_to_handle_at(AT_FDCWD, "/", &handle.head, &mount, 0);
-    return CALL(SYS_open_by_handle_at, AT_FDCWD, &handle, O_RDONLY);
+    return CALL(SYS_name_to_handle_at, AT_FDCWD, "/", &handle, &mount, 0x200 /* AT_HANDLE_FID */);
 }
-static int do_fanotify(void) {
-    return CALL(SYS_fanotify_init, 0x200 /* FAN_REPORT_FID */, O_RDONLY);
-}
-static int do_kcmp(void) {
-    return CALL(SYS_kcmp, 1, getpid(), 0, 0, 0);
-}
-static int do_move_pages(void) {
-    return CALL(SYS_move_pages, 1, 0, NULL, NULL, NULL, 0);
-}
-static int do_migrate_pages(void) {
-    return CALL(SYS_migrate_pages, 1, 8, memory, memory);
-}
-static int do_memfd_secret(void) {
-    return CALL(SYS_memfd_secret, 0);
-}
-static int do_lookup_dcookie(void) {
-    return CALL(SYS_lookup_dcookie, 0, memory, sizeof memory);
-}
-static int do_vhangup(void) {
-    return CALL(SYS_vhangup);
-}
+ONE(do_handle, CALL(SYS_open_by_handle_at, AT_FDCWD, &handle, O_RDONLY))
+ONE(do_syncfs, CALL(SYS_syncfs, open("/", O_RDONLY | O_CLOEXEC)))
+ONE(do_fanotify, CALL(SYS_fanotify_init, 0x200 /* FAN_REPORT_FID */, O_RDONLY))
+ONE(do_kcmp, CALL(SYS_kcmp, 1, getpid(), 0, 0, 0))
+ONE(do_move_pages, CALL(SYS_move_pages, 1, 0, NULL, NULL, NULL, 0))
+ONE(do_migrate_pages, CALL(SYS_migrate_pages, 1, 8, memory, memory))
+ONE(do_memfd_secret, CALL(SYS_memfd_secret, 0))
+ONE(do_lookup_dcookie, CALL(SYS_lookup_dcookie, 0, memory, sizeof memory))
+ONE(do_vhangup, CALL(SYS_vhangup))
 
 /* ---- PID 1 ---- */
 
-static int do_ptrace_attach(void) {
-    return CALL(SYS_ptrace, PTRACE_ATTACH, 1, 0, 0);
-}
-static int do_ptrace_seize(void) {
-    return CALL(SYS_ptrace, PTRACE_SEIZE, 1, 0, 0);
-}
+ONE(do_ptrace_attach, CALL(SYS_ptrace, PTRACE_ATTACH, 1, 0, 0))
+ONE(do_ptrace_seize, CALL(SYS_ptrace, PTRACE_SEIZE, 1, 0, 0))
 static int do_vm_read(void) {
     struct iovec mine = {memory, 8}, theirs = {(void *)(uintptr_t)0x400000, 8};
     return CALL(SYS_process_vm_readv, 1, &mine, 1, &theirs, 1, 0);
@@ -319,42 +204,79 @@ static int do_process_madvise(void) {
     struct iovec theirs = {(void *)(uintptr_t)0x400000, 4096};
     return fd < 0 ? errno : CALL(SYS_process_madvise, fd, &theirs, 1, 20, 0);
 }
-static int do_mem(void) {
-    return try_open("/proc/1/mem", O_RDWR);
+ONE(do_mem, try_open("/proc/1/mem", O_RDWR))
+ONE(do_mem_read, try_open("/proc/1/mem", O_RDONLY))
+ONE(do_environ, try_open("/proc/1/environ", O_RDONLY))
+ONE(do_maps, try_open("/proc/1/maps", O_RDONLY))
+ONE(do_root, try_open("/proc/1/root", O_RDONLY | O_DIRECTORY))
+ONE(do_cwd, try_open("/proc/1/cwd", O_RDONLY | O_DIRECTORY))
+ONE(do_fd, try_open("/proc/1/fd", O_RDONLY | O_DIRECTORY))
+ONE(do_exe, try_open("/proc/1/exe", O_RDONLY))
+ONE(do_exe_link, answer(readlink("/proc/1/exe", memory, sizeof memory)))
+ONE(do_ns, try_open("/proc/1/ns/mnt", O_RDONLY))
+ONE(do_map_files, try_open("/proc/1/map_files", O_RDONLY | O_DIRECTORY))
+ONE(do_oom, try_open("/proc/1/oom_score_adj", O_WRONLY))
+
+/* ---- the limits, the rank and the processors of PID 1; and the caller's own, which are its own affair ---- */
+
+enum { IO_PROCESS = 1, IO_GROUP = 2, IO_USER = 3, IO_IDLE = 3 << 13 }; /* of ioprio_set, which has no header */
+
+static int limit_of(pid_t pid) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_CORE, &limit);
+    return CALL(SYS_prlimit64, pid, RLIMIT_CORE, &limit, NULL);
 }
-static int do_mem_read(void) {
-    return try_open("/proc/1/mem", O_RDONLY);
+static int affinity_of(pid_t pid) {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    return CALL(SYS_sched_setaffinity, pid, sizeof set, &set);
 }
-static int do_environ(void) {
-    return try_open("/proc/1/environ", O_RDONLY);
+static int do_limit_of_1(void) {
+    struct rlimit files = {4, 4};
+    return CALL(SYS_prlimit64, 1, RLIMIT_NOFILE, &files, NULL);
 }
-static int do_maps(void) {
-    return try_open("/proc/1/maps", O_RDONLY);
+/* The upper half of a pid does not count for the kernel. */
+static int do_limit_of_1_high(void) {
+    struct rlimit files = {4, 4};
+    return CALL(SYS_prlimit64, 1l << 32 | 1, RLIMIT_NOFILE, &files, NULL);
 }
-static int do_root(void) {
-    return try_open("/proc/1/root", O_RDONLY | O_DIRECTORY);
+ONE(do_limit_of_own, limit_of(0) ? limit_of(0) : limit_of(getpid()))
+ONE(do_nice_1, CALL(SYS_setpriority, PRIO_PROCESS, 1, 19))
+ONE(do_nice_group_1, CALL(SYS_setpriority, PRIO_PGRP, 1, 19))
+ONE(do_nice_user, CALL(SYS_setpriority, PRIO_USER, 0, 19))
+static int do_nice_own(void) {
+    int number = CALL(SYS_setpriority, PRIO_PROCESS, 0, 1);
+    return number ? number : CALL(SYS_setpriority, PRIO_PGRP, 0, 1);
 }
-static int do_cwd(void) {
-    return try_open("/proc/1/cwd", O_RDONLY | O_DIRECTORY);
+ONE(do_affinity_of_1, affinity_of(1))
+ONE(do_affinity_of_own, affinity_of(0) ? affinity_of(0) : affinity_of(getpid()))
+static int do_scheduler_of_1(void) {
+    struct sched_param none = {0};
+    return CALL(SYS_sched_setscheduler, 1, SCHED_IDLE, &none);
 }
-static int do_fd(void) {
-    return try_open("/proc/1/fd", O_RDONLY | O_DIRECTORY);
+static int do_parameter_of_1(void) {
+    struct sched_param none = {0};
+    return CALL(SYS_sched_setparam, 1, &none);
 }
-static int do_exe(void) {
-    return try_open("/proc/1/exe", O_RDONLY);
+static int do_attribute_of_1(void) {
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t rest[7];
+    } idle = {sizeof idle, SCHED_OTHER, 0, 19, {0}};
+    return CALL(SYS_sched_setattr, 1, &idle, 0);
 }
-static int do_exe_link(void) {
-    return answer(readlink("/proc/1/exe", memory, sizeof memory));
+ONE(do_io_of_1, CALL(SYS_ioprio_set, IO_PROCESS, 1, IO_IDLE))
+ONE(do_io_of_group_1, CALL(SYS_ioprio_set, IO_GROUP, 1, IO_IDLE))
+ONE(do_io_of_user, CALL(SYS_ioprio_set, IO_USER, 0, IO_IDLE))
+ONE(do_io_of_own, CALL(SYS_ioprio_set, IO_PROCESS, 0, IO_IDLE))
+ONE(do_autogroup, try_open("/proc/1/autogroup", O_WRONLY))
+static int do_timerslack(void) {
+    int fd = open("/proc/1/timerslack_ns", O_WRONLY | O_CLOEXEC);
+    return fd < 0 ? errno : answer(write(fd, "1000000000", 10));
 }
-static int do_ns(void) {
-    return try_open("/proc/1/ns/mnt", O_RDONLY);
-}
-static int do_map_files(void) {
-    return try_open("/proc/1/map_files", O_RDONLY | O_DIRECTORY);
-}
-static int do_oom(void) {
-    return try_open("/proc/1/oom_score_adj", O_WRONLY);
-}
+ONE(do_join_group_1, setpgid(0, 1) < 0 ? errno : 0)
 
 /* ---- sockets ---- */
 
@@ -365,75 +287,29 @@ static int sock(int family, int type, int protocol) {
     close(fd);
     return 0;
 }
-static int do_unix(void) {
-    return sock(AF_UNIX, SOCK_STREAM, 0);
-}
-static int do_tcp(void) {
-    return sock(AF_INET, SOCK_STREAM, 0);
-}
-static int do_udp6(void) {
-    return sock(AF_INET6, SOCK_DGRAM, 0);
-}
-static int do_route(void) {
-    return sock(AF_NETLINK, SOCK_RAW, 0);
-}
-static int do_alg(void) {
-    return sock(AF_ALG, SOCK_SEQPACKET, 0);
-}
-static int do_vsock(void) {
-    return sock(AF_VSOCK, SOCK_STREAM, 0);
-}
-static int do_packet(void) {
-    return sock(AF_PACKET, SOCK_RAW, 0x0300);
-}
-static int do_old_packet(void) {
-    return sock(AF_INET, SOCK_PACKET, 0x0300);
-}
-static int do_raw(void) {
-    return sock(AF_INET, SOCK_RAW, 255);
-}
-static int do_raw6(void) {
-    return sock(AF_INET6, SOCK_RAW, 58);
-}
-static int do_ping(void) {
-    return sock(AF_INET, SOCK_DGRAM, 1);
-}
-static int do_sctp(void) {
-    return sock(AF_INET, SOCK_STREAM, 132);
-}
-static int do_mptcp(void) {
-    return sock(AF_INET, SOCK_STREAM, 262);
-}
-static int do_bluetooth(void) {
-    return sock(AF_BLUETOOTH, SOCK_RAW, 1);
-}
-static int do_can(void) {
-    return sock(AF_CAN, SOCK_RAW, 1);
-}
-static int do_tipc(void) {
-    return sock(AF_TIPC, SOCK_STREAM, 0);
-}
-static int do_rds(void) {
-    return sock(AF_RDS, SOCK_SEQPACKET, 0);
-}
-static int do_xdp(void) {
-    return sock(AF_XDP, SOCK_RAW, 0);
-}
-static int do_netfilter(void) {
-    return sock(AF_NETLINK, SOCK_RAW, 12);
-}
-static int do_audit(void) {
-    return sock(AF_NETLINK, SOCK_RAW, 9);
-}
-static int do_uevent(void) {
-    return sock(AF_NETLINK, SOCK_RAW, 15);
-}
-static int do_sock_diag(void) {
-    return sock(AF_NETLINK, SOCK_RAW, 4);
-}
-static int do_netlink_high(void) {
-    return answer(syscall(SYS_socket, 1ul << 32 | AF_NETLINK, SOCK_RAW, 1ul << 32 | 12));
-}
+ONE(do_unix, sock(AF_UNIX, SOCK_STREAM, 0))
+ONE(do_tcp, sock(AF_INET, SOCK_STREAM, 0))
+ONE(do_udp6, sock(AF_INET6, SOCK_DGRAM, 0))
+ONE(do_route, sock(AF_NETLINK, SOCK_RAW, 0))
+ONE(do_alg, sock(AF_ALG, SOCK_SEQPACKET, 0))
+ONE(do_vsock, sock(AF_VSOCK, SOCK_STREAM, 0))
+ONE(do_packet, sock(AF_PACKET, SOCK_RAW, 0x0300))
+ONE(do_old_packet, sock(AF_INET, SOCK_PACKET, 0x0300))
+ONE(do_raw, sock(AF_INET, SOCK_RAW, 255))
+ONE(do_raw6, sock(AF_INET6, SOCK_RAW, 58))
+ONE(do_ping, sock(AF_INET, SOCK_DGRAM, 1))
+ONE(do_sctp, sock(AF_INET, SOCK_STREAM, 132))
+ONE(do_mptcp, sock(AF_INET, SOCK_STREAM, 262))
+ONE(do_bluetooth, sock(AF_BLUETOOTH, SOCK_RAW, 1))
+ONE(do_can, sock(AF_CAN, SOCK_RAW, 1))
+ONE(do_tipc, sock(AF_TIPC, SOCK_STREAM, 0))
+ONE(do_rds, sock(AF_RDS, SOCK_SEQPACKET, 0))
+ONE(do_xdp, sock(AF_XDP, SOCK_RAW, 0))
+ONE(do_netfilter, sock(AF_NETLINK, SOCK_RAW, 12))
+ONE(do_audit, sock(AF_NETLINK, SOCK_RAW, 9))
+ONE(do_uevent, sock(AF_NETLINK, SOCK_RAW, 15))
+ONE(do_sock_diag, sock(AF_NETLINK, SOCK_RAW, 4))
+ONE(do_netlink_high, answer(syscall(SYS_socket, 1ul << 32 | AF_NETLINK, SOCK_RAW, 1ul << 32 | 12)))
 static int do_pair(void) {
     int pair[2];
     return answer(socketpair(AF_TIPC, SOCK_STREAM, 0, pair));
@@ -468,24 +344,12 @@ static int terminal(unsigned long request) {
     waitpid(pid, &status, 0);
     return WEXITSTATUS(status);
 }
-static int do_sti(void) {
-    return terminal(TIOCSTI);
-}
-static int do_sti_high(void) {
-    return terminal(0xdeadbeef00000000ul | TIOCSTI);
-}
-static int do_linux(void) {
-    return terminal(0x541C);
-}
-static int do_linux_high(void) {
-    return terminal(1ul << 32 | 0x541C);
-}
-static int do_setd(void) {
-    return terminal(TIOCSETD);
-}
-static int do_cons(void) {
-    return terminal(TIOCCONS);
-}
+ONE(do_sti, terminal(TIOCSTI))
+ONE(do_sti_high, terminal(0xdeadbeef00000000ul | TIOCSTI))
+ONE(do_linux, terminal(0x541C))
+ONE(do_linux_high, terminal(1ul << 32 | 0x541C))
+ONE(do_setd, terminal(TIOCSETD))
+ONE(do_cons, terminal(TIOCCONS))
 static int do_winsize(void) {
     struct winsize size = {.ws_row = 1, .ws_col = 1};
     int master, slave;
@@ -512,9 +376,7 @@ static int do_back_to_root(void) {
     waitpid(pid, &status, 0);
     return WEXITSTATUS(status);
 }
-static int do_ambient(void) {
-    return answer(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_ADMIN, 0, 0));
-}
+ONE(do_ambient, answer(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_ADMIN, 0, 0)))
 static int do_capset(void) {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {{.effective = ~0u, .permitted = ~0u}, {.effective = 1, .permitted = 1}};
@@ -533,9 +395,7 @@ static int do_dumpable_core(void) {
     struct rlimit limit = {1 << 20, 1 << 20};
     return answer(setrlimit(RLIMIT_CORE, &limit));
 }
-static int do_no_new_privs(void) {
-    return answer(prctl(PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0));
-}
+ONE(do_no_new_privs, answer(prctl(PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0)))
 
 static const struct {
     const char *group, *name;
@@ -601,7 +461,9 @@ static const struct {
     {"kernel", "syslog", do_syslog},
     {"kernel", "personality", do_personality},
     {"kernel", "personality_ask", do_personality_ask},
+    {"kernel", "name_to_handle_at", do_to_handle},
     {"kernel", "open_by_handle_at", do_handle},
+    {"kernel", "syncfs", do_syncfs},
     {"kernel", "fanotify_init", do_fanotify},
     {"kernel", "kcmp", do_kcmp},
     {"kernel", "move_pages", do_move_pages},
@@ -627,6 +489,25 @@ static const struct {
     {"runner", "ns", do_ns},
     {"runner", "map_files", do_map_files},
     {"runner", "oom_score_adj", do_oom},
+    {"first", "join_group_1", do_join_group_1},
+    {"first", "limit_of_1", do_limit_of_1},
+    {"first", "limit_of_1_high", do_limit_of_1_high},
+    {"first", "limit_of_own", do_limit_of_own},
+    {"first", "nice_1", do_nice_1},
+    {"first", "nice_group_1", do_nice_group_1},
+    {"first", "nice_user", do_nice_user},
+    {"first", "nice_own", do_nice_own},
+    {"first", "affinity_of_1", do_affinity_of_1},
+    {"first", "affinity_of_own", do_affinity_of_own},
+    {"first", "scheduler_of_1", do_scheduler_of_1},
+    {"first", "parameter_of_1", do_parameter_of_1},
+    {"first", "attribute_of_1", do_attribute_of_1},
+    {"first", "io_of_1", do_io_of_1},
+    {"first", "io_of_group_1", do_io_of_group_1},
+    {"first", "io_of_user", do_io_of_user},
+    {"first", "io_of_own", do_io_of_own},
+    {"first", "autogroup", do_autogroup},
+    {"first", "timerslack", do_timerslack},
     {"socket", "unix", do_unix},
     {"socket", "tcp", do_tcp},
     {"socket", "udp6", do_udp6},

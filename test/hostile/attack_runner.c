@@ -204,6 +204,11 @@ static void hello_root(void) { /* a file for a root */
     put_hello(1, 3, FLAG_FD, "/workspace");
     flush_with(&fd, 1);
 }
+static void hello_foreign_root(void) { /* a true one, of a box without walls */
+    int fd = open("/", O_PATH | O_DIRECTORY);
+    put_hello(1, 3, FLAG_FD, "/workspace");
+    flush_with(&fd, 1);
+}
 static void hello_relative(void) {
     put_hello(1, 1, 0, "../../etc");
     flush();
@@ -466,7 +471,7 @@ static void fd_unasked(void) { /* with an op that takes none: it must be closed,
     X(hello_version)                                                                                                   \
     X(hello_none)                                                                                                      \
     X(hello_bytes)                                                                                                     \
-    X(hello_drops) X(hello_long) X(hello_twice) X(hello_late) X(hello_root) X(hello_relative) X(early) X(length)       \
+    X(hello_drops) X(hello_long) X(hello_twice) X(hello_late) X(hello_root) X(hello_foreign_root) X(hello_relative) X(early) X(length)       \
         X(length_one_more) X(foreign) X(zero) X(end_twice) X(data_after_end) X(stat_twice) X(stat_after_data) X(item)  \
             X(item_cut) X(items) X(empty_data) X(wrong_stream) X(wrong_type) X(wrong_fields) X(call_back)              \
                 X(credit_nothing) X(credit_much) X(beyond_credit) X(stream) X(silent) X(drops) X(half) X(deaf)         \

@@ -3,10 +3,10 @@
 
 usage: door.py SOCKET < lines
 
-SOCKET: the daemon's unix socket. Each line is one visit, after the other: {"path", "token"?, "send"?: text, "binary"?: true, "bytes"?: N: a
-message of N bytes, "crowd"?: so many silent ones at once}. Prints a line for each text message, "record KIND" for each of the link's, and at the end "closed CODE REASON", or
+SOCKET: the daemon's unix socket, or HOST:PORT. Each line is one visit, after the other: {"path", "token"?, "send"?: text, "binary"?: true, "bytes"?: N: a
+message of N bytes, "crowd"?: so many silent ones at once, "from"?: the address they come from}. Prints a line for each text message, "record KIND" for each of the link's, and at the end "closed CODE REASON", or
 "refused STATUS BODY" when there was no upgrade. Questions of the link are answered: there is nothing."""
-import base64, json, os, signal, socket, struct, sys
+import base64, json, os, select, socket, struct, sys
 
 
 def say(text):
@@ -14,10 +14,14 @@ def say(text):
 
 
 class Door:
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(60)
-        self.socket.connect(path)
+    def __init__(self, path, source=None):
+        if path.startswith('/'):
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(60)
+            self.socket.connect(path)
+        else:
+            host, port = path.rsplit(':', 1)
+            self.socket = socket.create_connection((host, int(port)), 60, (source, 0) if source else None)
         self.buffer = b''
 
     def take(self, count):
@@ -72,7 +76,7 @@ class Door:
 
 
 def visit(path, order):
-    door = Door(path)
+    door = Door(path, order.get('from'))
     if not door.upgrade(order['path'], [f'Authorization: Bearer {order["token"]}'] if 'token' in order else []):
         return
     try:
@@ -93,12 +97,22 @@ def visit(path, order):
 
 
 def crowd(path, order):
-    """Until the first of them is refused."""
-    doors = [Door(path) for _ in range(order['crowd'])]
-    for door in doors:
-        if not door.upgrade(order['path'], []):
-            signal.pause()  # they stay
-    say('closed - all were let in')
+    """They stay; says when all are in, and which of them are sent away, and how."""
+    doors = [Door(path, order.get('from')) for _ in range(order['crowd'])]
+    if not all([door.upgrade(order['path'], []) for door in doors]):
+        return
+    say(f'crowd of {len(doors)}')
+    while doors:
+        for sock in select.select([door.socket for door in doors], [], [])[0]:
+            at = next(i for i, door in enumerate(doors) if door.socket is sock)
+            try:
+                while True:
+                    doors[at].message()
+            except StopIteration:
+                pass
+            except (EOFError, ConnectionError):
+                say('closed - without a word')
+            doors.pop(at)
 
 
 for line in sys.stdin:

@@ -82,7 +82,8 @@ static struct wire *wire_pair(bool local, int *ret_peer) {
     peer_hello(pair[1]);
     struct wire *wire;
     struct err err;
-    must(wire_new(pair[0], local, 2000, &wire, &err) == 0, "an honest HELLO is taken");
+    must(wire_new(pair[0], local ? WIRE_PASS_FILES : WIRE_PASS_NOTHING, 2000, &wire, &err) == 0,
+         "an honest HELLO is taken");
     struct peer *peer = calloc(1, sizeof *peer);
     peer->fd = pair[1];
     must(peer_read(peer) && peer->frame.type == FRAME_HELLO, "the daemon greets");

@@ -7,6 +7,7 @@ is 'get it' "$STATUS $BODY" '200 hello'
 is 'its length' "$(header content-length)" 5
 etag=$(header etag)
 like 'an ETag' "$etag" '^".+"$'
+is 'a browser is not to guess what it is' "$(header content-type) $(header x-content-type-options)" 'application/octet-stream nosniff'
 get /workspace/a.txt
 is 'by its absolute path' "$BODY" hello
 put a.txt 'hello two'

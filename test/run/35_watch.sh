@@ -1,6 +1,13 @@
 # watch: changes as an event stream.
 
-run 'mkdir -p w/sub'
+# what cannot be watched is the caller's mistake, and said so
+run 'mkdir -p bad; echo x > bad/plain; ln -s loop bad/loop'
+for row in 'bad/plain/x 400' 'bad/loop 400' 'bad/none 404'; do
+    api GET "$B/watch?path=${row% *}" '' --max-time 20
+    is "not watched: ${row% *}" "$STATUS" "${row#* }"
+done
+
+run 'rm -r bad; mkdir -p w/sub'
 watch_open() { # watch_open QUERY: the stream is descriptor $STREAM
     rm -f "$WORK/watch"
     mkfifo "$WORK/watch"

@@ -196,7 +196,7 @@ static int fake_wire(const char *id, struct wire **ret_wire, struct err *err) {
     pthread_t thread;
     pthread_create(&thread, NULL, runner_main, (void *)(intptr_t)pair[1]);
     pthread_detach(thread);
-    return wire_new(pair[0], true, 2000, ret_wire, err);
+    return wire_new(pair[0], WIRE_PASS_FILES, 2000, ret_wire, err);
 }
 
 static void fake_path(char *out, size_t size, const char *id) {

@@ -224,15 +224,15 @@ static void test_honest(void) {
 
 /* ---- HELLO ---- */
 
-static int hello_with(uint64_t version, uint64_t features, uint8_t flags, int pass, bool local) {
+static int hello_with(uint64_t version, uint64_t features, uint8_t flags, int fd, enum wire_pass pass) {
     int pair[2];
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     autobuf fields;
     hello_fields(&fields, version, features);
-    peer_send_fd(pair[1], FRAME_HELLO, 0, flags, fields.data, fields.len, pass);
+    peer_send_fd(pair[1], FRAME_HELLO, 0, flags, fields.data, fields.len, fd);
     struct wire *wire = NULL;
     struct err err;
-    int r = wire_new(pair[0], local, 2000, &wire, &err);
+    int r = wire_new(pair[0], pass, 2000, &wire, &err);
     if (r == 0)
         wire_unref(wire);
     close(pair[1]);
@@ -241,26 +241,30 @@ static int hello_with(uint64_t version, uint64_t features, uint8_t flags, int pa
 
 static void test_hello(void) {
     autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = open("/", O_RDONLY | O_CLOEXEC);
-    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, FLAG_FD, root, true) == 0, "a root descriptor is taken");
-    ok(hello_with(PROTO_VERSION + 1, 0, 0, -1, true) == -ERR_PROTOCOL, "another version is refused");
-    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, FLAG_FD, dir, true) == -ERR_PROTOCOL, "a root that is not O_PATH");
-    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, FLAG_FD, root, false) == -ERR_PROTOCOL,
+    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, FLAG_FD, root, WIRE_PASS_ROOT) == 0, "a root descriptor is taken");
+    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, FLAG_FD, root, WIRE_PASS_FILES) == -ERR_PROTOCOL,
+       "not from a runner that is no jail's");
+    ok(hello_with(PROTO_VERSION + 1, 0, 0, -1, WIRE_PASS_ROOT) == -ERR_PROTOCOL, "another version is refused");
+    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, FLAG_FD, dir, WIRE_PASS_ROOT) == -ERR_PROTOCOL,
+       "a root that is not O_PATH");
+    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, FLAG_FD, root, WIRE_PASS_NOTHING) == -ERR_PROTOCOL,
        "a descriptor on a wire that has none");
-    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, 0, -1, true) == -ERR_PROTOCOL, "a root said and not sent");
-    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, FLAG_FD, -1, true) == -ERR_PROTOCOL, "a root flagged and not sent");
-    ok(hello_with(PROTO_VERSION, 0, 0, root, true) == -ERR_PROTOCOL, "a root sent and not said");
+    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, 0, -1, WIRE_PASS_ROOT) == -ERR_PROTOCOL, "a root said and not sent");
+    ok(hello_with(PROTO_VERSION, FEATURE_ROOT_FD, FLAG_FD, -1, WIRE_PASS_ROOT) == -ERR_PROTOCOL,
+       "a root flagged and not sent");
+    ok(hello_with(PROTO_VERSION, 0, 0, root, WIRE_PASS_ROOT) == -ERR_PROTOCOL, "a root sent and not said");
     int pair[2];
     struct wire *wire;
     struct err err;
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
-    ok(wire_new(pair[0], true, 20, &wire, &err) == -ERR_TIMEOUT, "no HELLO is a time-out");
+    ok(wire_new(pair[0], WIRE_PASS_FILES, 20, &wire, &err) == -ERR_TIMEOUT, "no HELLO is a time-out");
     close(pair[1]);
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     close(pair[1]);
-    ok(wire_new(pair[0], true, 2000, &wire, &err) == -ERR_GONE, "a hang-up instead of HELLO is GONE");
+    ok(wire_new(pair[0], WIRE_PASS_FILES, 2000, &wire, &err) == -ERR_GONE, "a hang-up instead of HELLO is GONE");
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     peer_send(pair[1], FRAME_END, 1, 0, NULL, 0);
-    ok(wire_new(pair[0], true, 2000, &wire, &err) == -ERR_PROTOCOL, "another frame before HELLO is refused");
+    ok(wire_new(pair[0], WIRE_PASS_FILES, 2000, &wire, &err) == -ERR_PROTOCOL, "another frame before HELLO is refused");
     close(pair[1]);
 }
 
