@@ -165,6 +165,7 @@
 #define LIMIT_HEAD_BYTES 32768u  /* request line and headers */
 #define LIMIT_HEADERS 100u
 #define LIMIT_URI_BYTES 16384u
+#define LIMIT_TERM_BYTES 64u /* the name of a terminal */
 #define LIMIT_USER_BYTES 128u
 #define LIMIT_THREAD_BYTES 16384u
 #define LIMIT_LABELS 64u

@@ -27,7 +27,7 @@ int command_ls(struct cli *cli, int argc, char **argv) {
     const char *id = NULL, *path = "";
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 1)
-        option_fail(cli, argc ? "one directory at a time" : "which box?");
+        option_fail(cli, argc ? "one directory at a time" : BOX_MISSING);
     if (!remote_split(cli, argv[0], &id, &path))
         id = argv[0];
     const char *url =

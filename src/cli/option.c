@@ -1,4 +1,4 @@
-/* Options by table: takes them out of argv, prints the help of a command. Called first by every command. Not to break:
+/* Options by table: takes them out of argv, prints the help of a command. Called first by every command. Invariant:
  * after "--", and after the words a command allows before its own command line, nothing is an option of ours. */
 #include <errno.h>
 #include <limits.h>
@@ -23,6 +23,7 @@ static void option_letters(struct option_scan *scan, const char *text);
 int option_parse(struct cli *cli, int argc, char **argv, void *values) {
     struct option_scan scan = {.cli = cli, .argc = argc, .argv = argv, .values = values};
     int words = 0;
+    cli->plain_words = INT_MAX;
     while (scan.at < argc) {
         char *text = argv[scan.at++];
         bool dashes = strcmp(text, "--") == 0;
@@ -37,9 +38,12 @@ int option_parse(struct cli *cli, int argc, char **argv, void *values) {
                 option_letters(&scan, text + 1);
             continue;
         }
+        cli->plain_words = words;
         while (scan.at < argc)
             argv[words++] = argv[scan.at++];
     }
+    if (cli->plain_words > words)
+        cli->plain_words = words;
     argv[words] = NULL; /* argv has its own NULL at or beyond here */
     return words;
 }
@@ -102,7 +106,7 @@ static double option_real(const struct option_scan *scan, const struct option_ro
     double number = strtod(value, &end);
     bool plain = strspn(value, "0123456789.") == strlen(value);
     if (!plain || end == value || *end || !isfinite(number) || number <= 0 || number > 1e6)
-        option_fail(scan->cli, "--%s wants a number above 0, not '%s'", row->name, value);
+        option_fail(scan->cli, "--%s must be a number above 0, not '%s'", row->name, value);
     return number;
 }
 
@@ -117,7 +121,7 @@ static void option_set(struct option_scan *scan, const struct option_row *row, c
         break;
     case OPTION_NUMBER:
         if (!text_u64(value, INT64_MAX, field) || *(uint64_t *)field == 0)
-            option_fail(scan->cli, "--%s wants a whole number above 0, not '%s'", row->name, value);
+            option_fail(scan->cli, "--%s must be a whole number above 0, not '%s'", row->name, value);
         break;
     case OPTION_REAL:
         *(double *)field = option_real(scan, row, value);
@@ -137,12 +141,13 @@ void command_help(const struct command *command, FILE *out) {
     if (command->options)
         fputc('\n', out);
     for (const struct option_row *row = command->options; row && row->name; row++) {
-        char left[64], letter[8] = "    ";
+        char left[96], letter[8] = "    ";
         if (row->letter)
             snprintf(letter, sizeof letter, "-%c, ", row->letter);
         snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, row->value ? " " : "",
                  row->value ? row->value : "");
-        fprintf(out, "  %-28s %s\n", left, row->help);
+        size_t width = table_width(left);
+        fprintf(out, "  %s%*s %s\n", left, width < 28 ? (int)(28 - width) : 0, "", row->help);
     }
 }
 
@@ -160,10 +165,27 @@ void option_fail(const struct cli *cli, const char *format, ...) {
     exit(EXIT_USAGE);
 }
 
+/* The daemon's sentences name requests of its API; whoever reads one here has commands: "POST /v1/boxes/ID/resume"
+ * becomes "`cubby resume ID`" where there is such a command. */
+static const char *option_commands(struct arena *arena, const char *text) {
+    static const char route[] = "POST /v1/boxes/", letters[] = "abcdefghijklmnopqrstuvwxyz";
+    const char *at = strstr(text, route), *id = at ? at + strlen(route) : "";
+    size_t id_len = strspn(id, "0123456789abcdef");
+    size_t verb_len = id_len && id[id_len] == '/' ? strspn(id + id_len + 1, letters) : 0;
+    const char *verb = arena_copy(arena, id + (verb_len ? id_len + 1 : 0), verb_len);
+    if (!verb_len || !command_find(verb))
+        return text;
+    return arena_printf(arena, "%.*s`cubby %s %.*s`%s", (int)(at - text), text, verb, (int)id_len, id,
+                        id + id_len + 1 + verb_len);
+}
+
 int cli_fail(const struct err *err) {
     autobuf shown;
+    autoarena arena;
+    arena_init(&arena);
     buf_init(&shown, 8192);
-    text_shown(&shown, err->text, strlen(err->text));
+    const char *said = option_commands(&arena, err->text);
+    text_shown(&shown, said, strlen(said));
     const char *text = buf_cstr(&shown);
     fprintf(stderr, "cubby: %s\n", text ? text : "failed");
     return EXIT_OURS;

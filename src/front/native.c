@@ -144,7 +144,7 @@ const struct route native_routes[] = {
      EXTRA(.run = native_session_stop, .status = 200, .answer = session_result_answer)},
     {"GET", BOX "/pty", front_handle, 0, "pty",
      "A terminal over a WebSocket: binary frames are bytes; text frames are {\"resize\":{\"cols\",\"rows\"}} from the "
-     "client, {\"started\":{\"pid\"}} and {\"exit\":{...}} to it.",
+     "client, {\"started\":{\"pid\"}}, {\"exit\":{...}} and {\"warning\":{\"message\"}} (a text frame was ignored) to it.",
      EXTRA(.run = native_pty, .flags = ENDPOINT_WRITES, .query = pty_query, .status = 101)},
 
     {"ANY", BOX "/ports/{port}/{path...}", front_handle, ROUTE_EMBED, "port",
