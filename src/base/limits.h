@@ -69,6 +69,7 @@
 #define LIMIT_LAYERS 63u        /* kept layers below one box: with its own, bits of a word in runner/stack.h */
 #define LIMIT_SNAPSHOTS 256u    /* of one box */
 #define LIMIT_SNAPSHOT_NAME 64u /* bytes */
+#define LIMIT_TEMPLATE_UPLOAD_BYTES (16ull << 30) /* an upload of a template, as it is sent */
 #define DEFAULT_DIFF_LIMIT 1000u
 #define LIMIT_DIFF_LIMIT 1000000u
 

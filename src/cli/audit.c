@@ -170,8 +170,8 @@ static const char *audit_detail(struct arena *arena, const json_t *row) {
 static const struct audit_column {
     const char *head;
     int width; /* 0: the last, as long as it is */
-} audit_table[] = {{"WHEN (UTC)", 19}, {"USER", 10},   {"BY", 8},   {"VERB", 13},
-                   {"BOX", 16},        {"OUTCOME", 9}, {"TOOK", 7}, {"DETAIL", 0}};
+} audit_table[] = {{"WHEN (UTC)", 19}, {"USER", 10},    {"BY", 8},   {"VERB", 16},
+                   {"BOX", 16},        {"OUTCOME", 12}, {"TOOK", 7}, {"DETAIL", 0}};
 #define AUDIT_COLUMNS (sizeof audit_table / sizeof *audit_table)
 
 /* One line, columns at least as wide as their rows usually are: what follows later lines up without being known now. On

@@ -485,7 +485,7 @@ static int join_run(struct join *join, struct err *err) {
     code = join_watch(join, &view, signal_fd, err);
     join_line_leave(join, code < 0 ? err->text : "ended by its user");
     join_wait_line(join, &view, signal_fd);
-    say(&view, code < 0 ? "leaving" : "leaving: boxes end");
+    say(&view, code < 0 ? "leaving" : "leaving: stopping its boxes");
     join_let_go();
     return code;
 }

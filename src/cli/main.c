@@ -255,6 +255,32 @@ static int main_unknown(const char *name) {
     return EXIT_USAGE;
 }
 
+/* The daemon's sentences name requests of its API; whoever reads one here has commands: "POST /v1/boxes/ID/resume"
+ * becomes "`cubby resume ID`" where there is such a command. */
+static const char *main_commands(struct arena *arena, const char *text) {
+    static const char route[] = "POST /v1/boxes/", letters[] = "abcdefghijklmnopqrstuvwxyz";
+    const char *at = strstr(text, route), *id = at ? at + strlen(route) : "";
+    size_t id_len = strspn(id, "0123456789abcdef");
+    size_t verb_len = id_len && id[id_len] == '/' ? strspn(id + id_len + 1, letters) : 0;
+    const char *verb = arena_copy(arena, id + (verb_len ? id_len + 1 : 0), verb_len);
+    if (!verb_len || !command_find(verb))
+        return text;
+    return arena_printf(arena, "%.*s`cubby %s %.*s`%s", (int)(at - text), text, verb, (int)id_len, id,
+                        id + id_len + 1 + verb_len);
+}
+
+int cli_fail(const struct err *err) {
+    autobuf shown;
+    autoarena arena;
+    arena_init(&arena);
+    buf_init(&shown, 8192);
+    const char *said = main_commands(&arena, err->text);
+    text_shown(&shown, said, strlen(said));
+    const char *text = buf_cstr(&shown);
+    fprintf(stderr, "cubby: %s\n", text ? text : "failed");
+    return EXIT_OURS;
+}
+
 /* A missing 0, 1 or 2 would be taken by the next file opened, and output would go into it. */
 static void main_standard_descriptors(void) {
     for (int fd = 0; fd <= 2; fd++)
