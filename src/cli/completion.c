@@ -58,6 +58,7 @@ struct completion {
     const struct command *command;
     const char *part; /* the word being written */
     bool files;       /* a path of this machine may stand there */
+    bool asked;       /* the daemon, for what one alternative takes: another takes the same */
 };
 
 static void completion_words(struct completion *completion, int argc, char **argv);
@@ -185,11 +186,14 @@ static bool completion_has(const char *at, size_t len, const char *word) {
 /* A word of an alternative that is not an option and not its subcommand. */
 static void completion_word(struct completion *completion, const char *at, size_t len) {
     bool path = completion_has(at, len, "ID:PATH") || completion_has(at, len, "ID[:PATH]");
-    bool cp = strcmp(completion->command->name, "cp") == 0;
+    bool cp = strcmp(completion->command->name, "cp") == 0, id = path || cp || completion_has(at, len, "ID");
     completion->files = completion->files || cp || completion_has(at, len, "FILE") || completion_has(at, len, "DIR");
+    if (!id || completion->asked)
+        return;
+    completion->asked = true;
     if ((path || cp) && strchr(completion->part, ':'))
         completion_paths(completion);
-    else if (path || cp || completion_has(at, len, "ID"))
+    else
         completion_remote(completion, "/v1/boxes", "boxes", "id", path || cp ? ":" : "");
 }
 

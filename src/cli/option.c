@@ -140,14 +140,16 @@ void command_help(const struct command *command, FILE *out) {
         fprintf(out, "%s\n", command->detail);
     if (command->options)
         fputc('\n', out);
+    size_t widest = 0;
     for (const struct option_row *row = command->options; row && row->name; row++) {
-        char left[96], letter[8] = "    ";
-        if (row->letter)
-            snprintf(letter, sizeof letter, "-%c, ", row->letter);
-        snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, row->value ? " " : "",
-                 row->value ? row->value : "");
-        size_t width = table_width(left);
-        fprintf(out, "  %s%*s %s\n", left, width < 28 ? (int)(28 - width) : 0, "", row->help);
+        size_t width = strlen(row->name) + (row->value ? 1 + table_width(row->value) : 0);
+        widest = width > widest ? width : widest;
+    }
+    for (const struct option_row *row = command->options; row && row->name; row++) {
+        size_t width = strlen(row->name) + (row->value ? 1 + table_width(row->value) : 0);
+        fprintf(out, row->letter ? "  -%c, " : "   %c  ", row->letter ? row->letter : ' ');
+        fprintf(out, "--%s%s%s%*s  %s\n", row->name, row->value ? " " : "", row->value ? row->value : "",
+                (int)(widest - width), "", row->help);
     }
 }
 
