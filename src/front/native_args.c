@@ -707,20 +707,6 @@ const struct body_field tokens_answer[] = {
     END,
 };
 
-/* ---- templates ---- */
-
-const struct body_field template_answer[] = {
-    SHOW("name", TEXT, "as POST /v1/boxes takes it"),
-    END,
-};
-const struct body_field templates_answer[] = {
-    {.name = "templates",
-     .type = BODY_OBJECTS,
-     .fields = template_answer,
-     .text = "host, and those that were imported"},
-    END,
-};
-
 /* ---- the audit log ---- */
 
 const struct body_field audit_query_fields[] = {

@@ -172,7 +172,6 @@ struct token_args {
     struct body_number expires_in_ms;
 };
 extern const struct body_field token_fields[], token_answer[], tokens_answer[];
-extern const struct body_field template_answer[], templates_answer[];
 
 /* ---- the audit log ---- */
 

@@ -10,6 +10,18 @@
 #include "front/native.h"
 #include "front/trail.h"
 
+const struct body_field template_answer[] = {
+    {.name = "name", .type = BODY_TEXT, .max = INT64_MAX, .text = "as POST /v1/boxes takes it"},
+    {.name = NULL},
+};
+const struct body_field templates_answer[] = {
+    {.name = "templates",
+     .type = BODY_OBJECTS,
+     .fields = template_answer,
+     .text = "host, and those that were imported"},
+    {.name = NULL},
+};
+
 struct native_names {
     struct arena *arena;
     const char **names;

@@ -130,9 +130,9 @@ is_error "others' tokens do not see it" 404 NOT_FOUND
 
 # ---- the command line ----
 CUBBY_TOKEN=$EYE c exec "$BOX" -- true
-is 'exec with a token that may only read is our failure, not the program\'s' "$CODE $ERR" '125 cubby: this token may only read'
+is "exec with a token that may only read is our failure, not the program's" "$CODE $ERR" '125 cubby: this token may only read'
 CUBBY_TOKEN=$ANN c exec "$BOX" -- /etc/passwd
-is 'exec of what may not be executed is the program\'s' "$CODE" 126
+is "exec of what may not be executed is the program's" "$CODE" 126
 CUBBY_TOKEN=cubby_wrong c ps
 is 'an unknown token' "$CODE $ERR" '125 cubby: unknown or revoked token; check CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
 CUBBY_TOKEN='' c ps
