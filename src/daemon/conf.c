@@ -339,7 +339,7 @@ static int set_list(const struct conf_target *target, const struct conf_option *
     else if (option->type == CONF_ENV)
         failed = policy_env(value, err);
     else if (option->type == CONF_TEMPLATES && !policy_template(value))
-        failed = err_set(err, ERR_INVALID, "templates: '%.64s' is no name of a template", shown);
+        failed = err_set(err, ERR_INVALID, "templates: '%.64s' is not a template name", shown);
     if (failed)
         return failed;
     conf_list_add(&target->conf->arena, list, value);
