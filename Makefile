@@ -104,15 +104,20 @@ setup: ## install the Debian packages that building needs
 setup-test: ## install the Debian packages that tests and benches need
 	@tools/setup test
 
+# Where RUN_ARGS makes it listen, for the lines below.
+RUN_LISTEN := $(or $(shell echo '$(RUN_ARGS)' | sed -nE 's/.*--listen[= ]([^ ,]+).*/\1/p'),127.0.0.1:7070)
+RUN_SOCKET := $(patsubst unix:%,%,$(filter unix:%,$(RUN_LISTEN)))
+RUN_CURL := $(if $(RUN_SOCKET),--unix-socket $(RUN_SOCKET) localhost,$(RUN_LISTEN))
 run: setup ## install what is missing, build, start the daemon
 	@$(MAKE) --no-print-directory -j2 all
 	@echo
 	@echo "  cubbyd is starting in this terminal (Ctrl-C stops it). In another one, try:"
 	@echo
+	@[ "$(RUN_LISTEN)" = 127.0.0.1:7070 ] || echo "    export CUBBY_URL=$(if $(RUN_SOCKET),,http://)$(RUN_LISTEN)"
 	@echo "    $(CURDIR)/$(BUILD)/cubby run -- sh -c 'id; ls /'           a box of its own, gone afterwards"
 	@echo "    $(CURDIR)/$(BUILD)/cubby create --thread demo              a box that stays; prints its id"
 	@echo "    $(CURDIR)/$(BUILD)/cubby shell ID                          a terminal in it"
-	@echo "    curl -s localhost:7070/v1/boxes -d '{}'                    the same over HTTP"
+	@echo "    curl -s $(RUN_CURL)/v1/boxes -d '{}'                    the same over HTTP"
 	@echo "    $(CURDIR)/$(BUILD)/cubby doctor                            what this machine can do"
 	@echo
 	@exec $(BUILD)/cubbyd $(RUN_ARGS)
@@ -128,12 +133,15 @@ INSTALL_MAN := $(DESTDIR)$(PREFIX)/share/man
 install: all ## install below DESTDIR and PREFIX (default /usr/local)
 	install -d $(INSTALL_BIN) $(DESTDIR)$(PREFIX)/libexec/cubby $(INSTALL_MAN)/man1 $(INSTALL_MAN)/man5 $(INSTALL_MAN)/man7 $(INSTALL_MAN)/man8
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/systemd/user $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	install -m 755 $(BUILD)/cubby $(BUILD)/cubbyd $(INSTALL_BIN)/
 	install -m 755 $(BUILD)/cubby-runner $(DESTDIR)$(PREFIX)/libexec/cubby/
 	for page in man/*.[1578]; do install -m 644 $$page $(INSTALL_MAN)/man$${page##*.}/; done
 	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubbyd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/cubbyd.service
 	sed 's|@PREFIX@|$(PREFIX)|g' packaging/cubby-join.service >$(DESTDIR)$(PREFIX)/lib/systemd/user/cubby-join.service
-	install -m 644 tools/completion/cubby.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/cubby
+	$(BUILD)/cubby completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/cubby
+	$(BUILD)/cubby completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_cubby
+	$(BUILD)/cubby completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/cubby.fish
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

@@ -166,7 +166,8 @@ static void own_v2(const char *root, char *out, size_t size) {
         return;
     line[strcspn(line, "\n")] = 0;
     char *leaf = strrchr(line, '/');
-    if (strcmp(leaf, "/" DAEMON_LEAF) == 0) /* moved there by make_room: our group is the one above */
+    if (!leaf[1] || strcmp(leaf, "/" DAEMON_LEAF) ==
+                        0) /* the root itself, or moved there by make_room: our group is the one above */
         *leaf = 0;
     snprintf(out, size, "%s%s", root, line);
 }

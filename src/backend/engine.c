@@ -209,7 +209,7 @@ static unsigned minor_of(const json_t *answer, const char *key) {
 static int engine_choose(const struct engine *engine, const json_t *answer, unsigned *ret_minor, struct err *err) {
     unsigned newest = minor_of(answer, "ApiVersion"), oldest = minor_of(answer, "MinAPIVersion");
     if (!newest)
-        return err_set(err, ERR_PROTOCOL, "what answers at %s is no container engine: it tells no ApiVersion",
+        return err_set(err, ERR_PROTOCOL, "what answers at %s is not a container engine: its answer has no ApiVersion",
                        engine->place.url);
     if (newest < MINOR_LEAST)
         return err_set(err, ERR_UNSUPPORTED,
@@ -337,6 +337,8 @@ int engine_json(struct engine *engine, const char *method, const char *path, con
     autobuf out;
     buf_init(&out, ENGINE_ANSWER_BYTES);
     int code = engine_do(engine, &call, &status, &out, err);
+    if (code == -ERR_BUSY) /* not reached: whatever was to be done there is not news */
+        return code;
     return code < 0 ? err_wrap(err, "%s", doing) : engine_answer(engine, status, &out, doing, ret_json, err);
 }
 

@@ -658,9 +658,13 @@ static int offline(const struct machine *machine, const char *name, struct err *
                        "machine '%s' is offline: it has not connected since this server started; start `cubby join` "
                        "on it",
                        name);
-    return err_set(err, ERR_BUSY,
-                   "machine '%s' is offline since %s (%s); see to its `cubby join` and its network, or wait", name,
-                   clock_text(machine->since_ms, since), machine->why[0] ? machine->why : "it is connecting");
+    bool stopped = strstr(machine->why, "ended by its user");
+    return err_set(
+        err, ERR_BUSY, "machine '%s' is offline since %s (%s); %s", name, clock_text(machine->since_ms, since),
+        stopped           ? "`cubby join` was stopped there"
+        : machine->why[0] ? machine->why
+                          : "it is connecting",
+        stopped ? "start `cubby join` on it again" : "check its network and that `cubby join` runs there, or wait");
 }
 
 int machine_peer_get(struct machines *machines, const char *user, const char *name, struct machine_peer **ret_peer,

@@ -335,7 +335,7 @@ static bool check_user_namespaces(const struct probe_state *state, struct check 
                 : "a container, a chroot or a security module keeps them back: docker run --privileged");
         return false;
     }
-    DETAIL("there");
+    DETAIL("available");
     return true;
 }
 
@@ -346,7 +346,7 @@ static bool check_overlay(const struct probe_state *state, struct check *check) 
     bool listed = fd_read_file(AT_FDCWD, "/proc/filesystems", text, sizeof text) > 0 && strstr(text, "\toverlay\n");
     bool there = number == TRIAL_UNKNOWN ? listed : number == 0;
     if (there)
-        DETAIL("there");
+        DETAIL("available");
     else if (number > 0)
         DETAIL("refused: %s", strerror(number));
     else
@@ -360,7 +360,7 @@ static bool check_proc(const struct probe_state *state, struct check *check) {
     if (number > 0)
         DETAIL("a box cannot mount its own: %s", strerror(number));
     else
-        DETAIL(number == 0 ? "there" : "not tried");
+        DETAIL(number == 0 ? "available" : "not tried");
     FIX("inside a container its /proc must not be masked: docker run --security-opt systempaths=unconfined");
     return number <= 0;
 }
@@ -369,7 +369,7 @@ static bool check_seccomp(const struct probe_state *state, struct check *check) 
     (void)state;
     uint32_t action = SECCOMP_RET_KILL_PROCESS;
     bool there = syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
-    DETAIL(there ? "there" : "not available");
+    DETAIL(there ? "available" : "not available");
     FIX("boot a kernel with CONFIG_SECCOMP_FILTER");
     return there;
 }
@@ -382,7 +382,7 @@ static bool check_idmap(const struct probe_state *state, struct check *check) {
         return false;
     }
     bool there = syscall(SYS_mount_setattr, -1, "", 0, NULL, 0) < 0 && errno != ENOSYS;
-    DETAIL(there ? "there" : "mount_setattr is missing");
+    DETAIL(there ? "available" : "mount_setattr is missing");
     FIX("install a kernel of at least 5.19");
     return there;
 }
@@ -446,7 +446,7 @@ static bool check_cgroup(const struct probe_state *state, struct check *check) {
 }
 
 static bool check_cgroup_kill(const struct probe_state *state, struct check *check) {
-    DETAIL(state->cgroups.kill ? "there" : "missing: commands are ended one process at a time");
+    DETAIL(state->cgroups.kill ? "available" : "missing: commands are ended one process at a time");
     if (*state->cgroups.v2)
         FIX("install a kernel of at least 5.14");
     else

@@ -58,9 +58,14 @@ static int find_auto(const struct backend_env *env, bool one_shot, const struct 
             len +=
                 (size_t)snprintf(why + len, sizeof why - len, "%s%s: %s", len ? "; " : "", (*method)->name, err->text);
     }
+    if (geteuid() != 0)
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "disk limits need cubbyd as root, or its state directory on btrfs. Without root, disk_quota: tmpfs "
+            "keeps files in memory, gone with the box's processes");
     return err_set(err, ERR_UNSUPPORTED,
-                   "a disk limit needs one of these, or disk_quota: tmpfs (files in memory, gone with the box's "
-                   "processes): %s",
+                   "no way to limit disk space works here (%s); disk_quota: tmpfs keeps files in memory, gone with the "
+                   "box's processes",
                    why);
 }
 

@@ -1,4 +1,4 @@
-/* Templates as directories below state/templates. Called by jail.c and by the command line. Not to break: a template
+/* Templates as directories below state/templates. Called by jail.c and by the command line. Invariant: a template
  * that a box mounts is never changed in place: new ones are made beside and renamed, old ones are renamed away. */
 #include "backend/template.h"
 
@@ -22,7 +22,10 @@
 extern char **environ;
 
 static int templates_dir(const struct backend_env *env, struct err *err);
+static int templates_there(const struct backend_env *env, struct err *err);
 static int run(const char *const argv[], struct err *err);
+static int template_make(const struct backend_env *env, const char *name, const char *path,
+                         const struct template_stream *stream, struct err *err);
 static int unpack(const char *path, const char *to, struct err *err);
 static int complete(int dir, struct err *err);
 
@@ -37,7 +40,7 @@ int template_find(const struct backend_env *env, const char *name, struct templa
     if (strcmp(name, "host") == 0)
         return skeleton_find(env, ret_template, err);
     if (!template_name_ok(name))
-        return err_set(err, ERR_INVALID, "'%.80s' is no name of a template: [a-z0-9][a-z0-9._-]{0,63}", name);
+        return err_set(err, ERR_INVALID, "'%.80s' is not a template name: [a-z0-9][a-z0-9._-]{0,63}", name);
     struct template found = {0};
     if (env->templates_dir)
         snprintf(found.path, sizeof found.path, "%s/%s", env->templates_dir, name);
@@ -51,6 +54,17 @@ int template_find(const struct backend_env *env, const char *name, struct templa
 }
 
 int template_import(const struct backend_env *env, const char *name, const char *path, struct err *err) {
+    return template_make(env, name, path, NULL, err);
+}
+
+int template_receive(const struct backend_env *env, const char *name, const struct template_stream *stream,
+                     struct err *err) {
+    return template_make(env, name, NULL, stream, err);
+}
+
+/* Of a path of this machine, or of a stream. */
+static int template_make(const struct backend_env *env, const char *name, const char *path,
+                         const struct template_stream *stream, struct err *err) {
     if (!template_name_ok(name) || strcmp(name, "host") == 0)
         return err_set(err, ERR_INVALID, "'%.80s' cannot be a template's name: [a-z0-9][a-z0-9._-]{0,63}, not 'host'",
                        name);
@@ -60,9 +74,11 @@ int template_import(const struct backend_env *env, const char *name, const char 
     char staged[64], full[4200];
     snprintf(staged, sizeof staged, ".new-%d-%llu", getpid(), (unsigned long long)clock_us());
     snprintf(full, sizeof full, "%s/templates/%s", env->state_dir, staged);
+    if (faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return err_set(err, ERR_EXISTS, "there is a template '%s' already", name); /* before gigabytes are sent */
     if (mkdirat(dir, staged, 0755) < 0)
         return err_errno(err, errno, "'%s'", full);
-    int r = unpack(path, full, err);
+    int r = stream ? template_unpack(stream, full, err) : unpack(path, full, err);
     autofd root = r < 0 ? -1 : openat(dir, staged, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (r == 0)
         r = complete(root, err);
@@ -77,9 +93,9 @@ int template_import(const struct backend_env *env, const char *name, const char 
 int template_list(const struct backend_env *env, void (*each)(void *user, const char *name), void *user,
                   struct err *err) {
     each(user, "host");
-    autofd fd = templates_dir(env, err);
+    autofd fd = templates_there(env, err);
     if (fd < 0)
-        return fd;
+        return fd == -ERR_NOT_FOUND ? 0 : fd;
     DIR *dir = fdopendir(fd);
     if (!dir)
         return err_errno(err, errno, "templates");
@@ -96,10 +112,10 @@ int template_list(const struct backend_env *env, void (*each)(void *user, const 
  * no box is left. */
 int template_remove(const struct backend_env *env, const char *name, struct err *err) {
     if (!template_name_ok(name) || strcmp(name, "host") == 0)
-        return err_set(err, ERR_INVALID, "'%.80s' is no template that can be removed", name);
-    autofd dir = templates_dir(env, err);
+        return err_set(err, ERR_INVALID, "'%.80s' is not a template that can be removed", name);
+    autofd dir = templates_there(env, err);
     if (dir < 0)
-        return dir;
+        return dir == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "no template '%s'", name) : dir;
     char old[64];
     snprintf(old, sizeof old, ".old-%d-%llu", getpid(), (unsigned long long)clock_us());
     if (renameat(dir, name, dir, old) < 0)
@@ -125,6 +141,14 @@ void template_prune(const struct backend_env *env, struct trash *trash) {
         closedir(dir);
 }
 
+/* NOT_FOUND when nothing was ever imported there. */
+static int templates_there(const struct backend_env *env, struct err *err) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/templates", env->state_dir);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? err_errno(err, errno, "'%s'", path) : fd;
+}
+
 static int templates_dir(const struct backend_env *env, struct err *err) {
     char path[4200];
     snprintf(path, sizeof path, "%s/templates", env->state_dir);
@@ -132,8 +156,7 @@ static int templates_dir(const struct backend_env *env, struct err *err) {
         return err_errno(err, errno, "'%s'", env->state_dir);
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "'%s'", path);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? err_errno(err, errno, "'%s'", path) : fd;
+    return templates_there(env, err);
 }
 
 static int run(const char *const argv[], struct err *err) {

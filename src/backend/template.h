@@ -3,6 +3,8 @@
 #ifndef CUBBY_BACKEND_TEMPLATE_H
 #define CUBBY_BACKEND_TEMPLATE_H
 
+#include <sys/types.h>
+
 #include "backend/backend.h"
 
 #define TEMPLATE_NAME_BYTES 64
@@ -17,6 +19,15 @@ struct template {
 int template_find(const struct backend_env *env, const char *name, struct template *ret_template, struct err *err);
 /* A directory or a .tar, .tar.gz, .tgz, .tar.xz, .tar.zst becomes a template. EXISTS when the name is taken. */
 int template_import(const struct backend_env *env, const char *name, const char *path, struct err *err);
+/* The same from a stream: a tar archive, which may be compressed (gzip, xz, zstd, bzip2). read: 0 at the end. */
+struct template_stream {
+    ssize_t (*read)(void *user, void *data, size_t len, struct err *err);
+    void *user;
+};
+int template_receive(const struct backend_env *env, const char *name, const struct template_stream *stream,
+                     struct err *err);
+int template_unpack(const struct template_stream *stream, const char *to, struct err *err); /* template_stream.c */
+/* `host` and those that were imported; nothing is made for it. */
 int template_list(const struct backend_env *env, void (*each)(void *user, const char *name), void *user,
                   struct err *err);
 int template_remove(const struct backend_env *env, const char *name, struct err *err); /* boxes that use it keep it */

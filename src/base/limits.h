@@ -74,6 +74,7 @@
 #define LIMIT_DISK_FLOOR_FILES 64u
 #define LIMIT_RESERVE_BYTES (4u << 20) /* kept on the disk for a daemon that starts when it is full */
 #define LIMIT_SNAPSHOT_NAME 64u        /* bytes */
+#define LIMIT_TEMPLATE_UPLOAD_BYTES (16ull << 30) /* an upload of a template, as it is sent */
 #define DEFAULT_DIFF_LIMIT 1000u
 #define LIMIT_DIFF_LIMIT 1000000u
 
@@ -169,6 +170,7 @@
 #define LIMIT_HEAD_BYTES 32768u  /* request line and headers */
 #define LIMIT_HEADERS 100u
 #define LIMIT_URI_BYTES 16384u
+#define LIMIT_TERM_BYTES 64u /* the name of a terminal */
 #define LIMIT_USER_BYTES 128u
 #define LIMIT_THREAD_BYTES 16384u
 #define LIMIT_LABELS 64u

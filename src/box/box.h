@@ -258,6 +258,7 @@ struct file_stat {
     uint64_t size, mtime_ns, inode;
     uint32_t mode, uid, gid; /* mode: permission bits */
     const char *target;      /* of a link, else NULL */
+    const char *special;     /* of another kind of file: "fifo", "socket", "char", "block"; NULL: not known */
 };
 
 /* The content: a descriptor at offset 0 when the box is on this machine, or the file is small (*ret_fd >= 0), else -1 and

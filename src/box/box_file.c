@@ -20,6 +20,14 @@ enum { AGENT_ID = 1000 };
 
 /* ---- {file} ---- */
 
+static const char *file_special(mode_t mode) {
+    return S_ISFIFO(mode)   ? "fifo"
+           : S_ISSOCK(mode) ? "socket"
+           : S_ISCHR(mode)  ? "char"
+           : S_ISBLK(mode)  ? "block"
+                            : NULL;
+}
+
 bool file_field(struct file_stat *stat, const struct field *field) {
     switch (field->id) {
     case FIELD_TYPE:
@@ -31,6 +39,7 @@ bool file_field(struct file_stat *stat, const struct field *field) {
         return true;
     case FIELD_MODE:
         stat->mode = field->number & 07777;
+        stat->special = file_special((mode_t)field->number);
         return true;
     case FIELD_MTIME_NS:
         stat->mtime_ns = field->number;

@@ -52,8 +52,10 @@ static void clean_layers(struct cleanup *cleanup) {
 static void clean_backend(struct cleanup *cleanup, const struct backend_ops *ops) {
     struct err err;
     cleanup->ops = ops;
-    if (ops->open(cleanup->env, &cleanup->backend, &err) < 0) { /* then what it may have left is looked for below */
-        log_warn("backend %s: %s", ops->name, err.text);
+    int failed = ops->open(cleanup->env, &cleanup->backend, &err);
+    if (failed < 0) {                   /* then what it may have left is looked for below */
+        if (failed != -ERR_UNSUPPORTED) /* it has nothing on this machine */
+            log_warn("backend %s: %s", ops->name, err.text);
         return;
     }
     if (ops->list(cleanup->backend, end_box, cleanup, &err) < 0)

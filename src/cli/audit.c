@@ -43,7 +43,7 @@ static int audit_show(struct cli *cli, const struct audit_values *values);
 int command_audit(struct cli *cli, int argc, char **argv) {
     struct audit_values values = {0};
     if (option_parse(cli, argc, argv, &values) > 0)
-        option_fail(cli, "what is '%s'?", argv[0]);
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
     if (values.lines > LIMIT_AUDIT_ROWS)
         option_fail(cli, "--lines is at most %u; --since shows all from a time on", LIMIT_AUDIT_ROWS);
     if (values.lines && values.since)
@@ -98,7 +98,7 @@ static uint64_t audit_time(struct cli *cli, const char *name, const char *text) 
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (len && text[len - 1] == units[i].letter && text_u64(digits, 1000000, &number))
             return now_ms > number * units[i].ms ? now_ms - number * units[i].ms : 0;
-    option_fail(cli, "--%s wants a time such as 2026-01-31T12:00:00Z, 2026-01-31 or 2h, not '%s'", name, text);
+    option_fail(cli, "--%s must be a time such as 2026-01-31T12:00:00Z, 2026-01-31 or 2h, not '%s'", name, text);
 }
 
 static void audit_parameter(struct buf *path, const char *name, const char *value) {
@@ -170,8 +170,8 @@ static const char *audit_detail(struct arena *arena, const json_t *row) {
 static const struct audit_column {
     const char *head;
     int width; /* 0: the last, as long as it is */
-} audit_table[] = {{"WHEN (UTC)", 19}, {"USER", 10},   {"BY", 8},   {"VERB", 13},
-                   {"BOX", 16},        {"OUTCOME", 9}, {"TOOK", 7}, {"DETAIL", 0}};
+} audit_table[] = {{"WHEN (UTC)", 19}, {"USER", 10},    {"BY", 8},   {"VERB", 16},
+                   {"BOX", 16},        {"OUTCOME", 12}, {"TOOK", 7}, {"DETAIL", 0}};
 #define AUDIT_COLUMNS (sizeof audit_table / sizeof *audit_table)
 
 /* One line, columns at least as wide as their rows usually are: what follows later lines up without being known now. On

@@ -11,21 +11,21 @@
 static struct mount box_options_mount(struct cli *cli, const char *text) {
     char *copy = arena_strdup(&cli->arena, text), *target = strchr(copy, ':');
     if (!target || target == copy)
-        option_fail(cli, "--mount wants SRC:DST[:ro], not '%s'", text);
+        option_fail(cli, "--mount must be SRC:DST[:ro], not '%s'", text);
     *target++ = 0;
     struct mount mount = {.target = target};
     char *mode = strchr(target, ':');
     if (mode) {
         *mode++ = 0;
         if (strcmp(mode, "ro") != 0 && strcmp(mode, "rw") != 0)
-            option_fail(cli, "--mount ends in ro or rw, not '%s'", mode);
+            option_fail(cli, "--mount must end in ro or rw, not '%s'", mode);
         mount.read_only = mode[1] == 'o';
     }
     if (target[0] != '/')
-        option_fail(cli, "the target of --mount is an absolute path, not '%s'", target);
+        option_fail(cli, "the target of --mount must be an absolute path, not '%s'", target);
     char *real = realpath(copy, NULL);
     if (!real)
-        option_fail(cli, "--mount: no '%s' here", copy);
+        option_fail(cli, "--mount: '%s' does not exist on this machine", copy);
     mount.source = arena_strdup(&cli->arena, real);
     free(real);
     return mount;
@@ -50,7 +50,7 @@ const char **box_options_env(struct cli *cli, const struct text_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         const char *text = list->items[i], *value = strchr(text, '=');
         if (!text[0] || value == text)
-            option_fail(cli, "--env wants K=V, not '%s'", text);
+            option_fail(cli, "--env must be K=V, not '%s'", text);
         const char *here = value ? NULL : getenv(text);
         if (value)
             env[count++] = text;

@@ -29,7 +29,7 @@ static int cat_one(struct cli *cli, const char *id, const char *path, struct err
 int command_cat(struct cli *cli, int argc, char **argv) {
     argc = option_parse(cli, argc, argv, NULL);
     if (argc == 0)
-        option_fail(cli, "which file?");
+        option_fail(cli, "missing ID:PATH");
     int result = 0;
     for (int i = 0; i < argc; i++) {
         const char *id, *path;

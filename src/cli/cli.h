@@ -21,6 +21,7 @@
 #define EXIT_OURS 125      /* cubby itself failed, not the command */
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND 127
+#define BOX_MISSING "missing box ID (see `cubby ps`)"
 
 /* ---- options (option.c) ---- */
 
@@ -57,12 +58,15 @@ struct cli {
     const struct command *command;
     struct arena arena;
     struct http_client *client; /* remote.c; NULL until the daemon is asked */
+    int plain_words;            /* option_parse: how many words stood before "--" */
 };
 
 extern const struct command command_table[]; /* main.c; ends with name NULL */
 const struct command *command_find(const char *name);
 void command_help(const struct command *command, FILE *out);
 void command_list(FILE *out);
+/* Whether word is the subcommand `name` or a synonym of it: ls and list, rm, remove and revoke. */
+bool command_verb(const char *word, const char *name);
 
 /* Takes the options out of argv and returns how many words are left in it. --help prints the help and exits 0;
  * anything wrong is named, with the usage line, and exits 2. `values` must be zeroed or hold the defaults. */
@@ -86,12 +90,14 @@ struct box_options {
     bool temporary;           /* of shell */
 };
 #define BOX_OPTION_ROWS(type, member)                                                                                    \
-    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "NAME", "how the box is made: jail, docker or local"},   \
+    {"backend", 0, OPTION_TEXT, offsetof(type, member.backend), "jail|docker|local", "how the box is made"},             \
         {"template",  0,                                                                                                 \
          OPTION_TEXT, offsetof(type, member.template_name),                                                              \
          "NAME",      "its root: host, one imported, or an image"},                                                      \
         {"memory", 'm', OPTION_NUMBER, offsetof(type, member.memory_mb), "MB", "limit of memory"},                       \
-        {"cpus", 0, OPTION_REAL, offsetof(type, member.cpus), "N", "limit of processor time, in whole processors"},      \
+        {"cpus",      0,                                                                                                 \
+         OPTION_REAL, offsetof(type, member.cpus),                                                                       \
+         "N",         "limit of processor time, in processors (0.5: half of one)"},                                      \
         {"pids", 0, OPTION_NUMBER, offsetof(type, member.pids), "N", "limit of processes and threads"},                  \
         {"disk", 0, OPTION_NUMBER, offsetof(type, member.disk_mb), "MB", "limit of disk space"},                         \
         {"open-files", 0, OPTION_NUMBER, offsetof(type, member.open_files), "N", "limit of descriptors of a process"},   \
@@ -101,7 +107,7 @@ struct box_options {
         {"env", 'e', OPTION_LIST, offsetof(type, member.env), "K=V", "an environment variable (K alone: from here)"},    \
         {"container-user", 0,                                                                                            \
          OPTION_TEXT,      offsetof(type, member.container_user),                                                        \
-         "NAME[:GROUP]",   "docker: whom commands run as"},                                                              \
+         "NAME[:GROUP]",   "docker: user that commands run as"},                                                         \
         {"runtime", 0, OPTION_TEXT, offsetof(type, member.runtime), "NAME", "docker: the engine's runtime, e.g. runsc"}, \
         {"platform",  0,                                                                                                 \
          OPTION_TEXT, offsetof(type, member.platform),                                                                   \
@@ -144,6 +150,7 @@ struct table {
 void table_init(struct table *table, struct arena *arena, const char *const *heads); /* NULL-terminated */
 void table_cell(struct table *table, const char *text);                              /* NULL is shown as "-" */
 void table_print(const struct table *table, FILE *out);
+size_t table_width(const char *text);                        /* characters, not bytes */
 const char *table_size(struct arena *arena, uint64_t bytes); /* "4.0K", "1.2G" */
 
 /* ---- the daemon (remote.c) ---- */
@@ -165,7 +172,7 @@ int remote_json(struct cli *cli, const char *method, const char *path, const str
 int remote_code(const char *name); /* "NOT_FOUND" as ERR_NOT_FOUND; ERR_INTERNAL when unknown */
 /* An answer's status and body as an error. Returns 0 for 2xx. */
 int remote_status(int status, const struct buf *body, struct err *err);
-/* "/v1/boxes/ID/REST" with the id checked (exits 2 when it is none) and, when path is not NULL, "?path=..." */
+/* "/v1/boxes/ID/REST" with the id checked (exits 2 when it is not one) and, when path is not NULL, "?path=..." */
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path);
 /* "ID:PATH" into its parts, true; false when there is no box id before a colon. */
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path);
@@ -212,6 +219,7 @@ int command_skill(struct cli *cli, int argc, char **argv);
 int command_doctor(struct cli *cli, int argc, char **argv);
 int command_template(struct cli *cli, int argc, char **argv);
 int command_version(struct cli *cli, int argc, char **argv);
+int command_completion(struct cli *cli, int argc, char **argv);
 int command_help_command(struct cli *cli, int argc, char **argv);
 
 extern const struct option_row run_options[], mcp_options[], mcp_server_options[], exec_options[], session_options[],

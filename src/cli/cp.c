@@ -1,4 +1,4 @@
-/* `cubby cp`: files and trees between here and a box. Not to break: a local file appears whole or not at all, and a
+/* `cubby cp`: files and trees between here and a box. Invariant: a local file appears whole or not at all, and a
  * tree from a box is unpacked by the rules at the head of archive.c before it gets its name. */
 #include "http/client.h"
 
@@ -41,14 +41,27 @@ struct cp {
 static int cp_up(struct cp *cp, struct err *err);
 static int cp_down(struct cp *cp, struct err *err);
 
+/* Both sides are in boxes, or neither is. */
+static _Noreturn void cp_sides(const struct cli *cli, char **argv, bool both) {
+    for (int i = 0; i < 2 && !both; i++) {
+        const char *colon = strchr(argv[i], ':');
+        if (colon && colon != argv[i] && !memchr(argv[i], '/', (size_t)(colon - argv[i])))
+            option_fail(cli,
+                        "'%.*s' is not a box ID (16 hex digits; see `cubby ps`); one of SRC and DST must be ID:PATH",
+                        (int)(colon - argv[i]), argv[i]);
+    }
+    option_fail(cli, both ? "SRC and DST are both in boxes; one must be a path on this machine"
+                          : "one of SRC and DST must be ID:PATH");
+}
+
 int command_cp(struct cli *cli, int argc, char **argv) {
     struct cp cp = {.cli = cli, .fd = -1, .signal_fd = -1};
     struct err err = {0};
     if (option_parse(cli, argc, argv, &cp.values) != 2)
-        option_fail(cli, "SRC and DST, please");
+        option_fail(cli, "missing SRC and DST");
     bool from = remote_split(cli, argv[0], &cp.id, &cp.remote);
     if (from == remote_split(cli, argv[1], &cp.id, &cp.remote))
-        option_fail(cli, "one of SRC and DST is ID:PATH, the other a path here");
+        cp_sides(cli, argv, from);
     if (from)
         remote_split(cli, argv[0], &cp.id, &cp.remote);
     if (!*cp.remote)
@@ -175,12 +188,25 @@ static int cp_up_tree(struct cp *cp, const char *target, struct err *err) {
     return code;
 }
 
+static int cp_no_dir(const struct cp *cp, const char *dir, struct err *err) {
+    size_t len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/')
+        len--;
+    return err_set(err, ERR_NOT_FOUND, "no directory '%.*s' in the box; create it: cubby exec %s -- mkdir -p %.*s",
+                   (int)len, dir, cp->id, (int)len, dir);
+}
+
 static int cp_up_file(struct cp *cp, const char *target, const struct stat *status, struct err *err) {
     bool regular = S_ISREG(status->st_mode);
     const char *path = remote_path(cp->cli, cp->id, "/files", target);
     if (regular)
         path = arena_printf(&cp->cli->arena, "%s&mode=%04o", path, status->st_mode & 0777u);
-    return cp_send(cp, path, regular ? (int64_t)status->st_size : -1, err);
+    int code = cp_send(cp, path, regular ? (int64_t)status->st_size : -1, err);
+    const char *type = "", *dir = dirname(arena_strdup(&cp->cli->arena, target));
+    struct err ignored = {0};
+    if (code == -ERR_NOT_FOUND && cp_stat(cp, dir, &type, &ignored) == 0 && !*type)
+        return cp_no_dir(cp, dir, err);
+    return code;
 }
 
 static int cp_up(struct cp *cp, struct err *err) {
@@ -201,7 +227,7 @@ static int cp_up(struct cp *cp, struct err *err) {
     else if (into && !S_ISDIR(status.st_mode))
         return err_set(err, ERR_INVALID, "'%s' is a directory: name the file", target);
     else if (!S_ISDIR(status.st_mode) && target[len - 1] == '/')
-        return err_set(err, ERR_NOT_FOUND, "no directory '%s' in the box", target);
+        return cp_no_dir(cp, target, err);
     if (!S_ISDIR(status.st_mode))
         return cp_up_file(cp, target, &status, err);
     fd_close(&cp->fd);
@@ -248,7 +274,7 @@ static int cp_local_target(struct cp *cp, const char **ret_target, struct err *e
     const char *base = cp_base(cp, cp->remote);
     bool exists = stat(cp->local, &status) == 0, dir = exists && S_ISDIR(status.st_mode);
     if (!dir && len && cp->local[len - 1] == '/')
-        return err_set(err, ERR_NOT_FOUND, "no directory '%s' here", cp->local);
+        return err_set(err, ERR_NOT_FOUND, "no directory '%s' on this machine", cp->local);
     if (dir && !base)
         return err_set(err, ERR_INVALID, "'%s' has no name of its own: name the new file or directory", cp->remote);
     *ret_target = dir ? cp_join(cp, cp->local, base) : cp->local;
@@ -299,7 +325,8 @@ static int cp_unpack(struct cp *cp, const char *temporary, struct err *err) {
     if (code == 0)
         code = archive_clean(temporary, &removed, err);
     if (code == 0 && removed)
-        fprintf(stderr, "cubby: left out %u devices, FIFOs or sockets\n", removed);
+        fprintf(stderr, "cubby: left out %u special file%s (devices, FIFOs, sockets)\n", removed,
+                removed == 1 ? "" : "s");
     return code;
 }
 

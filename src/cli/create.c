@@ -10,12 +10,13 @@ struct create_values {
 };
 
 const struct option_row create_options[] = {
-    {"user", 'u', OPTION_TEXT, offsetof(struct create_values, user), "NAME", "whose box; default by default"},
-    {"thread", 0, OPTION_TEXT, offsetof(struct create_values, thread), "TEXT", "find this thread's box again"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct create_values, user), "NAME",
+     "owner of the box (default: user \"default\")"},
+    {"thread", 0, OPTION_TEXT, offsetof(struct create_values, thread), "TEXT", "find or make the box of this thread"},
     {"agent", 0, OPTION_TEXT, offsetof(struct create_values, box.agent), "NAME",
-     "the user's box for this agent, with its skills"},
+     "find or make the user's box for this agent, with its skills"},
     {"machine", 0, OPTION_TEXT, offsetof(struct create_values, box.machine), "NAME",
-     "on this machine of the user's that joined"},
+     "make it on this joined machine of the user"},
     {"idle-timeout", 0, OPTION_TEXT, offsetof(struct create_values, box.idle_timeout), "SECONDS",
      "end its processes after so long without use; 0: never"},
     BOX_OPTION_ROWS(struct create_values, box),
@@ -28,7 +29,7 @@ int command_create(struct cli *cli, int argc, char **argv) {
     struct err err = {0};
     char id[17];
     if (option_parse(cli, argc, argv, &values) > 0)
-        option_fail(cli, "what is '%s'? (a command needs `cubby run` or `cubby exec`)", argv[0]);
+        option_fail(cli, "unexpected argument '%s' (to run a command: `cubby run` or `cubby exec`)", argv[0]);
     autobuf answer;
     buf_init(&answer, 1 << 20);
     if (remote_create(cli, &values.box, values.user, values.thread, &answer, id, &err) < 0)

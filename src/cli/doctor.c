@@ -32,7 +32,7 @@ int command_doctor(struct cli *cli, int argc, char **argv) {
     struct doctor_values values = {0};
     struct doctor *doctor = arena_alloc(&cli->arena, sizeof *doctor);
     if (option_parse(cli, argc, argv, &values) > 0)
-        option_fail(cli, "what is '%s'?", argv[0]);
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
     doctor_own(cli, doctor);
     if (values.json)
         doctor_json(doctor);

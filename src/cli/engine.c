@@ -243,7 +243,8 @@ int engine_runner(struct arena *arena, const char **ret_path, struct err *err) {
     const char *chosen = getenv("CUBBY_RUNNER");
     if (chosen && *chosen) {
         if (chosen[0] != '/' || access(chosen, X_OK) < 0)
-            return err_set(err, ERR_NOT_FOUND, "CUBBY_RUNNER is '%s', which is no absolute path of a program", chosen);
+            return err_set(err, ERR_NOT_FOUND, "CUBBY_RUNNER is '%s', which is not the absolute path of a program",
+                           chosen);
         *ret_path = chosen;
         return 0;
     }

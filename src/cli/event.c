@@ -133,5 +133,6 @@ void event_error(const json_t *json, struct err *ret_error) {
     const json_t *error = json_object_get(json, "error") ? json_object_get(json, "error") : json;
     const char *code = json_string_value(json_object_get(error, "code"));
     const char *message = json_string_value(json_object_get(error, "message"));
-    err_set(ret_error, (enum err_code)remote_code(code ? code : ""), "%s", message ? message : "the daemon gave up");
+    err_set(ret_error, (enum err_code)remote_code(code ? code : ""), "%s",
+            message ? message : "the daemon gave no reason");
 }

@@ -85,7 +85,7 @@ int command_events(struct cli *cli, int argc, char **argv) {
     struct events_values values = {0};
     struct err err = {0};
     if (option_parse(cli, argc, argv, &values) > 0)
-        option_fail(cli, "what is '%s'?", argv[0]);
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
     struct http_client *client;
     struct event_reader reader;
     autobuf path, refusal;

@@ -1,4 +1,4 @@
-/* `cubby exec`: a command in a box of the daemon, its output streamed as events. Not to break: the exit status is the
+/* `cubby exec`: a command in a box of the daemon, its output streamed as events. Invariant: the exit status is the
  * command's, and when we are ended the connection goes, which ends the command. */
 #include "http/client.h"
 
@@ -27,14 +27,17 @@ struct exec_values {
 const struct option_row exec_options[] = {
     {"command", 'c', OPTION_TEXT, offsetof(struct exec_values, line), "STRING", "a line for the box's shell"},
     {"env", 'e', OPTION_LIST, offsetof(struct exec_values, env), "K=V", "an environment variable (K alone: from here)"},
-    {"user", 'u', OPTION_TEXT, offsetof(struct exec_values, user), "agent|root", "who runs it; agent by default"},
-    {"workdir", 'w', OPTION_TEXT, offsetof(struct exec_values, workdir), "DIR", "where; the workspace by default"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct exec_values, user), "agent|root",
+     "run it as this user (default: agent)"},
+    {"workdir", 'w', OPTION_TEXT, offsetof(struct exec_values, workdir), "DIR",
+     "run it in DIR (default: the workspace)"},
     {"session", 's', OPTION_TEXT, offsetof(struct exec_values, session), "NAME",
-     "in the shell of this name, which is made if it is not there"},
+     "run it in the session of this name; one is made when none exists"},
     {"timeout", 0, OPTION_REAL, offsetof(struct exec_values, timeout_s), "S", "end it after S seconds"},
     {"background", 'd', OPTION_FLAG, offsetof(struct exec_values, background), NULL,
      "print its pid and leave it running; it keeps the box from being idle, for a day at most"},
-    {"json", 0, OPTION_FLAG, offsetof(struct exec_values, json), NULL, "with -d: the daemon's answer"},
+    {"json", 0, OPTION_FLAG, offsetof(struct exec_values, json), NULL,
+     "print the daemon's answer instead of the output"},
     {.name = NULL},
 };
 
@@ -43,8 +46,9 @@ struct exec {
     const char *id, *path;
     struct exec_values values;
     char **argv;
-    bool feed; /* standard input is streamed into it */
-    bool fed;  /* the feeder thread was started */
+    bool feed;        /* standard input is streamed into it */
+    struct buf input; /* standard input that goes with the request */
+    bool fed;         /* the feeder thread was started */
     uint64_t pid;
     bool ended;
     int number; /* errno of our own output */
@@ -53,9 +57,12 @@ struct exec {
 };
 
 static void exec_body(const struct exec *exec, struct buf *body);
+static int exec_read_input(struct exec *exec, struct err *err);
 static int exec_session(struct exec *exec, struct buf *body, struct err *err);
 static int exec_background(struct exec *exec, const struct buf *body, struct err *err);
 static int exec_stream(struct exec *exec, const struct buf *body, struct err *err);
+static int exec_whole(struct exec *exec, const struct buf *body, struct err *err);
+static int exec_failed_status(struct exec *exec, int code);
 static bool exec_wants_input(void);
 
 int command_exec(struct cli *cli, int argc, char **argv) {
@@ -63,22 +70,29 @@ int command_exec(struct cli *cli, int argc, char **argv) {
     struct err err = {0};
     argc = option_parse(cli, argc, argv, &exec.values);
     if (argc == 0)
-        option_fail(cli, "which box?");
+        option_fail(cli, "%s", BOX_MISSING);
     if ((argc < 2) == !exec.values.line)
-        option_fail(cli, exec.values.line ? "-c STRING is the command: no further words" : "there is no command");
+        option_fail(cli, exec.values.line ? "-c STRING is the command; remove the words after ID" : "missing COMMAND");
     exec.id = argv[0];
     exec.argv = argv + 1;
-    exec.feed = !exec.values.background && !exec.values.session && exec_wants_input();
+    bool whole = exec.values.json && !exec.values.background;
+    exec.feed = !whole && !exec.values.background && !exec.values.session && exec_wants_input();
     exec.path = remote_path(cli, exec.id, exec.values.background ? "/processes" : "/exec", NULL);
     autobuf body;
     buf_init(&body, LIMIT_JSON_BYTES);
     int code = 0;
-    if (exec.values.session)
+    buf_init(&exec.input, LIMIT_STDIN_BYTES);
+    if (whole && !exec.values.session && exec_wants_input())
+        code = exec_read_input(&exec, &err);
+    if (code == 0 && exec.values.session)
         code = exec_session(&exec, &body, &err);
-    else
+    else if (code == 0)
         exec_body(&exec, &body);
+    buf_done(&exec.input);
     if (code == 0)
-        code = exec.values.background ? exec_background(&exec, &body, &err) : exec_stream(&exec, &body, &err);
+        code = exec.values.background ? exec_background(&exec, &body, &err)
+               : whole                ? exec_whole(&exec, &body, &err)
+                                      : exec_stream(&exec, &body, &err);
     if (exec.number == EPIPE)
         exec.status = 128 + SIGPIPE; /* nobody reads on: as any program in a pipe, without a word */
     else if (exec.number)
@@ -147,8 +161,24 @@ static void exec_body(const struct exec *exec, struct buf *body) {
         json_key(&json, "stdin_open");
         json_bool(&json, true);
     }
+    if (exec->input.len) {
+        json_key(&json, "stdin_base64");
+        json_bytes(&json, exec->input.data, exec->input.len, false);
+    }
     exec_timeout(values, &json);
     json_close(&json, '}');
+}
+
+/* Standard input for a request that carries it whole. */
+static int exec_read_input(struct exec *exec, struct err *err) {
+    char data[64 << 10];
+    ssize_t got;
+    while ((got = fd_read_full(STDIN_FILENO, data, sizeof data)) > 0) {
+        buf_put(&exec->input, data, (size_t)got);
+        if (exec->input.failed)
+            return err_set(err, ERR_TOO_LARGE, "with --json, standard input is at most %u bytes", LIMIT_STDIN_BYTES);
+    }
+    return got < 0 ? err_errno(err, (int)-got, "standard input") : 0;
 }
 
 /* ---- in a session ---- */
@@ -172,7 +202,7 @@ static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
     const struct exec_values *values = &exec->values;
     struct json json;
     if (!session_named(values->session))
-        option_fail(exec->cli, "'%s' is no name of a session: letters, digits and _.:@-", values->session);
+        option_fail(exec->cli, "'%s' is not a session name: letters, digits and _.:@-", values->session);
     json_init(&json, body);
     json_open(&json, '{');
     exec_text(&json, "name", values->session);
@@ -221,6 +251,20 @@ static int exec_background(struct exec *exec, const struct buf *body, struct err
     json_decref(json);
     exec->status = 0;
     return code;
+}
+
+/* One answer with exit status and output, as the API has it; standard input is sent with the request. */
+static int exec_whole(struct exec *exec, const struct buf *body, struct err *err) {
+    json_t *json = NULL;
+    int code = remote_json(exec->cli, "POST", exec->path, body, &json, err);
+    if (code < 0) {
+        exec->status = exec_failed_status(exec, code);
+        return code;
+    }
+    remote_print(json);
+    exec->status = remote_exit(json);
+    json_decref(json);
+    return 0;
 }
 
 /* ---- standard input, fed by a second connection while the first carries the output ---- */
@@ -312,6 +356,12 @@ static int exec_failed_status(struct exec *exec, int code) {
     struct err ignored;
     if (exec->values.session || (code != -ERR_NOT_FOUND && code != -ERR_DENIED))
         return EXIT_OURS;
+    /* A request without a command is INVALID, unless the token may not run any. */
+    autobuf empty;
+    buf_init(&empty, 16);
+    buf_puts(&empty, "{}");
+    if (code == -ERR_DENIED && remote_call(exec->cli, "POST", exec->path, &empty, NULL, &ignored) == -ERR_DENIED)
+        return EXIT_OURS;
     const char *workdir = exec->values.workdir ? arena_printf(&exec->cli->arena, "%s/.", exec->values.workdir) : ".";
     if (remote_call(exec->cli, "GET", remote_path(exec->cli, exec->id, "/stat", workdir), NULL, NULL, &ignored) < 0)
         return EXIT_OURS;
@@ -344,14 +394,13 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
         code = -err->code;
     }
     event_done(&exec->reader);
-    if (exec->pid && !exec->ended && !exec->reader.error.code)
-        code = err_set(
-            err, ERR_GONE,
-            "the connection to %s ended while the command ran: the daemon stopped, or something between. Whether "
-            "the command finished is unknown",
-            remote_url());
+    if (!exec->ended && exec->pid && !exec->reader.error.code && !exec->number &&
+        (code == 0 || code == -ERR_GONE || code == -ERR_IO))
+        code = err_set(err, ERR_GONE,
+                       "the daemon stopped, or the connection to it broke, while the command ran; whether it "
+                       "finished is unknown");
     else if (code == 0 && !exec->ended)
-        code = err_set(err, ERR_PROTOCOL, "%s ended the stream before the command ended", remote_url());
+        code = err_set(err, ERR_PROTOCOL, "%s ended the stream before the command started", remote_url());
     if (!exec->ended)
         exec->status = exec_failed_status(exec, code);
     return exec->ended ? 0 : code;

@@ -19,7 +19,7 @@ int command_export(struct cli *cli, int argc, char **argv) {
     json_t *json = NULL;
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 1)
-        option_fail(cli, "which box?");
+        option_fail(cli, "%s", BOX_MISSING);
     const char *path = remote_path(cli, argv[0], "/export", NULL);
     struct news *news = news_begin(cli, NULL, argv[0]);
     int r = remote_json(cli, "POST", path, NULL, &json, &err);

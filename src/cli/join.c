@@ -71,7 +71,7 @@ int command_join(struct cli *cli, int argc, char **argv) {
     int words = option_parse(cli, argc, argv, &join->values);
     hide_secrets(cli, &join->values);
     if (words > 0)
-        option_fail(cli, "unexpected '%s'", argv[0]);
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
     join_plan(join);
     int code = join_state_open(join, &err);
     if (code == 0)
@@ -115,10 +115,10 @@ static void plan_server(struct join *join) {
     const char *server = values->server ? values->server : getenv("CUBBY_URL");
     const char *token = getenv("CUBBY_TOKEN");
     if (!server || !*server)
-        option_fail(join->cli, "which server? --server wss://HOST, or CUBBY_URL");
+        option_fail(join->cli, "missing server: --server wss://HOST, or CUBBY_URL");
     join->server = join_address(&join->cli->arena, server);
     if (!join->server)
-        option_fail(join->cli, "'%.200s' is no address of a server: wss://HOST[:PORT][/PATH]", server);
+        option_fail(join->cli, "'%.200s' is not the address of a server: wss://HOST[:PORT][/PATH]", server);
     if (values->authority && access(values->authority, R_OK) < 0)
         option_fail(join->cli, "--ca %s: %s", values->authority, strerror(errno));
     if (values->token && values->token_file)
@@ -129,7 +129,7 @@ static void plan_server(struct join *join) {
         join->token = arena_strdup(&join->cli->arena, values->token ? values->token : token);
     else
         option_fail(join->cli,
-                    "which token? --token-file FILE, --token TOKEN or CUBBY_TOKEN; the server's administrator "
+                    "missing token: --token-file FILE, --token TOKEN or CUBBY_TOKEN; the server's administrator "
                     "makes one with `cubby token create --user USER --runner NAME`");
     unsetenv("CUBBY_TOKEN");
 }
@@ -140,7 +140,7 @@ static const char *plan_directory(struct join *join, const char *what, const cha
     char *real = realpath(given, NULL), *real_home = home && *home ? realpath(home, NULL) : NULL;
     struct stat status;
     if (!real || stat(real, &status) < 0 || !S_ISDIR(status.st_mode))
-        option_fail(join->cli, "%s '%s' is no directory here", what, given);
+        option_fail(join->cli, "%s '%s' is not a directory on this machine", what, given);
     if (strcmp(real, "/") == 0)
         option_fail(join->cli, "%s would be all of this machine; name a directory below it", what);
     if (real_home && strcmp(real, real_home) == 0)
@@ -219,12 +219,12 @@ static void join_plan(struct join *join) {
     const char *isolation = values->isolation ? values->isolation : "jail";
     join->isolated = strcmp(isolation, "jail") == 0;
     if (!join->isolated && strcmp(isolation, "none") != 0)
-        option_fail(join->cli, "--isolation is jail or none, not '%s'", isolation);
+        option_fail(join->cli, "--isolation must be jail or none, not '%s'", isolation);
     for (size_t i = 0; i < values->allow_weaker.count; i++)
         if (strcmp(values->allow_weaker.items[i], "landlock") != 0)
-            option_fail(join->cli, "--allow-weaker is landlock, not '%s'", values->allow_weaker.items[i]);
+            option_fail(join->cli, "--allow-weaker must be landlock, not '%s'", values->allow_weaker.items[i]);
     if (values->shell && access(values->shell, X_OK) < 0)
-        option_fail(join->cli, "--shell '%s' is no program here", values->shell);
+        option_fail(join->cli, "--shell '%s' is not a program on this machine", values->shell);
     if (!values->shell)
         values->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
     plan_server(join);
@@ -485,7 +485,7 @@ static int join_run(struct join *join, struct err *err) {
     code = join_watch(join, &view, signal_fd, err);
     join_line_leave(join, code < 0 ? err->text : "ended by its user");
     join_wait_line(join, &view, signal_fd);
-    say(&view, code < 0 ? "leaving" : "leaving: boxes end");
+    say(&view, code < 0 ? "leaving" : "leaving: stopping its boxes");
     join_let_go();
     return code;
 }

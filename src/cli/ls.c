@@ -27,7 +27,7 @@ int command_ls(struct cli *cli, int argc, char **argv) {
     const char *id = NULL, *path = "";
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 1)
-        option_fail(cli, argc ? "one directory at a time" : "which box?");
+        option_fail(cli, argc ? "one directory at a time" : BOX_MISSING);
     if (!remote_split(cli, argv[0], &id, &path))
         id = argv[0];
     const char *url =
@@ -69,14 +69,16 @@ static void ls_names(const json_t *entries) {
 
 static const char *ls_mode(struct cli *cli, const json_t *entry) {
     const char *type = json_string_value(json_object_get(entry, "type"));
+    const char *special = json_string_value(json_object_get(entry, "special"));
     const char *mode = json_string_value(json_object_get(entry, "mode"));
     const struct {
         const char *type;
         char letter;
-    } letters[] = {{"dir", 'd'}, {"symlink", 'l'}, {"file", '-'}};
+    } letters[] = {{"dir", 'd'},    {"symlink", 'l'}, {"file", '-'}, {"fifo", 'p'},
+                   {"socket", 's'}, {"char", 'c'},    {"block", 'b'}};
     char text[11] = "?---------";
-    for (size_t i = 0; type && i < 3; i++)
-        if (strcmp(type, letters[i].type) == 0)
+    for (size_t i = 0; type && i < sizeof letters / sizeof *letters; i++)
+        if (strcmp(special ? special : type, letters[i].type) == 0)
             text[0] = letters[i].letter;
     unsigned bits = 0;
     for (; mode && *mode >= '0' && *mode <= '7'; mode++)

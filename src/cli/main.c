@@ -1,4 +1,4 @@
-/* `cubby`: the table of commands and the way into one. Not to break: nothing heavy happens before a command runs. */
+/* `cubby`: the table of commands, and their dispatch. Invariant: nothing heavy happens before a command runs. */
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -11,114 +11,128 @@
 #define ANYWHERE UINT_MAX
 
 const struct command command_table[] = {
-    {"run", "[OPTION…] [--] COMMAND [ARG…]", "one box, one command, gone; needs no daemon",
+    {"run", "[OPTION…] [--] COMMAND [ARG…]", "run one command in a new box and remove the box; needs no daemon",
      "Makes a box, runs COMMAND in it, removes the box. Standard input is passed on when it is not a terminal; on a\n"
      "terminal the command gets a terminal. The exit status is the command's, 128+N when signal N ended it, 127 when\n"
      "it was not found, 126 when it cannot be executed, 124 on time-out, 125 when cubby itself failed.",
      command_run, run_options, 0},
-    {"mcp", "[--workspace DIR] [OPTION…]", "agent tools for an MCP host, in a box around a directory; needs no daemon",
+    {"mcp", "[--workspace DIR] [OPTION…]",
+     "serve the agent tools to an MCP host, in a box around a directory; needs no daemon",
      "Speaks the Model Context Protocol on standard input and output: an MCP host starts it. DIR, the current directory by\n"
      "default, is /workspace in a box that is made at the first call of a tool and ends with standard input; its tools\n"
      "reach nothing else of this machine. Without --net open the box has no network.",
      command_mcp, mcp_options, ANYWHERE},
     {"join", "--server URL --token-file FILE [--workspace DIR] [OPTION…]",
-     "a directory of this machine becomes a box of a server elsewhere",
+     "offer a directory of this machine as a box of a server elsewhere",
      "Connects out to the server (through proxies of the environment), and again whenever the connection is lost. Agents of\n"
      "the token's user then work in DIR, the current directory by default, at its own path, in boxes on this machine; they\n"
-     "reach nothing else of it unless --isolation none is said. Ctrl-C ends it and its boxes.",
+     "reach nothing else of it unless --isolation none is given. Ctrl-C ends it and its boxes.",
      command_join, join_options, ANYWHERE},
-    {"mcp-server", "add [OPTION…] NAME [--] COMMAND [ARG…] | list | rm NAME…", "MCP servers that run in boxes",
+    {"mcp-server", "add [OPTION…] NAME [--] COMMAND [ARG…] | list | rm NAME…", "manage MCP servers that run in boxes",
      "The daemon starts COMMAND (an MCP server over standard input and output) in the box of whoever lists or calls its\n"
      "tools, which are offered as NAME__TOOL beside the agent tools; it is started again when it dies, and ends with the box.",
      command_mcp_server, mcp_server_options, 2},
     {"exec", "[OPTION…] ID [--] COMMAND [ARG…] | ID -c STRING", "run a command in a box of the daemon",
      "The words are the command's arguments as they are; -c gives one string to the box's shell instead.", command_exec,
      exec_options, 1},
-    {"session", "ls [--json] ID | stop ID NAME… | rm ID NAME…", "shells of a box that live on from command to command",
+    {"session", "list [--json] ID | stop ID NAME… | rm ID NAME…",
+     "manage shells of a box that persist between commands",
      "`cubby exec --session NAME` makes one and runs commands in it: directory, variables and background jobs stay for the\n"
      "next. stop ends the command that runs, rm the shell with all it started.",
      command_session, session_options, ANYWHERE},
-    {"create", "[OPTION…]", "make a box and print its id",
+    {"create", "[OPTION…]", "make a box and print its ID",
      "With --thread, the box that this user and thread already have is found again; options it was made without are an error.",
      command_create, create_options, ANYWHERE},
     {"ps", "[-a] [--user U] [--json]", "list boxes", NULL, command_ps, ps_options, ANYWHERE},
     {"rm", "ID… | --all [--user U]", "end boxes and remove their files", NULL, command_rm, rm_options, ANYWHERE},
-    {"pause", "ID…", "the processes of boxes stand still, with their memory",
+    {"pause", "ID…", "stop the processes of boxes, keeping their memory",
      "Until they are resumed or the boxes deleted; other calls to them are refused meanwhile, or wake them (wake_paused).",
      command_pause, NULL, ANYWHERE},
-    {"resume", "ID…", "they go on where they were",
+    {"resume", "ID…", "resume paused boxes",
      "A box that stopped unexpectedly is started again, as by `cubby start`.", command_resume, NULL, ANYWHERE},
     {"start", "ID…", "start boxes whose processes have ended, on their files",
      "The processes of a box end when it is idle, and can stop unexpectedly; its files are kept either way. Most uses start\n"
      "it by themselves.",
      command_start, NULL, ANYWHERE},
     {"snapshot", "create [--json] ID [NAME] | list [--json] ID | rm ID NAME…", "keep the files of a box under a name",
-     "A box that runs nothing costs a rename, whatever it holds; one that does goes on after a copy was made. Without a\n"
-     "NAME one is made from the time, and printed.",
+     "Of a box that runs nothing this is a rename, whatever its size; one that runs is paused while a copy is made. Without\n"
+     "a NAME one is made from the time, and printed.",
      command_snapshot, snapshot_options, ANYWHERE},
-    {"rollback", "[--json] ID NAME", "put the files of a snapshot back",
-     "What runs in the box is ended; what it wrote since then is gone.", command_rollback, rollback_options, ANYWHERE},
+    {"rollback", "[--json] ID NAME", "restore the files of a snapshot",
+     "Ends what runs in the box and discards what it wrote since the snapshot.", command_rollback, rollback_options,
+     ANYWHERE},
     {"fork", "[--snapshot NAME] [--user U] [--thread T] [--json] ID", "make a box with the files of another",
-     "Those of a snapshot, or as they are now. Prints the new box's id.", command_fork, fork_options, ANYWHERE},
-    {"export", "[--json] ID", "make a container box one image of one layer",
-     "The box goes on from that image; what runs in it is ended. Prints the image's name, or that nothing has changed.",
+     "Takes the files of a snapshot, or as they are now. Prints the ID of the new box.", command_fork, fork_options,
+     ANYWHERE},
+    {"export", "[--json] ID", "turn a container box into one image of one layer",
+     "The box continues from that image; what runs in it is ended. Prints the image's name, or that nothing has changed.",
      command_export, export_options, ANYWHERE},
-    {"diff", "[--limit N] [--json] ID", "what a box changed against its template",
+    {"diff", "[--limit N] [--json] ID", "show what a box changed against its template",
      "Of a removed directory only its own name is shown.", command_diff, diff_options, ANYWHERE},
-    {"shell", "[OPTION…] [ID] [-- COMMAND]", "a terminal in a box; with no ID in one made for it",
-     "With no ID a box is made and removed afterwards; the options of a box hold for that one.", command_shell,
-     shell_options, ANYWHERE},
+    {"shell", "[OPTION…] [ID] [-- COMMAND [ARG…]]", "open a terminal in a box, or in a new one when no ID is given",
+     "Without an ID a box is made and removed afterwards; the options of a box apply to that one. A command needs -- before\n"
+     "it.",
+     command_shell, shell_options, ANYWHERE},
     {"cp", "[-q] SRC DST", "copy a file or directory; one side is ID:PATH",
      "A DST that is a directory receives SRC inside it. Directories go as a tar stream, files as they are.", command_cp,
      cp_options, ANYWHERE},
-    {"cat", "ID:PATH…", "a file's bytes", NULL, command_cat, NULL, ANYWHERE},
+    {"cat", "ID:PATH…", "print files of a box", NULL, command_cat, NULL, ANYWHERE},
     {"ls", "[-l] [--json] ID[:PATH]", "list a directory of a box", NULL, command_ls, ls_options, ANYWHERE},
-    {"template", "import NAME FILE|DIR | list [--json] | remove NAME",
-     "roots for boxes, from a directory or a tar file", "Templates lie in the daemon's state directory (--state).",
+    {"template", "import NAME FILE|DIR | list [--json] | rm NAME…",
+     "manage the root file systems that boxes are made from",
+     "import makes one of a directory or a tar file (plain, or compressed by gzip, xz or zstd) on this machine. Asks the\n"
+     "daemon; --state works on the files of a daemon on this machine instead.",
      command_template, template_options, ANYWHERE},
-    {"token", "create [OPTION…] | list | revoke ID", "who may ask the daemon",
-     "create prints the secret of a new token, once: on one line, or as JSON with its id. --scope: admin may do everything,\n"
+    {"token", "create [OPTION…] | list | revoke TOKEN-ID", "manage the tokens that the daemon accepts",
+     "create prints the secret of a new token, once: on one line, or as JSON with its ID. --scope: admin may do everything,\n"
      "user all with boxes of --user, read look at them; --runner makes one for `cubby join`. revoke ends one at once, with\n"
      "what it has open. --state works on the daemon's files, as its user or root: for the first token of a daemon that\n"
      "demands tokens.",
      command_token, token_options, ANYWHERE},
-    {"audit", "[OPTION…] | --verify", "who did what to which box, when, and how it went",
+    {"audit", "[OPTION…] | --verify", "show who did what to which box, when, and how it ended",
      "The newest rows of the daemon's audit log, also of boxes that are gone; --since shows all from a time on, --follow\n"
-     "goes on. A user's token sees that user's rows. With --verify the exit status is 1 when a row was changed.",
+     "continues with new ones. A user's token sees that user's rows. With --verify the exit status is 1 when a row was changed.",
      command_audit, audit_options, ANYWHERE},
-    {"events", "[OPTION…]", "what happens to boxes, as it happens",
-     "A line an event: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted. A user's token sees that\n"
-     "user's boxes.",
+    {"events", "[OPTION…]", "follow what happens to boxes",
+     "One line for each event: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted. A user's\n"
+     "token sees that user's boxes.",
      command_events, events_options, ANYWHERE},
-    {"port", "[--listen [HOST:]PORT] ID PORT", "a server in a box: its address, or a local port that leads to it",
+    {"port", "[--listen [HOST:]PORT] ID PORT", "print the address of a server in a box, or forward a local port to it",
      "Prints the address of the server that listens on PORT in the box, below the daemon's own. With --listen a port of\n"
-     "this machine is forwarded to it until interrupted, whatever protocol it speaks; a browser should take that way:\n"
+     "this machine is forwarded to it until interrupted, whatever protocol it speaks; for a browser that is the better way:\n"
      "there the page has an origin of its own.",
      command_port, port_options, ANYWHERE},
     {"tool", "[--thread T | --box ID] [--json] [NAME [KEY=VALUE… | JSON]]",
-     "call an agent tool as an agent would, or list them",
+     "call an agent tool as an agent would, or list the tools",
      "Prints the text that an agent would see; the exit status is 1 when it is an error. VALUE is a text, or JSON where the\n"
      "tool takes something else; @FILE and @- stand for what is in a file or on standard input.",
      command_tool, tool_options, ANYWHERE},
-    {"skill", "ACTION [OPTION…] WORD…", "skills of users and their agents, and those that users share",
+    {"skill", "upload|list|edit|rm|sync|publish|unpublish|install|uninstall|search [OPTION…] WORD…",
+     "manage skills of users and their agents, and shared ones",
      "In a box, --box ID or that of --user for --agent:\n"
-     "  upload DIR|ZIP…          skills out of a ZIP, or a directory as one; --base: for all users of the agent\n"
-     "  list                     what the box has to offer\n"
-     "  edit SKILL/PATH [FILE]   a file becomes FILE or standard input; on a terminal in $EDITOR; --old and --new replace\n"
-     "  rm SKILL…                remove; of the agent's own skills it hides them, with --base they go\n"
-     "  sync SKILL…              --from-base: the user's copy becomes the agent's; --to-base: the other way\n"
-     "  sync                     place those that every box gets anew, and tell what came of it\n"
+     "  upload DIR|ZIP…          add skills from a ZIP, or a directory as one; --base: for all users of the agent\n"
+     "  list                     list the skills that the box has\n"
+     "  edit SKILL/PATH [FILE]   replace a file by FILE or standard input; on a terminal in $EDITOR; --old and --new replace\n"
+     "  rm SKILL…                remove skills; those of the agent are hidden, with --base removed\n"
+     "  sync SKILL…              --from-base: overwrite the user's copy with the agent's version;\n"
+     "                           --to-base: overwrite the agent's version with the user's copy\n"
+     "  sync                     place the skills that every box gets anew, and print the result\n"
      "Between users:\n"
-     "  publish NAME             share it from a box; unpublish ENTRY… takes it back\n"
-     "  install ENTRY…           into a box; uninstall NAME… removes it there\n"
-     "  search [TEXT]            what there is\n"
+     "  publish NAME             share a skill of a box; unpublish ENTRY… withdraws it\n"
+     "  install ENTRY…           add one to a box; uninstall NAME… removes it there\n"
+     "  search [TEXT]            find shared skills\n"
      "An ENTRY is a number, NAME or AUTHOR/NAME, perhaps with @VERSION.",
      command_skill, skill_options, ANYWHERE},
-    {"doctor", "[--json]", "what this machine lacks for boxes, and the fix",
+    {"doctor", "[--json]", "check what this machine lacks for boxes, and how to fix it",
      "The exit status is 1 when something is missing without which no jail can be made.", command_doctor,
      doctor_options, ANYWHERE},
-    {"version", "[--json]", "the version of cubby and of the daemon", NULL, command_version, version_options, ANYWHERE},
-    {"help", "[COMMAND]", "this list, or all about one command", NULL, command_help_command, NULL, ANYWHERE},
+    {"completion", "bash | zsh | fish | words [WORD…]", "print a completion script for a shell",
+     "For bash: source <(cubby completion bash). words prints what may follow the WORDs, the last of which may be a part;\n"
+     "the scripts ask it.",
+     command_completion, NULL, 1},
+    {"version", "[--json]", "print the version of cubby and of the daemon", NULL, command_version, version_options,
+     ANYWHERE},
+    {"help", "[COMMAND]", "print this list, or the help of one command", NULL, command_help_command, NULL, ANYWHERE},
     {.name = NULL},
 };
 
@@ -164,13 +178,27 @@ const struct command *command_find(const char *name) {
     return NULL;
 }
 
+bool command_verb(const char *word, const char *name) {
+    static const char *const synonyms[][3] = {{"ls", "list"}, {"rm", "remove", "revoke"}};
+    bool same = strcmp(word, name) == 0;
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+        bool has[2] = {false};
+        for (size_t k = 0; k < 3 && synonyms[i][k]; k++) {
+            has[0] = has[0] || strcmp(word, synonyms[i][k]) == 0;
+            has[1] = has[1] || strcmp(name, synonyms[i][k]) == 0;
+        }
+        same = same || (has[0] && has[1]);
+    }
+    return same;
+}
+
 void command_list(FILE *out) {
     fprintf(out, "usage: cubby COMMAND …\n\n");
     for (const struct command *command = command_table; command->name; command++)
         fprintf(out, "  %-10s %s\n", command->name, command->summary);
     fprintf(out,
             "\nThe daemon is CUBBY_URL (default %s), its token CUBBY_TOKEN.\n"
-            "`cubby help COMMAND` tells all about one.\n",
+            "`cubby help COMMAND` describes one.\n",
             "http://127.0.0.1:7070");
 }
 
@@ -224,12 +252,38 @@ static int main_unknown(const char *name) {
     buf_init(&shown, 1024);
     text_shown(&shown, name, strnlen(name, 200));
     const char *text = buf_cstr(&shown);
-    fprintf(stderr, "cubby: there is no command '%s'", text ? text : "");
+    fprintf(stderr, "cubby: unknown command '%s'", text ? text : "");
     if (best)
         fprintf(stderr, "; did you mean '%s'?\n", best);
     else
         fprintf(stderr, "; `cubby help` lists them\n");
     return EXIT_USAGE;
+}
+
+/* The daemon's sentences name requests of its API; whoever reads one here has commands: "POST /v1/boxes/ID/resume"
+ * becomes "`cubby resume ID`" where there is such a command. */
+static const char *main_commands(struct arena *arena, const char *text) {
+    static const char route[] = "POST /v1/boxes/", letters[] = "abcdefghijklmnopqrstuvwxyz";
+    const char *at = strstr(text, route), *id = at ? at + strlen(route) : "";
+    size_t id_len = strspn(id, "0123456789abcdef");
+    size_t verb_len = id_len && id[id_len] == '/' ? strspn(id + id_len + 1, letters) : 0;
+    const char *verb = arena_copy(arena, id + (verb_len ? id_len + 1 : 0), verb_len);
+    if (!verb_len || !command_find(verb))
+        return text;
+    return arena_printf(arena, "%.*s`cubby %s %.*s`%s", (int)(at - text), text, verb, (int)id_len, id,
+                        id + id_len + 1 + verb_len);
+}
+
+int cli_fail(const struct err *err) {
+    autobuf shown;
+    autoarena arena;
+    arena_init(&arena);
+    buf_init(&shown, 8192);
+    const char *said = main_commands(&arena, err->text);
+    text_shown(&shown, said, strlen(said));
+    const char *text = buf_cstr(&shown);
+    fprintf(stderr, "cubby: %s\n", text ? text : "failed");
+    return EXIT_OURS;
 }
 
 /* A missing 0, 1 or 2 would be taken by the next file opened, and output would go into it. */

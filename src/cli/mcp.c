@@ -97,7 +97,7 @@ int command_mcp(struct cli *cli, int argc, char **argv) {
     struct err err = {0};
     argc = option_parse(cli, argc, argv, &stdio.values);
     if (argc > 0)
-        option_fail(cli, "unexpected '%s'", argv[0]);
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
     stdio_plan(&stdio);
     int code = stdio_open(&stdio, &err);
     if (code == 0)
@@ -115,7 +115,7 @@ static const char *stdio_workspace(struct stdio *stdio) {
     char *real = realpath(given ? given : ".", NULL), *real_home = home && *home ? realpath(home, NULL) : NULL;
     struct stat status;
     if (!real || stat(real, &status) < 0 || !S_ISDIR(status.st_mode))
-        option_fail(cli, "the workspace '%s' is no directory here", given ? given : ".");
+        option_fail(cli, "the workspace '%s' is not a directory on this machine", given ? given : ".");
     if (strcmp(real, "/") == 0)
         option_fail(cli, "the workspace would be all of this machine; name a directory with --workspace DIR");
     if (!given && real_home && strcmp(real, real_home) == 0)

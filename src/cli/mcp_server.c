@@ -16,17 +16,18 @@ struct mcp_server_values {
 };
 
 const struct option_row mcp_server_options[] = {
-    {"user", 'u', OPTION_TEXT, offsetof(struct mcp_server_values, user), "NAME", "whose; the token's if not said"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct mcp_server_values, user), "NAME",
+     "owner of the server (default: the token's user)"},
     {"env", 'e', OPTION_LIST, offsetof(struct mcp_server_values, env), "K=V",
      "a variable of its environment (K alone: from here)"},
-    {"cwd", 0, OPTION_TEXT, offsetof(struct mcp_server_values, cwd), "DIR", "where it runs; the workspace if not said"},
+    {"cwd", 0, OPTION_TEXT, offsetof(struct mcp_server_values, cwd), "DIR", "run it in DIR (default: the workspace)"},
     {"machine", 0, OPTION_TEXT, offsetof(struct mcp_server_values, machine), "NAME",
      "run it on this machine, whoever asks"},
     {"thread", 0, OPTION_TEXT, offsetof(struct mcp_server_values, thread), "T",
      "run it in the box of this thread, whoever asks"},
     {"timeout", 0, OPTION_NUMBER, offsetof(struct mcp_server_values, timeout_s), "SECONDS",
-     "of a call; 300 if not said"},
-    {"disabled", 0, OPTION_FLAG, offsetof(struct mcp_server_values, disabled), NULL, "keep it, and do not start it"},
+     "time limit of a call (default: 300)"},
+    {"disabled", 0, OPTION_FLAG, offsetof(struct mcp_server_values, disabled), NULL, "keep it without starting it"},
     {"json", 0, OPTION_FLAG, offsetof(struct mcp_server_values, json), NULL, "as JSON"},
     {.name = NULL},
 };
@@ -41,19 +42,19 @@ int command_mcp_server(struct cli *cli, int argc, char **argv) {
     const char *action = argc ? argv[0] : "";
     if (strcmp(action, "add") == 0 && argc >= 3)
         return server_add(cli, &values, argc - 1, argv + 1);
-    if (strcmp(action, "list") == 0 && argc == 1)
+    if (command_verb(action, "list") && argc == 1)
         return server_list(cli, &values);
-    if (strcmp(action, "rm") == 0 && argc >= 2)
+    if (command_verb(action, "rm") && argc >= 2)
         return server_remove(cli, &values, argc - 1, argv + 1);
-    option_fail(cli, "add NAME COMMAND, list, or rm NAME");
+    option_fail(cli, "missing or unknown subcommand: add NAME COMMAND, list, or rm NAME");
 }
 
 static const char *server_path(struct cli *cli, const struct mcp_server_values *values, const char *name) {
     static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.@-";
     if (name && (!*name || strspn(name, good) != strlen(name)))
-        option_fail(cli, "'%s' is no name of a server: lower-case letters, digits, '-' and '_'", name);
+        option_fail(cli, "'%s' is not a server name: lower-case letters, digits, '-' and '_'", name);
     if (values->user && strspn(values->user, good) != strlen(values->user))
-        option_fail(cli, "'%s' is no user", values->user);
+        option_fail(cli, "'%s' is not a user name", values->user);
     return arena_printf(&cli->arena, "/v1/mcp/servers%s%s%s%s", name ? "/" : "", name ? name : "",
                         values->user ? "?user=" : "", values->user ? values->user : "");
 }

@@ -1,4 +1,4 @@
-/* Options by table: takes them out of argv, prints the help of a command. Called first by every command. Not to break:
+/* Options by table: takes them out of argv, prints the help of a command. Called first by every command. Invariant:
  * after "--", and after the words a command allows before its own command line, nothing is an option of ours. */
 #include <errno.h>
 #include <limits.h>
@@ -23,6 +23,7 @@ static void option_letters(struct option_scan *scan, const char *text);
 int option_parse(struct cli *cli, int argc, char **argv, void *values) {
     struct option_scan scan = {.cli = cli, .argc = argc, .argv = argv, .values = values};
     int words = 0;
+    cli->plain_words = INT_MAX;
     while (scan.at < argc) {
         char *text = argv[scan.at++];
         bool dashes = strcmp(text, "--") == 0;
@@ -37,9 +38,12 @@ int option_parse(struct cli *cli, int argc, char **argv, void *values) {
                 option_letters(&scan, text + 1);
             continue;
         }
+        cli->plain_words = words;
         while (scan.at < argc)
             argv[words++] = argv[scan.at++];
     }
+    if (cli->plain_words > words)
+        cli->plain_words = words;
     argv[words] = NULL; /* argv has its own NULL at or beyond here */
     return words;
 }
@@ -102,7 +106,7 @@ static double option_real(const struct option_scan *scan, const struct option_ro
     double number = strtod(value, &end);
     bool plain = strspn(value, "0123456789.") == strlen(value);
     if (!plain || end == value || *end || !isfinite(number) || number <= 0 || number > 1e6)
-        option_fail(scan->cli, "--%s wants a number above 0, not '%s'", row->name, value);
+        option_fail(scan->cli, "--%s must be a number above 0, not '%s'", row->name, value);
     return number;
 }
 
@@ -117,7 +121,7 @@ static void option_set(struct option_scan *scan, const struct option_row *row, c
         break;
     case OPTION_NUMBER:
         if (!text_u64(value, INT64_MAX, field) || *(uint64_t *)field == 0)
-            option_fail(scan->cli, "--%s wants a whole number above 0, not '%s'", row->name, value);
+            option_fail(scan->cli, "--%s must be a whole number above 0, not '%s'", row->name, value);
         break;
     case OPTION_REAL:
         *(double *)field = option_real(scan, row, value);
@@ -136,13 +140,16 @@ void command_help(const struct command *command, FILE *out) {
         fprintf(out, "%s\n", command->detail);
     if (command->options)
         fputc('\n', out);
+    size_t widest = 0;
     for (const struct option_row *row = command->options; row && row->name; row++) {
-        char left[64], letter[8] = "    ";
-        if (row->letter)
-            snprintf(letter, sizeof letter, "-%c, ", row->letter);
-        snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, row->value ? " " : "",
-                 row->value ? row->value : "");
-        fprintf(out, "  %-28s %s\n", left, row->help);
+        size_t width = strlen(row->name) + (row->value ? 1 + table_width(row->value) : 0);
+        widest = width > widest ? width : widest;
+    }
+    for (const struct option_row *row = command->options; row && row->name; row++) {
+        size_t width = strlen(row->name) + (row->value ? 1 + table_width(row->value) : 0);
+        fprintf(out, row->letter ? "  -%c, " : "   %c  ", row->letter ? row->letter : ' ');
+        fprintf(out, "--%s%s%s%*s  %s\n", row->name, row->value ? " " : "", row->value ? row->value : "",
+                (int)(widest - width), "", row->help);
     }
 }
 
@@ -158,13 +165,4 @@ void option_fail(const struct cli *cli, const char *format, ...) {
     fprintf(stderr, "cubby %s: %s", cli->command->name, buf_cstr(&shown));
     fprintf(stderr, "\nusage: cubby %s %s\n", cli->command->name, cli->command->usage);
     exit(EXIT_USAGE);
-}
-
-int cli_fail(const struct err *err) {
-    autobuf shown;
-    buf_init(&shown, 8192);
-    text_shown(&shown, err->text, strlen(err->text));
-    const char *text = buf_cstr(&shown);
-    fprintf(stderr, "cubby: %s\n", text ? text : "failed");
-    return EXIT_OURS;
 }

@@ -1,4 +1,4 @@
-/* `cubby pause`, `cubby resume` and `cubby start`: the processes of boxes stand still, go on, or are started. */
+/* `cubby pause`, `cubby resume` and `cubby start`: stops the processes of boxes, lets them run again, or starts them. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@ static int pause_each(struct cli *cli, int argc, char **argv, const char *verb) 
     int status = 0;
     argc = option_parse(cli, argc, argv, NULL);
     if (argc == 0)
-        option_fail(cli, "which box? (`cubby ps` shows them)");
+        option_fail(cli, "%s", BOX_MISSING);
     for (int i = 0; i < argc; i++)
         remote_path(cli, argv[i], verb, NULL); /* all are ids before the first is touched */
     for (int i = 0; i < argc; i++) {

@@ -37,9 +37,9 @@ int command_port(struct cli *cli, int argc, char **argv) {
     uint64_t number;
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 2)
-        option_fail(cli, "it takes a box's id and a port");
+        option_fail(cli, "missing box ID or PORT");
     if (!text_u64(argv[1], 65535, &number) || number == 0)
-        option_fail(cli, "'%s' is no port: a number from 1 to 65535", argv[1]);
+        option_fail(cli, "'%s' is not a port: a number from 1 to 65535", argv[1]);
     const char *port = arena_printf(&cli->arena, "%u", (unsigned)number);
     remote_path(cli, argv[0], "", NULL); /* exits when that is no id */
     return values.listen ? port_forward(cli, values.listen, argv[0], port) : port_print(cli, argv[0], port);
@@ -71,7 +71,7 @@ static int port_listen(struct cli *cli, const char *text, struct err *err) {
     size_t len = colon ? (size_t)(colon - text) : 0;
     uint64_t number;
     if (!text_u64(service, 65535, &number) || len >= sizeof host)
-        option_fail(cli, "--listen wants [HOST:]PORT, not '%s'", text);
+        option_fail(cli, "--listen must be [HOST:]PORT, not '%s'", text);
     if (len)
         snprintf(host, sizeof host, "%.*s", text[0] == '[' ? (int)len - 2 : (int)len, text + (text[0] == '['));
     struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};

@@ -13,8 +13,8 @@ struct ps_values {
 };
 
 const struct option_row ps_options[] = {
-    {"all", 'a', OPTION_FLAG, offsetof(struct ps_values, all), NULL, "also warm and closing ones"},
-    {"user", 'u', OPTION_TEXT, offsetof(struct ps_values, user), "NAME", "only this user's"},
+    {"all", 'a', OPTION_FLAG, offsetof(struct ps_values, all), NULL, "also boxes that are being removed"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct ps_values, user), "NAME", "only boxes of this user"},
     {"json", 0, OPTION_FLAG, offsetof(struct ps_values, json), NULL, "the daemon's answer"},
     {.name = NULL},
 };
@@ -26,7 +26,7 @@ int command_ps(struct cli *cli, int argc, char **argv) {
     struct err err = {0};
     json_t *json = NULL;
     if (option_parse(cli, argc, argv, &values) > 0)
-        option_fail(cli, "what is '%s'?", argv[0]);
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
     const char *path = "/v1/boxes";
     if (values.user) {
         char *user = http_encode(values.user, strlen(values.user));
@@ -87,7 +87,7 @@ static void ps_table(struct cli *cli, const json_t *boxes, bool all) {
     table_init(&table, &cli->arena, remote ? heads : plain);
     json_array_foreach(boxes, i, box) {
         const char *state = ps_text(box, "state"), *thread = ps_text(box, "thread");
-        if (!all && state && (strcmp(state, "warm") == 0 || strcmp(state, "closing") == 0))
+        if (!all && state && strcmp(state, "closing") == 0)
             continue;
         const json_t *usage = json_object_get(box, "usage"), *memory = json_object_get(usage, "memory_bytes");
         const json_t *pids = json_object_get(usage, "pids");

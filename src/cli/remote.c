@@ -1,5 +1,5 @@
 /* The daemon as the commands see it: one client, JSON in and out, its errors as sentences. Called by every command that
- * needs a daemon. Not to break: an answer is bounded, and a box id is checked before it becomes part of a path. */
+ * needs a daemon. Invariant: an answer is bounded, and a box id is checked before it becomes part of a path. */
 #include "http/client.h"
 
 #include <jansson.h>
@@ -49,8 +49,21 @@ int remote_status(int status, const struct buf *body, struct err *err) {
     const json_t *error = json_object_get(json, "error");
     const char *name = json_string_value(json_object_get(error, "code"));
     const char *message = json_string_value(json_object_get(error, "message"));
-    int code = name && message ? err_set(err, (enum err_code)remote_code(name), "%s", message)
-                               : err_set(err, ERR_PROTOCOL, "%s answered %d without a reason", remote_url(), status);
+    int code;
+    if (name && message) {
+        code = err_set(err, (enum err_code)remote_code(name), "%s", message);
+        if (code == -ERR_UNAUTHORIZED) {
+            const char *token = getenv("CUBBY_TOKEN");
+            err_set(err, ERR_UNAUTHORIZED, "%s CUBBY_TOKEN (an administrator makes one with `cubby token create`)",
+                    token && *token ? "unknown or revoked token; check" : "the daemon demands a token; set");
+        }
+    } else if (status >= 500) {
+        code = err_set(err, ERR_PROTOCOL, "%s answered %d without a reason: is the cubby daemon behind it running?",
+                       remote_url(), status);
+    } else {
+        code = err_set(err, ERR_PROTOCOL, "%s is not a cubby daemon (it answered %d); check CUBBY_URL", remote_url(),
+                       status);
+    }
     json_decref(json);
     return code;
 }
@@ -95,14 +108,15 @@ int remote_json(struct cli *cli, const char *method, const char *path, const str
         return code;
     json_t *json = json_loadb((const char *)answer.data, answer.len, JSON_ALLOW_NUL, NULL);
     if (!json)
-        return err_set(err, ERR_PROTOCOL, "%s answered something that is not JSON; is it cubbyd?", remote_url());
+        return err_set(err, ERR_PROTOCOL, "%s is not a cubby daemon (its answer is not JSON); check CUBBY_URL",
+                       remote_url());
     *ret_json = json;
     return 0;
 }
 
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path) {
     if (!text_id(id))
-        option_fail(cli, "'%s' is no box id (16 hexadecimal digits, or 8; `cubby ps` shows them)", id);
+        option_fail(cli, "'%s' is not a box ID (16 hex digits, or 8; see `cubby ps`)", id);
     if (!path)
         return arena_printf(&cli->arena, "/v1/boxes/%s%s", id, rest);
     char *encoded = http_encode(path, strlen(path));

@@ -13,8 +13,8 @@ struct rm_values {
 };
 
 const struct option_row rm_options[] = {
-    {"all", 0, OPTION_FLAG, offsetof(struct rm_values, all), NULL, "every box there is"},
-    {"user", 'u', OPTION_TEXT, offsetof(struct rm_values, user), "NAME", "with --all: only this user's"},
+    {"all", 0, OPTION_FLAG, offsetof(struct rm_values, all), NULL, "remove every box"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct rm_values, user), "NAME", "with --all: only boxes of this user"},
     {.name = NULL},
 };
 
@@ -25,10 +25,9 @@ int command_rm(struct cli *cli, int argc, char **argv) {
     struct rm_values values = {0};
     argc = option_parse(cli, argc, argv, &values);
     if (values.all == (argc > 0))
-        option_fail(cli,
-                    values.all ? "--all needs no ids" : "which box? (`cubby ps` shows them; --all means every one)");
+        option_fail(cli, values.all ? "--all takes no IDs" : "missing box ID (see `cubby ps`), or --all");
     if (values.user && !values.all)
-        option_fail(cli, "--user goes with --all");
+        option_fail(cli, "--user needs --all");
     if (values.all)
         return rm_all(cli, values.user);
     int status = 0;

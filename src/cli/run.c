@@ -28,8 +28,8 @@ struct run_values {
 const struct option_row run_options[] = {
     BOX_OPTION_ROWS(struct run_values, box),
     {"user", 'u', OPTION_TEXT, offsetof(struct run_values, user), "agent|root",
-     "who runs the command; agent by default"},
-    {"workdir", 'w', OPTION_TEXT, offsetof(struct run_values, workdir), "DIR", "where; /workspace by default"},
+     "run the command as this user (default: agent)"},
+    {"workdir", 'w', OPTION_TEXT, offsetof(struct run_values, workdir), "DIR", "run it in DIR (default: /workspace)"},
     {"terminal", 't', OPTION_FLAG, offsetof(struct run_values, terminal), NULL, "give the command a terminal"},
     {"allow-weaker", 0, OPTION_LIST, offsetof(struct run_values, allow_weaker), "landlock",
      "do without this wall where the machine lacks it"},
@@ -59,16 +59,16 @@ int command_run(struct cli *cli, int argc, char **argv) {
     struct err err = {0};
     argc = option_parse(cli, argc, argv, &run.values);
     if (argc == 0)
-        option_fail(cli, "there is no command");
+        option_fail(cli, "missing COMMAND");
     if (run.values.user && strcmp(run.values.user, "agent") != 0 && strcmp(run.values.user, "root") != 0)
-        option_fail(cli, "--user is agent or root, not '%s'", run.values.user);
+        option_fail(cli, "--user must be agent or root, not '%s'", run.values.user);
     if ((unsigned)argc > LIMIT_ARGV_COUNT)
         option_fail(cli, "at most %u words", LIMIT_ARGV_COUNT);
     if (run.values.timeout_s * 1000 > LIMIT_EXEC_TIMEOUT_MS)
         option_fail(cli, "--timeout is at most %u seconds", LIMIT_EXEC_TIMEOUT_MS / 1000);
     for (size_t i = 0; i < run.values.allow_weaker.count; i++)
         if (strcmp(run.values.allow_weaker.items[i], "landlock") != 0)
-            option_fail(cli, "--allow-weaker is landlock, not '%s'", run.values.allow_weaker.items[i]);
+            option_fail(cli, "--allow-weaker must be landlock, not '%s'", run.values.allow_weaker.items[i]);
     run.argv = argv;
     run_streams(&run);
     int code = run_open(&run, &err);
@@ -111,8 +111,7 @@ static int run_exec(struct run *run, struct err *err) {
         .pty = run->terminal,
         .timeout_ms = (uint64_t)(run->values.timeout_s * 1000),
     };
-    const char *term = getenv("TERM");
-    const char *env[2] = {term ? arena_printf(&run->cli->arena, "TERM=%s", term) : NULL, NULL};
+    const char *env[2] = {arena_printf(&run->cli->arena, "TERM=%s", terminal_name()), NULL};
     if (run->terminal) {
         terminal_size(STDOUT_FILENO, &request.cols, &request.rows);
         request.env = env;

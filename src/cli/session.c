@@ -23,13 +23,14 @@ int command_session(struct cli *cli, int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(struct cli *cli, const struct session_values *values, int argc, char **argv);
-    } verbs[] = {{"ls", session_ls}, {"stop", session_stop}, {"rm", session_rm}};
+    } verbs[] = {{"list", session_ls}, {"stop", session_stop}, {"rm", session_rm}};
     struct session_values values = {0};
     argc = option_parse(cli, argc, argv, &values);
     for (size_t i = 0; argc > 0 && i < sizeof verbs / sizeof *verbs; i++)
-        if (strcmp(argv[0], verbs[i].name) == 0)
+        if (command_verb(argv[0], verbs[i].name))
             return verbs[i].run(cli, &values, argc - 1, argv + 1);
-    option_fail(cli, argc > 0 ? "what is '%s'? ls, stop or rm" : "ls, stop or rm?", argc > 0 ? argv[0] : "");
+    option_fail(cli, argc > 0 ? "unknown subcommand '%s': list, stop or rm" : "missing subcommand: list, stop or rm",
+                argc > 0 ? argv[0] : "");
 }
 
 bool session_named(const char *name) {
@@ -52,7 +53,7 @@ static int session_ls(struct cli *cli, const struct session_values *values, int 
     json_t *json = NULL, *row;
     size_t i;
     if (argc != 1)
-        option_fail(cli, "ls needs a box");
+        option_fail(cli, "list takes one box ID (see `cubby ps`)");
     if (remote_json(cli, "GET", remote_path(cli, argv[0], "/sessions", NULL), NULL, &json, &err) < 0)
         return cli_fail(&err);
     struct table table;
@@ -80,11 +81,11 @@ static int session_ls(struct cli *cli, const struct session_values *values, int 
 static int session_each(struct cli *cli, int argc, char **argv, const char *method, const char *behind) {
     int status = 0;
     if (argc < 2)
-        option_fail(cli, "which box, and which of its sessions?");
+        option_fail(cli, "missing box ID or session NAME (see `cubby session list ID`)");
     for (int i = 1; i < argc; i++) {
         struct err err = {0};
         if (!session_named(argv[i]))
-            option_fail(cli, "'%s' is no name of a session", argv[i]);
+            option_fail(cli, "'%s' is not a session name", argv[i]);
         const char *rest = arena_printf(&cli->arena, "/sessions/%s%s", argv[i], behind);
         if (remote_call(cli, method, remote_path(cli, argv[0], rest, NULL), NULL, NULL, &err) < 0)
             status = cli_fail(&err);

@@ -1,4 +1,4 @@
-/* `cubby shell`: a terminal in a box over the pty WebSocket. Not to break: every key belongs to the box, Ctrl-C too, and
+/* `cubby shell`: a terminal in a box over the pty WebSocket. Invariant: every key belongs to the box, Ctrl-C too, and
  * the terminal is ours again whatever happens. */
 #include "http/client.h"
 
@@ -24,8 +24,10 @@ struct shell_values {
 };
 
 const struct option_row shell_options[] = {
-    {"user", 'u', OPTION_TEXT, offsetof(struct shell_values, user), "agent|root", "who; agent by default"},
-    {"workdir", 'w', OPTION_TEXT, offsetof(struct shell_values, workdir), "DIR", "where; the workspace by default"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct shell_values, user), "agent|root",
+     "open it as this user (default: agent)"},
+    {"workdir", 'w', OPTION_TEXT, offsetof(struct shell_values, workdir), "DIR",
+     "open it in DIR (default: the workspace)"},
     BOX_OPTION_ROWS(struct shell_values, box),
     {.name = NULL},
 };
@@ -48,7 +50,12 @@ int command_shell(struct cli *cli, int argc, char **argv) {
     struct shell shell = {.cli = cli, .signal_fd = -1, .status = EXIT_OURS, .input_open = true};
     struct err err = {0};
     argc = option_parse(cli, argc, argv, &shell.values);
-    bool own = argc == 0 || !text_id(argv[0]);
+    bool own = cli->plain_words == 0;
+    if (!own && !text_id(argv[0]))
+        option_fail(cli, "no box '%s'; to run a command in a new box: cubby shell -- %s", argv[0], argv[0]);
+    if (cli->plain_words > 1)
+        option_fail(cli, "unexpected argument '%s'; a command needs -- before it: cubby shell %s -- %s", argv[1],
+                    argv[0], argv[1]);
     if (own) { /* should we be killed, or the daemon, nobody else would delete it */
         shell.values.box.temporary = true;
         shell.values.box.idle_timeout = SHELL_IDLE_SECONDS;
@@ -115,6 +122,7 @@ static int shell_open(struct shell *shell, struct err *err) {
     shell_query(&path, "command", shell->command);
     shell_query(&path, "user", shell->values.user);
     shell_query(&path, "cwd", shell->values.workdir);
+    shell_query(&path, "term", terminal_name());
     const char *text = buf_cstr(&path);
     if (!text)
         return err_set(err, ERR_TOO_LARGE, "the command is too long");

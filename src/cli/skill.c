@@ -1,4 +1,4 @@
-/* `cubby skill`: skills of a user and of his agents, and those that users share. Asks the daemon. Not to break: a name becomes
+/* `cubby skill`: skills of a user and of their agents, and those that users share. Asks the daemon. Invariant: a name becomes
  * a part of a path only percent-encoded, and what a daemon says reaches a terminal only by table and text_shown. */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,15 +26,17 @@ struct skill_values {
 };
 
 const struct option_row skill_options[] = {
-    {"agent", 'a', OPTION_TEXT, offsetof(struct skill_values, agent), "NAME", "whose skills: the box of --user for it"},
+    {"agent", 'a', OPTION_TEXT, offsetof(struct skill_values, agent), "NAME",
+     "the agent whose skills: in the box of --user for it"},
     {"user", 'u', OPTION_TEXT, offsetof(struct skill_values, user), "NAME",
      "with --agent: the token's, else 'default'"},
     {"box", 0, OPTION_TEXT, offsetof(struct skill_values, box), "ID", "this box instead"},
     {"base", 0, OPTION_FLAG, offsetof(struct skill_values, base), NULL,
      "upload, rm: the agent's own skills, which all of its users see"},
     {"from-base", 0, OPTION_FLAG, offsetof(struct skill_values, from_base), NULL,
-     "sync: the user's become the agent's"},
-    {"to-base", 0, OPTION_FLAG, offsetof(struct skill_values, to_base), NULL, "sync: the agent's become the user's"},
+     "sync: overwrite the user's copy with the agent's version"},
+    {"to-base", 0, OPTION_FLAG, offsetof(struct skill_values, to_base), NULL,
+     "sync: overwrite the agent's version with the user's copy"},
     {"old", 0, OPTION_TEXT, offsetof(struct skill_values, old_text), "TEXT",
      "edit: what is replaced, once in the file"},
     {"new", 0, OPTION_TEXT, offsetof(struct skill_values, new_text), "TEXT", "edit: by what"},
@@ -98,7 +100,7 @@ static int box_find(struct cli *cli, const struct skill_values *values, struct s
     json_t *json = NULL;
     int code;
     if (!values->box == !values->agent)
-        option_fail(cli, "whose skills? --agent NAME, or --box ID");
+        option_fail(cli, "missing --agent NAME or --box ID");
     if (values->box) {
         code = remote_json(cli, "GET", remote_path(cli, values->box, "", NULL), NULL, &json, err);
     } else {
@@ -223,7 +225,7 @@ static int skill_upload(struct cli *cli, const struct skill_values *values, int 
     struct skill_box box;
     struct err err = {0};
     if (argc < 1)
-        option_fail(cli, "upload which directory or ZIP?");
+        option_fail(cli, "upload: missing DIR or ZIP");
     if (box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     for (int i = 0; i < argc; i++)
@@ -243,7 +245,7 @@ static int skill_list(struct cli *cli, const struct skill_values *values, int ar
     (void)argv;
     bool agents = values->type && strcmp(values->type, "agent") == 0;
     if (argc > 0)
-        option_fail(cli, "list takes no further words");
+        option_fail(cli, "list takes no arguments");
     int code = box_find(cli, values, &box, &err);
     if (code == 0)
         code =
@@ -274,7 +276,7 @@ static int skill_list(struct cli *cli, const struct skill_values *values, int ar
 static const char *edit_path(struct cli *cli, const struct skill_box *box, const char *word) {
     const char *slash = strchr(word, '/');
     if (!slash || slash == word || !slash[1] || word[0] == '.')
-        option_fail(cli, "edit wants SKILL/PATH, not '%s'", word);
+        option_fail(cli, "edit takes SKILL/PATH, not '%s'", word);
     for (const char *at = word; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL)
         if (strncmp(at, "..", 2) == 0 && (!at[2] || at[2] == '/'))
             option_fail(cli, "'%s' leaves the skill", word);
@@ -432,7 +434,7 @@ static int skill_rm(struct cli *cli, const struct skill_values *values, int argc
     int status = 0;
     bool agents = values->type && strcmp(values->type, "agent") == 0;
     if (argc < 1)
-        option_fail(cli, "which skill?");
+        option_fail(cli, "missing SKILL");
     if (box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     for (int i = 0; i < argc; i++) {
@@ -472,7 +474,7 @@ static int skill_sync(struct cli *cli, const struct skill_values *values, int ar
     int status = 0;
     bool global = !argc && !values->from_base && !values->to_base;
     if (!global && (argc < 1 || values->from_base == values->to_base))
-        option_fail(cli, "sync --from-base or --to-base, and which skills?");
+        option_fail(cli, "sync needs --from-base or --to-base, and SKILLs");
     if (box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     if (global)
@@ -502,7 +504,7 @@ static int skill_publish(struct cli *cli, const struct skill_values *values, int
     struct err err = {0};
     json_t *json = NULL;
     if (argc != 1)
-        option_fail(cli, "publish which one?");
+        option_fail(cli, "publish takes one NAME");
     if (box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     autobuf body;
@@ -526,7 +528,7 @@ static int skill_publish(struct cli *cli, const struct skill_values *values, int
 static int skill_unpublish(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
     int status = 0;
     if (argc < 1)
-        option_fail(cli, "unpublish which entry? (`cubby skill search --mine` shows them)");
+        option_fail(cli, "missing ENTRY (see `cubby skill search --mine`)");
     for (int i = 0; i < argc; i++) {
         struct err err = {0};
         const char *slash = strchr(argv[i], '/'); /* the author is a parameter: a path holds no slash of a name */
@@ -547,7 +549,7 @@ static int skill_install(struct cli *cli, const struct skill_values *values, int
     struct err err = {0};
     bool agents = values->type && strcmp(values->type, "agent") == 0;
     if (argc < 1)
-        option_fail(cli, "install which entry? (`cubby skill search` shows them)");
+        option_fail(cli, "missing ENTRY (see `cubby skill search`)");
     if (box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     for (int i = 0; i < argc; i++) {
@@ -620,11 +622,13 @@ int command_skill(struct cli *cli, int argc, char **argv) {
     struct skill_values values = {.limit = 100};
     argc = option_parse(cli, argc, argv, &values);
     if (values.user && !values.agent)
-        option_fail(cli, "--user goes with --agent");
+        option_fail(cli, "--user needs --agent");
     if (values.type && strcmp(values.type, "skill") != 0 && strcmp(values.type, "agent") != 0)
-        option_fail(cli, "--type is skill or agent, not '%s'", values.type);
+        option_fail(cli, "--type must be skill or agent, not '%s'", values.type);
     for (size_t i = 0; argc > 0 && i < sizeof actions / sizeof *actions; i++)
-        if (strcmp(argv[0], actions[i].name) == 0)
+        if (command_verb(argv[0], actions[i].name))
             return actions[i].run(cli, &values, argc - 1, argv + 1);
-    option_fail(cli, "upload, list, edit, rm, sync, publish, unpublish, install, uninstall or search?");
+    option_fail(
+        cli,
+        "missing or unknown subcommand: upload, list, edit, rm, sync, publish, unpublish, install, uninstall or search");
 }

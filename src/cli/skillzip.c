@@ -48,8 +48,8 @@ static int pack_file(struct pack *pack, int dir, const char *name, const char *p
     if (file < 0 || fstat(file, &status) < 0)
         return err_errno(err, errno, "%.300s", path);
     if (!S_ISREG(status.st_mode))
-        return err_set(err, ERR_INVALID, "%.300s is no file of its own: a ZIP of a skill holds files and directories",
-                       path);
+        return err_set(err, ERR_INVALID,
+                       "%.300s is neither a file nor a directory, and a ZIP of a skill holds only those", path);
     if (!pack_inside(pack, file))
         return err_set(err, ERR_INVALID, "%.300s is a link to something outside: copy what it leads to", path);
     struct zip_entry entry = {.path = path, .executable = status.st_mode & 0111, .size = (uint64_t)status.st_size};

@@ -18,7 +18,7 @@ const struct option_row snapshot_options[] = {JSON_ROW, {.name = NULL}};
 const struct option_row rollback_options[] = {JSON_ROW, {.name = NULL}};
 const struct option_row fork_options[] = {
     {"snapshot", 's', OPTION_TEXT, offsetof(struct snapshot_values, snapshot), "NAME",
-     "whose files; else as they are now"},
+     "take the files of this snapshot (default: as they are now)"},
     {"user", 'u', OPTION_TEXT, offsetof(struct snapshot_values, user), "NAME", "owner of the new box"},
     {"thread", 't', OPTION_TEXT, offsetof(struct snapshot_values, thread), "NAME", "thread of the new box"},
     JSON_ROW,
@@ -60,16 +60,18 @@ int command_snapshot(struct cli *cli, int argc, char **argv) {
     struct snapshot_values values = {0};
     argc = option_parse(cli, argc, argv, &values);
     for (size_t i = 0; argc > 0 && i < sizeof verbs / sizeof *verbs; i++)
-        if (strcmp(argv[0], verbs[i].name) == 0)
+        if (command_verb(argv[0], verbs[i].name))
             return verbs[i].run(cli, &values, argc - 1, argv + 1);
-    option_fail(cli, argc > 0 ? "what is '%s'? create, list or rm" : "create, list or rm?", argc > 0 ? argv[0] : "");
+    option_fail(cli,
+                argc > 0 ? "unknown subcommand '%s': create, list or rm" : "missing subcommand: create, list or rm",
+                argc > 0 ? argv[0] : "");
 }
 
 static int snapshot_create(struct cli *cli, const struct snapshot_values *values, int argc, char **argv) {
     struct err err = {0};
     json_t *json = NULL;
     if (argc < 1 || argc > 2)
-        option_fail(cli, "create needs a box, and perhaps a name");
+        option_fail(cli, "create takes a box ID and at most one NAME");
     autobuf body;
     body_of(&body, (const char *const[][2]){{"name", argc > 1 ? argv[1] : NULL}}, 1);
     if (remote_json(cli, "POST", remote_path(cli, argv[0], "/snapshots", NULL), &body, &json, &err) < 0)
@@ -88,7 +90,7 @@ static int snapshot_list(struct cli *cli, const struct snapshot_values *values, 
     json_t *json = NULL, *row;
     size_t i;
     if (argc != 1)
-        option_fail(cli, "list needs a box");
+        option_fail(cli, "list takes one box ID (see `cubby ps`)");
     if (remote_json(cli, "GET", remote_path(cli, argv[0], "/snapshots", NULL), NULL, &json, &err) < 0)
         return cli_fail(&err);
     struct table table;
@@ -120,12 +122,12 @@ static int snapshot_rm(struct cli *cli, const struct snapshot_values *values, in
     int status = 0;
     (void)values;
     if (argc < 2)
-        option_fail(cli, "rm needs a box and the names of its snapshots");
+        option_fail(cli, "rm takes a box ID and the NAMEs of its snapshots");
     for (int i = 1; i < argc; i++) {
         struct err err = {0};
         if (!*argv[i] || strspn(argv[i], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") !=
                              strlen(argv[i])) /* it becomes part of a path */
-            option_fail(cli, "'%s' is no name of a snapshot", argv[i]);
+            option_fail(cli, "'%s' is not a snapshot name", argv[i]);
         const char *rest = arena_printf(&cli->arena, "/snapshots/%s", argv[i]);
         if (remote_call(cli, "DELETE", remote_path(cli, argv[0], rest, NULL), NULL, NULL, &err) < 0)
             status = cli_fail(&err);
@@ -141,7 +143,7 @@ int command_rollback(struct cli *cli, int argc, char **argv) {
     json_t *json = NULL;
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 2)
-        option_fail(cli, "which box, to which of its snapshots?");
+        option_fail(cli, "missing box ID or snapshot NAME (see `cubby snapshot list ID`)");
     autobuf body;
     body_of(&body, (const char *const[][2]){{"snapshot", argv[1]}}, 1);
     if (remote_json(cli, "POST", remote_path(cli, argv[0], "/rollback", NULL), &body, &json, &err) < 0)
@@ -161,7 +163,7 @@ int command_fork(struct cli *cli, int argc, char **argv) {
     json_t *json = NULL;
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 1)
-        option_fail(cli, "which box?");
+        option_fail(cli, "%s", BOX_MISSING);
     autobuf body;
     body_of(&body,
             (const char *const[][2]){{"snapshot", values.snapshot}, {"user", values.user}, {"thread", values.thread}},
@@ -201,7 +203,7 @@ int command_diff(struct cli *cli, int argc, char **argv) {
     json_t *json = NULL;
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 1)
-        option_fail(cli, "which box?");
+        option_fail(cli, "%s", BOX_MISSING);
     const char *rest = arena_printf(&cli->arena, "/diff?limit=%" PRIu64, values.limit);
     if (remote_json(cli, "GET", remote_path(cli, argv[0], rest, NULL), NULL, &json, &err) < 0)
         return cli_fail(&err);

@@ -28,7 +28,7 @@ void table_cell(struct table *table, const char *text) {
     table->cells[table->count++] = arena_copy(table->arena, shown.data, shown.len);
 }
 
-static size_t table_width(const char *text) {
+size_t table_width(const char *text) {
     size_t width = 0;
     for (; *text; text++)
         width += (*text & 0xc0) != 0x80;

@@ -1,10 +1,20 @@
-/* `cubby template`: roots for boxes, kept in the daemon's state directory. Works on the files; asks no daemon. */
+/* `cubby template`: the roots that boxes are made from. Asks the daemon; with --state works on the files of a daemon of
+ * this machine instead. */
+#include "http/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "backend/template.h"
+#include "base/fd.h"
+#include "cli/archive.h"
 #include "cli/cli.h"
-#include "cli/engine.h"
+#include "cli/progress.h"
 
 struct template_values {
     const char *state;
@@ -12,7 +22,8 @@ struct template_values {
 };
 
 const struct option_row template_options[] = {
-    {"state", 0, OPTION_TEXT, offsetof(struct template_values, state), "DIR", "the daemon's state directory"},
+    {"state", 0, OPTION_TEXT, offsetof(struct template_values, state), "DIR",
+     "work on the files of the daemon with this state directory instead of asking it"},
     {"json", 0, OPTION_FLAG, offsetof(struct template_values, json), NULL, "list as JSON"},
     {.name = NULL},
 };
@@ -55,11 +66,115 @@ static void template_json(const struct template_names *list) {
     printf("%.*s\n", (int)out.len, (const char *)out.data);
 }
 
+/* ---- by the daemon ---- */
+
+struct template_upload {
+    int fd, number;
+    struct archive *archive; /* NULL: a file is sent as it is */
+    struct progress progress;
+    struct err err;
+};
+
+static ssize_t template_read(void *user, void *data, size_t len) {
+    struct template_upload *upload = user;
+    ssize_t got;
+    do
+        got = read(upload->fd, data, len);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        upload->number = errno;
+    if (got > 0)
+        progress_add(&upload->progress, (uint64_t)got);
+    /* An archive that tar did not finish must not look finished to the daemon. */
+    if (got == 0 && upload->archive) {
+        upload->archive->fd = fd_take(&upload->fd);
+        int code = archive_end(upload->archive, &upload->err);
+        upload->archive = NULL;
+        return code < 0 ? -1 : 0;
+    }
+    return got;
+}
+
+/* The name is checked before it becomes part of a path. */
+static const char *template_path(struct cli *cli, const char *name) {
+    if (!template_name_ok(name))
+        option_fail(cli, "'%s' is not a template name: [a-z0-9][a-z0-9._-]{0,63}", name);
+    return arena_printf(&cli->arena, "/v1/templates/%s", name);
+}
+
+static int template_send(struct cli *cli, const char *name, struct template_upload *upload, int64_t length,
+                         struct err *err) {
+    static const char *const headers[] = {"Content-Type: application/x-tar", NULL};
+    struct http_client *client = NULL;
+    struct http_call call = {.method = "PUT",
+                             .path = template_path(cli, name),
+                             .headers = headers,
+                             .read_body = template_read,
+                             .read_length = length,
+                             .user = upload};
+    int status = 0, code = remote_client(cli, &client, err);
+    autobuf out;
+    buf_init(&out, 1 << 20);
+    progress_begin(&upload->progress, false, length);
+    if (code == 0)
+        code = http_client_call(client, &call, &status, &out, err);
+    progress_end(&upload->progress);
+    if (upload->number)
+        return err_errno(err, upload->number, "%s", name);
+    if (upload->err.code) {
+        *err = upload->err;
+        return -err->code;
+    }
+    return code < 0 ? code : remote_status(status, &out, err);
+}
+
+static int template_upload(struct cli *cli, const char *name, const char *path, struct err *err) {
+    struct template_upload upload = {.fd = -1};
+    struct archive archive;
+    struct stat status;
+    autofd file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 || fstat(file, &status) < 0)
+        return err_errno(err, errno, "%s", path);
+    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+        return err_set(err, ERR_INVALID, "%s is neither a directory nor a tar file", path);
+    if (S_ISREG(status.st_mode)) {
+        upload.fd = file;
+        return template_send(cli, name, &upload, (int64_t)status.st_size, err);
+    }
+    int code = archive_pack(path, &archive, err);
+    if (code < 0)
+        return code;
+    upload.fd = archive.fd;
+    upload.archive = &archive;
+    code = template_send(cli, name, &upload, -1, err);
+    if (upload.archive) { /* given up before its end: its complaint about that is not news */
+        struct err ignored = {0};
+        archive.fd = upload.fd;
+        archive_end(&archive, &ignored);
+    }
+    return code;
+}
+
+static int template_ask(struct cli *cli, struct template_names *list, struct err *err) {
+    json_t *json = NULL, *row;
+    size_t i;
+    int code = remote_json(cli, "GET", "/v1/templates", NULL, &json, err);
+    json_array_foreach(json_object_get(json, "templates"), i, row) {
+        const char *name = json_string_value(json_object_get(row, "name"));
+        if (name)
+            template_each(list, name);
+    }
+    json_decref(json);
+    return code;
+}
+
+/* ---- the actions ---- */
+
 static int template_show(struct cli *cli, const struct backend_env *env, bool as_json, struct err *err) {
     static const char *const heads[] = {"NAME", NULL};
     struct template_names list = {.cli = cli};
     struct table table;
-    int code = template_list(env, template_each, &list, err);
+    int code = env->state_dir ? template_list(env, template_each, &list, err) : template_ask(cli, &list, err);
     if (code < 0)
         return code;
     qsort(list.names, list.count, sizeof *list.names, template_by_name);
@@ -74,24 +189,36 @@ static int template_show(struct cli *cli, const struct backend_env *env, bool as
     return 0;
 }
 
+static int template_rm(struct cli *cli, const struct backend_env *env, int argc, char **argv) {
+    int status = 0;
+    for (int i = 0; i < argc; i++) {
+        struct err err = {0};
+        int code = env->state_dir ? template_remove(env, argv[i], &err)
+                                  : remote_call(cli, "DELETE", template_path(cli, argv[i]), NULL, NULL, &err);
+        if (code < 0)
+            status = cli_fail(&err);
+    }
+    return status;
+}
+
 int command_template(struct cli *cli, int argc, char **argv) {
     struct template_values values = {0};
     struct err err = {0};
-    static const struct {
-        const char *name;
-        int words;
-    } actions[] = {{"import", 3}, {"list", 1}, {"remove", 2}};
     argc = option_parse(cli, argc, argv, &values);
-    size_t action = 0;
-    while (argc && action < 3 && strcmp(actions[action].name, argv[0]) != 0)
-        action++;
-    if (argc == 0 || action == 3 || argc != actions[action].words)
-        option_fail(cli, "import NAME FILE|DIR, list, or remove NAME");
+    const char *action = argc ? argv[0] : "";
+    bool import = strcmp(action, "import") == 0 && argc == 3, list = command_verb(action, "list") && argc == 1;
+    bool rm = command_verb(action, "rm") && argc >= 2;
+    if (!import && !list && !rm)
+        option_fail(cli, "missing or unknown subcommand: import NAME FILE|DIR, list, or rm NAME");
     if (values.state && values.state[0] != '/')
-        option_fail(cli, "--state is an absolute path, not '%s'", values.state);
-    struct backend_env env = {.state_dir = values.state ? values.state : engine_daemon_state(&cli->arena)};
-    int code = action == 0   ? template_import(&env, argv[1], argv[2], &err)
-               : action == 1 ? template_show(cli, &env, values.json, &err)
-                             : template_remove(&env, argv[1], &err);
+        option_fail(cli, "--state must be an absolute path, not '%s'", values.state);
+    struct backend_env env = {.state_dir = values.state};
+    if (rm)
+        return template_rm(cli, &env, argc - 1, argv + 1);
+    int code = list           ? template_show(cli, &env, values.json, &err)
+               : values.state ? template_import(&env, argv[1], argv[2], &err)
+                              : template_upload(cli, argv[1], argv[2], &err);
+    if (code == -ERR_GONE && !values.state)
+        fprintf(stderr, "cubby: --state DIR works on the files of a daemon of this machine without asking it\n");
     return code < 0 ? cli_fail(&err) : 0;
 }

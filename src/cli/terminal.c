@@ -1,10 +1,11 @@
-/* Raw mode, size and signals of our own terminal. Not to break: whoever makes it raw gets it back on every exit. */
+/* Raw mode, size and signals of our own terminal. Invariant: a terminal made raw is restored on every exit. */
 #include "cli/terminal.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
+#include "base/text.h"
 
 /* Global because exit() and signal handlers have no argument to carry it. */
 static struct {
@@ -56,11 +59,25 @@ static void terminal_fault(int number) {
     raise(number);
 }
 
+const char *terminal_name(void) {
+    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+._-";
+    const char *term = getenv("TERM");
+    size_t len = term ? strlen(term) : 0;
+    return len && len <= LIMIT_TERM_BYTES && strspn(term, good) == len ? term : "xterm-256color";
+}
+
+/* Where no terminal tells its size, the environment may. */
+static unsigned terminal_variable(const char *name, unsigned otherwise) {
+    const char *text = getenv(name);
+    uint64_t number;
+    return text && text_u64(text, 4096, &number) && number ? (unsigned)number : otherwise;
+}
+
 void terminal_size(int fd, unsigned *ret_cols, unsigned *ret_rows) {
     struct winsize size = {0};
     bool known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col && size.ws_row;
-    *ret_cols = known ? size.ws_col : 80;
-    *ret_rows = known ? size.ws_row : 24;
+    *ret_cols = known ? size.ws_col : terminal_variable("COLUMNS", 80);
+    *ret_rows = known ? size.ws_row : terminal_variable("LINES", 24);
 }
 
 int terminal_signals(struct err *err) {

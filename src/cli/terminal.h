@@ -10,7 +10,8 @@
 
 /* Raw mode on fd until terminal_restore, exit, or death by a fault. */
 int terminal_raw(int fd, struct err *err);
-void terminal_restore(void);                                        /* safe when nothing is raw */
+void terminal_restore(void);     /* safe when nothing is raw */
+const char *terminal_name(void); /* TERM, or xterm-256color when it is unset or not a name */
 void terminal_size(int fd, unsigned *ret_cols, unsigned *ret_rows); /* 80 by 24 when it has none */
 
 /* Blocks INT, TERM, HUP, QUIT and WINCH and returns a descriptor to read them from. */

@@ -1,5 +1,5 @@
-/* `cubby token`: who may ask the daemon. Asks the daemon, or, with --state, works on its file: that is how a daemon that
- * demands tokens gets its first one. Not to break: the secret goes to standard output once, and nowhere else. */
+/* `cubby token`: tokens for the daemon. Asks the daemon, or, with --state, works on its file: that is how a daemon that
+ * demands tokens gets its first one. Invariant: the secret goes to standard output once, and nowhere else. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -24,13 +24,12 @@ struct token_values {
 
 const struct option_row token_options[] = {
     {"user", 'u', OPTION_TEXT, offsetof(struct token_values, user), "NAME",
-     "whose boxes it sees; 'default' if not said"},
+     "user whose boxes it reaches (default: user \"default\")"},
     {"scope", 0, OPTION_TEXT, offsetof(struct token_values, scope), "admin|user|read",
-     "what it may do; user if not said"},
+     "what it may do (default: user)"},
     {"runner", 0, OPTION_TEXT, offsetof(struct token_values, runner), "NAME",
-     "for the machine of this name to join with"},
-    {"expires", 0, OPTION_NUMBER, offsetof(struct token_values, expires_days), "DAYS",
-     "after so long it is not known any more"},
+     "make it for the machine of this name, for `cubby join`"},
+    {"expires", 0, OPTION_NUMBER, offsetof(struct token_values, expires_days), "DAYS", "expire it after DAYS"},
     {"label", 0, OPTION_TEXT, offsetof(struct token_values, label), "TEXT", "what it is for"},
     {"state", 0, OPTION_TEXT, offsetof(struct token_values, state), "DIR",
      "work on the files of the daemon with this state directory instead of asking it"},
@@ -46,15 +45,16 @@ int command_token(struct cli *cli, int argc, char **argv) {
     struct token_values values = {0};
     argc = option_parse(cli, argc, argv, &values);
     const char *action = argc ? argv[0] : "";
-    bool create = !strcmp(action, "create"), list = !strcmp(action, "list"), revoke = !strcmp(action, "revoke");
+    bool create = !strcmp(action, "create"), list = command_verb(action, "list"),
+         revoke = command_verb(action, "revoke");
     if (!create && !list && !revoke)
-        option_fail(cli, "create, list or revoke ID");
+        option_fail(cli, "missing or unknown subcommand: create, list or revoke ID");
     if (argc != (revoke ? 2 : 1))
-        option_fail(cli, revoke ? "revoke wants one ID; list shows them" : "%s takes no further words", action);
+        option_fail(cli, revoke ? "%s takes one token ID (see `cubby token list`)" : "%s takes no arguments", action);
     if (!create && (values.user || values.scope || values.runner || values.label || values.expires_days))
         option_fail(cli, "%s takes --state and --json only", action);
     if (values.state && values.state[0] != '/')
-        option_fail(cli, "--state is an absolute path, not '%s'", values.state);
+        option_fail(cli, "--state must be an absolute path, not '%s'", values.state);
     if (values.expires_days > LIMIT_TOKEN_DAYS)
         option_fail(cli, "--expires is at most %u days", LIMIT_TOKEN_DAYS);
     return create ? token_command_create(cli, &values)
@@ -75,7 +75,8 @@ static int token_store(const char *directory, struct token_store **ret_store, st
     if (!S_ISDIR(status.st_mode))
         return err_set(err, ERR_INVALID, "%s is not a directory", directory);
     if (geteuid() != 0 && status.st_uid != geteuid())
-        return err_set(err, ERR_DENIED, "%s belongs to uid %u: only he and root may do that", directory, status.st_uid);
+        return err_set(err, ERR_DENIED, "%s belongs to uid %u: only that user and root may do that", directory,
+                       status.st_uid);
     return token_store_open(directory, ret_store, err);
 }
 
@@ -91,7 +92,7 @@ static int token_create_here(const struct token_values *values, json_t **ret_jso
     struct token_store *store = NULL;
     char text[TOKEN_TEXT_BYTES];
     if (values->scope && !scope_find(values->scope, &token.scope))
-        return err_set(err, ERR_INVALID, "--scope is admin, user or read, not '%s'", values->scope);
+        return err_set(err, ERR_INVALID, "--scope must be admin, user or read, not '%s'", values->scope);
     if (values->expires_days)
         token.expires_ms = clock_wall_ms() + values->expires_days * DAY_MS;
     int code = token_wish(&token, values->scope, err);
@@ -247,7 +248,7 @@ static int token_command_revoke(struct cli *cli, const struct token_values *valu
     struct token_store *store = NULL;
     int code;
     if (strlen(id) != TOKEN_ID_BYTES - 1 || strspn(id, "0123456789abcdef") != TOKEN_ID_BYTES - 1)
-        option_fail(cli, "the ID of a token has %d hex digits; `cubby token list` shows them", TOKEN_ID_BYTES - 1);
+        option_fail(cli, "a token ID has %d hex digits (see `cubby token list`)", TOKEN_ID_BYTES - 1);
     if (values->state) {
         code = token_store(values->state, &store, &err);
         if (code == 0)

@@ -60,7 +60,7 @@ static json_t *tool_text(struct cli *cli, const char *word) {
         return json_string(word);
     FILE *file = strcmp(word, "@-") == 0 ? stdin : fopen(word + 1, "re");
     if (!file)
-        option_fail(cli, "no file '%s' here", word + 1);
+        option_fail(cli, "no file '%s' on this machine", word + 1);
     char piece[16384];
     for (size_t len; (len = fread(piece, 1, sizeof piece, file)) > 0;)
         buf_put(&text, piece, len);
@@ -79,7 +79,7 @@ static json_t *tool_text(struct cli *cli, const char *word) {
 static void tool_argument(struct cli *cli, const json_t *schema, const char *word, json_t *arguments) {
     const char *equals = strchr(word, '=');
     if (!equals || equals == word)
-        option_fail(cli, "an argument is KEY=VALUE, or all of them are one JSON object, not '%s'", word);
+        option_fail(cli, "an argument must be KEY=VALUE, or all of them one JSON object, not '%s'", word);
     const char *key = arena_copy(&cli->arena, word, (size_t)(equals - word));
     const json_t *type = json_object_get(json_object_get(json_object_get(schema, "properties"), key), "type");
     bool text = !json_is_string(type) || strcmp(json_string_value(type), "string") == 0;

@@ -344,7 +344,7 @@ static int set_list(const struct conf_target *target, const struct conf_option *
     else if (option->type == CONF_ENV)
         failed = policy_env(value, err);
     else if (option->type == CONF_TEMPLATES && !policy_template(value))
-        failed = err_set(err, ERR_INVALID, "templates: '%.64s' is no name of a template", shown);
+        failed = err_set(err, ERR_INVALID, "templates: '%.64s' is not a template name", shown);
     if (failed)
         return failed;
     conf_list_add(&target->conf->arena, list, value);
@@ -392,12 +392,12 @@ static void state_default(struct conf *conf) {
 static int check_share(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
                        struct err *err) {
     if (!backend_find(share->backend))
-        return err_set(err, ERR_INVALID, "backend: there is no backend '%.60s'", share->backend);
+        return err_set(err, ERR_INVALID, "backend: unknown backend '%.60s'", share->backend);
     for (size_t i = 0; i < share->backends.count; i++)
         if (!backend_find(share->backends.items[i]))
-            return err_set(err, ERR_INVALID, "backends: there is no backend '%.60s'", share->backends.items[i]);
+            return err_set(err, ERR_INVALID, "backends: unknown backend '%.60s'", share->backends.items[i]);
     if (!policy_template(share->default_template))
-        return err_set(err, ERR_INVALID, "default_template: '%.64s' is no name of a template", share->default_template);
+        return err_set(err, ERR_INVALID, "default_template: '%.64s' is not a template name", share->default_template);
     if (share->mounts.count > LIMIT_MOUNTS)
         return err_set(err, ERR_INVALID, "mounts: more than %u", LIMIT_MOUNTS);
     return conf_check_images(conf, user, share, err);
@@ -437,8 +437,26 @@ static int check_skills(const struct conf *conf, struct err *err) {
     return failed;
 }
 
+/* Before anything is asked of the addresses: a word without a port is neither wide nor loopback. */
+static int check_listen(const char *listen, struct err *err) {
+    for (const char *at = listen; *at; at += strcspn(at, ","), at += *at == ',') {
+        size_t len = strcspn(at, ",");
+        const char *colon = memrchr(at, ':', len);
+        bool path = len > 5 && strncmp(at, "unix:", 5) == 0;
+        bool port = colon && colon > at && colon + 1 < at + len &&
+                    strspn(colon + 1, "0123456789") == len - (size_t)(colon + 1 - at);
+        if (!path && !port)
+            return err_set(err, ERR_INVALID, "listen: '%.*s' is not HOST:PORT or unix:PATH, such as 127.0.0.1:7070",
+                           len > 200 ? 200 : (int)len, at);
+    }
+    return 0;
+}
+
 /* What stands in several options, or only makes sense together. */
 static int check_all(const struct conf *conf, struct err *err) {
+    int bad = check_listen(conf->listen, err);
+    if (bad)
+        return bad;
     if (!conf->state)
         return err_set(err, ERR_INVALID, "no place for state: set HOME or give --state DIR");
     for (size_t i = 0; i < conf->open_networks.count; i++)

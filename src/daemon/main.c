@@ -55,8 +55,9 @@ static int daemon_cleanup(const struct conf *conf, struct err *err) {
     if (failed)
         return failed;
     if (left)
-        return err_set(err, ERR_BUSY, "%u things could not be removed from %s; see above", left, state);
-    printf("%s is clean; %u things removed\n", state, removed);
+        return err_set(err, ERR_BUSY, "%u thing%s could not be removed from %s; see above", left, left == 1 ? "" : "s",
+                       state);
+    printf("%s is clean; %u thing%s removed\n", state, removed, removed == 1 ? "" : "s");
     return 0;
 }
 

@@ -152,9 +152,9 @@ static int default_limit(bool given, const struct backend_env *env, const struct
         *limit = 0;
         return 0;
     }
-    return err_set(err, ERR_UNSUPPORTED, "boxes would have no %s here: %s; %s; or do without: %s", check->name,
+    return err_set(err, ERR_UNSUPPORTED, "boxes would have no %s here (%s). Either: %s; or accept it: %s", check->name,
                    check->detail, check->fix,
-                   given ? "take the limit out of the configuration" : "allow_weaker: [limits]");
+                   given ? "take the limit out of the configuration" : "cubbyd --allow-weaker limits");
 }
 
 /* user NULL: everybody's. */
@@ -202,23 +202,48 @@ int daemon_policy(struct conf *conf, const struct backend_env *env, bool quiet, 
 }
 
 static void template_there(void *user, const char *name) {
-    const struct conf_template **missing = user;
-    if (*missing && strcmp((*missing)->name, name) == 0)
+    const char **missing = user;
+    if (*missing && strcmp(*missing, name) == 0)
         *missing = NULL;
+}
+
+/* What boxes are made from unless a request says otherwise must exist, or every request fails. */
+static int template_default(const struct conf *conf, const struct conf_share *share, const struct backend_env *env,
+                            struct err *err) {
+    const char *missing = share->default_template;
+    for (size_t i = 0; i < conf->import_count; i++)
+        template_there(&missing, conf->imports[i].name);
+    int failed = missing ? template_list(env, template_there, &missing, err) : 0;
+    if (!failed && missing)
+        failed =
+            err_set(err, ERR_NOT_FOUND,
+                    "default_template: no template '%.64s' in %s; import it (cubby template --state %s import %.64s "
+                    "FILE), or name it with its path in templates",
+                    missing, env->state_dir, env->state_dir, missing);
+    return failed;
+}
+
+static int templates_default(const struct conf *conf, const struct backend_env *env, struct err *err) {
+    int failed = template_default(conf, &conf->share, env, err);
+    for (size_t i = 0; i < conf->user_count && !failed; i++)
+        if (template_default(conf, &conf->users[i].share, env, err) < 0)
+            failed = err_wrap(err, "user %s", conf->users[i].name);
+    return failed;
 }
 
 int daemon_templates(const struct conf *conf, const struct backend_env *env, struct err *err) {
     for (size_t i = 0; i < conf->import_count; i++) {
-        const struct conf_template *missing = &conf->imports[i];
+        const struct conf_template *import = &conf->imports[i];
+        const char *missing = import->name;
         int failed = template_list(env, template_there, &missing, err);
         if (!failed && missing) {
-            log_info("template %s is imported from %s", missing->name, missing->path);
-            failed = template_import(env, missing->name, missing->path, err);
+            log_info("template %s is imported from %s", import->name, import->path);
+            failed = template_import(env, import->name, import->path, err);
         }
         if (failed && failed != -ERR_EXISTS) /* another daemon was faster */
             return err_wrap(err, "templates: %s", conf->imports[i].name);
     }
-    return 0;
+    return templates_default(conf, env, err);
 }
 
 /* ---- what requests get ---- */
@@ -313,5 +338,6 @@ int daemon_check(struct conf *conf, struct err *err) {
     for (size_t i = 0; i < conf->user_count && !failed; i++)
         if ((failed = check_places(conf, &conf->users[i].share, err)))
             return err_wrap(err, "user %s", conf->users[i].name);
-    return failed;
+    const struct backend_env env = {.state_dir = conf->state};
+    return failed ? failed : templates_default(conf, &env, err);
 }

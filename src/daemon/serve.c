@@ -355,6 +355,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     daemon_block_signals(&daemon->signals);   /* before any thread, so that all inherit it */
     prompt_set(0, false, true);               /* the same: boxes that keep all processors busy delay no answer */
     front_init(front, routes_all());
+    front->env = &daemon->env;
     front->events = events_new();
     struct front_settings *settings = daemon_settings(conf);
     front_configure(front, settings);

@@ -44,6 +44,7 @@ struct front { /* http_context */
     struct runner_door *runners;     /* at which they join */
     struct aio_key *aio_key;         /* of which boxes' own keys are made; NULL: there are none (tests) */
     struct http_server *server;      /* set before the first request */
+    const struct backend_env *env;   /* of templates; NULL: none are kept (tests) */
     const struct route *routes;
     uint64_t started_ms;
     pthread_mutex_t lock; /* of settings */

@@ -58,6 +58,17 @@ const struct route native_routes[] = {
     {"DELETE", "/v1/tokens/{id}", front_handle, 0, "token_revoke", "Revoke a token; what it has open is cut off.",
      EXTRA(.run = native_token_revoke, .flags = ENDPOINT_ADMIN | ENDPOINT_NO_BOX, .status = 204)},
 
+    {"GET", "/v1/templates", front_handle, 0, "template_list", "List templates: the roots that boxes are made from.",
+     EXTRA(.run = native_templates, .flags = ENDPOINT_ADMIN, .status = 200, .answer = templates_answer)},
+    {"PUT", "/v1/templates/{name}", front_handle, 0, "template_import",
+     "Make a template of a tar archive, plain or compressed by gzip, xz, zstd or bzip2, whole or not at all. EXISTS when the "
+     "name is taken; BUSY while another one is imported.",
+     EXTRA(.run = native_template_put, .flags = ENDPOINT_ADMIN, .body_media = "application/x-tar", .status = 201,
+           .answer = template_answer)},
+    {"DELETE", "/v1/templates/{name}", front_handle, 0, "template_remove",
+     "Remove a template; boxes that use it keep it.",
+     EXTRA(.run = native_template_remove, .flags = ENDPOINT_ADMIN, .status = 204)},
+
     {"GET", "/v1/events", front_handle, 0, "events",
      "Box life as an event stream: created, ready, warm, paused, resumed, evicted, died, exported, deleted, adopted, cleaned, and of "
      "machines joined, left {id, type, time, box, user, thread, backend, machine, why}, and lost {count}; Last-Event-ID "
@@ -155,7 +166,7 @@ const struct route native_routes[] = {
      EXTRA(.run = native_session_stop, .status = 200, .answer = session_result_answer)},
     {"GET", BOX "/pty", front_handle, 0, "pty",
      "A terminal over a WebSocket: binary frames are bytes; text frames are {\"resize\":{\"cols\",\"rows\"}} from the "
-     "client, {\"started\":{\"pid\"}} and {\"exit\":{...}} to it.",
+     "client, {\"started\":{\"pid\"}}, {\"exit\":{...}} and {\"warning\":{\"message\"}} (a text frame was ignored) to it.",
      EXTRA(.run = native_pty, .flags = ENDPOINT_WRITES, .query = pty_query, .status = 101)},
 
     {"ANY", BOX "/ports/{port}/{path...}", front_handle, ROUTE_EMBED, "port",

@@ -40,6 +40,9 @@ native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rol
     native_export;
 /* native_token.c */
 native_run native_token_create, native_token_list, native_token_revoke;
+/* native_template.c */
+native_run native_templates, native_template_put, native_template_remove;
+extern const struct body_field template_answer[], templates_answer[];
 /* native_machine.c */
 native_run native_machines, native_machine_send_away;
 /* native_tool.c */

@@ -357,19 +357,6 @@ const struct body_field signal_fields[] = {
      .text = "SIGTERM, TERM or a number; its process group gets it"},
     BODY_NAMED("SignalRequest"),
 };
-const struct body_field pty_query[] = {
-    {ROW("cols", INT, pty_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "columns"},
-    {ROW("rows", INT, pty_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "lines"},
-    {ROW("command", TEXT, pty_args, command), .flags = BODY_TOLD, .max = LIMIT_URI_BYTES,
-     .text = "default: the box's shell, interactive"},
-    {ROW("cwd", TEXT, pty_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
-     .text = "default: the workspace"},
-    {ROW("user", TEXT, pty_args, user), .flags = BODY_TOLD, .choices = "agent|root",
-     .text = "who runs it inside; default agent"},
-    {ROW("pid", INT, pty_args, pid), .min = 1, .max = INT32_MAX, .text = "attach to this terminal again"},
-    {ROW("offset", INT, pty_args, offset), .max = INT64_MAX, .text = "with pid: first output byte wanted"},
-    END,
-};
 
 /* ---- files ---- */
 
@@ -473,6 +460,11 @@ const struct body_field stat_answer[] = {
     SHOW("path", TEXT, "whole path"),
     ENCODING_ROW("name, path and link_target"),
     {.name = "type", .type = BODY_TEXT, .choices = "file|dir|symlink|other", .text = "what it is"},
+    {.name = "special",
+     .type = BODY_TEXT,
+     .flags = BODY_NULLABLE,
+     .choices = "fifo|socket|char|block",
+     .text = "which kind, where type is other and its runner knows"},
     SHOW("size", INT, "bytes"),
     SHOW("mode", MODE, "octal permissions"),
     SHOW("mtime", TIME, "last change"),

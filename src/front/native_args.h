@@ -77,7 +77,8 @@ struct signal_args {
     struct body_text signal;
 };
 struct pty_args {
-    struct body_text command, cwd, user;
+    struct body_text command, cwd, user, term;
+    const char **env;
     struct body_number cols, rows, pid, offset;
 };
 extern const struct body_field exec_fields[], spawn_fields[], output_query[], stdin_query[], signal_fields[],

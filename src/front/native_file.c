@@ -311,6 +311,8 @@ void native_stat_json(struct json *json, const struct file_stat *stat) {
     json_uint(json, stat->uid);
     json_key(json, "gid");
     json_uint(json, stat->gid);
+    json_key(json, "special");
+    json_str(json, stat->type == FILE_OTHER ? stat->special : NULL);
     json_key(json, "link_target");
     if (target)
         json_bytes(json, target, strlen(target), utf8);

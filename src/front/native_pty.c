@@ -1,5 +1,5 @@
 /* A terminal over a WebSocket: binary frames are bytes, text frames are small JSON. Called through native_routes.
- * Not to break: when the client goes, the terminal lives on and can be attached again; when the box does not take
+ * Invariant: when the client goes, the terminal lives on and can be attached again; when the box does not take
  * input, no more of it is read from the client (back-pressure), and output goes on. */
 #include <jansson.h>
 #include <poll.h>
@@ -19,6 +19,25 @@
 #define PTY_PING_TICKS 30
 #define PTY_ATTACH_MS 10000
 
+#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
+const struct body_field pty_query[] = {
+    {ROW("cols", INT, pty_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "columns"},
+    {ROW("rows", INT, pty_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "lines"},
+    {ROW("command", TEXT, pty_args, command), .flags = BODY_TOLD, .max = LIMIT_URI_BYTES,
+     .text = "default: the box's shell, interactive"},
+    {ROW("cwd", TEXT, pty_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "default: the workspace"},
+    {ROW("user", TEXT, pty_args, user), .flags = BODY_TOLD, .choices = "agent|root",
+     .text = "who runs it inside; default agent"},
+    {ROW("term", TEXT, pty_args, term), .min = 1, .max = LIMIT_TERM_BYTES,
+     .text = "the terminal's name, TERM: letters, digits and +._-; default xterm-256color"},
+    {ROW("env", MAP, pty_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT - 1,
+     .text = "environment of the command, a JSON object of strings"},
+    {ROW("pid", INT, pty_args, pid), .min = 1, .max = INT32_MAX, .text = "attach to this terminal again"},
+    {ROW("offset", INT, pty_args, offset), .max = INT64_MAX, .text = "with pid: first output byte wanted"},
+    {.name = NULL},
+};
+
 struct native_pty {
     struct http_request *request;
     struct box *box;
@@ -28,6 +47,7 @@ struct native_pty {
     struct buf pending; /* input that the box has not taken yet */
     uint64_t tick_ms;
     unsigned ticks;
+    bool warned; /* a text frame that was not understood was answered */
 };
 
 static int native_pty_open(struct native_pty *pty, const struct pty_args *args, struct err *err);
@@ -73,6 +93,31 @@ static int native_pty_attached(struct native_pty *pty, struct err *err) {
     return failed;
 }
 
+/* The environment with the terminal's name: that of `term`, else of `env`, else the usual one. */
+static int native_pty_env(struct native_pty *pty, const struct pty_args *args, const char *const **ret_env,
+                          struct err *err) {
+    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+._-";
+    const char *term = args->term.data;
+    if (term && strspn(term, good) != args->term.len)
+        return err_set(err, ERR_INVALID, "'term' must be letters, digits and +._-, such as xterm-256color");
+    size_t count = 0, used = 0;
+    while (args->env && args->env[count])
+        count++;
+    const char **env = arena_alloc(http_arena(pty->request), (count + 2) * sizeof *env);
+    bool named = false;
+    for (size_t i = 0; i < count; i++) {
+        bool is_term = strncmp(args->env[i], "TERM=", 5) == 0;
+        named = named || is_term;
+        if (!is_term || !term)
+            env[used++] = args->env[i];
+    }
+    if (term || !named)
+        env[used++] = arena_printf(http_arena(pty->request), "TERM=%s", term ? term : "xterm-256color");
+    env[used] = NULL;
+    *ret_env = env;
+    return 0;
+}
+
 static int native_pty_open(struct native_pty *pty, const struct pty_args *args, struct err *err) {
     struct exec_request exec = {
         .command = args->command.data ? args->command.data : "exec \"${SHELL:-/bin/sh}\"",
@@ -85,7 +130,10 @@ static int native_pty_open(struct native_pty *pty, const struct pty_args *args, 
     uint64_t started_ms;
     pty->pid = args->pid.value;
     if (!args->pid.has) {
-        int failed = box_spawn(pty->box, &exec, &pty->pid, &started_ms, err);
+        int failed = native_pty_env(pty, args, &exec.env, err);
+        if (failed)
+            return failed;
+        failed = box_spawn(pty->box, &exec, &pty->pid, &started_ms, err);
         if (failed)
             return failed;
     }
@@ -105,17 +153,39 @@ static int native_pty_feed(struct native_pty *pty, struct err *err) {
     return 0;
 }
 
-/* {"resize":{"cols":C,"rows":R}}; anything else is ignored, so that clients may say more one day. */
+static void native_pty_warn(struct native_pty *pty, const char *text) {
+    autobuf out;
+    struct json json;
+    struct err ignored = {0};
+    buf_init(&out, 4096);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_key(&json, "warning");
+    json_open(&json, '{');
+    json_key(&json, "message");
+    json_str(&json, text);
+    json_close(&json, '}');
+    json_close(&json, '}');
+    ws_send(pty->ws, WS_TEXT, out.data, out.len, &ignored);
+}
+
+/* {"resize":{"cols":C,"rows":R}}. Anything else is ignored with a warning, one for a connection: a client that repeats it
+ * does not get flooded. */
 static void native_pty_text(struct native_pty *pty, const uint8_t *data, size_t len) {
     json_int_t cols = 0, rows = 0;
-    struct err ignored = {0};
-    if (len > 4096)
-        return;
-    json_t *root = json_loadb((const char *)data, len, JSON_REJECT_DUPLICATES, NULL);
-    if (root && !json_unpack(root, "{s:{s:I,s:I}}", "resize", "cols", &cols, "rows", &rows) && cols > 0 && rows > 0 &&
-        cols <= 4096 && rows <= 4096)
-        box_resize(pty->box, pty->pid, (unsigned)cols, (unsigned)rows, &ignored);
+    struct err err = {0};
+    json_t *root = len <= 4096 ? json_loadb((const char *)data, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    bool good = root && !json_unpack(root, "{s:{s:I,s:I}}", "resize", "cols", &cols, "rows", &rows) && cols > 0 &&
+                rows > 0 && cols <= 4096 && rows <= 4096;
     json_decref(root);
+    if (good) {
+        box_resize(pty->box, pty->pid, (unsigned)cols, (unsigned)rows, &err);
+    } else if (!pty->warned) {
+        pty->warned = true;
+        native_pty_warn(pty,
+                        "a text frame was ignored: it must be {\"resize\":{\"cols\":C,\"rows\":R}} with numbers from 1 "
+                        "to 4096; keys go in binary frames");
+    }
 }
 
 /* Takes messages until there is none or the box's input is full. 1: the client closed. */

@@ -25,6 +25,13 @@ static void openapi_parameter(struct json *json, const char *name, size_t len, c
     json_str(json, in);
     json_key(json, "required");
     json_bool(json, required);
+    bool map = field && field->type == BODY_MAP; /* a JSON text in the query */
+    if (map) {
+        json_key(json, "content");
+        json_open(json, '{');
+        json_key(json, "application/json");
+        json_open(json, '{');
+    }
     json_key(json, "schema");
     if (field) {
         schema_field(json, field, &asked);
@@ -34,6 +41,8 @@ static void openapi_parameter(struct json *json, const char *name, size_t len, c
         json_str(json, "string");
         json_close(json, '}');
     }
+    for (int i = 0; map && i < 2; i++)
+        json_close(json, '}');
     json_close(json, '}');
 }
 

@@ -139,6 +139,7 @@ static int body_continue(struct http_request *request, struct err *err) {
 }
 
 static int body_late(struct http_request *request, struct err *err) {
+    request->body_late = true;
     return body_fail(request, ERR_TIMEOUT, "the client stopped in the middle of its body, or sends it too slowly", err);
 }
 

@@ -1,4 +1,4 @@
-/* The HTTP client: one libcurl handle for one server. Called by the command line. Not to break: libcurl is loaded when
+/* The HTTP client: one libcurl handle for one server. Called by the command line. Invariant: libcurl is loaded when
  * the first client is made, never at program start. */
 #include "http/client.h"
 
@@ -9,9 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "http/client_curl.h"
 
 #define CONNECT_TIMEOUT_MS 10000L
+#define SILENCE_MS 5000u
+#define PROBE_TIMEOUT_MS 10000L
 
 static int client_load(struct curl_api *api, struct err *err);
 static int client_address(struct http_client *client, const char *url, struct err *err);
@@ -87,7 +90,7 @@ static int client_address(struct http_client *client, const char *url, struct er
         web = *p > 32 && *p < 127;
     if (!web || strlen(url) > 2000)
         return err_set(err, ERR_INVALID,
-                       "'%.200s' is no address of a daemon: http://HOST:PORT, https://… or unix:/PATH", url);
+                       "'%.200s' is not the address of a daemon: http://HOST:PORT, https://… or unix:/PATH", url);
     if (asprintf(&client->base, "%s%s", schemes[scheme][1], url + strlen(schemes[scheme][0])) < 0)
         abort();
     for (size_t len = strlen(client->base); len && client->base[len - 1] == '/'; len--)
@@ -136,6 +139,10 @@ static const struct {
     {CURLE_COULDNT_RESOLVE_PROXY, ERR_GONE, "", ": its proxy is not found; see https_proxy, http_proxy, all_proxy (",
      ")"},
     {CURLE_OPERATION_TIMEDOUT, ERR_TIMEOUT, "", ": ", ""},
+    {CURLE_GOT_NOTHING, ERR_IO, "",
+     " hung up without an answer: did the daemon stop, or does it speak https:// there? (", ")"},
+    {CURLE_PARTIAL_FILE, ERR_IO, "", " hung up in the middle of its answer: did the daemon stop? (", ")"},
+    {CURLE_RECV_ERROR, ERR_IO, "the connection to ", " broke: did the daemon stop? (", ")"},
     {CURLE_ABORTED_BY_CALLBACK, ERR_GONE, "the transfer with ", " was given up (", ")"},
     {CURLE_WRITE_ERROR, ERR_GONE, "the transfer with ", " was given up (", ")"},
     {CURLE_PEER_FAILED_VERIFICATION, ERR_DENIED, "the certificate of ",
@@ -144,7 +151,12 @@ static const struct {
     {CURLE_SSL_CONNECT_ERROR, ERR_IO, "", " does not speak TLS as it should; is it http:// or ws://? (", ")"},
 };
 
-int client_failed(const struct http_client *client, CURLcode result, struct err *err) {
+int client_failed(const struct http_client *client, CURL *easy, CURLcode result, struct err *err) {
+    long number = 0;
+    if (client->unix_path && result == CURLE_COULDNT_CONNECT &&
+        client->api.easy_getinfo(easy, CURLINFO_OS_ERRNO, &number) == CURLE_OK && number)
+        return err_set(err, ERR_GONE, "cannot connect to unix socket %s: %s; start `cubbyd`, or set CUBBY_URL",
+                       client->unix_path, strerror((int)number));
     const char *where = client->unix_path ? client->unix_path : client->base;
     const char *reason = client->reason[0] ? client->reason : client->api.easy_strerror(result);
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
@@ -161,6 +173,9 @@ struct client_run {
     const struct http_call *call;
     struct buf *out;
     int sink_code;
+    curl_off_t moved;   /* bytes of the body sent and received */
+    uint64_t silent_ms; /* since when nothing moved and no answer began */
+    bool silent;        /* whatever accepted the connection is not a server */
 };
 
 static size_t client_on_body(char *data, size_t size, size_t count, void *user) {
@@ -199,10 +214,50 @@ static size_t client_on_header(char *data, size_t size, size_t count, void *user
     return size * count;
 }
 
+static size_t client_no_body(char *data, size_t size, size_t count, void *user) {
+    (void)data, (void)user;
+    return size * count;
+}
+
+/* Whether the server answers anything at all, asked on a connection of its own. */
+static bool client_answers(struct http_client *client) {
+    const struct curl_api *api = &client->api;
+    CURL *easy = api->easy_init();
+    char *url = NULL;
+    if (!easy || asprintf(&url, "%s/healthz", client->base) < 0)
+        abort();
+    client_prepare(client, easy, url);
+    api->easy_setopt(easy, CURLOPT_TIMEOUT_MS, PROBE_TIMEOUT_MS);
+    api->easy_setopt(easy, CURLOPT_WRITEFUNCTION, client_no_body);
+    CURLcode result = api->easy_perform(easy);
+    api->easy_cleanup(easy);
+    free(url);
+    return result == CURLE_OK;
+}
+
+/* An answer may take as long as its command. But a peer that accepts connections and says nothing, not even to another
+ * question, is not a daemon. */
+static bool client_is_silent(struct client_run *run, curl_off_t moved) {
+    long status = 0;
+    uint64_t now_ms = clock_ms();
+    run->client->api.easy_getinfo(run->client->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (!run->silent_ms || status || moved != run->moved) {
+        run->moved = moved;
+        run->silent_ms = now_ms;
+    }
+    if (now_ms - run->silent_ms < SILENCE_MS)
+        return false;
+    run->silent = !client_answers(run->client);
+    run->silent_ms = clock_ms();
+    return run->silent;
+}
+
 static int client_on_tick(void *user, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up) {
-    const struct client_run *run = user;
-    (void)down_total, (void)down, (void)up_total, (void)up;
-    return run->call->tick(run->call->user) < 0;
+    struct client_run *run = user;
+    (void)down_total, (void)up_total;
+    if (client_is_silent(run, down + up))
+        return 1;
+    return run->call->tick && run->call->tick(run->call->user) < 0;
 }
 
 static void client_set_body(struct client_run *run, CURL *easy) {
@@ -254,11 +309,9 @@ int http_client_call(struct http_client *client, const struct http_call *call, i
         api->easy_setopt(easy, CURLOPT_HEADERFUNCTION, client_on_header);
         api->easy_setopt(easy, CURLOPT_HEADERDATA, &run);
     }
-    if (call->tick) {
-        api->easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
-        api->easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, client_on_tick);
-        api->easy_setopt(easy, CURLOPT_XFERINFODATA, &run);
-    }
+    api->easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+    api->easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, client_on_tick);
+    api->easy_setopt(easy, CURLOPT_XFERINFODATA, &run);
     CURLcode result = api->easy_perform(easy);
     long status = 0;
     api->easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
@@ -266,9 +319,13 @@ int http_client_call(struct http_client *client, const struct http_call *call, i
     api->slist_free_all(headers);
     if (result == CURLE_WRITE_ERROR && out && out->failed)
         return err_set(err, ERR_TOO_LARGE, "the daemon's answer is larger than %zu bytes", out->max);
+    if (run.silent)
+        return err_set(err, ERR_TIMEOUT,
+                       "%s accepts connections but does not answer: is it a cubby daemon? Check CUBBY_URL",
+                       client->unix_path ? client->unix_path : client->base);
     /* A server that refuses an upload early may close it: its answer counts for more than our broken pipe. */
     if (result != CURLE_OK && !(result == CURLE_SEND_ERROR && status >= 400))
-        return client_failed(client, result, err);
+        return client_failed(client, easy, result, err);
     *ret_status = (int)status;
     return 0;
 }

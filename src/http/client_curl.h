@@ -43,6 +43,6 @@ struct http_client {
 /* Options every connection of this client has: server, protocols, no proxy for loopback. */
 void client_prepare(struct http_client *client, CURL *easy, const char *url);
 /* A transport failure as a sentence that names the server and the fix. */
-int client_failed(const struct http_client *client, CURLcode result, struct err *err);
+int client_failed(const struct http_client *client, CURL *easy, CURLcode result, struct err *err);
 
 #endif

@@ -1,7 +1,8 @@
 /* The client's end of a WebSocket: handshake over a connection that libcurl made (CURLOPT_CONNECT_ONLY), so that TLS, proxies
- * and unix sockets are libcurl's; messages are websocket.c's. Called by `cubby shell`, `cubby port` and `cubby join`. Not to
- * break: what libcurl did not take is offered again from the same address with the same length. */
+ * and unix sockets are libcurl's; messages are websocket.c's. Called by `cubby shell`, `cubby port` and `cubby join`.
+ * Invariant: what libcurl did not take is offered again from the same address with the same length. */
 #include <errno.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static int socket_unreached(struct http_socket *socket, CURLcode result, struct 
             client->base);
     if (status >= 300)
         return err_set(err, ERR_DENIED, "the proxy does not connect to %s: it answered %ld", client->base, status);
-    return client_failed(client, result, err);
+    return client_failed(client, socket->easy, result, err);
 }
 
 static void socket_free(struct http_socket *socket) {
@@ -153,7 +154,7 @@ static ssize_t socket_read(void *user, void *data, size_t len, struct err *err) 
     if (result == CURLE_AGAIN)
         return 0;
     if (result != CURLE_OK)
-        return client_failed(socket->client, result, err);
+        return client_failed(socket->client, socket->easy, result, err);
     return got ? (ssize_t)got : err_set(err, ERR_GONE, "the daemon hung up");
 }
 
@@ -164,7 +165,7 @@ static ssize_t socket_write(void *user, const struct iovec *parts, int count, st
     CURLcode result = socket->client->api.easy_send(socket->easy, parts->iov_base, len, &sent);
     if (result == CURLE_AGAIN || (result == CURLE_OK && !sent))
         return 0;
-    return result == CURLE_OK ? (ssize_t)sent : client_failed(socket->client, result, err);
+    return result == CURLE_OK ? (ssize_t)sent : client_failed(socket->client, socket->easy, result, err);
 }
 
 /* ---- handshake ---- */
@@ -228,7 +229,37 @@ static int socket_read_head(struct http_socket *socket, char *ret_head, size_t s
     }
 }
 
-static int socket_refused(const struct http_socket *socket, const char *head, struct err *err) {
+/* The sentence of the error in a body {"error":{"code","message"}}; false where the body is something else. */
+static bool socket_reason(const struct buf *body, enum err_code code, struct err *err) {
+    json_t *json = json_loadb((const char *)body->data, body->len, 0, NULL);
+    const char *message = json_string_value(json_object_get(json_object_get(json, "error"), "message"));
+    bool found = message;
+    if (found)
+        err_set(err, code, "%s", message);
+    json_decref(json);
+    return found;
+}
+
+/* The rest of an answer that is not the upgrade, as far as it says it is long. */
+static void socket_read_body(struct http_socket *socket, const char *head, uint64_t end_ms) {
+    struct buf *input = &socket->input;
+    struct err ignored = {0};
+    size_t len = 0;
+    uint64_t wanted = 0;
+    char digits[24];
+    const char *value = socket_header(head, "Content-Length", &len);
+    snprintf(digits, sizeof digits, "%.*s", (int)(value ? len : 0), value ? value : "");
+    if (!text_u64(digits, LIMIT_HEAD_BYTES, &wanted))
+        return;
+    while (input->len < wanted) {
+        ssize_t got = socket_read(socket, buf_reserve(input, 4096), 4096, &ignored);
+        if (got < 0 || (got == 0 && socket_wait(socket, POLLIN, end_ms, &ignored) < 0))
+            return;
+        input->len += (size_t)got;
+    }
+}
+
+static int socket_refused(struct http_socket *socket, const char *head, uint64_t end_ms, struct err *err) {
     unsigned status = 0;
     sscanf(head, "HTTP/1.%*1[01] %3u", &status);
     enum err_code code = status == 401   ? ERR_UNAUTHORIZED
@@ -237,6 +268,9 @@ static int socket_refused(const struct http_socket *socket, const char *head, st
                          : status == 410 ? ERR_GONE
                          : status == 429 ? ERR_LIMIT
                                          : ERR_PROTOCOL;
+    socket_read_body(socket, head, end_ms);
+    if (socket_reason(&socket->input, code, err))
+        return -(int)code;
     size_t len = socket->input.len < 300 ? socket->input.len : 300;
     return err_set(err, code, "the daemon answered %u to the WebSocket request: %.*s", status, (int)len,
                    socket->input.data ? (const char *)socket->input.data : "");
@@ -270,7 +304,7 @@ static int socket_handshake(struct http_socket *socket, const char *path, struct
     if (code < 0)
         return code;
     if (strncmp(head, "HTTP/1.1 101", 12) != 0)
-        return socket_refused(socket, head, err);
+        return socket_refused(socket, head, end_ms, err);
     size_t len = 0;
     const char *value = socket_header(head, "Sec-WebSocket-Accept", &len);
     websocket_accept(key, accept);

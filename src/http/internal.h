@@ -206,6 +206,7 @@ struct http_request {
     enum body_kind body_kind;
     bool expect; /* wants 100-continue, has not got it */
     bool body_failed;
+    bool body_late; /* it did not come in time: the client's fault (408), not that of something behind us (504) */
     uint64_t body_left;
     int64_t body_length;
     struct chunk chunk;

@@ -383,7 +383,8 @@ int reply_refusal(struct http_request *request, int status, const char *code, co
 }
 
 int http_reply_error(struct http_request *request, const struct err *err) {
-    return reply_refusal(request, err_http_status(err->code), err_name(err->code), err->text);
+    int status = err->code == ERR_TIMEOUT && request->body_late ? 408 : err_http_status(err->code);
+    return reply_refusal(request, status, err_name(err->code), err->text);
 }
 
 bool http_alive_due(const struct http_request *request) {

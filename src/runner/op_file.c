@@ -29,7 +29,7 @@ void runner_put_file(struct buf *out, int dirfd, const char *name, const struct 
                                           : FILE_OTHER;
     field_number(out, FIELD_TYPE, type);
     field_number(out, FIELD_SIZE, (uint64_t)status->st_size);
-    field_number(out, FIELD_MODE, mode & 07777);
+    field_number(out, FIELD_MODE, mode & (type == FILE_OTHER ? 07777 | S_IFMT : 07777)); /* which other kind */
     field_number(out, FIELD_MTIME_NS,
                  (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec);
     field_number(out, FIELD_UID, status->st_uid);

@@ -352,6 +352,15 @@ static int body_query_value(const struct body_field *field, const char *data, si
         return body_put_text(field, "", data, len, arena, args, err);
     if (strlen(data) != len)
         return err_set(err, ERR_INVALID, "'%s' may not hold a NUL", field->name);
+    if (field->type == BODY_MAP) {
+        json_t *map;
+        int failed = body_load(data, len, &map, err);
+        if (failed)
+            return err_wrap(err, "%s", field->name);
+        failed = body_map(field, "", map, arena, args, err);
+        json_decref(map);
+        return failed;
+    }
     if (field->type == BODY_MODE)
         return body_put_mode(field, "", data, args, err);
     if (field->type == BODY_INT) {

@@ -80,7 +80,7 @@ int body_load(const char *data, size_t len, struct json_t **ret_root, struct err
 int body_take(struct json_t *root, const struct body_field *fields, struct arena *arena, void *ret_args,
               struct err *err);
 
-/* Query parameters of the same rows (only TEXT, NAME, INT, BOOL, MODE). get returns NULL when absent. */
+/* Query parameters of the same rows (only TEXT, NAME, INT, BOOL, MODE, and MAP as a JSON object). get returns NULL when absent. */
 typedef const char *(*body_get)(void *user, const char *name, size_t *ret_len);
 int body_query(const struct body_field *fields, body_get get, void *user, struct arena *arena, void *ret_args,
                struct err *err);

@@ -55,11 +55,65 @@ c doctor --json
 ok 'doctor --json' jq -e . <<< "$OUT"
 c version
 like 'version' "$OUT" '[0-9]+\.[0-9]+'
+like 'version says why the daemon is unknown' "$OUT" "cubbyd: unknown \(cannot connect to unix socket $SOCKET: No such file"
 c nonsense
 is 'an unknown command' "$CODE" 2
 c ps
 is 'no daemon: status 125' "$CODE" 125
 like 'no daemon: says how to start it' "$ERR" cubbyd
+is 'no daemon: names the socket and what is wrong with it' "$ERR" \
+    "cubby: cannot connect to unix socket $SOCKET: No such file or directory; start \`cubbyd\`, or set CUBBY_URL"
+
+# wrong command lines say what is missing
+while IFS='|' read -r words text; do
+    c $words
+    is "\`cubby $words\`" "$CODE $(head -1 <<< "$ERR")" "2 cubby ${words%% *}: $text"
+done << 'END'
+ps extra|unexpected argument 'extra'
+cp|missing SRC and DST
+cp nobox:/a b|'nobox' is not a box ID (16 hex digits; see `cubby ps`); one of SRC and DST must be ID:PATH
+cp a b|one of SRC and DST must be ID:PATH
+exec|missing box ID (see `cubby ps`)
+exec 0123456789abcdef|missing COMMAND
+run|missing COMMAND
+pause|missing box ID (see `cubby ps`)
+rm|missing box ID (see `cubby ps`), or --all
+ls x|'x' is not a box ID (16 hex digits, or 8; see `cubby ps`)
+snapshot nope|unknown subcommand 'nope': create, list or rm
+session|missing subcommand: list, stop or rm
+create --memory x|--memory must be a whole number above 0, not 'x'
+shell nobox|no box 'nobox'; to run a command in a new box: cubby shell -- nobox
+END
+c help
+is 'the list of commands is in imperatives: no articles, no clauses' "$(awk '/^  [a-z]/ { print $2 }' <<< "$OUT" | grep -cxE 'a|an|the|they|what|who|one|roots|shells|skills|this')" 0
+for command in create events; do # their values are long, or not ASCII
+    c help "$command"
+    is "help $command: one column of descriptions" \
+        "$(python3 -c 'import re, sys
+print(len({len(re.match(r" +(-\w, )?--[\w-]+( \S+)?  +", line).group()) for line in sys.stdin if re.match(r" +(-\w, )?--", line)}))' <<< "$OUT")" 1
+done
+
+# a peer that accepts and says nothing: looked at again at the end
+python3 - "$WORK/mute" << 'END' &
+import signal, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen(16)
+signal.pause()
+END
+mute=$!
+ok 'a mute peer listens' eventually 10 test -S "$WORK/mute"
+CUBBY_URL=unix:$WORK/mute timeout 120 "$BUILD/cubby" ps > "$WORK/mute.out" 2>&1 & muted=$!
+
+# what answers is not a daemon
+python3 -m http.server --bind 127.0.0.1 --directory "$WORK/project" 0 > "$WORK/web" 2>&1 & web=$!
+port() { grep -oE 'port [0-9]+' "$WORK/web" | grep -oE '[0-9]+'; }
+export PYTHONUNBUFFERED=1
+if eventually 10 port > /dev/null; then
+    CUBBY_URL=http://127.0.0.1:$(port) c ps
+    is 'another server is named as one' "$ERR" "cubby: http://127.0.0.1:$(port) is not a cubby daemon (it answered 404); check CUBBY_URL"
+else skip 'another server' 'python does not say its port'; fi
+kill "$web"
 
 # with one
 start_or_end "$BUILD/cubbyd"
@@ -81,6 +135,21 @@ INPUT=$WORK/in c exec "$box" -- wc -l
 is 'exec: standard input' "$OUT" 2
 c exec 0123456789abcdef -- true
 is 'exec in no box' "$CODE" 125
+c exec --json "$box" -- sh -c 'echo in; exit 3'
+is 'exec --json: the whole answer, and the exit status' "$CODE $(jq -c '[.stdout,.exit_code]' <<< "$OUT")" '3 ["in\n",3]'
+printf 'a\nb\n' > "$WORK/in"
+INPUT=$WORK/in c exec --json "$box" -- wc -l
+is 'exec --json: standard input' "$(jq -r .stdout <<< "$OUT" | xargs)" 2
+c shell "$box" true
+like 'shell: a command needs -- before it' "$CODE $ERR" "^2 cubby shell: unexpected argument 'true'; a command needs -- before it: cubby shell $box -- true"
+c pause "$box"
+c exec "$box" -- true
+is 'a paused box: the hint is a command' "$CODE $ERR" "125 cubby: box $box is paused; resume it first (\`cubby resume $box\`)"
+c resume "$box"
+c exec "$box" -- mkfifo pipe
+c ls -l "$box"
+like 'ls -l shows a FIFO as one' "$OUT" $'\np[rw-]{9} '
+c exec "$box" -- rm pipe
 head -c 1000000 /dev/urandom > "$WORK/file"
 c cp "$WORK/file" "$box:/workspace/file"
 is 'cp up' "$CODE $ERR" '0 '
@@ -100,6 +169,56 @@ is 'cat of nothing' "$CODE" 125
 like 'names it' "$ERR" none
 c ls --json "$box"
 ok 'ls --json' jq -e . <<< "$OUT"
+c cp "$WORK/file" "$box:/nodir/sub/file"
+is 'cp to a directory that is missing: how to make it' "$CODE $ERR" \
+    "125 cubby: no directory '/nodir/sub' in the box; create it: cubby exec $box -- mkdir -p /nodir/sub"
+c cp "$WORK/file" "$box:/nodir/"
+is 'the same with a slash' "$ERR" "cubby: no directory '/nodir' in the box; create it: cubby exec $box -- mkdir -p /nodir"
+
+# boxes are listed right after a snapshot and a fork, whatever runs in them; subcommands have synonyms
+c snapshot create "$box" s
+c fork "$box"
+forked=$OUT
+c ps
+is 'ps lists a fork that does not run yet, and its origin' "$(grep -cE "$box|$forked" <<< "$OUT")" 2
+for word in list ls; do
+    c snapshot $word "$box"
+    is "snapshot $word" "$CODE $(awk 'NR > 1 { print $1 }' <<< "$OUT")" '0 s'
+    c session $word "$box"
+    is "session $word" "$CODE" 0
+    c mcp-server $word
+    is "mcp-server $word" "$CODE" 0
+    c token $word
+    is "token $word" "$CODE" 0
+done
+c snapshot remove "$box" s
+is 'snapshot remove' "$CODE $OUT" '0 s'
+c rm "$forked"
+
+# completion comes from the table of commands
+completes() { # completes NAME EXPECTED WORDS...
+    local name=$1 expected=$2
+    shift 2
+    c completion words "$@"
+    is "completion: $name" "$CODE $(xargs <<< "$OUT")" "0 $expected"
+}
+completes 'a command' 'snapshot' snap
+completes 'subcommands' 'create list rm' snapshot ''
+completes 'an id for a subcommand' "$box" snapshot list ''
+completes 'of one that begins so' 'publish' skill pub
+completes 'backends' 'jail docker local' create --backend ''
+completes 'choices of an option' 'none open' create --net ''
+completes 'templates, each once' 'host' create --template ''
+for command in exec pause resume rollback fork diff export port shell rm; do completes "an id for $command" "$box" $command ''; done
+completes 'ID: where a path follows' "$box:" cat ''
+completes 'a path in the box' "$box:dir/sub/" cat "$box:dir/s"
+completes 'options' '--force' cp --f
+completes 'a file of this machine' 'FILES' template import x ''
+CUBBY_URL=unix:/nowhere completes 'nothing without a daemon, silently' '' rm ''
+if command -v bash > /dev/null; then
+    words=$(PATH=$(dirname "$CUBBY"):$PATH bash -c 'source <(cubby completion bash); COMP_LINE="cubby snapshot li"; COMP_POINT=17; _cubby; echo "${COMPREPLY[*]}"' 2> /dev/null)
+    is 'the script for bash asks it' "$words" list
+fi
 
 # agent tools by hand
 c tool
@@ -124,9 +243,9 @@ is 'tool: an error is a text with status 1' "$CODE $OUT" "1 Error: 'start_line' 
 c tool nonsense
 is 'tool: none of this name' "$CODE ${ERR%%$'\n'*}" "2 cubby tool: there is no tool 'nonsense'; \`cubby tool\` lists them"
 c tool ls nonsense
-like 'tool: a word that is no argument' "$CODE $ERR" "^2 cubby tool: an argument is KEY=VALUE"
+like 'tool: a word that is no argument' "$CODE $ERR" "^2 cubby tool: an argument must be KEY=VALUE"
 c tool ls path=@/no/such/file
-like 'tool: a file that is not there' "$CODE $ERR" "^2 cubby tool: no file '/no/such/file' here"
+like 'tool: a file that is not there' "$CODE $ERR" "^2 cubby tool: no file '/no/such/file' on this machine"
 c tool ls --box 123
 is 'tool: no box id' "$CODE" 2
 c tool bash 'command=echo a box of its own' --thread by-hand
@@ -150,5 +269,9 @@ c ps --json
 is 'none is left' "$(jq -r '(.boxes? // .)|length' <<< "$OUT")" 0
 c rm "$box"
 is 'rm of no box' "$CODE" 125
+wait "$muted"
+is 'a mute peer is given up, with a hint' "$? $(< "$WORK/mute.out")" \
+    "125 cubby: $WORK/mute accepts connections but does not answer: is it a cubby daemon? Check CUBBY_URL"
+kill "$mute"
 stop_daemon
 finish

@@ -140,5 +140,8 @@ for name in Shell task_status task_read task_wait task_kill Read FileCreate File
     recall_masked feishu_upload_file feishu_send_file feishu_download_file Bang Fetch WebSearch 'config runner'; do
     ok "a row for xbot's $name" grep -qE "^\.It (.*[ &])?$name( .*)?\$" <(awk '$0 == ".Ss xbot" { on = 1; next } /^\.S[hs] / { on = 0 } on' $source)
 done
-ok 'the completion is bash' bash -n tools/completion/cubby.bash
+for shell in bash zsh fish; do
+    if command -v $shell > /dev/null; then ok "the completion for $shell is $shell" $shell -n <("$BUILD/cubby" completion $shell)
+    else skip "the completion for $shell" "no $shell here"; fi
+done
 finish

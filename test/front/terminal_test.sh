@@ -51,6 +51,19 @@ checks shell "$CUBBY" shell "$box" --
 t 'send:echo $((6*7)); exit 4\r' expect:42 -- "$CUBBY" shell
 is 'shell without an id: a box of its own' "$CODE" 4
 is 'and it is gone' "$("$CUBBY" ps -a --json | jq -r '[.boxes[].id]|join(" ")')" "$box"
+before=$("$CUBBY" ps --json | jq '.boxes | length')
+t -- "$CUBBY" shell nobox
+is 'shell with a typing error for an id' "$CODE" 2
+like 'says how a command is run in a new box' "$OUT" "no box 'nobox'; to run a command in a new box: cubby shell -- nobox"
+is 'and makes no box' "$("$CUBBY" ps --json | jq '.boxes | length')" "$before"
+for way in "shell $box --" 'run --'; do
+    OUT=$(TERM=xterm-direct timeout 60 "$PTYRUN" 100x30 -- "$CUBBY" $way sh -c 'echo name=$TERM.' < /dev/null 2>&1)
+    like "${way%% *}: the terminal has our name" "$OUT" 'name=xterm-direct\.'
+    OUT=$(TERM='x y;z' timeout 60 "$PTYRUN" 100x30 -- "$CUBBY" $way sh -c 'echo name=$TERM.' < /dev/null 2>&1)
+    like "${way%% *}: a name that is not one is replaced" "$OUT" 'name=xterm-256color\.'
+done
+OUT=$(COLUMNS=91 LINES=33 timeout 60 "$CUBBY" shell "$box" -- stty size < /dev/null 2>&1)
+like 'shell without a terminal: the size is that of the environment' "$OUT" '^33 91'
 t -- "$CUBBY" shell 0123456789abcdef
 is 'shell in no box' "$CODE" 125
 like 'says so' "$OUT" 0123456789abcdef

@@ -105,12 +105,12 @@ while IFS=$'\t' read -r method pattern name _; do
     denied "a runner's token: $method $pattern"
     with "$EYE" "$method" "$path" '' --max-time 5
     case $pattern in
-    /v1/tokens* | */pty | */ports/* | /v1/boxes/{id}/tools | /v1/threads/{thread}/tools) is_error "a reader's: $method $pattern" 403 DENIED ;;
+    /v1/tokens* | /v1/templates* | */pty | */ports/* | /v1/boxes/{id}/tools | /v1/threads/{thread}/tools) is_error "a reader's: $method $pattern" 403 DENIED ;;
     */shell/terminal-url | */shell/ws | */v1/mcp | */v1/mcp/{server}/tools | */mcp | /api/*) denied "a reader's: $method $pattern" ;;
     *) if [ "$method" = GET ]; then unlike "a reader's may look: $method $pattern" "$STATUS $(j '.error.message // .message // .detail')" '^403 .*only read'
         else denied "a reader's: $method $pattern"; fi ;;
     esac
-    [[ $pattern = /v1/tokens* ]] || continue
+    [[ $pattern = /v1/tokens* || $pattern = /v1/templates* ]] || continue
     with "$ANN" "$method" "$path" ''
     is_error "a user's: $method $pattern" 403 DENIED
 done < <("$DAEMON" --routes)
@@ -188,6 +188,16 @@ between 'and were shown much of it' "${answered:-0}" 25 200
 is 'looking changed nothing: no box, no record, no file, no row' "$(diff "$WORK/before" "$WORK/after")" ''
 with "$BOB" GET "/v1/boxes/$BOX"
 is_error "others' tokens do not see it" 404 NOT_FOUND
+
+# ---- the command line ----
+CUBBY_TOKEN=$EYE c exec "$BOX" -- true
+is "exec with a token that may only read is our failure, not the program's" "$CODE $ERR" '125 cubby: this token may only read'
+CUBBY_TOKEN=$ANN c exec "$BOX" -- /etc/passwd
+is "exec of what may not be executed is the program's" "$CODE" 126
+CUBBY_TOKEN=cubby_wrong c ps
+is 'an unknown token' "$CODE $ERR" '125 cubby: unknown or revoked token; check CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
+CUBBY_TOKEN='' c ps
+is 'none' "$CODE $ERR" '125 cubby: the daemon demands a token; set CUBBY_TOKEN (an administrator makes one with `cubby token create`)'
 
 # ---- revoking ----
 B=/v1/boxes/$BOX

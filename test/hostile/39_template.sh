@@ -29,12 +29,16 @@ base() { # base NAME: a tree with a program in it
     cp "$TOOL" "$WORK/t/$1/bin/tool"
     T=$WORK/t/$1
 }
-refused() { # refused NAME REGEX
-    t import "$1" "$T"
-    if [ "$CODE" != 0 ]; then like "$1: refused at import" "$ERR" "$2"; else
-        c create --template "$1"
-        like "$1: refused at creation" "$CODE $ERR" "^125 .*$2"
-    fi
+refused() { # refused NAME REGEX: from the files, and uploaded to the daemon
+    local way
+    for way in t 'c template'; do
+        $way import "$1" "$T"
+        if [ "$CODE" != 0 ]; then like "$1: refused at import ($way)" "$ERR" "$2"; else
+            c create --template "$1"
+            like "$1: refused at creation ($way)" "$CODE $ERR" "^125 .*$2"
+            t rm "$1"
+        fi
+    done
 }
 mkdir -p "$WORK/outside"
 printf 'root:x:0:0::/:/bin/sh\n' > "$WORK/outside/passwd"
@@ -74,3 +78,23 @@ is 'a set-user-ID program of the template gains nothing' "$OUT" '1000 1000 1000 
 c exec "$box" -- /bin/isolation open /bin/disk /bin/mem /dev/null
 is 'its device nodes do not open, and /dev is ours' "$OUT" $'/bin/disk EACCES\n/bin/mem EACCES\n/dev/null OK 1:3'
 c rm "$box"
+
+# an archive that leaves its directory: nothing outside is made or changed, whoever unpacks it
+python3 - "$WORK" << 'END'
+import io, sys, tarfile
+work = sys.argv[1]
+def member(tar, name, kind=tarfile.REGTYPE, link='', data=b'planted'):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, len(data) if kind == tarfile.REGTYPE else 0
+    tar.addfile(info, io.BytesIO(data) if kind == tarfile.REGTYPE else None)
+with tarfile.open(f'{work}/leaves.tar', 'w') as tar:
+    member(tar, '../../../../../../../../../../..' + f'{work}/outside/dots')
+    member(tar, f'{work}/outside/absolute')
+    member(tar, 'way', tarfile.SYMTYPE, f'{work}/outside')
+    member(tar, 'way/through', data=b'planted')
+    member(tar, 'hard', tarfile.LNKTYPE, f'{work}/outside/passwd')
+    member(tar, 'hard', data=b'overwritten')
+END
+c template import leaves "$WORK/leaves.tar"
+is 'an archive that leaves its directory plants nothing outside' "$(outside)" "$was"
+t rm leaves

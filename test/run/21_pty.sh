@@ -75,6 +75,32 @@ wait
 END
 like 'attached again: old output, then new' "$OUTPUT" $'seen\nseen\nclosed 1000$'
 
+env='%7B%22COLOUR%22%3A%22blue%22%2C%22TERM%22%3A%22vt100%22%7D' # {"COLOUR":"blue","TERM":"vt100"}
+named='echo%20%22name%3D%24TERM.%20%24COLOUR.%22' # echo "name=$TERM. $COLOUR."
+while read -r query expected; do
+    pty "?command=$named${query#none}" << END
+expect name=$expected
+wait
+END
+    like "the terminal's name and environment: $query" "$OUTPUT" $'\nseen\nclosed 1000'
+done << END
+none xterm-256color. .
+&term=screen screen. .
+&env=$env vt100. blue.
+&term=linux&env=$env linux. blue.
+END
+for query in term= term=a%20b term=a%3Bb "term=$(printf 'x%.0s' {1..65})" env=1 env=%7B env='%7B%22a%22%3A1%7D' env='%7B%22A%3DB%22%3A%22x%22%7D'; do
+    api GET "$B/pty?$query" '' -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+    is_error "refused: ${query:0:40}" 400 INVALID "${query%%=*}"
+done
+pty '?command=echo%20up%3B%20read%20x%3B%20echo%20got%20%24x%3B%20read%20y' << 'END'
+expect up
+text nonsense
+send on\r
+expect got on
+last
+END
+is 'a text frame that is not understood is answered, and the terminal goes on' "$(grep -c seen <<< "$OUTPUT") $(tail -1 <<< "$OUTPUT" | jq -r '.warning.message' | cut -c1-24)" '2 a text frame was ignored'
 api GET "$B/pty"
 is_error 'pty without an upgrade' 400 INVALID
 api GET "/v1/boxes/0123456789abcdef/pty" '' -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='

@@ -75,8 +75,8 @@ static void test_refused(void) {
     REFUSED("mount_sources:\n- /srv\n- [/x]\n", 3, "single value");
     REFUSED("disk_quota: magic\n", 1, "must be one of");
     REFUSED("networks: [none, host]\n", 1, "words of");
-    REFUSED("backend: docker9\n", 0, "no backend 'docker9'");
-    REFUSED("backends: [jail, warp]\n", 0, "no backend 'warp'");
+    REFUSED("backend: docker9\n", 0, "unknown backend 'docker9'");
+    REFUSED("backends: [jail, warp]\n", 0, "unknown backend 'warp'");
     REFUSED("tls_cert: /x\n", 0, "go together");
     REFUSED("- a\n- b\n", 1, "must be a mapping");
     REFUSED("just text\n", 1, "must be a mapping");
@@ -104,10 +104,10 @@ static void test_parts_refused(void) {
     REFUSED("mounts:\n- {source: '/srv/{thread}', target: /mnt}\n", 2, "without {user}");
     REFUSED("mounts:\n- {source: '/srv/{pid}', target: /mnt}\n", 2, "braces");
     REFUSED("mounts: {a: b}\n", 1, "must be a list");
-    REFUSED("templates:\n- ../x\n", 2, "no name of a template");
+    REFUSED("templates:\n- ../x\n", 2, "not a template name");
     REFUSED("templates:\n- {path: /x}\n", 2, "needs 'name'");
     REFUSED("templates:\n  a: relative\n", 2, "must be absolute");
-    REFUSED("default_template: a/b\n", 0, "no name of a template");
+    REFUSED("default_template: a/b\n", 0, "not a template name");
     REFUSED("tokens: none\n", 1, "must be a list");
     REFUSED("tokens:\n- {token: hunter2, scope: admin}\n", 2, "at least 16");
     REFUSED("tokens:\n- {token: hunter2hunter2hunter2, scope: root}\n", 2, "scope");

@@ -1,0 +1,250 @@
+/* `cubby completion`: what may follow on a command line, found in the table of commands, and the few lines by which a
+ * shell asks for it. Invariant: nothing here fails or waits long: no daemon means no IDs. */
+#include <jansson.h>
+#include <limits.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const struct {
+    const char *shell, *text;
+} scripts[] = {
+    {"bash", "# bash completion for cubby, made by `cubby completion bash`.\n"
+             "_cubby() {\n"
+             "    local IFS=$'\\n' words\n"
+             "    # The colon of ID:PATH breaks words, so the line is split again, at spaces alone.\n"
+             "    IFS=' ' read -ra words <<< \"${COMP_LINE:0:COMP_POINT}\"\n"
+             "    [[ ${COMP_LINE:0:COMP_POINT} != *' ' ]] || words+=('')\n"
+             "    local last=${words[${#words[@]} - 1]}\n"
+             "    COMPREPLY=($(timeout 3 \"${words[0]}\" completion words \"${words[@]:1}\" 2> /dev/null))\n"
+             "    if [[ ${COMPREPLY[0]} == FILES ]]; then\n"
+             "        COMPREPLY=($(compgen -f -- \"$last\"))\n"
+             "        compopt -o filenames 2> /dev/null\n"
+             "        return\n"
+             "    fi\n"
+             "    [[ $last != *:* || $COMP_WORDBREAKS != *:* ]] || COMPREPLY=(\"${COMPREPLY[@]#\"${last%:*}:\"}\")\n"
+             "    [[ ${COMPREPLY[0]} != *[:/] ]] || compopt -o nospace 2> /dev/null\n"
+             "}\n"
+             "complete -F _cubby cubby\n"},
+    {"zsh", "#compdef cubby\n"
+            "# zsh completion for cubby, made by `cubby completion zsh`.\n"
+            "_cubby() {\n"
+            "    local -a found\n"
+            "    found=(${(f)\"$(timeout 3 ${words[1]} completion words \"${(@)words[2,CURRENT]}\" 2> /dev/null)\"})\n"
+            "    if [[ ${found[1]} == FILES ]]; then\n"
+            "        _files\n"
+            "    elif [[ ${found[1]} == *[:/] ]]; then\n"
+            "        compadd -S '' -- $found\n"
+            "    else\n"
+            "        compadd -- $found\n"
+            "    fi\n"
+            "}\n"
+            "if [[ ${funcstack[1]} == _cubby ]]; then _cubby \"$@\"; else compdef _cubby cubby; fi\n"},
+    {"fish", "# fish completion for cubby, made by `cubby completion fish`.\n"
+             "function __cubby\n"
+             "    set -l words (commandline -opc) (commandline -ct)\n"
+             "    set -l found (timeout 3 $words[1] completion words $words[2..-1] 2> /dev/null)\n"
+             "    if test \"$found[1]\" = FILES\n"
+             "        __fish_complete_path (commandline -ct)\n"
+             "    else\n"
+             "        string join \\n -- $found\n"
+             "    end\n"
+             "end\n"
+             "complete -c cubby -f -a '(__cubby)'\n"},
+};
+
+struct completion {
+    struct cli *cli;
+    const struct command *command;
+    const char *part; /* the word being written */
+    bool files;       /* a path of this machine may stand there */
+    bool asked;       /* the daemon, for what one alternative takes: another takes the same */
+};
+
+static void completion_words(struct completion *completion, int argc, char **argv);
+
+int command_completion(struct cli *cli, int argc, char **argv) {
+    argc = option_parse(cli, argc, argv, NULL);
+    for (size_t i = 0; argc == 1 && i < sizeof scripts / sizeof *scripts; i++)
+        if (strcmp(argv[0], scripts[i].shell) == 0)
+            return fputs(scripts[i].text, stdout) < 0 ? EXIT_OURS : 0;
+    if (argc == 0 || strcmp(argv[0], "words") != 0)
+        option_fail(cli, argc ? "no script for '%s': bash, zsh or fish" : "missing shell: bash, zsh or fish",
+                    argc ? argv[0] : "");
+    struct completion completion = {.cli = cli, .part = argc > 1 ? argv[argc - 1] : ""};
+    completion_words(&completion, argc - 1, argv + 1);
+    if (completion.files)
+        puts("FILES");
+    return 0;
+}
+
+static void completion_offer(const struct completion *completion, const char *word) {
+    if (strncmp(word, completion->part, strlen(completion->part)) == 0)
+        puts(word);
+}
+
+/* "none|open": each of them. */
+static void completion_choices(const struct completion *completion, const char *choices, size_t len) {
+    for (const char *end = choices + len; choices < end;) {
+        const char *stop = memchr(choices, '|', (size_t)(end - choices));
+        size_t word = (size_t)((stop ? stop : end) - choices);
+        completion_offer(completion, arena_copy(&completion->cli->arena, choices, word));
+        choices += word + 1;
+    }
+}
+
+/* It is one word for every shell: no space, no control character, nothing to quote. */
+static bool completion_plain(const char *name) {
+    for (const char *p = name; *p; p++)
+        if ((unsigned char)*p <= ' ' || *p == 0x7f || strchr("'\"\\$`*?[]{}()<>|&;!#~", *p))
+            return false;
+    return true;
+}
+
+/* Names in answers of the daemon: "id" of each of "boxes". Silent when it does not answer. */
+static void completion_remote(struct completion *completion, const char *path, const char *list, const char *key,
+                              const char *after) {
+    struct err ignored = {0};
+    json_t *json = NULL, *row;
+    size_t i;
+    if (remote_json(completion->cli, "GET", path, NULL, &json, &ignored) < 0)
+        return;
+    json_array_foreach(json_object_get(json, list), i, row) {
+        const char *name = json_string_value(json_object_get(row, key));
+        if (name && completion_plain(name))
+            completion_offer(completion, arena_printf(&completion->cli->arena, "%s%s", name, after));
+    }
+    json_decref(json);
+}
+
+/* ID:DIR/PART: the entries of DIR. */
+static void completion_paths(struct completion *completion) {
+    const char *id, *path;
+    struct err ignored = {0};
+    json_t *json = NULL, *entry;
+    size_t i;
+    if (!remote_split(completion->cli, completion->part, &id, &path))
+        return;
+    const char *slash = strrchr(path, '/');
+    const char *dir = slash ? arena_copy(&completion->cli->arena, path, (size_t)(slash - path + 1)) : "";
+    const char *url = remote_path(completion->cli, id, "/list", *dir ? dir : ".");
+    if (remote_json(completion->cli, "GET", url, NULL, &json, &ignored) < 0)
+        return;
+    json_array_foreach(json_object_get(json, "entries"), i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *type = json_string_value(json_object_get(entry, "type"));
+        const char *encoding = json_string_value(json_object_get(entry, "encoding"));
+        if (name && type && completion_plain(name) && encoding && strcmp(encoding, "utf-8") == 0)
+            completion_offer(completion, arena_printf(&completion->cli->arena, "%s:%s%s%s", id, dir, name,
+                                                      strcmp(type, "dir") == 0 ? "/" : ""));
+    }
+    json_decref(json);
+}
+
+/* ---- the table ---- */
+
+/* The value of an option: its choices, or what its name for the help means. */
+static void completion_value(struct completion *completion, const struct option_row *row) {
+    if (strcmp(row->name, "template") == 0)
+        completion_remote(completion, "/v1/templates", "templates", "name", "");
+    else if (strcmp(row->value, "ID") == 0)
+        completion_remote(completion, "/v1/boxes", "boxes", "id", "");
+    else if (strcmp(row->value, "DIR") == 0 || strcmp(row->value, "FILE") == 0 || strncmp(row->value, "SRC:", 4) == 0)
+        completion->files = true;
+    else if (strchr(row->value, '|') || strcmp(row->name, "allow-weaker") == 0)
+        completion_choices(completion, row->value, strlen(row->value));
+}
+
+static const struct option_row *completion_option(const struct command *command, const char *word) {
+    for (const struct option_row *row = command->options; row && row->name; row++)
+        if ((word[1] == '-' && strcmp(word + 2, row->name) == 0) || (word[1] == row->letter && word[1] && !word[2]))
+            return row;
+    return NULL;
+}
+
+/* The usage line is "SUBCOMMAND WORD… | SUBCOMMAND WORD…" or words without a subcommand. This is the alternative after
+ * `at` and its length; NULL at the end. */
+static const char *completion_next(const char *at, size_t *ret_len) {
+    if (!*at)
+        return NULL;
+    const char *stop = strstr(at, " | ");
+    *ret_len = stop ? (size_t)(stop - at) : strlen(at);
+    return at;
+}
+
+/* The subcommands of an alternative: "list", or "upload|list|…"; 0 bytes when it begins with something else. */
+static size_t completion_verb(const char *at, size_t len) {
+    size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz|");
+    return word <= len && (word == len || at[word] == ' ') ? word : 0;
+}
+
+static bool completion_has(const char *at, size_t len, const char *word) {
+    const char *found = memmem(at, len, word, strlen(word));
+    return found && (found == at || strchr(" [|", found[-1]));
+}
+
+/* A word of an alternative that is not an option and not its subcommand. */
+static void completion_word(struct completion *completion, const char *at, size_t len) {
+    bool path = completion_has(at, len, "ID:PATH") || completion_has(at, len, "ID[:PATH]");
+    bool cp = strcmp(completion->command->name, "cp") == 0, id = path || cp || completion_has(at, len, "ID");
+    completion->files = completion->files || cp || completion_has(at, len, "FILE") || completion_has(at, len, "DIR");
+    if (!id || completion->asked)
+        return;
+    completion->asked = true;
+    if ((path || cp) && strchr(completion->part, ':'))
+        completion_paths(completion);
+    else
+        completion_remote(completion, "/v1/boxes", "boxes", "id", path || cp ? ":" : "");
+}
+
+static void completion_alternatives(struct completion *completion, const char *verb) {
+    size_t len = 0;
+    for (const char *at = completion->command->usage; (at = completion_next(at, &len)); at += at[len] ? len + 3 : len) {
+        size_t word = completion_verb(at, len);
+        if (!verb && word)
+            completion_choices(completion, at, word);
+        else if (!word || (verb && word == strlen(verb) && strncmp(at, verb, word) == 0))
+            completion_word(completion, at + word, len - word);
+    }
+}
+
+static void completion_commands(const struct completion *completion) {
+    for (const struct command *command = command_table; command->name; command++)
+        completion_offer(completion, command->name);
+}
+
+static void completion_words(struct completion *completion, int argc, char **argv) {
+    const char *verb = NULL, *before = argc > 1 ? argv[argc - 2] : "";
+    if (argc <= 1) {
+        completion_commands(completion);
+        return;
+    }
+    completion->command = command_find(argv[0]);
+    if (!completion->command)
+        return;
+    for (int i = 1; i + 1 < argc; i++) {
+        const struct option_row *row = argv[i][0] == '-' ? completion_option(completion->command, argv[i]) : NULL;
+        if (strcmp(argv[i], "--") == 0) {
+            completion->files = true; /* the box's own words: a path is the best guess */
+            return;
+        }
+        if (row && row->kind != OPTION_FLAG)
+            i++;
+        else if (argv[i][0] != '-' && !verb)
+            verb = argv[i];
+    }
+    const struct option_row *row = before[0] == '-' ? completion_option(completion->command, before) : NULL;
+    if (row && row->kind != OPTION_FLAG) {
+        completion_value(completion, row);
+    } else if (completion->part[0] == '-') {
+        for (row = completion->command->options; row && row->name; row++)
+            completion_offer(completion, arena_printf(&completion->cli->arena, "--%s", row->name));
+        completion_offer(completion, "--help");
+    } else if (strcmp(argv[0], "help") == 0) {
+        completion_commands(completion);
+    } else if (strcmp(argv[0], "tool") == 0 && !verb) {
+        completion_remote(completion, "/v1/tools", "tools", "name", "");
+    } else {
+        completion_alternatives(completion, verb);
+    }
+}
