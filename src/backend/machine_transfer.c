@@ -14,9 +14,10 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/counted.h"
 #include "base/text.h"
 
-enum { TRANSFERS_MAX = 1024, ROOM_BYTES = 256 << 10, WHY_BYTES = 200 };
+enum { ROOM_BYTES = 256 << 10, WHY_BYTES = 200 };
 
 struct machine_transfer {
     struct machine_transfer *next;
@@ -41,7 +42,6 @@ struct machine_transfer {
 struct machine_transfers {
     pthread_mutex_t lock;
     struct machine_transfer *first;
-    unsigned count;
 };
 
 struct machine_transfers *machine_transfers_new(void) {
@@ -71,12 +71,9 @@ int machine_transfer_new(struct machine_transfers *transfers, const char *user, 
     uint8_t secret[16];
     if (getrandom(secret, sizeof secret, 0) != sizeof secret)
         return err_errno(err, errno, "random bytes");
-    pthread_mutex_lock(&transfers->lock);
-    bool room = transfers->count < TRANSFERS_MAX;
-    transfers->count += room;
-    pthread_mutex_unlock(&transfers->lock);
-    if (!room)
-        return err_set(err, ERR_LIMIT, "%d files are being transferred already", TRANSFERS_MAX);
+    int r = counted_take(COUNTED_TRANSFERS, user, 1, err);
+    if (r < 0)
+        return r;
     struct machine_transfer *transfer = calloc(1, sizeof *transfer);
     if (!transfer || !(transfer->room = malloc(ROOM_BYTES)))
         abort();
@@ -232,11 +229,11 @@ void machine_transfer_close(struct machine_transfer *transfer, const char *why) 
     transfer->complete = true;
     pthread_cond_broadcast(&transfer->changed);
     bool last = --transfer->holders == 0;
-    transfers->count -= last;
     pthread_mutex_unlock(&transfer->lock);
     pthread_mutex_unlock(&transfers->lock);
     if (!last)
         return;
+    counted_give(COUNTED_TRANSFERS, transfer->user, 1);
     pthread_cond_destroy(&transfer->changed);
     pthread_mutex_destroy(&transfer->lock);
     free(transfer->room);

@@ -154,7 +154,7 @@ static int from_base(struct skills *skills, struct box *box, const struct base_s
     bool pending;
     int r = base_open(skills, base, &fd, err);
     if (r == 0)
-        r = parcel_pack(skills, fd, base->skill, &parcel, err);
+        r = parcel_pack(skills, box->user, fd, base->skill, &parcel, err);
     if (r < 0)
         return r;
     const struct change_source source = {parcel_read, &parcel, LIMIT_UNPACK_ENTRIES};
