@@ -136,8 +136,10 @@ enum { FLOWS_PART = 64, FLOWS_LEAST = 64, RENEWED_A_MINUTE = 2, OWNER_BYTES = 17
 static uint64_t flows_most(void) {
     char text[32];
     uint64_t all = LIMIT_FLOWS, most = counted_most(COUNTED_FLOWS);
-    if (fd_read_file(AT_FDCWD, "/proc/sys/net/netfilter/nf_conntrack_max", text, sizeof text) > 0)
-        text_u64(strtok(text, "\n"), UINT32_MAX, &all);
+    if (fd_read_file(AT_FDCWD, "/proc/sys/net/netfilter/nf_conntrack_max", text, sizeof text) > 0) {
+        text[strcspn(text, "\n")] = 0;
+        text_u64(text, UINT32_MAX, &all);
+    }
     all /= FLOWS_PART;
     all = all < FLOWS_LEAST ? FLOWS_LEAST : all;
     return all < most ? all : most;

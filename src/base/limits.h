@@ -99,14 +99,14 @@
 #define LIMIT_TERMINALS_PER_USER 1536u
 #define DEFAULT_TERMINALS 64u /* of a box whose user has few, and ... */
 #define FEWER_TERMINALS 8u    /* ... from half of that user's share on; at last one for each box, and then none */
-#define LIMIT_WATCHERS 512u   /* of the AIO dialect; each has a thread */
+#define LIMIT_WATCHERS 512u   /* that clients come back to; each has a thread */
 #define LIMIT_WATCHERS_PER_USER 128u
 #define LIMIT_WATCHERS_PER_BOX 32u
 #define LIMIT_SPOOL_BYTES (8 * LIMIT_UPLOAD_BYTES) /* of uploads, before their box has them; follows max_upload_bytes */
 #define LIMIT_SPOOL_BYTES_PER_USER (2 * LIMIT_UPLOAD_BYTES)
 #define LIMIT_SEARCHES 4u /* patterns being searched for in kept results; each has a thread of low priority */
 #define LIMIT_SEARCHES_PER_USER 1u
-#define LIMIT_UNDO_BYTES (96u << 20) /* what the AIO dialect's editor can take back */
+#define LIMIT_UNDO_BYTES (96u << 20) /* what an editor can take back */
 #define LIMIT_UNDO_BYTES_PER_USER (32u << 20)
 #define LIMIT_TRANSFERS 1024u /* files on their way to or from machines that joined, beside their connection */
 #define LIMIT_TRANSFERS_PER_USER 128u

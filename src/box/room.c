@@ -106,7 +106,9 @@ static uint64_t terminals_read(const char *path, uint64_t fallback) {
     char text[32];
     uint64_t number;
     ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof text);
-    return n > 0 && text_u64(strtok(text, "\n"), 1u << 20, &number) ? number : fallback;
+    if (n > 0)
+        text[strcspn(text, "\n")] = 0;
+    return n > 0 && text_u64(text, 1u << 20, &number) ? number : fallback;
 }
 
 void room_terminals_limit(void) {
