@@ -81,7 +81,7 @@ def spooled():
 
 
 links = [upload_open(box, 3500000) for box in boxes for i in range(3)]
-check('uploads that stop before their end are spooled', bool(eventually(lambda: spooled() >= 7000000)))
+check('uploads that stop before their end are spooled', bool(eventually(lambda: spooled() >= 6900000)))
 refused = 0
 for link in links:
     link.settimeout(0.5)
