@@ -104,8 +104,10 @@ struct net_plan {
     uint32_t address; /* of the box */
     char resolv[1024];
 };
-/* networks: private ones that boxes may reach, "A.B.C.D[/BITS]", NULL-terminated, may be NULL */
-int net_attach(unsigned slot, pid_t pid, const char *const *networks, struct net_plan *ret_plan, struct err *err);
+/* networks: private ones that boxes may reach, "A.B.C.D[/BITS]", NULL-terminated, may be NULL. user: all boxes of one user
+ * share the flows that a user may have (COUNTED_FLOWS); the kernel counts them. */
+int net_attach(unsigned slot, pid_t pid, const char *user, const char *const *networks, struct net_plan *ret_plan,
+               struct err *err);
 void net_detach(unsigned slot);
 bool net_attached(unsigned slot);
 bool net_program(const char *name, char *path, size_t size); /* found in the usual directories */

@@ -1,6 +1,7 @@
-/* Network `open`: a veth pair and NAT for one box. Called by jail.c as root. Not to break: from inside a box neither the
+/* Network `open`: a veth pair and NAT for one box. Called by jail.c as root. Invariant: from inside a box neither the
  * host's own services, nor other boxes, nor link-local addresses (cloud metadata) can be reached, nor private networks
- * but those the configuration names; a box has one address and cannot speak with another; all of it goes with the box. */
+ * but those the configuration names; a box has one address and cannot speak with another; all boxes of a user together
+ * have a bounded part of the host's table of connections; all of it goes with the box. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,10 @@
 #include "backend/ids.h"
 #include "backend/jail.h"
 #include "base/buf.h"
+#include "base/counted.h"
 #include "base/fd.h"
+#include "base/limits.h"
+#include "base/sha256.h"
 #include "base/text.h"
 
 extern char **environ;
@@ -44,8 +48,9 @@ static uint32_t net_base(unsigned slot);
 static int add_veth(const char *name, pid_t pid, struct err *err);
 static int host_side(const char *name, uint32_t address, struct err *err);
 static int net_lock(void);
-static int run_nft(const struct buf *text, struct err *err);
-static void put_box(struct buf *out, unsigned slot, const char *const *networks, const struct resolvers *resolvers);
+static int run_nft(const struct buf *text, bool quiet, struct err *err);
+static void put_box(struct buf *out, unsigned slot, const char *owner, const char *const *networks,
+                    const struct resolvers *resolvers);
 static void read_resolvers(struct resolvers *ret_resolvers);
 static void write_resolv(const struct resolvers *resolvers, char *out, size_t size);
 
@@ -111,8 +116,82 @@ bool net_network_ok(const char *text) {
     return inet_pton(AF_INET, copy, &address) == 1 && (!bits || text_u64(bits, 32, &count));
 }
 
-int net_attach(unsigned slot, pid_t pid, const char *const *networks, struct net_plan *ret_plan, struct err *err) {
-    char path[64], name[IFNAMSIZ], text[8];
+static void put_text(struct buf *out, const char *format, ...) {
+    char line[512];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    buf_put(out, line, (size_t)n);
+}
+
+/* ---- flows ---- */
+
+/* Every connection of a box is a row of the host's conntrack table, which all share; a full one stops the host's own
+ * connections. A user's boxes have `most` rows that are alive, and begin that many at once and then RENEWED of them a
+ * minute: a closed TCP connection stays in the table for two minutes, and `ct count` does not count it. So it is never
+ * more than 2 + 2 * RENEWED times `most`, an eleventh of the table. */
+enum { FLOWS_PART = 64, FLOWS_LEAST = 64, RENEWED_A_MINUTE = 2, OWNER_BYTES = 17 };
+
+static uint64_t flows_most(void) {
+    char text[32];
+    uint64_t all = LIMIT_FLOWS, most = counted_most(COUNTED_FLOWS);
+    if (fd_read_file(AT_FDCWD, "/proc/sys/net/netfilter/nf_conntrack_max", text, sizeof text) > 0) {
+        text[strcspn(text, "\n")] = 0;
+        text_u64(text, UINT32_MAX, &all);
+    }
+    all /= FLOWS_PART;
+    all = all < FLOWS_LEAST ? FLOWS_LEAST : all;
+    return all < most ? all : most;
+}
+
+/* A user's name as part of the names of nftables' objects. */
+static void owner_of(const char *user, char owner[OWNER_BYTES]) {
+    uint8_t hash[32];
+    sha256(user, strlen(user), hash);
+    text_hex(owner, hash, (OWNER_BYTES - 1) / 2);
+}
+
+/* One counter and one rate for all boxes of an owner, which stay as they are when they exist: a set with one element, since
+ * a rule cannot be shared. Only flows that the table does not have yet are asked about. */
+static void put_owner(struct buf *out, const char *owner) {
+    put_text(out,
+             "add set inet cubby flows-%s { type nf_proto; flags dynamic; size 1; }\n"
+             "add limit inet cubby begun-%s { rate over %llu/minute burst %llu packets; }\n",
+             owner, owner, (unsigned long long)(RENEWED_A_MINUTE * flows_most()), (unsigned long long)flows_most());
+}
+
+static void put_flows(struct buf *out, const char *owner) {
+    put_text(
+        out,
+        "    ct state new ct status & confirmed == 0 limit name \"begun-%s\" goto refuse\n"
+        "    ct state new ct status & confirmed == 0 add @flows-%s { meta nfproto ct count over %llu } goto refuse\n",
+        owner, owner, (unsigned long long)flows_most());
+}
+
+static void owner_path(unsigned slot, char path[64]) {
+    snprintf(path, 64, "/run/cubby/net-%u", slot);
+}
+
+/* The counter goes with the last box that names it; before, the kernel refuses. */
+static void drop_owner(unsigned slot, bool last) {
+    char path[64], owner[OWNER_BYTES];
+    struct err ignored;
+    owner_path(slot, path);
+    if (fd_read_file(AT_FDCWD, path, owner, sizeof owner) != OWNER_BYTES - 1)
+        return;
+    unlink(path);
+    if (last) /* the table has gone */
+        return;
+    autobuf text;
+    buf_init(&text, 1024);
+    put_text(&text, "delete set inet cubby flows-%s\ndelete limit inet cubby begun-%s\n", owner, owner);
+    run_nft(&text, true, &ignored);
+}
+
+int net_attach(unsigned slot, pid_t pid, const char *user, const char *const *networks, struct net_plan *ret_plan,
+               struct err *err) {
+    char path[64], name[IFNAMSIZ], text[8], owner[OWNER_BYTES];
     if (!net_program("nft", path, sizeof path))
         return err_set(err, ERR_UNSUPPORTED, "network 'open' needs the program nft; install the package 'nftables'");
     if (fd_read_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_forward", text, sizeof text) < 0 || text[0] != '1')
@@ -122,10 +201,13 @@ int net_attach(unsigned slot, pid_t pid, const char *const *networks, struct net
     read_resolvers(&resolvers);
     autobuf text_rules;
     buf_init(&text_rules, 32768); /* less than a pipe holds */
-    put_box(&text_rules, slot, networks, &resolvers);
+    owner_of(user, owner);
+    put_box(&text_rules, slot, owner, networks, &resolvers);
     autofd lock = net_lock();
-    int r =
-        text_rules.failed ? err_set(err, ERR_TOO_LARGE, "open_networks: too many networks") : run_nft(&text_rules, err);
+    owner_path(slot, path);
+    fd_replace_file(AT_FDCWD, path, owner, sizeof owner - 1);
+    int r = text_rules.failed ? err_set(err, ERR_TOO_LARGE, "open_networks: too many networks")
+                              : run_nft(&text_rules, false, err);
     if (r == 0)
         r = add_veth(name, pid, err);
     if (r == 0)
@@ -140,23 +222,17 @@ int net_attach(unsigned slot, pid_t pid, const char *const *networks, struct net
     return 0;
 }
 
-static void put_text(struct buf *out, const char *format, ...) {
-    char line[512];
-    va_list list;
-    va_start(list, format);
-    int n = vsnprintf(line, sizeof line, format, list);
-    va_end(list);
-    buf_put(out, line, (size_t)n);
-}
-
 /* The table, and the chain of one box. Its resolvers first: they may stand in a private network. */
-static void put_box(struct buf *out, unsigned slot, const char *const *networks, const struct resolvers *resolvers) {
+static void put_box(struct buf *out, unsigned slot, const char *owner, const char *const *networks,
+                    const struct resolvers *resolvers) {
     struct in_addr own = {.s_addr = htonl(net_base(slot) + 2)};
     char text[INET_ADDRSTRLEN];
     buf_put(out, rules, sizeof rules - 1);
+    put_owner(out, owner);
     put_text(out, "add chain inet cubby box-%u\nflush chain inet cubby box-%u\n", slot, slot);
     put_text(out, "table inet cubby {\n  chain box-%u {\n    ip saddr != %s drop\n", slot,
              inet_ntop(AF_INET, &own, text, sizeof text));
+    put_flows(out, owner);
     for (size_t i = 0; i < resolvers->count; i++)
         put_text(out, "    ip daddr %s meta l4proto { tcp, udp } th dport 53 accept\n",
                  inet_ntop(AF_INET, &resolvers->addresses[i], text, sizeof text));
@@ -265,7 +341,8 @@ void net_detach(unsigned slot) {
                  "add chain inet cubby box-%u\nadd element inet cubby boxes { \"cubby-%u\" : goto box-%u }\n"
                  "delete element inet cubby boxes { \"cubby-%u\" }\ndelete chain inet cubby box-%u\n",
                  slot, slot, slot, slot, slot);
-    run_nft(&text, &ignored);
+    run_nft(&text, false, &ignored);
+    drop_owner(slot, last);
 }
 
 bool net_attached(unsigned slot) {
@@ -302,7 +379,7 @@ static int host_side(const char *name, uint32_t address, struct err *err) {
 
 /* ---- nftables ---- */
 
-static int run_nft(const struct buf *text, struct err *err) {
+static int run_nft(const struct buf *text, bool quiet, struct err *err) {
     char path[64];
     int pair[2];
     net_program("nft", path, sizeof path);
@@ -311,6 +388,8 @@ static int run_nft(const struct buf *text, struct err *err) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pair[0], 0);
+    if (quiet)
+        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
     char *argv[] = {"nft", "-f", "-", NULL};
     pid_t pid;
     int r = posix_spawn(&pid, path, &actions, NULL, argv, environ);
@@ -325,7 +404,9 @@ static int run_nft(const struct buf *text, struct err *err) {
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return err_set(err, ERR_UNSUPPORTED, "nft could not load cubby's rules; is the kernel module nf_tables there?");
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "nft could not load cubby's rules; are the kernel modules nf_tables, nft_limit and nft_connlimit there?");
     return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include "backend/jail.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 
 #define POOL_MAX 256
@@ -47,6 +48,7 @@ struct pool *pool_new(struct backend *backend) {
         abort();
     pool->backend = backend;
     pool->limits = backend->env->limits;
+    pool->limits.terminals = DEFAULT_TERMINALS;
     pool->blank = true;
     pool->size = size < POOL_MAX ? size : POOL_MAX;
     pthread_mutex_init(&pool->lock, NULL);
@@ -93,14 +95,15 @@ void pool_free(struct pool *pool) {
 
 /* ---- taking ---- */
 
-/* Files keep the size they were made with, and what PID 1 has bounded by the box's memory stays so; every other limit can
- * be changed. */
+/* Files keep the size they were made with, and what PID 1 has bounded stays so: terminals, and what follows the box's
+ * memory. Every other limit can be changed. */
 static bool fits(const struct slot *slot, const struct template *template, const struct spec *spec) {
     if (slot->limits.disk_mb != spec->limits.disk_mb || strcmp(slot->template_path, template->path) != 0)
         return false;
     if (spec->agent && slot->form != QUOTA_DIRECTORY) /* it is told so from the beginning: PLAN_OWN_SHOWN */
         return false;
-    return !slot->wire || (slot_plain(spec) && slot->limits.memory_mb == spec->limits.memory_mb);
+    return !slot->wire || (slot_plain(spec) && slot->limits.memory_mb == spec->limits.memory_mb &&
+                           slot->limits.terminals == spec->limits.terminals);
 }
 
 /* The oldest that fits, a whole one before a half; NULL: none. One that ended while it waited is stale. */

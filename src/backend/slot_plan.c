@@ -40,8 +40,10 @@ static void put_limits(struct buf *out, const struct limits *limits) {
     const struct {
         enum plan_key key;
         uint64_t value;
-    } rows[] = {
-        {PLAN_MEMORY, limits->memory_mb << 20}, {PLAN_PIDS, limits->pids}, {PLAN_OPEN_FILES, limits->open_files}};
+    } rows[] = {{PLAN_MEMORY, limits->memory_mb << 20},
+                {PLAN_PIDS, limits->pids},
+                {PLAN_OPEN_FILES, limits->open_files},
+                {PLAN_TERMINALS, limits->terminals}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].value)
             plan_number(out, rows[i].key, rows[i].value);
@@ -80,7 +82,7 @@ int slot_tell(struct backend *backend, struct slot *slot, const struct spec *spe
         r = slot_ready(backend, slot, err);
         slot->net = r == 0;
         if (r == 0)
-            r = net_attach(slot->number, slot->pid, backend->env->open_networks, &net, err);
+            r = net_attach(slot->number, slot->pid, spec->user, backend->env->open_networks, &net, err);
         slot->recorded = false;
     }
     return r == 0 ? send_plan(backend, slot, spec, &net, err) : r;

@@ -100,7 +100,22 @@
 #define LIMIT_TEXT_FILE_BYTES (4u << 20)    /* a file inside one */
 #define DEFAULT_GRACE_MS 60000u             /* how long calls survive a lost connection */
 
-/* what users share */
+/* what users share: for the machine, and for one user (base/counted.h) */
+#define LIMIT_TERMINALS 3072u /* of all boxes; the kernel's own default. Set from kernel.pty.max */
+#define LIMIT_TERMINALS_PER_USER 1536u
+#define DEFAULT_TERMINALS 64u /* of a box whose user has few, and ... */
+#define FEWER_TERMINALS 8u    /* ... from half of that user's share on; at last one for each box, and then none */
+#define LIMIT_WATCHERS 512u   /* that clients come back to; each has a thread */
+#define LIMIT_WATCHERS_PER_USER 128u
+#define LIMIT_WATCHERS_PER_BOX 32u
+#define LIMIT_SPOOL_BYTES (8 * LIMIT_UPLOAD_BYTES) /* of uploads, before their box has them; follows max_upload_bytes */
+#define LIMIT_SPOOL_BYTES_PER_USER (2 * LIMIT_UPLOAD_BYTES)
+#define LIMIT_SEARCHES 4u /* patterns being searched for in kept results; each has a thread of low priority */
+#define LIMIT_SEARCHES_PER_USER 1u
+#define LIMIT_UNDO_BYTES (96u << 20) /* what an editor can take back */
+#define LIMIT_UNDO_BYTES_PER_USER (32u << 20)
+#define LIMIT_FLOWS 262144u /* in the host's table of connections; set from nf_conntrack_max */
+#define LIMIT_FLOWS_PER_USER 4096u
 #define LIMIT_REGISTRY_ENTRIES 1000u      /* versions that one author may have published */
 #define LIMIT_REGISTRY_BYTES (1ull << 30) /* the same, all together */
 #define LIMIT_REGISTRY_VERSION 64u        /* bytes of a version's name */

@@ -140,7 +140,9 @@ static int verify_rows(struct audit_db *db, struct audit_verdict *verdict, struc
     while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
         struct audit_row row;
         audit_db_row(statement, &row);
-        if (!verdict->broken && (row.id != id + 1 || !audit_db_row_fits(&row, verdict->hash)))
+        struct err missing;
+        bool whole = row.id == id + 1 || audit_db_gap(db, id + 1, row.id - 1, verdict->hash, &missing) == 0;
+        if (!verdict->broken && (!whole || !audit_db_row_fits(&row, verdict->hash)))
             verdict->broken = row.id;
         memcpy(verdict->hash, row.hash, sizeof row.hash);
         verdict->first = verdict->first ? verdict->first : row.id;

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/counted.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "box/container.h"
 #include "box/mounts.h"
 #include "box/snapshot.h"
@@ -167,6 +169,8 @@ struct place *place_get_locked(struct provider *provider, const char *id) {
 static void place_uncount_locked(struct provider *provider, struct place *place) {
     tally_change(&provider->tally, place->box->user, place->counted, (struct tally_sum){0});
     place->counted = (struct tally_sum){0};
+    counted_give(COUNTED_TERMINALS, place->box->user, place->terminals);
+    place->terminals = 0;
     provider->running -= place->counts;
     place->runs = place->counts = false;
 }
@@ -178,6 +182,9 @@ void place_count_locked(struct provider *provider, struct place *place, bool run
         .boxes = 1, .memory_mb = here && runs ? limits->memory_mb : 0, .disk_mb = here ? limits->disk_mb : 0};
     tally_change(&provider->tally, place->box->user, place->counted, now);
     place->counted = now;
+    counted_give(COUNTED_TERMINALS, place->box->user, place->terminals);
+    place->terminals = here && runs ? room_terminals_of(place->box) : 0;
+    counted_hold(COUNTED_TERMINALS, place->box->user, place->terminals);
     provider->running = provider->running - place->counts + (here && runs);
     place->counts = here && runs;
     place->runs = runs;
@@ -271,9 +278,10 @@ struct box *place_use_locked(struct provider *provider, struct place *place) {
 /* ---- a runner for it ---- */
 
 struct opened {
-    struct box *box; /* for the place */
-    bool created;    /* by us, now */
-    bool deleted;    /* by another daemon */
+    uint64_t terminals; /* for a runner that is started */
+    struct box *box;    /* for the place */
+    bool created;       /* by us, now */
+    bool deleted;       /* by another daemon */
     bool started, paused, woken, released;
     bool away; /* its machine cannot be asked */
 };
@@ -288,18 +296,21 @@ static bool note_workspace(struct box *box, const struct wire *wire) {
     return true;
 }
 
-static int wire_start(struct provider *provider, struct box *box, bool *ret_dressed, struct err *err) {
+static int wire_start(struct provider *provider, struct box *box, uint64_t terminals, bool *ret_dressed,
+                      struct err *err) {
     struct wire *wire;
     int pidfd = -1;
     autoarena arena;
     arena_init(&arena);
     struct spec spec;
+    bool dealt = box->spec.limits.terminals != terminals;
+    box->spec.limits.terminals = terminals;
     int r = dress_spec(provider, box, &box->spec, &arena, &spec, err);
     if (r == 0)
         r = box->ops->start(box->backend, &spec, &wire, &pidfd, err);
     if (r < 0)
         return r;
-    *ret_dressed = dress_take(box, &spec);
+    *ret_dressed = dress_take(box, &spec) || dealt;
     *ret_dressed |= note_workspace(box, wire);
     box->pidfd = pidfd;
     box->wire = wire; /* last: who sees it may use it */
@@ -307,12 +318,12 @@ static int wire_start(struct provider *provider, struct box *box, bool *ret_dres
 }
 
 /* Nothing is recorded. Files there may be all the same, of a box that lost its record: it goes on with them. */
-static int open_fresh(struct provider *provider, struct box *box, struct err *err) {
+static int open_fresh(struct provider *provider, struct box *box, uint64_t terminals, struct err *err) {
     bool kept = faccessat(provider->boxes_fd, box->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     int r = kept ? box->ops->stop(box->backend, box->id, true, err) : 0; /* a runner may still live on them */
     bool dressed;
     if (r == 0)
-        r = wire_start(provider, box, &dressed, err);
+        r = wire_start(provider, box, terminals, &dressed, err);
     if (r < 0 || box->spec.one_shot || (r = record_write(provider->boxes_fd, box, err)) == 0)
         return r;
     struct err ignored;
@@ -405,7 +416,7 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
     box->died[0] = 0;
     r = mounts_allowed(provider, box, err);
     if (r == 0)
-        r = wire_start(provider, box, &dressed, err);
+        r = wire_start(provider, box, opened->terminals, &dressed, err);
     if (r == 0 && dressed && (r = record_write(provider->boxes_fd, box, err)) < 0) {
         struct err ignored;
         wire_kill(box->wire, "what it started with could not be recorded");
@@ -470,7 +481,7 @@ static int open_box(struct provider *provider, struct box *old, enum place_how h
     struct record record;
     int r = old->spec.one_shot ? -ERR_NOT_FOUND : record_read(provider->boxes_fd, old->id, &arena, &record, err);
     if (r < 0 && (how & HOW_MAKES)) { /* a damaged one, too: the id says whose it is */
-        r = how & HOW_STARTS ? open_fresh(provider, old, err) : open_still(provider, old, err);
+        r = how & HOW_STARTS ? open_fresh(provider, old, opened->terminals, err) : open_still(provider, old, err);
         *opened = (struct opened){.box = old, .created = true, .started = how & HOW_STARTS};
         return r;
     }
@@ -544,7 +555,8 @@ static int place_hand_locked(struct provider *provider, struct place *place, enu
 int place_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                bool *ret_created, struct err *err) {
     struct box *old = place->box;
-    struct opened opened = {0};
+    const uint64_t dealt = room_terminals(old->user);
+    struct opened opened = {.terminals = dealt};
     int r = how & HOW_HELD ? 0 : statelock_box(&provider->statelock, place->id, BOX_LOCK_MS, err);
     if (r == 0) {
         r = open_box(provider, old, how, &opened, err);
@@ -552,6 +564,8 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
             statelock_box_end(&provider->statelock, place->id);
     }
     pthread_mutex_lock(&provider->lock);
+    char user[LIMIT_USER_BYTES + 1]; /* the box may go with its place */
+    snprintf(user, sizeof user, "%s", old->user);
     if (r < 0 && ((how & HOW_MAKES) || opened.deleted)) {
         if (opened.deleted && old->wire)
             wire_kill(old->wire, "the box was deleted");
@@ -571,6 +585,7 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
         if (ret_created)
             *ret_created = opened.created;
     }
+    room_terminals_end(user, dealt);
     pthread_mutex_unlock(&provider->lock);
     return r;
 }

@@ -115,6 +115,7 @@ static void put_record(struct json *json, const struct box *box) {
     put_number(json, "disk_mb", spec->limits.disk_mb);
     put_number(json, "open_files", spec->limits.open_files);
     put_number(json, "output_bytes", spec->limits.output_bytes);
+    put_number(json, "terminals", spec->limits.terminals);
     put_number(json, "idle_timeout_ms", box->idle_timeout_ms);
     put_number(json, "created_ms", box->created_ms);
     json_key(json, "temporary");
@@ -366,7 +367,8 @@ static bool get_record(const json_t *root, const char *id, struct arena *arena, 
                                    .pids = get_number(&reading, root, "pids"),
                                    .disk_mb = get_number(&reading, root, "disk_mb"),
                                    .open_files = get_number(&reading, root, "open_files"),
-                                   .output_bytes = get_number(&reading, root, "output_bytes")};
+                                   .output_bytes = get_number(&reading, root, "output_bytes"),
+                                   .terminals = get_number(&reading, root, "terminals")};
     record->idle_timeout_ms = get_number(&reading, root, "idle_timeout_ms");
     record->created_ms = get_number(&reading, root, "created_ms");
     record->temporary = get_bool(&reading, root, "temporary");

@@ -4,13 +4,17 @@
  * A box in which something runs in the background is not ended for being idle, up to busy_timeout_ms after its last call. It
  * goes to the warm shelf instead, so that what nobody looks after takes no room from others. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/clock.h"
+#include "base/counted.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "box/layer.h"
 #include "box/memory.h"
 #include "box/table.h"
@@ -146,6 +150,44 @@ int room_for_runner_locked(struct provider *provider, struct place *place, struc
     if (r == 0)
         place_count_locked(provider, place, true);
     return r;
+}
+
+/* ---- terminals ---- */
+
+uint64_t room_terminals(const char *user) {
+    static const uint64_t steps[] = {DEFAULT_TERMINALS, FEWER_TERMINALS, 1};
+    uint64_t has = counted_of(COUNTED_TERMINALS, user), most = counted_most(COUNTED_TERMINALS);
+    size_t step = has < most / 2 ? 0 : has < most / 4 * 3 ? 1 : 2;
+    struct err ignored;
+    for (; step < sizeof steps / sizeof *steps; step++)
+        if (counted_take(COUNTED_TERMINALS, user, steps[step], &ignored) == 0)
+            return steps[step];
+    return TERMINALS_NONE;
+}
+
+void room_terminals_end(const char *user, uint64_t terminals) {
+    counted_give(COUNTED_TERMINALS, user, terminals == TERMINALS_NONE ? 0 : terminals);
+}
+
+uint64_t room_terminals_of(const struct box *box) {
+    uint64_t terminals = box->spec.limits.terminals;
+    return terminals > DEFAULT_TERMINALS ? 0 : terminals ? terminals : DEFAULT_TERMINALS; /* above: none */
+}
+
+static uint64_t terminals_read(const char *path, uint64_t fallback) {
+    char text[32];
+    uint64_t number;
+    ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof text);
+    if (n > 0)
+        text[strcspn(text, "\n")] = 0;
+    return n > 0 && text_u64(text, 1u << 20, &number) ? number : fallback;
+}
+
+void room_terminals_limit(void) {
+    uint64_t all = terminals_read("/proc/sys/kernel/pty/max", 4096);
+    uint64_t reserve = terminals_read("/proc/sys/kernel/pty/reserve", 1024); /* for the host itself, by the kernel */
+    all = all > reserve ? all - reserve : 1;
+    counted_limit(COUNTED_TERMINALS, all, all / 2 ? all / 2 : 1);
 }
 
 /* ---- eviction ---- */

@@ -469,6 +469,7 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
     provider->dress_user = policy->dress_user;
     provider->default_backend = default_backend;
     provider->boxes_fd = provider->layers_fd = provider->statelock.fd = -1;
+    room_terminals_limit();
     provider->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     provider->wake_fd = eventfd(0, EFD_CLOEXEC);
     open_locks(provider);

@@ -27,6 +27,7 @@ struct place {
     bool counts;              /* ... and in provider->running: they are on this host */
     bool away;                /* its machine could not be asked what became of it */
     struct tally_sum counted; /* of its user */
+    uint64_t terminals;       /* the same: COUNTED_TERMINALS */
     bool unsynced;            /* its record was written by us and is not surely on the disk yet */
     /* clock_ms, as every time in the table: the wall clock may jump, and decides nothing. */
     uint64_t written_ms;   /* when that was */
@@ -185,6 +186,12 @@ bool room_counts_layers(struct provider *provider, const char *user, uint64_t di
  * disk has room for its next start (FULL). */
 int room_for_layer(struct provider *provider, const char *user, const char *id, uint64_t disk_mb, struct err *err);
 /* The box in its place is to have processes: it is counted so, or refused (LIMIT). */
+/* Terminals for a box of that user that is about to run: fewer, the more its other boxes have. They are taken:
+ * room_terminals_end, when the table counts them itself. */
+uint64_t room_terminals(const char *user);
+void room_terminals_end(const char *user, uint64_t terminals);
+uint64_t room_terminals_of(const struct box *box); /* how many those are that it was dealt */
+void room_terminals_limit(void);                   /* sets the machine's, from the kernel's */
 int room_for_runner_locked(struct provider *provider, struct place *place, struct err *err);
 /* Evicts released boxes, the least recently used first, until replicas and memory have room for those that are counted.
  * BUSY: memory has not. look: how much is free now, not a while ago. Without the lock; may take long. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend/template.h"
+#include "base/counted.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "daemon/daemon.h"
@@ -264,6 +265,9 @@ struct front_settings *daemon_settings(struct conf *conf) {
     if (!own)
         abort();
     own->conf = conf_ref(conf);
+    uint64_t largest =
+        conf->max_upload_bytes > conf->skills.unpacked_bytes ? conf->max_upload_bytes : conf->skills.unpacked_bytes;
+    counted_limit(COUNTED_SPOOL, 8 * largest, 2 * largest);
     own->settings = (struct front_settings){
         .refs = 1,
         .released = settings_released,

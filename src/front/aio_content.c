@@ -15,30 +15,46 @@
 
 #define PIECE_BYTES (64u << 10)
 #define MEMORY_BYTES (1u << 20) /* of content, before there is a file */
+#define ESCAPE_BYTES 6u         /* of one byte of content, at most */
 #define REST_BYTES (256u << 10) /* of the body without it: a path and a few words */
 
 /* ---- the content as it comes ---- */
 
+uint64_t aio_upload_most(struct http_request *request, const struct box *box, const char **ret_limit) {
+    uint64_t most = front_settings(request)->max_upload_bytes, disk_mb = box->spec.limits.disk_mb;
+    bool disk = disk_mb && disk_mb < most >> 20;
+    *ret_limit = disk ? "the box's disk_mb" : "max_upload_bytes";
+    return disk ? disk_mb << 20 : most;
+}
+
+static uint64_t content_encoded(uint64_t bytes) {
+    return bytes / 3 * 4 + 4; /* as base64 */
+}
+
 static int content_spill(struct aio_content *content, struct err *err) {
     struct skills *skills = front_of(content->request)->skills;
     int r = 0;
-    if (content->fd < 0 && !skills)
+    if (content->file.fd < 0 && !skills)
         return err_set(err, ERR_TOO_LARGE, "the content is larger than %u bytes", MEMORY_BYTES);
-    if (content->fd < 0)
-        r = skills_scratch(skills, &content->fd, err);
-    if (r >= 0 && (r = fd_write_all(content->fd, content->memory.data, content->memory.len)) < 0)
-        return err_errno(err, -r, "no room for what is written");
+    if (content->file.fd < 0) {
+        const char *limit;
+        uint64_t most = aio_upload_most(content->request, content->box, &limit);
+        r = skills_scratch(skills, content->box->user, content_encoded(most), limit, &content->file, err);
+    }
+    if (r >= 0)
+        r = scratch_write(&content->file, content->memory.data, content->memory.len, err);
     buf_clear(&content->memory);
     return r;
 }
 
 static int content_put(struct aio_content *content, const void *data, size_t len, struct err *err) {
-    uint64_t max = front_settings(content->request)->max_upload_bytes;
+    const char *limit;
+    uint64_t most = aio_upload_most(content->request, content->box, &limit);
     int failed = 0;
     content->len += len;
-    if (content->len > max / 3 * 4 + 4) /* base64 of what may be uploaded */
-        return err_set(err, ERR_TOO_LARGE, "the content is larger than max_upload_bytes allows (%llu)",
-                       (unsigned long long)max);
+    if (content->len > content_encoded(most))
+        return err_set(err, ERR_TOO_LARGE, "the content is larger than %s allows (%llu)", limit,
+                       (unsigned long long)most);
     if (content->memory.len + len > MEMORY_BYTES)
         failed = content_spill(content, err);
     if (failed >= 0)
@@ -48,7 +64,7 @@ static int content_put(struct aio_content *content, const void *data, size_t len
 
 void aio_content_done(struct aio_content *content) {
     buf_done(&content->memory);
-    fd_close(&content->fd);
+    scratch_done(&content->file);
     free(content->piece);
     content->piece = NULL;
 }
@@ -232,16 +248,27 @@ static int reader_feed(struct body_reader *reader, const uint8_t *data, size_t l
     return 0;
 }
 
-int aio_content_take(struct http_request *request, struct aio_content *ret_content, void *ret_args, struct err *err) {
+/* A body too long for any content that may be written, each byte as \u0000, is not read. */
+static int content_length(const struct aio_content *content, int64_t length, struct err *err) {
+    const char *limit;
+    uint64_t most = aio_upload_most(content->request, content->box, &limit);
+    if (length < 0 || (uint64_t)length <= ESCAPE_BYTES * content_encoded(most) + REST_BYTES)
+        return 0;
+    return err_set(err, ERR_TOO_LARGE, "the body has %lld bytes, more than content that %s allows (%llu)",
+                   (long long)length, limit, (unsigned long long)most);
+}
+
+int aio_content_take(struct http_request *request, const struct box *box, struct aio_content *ret_content,
+                     void *ret_args, struct err *err) {
     struct aio_content *content = ret_content;
     struct body_reader reader = {.content = content};
-    *content = (struct aio_content){.request = request, .fd = -1};
+    *content = (struct aio_content){.request = request, .box = box, .file.fd = -1};
     buf_init(&content->memory, MEMORY_BYTES);
     buf_init(&reader.rest, REST_BYTES);
     if (!(content->piece = malloc(PIECE_BYTES)))
         abort();
     ssize_t n;
-    int failed = 0;
+    int failed = content_length(content, http_body_length(request), err);
     while (!failed && (n = http_body_read(request, content->piece, PIECE_BYTES, err)) != 0)
         failed = n < 0 ? (int)n : reader_feed(&reader, content->piece, (size_t)n, err);
     if (failed == -ERR_INVALID && content->seen && reader.place >= CONTENT)
@@ -249,7 +276,7 @@ int aio_content_take(struct http_request *request, struct aio_content *ret_conte
     else if (!failed)
         failed = aio_body_text(request, (const char *)reader.rest.data, reader.rest.len, ret_args, err);
     buf_done(&reader.rest);
-    if (!failed && content->fd >= 0)
+    if (!failed && content->file.fd >= 0)
         failed = content_spill(content, err);
     return failed;
 }
@@ -261,10 +288,10 @@ static ssize_t content_next(struct aio_content *content, void *data, size_t size
     uint64_t left = content->len - content->at;
     size = size < left ? size : (size_t)left;
     ssize_t n = (ssize_t)size;
-    if (content->fd < 0)
+    if (content->file.fd < 0)
         memcpy(data, content->memory.data + content->at, size);
     else
-        while ((n = pread(content->fd, data, size, (off_t)content->at)) < 0 && errno == EINTR)
+        while ((n = pread(content->file.fd, data, size, (off_t)content->at)) < 0 && errno == EINTR)
             continue;
     if (n < 0 || (!n && size))
         return err_errno(err, n < 0 ? errno : EIO, "what was received");

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/scratch.h"
 #include "box/box.h"
 #include "front/aio.h"
 
@@ -51,7 +52,8 @@ const char *aio_path(struct http_request *request, struct box *box, const struct
 struct aio_content {
     struct http_request *request;
     struct buf memory;
-    int fd; /* -1: all is in memory */
+    struct scratch file; /* fd -1: all is in memory */
+    const struct box *box;
     uint64_t len;
     bool seen;
     /* how it is read */
@@ -64,7 +66,10 @@ struct aio_content {
 };
 void aio_content_done(struct aio_content *content);
 /* The whole body: the rest of it goes by the route's rows into *ret_args. As aio_body. */
-int aio_content_take(struct http_request *request, struct aio_content *ret_content, void *ret_args, struct err *err);
+int aio_content_take(struct http_request *request, const struct box *box, struct aio_content *ret_content,
+                     void *ret_args, struct err *err);
+/* The most that an upload into the box may have, and the option that says so: what its disk can never hold is not taken in. */
+uint64_t aio_upload_most(struct http_request *request, const struct box *box, const char **ret_limit);
 /* A box_reader. INVALID: it is not what its encoding says. */
 ssize_t aio_content_read(void *content, void *data, size_t size, struct err *err);
 

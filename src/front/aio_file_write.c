@@ -67,8 +67,8 @@ static int write_run(struct http_request *request, struct box *box, const struct
 
 int aio_file_write(struct http_request *request, struct box *box, struct err *err) {
     struct write_args args = {0};
-    __attribute__((cleanup(aio_content_done))) struct aio_content content = {.fd = -1};
-    int failed = aio_content_take(request, &content, &args, err);
+    __attribute__((cleanup(aio_content_done))) struct aio_content content = {.file.fd = -1};
+    int failed = aio_content_take(request, box, &content, &args, err);
     if (failed)
         return failed;
     failed = write_run(request, box, &args, &content, err);
@@ -140,16 +140,16 @@ static int upload_answer(struct http_request *request, const char *path, uint64_
 
 int aio_file_upload(struct http_request *request, struct box *box, struct err *err) {
     struct skills *skills = front_of(request)->skills;
-    uint64_t max = front_settings(request)->max_upload_bytes;
     struct multipart_form form = {0};
     struct file_stat stat = {0};
-    const char *shown = NULL;
+    const char *shown = NULL, *limit;
     bool created;
-    autofd fd = -1;
-    int failed =
-        skills ? skills_scratch(skills, &fd, err) : err_set(err, ERR_UNSUPPORTED, "there is no room for uploads");
+    autoscratch file = {.fd = -1};
+    uint64_t most = aio_upload_most(request, box, &limit);
+    int failed = skills ? skills_scratch(skills, box->user, most, limit, &file, err)
+                        : err_set(err, ERR_UNSUPPORTED, "this daemon has no directory for uploads");
     if (!failed)
-        failed = multipart_form(request, "file", fd, max, &form, err);
+        failed = multipart_form(request, "file", &file, &form, err);
     if (failed == -ERR_INVALID)
         return aio_unfit(request, "file", err->text);
     if (!failed && !form.has_file)
@@ -161,11 +161,9 @@ int aio_file_upload(struct http_request *request, struct box *box, struct err *e
         return aio_unfit(request, "path", err->text);
     trail_quote(request, shown);
     const struct body_text path = {.data = shown, .len = strlen(shown)};
-    struct upload upload = {.fd = fd};
-    struct write_request write = {.path = aio_path(request, box, &path, true, err),
-                                  .parents = true,
-                                  .size = (int64_t)form.file_bytes,
-                                  .max = max};
+    struct upload upload = {.fd = file.fd};
+    struct write_request write = {
+        .path = aio_path(request, box, &path, true, err), .parents = true, .size = (int64_t)file.bytes, .max = most};
     failed =
         write.path ? box_write(box, &write, upload_read, &upload, http_fd(request), &created, &stat, err) : -err->code;
     return failed ? aio_file_fail(request, "Failed to upload file", "upload", shown, err)

@@ -1,19 +1,21 @@
-/* What the editor's last changes replaced, so that they can be taken back. In memory, for all boxes together: the oldest goes
- * when there is too much. Called by aio_file_edit.c. Not to break: it holds HISTORY_BYTES at most, whoever edits. */
+/* What the editor's last changes replaced, so that they can be taken back. In memory: where a user has no share left
+ * (COUNTED_UNDO), that user's oldest change goes. Called by aio_file_edit.c. Invariant: nobody's history goes for another
+ * user's edit. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/counted.h"
+#include "base/limits.h"
 #include "front/aio_file.h"
 
-#define HISTORY_BYTES (64u << 20) /* of all of them */
-#define HISTORY_OF_FILE 10u       /* changes of one file */
-#define HISTORY_CHANGES 4096u     /* of all: they are looked through one by one */
+#define HISTORY_OF_FILE 10u            /* changes of one file */
+#define HISTORY_LEAST_BYTES (8u << 10) /* that a change counts as: they are looked through one by one */
 
 struct change {
     struct change *newer, *older;
-    char box[17];
+    char box[17], user[LIMIT_USER_BYTES + 1];
     uint64_t created_ms; /* of the box: another one may get its id */
     char *path, *etag, *old;
     size_t len, bytes;
@@ -22,7 +24,6 @@ struct change {
 struct aio_history {
     pthread_mutex_t lock;
     struct change *newest, *oldest;
-    size_t bytes, count;
 };
 
 struct aio_history *aio_history_new(void) {
@@ -43,8 +44,7 @@ static void change_free(struct change *change) {
 static void unlink_locked(struct aio_history *history, struct change *change) {
     *(change->newer ? &change->newer->older : &history->newest) = change->older;
     *(change->older ? &change->older->newer : &history->oldest) = change->newer;
-    history->bytes -= change->bytes;
-    history->count--;
+    counted_give(COUNTED_UNDO, change->user, change->bytes);
 }
 
 void aio_history_free(struct aio_history *history) {
@@ -63,7 +63,12 @@ static bool is_of(const struct change *change, const struct box *box, const char
     return !strcmp(change->box, box->id) && change->created_ms == box->created_ms && !strcmp(change->path, path);
 }
 
-/* The oldest ones go: of this file beyond its share, and of all beyond the whole. */
+static void drop_locked(struct aio_history *history, struct change *change) {
+    unlink_locked(history, change);
+    change_free(change);
+}
+
+/* The oldest change of this file goes beyond its share. */
 static void trim_locked(struct aio_history *history, const struct box *box, const char *path) {
     unsigned count = 0;
     struct change *last = NULL;
@@ -72,15 +77,24 @@ static void trim_locked(struct aio_history *history, const struct box *box, cons
             count++;
             last = change;
         }
-    if (count > HISTORY_OF_FILE) {
-        unlink_locked(history, last);
-        change_free(last);
+    if (count > HISTORY_OF_FILE)
+        drop_locked(history, last);
+}
+
+/* The user's own oldest changes go for a new one. False: it is too large all the same. */
+static bool count_locked(struct aio_history *history, const struct change *fresh) {
+    struct change *oldest = history->oldest;
+    struct err ignored;
+    while (counted_take(COUNTED_UNDO, fresh->user, fresh->bytes, &ignored) < 0) {
+        while (oldest && strcmp(oldest->user, fresh->user) != 0)
+            oldest = oldest->newer;
+        if (!oldest)
+            return false;
+        struct change *next = oldest->newer;
+        drop_locked(history, oldest);
+        oldest = next;
     }
-    while (history->bytes > HISTORY_BYTES || history->count > HISTORY_CHANGES) {
-        last = history->oldest;
-        unlink_locked(history, last);
-        change_free(last);
-    }
+    return true;
 }
 
 static char *copy(const void *data, size_t len) {
@@ -104,13 +118,18 @@ void aio_history_put(struct aio_history *history, const struct box *box, const c
     change->etag = copy(etag, strlen(etag));
     change->old = old ? copy(old, len) : NULL;
     change->len = len;
+    snprintf(change->user, sizeof change->user, "%s", box->user);
     change->bytes = sizeof *change + strlen(path) + strlen(etag) + len + 3;
+    change->bytes = change->bytes > HISTORY_LEAST_BYTES ? change->bytes : HISTORY_LEAST_BYTES;
     pthread_mutex_lock(&history->lock);
+    if (!count_locked(history, change)) {
+        pthread_mutex_unlock(&history->lock);
+        change_free(change);
+        return;
+    }
     change->older = history->newest;
     *(history->newest ? &history->newest->newer : &history->oldest) = change;
     history->newest = change;
-    history->bytes += change->bytes;
-    history->count++;
     trim_locked(history, box, path);
     pthread_mutex_unlock(&history->lock);
 }

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -20,13 +21,12 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/counted.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/text.h"
 
 enum {
-    WATCHERS_MOST = 256,
-    WATCHERS_PER_BOX = 32,
     KEPT_EVENTS = 10000,
     KEPT_BYTES = 1 << 20,
     PENDING_MOST = 1024,
@@ -51,7 +51,7 @@ struct queue {
 struct watcher {
     struct watchers *table;
     struct watcher *next;
-    char id[WATCHER_ID_BYTES], box_id[17];
+    char id[WATCHER_ID_BYTES], box_id[17], user[LIMIT_USER_BYTES + 1];
     char *path, *key; /* key: box and all that was asked for */
     bool recursive;
     unsigned debounce_ms;
@@ -64,6 +64,7 @@ struct watcher {
     /* under the lock */
     pthread_cond_t changed;
     unsigned refs, leases, readers;
+    bool counted; /* COUNTED_WATCHERS: until nobody holds it, its thread and the table included */
     bool armed, ended, removed;
     struct err err; /* why it never began */
     uint64_t ended_ms;
@@ -76,7 +77,7 @@ struct watchers {
     pthread_mutex_t lock;
     pthread_cond_t idle; /* a thread ended */
     struct watcher *first;
-    unsigned count, threads;
+    unsigned threads;
 };
 
 /* ---- queues ---- */
@@ -231,6 +232,7 @@ static int watcher_idle(void *user) {
 static void watcher_unref_locked(struct watcher *watcher) {
     if (--watcher->refs > 0)
         return;
+    counted_give(COUNTED_WATCHERS, watcher->user, watcher->counted);
     queue_clear(&watcher->kept);
     queue_clear(&watcher->pending);
     pthread_cond_destroy(&watcher->changed);
@@ -252,7 +254,6 @@ static void watcher_leave_locked(struct watcher *watcher) {
             break;
         }
     }
-    table->count--;
     pthread_cond_broadcast(&watcher->changed);
     watcher_unref_locked(watcher);
 }
@@ -323,27 +324,33 @@ static struct watcher *watcher_same_locked(struct watchers *watchers, const char
     return NULL;
 }
 
-/* Old ones that ended go; and where there are too many, the one that ended first. */
-static int watchers_room_locked(struct watchers *watchers, const char *box_id, struct err *err) {
+/* Of those that ended, which one goes for a new watcher: an old one of anybody, else the first that ended of the same box
+ * or user. Nobody's watcher goes for another user's. */
+static struct watcher *watchers_victim_locked(struct watchers *watchers, const struct watcher *fresh, bool box_full) {
     uint64_t now_ms = clock_ms();
+    struct watcher *victim = NULL;
+    for (struct watcher *at = watchers->first; at; at = at->next) {
+        bool old = at->ended && now_ms - at->ended_ms > ENDED_KEPT_MS;
+        bool own = at->ended && strcmp(box_full ? at->box_id : at->user, box_full ? fresh->box_id : fresh->user) == 0;
+        if ((old || own) && (!victim || at->ended_ms < victim->ended_ms))
+            victim = at;
+    }
+    return victim;
+}
+
+static int watchers_room_locked(struct watchers *watchers, struct watcher *fresh, struct err *err) {
     for (;;) {
-        struct watcher *victim = NULL;
         unsigned of_box = 0;
-        for (struct watcher *at = watchers->first; at; at = at->next) {
-            of_box += strcmp(at->box_id, box_id) == 0;
-            if (at->ended && (!victim || at->ended_ms < victim->ended_ms))
-                victim = at;
-        }
-        bool full =
-            of_box >= WATCHERS_PER_BOX || watchers->count >= WATCHERS_MOST || watchers->threads >= WATCHERS_MOST;
-        if (victim && (full || now_ms - victim->ended_ms > ENDED_KEPT_MS)) {
-            watcher_leave_locked(victim);
-            continue;
-        }
-        if (full)
-            return err_set(err, ERR_LIMIT, "max watcher limit reached (%d of a box, %d of all)", WATCHERS_PER_BOX,
-                           WATCHERS_MOST);
-        return 0;
+        for (struct watcher *at = watchers->first; at; at = at->next)
+            of_box += strcmp(at->box_id, fresh->box_id) == 0;
+        bool box_full = of_box >= LIMIT_WATCHERS_PER_BOX;
+        int r = box_full ? err_set(err, ERR_LIMIT, "max watcher limit reached (%u of a box)", LIMIT_WATCHERS_PER_BOX)
+                         : counted_take(COUNTED_WATCHERS, fresh->user, 1, err);
+        fresh->counted = r == 0;
+        struct watcher *victim = r < 0 ? watchers_victim_locked(watchers, fresh, box_full) : NULL;
+        if (!victim)
+            return r < 0 && !box_full ? err_wrap(err, "max watcher limit reached") : r;
+        watcher_leave_locked(victim);
     }
 }
 
@@ -368,14 +375,15 @@ static char *watcher_key(const char *box_id, const struct watcher_request *reque
     return copy;
 }
 
-static struct watcher *watcher_new(struct watchers *watchers, const char *box_id,
+static struct watcher *watcher_new(struct watchers *watchers, const struct box *box,
                                    const struct watcher_request *request) {
     struct watcher *watcher = calloc(1, sizeof *watcher);
     uint8_t random[6];
     if (!watcher || getrandom(random, sizeof random, 0) != sizeof random)
         abort();
     text_hex(watcher->id, random, sizeof random);
-    text_id_copy(watcher->box_id, box_id);
+    text_id_copy(watcher->box_id, box->id);
+    snprintf(watcher->user, sizeof watcher->user, "%s", box->user);
     watcher->table = watchers;
     watcher->path = strdup(request->path);
     if (!watcher->path)
@@ -423,7 +431,6 @@ static int watcher_start_locked(struct watcher *watcher, struct err *err) {
     watcher->stop_fd = ends[1];
     watcher->refs += 2; /* the table, and the thread, which cannot get past the lock yet */
     table->threads++;
-    table->count++;
     struct watcher **last = &table->first;
     while (*last)
         last = &(*last)->next;
@@ -478,7 +485,7 @@ static int watcher_open(struct watchers *watchers, struct box *box, const struct
     int r = box_watch_open(box, &watched, &source, err);
     if (r < 0)
         return r;
-    *ret_watcher = watcher_new(watchers, box->id, request);
+    *ret_watcher = watcher_new(watchers, box, request);
     (*ret_watcher)->source = source;
     (*ret_watcher)->refs = 1;
     return 0;
@@ -486,7 +493,7 @@ static int watcher_open(struct watchers *watchers, struct box *box, const struct
 
 static int watchers_enter(struct watchers *watchers, struct watcher *watcher, struct err *err) {
     pthread_mutex_lock(&watchers->lock);
-    int r = watchers_room_locked(watchers, watcher->box_id, err);
+    int r = watchers_room_locked(watchers, watcher, err);
     if (r == 0)
         r = watcher_start_locked(watcher, err);
     if (r < 0) {

@@ -7,6 +7,7 @@
 #ifndef CUBBY_FRONT_FILESECBOX_H
 #define CUBBY_FRONT_FILESECBOX_H
 
+#include "base/scratch.h"
 #include "front/answer.h"
 #include "front/front.h"
 #include "skill/skill.h"
@@ -93,7 +94,6 @@ int filesecbox_read(struct filesecbox *call, const char *path, char **ret_text, 
 /* Whole or not at all, parents made. version: only in place of that one (EXISTS: it has changed meanwhile); NULL: of any. */
 int filesecbox_write(struct filesecbox *call, const char *path, const void *data, size_t len,
                      const struct filesecbox_version *version, struct err *err);
-int filesecbox_scratch(struct filesecbox *call, int *ret_fd, struct err *err); /* a file without a name */
 /* filesecbox_stat: of an absolute path, in the request's arena.
  * filesecbox_files: every file below root at any depth, as paths relative to `from` (root or above it), sorted; skip: NULL-terminated names
  * directly below root that are left out. NOT_FOUND: no root. In the request's arena. */
@@ -120,14 +120,15 @@ int filesecbox_execute(struct filesecbox *call, const struct filesecbox_exec *ex
 
 struct zip;
 struct filesecbox_upload {
-    int fd;                    /* a file without a name that holds part `file` */
+    struct scratch file;       /* holds part `file` */
     const char *filename;      /* as the client says, in the request's arena; may be NULL */
     const char *scope;         /* the field of that name, the same */
     struct zip *zip;           /* after filesecbox_unzip, as is */
     const char *const *skills; /* their names, sorted, NULL-terminated */
 };
-/* The part `file` of a multipart body, at most max bytes. For filesecbox_upload_done, whatever is returned. */
-int filesecbox_receive(struct filesecbox *call, uint64_t max, struct filesecbox_upload *ret_upload, struct err *err);
+/* The part `file` of a multipart body, at most max bytes because of the option `limit`. For filesecbox_upload_done, whatever is returned. */
+int filesecbox_receive(struct filesecbox *call, uint64_t max, const char *limit, struct filesecbox_upload *ret_upload,
+                       struct err *err);
 int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, struct err *err); /* checked whole */
 void filesecbox_upload_done(struct filesecbox_upload *upload);
 

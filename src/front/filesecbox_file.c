@@ -230,10 +230,6 @@ int filesecbox_write(struct filesecbox *call, const char *path, const void *data
     return box_edit(call->box, &request, http_arena(call->request), http_fd(call->request), &result, err);
 }
 
-int filesecbox_scratch(struct filesecbox *call, int *ret_fd, struct err *err) {
-    return skills_scratch(call->skills, ret_fd, err);
-}
-
 /* ---- lists ---- */
 
 struct listing {

@@ -331,7 +331,7 @@ static int newest_download_work(struct filesecbox *call, struct err *err) {
     code = filesecbox_box(call, err);
     if (code >= 0)
         code = call->box ? own_zip(call->skills, call->box, zip.name, http_fd(call->request), newest_zip_put, &zip, err)
-                         : base_zip(call->skills, call->agent, zip.name, newest_zip_put, &zip, err);
+                         : base_zip(call->skills, call->user, call->agent, zip.name, newest_zip_put, &zip, err);
     if (code == -ERR_NOT_FOUND)
         return err_set(err, ERR_NOT_FOUND, "Skill not found: %s", zip.name);
     return code < 0 ? code : http_reply_end(call->request);

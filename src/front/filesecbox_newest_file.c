@@ -456,7 +456,7 @@ static ssize_t newest_upload_read(void *user, void *data, size_t size, struct er
 
 static int newest_upload_put(struct filesecbox *call, const struct filesecbox_upload *upload, uint64_t max,
                              struct err *err) {
-    struct newest_reader reader = {.fd = upload->fd};
+    struct newest_reader reader = {.fd = upload->file.fd};
     struct file_stat stat;
     bool created;
     int code = newest_filename(upload->filename, err);
@@ -472,10 +472,11 @@ static int newest_upload_put(struct filesecbox *call, const struct filesecbox_up
 }
 
 static int newest_upload_work(struct filesecbox *call, struct err *err) {
-    struct filesecbox_upload upload = {.fd = -1};
+    struct filesecbox_upload upload = {.file.fd = -1};
     uint64_t max = skills_settings(call->skills)->upload_bytes;
     max = max ? max : NEWEST_UPLOAD_BYTES;
-    int code = newest_form(call->request, filesecbox_receive(call, max, &upload, err), err);
+    int code = filesecbox_receive(call, max, "skill_upload_bytes", &upload, err);
+    code = newest_form(call->request, code, err);
     if (code == 0)
         code = newest_upload_put(call, &upload, max, err);
     if (code == 0)

@@ -23,13 +23,14 @@ int filesecbox_scope(struct filesecbox *call, const char *field, bool base, stru
     return failed ? failed : base ? SCOPE_BASELINE : SCOPE_OVERLAY;
 }
 
-int filesecbox_receive(struct filesecbox *call, uint64_t max, struct filesecbox_upload *ret_upload, struct err *err) {
+int filesecbox_receive(struct filesecbox *call, uint64_t max, const char *limit, struct filesecbox_upload *ret_upload,
+                       struct err *err) {
     struct filesecbox_upload *upload = ret_upload;
     struct multipart_form form;
-    *upload = (struct filesecbox_upload){.fd = -1};
-    int failed = filesecbox_scratch(call, &upload->fd, err);
+    *upload = (struct filesecbox_upload){.file.fd = -1};
+    int failed = skills_scratch(call->skills, call->user, max, limit, &upload->file, err);
     if (!failed)
-        failed = multipart_form(call->request, "file", upload->fd, max, &form, err);
+        failed = multipart_form(call->request, "file", &upload->file, &form, err);
     if (!failed && !form.has_file)
         failed = err_set(err, ERR_INVALID, "the part 'file' is missing");
     if (failed)
@@ -44,7 +45,7 @@ int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, 
     const struct zip_limits limits = {.bytes = settings->upload_bytes,
                                       .unpacked_bytes = settings->unpacked_bytes,
                                       .entries = settings->upload_entries};
-    int failed = zip_open(upload->fd, &limits, &upload->zip, err);
+    int failed = zip_open(upload->file.fd, &limits, &upload->zip, err);
     if (failed)
         return failed;
     failed = zip_skills(upload->zip, reserved_skills, &upload->skills, err);
@@ -54,7 +55,7 @@ int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, 
 void filesecbox_upload_done(struct filesecbox_upload *upload) {
     zip_close(upload->zip);
     upload->zip = NULL;
-    fd_close(&upload->fd);
+    scratch_done(&upload->file);
 }
 
 int filesecbox_told(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err) {
@@ -108,7 +109,7 @@ static int upload_run(struct filesecbox *call, struct filesecbox_upload *upload,
 int filesecbox_upload(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     autofilesecbox call;
-    __attribute__((cleanup(filesecbox_upload_done))) struct filesecbox_upload upload = {.fd = -1};
+    __attribute__((cleanup(filesecbox_upload_done))) struct filesecbox_upload upload = {.file.fd = -1};
     struct own_change change = {0};
     int failed = filesecbox_begin(request, &call, err);
     if (failed)
@@ -118,7 +119,7 @@ int filesecbox_upload(struct http_request *request, struct box *unused, struct e
     int scope = filesecbox_scope(&call, NULL, newest, err); /* who may not need not send it all */
     if (scope < 0)
         return scope;
-    failed = filesecbox_receive(&call, settings->upload_bytes, &upload, err);
+    failed = filesecbox_receive(&call, settings->upload_bytes, "skill_upload_bytes", &upload, err);
     if (failed)
         return failed;
     scope = filesecbox_scope(&call, upload.scope, newest, err);

@@ -262,17 +262,16 @@ int native_skill_remove(struct http_request *request, struct box *box, struct er
 
 /* ---- uploads ---- */
 
-static int upload_read(struct http_request *request, int fd, uint64_t max, struct err *err) {
-    uint64_t total = 0;
-    for (;;) {
-        ssize_t n = http_body_splice(request, fd, PIECE_BYTES, err);
+static int upload_read(struct http_request *request, struct scratch *file, struct err *err) {
+    int64_t length = http_body_length(request);
+    int failed = length > 0 ? scratch_fits(file, (uint64_t)length, err) : 0;
+    while (!failed) {
+        ssize_t n = http_body_splice(request, file->fd, PIECE_BYTES, err);
         if (n <= 0)
             return (int)n;
-        total += (uint64_t)n;
-        if (total > max)
-            return err_set(err, ERR_TOO_LARGE, "the archive is larger than %llu bytes; see skill_upload_bytes",
-                           (unsigned long long)max);
+        failed = scratch_count(file, (uint64_t)n, err);
     }
+    return failed;
 }
 
 static int upload_base(struct skills *skills, const char *agent, struct zip *zip, struct own_change *ret_change,
@@ -317,7 +316,7 @@ int native_skill_upload(struct http_request *request, struct box *box, struct er
     struct skills *skills;
     struct zip *zip = NULL;
     const char *agent;
-    autofd file = -1;
+    autoscratch file = {.fd = -1};
     int failed = front_query(request, &args, err);
     if (!failed)
         failed = skills_of(request, &skills, err);
@@ -325,17 +324,17 @@ int native_skill_upload(struct http_request *request, struct box *box, struct er
         failed = agent_of(box, &agent, err);
     if (!failed && args.base)
         failed = admin_only(request, "changing an agent's skills", err);
-    if (!failed)
-        failed = skills_scratch(skills, &file, err);
     if (failed)
         return failed;
     const struct skill_settings *settings = skills_settings(skills);
     struct zip_limits limits = {.bytes = settings->upload_bytes ? settings->upload_bytes : UPLOAD_BYTES,
                                 .unpacked_bytes = settings->unpacked_bytes,
                                 .entries = settings->upload_entries};
-    failed = upload_read(request, file, limits.bytes, err);
+    failed = skills_scratch(skills, box->user, limits.bytes, "skill_upload_bytes", &file, err);
     if (!failed)
-        failed = zip_open(file, &limits, &zip, err);
+        failed = upload_read(request, &file, err);
+    if (!failed)
+        failed = zip_open(file.fd, &limits, &zip, err);
     if (!failed && args.base)
         failed = upload_base(skills, agent, zip, &change, err);
     else if (!failed)

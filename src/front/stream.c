@@ -76,7 +76,8 @@ int stream_output(void *user, int number, const uint8_t *data, size_t len) {
     buf_put(&stream->piece, data, len);
     size_t hold = headtail_partial(stream->piece.data, stream->piece.len), whole = stream->piece.len - hold;
     stream->held[i].count = hold;
-    memcpy(stream->held[i].bytes, stream->piece.data + whole, hold);
+    if (hold)
+        memcpy(stream->held[i].bytes, stream->piece.data + whole, hold);
     return whole ? stream_piece(stream, i, stream->piece.data, whole) : 0;
 }
 

@@ -369,8 +369,7 @@ int multipart_end(struct multipart *multipart, struct err *err) {
 struct reader {
     struct arena *arena;
     const char *file_part;
-    int fd;
-    uint64_t max_bytes;
+    struct scratch *file;
     struct multipart_form form;
     struct multipart_field *fields; /* room for PARTS */
     struct buf value;               /* of the part under way, when it is not the file */
@@ -423,11 +422,7 @@ static int form_data(void *user, const uint8_t *data, size_t len, struct err *er
             return err_set(err, ERR_TOO_LARGE, "a part of the form other than '%s' is too large", reader->file_part);
         return 0;
     }
-    if (len > reader->max_bytes - reader->form.file_bytes)
-        return err_set(err, ERR_TOO_LARGE, "the file has more than %llu bytes", (unsigned long long)reader->max_bytes);
-    reader->form.file_bytes += len;
-    int r = fd_write_all(reader->fd, data, len);
-    return r < 0 ? err_errno(err, -r, "the file cannot be kept") : 0;
+    return scratch_write(reader->file, data, len, err);
 }
 
 static int form_read(struct http_request *request, struct multipart *multipart, struct err *err) {
@@ -446,10 +441,10 @@ static int form_read(struct http_request *request, struct multipart *multipart, 
     return n < 0 ? (int)n : multipart_end(multipart, err);
 }
 
-int multipart_form(struct http_request *request, const char *file_part, int fd, uint64_t max_bytes,
+int multipart_form(struct http_request *request, const char *file_part, struct scratch *file,
                    struct multipart_form *ret_form, struct err *err) {
     struct arena *arena = http_arena(request);
-    struct reader reader = {.arena = arena, .file_part = file_part, .fd = fd, .max_bytes = max_bytes};
+    struct reader reader = {.arena = arena, .file_part = file_part, .file = file};
     struct multipart_sink sink = {.part = form_part, .data = form_data, .user = &reader};
     struct multipart *multipart;
     int64_t length = http_body_length(request);
@@ -459,10 +454,10 @@ int multipart_form(struct http_request *request, const char *file_part, int fd, 
     reader.fields = arena_alloc(arena, PARTS * sizeof *reader.fields);
     buf_init(&reader.value, VALUE_BYTES);
     /* Where the length tells: before a byte is read. What is not the file is bounded by its own limits. */
-    if (length > 0 && (uint64_t)length > max_bytes &&
-        (uint64_t)length - max_bytes > VALUES_BYTES + PARTS * HEAD_BYTES + 2 * AROUND_BYTES)
-        r = err_set(err, ERR_TOO_LARGE, "the file has more than %llu bytes", (unsigned long long)max_bytes);
-    else
+    uint64_t around = VALUES_BYTES + PARTS * HEAD_BYTES + 2 * AROUND_BYTES;
+    if (length > 0 && (uint64_t)length > around)
+        r = scratch_fits(file, (uint64_t)length - around, err);
+    if (r == 0)
         r = form_read(request, multipart, err);
     multipart_free(multipart);
     if (r == 0) {

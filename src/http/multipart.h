@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/scratch.h"
 #include "http/server.h"
 
 struct multipart_part {
@@ -25,14 +26,13 @@ struct multipart_field {
 struct multipart_form { /* in the request's arena */
     bool has_file;
     struct multipart_part file;
-    uint64_t file_bytes;
     const struct multipart_field *fields; /* the other parts, in their order */
     size_t field_count;
 };
-/* Reads the whole body. The part called file_part goes into fd, which is written from where it stands. INVALID: no
- * multipart/form-data, or malformed, or a name twice; TOO_LARGE: more than max_bytes in that part, or the others are more than
- * small; and what http_body_read says. */
-int multipart_form(struct http_request *request, const char *file_part, int fd, uint64_t max_bytes,
+/* Reads the whole body. The part called file_part goes into file. INVALID: no multipart/form-data, or malformed, or a
+ * name twice; TOO_LARGE: more than file->most in that part, or the others are more than small; and what scratch_write and
+ * http_body_read say. */
+int multipart_form(struct http_request *request, const char *file_part, struct scratch *file,
                    struct multipart_form *ret_form, struct err *err);
 const char *multipart_field(const struct multipart_form *form, const char *name, size_t *ret_len); /* NULL: none */
 

@@ -217,6 +217,9 @@ static void take_plan(struct enter *enter, const struct plan_record *record) {
     case PLAN_OPEN_FILES:
         enter->open_files = record->number;
         break;
+    case PLAN_TERMINALS:
+        enter->terminals = record->number;
+        break;
     case PLAN_ENV:
         if (enter->env_count < ENTER_BASE_ENV + LIMIT_ENV_COUNT)
             enter->env[enter->env_count++] = record->text;

@@ -76,6 +76,7 @@ struct enter {
     const char *workspace; /* NULL: WORKSPACE_PATH */
     uint64_t address;
     uint64_t memory_bytes, pids, open_files; /* 0: not limited */
+    uint64_t terminals;                      /* 0: DEFAULT_TERMINALS */
     int sysctl_fd;                           /* /proc/sys/kernel of the box, writable; -1: none */
     struct enter_mount mounts[LIMIT_MOUNTS + LIMIT_SKILL_PATHS + 1];
     size_t mount_count;
@@ -115,6 +116,8 @@ int enter_put(struct enter *enter, int root, struct err *err); /* the trees of e
  * tmpfs: mounted on target, by the inner half */
 int enter_disk(const char *path, bool read_only, struct err *err);
 int enter_tmpfs(struct enter *enter, const char *target, struct err *err);
+/* The box's terminals, mounted with these flags at path, or mounted anew with another number of them. */
+int enter_pts(const struct enter *enter, const char *path, unsigned long flags, uint64_t terminals, struct err *err);
 /* enter_dev.c: the box's /dev: made and given to the box by the outer half, attached by the inner one */
 int enter_dev_make(struct enter *enter, struct err *err);
 int enter_dev_own(struct enter *enter, struct err *err);

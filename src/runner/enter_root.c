@@ -157,12 +157,9 @@ static int make_dev(struct enter *enter, struct err *err) {
         r = enter_dev_attach(enter, "root/dev", err);
     if (r < 0)
         return r;
-    /* max: terminals are counted machine-wide (kernel.pty.max), and one box shall not have them all */
-    const char *options = enter->ranged ? "newinstance,ptmxmode=0666,mode=0620,max=128,gid=5"
-                                        : "newinstance,ptmxmode=0666,mode=0620,max=128";
-    if (mount("devpts", "root/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) < 0)
-        return err_errno(err, errno, "devpts");
-    /* apart from /dev, so that it can be given its size when the plan is known: enter_bounds */
+    /* both apart from /dev, so that they can be given their size when the plan is known: enter_bounds */
+    if ((r = enter_pts(enter, "root/dev/pts", 0, DEFAULT_TERMINALS, err)) < 0)
+        return r;
     if (mount("tmpfs", "root/dev/shm", "tmpfs", MOUNT_FLAGS, "mode=1777") < 0)
         return err_errno(err, errno, "tmpfs");
     return 0;

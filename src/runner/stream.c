@@ -82,6 +82,10 @@ static int stdio_pipes(struct process *process, unsigned how, struct err *err) {
 static int stdio_terminal(struct process *process, unsigned cols, unsigned rows, struct err *err) {
     const struct runner_config *config = process->runner->config;
     autofd master = path_open(config->root_fd, "/dev/ptmx", O_RDWR, 0);
+    if (master == -ENOENT)
+        return err_set(err, ERR_LIMIT,
+                       "the box has no terminals: other boxes had all of its user's share when it started; stop some, "
+                       "then stop and start this one");
     if (master < 0)
         return master == -ENOSPC ? err_set(err, ERR_LIMIT, "all terminals of the box, or of this machine, are in use")
                                  : err_errno(err, -master, "the box has no terminals: /dev/ptmx");

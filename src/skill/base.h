@@ -46,7 +46,7 @@ int base_path_open(struct skills *skills, const char *agent, const char *path, i
 int base_files(struct skills *skills, const char *agent, const char *path, int (*each)(void *user, const char *path),
                void *user, struct err *err);
 /* As own_zip, of the public version (own_zip.c). */
-int base_zip(struct skills *skills, const char *agent, const char *skill,
+int base_zip(struct skills *skills, const char *owner, const char *agent, const char *skill,
              int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
 /* Names of the layers, uppermost first, NULL-terminated, in the arena; the lowest holds skill-creator where there is one. */
 int base_layers(struct skills *skills, const char *agent, struct arena *arena, const char ***ret_layers,

@@ -93,7 +93,7 @@ static int own_merge_add(struct skills *skills, const struct box *box, struct zi
     if (r == 0)
         r = base_open(skills, &base, &fd, err);
     if (r == 0)
-        r = parcel_pack_below(skills, fd, skill, zip, parcel, err);
+        r = parcel_pack_below(skills, box->user, fd, skill, zip, parcel, err);
     if (r == 0)
         merge->sources[++merge->count] = (struct change_source){parcel_read, parcel, LIMIT_UNPACK_ENTRIES};
     return r;
@@ -201,7 +201,7 @@ static int from_base(struct skills *skills, struct box *box, const struct base_s
     bool pending;
     int r = base_open(skills, base, &fd, err);
     if (r == 0)
-        r = parcel_pack(skills, fd, base->skill, &parcel, err);
+        r = parcel_pack(skills, box->user, fd, base->skill, &parcel, err);
     if (r < 0)
         return r;
     const struct change_source sources[] = {{parcel_read, &parcel, LIMIT_UNPACK_ENTRIES}, {NULL, NULL, 0}};

@@ -170,7 +170,7 @@ static int pack_parcel(struct parcel *parcel, const char *skill,
     return r;
 }
 
-int base_zip(struct skills *skills, const char *agent, const char *skill,
+int base_zip(struct skills *skills, const char *owner, const char *agent, const char *skill,
              int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
     struct base_skill found;
     struct parcel parcel;
@@ -181,7 +181,7 @@ int base_zip(struct skills *skills, const char *agent, const char *skill,
     if (r == 0)
         r = base_open(skills, &found, &dir, err);
     if (r == 0)
-        r = parcel_pack(skills, dir, "", &parcel, err);
+        r = parcel_pack(skills, owner, dir, "", &parcel, err);
     return r < 0 ? r : pack_parcel(&parcel, skill, sink, user, err);
 }
 

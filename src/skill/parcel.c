@@ -19,53 +19,40 @@
 
 enum { PIECE_BYTES = 128 << 10, HEADS_BYTES = 64 << 20 }; /* HEADS: of names and padding */
 
-static int parcel_new(struct skills *skills, struct parcel *ret_parcel, struct err *err) {
-    int fd;
-    int r = skills_scratch(skills, &fd, err);
-    if (r == 0)
-        *ret_parcel = (struct parcel){.fd = fd};
-    return r;
+static int parcel_new(struct skills *skills, const char *user, struct parcel *ret_parcel, struct err *err) {
+    ret_parcel->at = 0;
+    return skills_scratch(skills, user, skills_settings(skills)->unpacked_bytes + HEADS_BYTES, "skill_unpacked_mb",
+                          &ret_parcel->file, err);
 }
 
 void parcel_done(struct parcel *parcel) {
-    fd_close(&parcel->fd);
+    scratch_done(&parcel->file);
 }
 
 /* ---- in ---- */
 
 struct taking {
     struct parcel *parcel;
-    uint64_t most;
-    int number; /* of a failed write */
-    bool too_large;
+    struct err err; /* of a piece that could not be kept */
 };
 
 static int take_piece(void *user, const uint8_t *data, size_t len) {
     struct taking *taking = user;
-    if (len > taking->most - taking->parcel->bytes) {
-        taking->too_large = true;
-        return -ERR_TOO_LARGE;
-    }
-    int r = fd_write_all(taking->parcel->fd, data, len);
-    taking->number = -r;
-    taking->parcel->bytes += len;
-    return r < 0 ? -ERR_IO : 0;
+    return scratch_write(&taking->parcel->file, data, len, &taking->err);
 }
 
 int parcel_take(struct skills *skills, struct box *box, const char *path, int watch, struct parcel *ret_parcel,
                 struct err *err) {
-    uint64_t most = skills_settings(skills)->unpacked_bytes;
     struct parcel parcel;
-    int r = parcel_new(skills, &parcel, err);
+    int r = parcel_new(skills, box->user, &parcel, err);
     if (r < 0)
         return r;
-    struct taking taking = {.parcel = &parcel, .most = most + HEADS_BYTES};
+    struct taking taking = {.parcel = &parcel};
     r = box_tar_out(box, path, watch, take_piece, &taking, err);
-    if (taking.too_large)
-        r = err_set(err, ERR_TOO_LARGE, "the skill holds more than %llu bytes, the limit (skill_unpacked_mb)",
-                    (unsigned long long)most);
-    else if (taking.number)
-        r = err_errno(err, taking.number, "keeping a skill in transit");
+    if (taking.err.code) {
+        *err = taking.err;
+        r = -err->code;
+    }
     if (r < 0)
         parcel_done(&parcel);
     else
@@ -80,9 +67,7 @@ struct packing {
 };
 
 static int pack_bytes(struct packing *packing, const void *data, size_t len, struct err *err) {
-    int r = fd_write_all(packing->parcel.fd, data, len);
-    packing->parcel.bytes += len;
-    return r < 0 ? err_errno(err, -r, "keeping a skill in transit") : 0;
+    return scratch_write(&packing->parcel.file, data, len, err);
 }
 
 static int pack_head(struct packing *packing, const char *path, char kind, uint64_t size, struct err *err) {
@@ -145,15 +130,16 @@ static int pack_entry(void *user, const struct tree_entry *entry, struct err *er
     return r < 0 ? r : pack_content(packing, fd, entry->size, err);
 }
 
-int parcel_pack(struct skills *skills, int dirfd, const char *top, struct parcel *ret_parcel, struct err *err) {
-    return parcel_pack_below(skills, dirfd, top, NULL, ret_parcel, err);
+int parcel_pack(struct skills *skills, const char *user, int dirfd, const char *top, struct parcel *ret_parcel,
+                struct err *err) {
+    return parcel_pack_below(skills, user, dirfd, top, NULL, ret_parcel, err);
 }
 
-int parcel_pack_below(struct skills *skills, int dirfd, const char *top, struct zip *over, struct parcel *ret_parcel,
-                      struct err *err) {
+int parcel_pack_below(struct skills *skills, const char *user, int dirfd, const char *top, struct zip *over,
+                      struct parcel *ret_parcel, struct err *err) {
     static const uint8_t end[2 * TAR_BLOCK_BYTES];
     struct packing packing = {.top = top, .over = over};
-    int r = parcel_new(skills, &packing.parcel, err);
+    int r = parcel_new(skills, user, &packing.parcel, err);
     if (r < 0)
         return r;
     if (*top)
@@ -173,7 +159,7 @@ int parcel_pack_below(struct skills *skills, int dirfd, const char *top, struct 
 
 static int read_at(const struct parcel *parcel, void *data, size_t len, uint64_t at, struct err *err) {
     for (size_t got = 0; got < len;) {
-        ssize_t n = pread(parcel->fd, (char *)data + got, len - got, (off_t)(at + got));
+        ssize_t n = pread(parcel->file.fd, (char *)data + got, len - got, (off_t)(at + got));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -186,7 +172,7 @@ static int read_at(const struct parcel *parcel, void *data, size_t len, uint64_t
 
 ssize_t parcel_read(void *user, void *data, size_t size, struct err *err) {
     struct parcel *parcel = user;
-    uint64_t left = parcel->bytes - parcel->at;
+    uint64_t left = parcel->file.bytes - parcel->at;
     if (size > left)
         size = (size_t)left;
     int r = read_at(parcel, data, size, parcel->at, err);
@@ -243,7 +229,7 @@ int parcel_each(const struct parcel *parcel,
         at += sizeof block;
         uint64_t padded = why ? 0 : entry.size + tar_padding(entry.size);
         bool extension = !why && strchr("xgLK", entry.type);
-        if (why || padded < entry.size || padded > parcel->bytes - at ||
+        if (why || padded < entry.size || padded > parcel->file.bytes - at ||
             (!extension && !tar_safe_name(entry.name, &why)))
             return err_set(err, ERR_PROTOCOL, "the box sent a bad archive: %s", why ? why : "an entry beyond its end");
         r = extension ? each_extension(parcel, &entry, at, err) : each(user, &entry, at, err);

@@ -3,24 +3,25 @@
 #ifndef CUBBY_SKILL_PARCEL_H
 #define CUBBY_SKILL_PARCEL_H
 
+#include "base/scratch.h"
 #include "base/tarfmt.h"
 #include "skill/skill.h"
 
 struct parcel {
-    int fd;         /* -1: none */
-    uint64_t bytes; /* in it */
-    uint64_t at;    /* of parcel_read */
+    struct scratch file;
+    uint64_t at; /* of parcel_read */
 };
 
 /* Of what lies at path in the box. TOO_LARGE: more than unpacked_bytes of the settings. NOT_FOUND. */
 int parcel_take(struct skills *skills, struct box *box, const char *path, int watch, struct parcel *ret_parcel,
                 struct err *err);
 /* Of a directory of ours, below `top` ("": its files themselves); modes 0644 and 0755 alone. */
-int parcel_pack(struct skills *skills, int dirfd, const char *top, struct parcel *ret_parcel, struct err *err);
+int parcel_pack(struct skills *skills, const char *user, int dirfd, const char *top, struct parcel *ret_parcel,
+                struct err *err);
 /* The same without what an archive has in its place, `top` being one of its skills. */
 struct zip;
-int parcel_pack_below(struct skills *skills, int dirfd, const char *top, struct zip *over, struct parcel *ret_parcel,
-                      struct err *err);
+int parcel_pack_below(struct skills *skills, const char *user, int dirfd, const char *top, struct zip *over,
+                      struct parcel *ret_parcel, struct err *err);
 void parcel_done(struct parcel *parcel);
 
 /* Every entry in order: its name made safe, its content at `offset` of the parcel. A negative return ends it. */

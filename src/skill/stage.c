@@ -113,11 +113,12 @@ void stage_sweep(struct skills *skills) {
         closedir(dir);
 }
 
-int skills_scratch(struct skills *skills, int *ret_fd, struct err *err) {
+int skills_scratch(struct skills *skills, const char *user, uint64_t most, const char *limit,
+                   struct scratch *ret_scratch, struct err *err) {
     int fd = openat(skills->staging_dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_errno(err, errno, "a file for what is being sent");
-    *ret_fd = fd;
+    scratch_begin(ret_scratch, fd, user, most, limit);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #ifndef CUBBY_SKILL_STAGE_H
 #define CUBBY_SKILL_STAGE_H
 
+#include "base/scratch.h"
 #include "skill/skill.h"
 
 struct stage {
@@ -36,7 +37,8 @@ struct stage_tar *stage_tar_new(struct stage *stage, const char *skill);
 int stage_tar_feed(void *stage_tar, const uint8_t *data, size_t len);
 int stage_tar_end(struct stage_tar *tar, struct err *err); /* and frees it; an unfinished stream is INVALID */
 
-/* A nameless file, for what is spooled: an upload, a download. */
-int skills_scratch(struct skills *skills, int *ret_fd, struct err *err);
+/* A nameless file, for what is spooled: an upload, a download. For scratch_done. */
+int skills_scratch(struct skills *skills, const char *user, uint64_t most, const char *limit,
+                   struct scratch *ret_scratch, struct err *err);
 
 #endif

@@ -197,6 +197,7 @@ static int recall_pattern(const struct recall *recall, struct err *err) {
     const struct offload_index *index = &recall->row.index;
     struct recall_search search = {.index = index,
                                    .fd = recall->fd,
+                                   .user = recall->call->user,
                                    .watch = recall->call->watch,
                                    .pattern = args->pattern.data,
                                    .pattern_len = args->pattern.len,

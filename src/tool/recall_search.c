@@ -1,6 +1,7 @@
-/* Searching a kept result. Called by recall. Not to break: this runs in the daemon, on a pattern and a text from outside:
- * memory is one window whatever the text (a line longer than that is searched in pieces that overlap), no match runs
- * without its limits, the whole has a time limit, and the pattern is interpreted, never compiled to machine code. */
+/* Searching a kept result. Called by recall. Invariant: this runs in the daemon, on a pattern and a text from outside. Memory
+ * is one window whatever the text (a line longer than that is searched in pieces that overlap). No match runs without its
+ * limits, and the pattern is interpreted, never compiled to machine code. The whole has a limit of processor time, runs on
+ * a thread of the lowest priority, and few run at once (COUNTED_SEARCHES): everything else the daemon does goes first. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tool/recall_search.h"
 
@@ -8,17 +9,26 @@
 #include <inttypes.h>
 #include <pcre2.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/counted.h"
 #include "tool/truncate.h"
 
 enum {
     WINDOW_BYTES = 256 << 10,
     OVERLAP_BYTES = 4096,
-    SEARCH_MS = 10000,
+    SEARCH_CPU_MS = 2000, /* of processor time */
+    SEARCH_MS = 10000,    /* whatever else the machine does */
+    TURN_MS = 15000,      /* a search waits for its turn */
+    LOWEST_NICE = 19,
+    STACK_BYTES = 512 << 10,
     MATCH_LIMIT = 200000,
     HEAP_LIMIT_KB = 8192,
     SHOWN_CHARS = 500,  /* of one line */
@@ -166,12 +176,19 @@ static int seeker_line(struct seeker *seeker, const struct line *line, int64_t a
     return r;
 }
 
+static bool seeker_late(const struct seeker *seeker) {
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000 > SEARCH_CPU_MS ||
+           clock_ms() > seeker->end_ms;
+}
+
 /* Time is up, or nobody waits any more. */
 static int seeker_turn(struct seeker *seeker, const struct line *line, struct err *err) {
     struct pollfd watched = {.fd = seeker->search->watch, .events = POLLRDHUP};
     if (seeker->search->watch >= 0 && poll(&watched, 1, 0) > 0 && (watched.revents & (POLLRDHUP | POLLHUP | POLLERR)))
         return err_set(err, ERR_GONE, "the client hung up");
-    if (clock_ms() > seeker->end_ms) {
+    if (seeker_late(seeker)) {
         seeker->over = seeker->found.timed_out = true;
         seeker->found.next_line = line->number;
     }
@@ -229,7 +246,7 @@ static int seeker_window(struct seeker *seeker, struct line *line, const uint8_t
         line->number++;
         line->from += next - at;
         at = next;
-        if (r == 0 && !seeker->over && at < end && clock_ms() > seeker->end_ms)
+        if (r == 0 && !seeker->over && at < end && seeker_late(seeker))
             r = seeker_turn(seeker, line, err);
     }
     *ret_used = at;
@@ -283,23 +300,64 @@ static int seeker_lines(struct seeker *seeker, uint8_t *data, struct line *line,
     return r;
 }
 
-int recall_search(const struct recall_search *search, struct buf *out, struct recall_found *ret_found,
-                  struct err *err) {
-    struct seeker seeker = {.search = search, .out = out, .end_ms = clock_ms() + SEARCH_MS};
+static int seeker_run(struct seeker *seeker, struct err *err) {
+    const struct recall_search *search = seeker->search;
     struct line line = {.number = search->first_line};
     uint64_t end = 0;
-    seeker.found.last_line = search->first_line;
-    int r = seeker_compile(&seeker, err);
-    if (r == 0)
-        r = offload_index_line(search->index, search->fd, search->first_line, &line.from, err);
+    int r = offload_index_line(search->index, search->fd, search->first_line, &line.from, err);
     if (r == 0)
         r = offload_index_line(search->index, search->fd, search->last_line + 1, &end, err);
     if (r == 0) {
         uint8_t *data = malloc(WINDOW_BYTES);
         if (!data)
             abort();
-        r = seeker_lines(&seeker, data, &line, end, err);
+        r = seeker_lines(seeker, data, &line, end, err);
         free(data);
+    }
+    return r;
+}
+
+/* ---- its thread ---- */
+
+struct searching {
+    struct seeker *seeker;
+    struct err *err;
+    int result;
+};
+
+static void *searching_main(void *user) {
+    struct searching *searching = user;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE); /* of this thread alone */
+    searching->seeker->end_ms = clock_ms() + SEARCH_MS;
+    searching->result = seeker_run(searching->seeker, searching->err);
+    return NULL;
+}
+
+/* A thread of its own, because a priority once lowered cannot be raised again by an ordinary user. */
+static int searching_run(struct seeker *seeker, struct err *err) {
+    struct searching searching = {.seeker = seeker, .err = err};
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    int number = pthread_create(&thread, &attributes, searching_main, &searching);
+    pthread_attr_destroy(&attributes);
+    if (number)
+        return err_errno(err, number, "a thread for the search");
+    pthread_join(thread, NULL);
+    return searching.result;
+}
+
+int recall_search(const struct recall_search *search, struct buf *out, struct recall_found *ret_found,
+                  struct err *err) {
+    struct seeker seeker = {.search = search, .out = out};
+    seeker.found.last_line = search->first_line;
+    int r = seeker_compile(&seeker, err);
+    if (r == 0)
+        r = counted_wait(COUNTED_SEARCHES, search->user, 1, TURN_MS, search->watch, err);
+    if (r == 0) {
+        r = searching_run(&seeker, err);
+        counted_give(COUNTED_SEARCHES, search->user, 1);
     }
     seeker_done(&seeker);
     if (r == 0)

@@ -8,7 +8,8 @@
 struct recall_search {
     const struct offload_index *index;
     int fd;
-    int watch; /* its hang-up ends the search: GONE; -1: none */
+    const char *user; /* whose share of searches it counts in */
+    int watch;        /* its hang-up ends the search: GONE; -1: none */
     const char *pattern;
     size_t pattern_len;
     bool literal, ignore_case;
@@ -27,7 +28,8 @@ struct recall_found {
 
 #define RECALL_SEARCH_BYTES (256u << 10) /* more than 16,000 characters with their line numbers have */
 
-/* "12: text" for a match, "11- text" for its neighbours, "--" between parts that are apart. INVALID: the pattern. */
+/* "12: text" for a match, "11- text" for its neighbours, "--" between parts that are apart. INVALID: the pattern. LIMIT: the
+ * user has other searches running, and they did not end in time. */
 int recall_search(const struct recall_search *search, struct buf *out, struct recall_found *ret_found, struct err *err);
 
 #endif

@@ -17,7 +17,7 @@
 
 #include "base/buf.h"
 
-#define PLAN_VERSION 7
+#define PLAN_VERSION 8
 #define PLAN_MAX_BYTES (1u << 20)
 #define PLAN_STAGE_FD 3  /* where the runner finds the socket ... */
 #define PLAN_ERRORS_FD 4 /* ... and the pipe that takes {u8 code, sentence} when a step fails */
@@ -54,6 +54,7 @@ enum plan_key {
     PLAN_PIDS,       /* number: limit of processes and threads */
     PLAN_OPEN_FILES, /* number: limit of descriptors of one process */
     PLAN_BLANK,      /* number: 1: nobody's box yet, waiting for BIND; it ends with its wire until then */
+    PLAN_TERMINALS,  /* number: of /dev/pts; absent: DEFAULT_TERMINALS; TERMINALS_NONE */
     PLAN_WORKSPACE,  /* text: where its workspace is; absent: WORKSPACE_PATH */
     /* ATTACH (or, but for the last, PLAN of an ordinary user's box), with VERSION, LAYERS (absent: OWN_SHOWN), STORE and LOWER as above */
     PLAN_SKILL_STORE, /* text: directory of skill layers ... */

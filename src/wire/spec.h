@@ -25,7 +25,9 @@ struct limits { /* 0: not limited */
     uint64_t disk_mb;
     uint64_t open_files;   /* descriptors of one process */
     uint64_t output_bytes; /* most that is kept of one stream of a command: the largest output_limit_bytes */
+    uint64_t terminals;    /* of its own /dev/pts, as dealt at its start; 0: DEFAULT_TERMINALS, or TERMINALS_NONE */
 };
+#define TERMINALS_NONE (1u << 30) /* above any number that a kernel has */
 
 /* docker: what the box's container is besides. NULL, false: as the image, the engine and the configuration have it. */
 struct container {

@@ -3,6 +3,7 @@
  * which of the two and how it is cut. */
 #define front_of fuzz_front_of
 #define front_settings fuzz_front_settings
+#define http_body_length fuzz_body_length
 #define http_body_read fuzz_body_read
 #define aio_body_text fuzz_body_text
 #define aio_unfit fuzz_unfit
@@ -36,6 +37,11 @@ const struct front_settings *fuzz_front_settings(const struct http_request *requ
     static struct front_settings settings = {.max_upload_bytes = 1 << 20};
     (void)request;
     return &settings;
+}
+
+int64_t fuzz_body_length(const struct http_request *request) {
+    (void)request;
+    return (int64_t)body.len;
 }
 
 static size_t piece_of(size_t len) {
@@ -74,13 +80,14 @@ int fuzz_unfit(struct http_request *request, const char *member, const char *tex
 }
 
 static void take(const uint8_t *data, size_t size, unsigned cut, struct taken *ret) {
-    struct aio_content content = {.fd = -1};
+    struct aio_content content = {.file.fd = -1};
+    static const struct box box;
     struct err err = {0};
     body.data = data, body.len = size, body.cut = cut;
     buf_clear(&body.rest);
     buf_init(&ret->content, 1 << 20);
     buf_init(&ret->rest, 1 << 20);
-    ret->result = aio_content_take(NULL, &content, NULL, &err);
+    ret->result = aio_content_take(NULL, &box, &content, NULL, &err);
     assert(ret->result >= 0 || ret->result == -err.code);
     ret->seen = content.seen;
     buf_put(&ret->content, content.memory.data, content.memory.len);
@@ -156,7 +163,7 @@ static bool expected(const char *encoding, const uint8_t *text, size_t len, stru
 
 static void fuzz_read(const uint8_t *data, size_t size, unsigned how) {
     static const char *const encodings[] = {"utf-8", "base64", "raw"};
-    struct aio_content content = {.fd = -1, .encoding = encodings[how % 3], .piece = malloc(PIECE_BYTES)};
+    struct aio_content content = {.file.fd = -1, .encoding = encodings[how % 3], .piece = malloc(PIECE_BYTES)};
     struct err err = {0};
     autobuf want, got;
     buf_init(&content.memory, 1 << 20);

@@ -1,6 +1,7 @@
 # Everything the kernel counts per user or per machine, taken until there is no more: descriptors, inotify, timers,
 # message queues, locked memory, semaphores, terminals, asynchronous contexts, keys.
-# wall: a user namespace that belongs to the box's own uid; RLIMIT_NOFILE; devpts max=; no io_setup, no keys
+# wall: a user namespace that belongs to the box's own uid; RLIMIT_NOFILE; devpts max=, dealt out by user; no io_setup, no keys
+# config: max_boxes_per_user: 0
 # box: "limits":{"open_files":200}
 
 counts() { # counts KIND: COUNT and WHY in the current box
@@ -57,5 +58,25 @@ for who in agent root; do
     AS=$who counts key
     like "keys, by $who" "$COUNT $WHY" '^0 (EPERM|ENOSYS)$'
 done
+
+# Terminals are counted for the machine: many boxes of one user do not have them all.
+taken=0 boxes=0
+for i in {1..30}; do
+    box_new "\"thread\":\"pty $i\",\"user\":\"mallory\"" || break
+    hold pty
+    taken=$((taken + COUNT)) boxes=$((boxes + 1))
+done
+diag "$boxes boxes of one user: $taken terminals"
+is 'thirty boxes of one user take terminals until there are no more' "$boxes $WHY" '30 ENOSPC'
+between 'together they have half of those of all boxes at most' "$taken" 700 $((($(cat /proc/sys/kernel/pty/max) - $(cat /proc/sys/kernel/pty/reserve)) / 2))
+box_use "$NEIGHBOUR"
+counts pty
+is 'its neighbour has as many as ever' "$COUNT $WHY" '64 ENOSPC'
+api POST "$B/sessions" '{"name":"terminal"}'
+is 'and begins a session' "$STATUS" 201
+api POST "$B/sessions/terminal/exec" '{"command":"tty"}'
+like 'with a terminal' "$(j .output)" '/dev/pts/'
+api DELETE "$B/sessions/terminal"
+box_use "$ATTACKED"
 run 'echo fine'
 is 'the box goes on' "$OUT" fine

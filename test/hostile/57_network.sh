@@ -77,6 +77,7 @@ except OSError as e: print(e.strerror or e)\""
     run 'ip -4 -o addr show dev eth0 | sed -n "s/.* inet \([0-9.]*\).*/\1/p"'
     other=$OUT
     isnt 'two boxes have two addresses' "$other" "$own"
+    second=$BOX
     listens() { to "$other" 8000; [ "$OUT" = "$other OK" ]; }
     ok 'which listens' eventually 10 listens
     box_use "$first"
@@ -97,6 +98,49 @@ try: s.recv(10)
 except OSError: pass"
     done
     is 'only what comes from its own address leaves, and under ours' "$(grep from- "$WORK/world")" "from-$own 9.9.9.1"
+
+    # The host's table of connections: one user cannot fill it, by many datagrams of one socket or by many connections.
+    flows() { D cat /proc/sys/net/netfilter/nf_conntrack_count; }
+    box_use "$first"
+    run 'python3 -c "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sent = refused = 0
+for port in range(1024, 31024):
+    try: s.sendto(b\"x\", (\"8.8.8.8\", port)); sent += 1
+    except OSError: refused += 1
+print(sent > 1000)"'
+    is 'datagrams to 30,000 ports are sent' "$OUT" True
+    after=$(flows)
+    diag "$after flows after 30,000 datagrams"
+    between 'and are a bounded number of flows' "$after" 1000 9000
+    to 8.8.8.8 80
+    is 'the box then gets no more' "$OUT" '8.8.8.8 ECONNREFUSED'
+    box_use "$second"
+    to 8.8.8.8 80
+    is 'nor does another box of its user' "$OUT" '8.8.8.8 ECONNREFUSED'
+    box_new '"network":"open","user":"someone"'
+    to 8.8.8.8 80
+    is 'somebody else does' "$OUT" '8.8.8.8 OK'
+    before=$(flows)
+    run 'python3 -c "
+import os, socket
+def many():
+    held = [socket.socket() for i in range(3000)]
+    for s in held: s.setblocking(False); s.connect_ex((\"8.8.8.8\", 80))
+    os._exit(0)
+for i in range(5):
+    if os.fork() == 0: many()
+for i in range(5): os.wait()
+print(True)"'
+    is '15,000 connections are begun' "$OUT" True
+    diag "$(($(flows) - before)) more flows after 15,000 connections"
+    between 'and are a bounded number of flows, too' "$(($(flows) - before))" 1000 9000
+    counters() { D nft list sets | grep -c 'set flows-'; }
+    is 'each user has a counter' "$(counters)" 2
+    api DELETE "$B"
+    one_left() { [ "$(counters)" = 1 ]; }
+    ok 'which goes with the last box that it counts for' eventually 10 one_left
     kill "$services"
     delete_boxes
     gone() { [ -z "$(D nft list tables)" ] && ! D ip -o link | grep -q cubby-; }

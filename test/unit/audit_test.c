@@ -479,6 +479,53 @@ static void test_trim(void) {
     audit_close(audit);
 }
 
+/* One user writes until the log is too large: that user's oldest rows go, and nobody else's. */
+static void test_share(void) {
+    fresh();
+    struct audit *audit = opened(0, 0);
+    char detail[1024];
+    memset(detail, 'd', sizeof detail);
+    for (int i = 0; i < 6000; i++) {
+        struct audit_row row = {0};
+        bool victim = i % 100 == 50;
+        audit_set(&row, AUDIT_VERB, victim ? "mine" : "flood");
+        audit_set(&row, AUDIT_USER, victim ? "victim" : "mallory");
+        audit_set(&row, AUDIT_OUTCOME, "ok");
+        audit_setn(&row, AUDIT_DETAIL, detail, victim ? 10 : sizeof detail);
+        audit_put(audit, &row);
+    }
+    audit_close(audit);
+    for (int turn = 0; turn < 3; turn++) { /* each more than is there: gaps become one */
+        uint64_t most = (3u - (unsigned)turn) << 20, end_ms = clock_ms() + 60000;
+        struct seen seen;
+        audit = opened(0, most);
+        put(audit, "begin", NULL, NULL, "ok", 0);
+        audit_sync(audit, 10000);
+        do
+            page_of(audit, &(struct audit_query){.limit = 1000, .verb = "audit_cut"}, &seen);
+        while (seen.count < (size_t)turn + 1 && clock_ms() < end_ms);
+        audit_close(audit);
+        audit = opened(0, 0);
+        uint64_t left = found(audit, &(struct audit_query){.limit = 10000, .verb = "flood"});
+        page_of(audit, &(struct audit_query){.limit = 1000, .verb = "audit_cut"}, &seen);
+        check(strstr(seen.detail, "rows of user 'mallory', who had most, were cut") && left < 5940 && left > 100,
+              "a log that is too large loses rows of the user who has most");
+        check(found(audit, &(struct audit_query){.limit = 10000, .verb = "mine"}) == 60, "and nobody else's");
+        struct audit_verdict verdict;
+        struct err err;
+        check(audit_verify(audit, &verdict, &err) == 0 && !verdict.broken && !verdict.damage, "it is still a chain");
+        audit_close(audit);
+    }
+    audit = opened(0, 0);
+    check(!sql("DELETE FROM audit WHERE user = 'victim'", NULL, 0), "no row goes without a gap");
+    check(sql("UPDATE gap SET hash = zeroblob(32) WHERE first = (SELECT min(first) FROM gap)", NULL, 0),
+          "a forged gap");
+    struct audit_verdict verdict;
+    struct err err;
+    check(audit_verify(audit, &verdict, &err) == 0 && verdict.broken, "is found");
+    audit_close(audit);
+}
+
 static void test_strangers(void) {
     fresh();
     struct audit *audit = opened(0, 0);
@@ -679,6 +726,7 @@ int main(void) {
     test_full();
     test_damaged();
     test_trim();
+    test_share();
     test_strangers();
     test_reads();
     test_running();

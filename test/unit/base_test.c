@@ -15,6 +15,7 @@
 #include "backend/removal.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/counted.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -430,7 +431,37 @@ static void test_arena(void) {
        "text in an arena");
 }
 
+/* One user takes until there is no more; others then still get some, however many they are. */
+static void test_counted(void) {
+    struct err err = {0};
+    counted_limit(COUNTED_WATCHERS, 64, 64);
+    uint64_t held = 0, least = 64;
+    while (counted_take(COUNTED_WATCHERS, "mallory", 1, &err) == 0)
+        held++;
+    ok(held == 32 && strstr(err.text, "would leave too few for others"), "half of all for one user");
+    uint64_t got[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        while (counted_take(COUNTED_WATCHERS, (char[]){(char)('a' + i), 0}, 1, &err) == 0)
+            got[i]++;
+        least = got[i] < least ? got[i] : least;
+    }
+    ok(got[0] == 16 && least >= 4, "whoever comes later gets some");
+    counted_limit(COUNTED_WATCHERS, 64, 5);
+    ok(counted_take(COUNTED_WATCHERS, "d", 6, &err) == -ERR_LIMIT && strstr(err.text, "limit of a user, 5"),
+       "a limit of each user");
+    ok(counted_take(COUNTED_WATCHERS, "d", UINT64_MAX, &err) == -ERR_LIMIT, "no number overflows");
+    ok(counted_take(COUNTED_WATCHERS, "d", 0, &err) == 0, "nothing is always free");
+    counted_give(COUNTED_WATCHERS, "mallory", held);
+    for (int i = 0; i < 3; i++)
+        counted_give(COUNTED_WATCHERS, (char[]){(char)('a' + i), 0}, got[i]);
+    ok(counted_of(COUNTED_WATCHERS, "mallory") == 0 && counted_take(COUNTED_WATCHERS, "mallory", 5, &err) == 0,
+       "what is given back is free again");
+    ok(counted_wait(COUNTED_WATCHERS, "mallory", 1, 10, -1, &err) == -ERR_LIMIT, "waiting ends");
+    counted_give(COUNTED_WATCHERS, "mallory", 5);
+}
+
 int main(void) {
+    test_counted();
     test_buf();
     test_text();
     test_json();

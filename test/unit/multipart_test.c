@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/buf.h"
+#include "base/counted.h"
 #include "http_lab.h"
 #include "http/multipart.h"
 
@@ -161,19 +162,21 @@ static void handle(struct http_request *request) {
     struct multipart_form form;
     struct err err = {0};
     char text[400];
-    int fd = memfd_create("file", MFD_CLOEXEC);
-    int r = multipart_form(request, "file", fd, FILE_MAX, &form, &err);
+    struct scratch file;
+    scratch_begin(&file, memfd_create("file", MFD_CLOEXEC), "ann", FILE_MAX, "a test");
+    int r = multipart_form(request, "file", &file, &form, &err);
     if (r < 0) {
-        close(fd);
+        scratch_done(&file);
         http_reply_error(request, &err);
         return;
     }
     size_t len = 0;
     const char *other = multipart_field(&form, "other", &len);
     snprintf(text, sizeof text, "%d %s %llu %lld %zu %s %zu", form.has_file, form.has_file ? form.file.file_name : "-",
-             (unsigned long long)form.file_bytes, (long long)lseek(fd, 0, SEEK_END), form.field_count,
+             (unsigned long long)file.bytes, (long long)lseek(file.fd, 0, SEEK_END), form.field_count,
              other ? other : "-", len);
-    close(fd);
+    scratch_done(&file);
+    check(!counted_of(COUNTED_SPOOL, "ann"), "nothing stays counted");
     http_reply(request, 200, "text/plain", text, strlen(text));
 }
 

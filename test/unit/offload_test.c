@@ -229,6 +229,7 @@ static bool finds(const char *name, const char *text, size_t len, struct recall_
     offload_index_build((const uint8_t *)text, len, &arena, &index);
     search.index = &index;
     search.fd = file_of(text, len);
+    search.user = "ann";
     search.watch = -1;
     search.pattern_len = strlen(search.pattern);
     search.max_results = search.max_results ? search.max_results : 50;
@@ -292,7 +293,8 @@ static void test_search(void) {
     struct recall_found found;
     struct err err;
     struct offload_index index = {0};
-    struct recall_search bad = {.index = &index, .fd = -1, .watch = -1, .pattern = "(", .pattern_len = 1};
+    struct recall_search bad = {
+        .index = &index, .fd = -1, .user = "ann", .watch = -1, .pattern = "(", .pattern_len = 1};
     check(recall_search(&bad, NULL, &found, &err) == -ERR_INVALID && strstr(err.text, "at byte 1"), "a bad pattern");
     bad.pattern = "a\nb", bad.pattern_len = 3;
     check(recall_search(&bad, NULL, &found, &err) == -ERR_INVALID, "a pattern with a newline");

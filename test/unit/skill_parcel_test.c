@@ -43,7 +43,7 @@ static void test_pack(struct skills *skills) {
           "a tree %s", err.text);
     autofd fd = openat(stage.fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     check(base_tree_hash(fd, lying, &files, &bytes, &err) == 0 && files == 3, "its hash as it lies");
-    check(parcel_pack(skills, fd, "", &parcel, &err) == 0, "packed %s", err.text);
+    check(parcel_pack(skills, "ann", fd, "", &parcel, &err) == 0, "packed %s", err.text);
     check(parcel_hash(&parcel, 10, packed, &err) == 0 && memcmp(lying, packed, 32) == 0,
           "and its hash as it was packed");
     check(parcel_hash(&parcel, 2, packed, &err) == -ERR_TOO_LARGE, "with more files than may be");
@@ -71,13 +71,13 @@ static void test_bad(struct skills *skills, const char *what, const char *name, 
                      size_t blocks) {
     static uint8_t data[140 * TAR_BLOCK_BYTES];
     memset(data, 0, sizeof data);
-    struct parcel parcel = {.fd = -1};
+    struct parcel parcel = {.file.fd = -1};
     struct err err = {0};
     unsigned seen = 0;
     block_put(data, name, type, size);
-    if (skills_scratch(skills, &parcel.fd, &err) < 0 || fd_write_all(parcel.fd, data, blocks * TAR_BLOCK_BYTES) < 0)
+    if (skills_scratch(skills, "ann", sizeof data, "a test", &parcel.file, &err) < 0 ||
+        scratch_write(&parcel.file, data, blocks * TAR_BLOCK_BYTES, &err) < 0)
         exit(1);
-    parcel.bytes = blocks * TAR_BLOCK_BYTES;
     int r = parcel_each(&parcel, no_entry, &seen, &err);
     check(r == -ERR_PROTOCOL && seen == 0, "%s is refused: %s", what, err.text);
     parcel_done(&parcel);

@@ -3,6 +3,7 @@
 #include "skill_lab.h"
 
 #include "base/buf.h"
+#include "base/counted.h"
 #include "base/tarfmt.h"
 
 /* ---- names ---- */
@@ -293,9 +294,15 @@ static void test_copy(struct skills *skills) {
     stage_open(skills, &stage, &err);
     check(stage_copy(&stage, "s", host, &err) == -ERR_INVALID && strstr(err.text, "out"), "but no link out of it");
     stage_abort(&stage);
-    autofd scratch = -1;
-    check(skills_scratch(skills, &scratch, &err) == 0 && write(scratch, "x", 1) == 1 && entries("skills/staging") == 0,
+    autoscratch scratch = {.fd = -1};
+    check(skills_scratch(skills, "ann", 3, "a test", &scratch, &err) == 0 &&
+              scratch_write(&scratch, "x", 1, &err) == 0 && entries("skills/staging") == 0,
           "a file for what is spooled has no name");
+    check(scratch_write(&scratch, "abc", 3, &err) == -ERR_TOO_LARGE && strstr(err.text, "a test allows"),
+          "and holds no more than it may: %s", err.text);
+    check(counted_of(COUNTED_SPOOL, "ann") == 1, "its bytes count as its user's");
+    scratch_done(&scratch);
+    check(counted_of(COUNTED_SPOOL, "ann") == 0, "until it is closed");
 }
 
 int main(void) {

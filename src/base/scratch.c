@@ -1,0 +1,42 @@
+/* Spooled bytes are counted before they are written. Invariant: what was counted is given back, whatever failed. */
+#include "base/scratch.h"
+
+#include <stdio.h>
+
+#include "base/counted.h"
+#include "base/fd.h"
+
+void scratch_begin(struct scratch *scratch, int fd, const char *user, uint64_t most, const char *limit) {
+    *scratch = (struct scratch){.fd = fd, .most = most, .limit = limit};
+    snprintf(scratch->user, sizeof scratch->user, "%s", user);
+}
+
+int scratch_fits(const struct scratch *scratch, uint64_t len, struct err *err) {
+    if (len <= scratch->most - scratch->bytes)
+        return 0;
+    return err_set(err, ERR_TOO_LARGE, "what is sent has more than %llu bytes, the most that %s allows",
+                   (unsigned long long)scratch->most, scratch->limit);
+}
+
+int scratch_count(struct scratch *scratch, uint64_t len, struct err *err) {
+    int r = scratch_fits(scratch, len, err);
+    if (r == 0)
+        r = counted_take(COUNTED_SPOOL, scratch->user, len, err);
+    scratch->bytes += r == 0 ? len : 0;
+    return r;
+}
+
+int scratch_write(struct scratch *scratch, const void *data, size_t len, struct err *err) {
+    int r = scratch_count(scratch, len, err);
+    if (r == 0 && (r = fd_write_all(scratch->fd, data, len)) < 0)
+        return err_errno(err, -r, "what was received cannot be kept");
+    return r;
+}
+
+void scratch_done(struct scratch *scratch) {
+    if (scratch->fd < 0)
+        return;
+    fd_close(&scratch->fd);
+    counted_give(COUNTED_SPOOL, scratch->user, scratch->bytes);
+    scratch->bytes = 0;
+}
