@@ -72,8 +72,8 @@
 #define LIMIT_DISK_FLOOR_BYTES                                                                                         \
     (16u << 20) /* free on the disk before files are moved away; of a small one a sixteenth */
 #define LIMIT_DISK_FLOOR_FILES 64u
-#define LIMIT_RESERVE_BYTES (4u << 20) /* kept on the disk for a daemon that starts when it is full */
-#define LIMIT_SNAPSHOT_NAME 64u        /* bytes */
+#define LIMIT_RESERVE_BYTES (4u << 20)            /* kept on the disk for a daemon that starts when it is full */
+#define LIMIT_SNAPSHOT_NAME 64u                   /* bytes */
 #define LIMIT_TEMPLATE_UPLOAD_BYTES (16ull << 30) /* an upload of a template, as it is sent */
 #define DEFAULT_DIFF_LIMIT 1000u
 #define LIMIT_DIFF_LIMIT 1000000u

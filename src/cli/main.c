@@ -48,8 +48,8 @@ const struct command command_table[] = {
     {"pause", "ID…", "stop the processes of boxes, keeping their memory",
      "Until they are resumed or the boxes deleted; other calls to them are refused meanwhile, or wake them (wake_paused).",
      command_pause, NULL, ANYWHERE},
-    {"resume", "ID…", "resume paused boxes",
-     "A box that stopped unexpectedly is started again, as by `cubby start`.", command_resume, NULL, ANYWHERE},
+    {"resume", "ID…", "resume paused boxes", "A box that stopped unexpectedly is started again, as by `cubby start`.",
+     command_resume, NULL, ANYWHERE},
     {"start", "ID…", "start boxes whose processes have ended, on their files",
      "The processes of a box end when it is idle, and can stop unexpectedly; its files are kept either way. Most uses start\n"
      "it by themselves.",
