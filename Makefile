@@ -38,18 +38,20 @@ endif
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
 
-room = $(wildcard src/$(1)/*.c)
+room = $(shell find src/$(1) -name "*.c")
 BASE := $(call room,base)
 WIRE := $(call room,wire)
+TREE := $(call room,tree)
+STORE := $(call room,store)
 RUNNER := $(call room,runner) $(BASE) src/wire/frame.c src/wire/piece.c
-ENGINE := $(BASE) $(WIRE) $(call room,backend) $(call room,box)
-TOOLS := $(call room,schema) $(call room,tool)
+ENGINE := $(BASE) $(WIRE) $(TREE) $(STORE) $(call room,backend) $(call room,box)
+TOOLS := $(call room,rows) $(call room,tool)
 SKILLS := $(call room,skill)
-SKILLS_SEEN := $(wildcard src/skill/meta*.c src/skill/catalog*.c) # what tools need of them where there is no daemon
-HTTP_CLIENT := $(wildcard src/http/client*.c)
+SKILLS_SEEN := $(wildcard src/skill/catalog/*.c) # what tools need of them where there is no daemon
+HTTP_CLIENT := $(wildcard src/http/client/*.c)
 HTTP_BOTH := $(wildcard src/http/websocket*.c)
 DAEMON := $(ENGINE) $(SKILLS) $(TOOLS) $(filter-out $(HTTP_CLIENT),$(call room,http)) $(call room,front) $(call room,daemon)
-CLI := $(filter-out $(wildcard src/box/audit*.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call room,cli)
+CLI := $(filter-out $(wildcard src/store/audit*.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call room,cli)
 LLHTTP := api.c http.c llhttp.c
 
 host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
@@ -76,7 +78,7 @@ $(BUILD)/host/%.o: src/%.c | $(BUILD)/gen/.made
 	$(call say,cc,$<)
 	$(Q)$(CC) $(CFLAGS_HOST) -c -o $@ $<
 # It holds these texts, whole.
-$(BUILD)/host/front/aio_driver.o: src/front/aio_python.py src/front/aio_node.js
+$(BUILD)/host/front/aio/driver.o: src/front/aio/python.py src/front/aio/node.js
 $(BUILD)/runner/%.o: src/%.c | $(BUILD)/musl/.made $(BUILD)/gen/.made
 	@mkdir -p $(@D)
 	$(call say,musl,$<)

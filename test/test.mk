@@ -12,7 +12,7 @@ FUZZ_PROGRAMS := $(patsubst test/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/f
 ATTACKS := $(patsubst test/hostile/%.c,$(BUILD)/test/%,$(wildcard test/hostile/*.c))
 SUBMAKE = $(MAKE) -s --no-print-directory
 
-$(BUILD)/host/runner/confine.o: $(BUILD)/gen/seccomp_filter.h
+$(BUILD)/host/runner/exec/confine.o: $(BUILD)/gen/seccomp_filter.h
 $(BUILD)/tested.a: $(TESTED_OBJECTS)
 	rm -f $@ && ar rcsTP $@ $^
 $(BUILD)/unit/%: test/unit/%.c $(BUILD)/tested.a

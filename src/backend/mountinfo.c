@@ -1,4 +1,4 @@
-/* Called by docker_mount.c, for mounts that an engine made by name: who may write above a directory could have put a link
+/* Called by docker/mount.c, for mounts that an engine made by name: who may write above a directory could have put a link
  * into its way between our look and the engine's. Not to break: names are compared as the kernel has them, with no look at
  * the file systems, which may have changed again. */
 #include "backend/mountinfo.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/removal.h"
+#include "tree/removal.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"

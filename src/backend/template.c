@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "backend/skeleton.h"
-#include "backend/removal.h"
+#include "tree/removal.h"
 #include "backend/trash.h"
 #include "base/clock.h"
 #include "base/fd.h"

@@ -18,8 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backend/quota.h"
-#include "backend/removal.h"
+#include "backend/quota/quota.h"
+#include "tree/removal.h"
 #include "base/fd.h"
 
 #define QUEUE_MAX 256

@@ -1,5 +1,5 @@
 /* Spawns the runner's processes that enter boxes, and hears what they say. Called by slot.c and attach.c for jails, by
- * docker_mount.c for containers. Not to break: a pid may be somebody else's by the time its namespaces are opened, so who it
+ * docker/mount.c for containers. Not to break: a pid may be somebody else's by the time its namespaces are opened, so who it
  * is is checked after that. */
 #include "backend/usher.h"
 

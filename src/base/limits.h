@@ -66,7 +66,7 @@
 #define LIMIT_SKILL_LAYERS 32u /* of an agent's public skills, in one box */
 #define LIMIT_SKILL_PATHS 8u   /* where a box sees /skills besides */
 #define LIMIT_AGENT_BYTES 128u
-#define LIMIT_LAYERS 63u     /* kept layers below one box: with its own, bits of a word in runner/stack.h */
+#define LIMIT_LAYERS 63u     /* kept layers below one box: with its own, bits of a word in runner/enter/stack.h */
 #define LIMIT_SNAPSHOTS 256u /* of one box */
 #define LIMIT_KEPT_TIMES 4u  /* what a box's kept layers may take on the disk, in its disk_mb */
 #define LIMIT_DISK_FLOOR_BYTES                                                                                         \

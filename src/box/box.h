@@ -33,9 +33,9 @@ struct box {
     atomic_uint refs;
     atomic_uint calls; /* requests on it now, counted by the door that admits them */
     struct turn turn;
-    pthread_mutex_t skill_lock;      /* of the one place in it that skill/own_change.c uses */
+    pthread_mutex_t skill_lock;      /* of the one place in it that skill/own/change.c uses */
     pthread_mutex_t edit_lock;       /* of edits that read a file and write it back, so that none finds it changed */
-    atomic_uint skill_look;          /* what is known of changes that wait in it: skill/own_settle.c */
+    atomic_uint skill_look;          /* what is known of changes that wait in it: skill/own/settle.c */
     atomic_uint skill_delay_ms;      /* how long after that; grows */
     _Atomic uint64_t skill_retry_ms; /* its /skills could not be replaced; not tried again before (clock_ms) */
     /* ---- */
@@ -380,7 +380,7 @@ struct edit_request {
     enum edit_kind kind;
     bool root; /* with the rights of the box's root */
     bool all;  /* STRING, REGEX: every place; else it must be the only one */
-    bool text; /* STRING, LINES, REGEX: of text alone; CRLF and a byte order mark are kept (runner/edit_text.h) */
+    bool text; /* STRING, LINES, REGEX: of text alone; CRLF and a byte order mark are kept (runner/ops/edit_text.h) */
     bool parents, create; /* WHOLE, APPEND: directories are made; if_match does not count where nothing is */
     uint64_t first, last; /* lines; STRING, REGEX: only there; 0: from the first, to the last */
     const char *old, *new_text;

@@ -7,7 +7,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "box/redact.h"
+#include "store/redact.h"
 #include "box/verb.h"
 
 /* How much longer than the times of a call a runner may take to answer it: killing takes time. */

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "box/container.h"
 #include "box/mounts.h"
-#include "box/record.h"
+#include "box/provider/record.h"
 
 enum { LIMIT_ENV_BYTES = 128 << 10, LIMIT_LABEL_BYTES = 1024, LIMIT_TEMPLATE_BYTES = 64 };
 

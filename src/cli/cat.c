@@ -1,5 +1,5 @@
 /* `cubby cat`: files of boxes to standard output, as they are. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* `cubby cp`: files and trees between here and a box. Invariant: a local file appears whole or not at all, and a
  * tree from a box is unpacked by the rules at the head of archive.c before it gets its name. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 #include <errno.h>
 #include <fcntl.h>

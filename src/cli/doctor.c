@@ -1,5 +1,5 @@
 /* `cubby doctor`: what this machine lacks for boxes, each with its fix, and whether a daemon answers. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 #include <stdlib.h>
 #include <string.h>

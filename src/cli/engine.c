@@ -19,10 +19,10 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "backend/removal.h"
+#include "tree/removal.h"
 #include "box/container.h"
 #include "cli/cli.h"
-#include "cli/news.h"
+#include "cli/rest/news.h"
 
 /* A directory that is ours alone: made, or found with the right owner and mode. */
 static int engine_private(const char *path, struct err *err) {

@@ -1,6 +1,6 @@
 /* `cubby exec`: a command in a box of the daemon, its output streamed as events. Invariant: the exit status is the
  * command's, and when we are ended the connection goes, which ends the command. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "cli/cli.h"
-#include "cli/event.h"
+#include "cli/rest/event.h"
 
 struct exec_values {
     struct text_list env;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/news.h"
+#include "cli/rest/news.h"
 
 struct export_values {
     bool json;

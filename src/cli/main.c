@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "http/client.h"
+#include "http/client/client.h"
 
 #define ANYWHERE UINT_MAX
 

@@ -26,9 +26,9 @@
 #include "cli/cli.h"
 #include "cli/engine.h"
 #include "cli/terminal.h"
-#include "skill/catalog.h"
-#include "tool/mcp.h"
-#include "tool/servers.h"
+#include "skill/catalog/catalog.h"
+#include "tool/mcp/mcp.h"
+#include "tool/servers/servers.h"
 #include "tool/store.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* `cubby shell`: a terminal in a box over the pty WebSocket. Invariant: every key belongs to the box, Ctrl-C too, and
  * the terminal is ours again whatever happens. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/event.h"
+#include "cli/rest/event.h"
 #include "cli/terminal.h"
 
 #define SHELL_IDLE_SECONDS "60" /* of a box made for a shell: after its connection has ended without us */

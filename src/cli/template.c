@@ -1,6 +1,6 @@
 /* `cubby template`: the roots that boxes are made from. Asks the daemon; with --state works on the files of a daemon of
  * this machine instead. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 #include <errno.h>
 #include <fcntl.h>

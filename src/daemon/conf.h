@@ -15,7 +15,7 @@
 #include "front/auth.h"
 #include "front/provision.h"
 #include "skill/skill.h"
-#include "tool/guard.h"
+#include "tool/guard/guard.h"
 
 #define CONF_DEFAULT_FILE "/etc/cubby/cubby.yaml"
 

@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "daemon/conf_table.h"
-#include "tool/servers.h"
+#include "tool/servers/servers.h"
 
 static int node_texts(struct conf_reader *reader, const yaml_node_t *node, const char *name, json_t *to,
                       struct err *err) {

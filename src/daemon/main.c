@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "box/cleanup.h"
+#include "box/provider/cleanup.h"
 #include "daemon/daemon.h"
-#include "front/native.h"
+#include "front/native/native.h"
 #include "front/routes.h"
 
 enum { EXIT_USAGE = 2, EXIT_FAILED = 125 };

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
-#include "skill/catalog.h"
+#include "skill/catalog/catalog.h"
 #include "skill/skill.h"
 
 struct changes {

@@ -10,24 +10,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/store.h"
+#include "backend/quota/store.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prompt.h"
 #include "box/reserve.h"
 #include "daemon/daemon.h"
 #include "daemon/welcome.h"
-#include "front/aio_key.h"
+#include "front/aio/key.h"
 #include "front/events.h"
-#include "front/native.h"
-#include "front/native_skill.h"
+#include "front/native/native.h"
+#include "front/native/skill.h"
 #include "front/routes.h"
-#include "front/runner.h"
+#include "front/join/join.h"
 #include "front/toolbox.h"
-#include "skill/catalog.h"
-#include "skill/own.h"
-#include "skill/sync.h"
-#include "tool/servers.h"
+#include "skill/catalog/catalog.h"
+#include "skill/own/own.h"
+#include "skill/registry/sync.h"
+#include "tool/servers/servers.h"
 #include "tool/store.h"
 
 #define DAEMON_FILES                                                                                                   \

@@ -12,7 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "front/front.h"
-#include "skill/sync.h"
+#include "skill/registry/sync.h"
 
 enum { WELCOME_THREADS = 4 };
 

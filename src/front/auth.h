@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "box/token.h"
+#include "store/token.h"
 #include "front/tenant.h"
 #include "http/server.h"
 

@@ -1,4 +1,4 @@
-/* Events of boxes and those who listen. Filled by the daemon's event hook, read by native_events.c on the threads of the
+/* Events of boxes and those who listen. Filled by the daemon's event hook, read by native/events.c on the threads of the
  * requests. Rules:
  *
  * 1. events->lock guards everything; nothing waits while it is held. Events come with the provider's lock held: nobody here

@@ -9,14 +9,14 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "front/aio.h"
-#include "front/aio_file.h"
-#include "front/aio_key.h"
-#include "front/aio_watcher.h"
-#include "front/mcp.h"
-#include "front/runner.h"
+#include "front/aio/aio.h"
+#include "front/aio/file.h"
+#include "front/aio/key.h"
+#include "front/aio/watcher.h"
+#include "front/mcp/mcp.h"
+#include "front/join/join.h"
 #include "front/trail.h"
-#include "skill/own.h"
+#include "skill/own/own.h"
 
 struct front *front_of(const struct http_request *request) {
     return http_context(request);

@@ -5,10 +5,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "box/audit.h"
-#include "box/provider.h"
+#include "store/audit.h"
+#include "box/provider/provider.h"
 #include "front/auth.h"
-#include "schema/body.h"
+#include "rows/body.h"
 #include "front/metrics.h"
 #include "front/provision.h"
 #include "http/server.h"
@@ -68,7 +68,7 @@ void front_configure(struct front *front, struct front_settings *settings);
     0x100u /* a box whose processes died is started again, as its next acquire would (provider_wake) */
 #define ENDPOINT_EVENTS 0x400u /* with Accept: text/event-stream its answer comes as events */
 #define ENDPOINT_ETAG 0x800u   /* its answer is the header ETag */
-#define ENDPOINT_KEYED 0x200u  /* {id} may be "ID~KEY": the box's own key instead of a token (aio_key.c) */
+#define ENDPOINT_KEYED 0x200u  /* {id} may be "ID~KEY": the box's own key instead of a token (aio/key.c) */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
 struct endpoint {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/machine.h"
-#include "box/audit.h"
+#include "backend/remote/machine.h"
+#include "store/audit.h"
 
 #define METRICS_CODES 16 /* ERR_ numbers and 0 */
 

@@ -3,7 +3,7 @@
 #define CUBBY_FRONT_METRICS_H
 
 #include "base/buf.h"
-#include "box/provider.h"
+#include "box/provider/provider.h"
 #include "http/server.h"
 
 struct metrics;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "front/native.h"
-#include "schema/schema.h"
+#include "front/native/native.h"
+#include "rows/schema.h"
 
 static const struct schema_style asked = {.refers = true}, answered = {.refers = true, .answer = true};
 

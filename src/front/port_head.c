@@ -1,4 +1,4 @@
-/* Headers through the door to a port. Called by native_ports.c. A page from a box is shown below the daemon's own address:
+/* Headers through the door to a port. Called by native/ports.c. A page from a box is shown below the daemon's own address:
  * without care it would act there with the rights of whoever looks at it. Not to break:
  *
  * 1. Nothing that proves who the client is goes in: no Authorization, no cookie but those this very port has set.

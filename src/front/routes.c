@@ -5,11 +5,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "front/aio.h"
-#include "front/deerflow.h"
-#include "front/filesecbox.h"
-#include "front/native.h"
-#include "front/runner.h"
+#include "front/aio/aio.h"
+#include "front/deerflow/deerflow.h"
+#include "front/filesecbox/filesecbox.h"
+#include "front/native/native.h"
+#include "front/join/join.h"
 
 static const struct route *const tables[] = {
     native_routes,   runner_routes,     filesecbox_routes, filesecbox_newest_routes, aio_routes,

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "box/redact.h"
+#include "store/redact.h"
 #include "front/front.h"
 
 struct trail *trail_of(const struct http_request *request) {

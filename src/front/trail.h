@@ -3,10 +3,10 @@
 #ifndef CUBBY_FRONT_TRAIL_H
 #define CUBBY_FRONT_TRAIL_H
 
-#include "box/audit.h"
+#include "store/audit.h"
 #include "box/box.h"
 #include "front/auth.h"
-#include "schema/body.h"
+#include "rows/body.h"
 
 struct front;
 struct front_settings;

@@ -1,6 +1,6 @@
 /* One WebSocket, either end of it: messages of RFC 6455 over a connection that somebody else made (ws.c the server's,
  * client_ws.c libcurl's). One thread at a time, but heard_ms and latency_us are for any; nothing here waits. Functions take
- * the websocket as void *: they fit tables of functions as they are (backend/pump.h).
+ * the websocket as void *: they fit tables of functions as they are (backend/remote/pump.h).
  *
  * Rules
  * 1. Whatever the other end sends, this holds at most one message and READ bytes of it, and answers owed to it are flags,

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "runner/container.h"
+#include "runner/enter/container.h"
 #include "wire/piece.h"
 
 struct carrier {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "runner/container.h"
+#include "runner/enter/container.h"
 #include "wire/dial.h"
 
 extern char **environ;

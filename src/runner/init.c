@@ -16,10 +16,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "runner/process.h"
+#include "runner/exec/process.h"
 #include "runner/runner.h"
 #include "runner/serve.h"
-#include "runner/session.h"
+#include "runner/exec/session.h"
 #include "runner/work.h"
 
 enum { EVENTS_AT_ONCE = 64, SIGNALS_MAX = 64 };

@@ -12,9 +12,9 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "runner/container.h"
+#include "runner/enter/container.h"
 #include "runner/runner.h"
-#include "runner/squash.h"
+#include "runner/ops/squash.h"
 
 static int usage(void) {
     fprintf(

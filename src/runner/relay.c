@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "runner/container.h"
+#include "runner/enter/container.h"
 
 enum { RELAY_BYTES = 128 << 10, KEPT_FD = 3 };
 

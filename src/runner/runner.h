@@ -144,7 +144,7 @@ struct op_def {
     bool layers;  /* work: with the layers' descriptors, and the rights of the box's root where there is one: what is in
                     the box's files is told whoever owns it */
     bool as_root; /* work: with the rights of the box's root */
-    bool turns;   /* work: those of one file go one after another (runner/turn.h) */
+    bool turns;   /* work: those of one file go one after another (runner/ops/turn.h) */
     const struct op_def *root; /* instead of this one when the call has CALL_ROOT; NULL: it may not */
     bool cleans; /* work: instead of being killed its input ends early, which it must take for a failure, and tidy up */
 };

@@ -6,4 +6,4 @@ $(BUILD)/seccomp-gen: tools/seccomp-gen.c
 $(BUILD)/gen/seccomp_filter.h: $(BUILD)/seccomp-gen
 	@mkdir -p $(@D)
 	$(Q)$< > $@.new && mv $@.new $@
-$(BUILD)/runner/runner/confine.o: $(BUILD)/gen/seccomp_filter.h
+$(BUILD)/runner/runner/exec/confine.o: $(BUILD)/gen/seccomp_filter.h

@@ -19,8 +19,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "runner/container.h"
-#include "runner/process.h"
+#include "runner/enter/container.h"
+#include "runner/exec/process.h"
 #include "runner/work.h"
 
 enum {

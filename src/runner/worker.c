@@ -18,11 +18,11 @@
 
 #include "base/arena.h"
 #include "base/fd.h"
-#include "runner/process.h"
+#include "runner/exec/process.h"
 #include "runner/runner.h"
 #include "runner/serve.h"
-#include "runner/stack.h"
-#include "runner/turn.h"
+#include "runner/enter/stack.h"
+#include "runner/ops/turn.h"
 #include "runner/work.h"
 
 enum {

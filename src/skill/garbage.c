@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "backend/removal.h"
+#include "tree/removal.h"
 #include "skill/skills.h"
 
 /* Out of sight first: nobody finds half of it, and what a killed daemon leaves is swept as any stage. */

@@ -15,7 +15,7 @@
 #ifndef CUBBY_SKILL_SKILL_H
 #define CUBBY_SKILL_SKILL_H
 
-#include "box/provider.h"
+#include "box/provider/provider.h"
 
 #define SKILL_PATH "/skills" /* in a box with an agent; also wherever settings.paths says */
 

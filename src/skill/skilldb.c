@@ -12,8 +12,8 @@
 #include "skill/skills.h"
 
 /* agent_skill_registry: user_id NULL is a public skill. base_known: what agents/AGENT said when the rows were made.
- * own_base: the base that a user's version is founded on, and when they were last made the same (own_rows.c).
- * own_stack: the public layers that a box had when it was last looked at (own_based.c).
+ * own_base: the base that a user's version is founded on, and when they were last made the same (own/rows.c).
+ * own_stack: the public layers that a box had when it was last looked at (own/based.c).
  * base_version: what was found in a layer, which never changes. layer_left: in no stack any more, since then.
  * made: whether there were skills before this file was, so that users' boxes have to be looked at (own_known: they were). */
 static const char schema[] =

@@ -18,8 +18,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "skill/base_collect.h"
-#include "skill/base_rows.h"
+#include "skill/base/collect.h"
+#include "skill/base/rows.h"
 #include "skill/skills.h"
 
 enum { LOCK_WAIT_MS = 30000 };

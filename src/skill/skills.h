@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "box/db.h"
+#include "store/db.h"
 #include "skill/skill.h"
 
 /* What other files of the room keep in memory for as long as the skills are open. */

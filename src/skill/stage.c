@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "backend/ids.h"
-#include "backend/removal.h"
+#include "tree/removal.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/path.h"

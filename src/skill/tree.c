@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/sha256.h"
-#include "skill/base.h"
+#include "skill/base/base.h"
 #include "skill/digest.h"
 
 /* ---- walking ---- */

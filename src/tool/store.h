@@ -6,7 +6,7 @@
 #include <sqlite3.h>
 
 #include "base/err.h"
-#include "box/db.h"
+#include "store/db.h"
 
 struct tool_store;
 struct seen_table;

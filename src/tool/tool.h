@@ -10,8 +10,8 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "box/box.h"
-#include "schema/body.h"
-#include "tool/spool.h"
+#include "rows/body.h"
+#include "tool/offload/spool.h"
 
 struct catalogs;
 struct conceal;

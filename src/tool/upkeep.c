@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "tool/offload_store.h"
+#include "tool/offload/offload_store.h"
 #include "tool/seen.h"
 #include "tool/memo.h"
 

@@ -1,6 +1,6 @@
 /* Two streams of bytes over a carrier that keeps each message whole but not their order: standard input and output of a
- * program on a machine whose runner is not ours (machine_text.h). Each message is a piece that says where its bytes lie in the
- * stream and how much of the other stream has arrived. Shared by backend/machine_text_carry.c and runner/carry.c.
+ * program on a machine whose runner is not ours (text/text.h). Each message is a piece that says where its bytes lie in the
+ * stream and how much of the other stream has arrived. Shared by backend/remote/text/carry.c and runner/carry.c.
  * Invariants: a side never has more than PIECES_WINDOW_BYTES in PIECES_MOST pieces under way, so what the other side keeps
  * is bounded; and everything that breaks this rule is PROTOCOL. */
 #ifndef CUBBY_WIRE_PIECE_H

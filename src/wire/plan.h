@@ -1,4 +1,4 @@
-/* What the jail backend tells stage one of the runner (runner/enter.c): two messages on one socket, which then becomes
+/* What the jail backend tells stage one of the runner (runner/enter/enter.c): two messages on one socket, which then becomes
  * the box's first wire.
  *
  * 1. SLOT: what can be made before anybody has asked for a box (ids, cgroups, namespaces, the root from a template and

@@ -123,7 +123,7 @@ is 'tools without a description for people are named' \
     "$(jq -r '.[] | select(.input_schema.properties | has("description") | not).name' <<< "$tools")" "$(grep -A1 'which is not used; only' $source | tail -1 | sed 's/^.Cm //')"
 
 # Texts that the page quotes are in the sources, apart from what stands in braces.
-strings=$(cat src/tool/*.[ch] src/box/*.c | sed -e 's/" *PRI[a-z]*64 *"/llu/g' | tr '\n' ' ' | sed -e 's/" *"//g' -e 's/\\u2014/—/g' -e 's/\\"/"/g')
+strings=$(find src/tool src/box src/store -name "*.[ch]" -exec cat {} + | sed -e 's/" *PRI[a-z]*64 *"/llu/g' | tr '\n' ' ' | sed -e 's/" *"//g' -e 's/\\u2014/—/g' -e 's/\\"/"/g')
 while IFS= read -r line; do
     while IFS= read -r part; do
         [ "${#part}" -lt 8 ] || case $strings in *"$part"*) ;; *) fail "the text '$line' is in the sources" "not found: $part" ;; esac

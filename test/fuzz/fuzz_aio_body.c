@@ -4,7 +4,7 @@
 #define http_arena fuzz_arena
 #define http_reply fuzz_reply
 #define trail_fields fuzz_trail
-#include "../../src/front/aio_body.c"
+#include "../../src/front/aio/body.c"
 
 #include <assert.h>
 

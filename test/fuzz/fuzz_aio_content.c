@@ -7,7 +7,7 @@
 #define http_body_read fuzz_body_read
 #define aio_body_text fuzz_body_text
 #define aio_unfit fuzz_unfit
-#include "../../src/front/aio_content.c"
+#include "../../src/front/aio/content.c"
 
 #include <assert.h>
 #include <jansson.h>

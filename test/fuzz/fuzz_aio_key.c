@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "box/box.h"
-#include "front/aio_key.h"
+#include "front/aio/key.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/text.h"
-#include "front/aio_markdown.h"
+#include "front/aio/markdown.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner/session.h"
+#include "runner/exec/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

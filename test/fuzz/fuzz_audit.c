@@ -6,8 +6,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "box/audit_row.h"
-#include "box/redact.h"
+#include "store/audit_row.h"
+#include "store/redact.h"
 
 static void times(const char *text) {
     uint64_t ms, again;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner/edit_text.h"
+#include "runner/ops/edit_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/engine_http.h"
+#include "backend/docker/engine/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

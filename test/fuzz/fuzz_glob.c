@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner/globmatch.h"
+#include "runner/ops/globmatch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

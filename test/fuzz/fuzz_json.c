@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "schema/body.h"
-#include "front/native_args.h"
-#include "front/runner.h"
+#include "rows/body.h"
+#include "front/native/args.h"
+#include "front/join/join.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

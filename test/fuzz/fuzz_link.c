@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/pump.h"
+#include "backend/remote/pump.h"
 #include "base/clock.h"
 
 struct input {

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backend/machine_text_call.h"
+#include "backend/remote/text/call.h"
 #include "wire/piece.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

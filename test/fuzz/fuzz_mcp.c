@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "schema/plain.h"
-#include "tool/mcp.h"
+#include "rows/plain.h"
+#include "tool/mcp/mcp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

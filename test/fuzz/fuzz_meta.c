@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "skill/meta.h"
+#include "skill/catalog/meta.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "tool/decode.h"
-#include "tool/sniff.h"
+#include "tool/offload/sniff.h"
 #include "tool/truncate.h"
 
 /* Decodes in pieces of `step` bytes; false: refused. */

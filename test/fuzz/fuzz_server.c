@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tool/server_core.h"
+#include "tool/servers/server_core.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,8 +2,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "tool/guard.h"
-#include "tool/words.h"
+#include "tool/guard/guard.h"
+#include "tool/guard/words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/text.h"
-#include "skill/zip_dir.h"
+#include "skill/zip/zip_dir.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

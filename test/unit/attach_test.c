@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "box/provider.h"
-#include "box/snapshot.h"
+#include "box/provider/provider.h"
+#include "box/snapshot/snapshot.h"
 
 static unsigned tests, failures;
 static char state[256], runner[PATH_MAX + 16];

@@ -1,6 +1,6 @@
 /* The audit log: rows come back as they were put, in one chain; nothing changes or removes one; what cannot be written
  * is counted; a damaged file is refused; two writers share one; secrets are replaced. */
-#include "box/audit.h"
+#include "store/audit.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "box/redact.h"
+#include "store/redact.h"
 
 static int checks, failures;
 static char root[] = "/tmp/cubby-audit.XXXXXX", directory[64];

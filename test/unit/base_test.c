@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "backend/removal.h"
+#include "tree/removal.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/counted.h"

@@ -1,5 +1,5 @@
 /* body: bodies and queries are read strictly, and what is wrong is named. */
-#include "schema/body.h"
+#include "rows/body.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
-#include "front/native_args.h"
+#include "front/native/args.h"
 
 static int checks, failures;
 

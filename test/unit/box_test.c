@@ -1,7 +1,7 @@
 /* The provider and the verbs over a backend made for the test. */
 #include "fake_backend.h"
 
-#include "box/statelock.h"
+#include "box/provider/statelock.h"
 
 /* ---- the tests ---- */
 

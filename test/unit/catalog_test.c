@@ -1,5 +1,5 @@
 /* What catalogues keep of boxes' files, and when it does not hold any more; and prompts that nothing can break out of. */
-#include "skill/catalog_cache.h"
+#include "skill/catalog/catalog_cache.h"
 
 #include <stdio.h>
 #include <string.h>

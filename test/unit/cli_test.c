@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "cli/archive.h"
 #include "cli/cli.h"
-#include "cli/event.h"
+#include "cli/rest/event.h"
 
 static int count, failures;
 

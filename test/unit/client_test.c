@@ -1,6 +1,6 @@
 /* The HTTP client against servers that answer well, badly and hostilely: a thread plays the server on a unix socket and
  * sends exactly the bytes a case names. */
-#include "http/client.h"
+#include "http/client/client.h"
 
 #include <openssl/sha.h>
 #include <poll.h>

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/text.h"
-#include "http/client.h"
+#include "http/client/client.h"
 #include "http/websocket.h"
 
 enum { MESSAGE_BYTES = 70000, MESSAGES = 400 };

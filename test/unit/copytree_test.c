@@ -14,7 +14,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "backend/copytree.h"
+#include "tree/copytree.h"
 #include "base/fd.h"
 
 enum { DEPTH = 400 };

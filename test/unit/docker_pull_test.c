@@ -8,8 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "backend/docker.h"
-#include "backend/reference.h"
+#include "backend/docker/docker.h"
+#include "backend/docker/reference.h"
 
 static int count, failures, listener;
 static char path[] = "/tmp/pull-test-XXXXXX", request[65536];

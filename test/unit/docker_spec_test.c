@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/docker.h"
+#include "backend/docker/docker.h"
 #include "base/limits.h"
 
 static int count, failures;

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "runner/edit_text.h"
+#include "runner/ops/edit_text.h"
 
 static int count, failures;
 

@@ -1,6 +1,6 @@
 /* The client of a container engine against one that is played: it answers, lies, trickles, hangs, hangs up and never ends.
  * Each lie is a clear error within its time and its bytes; no call that may have been done is sent twice. */
-#include "backend/engine.h"
+#include "backend/docker/engine/engine.h"
 
 #include <errno.h>
 #include <poll.h>

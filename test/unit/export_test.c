@@ -1,12 +1,12 @@
 /* The verb export over a backend made for the test: what a box lies on before, meanwhile and after, whatever fails when. */
 #define FAKE_MORE                                                                                                      \
     .images = true, .whole_layers = true, .export = fake_export, .keep = fake_keep, .drop_layer = fake_drop
-#include "box/export.h"
+#include "box/snapshot/export.h"
 
 #include <semaphore.h>
 
-#include "box/record.h"
-#include "box/table.h"
+#include "box/provider/record.h"
+#include "box/provider/table.h"
 
 static int fake_export(struct backend *backend, const struct spec *spec, const char *layer,
                        struct exported *ret_exported, struct err *err);

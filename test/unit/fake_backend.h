@@ -16,10 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/removal.h"
+#include "tree/removal.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "box/provider.h"
+#include "box/provider/provider.h"
 #include "wire/frame.h"
 
 static int count, failures;

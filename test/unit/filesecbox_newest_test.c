@@ -1,6 +1,6 @@
 /* The later family's pure parts: what its logical paths mean, and which lines its execute refuses, and above all which it
  * does not. The rows name the weaknesses (W) of the original that they are about. */
-#include "front/filesecbox_newest.h"
+#include "front/filesecbox/newest.h"
 
 #include <stdio.h>
 #include <string.h>

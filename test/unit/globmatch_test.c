@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "runner/globmatch.h"
+#include "runner/ops/globmatch.h"
 
 static int count, failures;
 

@@ -1,5 +1,5 @@
 /* The command guard: what it finds in a command, and above all what it does not. */
-#include "tool/guard.h"
+#include "tool/guard/guard.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@
 
 #include "backend/backend.h"
 #include "backend/ids.h"
-#include "backend/jail.h"
+#include "backend/jail/jail.h"
 #include "backend/template.h"
 #include "base/clock.h"
 #include "base/fd.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/link.h"
+#include "backend/remote/link.h"
 #include "base/buf.h"
 #include "base/limits.h"
 

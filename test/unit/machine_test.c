@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/machine.h"
-#include "backend/removal.h"
+#include "backend/remote/machine.h"
+#include "tree/removal.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "box/provider.h"
+#include "box/provider/provider.h"
 #include "wire/frame.h"
 
 static int count, failures;

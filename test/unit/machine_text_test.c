@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "backend/machine_text_call.h"
+#include "backend/remote/text/call.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "wire/frame.h"

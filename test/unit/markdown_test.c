@@ -1,5 +1,5 @@
 /* aio_markdown: files as Markdown, and no input that takes long or breaks it. */
-#include "front/aio_markdown.h"
+#include "front/aio/markdown.h"
 
 #include <stdio.h>
 #include <stdlib.h>

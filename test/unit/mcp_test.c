@@ -1,5 +1,5 @@
 /* Sessions of MCP and what runs in them: how many, whose, until when; and how a request learns that it is cancelled. */
-#include "tool/mcp.h"
+#include "tool/mcp/mcp.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "tool/mcp_core.h"
+#include "tool/mcp/mcp_core.h"
 
 static int tap_count, tap_failed;
 #define check(good, name)                                                                                              \

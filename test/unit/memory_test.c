@@ -1,5 +1,5 @@
 /* How much memory is left, in trees as real machines have them: a bare one, a service below a limit, a container. */
-#include "box/memory.h"
+#include "box/provider/memory.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/removal.h"
+#include "tree/removal.h"
 
 static int count, failures;
 static char root[] = "/tmp/memory-test-XXXXXX";

@@ -1,6 +1,6 @@
 /* What skills and sub-agents say of themselves: a table of files and what is read from them. Names of the rows are what once
  * went wrong somewhere. */
-#include "skill/meta.h"
+#include "skill/catalog/meta.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "tool/offload_store.h"
-#include "tool/recall_search.h"
+#include "tool/offload/offload_store.h"
+#include "tool/tools/recall_search.h"
 
 static int count, failed;
 static char directory[] = "/tmp/cubby-offload.XXXXXX";

@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 
 #include "base/text.h"
-#include "box/memory.h"
-#include "box/table.h"
+#include "box/provider/memory.h"
+#include "box/provider/table.h"
 #include "fake_backend.h"
 
 static _Atomic int64_t wall_jump_ms;

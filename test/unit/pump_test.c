@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/pump.h"
+#include "backend/remote/pump.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"

@@ -11,8 +11,8 @@
 #include <sys/ptrace.h>
 
 #include "base/text.h"
-#include "skill/base_collect.h"
-#include "skill/base_rows.h"
+#include "skill/base/collect.h"
+#include "skill/base/rows.h"
 
 /* ---- helpers ---- */
 

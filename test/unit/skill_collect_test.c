@@ -1,9 +1,9 @@
 /* Layers of skills that boxes have: none goes while a box of any daemon may mount it, whoever collects; then all do. */
 #include "fake_backend.h"
 
-#include "skill/base.h"
-#include "skill/base_collect.h"
-#include "skill/base_view.h"
+#include "skill/base/base.h"
+#include "skill/base/collect.h"
+#include "skill/base/view.h"
 
 static struct err err;
 static struct skills *skills;

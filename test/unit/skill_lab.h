@@ -11,10 +11,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "backend/removal.h"
+#include "tree/removal.h"
 #include "base/fd.h"
-#include "skill/base.h"
-#include "skill/base_view.h"
+#include "skill/base/base.h"
+#include "skill/base/view.h"
 
 static int count, failed;
 static char state[64];

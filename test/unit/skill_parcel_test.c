@@ -2,7 +2,7 @@
 #include "skill_lab.h"
 
 #include "skill/digest.h"
-#include "skill/parcel.h"
+#include "skill/registry/parcel.h"
 
 static void test_digest(void) {
     static const uint8_t content[32] = {1};

@@ -13,9 +13,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "backend/removal.h"
+#include "tree/removal.h"
 #include "base/fd.h"
-#include "runner/squash.h"
+#include "runner/ops/squash.h"
 
 static char top[64];
 static int count, failures;

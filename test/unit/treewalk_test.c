@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend/removal.h"
-#include "backend/treewalk.h"
+#include "tree/removal.h"
+#include "tree/treewalk.h"
 #include "base/fd.h"
 #include "base/limits.h"
 

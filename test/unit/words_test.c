@@ -1,6 +1,6 @@
 /* The shell's reader beside a shell: what it finds in a text is what bash runs. Random commands are read here and run by
  * bash in an empty directory, with no program to be found: what bash would have started tells its words. */
-#include "tool/words.h"
+#include "tool/guard/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/tarfmt.h"
-#include "skill/zip.h"
+#include "skill/zip/zip.h"
 
 extern char **environ;
 static int count, failures;

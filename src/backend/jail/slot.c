@@ -1,0 +1,283 @@
+/* Slots: the half of a jail that can be made before anybody asks for a box. Called by jail.c and pool.c. Not to break:
+ * whatever slot_make got, slot_drop gives back; the daemon only spawns, never forks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/ids.h"
+#include "backend/jail/jail.h"
+#include "backend/usher.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "wire/plan.h"
+
+static int make_cgroup(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
+static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
+static bool take_early(struct backend *backend, struct slot *slot);
+static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err);
+static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
+
+int slot_make(struct backend *backend, const struct slot_want *want, struct slot *ret_slot, struct err *err) {
+    struct slot slot = {.pidfd = -1, .stage_fd = -1, .errors_fd = -1};
+    int r = 0;
+    if (backend->root) {
+        r = ids_claim(backend->env->state_dir, &slot.number, err);
+        slot.claimed = r == 0;
+        slot.uid_base = IDS_FIRST + slot.number * IDS_PER_BOX;
+    } else if (getrandom(&slot.number, sizeof slot.number, 0) < 0) {
+        r = err_errno(err, errno, "getrandom");
+    }
+    snprintf(slot.template_path, sizeof slot.template_path, "%s", want->template->path);
+    if (r == 0)
+        r = take_early(backend, &slot) ? 0 : spawn_runner(backend, &slot, err); /* it starts while the rest is made */
+    if (r == 0)
+        r = make_cgroup(backend, want, &slot, err);
+    if (r == 0)
+        r = make_files(backend, want, &slot, err);
+    if (r == 0)
+        r = send_slot(backend, want, &slot, err);
+    if (r < 0) {
+        slot_drop(backend, &slot);
+        return r;
+    }
+    *ret_slot = slot;
+    return 0;
+}
+
+void slot_early(struct backend *backend) {
+    struct slot *slot = calloc(1, sizeof *slot);
+    struct err ignored;
+    if (!slot)
+        abort();
+    slot->pidfd = slot->stage_fd = slot->errors_fd = -1;
+    if (spawn_runner(backend, slot, &ignored) == 0) {
+        backend->early = slot;
+        return;
+    }
+    slot_drop(backend, slot);
+    free(slot);
+}
+
+static bool take_early(struct backend *backend, struct slot *slot) {
+    pthread_mutex_lock(&backend->lock);
+    struct slot *early = backend->early;
+    backend->early = NULL;
+    pthread_mutex_unlock(&backend->lock);
+    if (!early)
+        return false;
+    slot->outer_pid = early->outer_pid;
+    slot->stage_fd = early->stage_fd;
+    slot->errors_fd = early->errors_fd;
+    free(early);
+    return true;
+}
+
+void slot_early_drop(struct backend *backend) {
+    if (backend->early)
+        slot_drop(backend, backend->early);
+    free(backend->early);
+    backend->early = NULL;
+}
+
+static int make_cgroup(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
+    const struct limits *limits = want->limits;
+    bool usage = !want->one_shot; /* can be asked for; that of the processor v2 counts */
+    bool v1[CGROUP_CONTROLLERS] = {[CGROUP_MEMORY] = usage || limits->memory_mb != 0,
+                                   [CGROUP_PIDS] = usage || limits->pids != 0,
+                                   [CGROUP_CPU] = usage || limits->cpus > 0}; /* a share of its own */
+    char name[32];
+    snprintf(name, sizeof name, "%u", slot->number);
+    uid_t owner = backend->root ? slot->uid_base + IDS_AGENT : geteuid();
+    int r = cgroup_make(&backend->cgroups, name, v1, owner, &slot->cgroup, err);
+    slot->has_cgroup = r == 0;
+    slot->limits = *limits;
+    return r == 0 ? cgroup_limit(&backend->cgroups, &slot->cgroup, &(struct limits){0}, limits, err) : r;
+}
+
+static int make_files(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
+    char name[sizeof slot->dir];
+    if (want->id)
+        snprintf(name, sizeof name, "%s", want->id);
+    else
+        snprintf(name, sizeof name, ".slot-%u", slot->number);
+    if (!want->kept)
+        memcpy(slot->dir, name, sizeof name); /* goes if the start fails */
+    int r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
+    if (r < 0 && errno == ENOSPC && syncfs(backend->boxes_dir) == 0) /* freed space counts when it is written (btrfs) */
+        r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
+    if (r < 0 && errno == EEXIST && !want->id) { /* of a slot of this number that a dead daemon left: not ours to use */
+        r = trash_put(backend->trash, backend->boxes_dir, name, err);
+        if (r == 0)
+            r = mkdirat(backend->boxes_dir, name, BACKEND_UNFINISHED_MODE);
+    }
+    if (r < 0 && !(errno == EEXIST && want->id))
+        return err_errno(err, errno, "'boxes/%s'", name);
+    autofd dir = openat(backend->boxes_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return err_errno(err, errno, "'boxes/%s'", name);
+    uint64_t disk_mb = want->limits->disk_mb;
+    return want->kept ? quota_again(&backend->quota, dir, disk_mb, &slot->form, err)
+                      : quota_make(&backend->quota, dir, disk_mb, want->one_shot, &slot->form, err);
+}
+
+static int spawn_runner(struct backend *backend, struct slot *slot, struct err *err) {
+    int pair[2], errors[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, errno, "socketpair");
+    slot->stage_fd = pair[0];
+    autofd theirs = pair[1];
+    if (pipe2(errors, O_CLOEXEC) < 0)
+        return err_errno(err, errno, "pipe2");
+    slot->errors_fd = errors[0];
+    autofd their_errors = errors[1];
+    char *argv[] = {"cubby-runner", "enter", "3", NULL};
+    return usher_spawn(backend->image.path, backend->null_fd, argv, (int[]){theirs, their_errors}, 2, &slot->outer_pid,
+                       err);
+}
+
+static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
+    autobuf out;
+    char path[4200];
+    buf_init(&out, 16384);
+    buf_u32(&out, 0);
+    plan_number(&out, PLAN_VERSION_KEY, PLAN_VERSION);
+    if (backend->root)
+        plan_number(&out, PLAN_UID_BASE, slot->uid_base);
+    if (*backend->cgroups.v2) {
+        cgroup_path(&backend->cgroups, &slot->cgroup, "", path, sizeof path);
+        plan_text(&out, PLAN_CGROUP, path);
+    }
+    if (*backend->cgroups.v2 && backend->cgroups.v2_has[CGROUP_MEMORY]) {
+        cgroup_path(&backend->cgroups, &slot->cgroup, "memory.events", path, sizeof path);
+        plan_text(&out, PLAN_OOM, path);
+    } else if (slot->cgroup.v1[CGROUP_MEMORY]) {
+        cgroup_v1_path(&backend->cgroups, &slot->cgroup, CGROUP_MEMORY, "memory.oom_control", path, sizeof path);
+        plan_text(&out, PLAN_OOM, path);
+    }
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (slot->cgroup.v1[i]) {
+            cgroup_v1_path(&backend->cgroups, &slot->cgroup, (enum cgroup_controller)i, "tasks", path, sizeof path);
+            plan_text(&out, PLAN_TASKS, path);
+        }
+    plan_text(&out, PLAN_TEMPLATE, want->template->path);
+    struct quota_size size = quota_size(want->limits->disk_mb);
+    snprintf(path, sizeof path, "%s/boxes/%s/fs", backend->env->state_dir, want->id ? want->id : slot->dir);
+    if (slot->form == QUOTA_MEMORY) {
+        plan_number(&out, PLAN_TMPFS_BYTES, size.bytes);
+        plan_number(&out, PLAN_TMPFS_INODES, size.inodes);
+    } else {
+        plan_text(&out, slot->form == QUOTA_IMAGE ? PLAN_DISK : PLAN_LAYERS, path);
+    }
+    snprintf(path, sizeof path, "%s/boxes/%s", backend->env->state_dir, want->id ? want->id : slot->dir);
+    if (!want->one_shot)
+        plan_text(&out, PLAN_LISTEN, path);
+    for (size_t i = 0; i < TEMPLATE_SYSTEM_MAX && want->template->system[i]; i++)
+        plan_text(&out, PLAN_SYSTEM, want->template->system[i]);
+    if (backend->root && want->spec && want->spec->agent && slot->form != QUOTA_DIRECTORY)
+        plan_number(&out, PLAN_OWN_SHOWN, 1);
+    if (want->spec && want->spec->layer_count) {
+        snprintf(path, sizeof path, "%s/layers", backend->env->state_dir);
+        plan_text(&out, PLAN_STORE, path);
+        for (size_t i = 0; i < want->spec->layer_count; i++)
+            plan_text(&out, PLAN_LOWER, want->spec->layers[i]);
+    }
+    return slot_send(slot, &out, err);
+}
+
+int slot_send(struct slot *slot, struct buf *message, struct err *err) {
+    if (message->failed)
+        return err_set(err, ERR_TOO_LARGE, "the box's plan is larger than %u bytes", PLAN_MAX_BYTES);
+    uint32_t len = (uint32_t)message->len - 4;
+    memcpy(message->data, &len, sizeof len);
+    for (size_t at = 0; at < message->len;) {
+        ssize_t n = fd_send(slot->stage_fd, message->data + at, message->len - at, -1, 0);
+        if (n < 0)
+            return slot_error(slot, "the runner ended at once", err);
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+int slot_ready(struct backend *backend, struct slot *slot, struct err *err) {
+    if (slot->pid)
+        return 0;
+    struct pollfd polls = {.fd = slot->stage_fd, .events = POLLIN};
+    uint32_t pid;
+    if (poll(&polls, 1, JAIL_START_TIMEOUT_MS) != 1)
+        return err_set(err, ERR_TIMEOUT, "the runner did not start within %u s", JAIL_START_TIMEOUT_MS / 1000);
+    if (fd_read_full(slot->stage_fd, &pid, sizeof pid) != (ssize_t)sizeof pid)
+        return slot_error(slot, "the runner ended before its namespaces were made", err);
+    slot->pid = (pid_t)pid;
+    slot->start = process_start(slot->pid);
+    slot->pidfd =
+        (int)syscall(SYS_pidfd_open, slot->pid, 0); /* our child, not waited for: so it is that very process */
+    if (slot->pidfd < 0)
+        return err_errno(err, errno, "pidfd_open");
+    cgroup_favour(&backend->cgroups, &slot->cgroup, slot->pid);
+    return backend->root ? ids_assign(slot->number, slot->pid, slot->start, err) : 0;
+}
+
+bool slot_alive(const struct slot *slot) {
+    struct pollfd polls = {.fd = slot->pidfd, .events = POLLIN};
+    return slot->pidfd >= 0 && poll(&polls, 1, 0) == 0;
+}
+
+int slot_record(struct backend *backend, struct slot *slot, const char *name, struct err *err) {
+    char path[64], text[256];
+    snprintf(path, sizeof path, "%s/jail", name);
+    int len =
+        snprintf(text, sizeof text, "%d %llu %u %d %d %d %d %d %s %d\n", slot->pid, (unsigned long long)slot->start,
+                 slot->number, backend->root, slot->net, slot->cgroup.v1[CGROUP_MEMORY], slot->cgroup.v1[CGROUP_PIDS],
+                 slot->cgroup.v1[CGROUP_CPU], slot->cgroup.name, slot->limits.disk_mb != 0);
+    int r = fd_replace_file(backend->boxes_dir, path, text, (size_t)len);
+    slot->recorded = r == 0;
+    return r < 0 ? err_errno(err, -r, "'boxes/%s'", path) : 0;
+}
+
+int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
+    char text[sizeof err->text + 1] = "";
+    struct pollfd polls = {.fd = slot->errors_fd, .events = POLLIN};
+    ssize_t n = 0;
+    if (poll(&polls, 1, 100) == 1)
+        n = read(slot->errors_fd, text, sizeof text - 1);
+    return usher_said(text, n, otherwise, err);
+}
+
+void slot_drop(struct backend *backend, struct slot *slot) {
+    if (slot->pid)
+        kill(slot->pid, SIGKILL); /* our child and not waited for yet: the pid is its own */
+    fd_close(&slot->stage_fd);    /* stage one ends, and PID 1 with it */
+    fd_close(&slot->errors_fd);
+    fd_close(&slot->pidfd);
+    wire_unref(slot->wire);
+    if (slot->has_cgroup)
+        cgroup_kill(&backend->cgroups, &slot->cgroup);
+    if (slot->outer_pid) {
+        /* And a PID 1 that it has made and not told yet: our child, and of its group. */
+        kill(-slot->outer_pid, SIGKILL);
+        waitpid(slot->outer_pid, NULL, 0);
+    }
+    if (slot->pid)
+        waitpid(slot->pid, NULL, 0);
+    else if (slot->outer_pid)
+        waitpid(-slot->outer_pid, NULL, 0);
+    if (slot->net)
+        net_detach(slot->number);
+    if (slot->has_cgroup)
+        cgroup_remove(&backend->cgroups, &slot->cgroup);
+    if (slot->claimed)
+        ids_release(slot->number);
+    struct err ignored;
+    if (*slot->dir)
+        trash_put(backend->trash, backend->boxes_dir, slot->dir, &ignored);
+}

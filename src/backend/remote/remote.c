@@ -1,0 +1,549 @@
+/* The remote backend: boxes on machines that joined (machine.h). Here is only a note of each: whose machine it is on. Called
+ * by the provider through backend_table. Not to break:
+ *
+ * 1. A box is on the machine its note names, or nowhere: a machine that is offline is BUSY, never another place.
+ * 2. What a machine is to end while it cannot be asked, or while nobody wants to wait for it, is owed: a file in STATE/owed
+ *    says so before stop returns, and it is made good before anything else is asked about that box, and when the machine
+ *    comes back.
+ *
+ * On disk: STATE/boxes/ID/{remote (user, machine), paused}, STATE/owed/ID (user, machine, "files" or "all"). */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "backend/remote/machine.h"
+#include "backend/trash.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+enum {
+    NOTE_BYTES = 512,
+    USAGE_SLOTS = 256,
+    USAGE_AGE_MS = 2000,
+    USAGE_WAIT_MS = 100,
+    ERRAND_STACK = 256 << 10,
+    OWED_DAYS = 90
+};
+
+struct note {
+    char user[LIMIT_USER_BYTES + 1], machine[LIMIT_USER_BYTES + 1];
+    bool keep_files; /* of what is owed */
+};
+
+struct claim { /* somebody is just making good what is owed for this box */
+    struct claim *next;
+    char id[17];
+};
+
+struct usage_slot {
+    char id[17];
+    uint64_t at_ms; /* it was told; 0: never */
+    bool asked;     /* and has not answered yet */
+    bool slow;      /* it did not answer in time when it was last waited for */
+    struct usage usage;
+};
+
+struct backend {
+    const struct backend_env *env;
+    int boxes_fd, owed_fd;
+    struct trash *trash;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct claim *claims;
+    unsigned errands; /* threads */
+    struct usage_slot usages[USAGE_SLOTS];
+};
+
+/* ---- notes ---- */
+
+static int note_write(int dirfd, const char *path, const struct note *note, bool owed, struct err *err) {
+    char text[NOTE_BYTES];
+    snprintf(text, sizeof text, "%s\n%s\n%s", note->user, note->machine,
+             !owed              ? ""
+             : note->keep_files ? "files\n"
+                                : "all\n");
+    int r = fd_replace_file(dirfd, path, text, strlen(text));
+    return r < 0 ? err_errno(err, -r, "noting where box %.40s is", path) : 0;
+}
+
+/* False: there is none that could be read. */
+static bool note_read(int dirfd, const char *path, struct note *ret_note) {
+    char text[NOTE_BYTES], how[8] = "";
+    struct note note = {0};
+    if (fd_read_file(dirfd, path, text, sizeof text) <= 0)
+        return false;
+    _Static_assert(LIMIT_USER_BYTES == 128, "the widths below");
+    if (sscanf(text, "%128[^\n]\n%128[^\n]\n%7[^\n]", note.user, note.machine, how) < 2)
+        return false;
+    note.keep_files = strcmp(how, "all") != 0;
+    *ret_note = note;
+    return true;
+}
+
+static bool box_note(struct backend *backend, const char *id, struct note *ret_note) {
+    char path[40];
+    snprintf(path, sizeof path, "%.16s/remote", id);
+    return note_read(backend->boxes_fd, path, ret_note);
+}
+
+/* ---- what is owed ---- */
+
+static bool claimed_locked(const struct backend *backend, const char *id) {
+    const struct claim *claim = backend->claims;
+    while (claim && strcmp(claim->id, id) != 0)
+        claim = claim->next;
+    return claim;
+}
+
+static void claim_begin_locked(struct backend *backend, const char *id) {
+    struct claim *claim = calloc(1, sizeof *claim);
+    if (!claim)
+        abort();
+    text_id_copy(claim->id, id);
+    claim->next = backend->claims;
+    backend->claims = claim;
+}
+
+static void claim_end(struct backend *backend, const char *id) {
+    pthread_mutex_lock(&backend->lock);
+    struct claim **at = &backend->claims, *claim;
+    while (strcmp((*at)->id, id) != 0)
+        at = &(*at)->next;
+    claim = *at;
+    *at = claim->next;
+    free(claim);
+    pthread_cond_broadcast(&backend->changed);
+    pthread_mutex_unlock(&backend->lock);
+}
+
+static int owed_pay(struct backend *backend, const char *id, struct err *err) {
+    struct note note;
+    struct machine_peer *peer;
+    if (!note_read(backend->owed_fd, id, &note)) {
+        unlinkat(backend->owed_fd, id, 0);
+        return 0;
+    }
+    int r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
+    if (r < 0)
+        return r;
+    r = machine_peer_ops(peer)->stop(machine_peer_of(peer), id, note.keep_files, err);
+    machine_peer_put(peer);
+    if (r == 0 || r == -ERR_NOT_FOUND)
+        unlinkat(backend->owed_fd, id, 0);
+    return r == -ERR_NOT_FOUND ? 0 : r;
+}
+
+/* Nothing is owed for this box when it returns 0. */
+static int owed_settle(struct backend *backend, const char *id, struct err *err) {
+    pthread_mutex_lock(&backend->lock);
+    while (claimed_locked(backend, id))
+        pthread_cond_wait(&backend->changed, &backend->lock);
+    bool owed = faccessat(backend->owed_fd, id, F_OK, 0) == 0;
+    if (owed)
+        claim_begin_locked(backend, id);
+    pthread_mutex_unlock(&backend->lock);
+    if (!owed)
+        return 0;
+    int r = owed_pay(backend, id, err);
+    claim_end(backend, id);
+    return r;
+}
+
+/* Its machine is there again. What is not made good now will be before the box is asked anything. */
+static void owed_settle_machine(void *context, const char *user, const char *name) {
+    struct backend *backend = context;
+    struct err ignored;
+    struct note note;
+    int fd = openat(backend->owed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (text_id(entry->d_name) && note_read(backend->owed_fd, entry->d_name, &note) &&
+            strcmp(note.user, user) == 0 && strcmp(note.machine, name) == 0)
+            owed_settle(backend, entry->d_name, &ignored);
+    if (dir)
+        closedir(dir);
+}
+
+/* ---- what nobody waits for ---- */
+
+struct errand {
+    struct backend *backend;
+    char id[17];
+    void (*run)(struct backend *backend, const char *id);
+};
+
+static void *errand_main(void *argument) {
+    struct errand *errand = argument;
+    struct backend *backend = errand->backend;
+    errand->run(backend, errand->id);
+    free(errand);
+    pthread_mutex_lock(&backend->lock);
+    backend->errands--;
+    pthread_cond_broadcast(&backend->changed);
+    pthread_mutex_unlock(&backend->lock);
+    return NULL;
+}
+
+static bool errand_start_locked(struct backend *backend, const char *id,
+                                void (*run)(struct backend *backend, const char *id)) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    struct errand *errand = calloc(1, sizeof *errand);
+    if (!errand)
+        abort();
+    errand->backend = backend;
+    errand->run = run;
+    snprintf(errand->id, sizeof errand->id, "%s", id);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, ERRAND_STACK);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    bool made = pthread_create(&thread, &attributes, errand_main, errand) == 0;
+    backend->errands += made;
+    pthread_attr_destroy(&attributes);
+    if (!made)
+        free(errand);
+    return made;
+}
+
+static void errand_pay(struct backend *backend, const char *id) {
+    struct err ignored; /* else when the machine is back, or before it is asked again */
+    owed_settle(backend, id, &ignored);
+}
+
+/* ---- opening ---- */
+
+static int remote_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
+    if (!env->machines)
+        return err_set(err, ERR_UNSUPPORTED, "backend remote is the daemon's: machines join cubbyd, with `cubby join`");
+    autofd state = open(env->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (state < 0 || (mkdirat(state, "boxes", 0700) < 0 && errno != EEXIST) ||
+        (mkdirat(state, "owed", 0700) < 0 && errno != EEXIST))
+        return err_errno(err, errno, "state directory '%s'", env->state_dir);
+    autofd boxes = openat(state, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autofd owed = openat(state, "owed", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (boxes < 0 || owed < 0)
+        return err_errno(err, errno, "state directory '%s'", env->state_dir);
+    struct backend *backend = calloc(1, sizeof *backend);
+    if (!backend)
+        abort();
+    char path[4200];
+    snprintf(path, sizeof path, "%s/trash", env->state_dir);
+    *backend =
+        (struct backend){.env = env, .boxes_fd = fd_take(&boxes), .owed_fd = fd_take(&owed), .trash = trash_new(path)};
+    pthread_mutex_init(&backend->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&backend->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    machines_listen(env->machines, owed_settle_machine, backend);
+    *ret_backend = backend;
+    return 0;
+}
+
+static void remote_close(struct backend *backend) {
+    machines_listen(backend->env->machines, NULL, NULL);
+    pthread_mutex_lock(&backend->lock);
+    while (backend->errands)
+        pthread_cond_wait(&backend->changed, &backend->lock);
+    pthread_mutex_unlock(&backend->lock);
+    trash_free(backend->trash);
+    close(backend->boxes_fd);
+    close(backend->owed_fd);
+    pthread_cond_destroy(&backend->changed);
+    pthread_mutex_destroy(&backend->lock);
+    free(backend);
+}
+
+/* ---- boxes ---- */
+
+static int remote_reach(struct backend *backend, const struct spec *spec, struct err *err) {
+    struct machine_peer *peer;
+    if (!spec->machine)
+        return err_set(err, ERR_INVALID, "backend remote needs a machine: name one that has joined");
+    int r = machine_peer_get(backend->env->machines, spec->user, spec->machine, &peer, err);
+    if (r == 0)
+        machine_peer_put(peer);
+    return r;
+}
+
+static int remote_check(const struct spec *spec, struct err *err) {
+    if (spec->mount_count)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a box on a machine has no mounts of this server; `cubby join --allow DIR` opens directories of "
+                       "the machine");
+    if (strcmp(spec->template_name, "host") != 0)
+        return err_set(err, ERR_UNSUPPORTED, "template '%s': a box on a machine is that machine", spec->template_name);
+    return 0;
+}
+
+static int remote_start(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
+                        struct err *err) {
+    struct machine_peer *peer = NULL;
+    struct note note = {0};
+    struct err ignored;
+    int r = remote_check(spec, err);
+    if (r == 0)
+        r = remote_reach(backend, spec, err);
+    if (r == 0)
+        r = owed_settle(backend, spec->id, err);
+    if (r == 0)
+        r = machine_peer_get(backend->env->machines, spec->user, spec->machine, &peer, err);
+    if (r < 0)
+        return r;
+    snprintf(note.user, sizeof note.user, "%s", spec->user);
+    snprintf(note.machine, sizeof note.machine, "%s", spec->machine);
+    bool fresh = mkdirat(backend->boxes_fd, spec->id, BACKEND_UNFINISHED_MODE) == 0;
+    autofd box = openat(backend->boxes_fd, spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    r = box < 0 ? err_errno(err, errno, "the box's directory") : note_write(box, "remote", &note, false, err);
+    if (r == 0)
+        unlinkat(box, "paused", 0);
+    if (r == 0)
+        r = machine_peer_ops(peer)->start(machine_peer_of(peer), spec, true, ret_wire, err);
+    machine_peer_put(peer);
+    if (r == 0) {
+        *ret_pidfd = -1;
+        wire_set_patience(*ret_wire, machines_grace_ms(backend->env->machines));
+    } else if (fresh) {
+        trash_put(backend->trash, backend->boxes_fd, spec->id, &ignored);
+    }
+    return r;
+}
+
+/* A machine that does not answer may have the box still: that is not known, and nothing is to be ended for it. */
+static int remote_unsure(struct backend *backend, const struct spec *spec, int failed, struct err *err) {
+    struct err now;
+    if (failed == -ERR_NOT_FOUND)
+        return failed;
+    if (failed == -ERR_TIMEOUT)
+        return err_set(err, ERR_BUSY, "machine '%s' does not answer; try again", spec->machine);
+    if (remote_reach(backend, spec, &now) < 0)
+        *err = now;
+    return -err->code;
+}
+
+static int remote_discover(struct backend *backend, const char *id, struct wire **ret_wire, int *ret_pidfd,
+                           struct err *err) {
+    struct machine_peer *peer;
+    struct note note;
+    if (!box_note(backend, id, &note))
+        return err_set(err, ERR_NOT_FOUND, "box %s is on no machine", id);
+    struct spec spec = {.user = note.user, .machine = note.machine};
+    text_id_copy(spec.id, id);
+    int r = owed_settle(backend, id, err);
+    if (r == 0)
+        r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
+    if (r < 0)
+        return remote_unsure(backend, &spec, r, err);
+    r = machine_peer_ops(peer)->start(machine_peer_of(peer), &spec, false, ret_wire, err);
+    machine_peer_put(peer);
+    if (r < 0)
+        return remote_unsure(backend, &spec, r, err);
+    *ret_pidfd = -1;
+    wire_set_patience(*ret_wire, machines_grace_ms(backend->env->machines));
+    return 0;
+}
+
+static int remote_stop(struct backend *backend, const char *id, bool keep_files, struct err *err) {
+    struct note note, before;
+    int r = 0;
+    if (box_note(backend, id, &note)) {
+        note.keep_files = keep_files && !(note_read(backend->owed_fd, id, &before) && !before.keep_files);
+        pthread_mutex_lock(&backend->lock);
+        while (claimed_locked(backend, id))
+            pthread_cond_wait(&backend->changed, &backend->lock);
+        r = note_write(backend->owed_fd, id, &note, true, err);
+        if (r == 0)
+            errand_start_locked(backend, id, errand_pay);
+        pthread_mutex_unlock(&backend->lock);
+    }
+    char path[40];
+    snprintf(path, sizeof path, "%.16s/paused", id);
+    unlinkat(backend->boxes_fd, path, 0);
+    return r < 0 || keep_files ? r : trash_put(backend->trash, backend->boxes_fd, id, err);
+}
+
+static int remote_list(struct backend *backend, void (*each)(void *user, const char *id), void *user, struct err *err) {
+    return backend_list_boxes(backend->boxes_fd, "remote", each, user, err);
+}
+
+/* What is owed to a machine that never came back. */
+static void remote_clean(struct backend *backend, void (*each)(void *user, const char *what), void *user) {
+    int fd = openat(backend->owed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    struct stat status;
+    time_t oldest = (time_t)(clock_wall_ms() / 1000) - OWED_DAYS * 86400;
+    while (dir && (entry = readdir(dir)))
+        if (fstatat(backend->owed_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
+            status.st_mtime < oldest && unlinkat(backend->owed_fd, entry->d_name, 0) == 0) {
+            char text[80];
+            snprintf(text, sizeof text, "what a machine was to be told of box %.16s", entry->d_name);
+            each(user, text);
+        }
+    if (dir)
+        closedir(dir);
+}
+
+/* ---- looking, standing still ---- */
+
+static struct usage_slot *usage_slot(struct backend *backend, const char *id) {
+    return &backend->usages[strtoull(id, NULL, 16) % USAGE_SLOTS];
+}
+
+static void usage_ask(struct backend *backend, const char *id) {
+    struct note note;
+    struct machine_peer *peer = NULL;
+    struct usage usage = {0};
+    struct err ignored;
+    bool told = box_note(backend, id, &note) &&
+                machine_peer_get(backend->env->machines, note.user, note.machine, &peer, &ignored) == 0 &&
+                machine_peer_ops(peer)->usage(machine_peer_of(peer), id, &usage, &ignored) == 0;
+    machine_peer_put(peer);
+    pthread_mutex_lock(&backend->lock);
+    struct usage_slot *slot = usage_slot(backend, id);
+    if (strcmp(slot->id, id) == 0) { /* else another box has it now */
+        slot->usage = told ? usage : (struct usage){0};
+        slot->at_ms = told ? clock_ms() : 0;
+        slot->asked = false;
+        slot->slow = slot->slow && !told;
+    }
+    pthread_cond_broadcast(&backend->changed);
+    pthread_mutex_unlock(&backend->lock);
+}
+
+/* The answer is waited for a moment, and where it did not come so soon the last time, not at all: whoever lists many boxes
+ * does not wait for a machine that says nothing. */
+static int remote_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
+    (void)err;
+    struct timespec until;
+    pthread_mutex_lock(&backend->lock);
+    struct usage_slot *slot = usage_slot(backend, id);
+    if (strcmp(slot->id, id) != 0) {
+        *slot = (struct usage_slot){0};
+        snprintf(slot->id, sizeof slot->id, "%s", id);
+    }
+    if (!slot->asked && (!slot->at_ms || clock_ms() >= slot->at_ms + USAGE_AGE_MS))
+        slot->asked = errand_start_locked(backend, id, usage_ask);
+    uint64_t end_ms = clock_ms() + USAGE_WAIT_MS;
+    until = (struct timespec){.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
+    bool waits = !slot->slow;
+    while (waits && slot->asked && strcmp(slot->id, id) == 0)
+        if (pthread_cond_timedwait(&backend->changed, &backend->lock, &until) == ETIMEDOUT)
+            break;
+    bool mine = strcmp(slot->id, id) == 0;
+    if (mine && waits)
+        slot->slow = slot->asked;
+    *ret_usage = mine ? slot->usage : (struct usage){0};
+    pthread_mutex_unlock(&backend->lock);
+    return 0;
+}
+
+/* The note is there before it stands still, and goes when it surely does not. */
+static int remote_pause(struct backend *backend, const char *id, bool pause, struct err *err) {
+    struct note note;
+    struct machine_peer *peer;
+    char path[40];
+    if (!box_note(backend, id, &note))
+        return err_set(err, ERR_NOT_FOUND, "box %s is on no machine", id);
+    int r = machine_peer_get(backend->env->machines, note.user, note.machine, &peer, err);
+    if (r < 0)
+        return r;
+    snprintf(path, sizeof path, "%.16s/paused", id);
+    autofd mark = pause ? openat(backend->boxes_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (pause && mark < 0)
+        r = err_errno(err, errno, "noting that box %s stands still", id);
+    else if (!machine_peer_ops(peer)->pause)
+        r = err_set(err, ERR_UNSUPPORTED, "machine '%s' cannot pause a box", note.machine);
+    else
+        r = machine_peer_ops(peer)->pause(machine_peer_of(peer), id, pause, err);
+    machine_peer_put(peer);
+    if (!pause && r == -ERR_NOT_FOUND) /* its machine was started anew: nothing stands still there */
+        r = 0;
+    bool unsure = r == -ERR_TIMEOUT || r == -ERR_GONE || r == -ERR_BUSY;
+    if (pause ? r < 0 && !unsure : r == 0)
+        unlinkat(backend->boxes_fd, path, 0);
+    return r;
+}
+
+static bool remote_paused(struct backend *backend, const char *id) {
+    char path[40];
+    snprintf(path, sizeof path, "%.16s/paused", id);
+    return faccessat(backend->boxes_fd, path, F_OK, 0) == 0;
+}
+
+static void remote_show(struct backend *backend, const struct spec *spec, struct json *json) {
+    struct machine_facts facts = {0};
+    struct err ignored;
+    autoarena arena;
+    arena_init(&arena);
+    bool known = machine_facts(backend->env->machines, spec->user, spec->machine ? spec->machine : "", &arena, &facts,
+                               &ignored) == 0;
+    const char *const texts[][2] = {{"version", facts.hello.version},
+                                    {"isolation", facts.hello.isolation},
+                                    {"platform", facts.hello.platform},
+                                    {"address", facts.hello.address}};
+    json_key(json, "online");
+    json_bool(json, facts.online);
+    json_key(json, "since");
+    json_time(json, facts.since_ms);
+    json_key(json, "latency_ms");
+    if (facts.latency_us)
+        json_double(json, (double)facts.latency_us / 1000);
+    else
+        json_nil(json);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_key(json, texts[i][0]);
+        json_str(json, known && texts[i][1][0] ? texts[i][1] : NULL);
+    }
+}
+
+static void remote_info(const struct backend_env *env, struct backend *backend, struct json *json) {
+    static const char *const can[] = {"the user's own directory", "limits and pause where the machine has them",
+                                      "calls that survive a lost connection", "adoption after a restart"};
+    (void)env;
+    json_key(json, "available");
+    json_bool(json, backend != NULL);
+    json_key(json, "can");
+    json_open(json, '[');
+    for (size_t i = 0; backend && i < sizeof can / sizeof *can; i++)
+        json_str(json, can[i]);
+    json_close(json, ']');
+    json_key(json, "missing");
+    json_open(json, '[');
+    json_open(json, '{');
+    json_key(json, "what");
+    json_str(json, "snapshots, mounts, templates");
+    json_key(json, "fix");
+    json_str(json, "backend jail");
+    json_close(json, '}');
+    json_close(json, ']');
+}
+
+const struct backend_ops backend_remote = {
+    .name = "remote",
+    .no_limits = true,
+    .open = remote_open,
+    .close = remote_close,
+    .start = remote_start,
+    .discover = remote_discover,
+    .reach = remote_reach,
+    .show = remote_show,
+    .stop = remote_stop,
+    .list = remote_list,
+    .clean = remote_clean,
+    .usage = remote_usage,
+    .pause = remote_pause,
+    .paused = remote_paused,
+    .info = remote_info,
+};

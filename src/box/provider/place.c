@@ -1,0 +1,591 @@
+/* One box's place in the table, and how it comes to a runner. Called by provider.c and table.c; the rules are at the head
+ * of provider.c. Not to break: what a box is, the disk says, and it is looked at only under the box's lock between
+ * daemons; so two daemons never start, stop or remove one box at the same time, and a runner is started only where none
+ * is left. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/counted.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "box/container.h"
+#include "box/mounts.h"
+#include "box/snapshot/snapshot.h"
+#include "box/provider/table.h"
+
+/* A daemon that is slower than that with one box hangs; the caller is told to try again. */
+enum { BOX_LOCK_MS = 30000, RETRY_MS = 5000 };
+
+/* ---- boxes ---- */
+
+static char **copy_list(struct arena *arena, const char *const *list, size_t *ret_count) {
+    size_t count = 0;
+    while (list && list[count])
+        count++;
+    char **copy = arena_alloc(arena, (count + 1) * sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = arena_strdup(arena, list[i]);
+    *ret_count = count;
+    return copy;
+}
+
+struct box *box_make(const struct backend_ops *ops, struct backend *backend, const struct record *record) {
+    struct box *box = calloc(1, sizeof *box);
+    struct arena *arena = calloc(1, sizeof *arena);
+    if (!box || !arena)
+        abort();
+    const struct spec *from = &record->spec;
+    struct spec spec = *from;
+    size_t count;
+    spec.user = box->user = arena_strdup(arena, from->user);
+    spec.thread = box->thread = from->thread ? arena_strdup(arena, from->thread) : NULL;
+    spec.template_name = arena_strdup(arena, from->template_name);
+    spec.shell = from->shell ? arena_strdup(arena, from->shell) : NULL;
+    spec.env = (const char **)(void *)copy_list(arena, from->env, &spec.env_count);
+    spec.layers = (const char **)(void *)copy_list(arena, from->layers, &spec.layer_count);
+    spec.agent = from->agent ? arena_strdup(arena, from->agent) : NULL;
+    spec.machine = from->machine ? arena_strdup(arena, from->machine) : NULL;
+    spec.workspace = from->workspace ? arena_strdup(arena, from->workspace) : NULL;
+    spec.container = container_copy(&from->container, arena);
+    struct mount *mounts = arena_alloc(arena, (from->mount_count + 1) * sizeof *mounts);
+    for (size_t i = 0; i < from->mount_count; i++)
+        mounts[i] = (struct mount){.source = arena_strdup(arena, from->mounts[i].source),
+                                   .target = arena_strdup(arena, from->mounts[i].target),
+                                   .read_only = from->mounts[i].read_only,
+                                   .door = from->mounts[i].door};
+    spec.mounts = mounts;
+    box->spec = spec;
+    dress_take(box, from);
+    memcpy(box->id, from->id, sizeof box->id);
+    box->ops = ops;
+    box->backend = backend;
+    box->arena = arena;
+    box->labels = copy_list(arena, (const char *const *)record->labels, &count);
+    box->created_ms = record->created_ms;
+    box->idle_timeout_ms = record->idle_timeout_ms;
+    box->temporary = record->temporary;
+    box->pidfd = -1;
+    box->state = BOX_STARTING;
+    atomic_init(&box->refs, 1);
+    atomic_init(&box->used_ms, clock_ms());
+    return box;
+}
+
+struct box *box_again(const struct box *box) {
+    struct record record = {.spec = box->spec,
+                            .labels = box->labels,
+                            .created_ms = box->created_ms,
+                            .idle_timeout_ms = box->idle_timeout_ms,
+                            .temporary = box->temporary};
+    return box_make(box->ops, box->backend, &record);
+}
+
+/* Runners that another daemon has told to end while they were our children, and that had not ended yet when the last
+ * reference to their box went: whoever is their parent has to wait for them. */
+static struct orphans {
+    pthread_mutex_t lock;
+    int *pidfds;
+    size_t count, size;
+} orphans = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* true: it is not a process of ours that can still be waited for. */
+static bool reap(int pidfd) {
+    siginfo_t info = {0};
+    return waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG) < 0 || info.si_pid != 0;
+}
+
+void box_reap(void) {
+    pthread_mutex_lock(&orphans.lock);
+    for (size_t i = 0; i < orphans.count;) {
+        if (!reap(orphans.pidfds[i])) {
+            i++;
+            continue;
+        }
+        fd_close(&orphans.pidfds[i]);
+        orphans.pidfds[i] = orphans.pidfds[--orphans.count];
+    }
+    pthread_mutex_unlock(&orphans.lock);
+}
+
+static void orphan_add(int *pidfd) {
+    pthread_mutex_lock(&orphans.lock);
+    if (orphans.count == orphans.size) {
+        orphans.size = orphans.size ? 2 * orphans.size : 16;
+        orphans.pidfds = realloc(orphans.pidfds, orphans.size * sizeof *orphans.pidfds);
+        if (!orphans.pidfds)
+            abort();
+    }
+    orphans.pidfds[orphans.count++] = fd_take(pidfd);
+    pthread_mutex_unlock(&orphans.lock);
+}
+
+void box_unref(struct box *box) {
+    if (atomic_fetch_sub(&box->refs, 1) != 1)
+        return;
+    if (box->pidfd >= 0 && !wire_alive(box->wire) && !reap(box->pidfd)) /* one whose wire lives outlives us */
+        orphan_add(&box->pidfd);
+    wire_unref(box->wire);
+    fd_close(&box->pidfd);
+    arena_done(box->arena);
+    free(box->arena);
+    if (box->skill_arena)
+        arena_done(box->skill_arena);
+    free(box->skill_arena);
+    free(box);
+}
+
+bool box_owned(const struct box *box, const char *user, const char *thread) {
+    return strcmp(box->user, user) == 0 && (thread ? box->thread && strcmp(box->thread, thread) == 0 : !box->thread);
+}
+
+int box_stopped(const struct box *box, struct err *err) {
+    return err_set(err, ERR_GONE,
+                   "box %s stopped unexpectedly: %s. Its files are safe. Start it again: cubby start %s "
+                   "(POST /v1/boxes/%s/start)",
+                   box->id, box->died, box->id, box->id);
+}
+
+/* ---- places ---- */
+
+static struct place **place_find_locked(struct provider *provider, const char *id) {
+    struct place **place = &provider->buckets[strtoul((char[]){id[0], id[1], id[2], 0}, NULL, 16) % PLACE_BUCKETS];
+    while (*place && strcmp((*place)->id, id) != 0)
+        place = &(*place)->next;
+    return place;
+}
+
+struct place *place_get_locked(struct provider *provider, const char *id) {
+    return *place_find_locked(provider, id);
+}
+
+static void place_uncount_locked(struct provider *provider, struct place *place) {
+    tally_change(&provider->tally, place->box->user, place->counted, (struct tally_sum){0});
+    place->counted = (struct tally_sum){0};
+    counted_give(COUNTED_TERMINALS, place->box->user, place->terminals);
+    place->terminals = 0;
+    provider->running -= place->counts;
+    place->runs = place->counts = false;
+}
+
+void place_count_locked(struct provider *provider, struct place *place, bool runs) {
+    const struct limits *limits = &place->box->spec.limits;
+    bool here = !place->box->spec.machine; /* what it uses elsewhere is not taken from this host */
+    struct tally_sum now = {
+        .boxes = 1, .memory_mb = here && runs ? limits->memory_mb : 0, .disk_mb = here ? limits->disk_mb : 0};
+    tally_change(&provider->tally, place->box->user, place->counted, now);
+    place->counted = now;
+    counted_give(COUNTED_TERMINALS, place->box->user, place->terminals);
+    place->terminals = here && runs ? room_terminals_of(place->box) : 0;
+    counted_hold(COUNTED_TERMINALS, place->box->user, place->terminals);
+    provider->running = provider->running - place->counts + (here && runs);
+    place->counts = here && runs;
+    place->runs = runs;
+}
+
+int place_reach(const struct place *place, struct err *err) {
+    const struct box *box = place->box;
+    if (box->state == BOX_EXPORTING)
+        return err_set(err, ERR_BUSY, "box %s is being exported; try again when that is done", box->id);
+    return box->ops->reach ? box->ops->reach(box->backend, &box->spec, err) : 0;
+}
+
+int place_paused(const char *id, struct err *err) {
+    return err_set(err, ERR_PAUSED, "box %s is paused; resume it first (POST /v1/boxes/%s/resume)", id, id);
+}
+
+bool place_is_machine(const struct place *place) {
+    const struct box *box = place->box;
+    size_t prefix = strlen(POLICY_MACHINE_THREAD);
+    return box->spec.machine && box->thread && strncmp(box->thread, POLICY_MACHINE_THREAD, prefix) == 0 &&
+           strcmp(box->thread + prefix, box->spec.machine) == 0;
+}
+
+struct place *place_add_locked(struct provider *provider, struct box *box) {
+    struct place **at = place_find_locked(provider, box->id);
+    struct place *place = calloc(1, sizeof *place);
+    if (!place)
+        abort();
+    memcpy(place->id, box->id, sizeof place->id);
+    place->box = box;
+    place->was = BOX_WARM;
+    *at = place;
+    provider->count++;
+    place_count_locked(provider, place, false);
+    return place;
+}
+
+void place_remove_locked(struct provider *provider, struct place *place) {
+    struct place **at = place_find_locked(provider, place->id);
+    *at = place->next;
+    provider->count--;
+    place_uncount_locked(provider, place);
+    box_unref(place->box);
+    free(place);
+    pthread_cond_broadcast(&provider->changed);
+}
+
+bool place_marked(const struct place *place) {
+    enum box_state state = place->box->state;
+    return state == BOX_STARTING || state == BOX_EXPORTING || state == BOX_CLOSING;
+}
+
+bool place_runs(const struct place *place) {
+    const struct box *box = place->box;
+    return box->wire && !box->died[0] && (box->state == BOX_READY || box->state == BOX_WARM);
+}
+
+void place_mark_locked(struct place *place, enum box_state mark) {
+    place->was = place->box->state;
+    place->box->state = mark;
+}
+
+void place_unmark_locked(struct provider *provider, struct place *place) {
+    place->box->state = place->was;
+    place_count_locked(provider, place, place->box->wire || place->was == BOX_PAUSED);
+    table_check_locked(provider, place); /* who is marked is not looked at when his runner ends */
+    pthread_cond_broadcast(&provider->changed);
+}
+
+struct place *place_settled_locked(struct provider *provider, const char *id) {
+    for (;;) {
+        struct place *place = place_get_locked(provider, id);
+        if (!place || !place_marked(place) || place->box->state == BOX_EXPORTING)
+            return place;
+        pthread_cond_wait(&provider->changed, &provider->lock);
+    }
+}
+
+struct box *place_use_locked(struct provider *provider, struct place *place) {
+    struct box *box = place->box;
+    atomic_fetch_add(&box->refs, 1);
+    atomic_store(&box->used_ms, clock_ms());
+    if (box->state == BOX_WARM) {
+        record_release(provider->boxes_fd, box->id, false);
+        box->state = BOX_READY;
+        table_event(provider, "box_ready", box, NULL);
+    }
+    return box;
+}
+
+/* ---- a runner for it ---- */
+
+struct opened {
+    uint64_t terminals; /* for a runner that is started */
+    struct box *box;    /* for the place */
+    bool created;       /* by us, now */
+    bool deleted;       /* by another daemon */
+    bool started, paused, woken, released;
+    bool away; /* its machine cannot be asked */
+};
+
+/* Where a box on a machine works is what the machine says, also when it cannot be asked. True: it is another place than
+ * before. */
+static bool note_workspace(struct box *box, const struct wire *wire) {
+    const char *now = wire_workspace(wire);
+    if (!box->spec.machine || (box->spec.workspace && strcmp(box->spec.workspace, now) == 0))
+        return false;
+    box->spec.workspace = arena_strdup(box->arena, now);
+    return true;
+}
+
+static int wire_start(struct provider *provider, struct box *box, uint64_t terminals, bool *ret_dressed,
+                      struct err *err) {
+    struct wire *wire;
+    int pidfd = -1;
+    autoarena arena;
+    arena_init(&arena);
+    struct spec spec;
+    bool dealt = box->spec.limits.terminals != terminals;
+    box->spec.limits.terminals = terminals;
+    int r = dress_spec(provider, box, &box->spec, &arena, &spec, err);
+    if (r == 0)
+        r = box->ops->start(box->backend, &spec, &wire, &pidfd, err);
+    if (r < 0)
+        return r;
+    *ret_dressed = dress_take(box, &spec) || dealt;
+    *ret_dressed |= note_workspace(box, wire);
+    box->pidfd = pidfd;
+    box->wire = wire; /* last: who sees it may use it */
+    return 0;
+}
+
+/* Nothing is recorded. Files there may be all the same, of a box that lost its record: it goes on with them. */
+static int open_fresh(struct provider *provider, struct box *box, uint64_t terminals, struct err *err) {
+    bool kept = faccessat(provider->boxes_fd, box->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    int r = kept ? box->ops->stop(box->backend, box->id, true, err) : 0; /* a runner may still live on them */
+    bool dressed;
+    if (r == 0)
+        r = wire_start(provider, box, terminals, &dressed, err);
+    if (r < 0 || box->spec.one_shot || (r = record_write(provider->boxes_fd, box, err)) == 0)
+        return r;
+    struct err ignored;
+    wire_kill(box->wire, "the box could not be recorded");
+    box->ops->stop(box->backend, box->id, kept, &ignored);
+    return r;
+}
+
+/* Nothing is recorded, and nothing is to run: the record, and no files of its own. Those of a box that lost its record
+ * would cover what lies below. */
+static int open_still(struct provider *provider, struct box *box, struct err *err) {
+    struct err ignored;
+    int r = record_unfinished(provider->boxes_fd, box->id) ? box->ops->stop(box->backend, box->id, false, err) : 0;
+    if (r < 0)
+        return r;
+    if (mkdirat(provider->boxes_fd, box->id, BACKEND_UNFINISHED_MODE) < 0)
+        return errno == EEXIST ? err_set(err, ERR_EXISTS,
+                                         "there are files of a box %s that lost its record; an administrator can "
+                                         "delete it",
+                                         box->id)
+                               : err_errno(err, errno, "'boxes/%s'", box->id);
+    r = box->ops->fresh(box->backend, &box->spec, err);
+    if (r == 0)
+        r = record_write(provider->boxes_fd, box, err);
+    if (r < 0)
+        box->ops->stop(box->backend, box->id, false, &ignored);
+    return r;
+}
+
+static int wire_find(struct box *box, struct err *err) {
+    struct wire *wire;
+    int pidfd = -1;
+    int r = box->ops->discover(box->backend, box->id, &wire, &pidfd, err);
+    if (r < 0)
+        return r;
+    note_workspace(box, wire);
+    box->pidfd = pidfd;
+    box->wire = wire; /* last: who sees it may use it */
+    return 0;
+}
+
+/* One that lives though its wire ended has hung up or sent what no runner may send: it is not asked again, and ends. */
+static bool runner_broke(const struct box *old) {
+    struct err err;
+    if (!old->died[0] || !old->wire)
+        return false;
+    return old->pidfd >= 0 ? !table_readable(old->pidfd) : wire_error(old->wire, &err) == -ERR_PROTOCOL;
+}
+
+/* What is left of a runner was ended, or nothing was left. */
+static void note_end(struct provider *provider, const struct box *old, struct box *box, enum place_how how, bool left) {
+    /* What ended while nobody served is no death; beside another daemon somebody did. */
+    if (left && (!(how & HOW_ADOPTS) || table_crowded(provider))) {
+        const char *why = old->died[0] ? old->died : "its main process ended";
+        table_event(provider, "box_died", box, why);
+        record_died(provider->boxes_fd, box->id, why);
+    } else if (!left && old->wire) {
+        table_event(provider, "box_evicted", box, box->spec.machine ? "on its machine" : EVENT_ELSEWHERE);
+    }
+}
+
+/* The configuration may have been narrowed since the box was made. */
+static int mounts_allowed(struct provider *provider, const struct box *box, struct err *err) {
+    if (box->spec.mount_count == 0)
+        return 0;
+    struct policy *policy = table_policy(provider);
+    int r = mounts_again(policy, &box->spec, err);
+    policy_unref(policy);
+    return r;
+}
+
+/* A recorded box: the runner that is there, or what is left of one is ended, and then a new one where that is wanted. */
+static int open_runner(struct provider *provider, struct box *old, struct box *box, enum place_how how,
+                       struct opened *opened, struct err *err) {
+    table_death(provider, old);
+    bool broken = runner_broke(old);
+    int r = broken ? -ERR_GONE : wire_find(box, err);
+    if (r == 0 || r == -ERR_BUSY) /* busy: its machine has gone offline meanwhile */
+        return r;
+    bool left = r != -ERR_NOT_FOUND;
+    if (left && (r = box->ops->stop(box->backend, box->id, true, err)) < 0)
+        return r;
+    note_end(provider, old, box, how, left);
+    record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
+    if (!(how & (HOW_STARTS | HOW_REVIVES)) && (!(how & HOW_STOPPED) || box->died[0]))
+        return 0;
+    bool dressed = false;
+    memcpy(box->restarted, box->died, sizeof box->restarted);
+    atomic_store(&box->restart_news, box->died[0]);
+    box->died[0] = 0;
+    r = mounts_allowed(provider, box, err);
+    if (r == 0)
+        r = wire_start(provider, box, opened->terminals, &dressed, err);
+    if (r == 0 && dressed && (r = record_write(provider->boxes_fd, box, err)) < 0) {
+        struct err ignored;
+        wire_kill(box->wire, "what it started with could not be recorded");
+        box->ops->stop(box->backend, box->id, true, &ignored);
+    }
+    if (r == 0)
+        record_died_clear(provider->boxes_fd, box->id);
+    opened->started = r == 0;
+    return r;
+}
+
+/* A frozen runner answers nothing, so it is not asked. One that a dead daemon froze for its own work is not paused. */
+static int open_paused(struct box *box, enum place_how how, struct opened *opened, struct err *err) {
+    int r = box->ops->let_go ? box->ops->let_go(box->backend, box->id, err) : 0;
+    if (r < 0 && r != -ERR_GONE)
+        return r;
+    if (!box->ops->paused || !box->ops->paused(box->backend, box->id))
+        return 0;
+    opened->paused = !(how & HOW_WAKES);
+    opened->woken = how & HOW_WAKES;
+    return opened->paused ? 0 : box->ops->pause(box->backend, box->id, false, err);
+}
+
+/* What is recorded, in `record`. *ret_box: old, where its runner is still the box's, else a new struct. */
+static int open_recorded(struct provider *provider, struct box *old, const struct record *record, enum place_how how,
+                         struct opened *opened, struct err *err) {
+    const struct backend_ops *ops = NULL;
+    struct backend *backend = NULL;
+    int r = table_backend(provider, record->backend, &ops, &backend, err);
+    if (r < 0)
+        return r;
+    /* Who ends a runner waits for its end under the lock that we hold: one that answers is the box's. */
+    bool same = old->wire && !old->died[0] && wire_alive(old->wire);
+    struct box *box = same ? old : box_make(ops, backend, record);
+    if (!same)
+        atomic_store(&box->used_ms, atomic_load(&old->used_ms));
+    if ((how & HOW_MAKES) && !box_owned(box, old->user, old->thread))
+        r = err_set(err, ERR_EXISTS, "the id of this user and thread, %s, is already another box's", box->id);
+    int reached = r == 0 && ops->reach ? ops->reach(backend, &box->spec, err) : r;
+    /* Who only looks after it comes again when the machine does. */
+    opened->away = r == 0 && reached == -ERR_BUSY && !(how & (HOW_USES | HOW_STARTS));
+    if (!opened->away)
+        r = reached;
+    if (r == 0 && opened->away)
+        opened->paused = ops->paused && ops->paused(backend, box->id);
+    else if (r == 0)
+        r = open_paused(box, how, opened, err);
+    if (r == 0 && !same && !opened->paused && !opened->away)
+        r = open_runner(provider, old, box, how, opened, err);
+    if (r < 0 && !same)
+        box_unref(box);
+    if (r == 0)
+        opened->box = box;
+    return r;
+}
+
+/* Under the box's lock between daemons. */
+static int open_box(struct provider *provider, struct box *old, enum place_how how, struct opened *opened,
+                    struct err *err) {
+    autoarena arena;
+    arena_init(&arena);
+    struct record record;
+    int r = old->spec.one_shot ? -ERR_NOT_FOUND : record_read(provider->boxes_fd, old->id, &arena, &record, err);
+    if (r < 0 && (how & HOW_MAKES)) { /* a damaged one, too: the id says whose it is */
+        r = how & HOW_STARTS ? open_fresh(provider, old, opened->terminals, err) : open_still(provider, old, err);
+        *opened = (struct opened){.box = old, .created = true, .started = how & HOW_STARTS};
+        return r;
+    }
+    if (how & HOW_ALONE)
+        return err_set(err, ERR_EXISTS, "there is a box %s already", old->id);
+    opened->deleted = r == -ERR_NOT_FOUND;
+    if (r < 0)
+        return opened->deleted ? err_set(err, ERR_NOT_FOUND, "no box '%.40s'", old->id) : r;
+    r = snapshot_settle(provider, &record, err);
+    if (r == 0)
+        r = open_recorded(provider, old, &record, how, opened, err);
+    if (r < 0)
+        return r;
+    opened->released = record_released(provider->boxes_fd, old->id);
+    if (opened->released && opened->box->wire && !opened->paused && (how & HOW_USES))
+        record_release(provider->boxes_fd, old->id, false);
+    if (how & HOW_USES)
+        record_touch(provider->boxes_fd, old->id);
+    return 0;
+}
+
+/* What was opened comes into its place. */
+static void place_settle_locked(struct provider *provider, struct place *place, const struct opened *opened,
+                                enum place_how how) {
+    struct box *old = place->box, *box = opened->box;
+    if (box != old)
+        place_uncount_locked(provider, place); /* while the old one says whose it was */
+    place->box = box;
+    place_count_locked(provider, place, box->wire || opened->paused);
+    place->away = opened->away;
+    bool ready = box->wire && ((how & HOW_USES) || !opened->released);
+    place->was = opened->paused ? BOX_PAUSED : ready ? BOX_READY : BOX_WARM;
+    if (opened->created)
+        table_event(provider, "box_created", box, NULL);
+    if (opened->started || (ready && (how & HOW_USES) && opened->released))
+        table_event(provider, "box_ready", box, NULL);
+    if (opened->woken)
+        table_event(provider, "box_resumed", box, how & HOW_STOPPED ? "it was used" : NULL);
+    if ((how & HOW_ADOPTS) && (box->wire || opened->paused))
+        table_event(provider, "box_adopted", box, NULL);
+    if (opened->created && !box->spec.one_shot) {
+        place->unsynced = true;
+        place->written_ms = clock_ms();
+    }
+    if (!(how & HOW_HELD))
+        box->state = place->was;
+    pthread_cond_broadcast(&provider->changed);
+    if (box->wire && (box != old || opened->created))
+        table_watch_locked(provider, box);
+    table_check_locked(provider, place);
+    if (box != old)
+        box_unref(old);
+}
+
+static int place_hand_locked(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
+                             struct err *err) {
+    struct box *box = place->box;
+    if (box->state == BOX_PAUSED && !(how & HOW_STARTS))
+        return place_paused(box->id, err);
+    if (!box->wire && (how & HOW_MAKES)) { /* new, and not to be started */
+        atomic_fetch_add(&box->refs, 1);
+        *ret_box = box;
+        return 0;
+    }
+    if (!box->wire && box->state != BOX_PAUSED)
+        return box_stopped(box, err);
+    *ret_box = place_use_locked(provider, place);
+    return 0;
+}
+
+int place_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
+               bool *ret_created, struct err *err) {
+    struct box *old = place->box;
+    const uint64_t dealt = room_terminals(old->user);
+    struct opened opened = {.terminals = dealt};
+    int r = how & HOW_HELD ? 0 : statelock_box(&provider->statelock, place->id, BOX_LOCK_MS, err);
+    if (r == 0) {
+        r = open_box(provider, old, how, &opened, err);
+        if (!(how & HOW_HELD) && (!old->spec.one_shot || r < 0)) /* a one-shot box has the lock instead of a record */
+            statelock_box_end(&provider->statelock, place->id);
+    }
+    pthread_mutex_lock(&provider->lock);
+    char user[LIMIT_USER_BYTES + 1]; /* the box may go with its place */
+    snprintf(user, sizeof user, "%s", old->user);
+    if (r < 0 && ((how & HOW_MAKES) || opened.deleted)) {
+        if (opened.deleted && old->wire)
+            wire_kill(old->wire, "the box was deleted");
+        if (opened.deleted)
+            table_event(provider, "box_deleted", old, EVENT_ELSEWHERE);
+        place_remove_locked(provider, place);
+        if (opened.deleted && (how & HOW_STARTS))
+            r = 1;
+    } else if (r < 0) {
+        place->later_ms = clock_ms() + RETRY_MS;
+        if (!(how & HOW_HELD))
+            place_unmark_locked(provider, place);
+    } else {
+        place_settle_locked(provider, place, &opened, how);
+        if (ret_box)
+            r = place_hand_locked(provider, place, how, ret_box, err);
+        if (ret_created)
+            *ret_created = opened.created;
+    }
+    room_terminals_end(user, dealt);
+    pthread_mutex_unlock(&provider->lock);
+    return r;
+}

@@ -1,0 +1,395 @@
+/* Who may have one more box, and who has to go for it: quotas of users, replicas, memory, idle time-outs. Called by
+ * provider.c for what requests start, and by the keeper of table.c. The rules are at the head of provider.c. Not to break:
+ * an active box (READY) is never ended for another's sake, nor one that anybody holds a reference to; files always stay.
+ * A box in which something runs in the background is not ended for being idle, up to busy_timeout_ms after its last call. It
+ * goes to the warm shelf instead, so that what nobody looks after takes no room from others. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/clock.h"
+#include "base/counted.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "box/snapshot/layer.h"
+#include "box/provider/memory.h"
+#include "box/provider/table.h"
+
+enum {
+    EVICT_RETRY_MS = 1000,
+    BUSY_LOOK_MS = 1000, /* what runs in a box is asked of its runner, which may be hostile; evictions wait meanwhile */
+    BUSY_TURNS = 4,      /* in an idle time-out */
+    /* A look costs some 50 us, a twentieth of a box. The keeper looks once a turn; others only where it is getting short. */
+    MEMORY_LOOK_MS = 100,
+    MEMORY_AMPLE_MS = 2000,
+    /* What another daemon uses it touches once a turn of its keeper, and we look once a turn of ours. */
+    ELSEWHERE_MS = 3000
+};
+
+/* ---- quotas ---- */
+
+static int quota_exceeded(const char *user, uint64_t has, uint64_t more, uint64_t most, const char *what,
+                          const char *option, struct err *err) {
+    return err_set(err, ERR_LIMIT,
+                   "user '%s' has %llu MiB of %s in boxes%s; %llu more are above the limit of %llu (%s)", user,
+                   (unsigned long long)has, what, *what == 'd' ? " and kept layers" : "", (unsigned long long)more,
+                   (unsigned long long)most, option);
+}
+
+/* A sum of limits says nothing of a box that has none. */
+static int quota_uncounted(const struct box *box, const char *limit, const char *option, struct err *err) {
+    return err_set(err, ERR_LIMIT, "box %s has no limit %s, which every box of user '%s' must have (%s)", box->id,
+                   limit, box->user, option);
+}
+
+/* Whether it may run while others of its user have so much. */
+static int quota_memory(const struct box *box, const struct share *share, uint64_t has, struct err *err) {
+    uint64_t more = box->spec.limits.memory_mb;
+    if (box->spec.machine) /* it is not this host's memory, nor its disk */
+        return 0;
+    if (share->memory_mb && !more)
+        return quota_uncounted(box, "memory_mb", "user_memory_mb", err);
+    if (share->memory_mb && (more > share->memory_mb || has > share->memory_mb - more))
+        return quota_exceeded(box->user, has, more, share->memory_mb, "memory", "user_memory_mb", err);
+    return 0;
+}
+
+static uint64_t room_mb(uint64_t bytes) {
+    return (bytes + (1u << 20) - 1) >> 20;
+}
+
+static uint64_t room_share_mb(struct provider *provider, const char *user) {
+    struct policy *policy = table_policy(provider);
+    uint64_t share_mb = policy_for(policy, user)->disk_mb;
+    policy_unref(policy);
+    return share_mb;
+}
+
+uint64_t room_kept_mb(struct provider *provider, const char *user) {
+    return room_share_mb(provider, user) ? room_mb(layer_sum(provider, user, NULL).user) : 0;
+}
+
+bool room_counts_layers(struct provider *provider, const char *user, uint64_t disk_mb) {
+    return disk_mb || provider->env->store_mb || room_share_mb(provider, user);
+}
+
+/* A box that is to start again needs a few blocks and names; one whose files were just moved would not get them. */
+int provider_room(const struct provider *provider, struct err *err) {
+    struct statvfs space;
+    if (fstatvfs(provider->layers_fd, &space) < 0)
+        return err_errno(err, errno, "the disk of the state directory");
+    uint64_t least = space.f_blocks / 16, floor = LIMIT_DISK_FLOOR_BYTES / (space.f_frsize ? space.f_frsize : 1);
+    least = least < floor ? least : floor;
+    if (space.f_bavail >= least && (space.f_files == 0 || space.f_favail >= LIMIT_DISK_FLOOR_FILES))
+        return 0;
+    return err_set(err, ERR_FULL, "the disk of the state directory is full; delete boxes or snapshots");
+}
+
+int room_for_layer(struct provider *provider, const char *user, const char *id, uint64_t disk_mb, struct err *err) {
+    int r = provider_room(provider, err);
+    if (r < 0)
+        return r;
+    if (!room_counts_layers(provider, user, disk_mb))
+        return 0;
+    uint64_t store_mb = provider->env->store_mb, most_mb = disk_mb * LIMIT_KEPT_TIMES;
+    uint64_t share_mb = room_share_mb(provider, user);
+    pthread_mutex_lock(&provider->lock);
+    uint64_t has_mb = tally_of(&provider->tally, user).disk_mb;
+    pthread_mutex_unlock(&provider->lock);
+    struct layer_sums sums = layer_sum(provider, user, id);
+    uint64_t user_mb = room_mb(sums.user), box_mb = room_mb(sums.box), all_mb = room_mb(sums.all);
+    if (disk_mb && box_mb > most_mb)
+        return err_set(err, ERR_LIMIT,
+                       "the kept layers of box %s would take %llu MiB, above the limit of %llu (%u times its disk_mb); "
+                       "delete snapshots of it",
+                       id, (unsigned long long)box_mb, (unsigned long long)most_mb, LIMIT_KEPT_TIMES);
+    if (share_mb && has_mb + user_mb > share_mb)
+        return err_set(err, ERR_LIMIT,
+                       "user '%s' has %llu MiB of disk in boxes, and kept layers would take %llu, together above the "
+                       "limit of %llu (user_disk_mb); delete snapshots or boxes",
+                       user, (unsigned long long)has_mb, (unsigned long long)user_mb, (unsigned long long)share_mb);
+    if (store_mb && all_mb > store_mb / 2)
+        return err_set(err, ERR_FULL,
+                       "the kept layers of all boxes would take more than half of the store (store_mb: %llu); delete "
+                       "snapshots",
+                       (unsigned long long)store_mb);
+    return 0;
+}
+
+int room_for_box_locked(const struct provider *provider, const struct box *box, uint64_t kept_mb, struct err *err) {
+    const struct share *share = policy_for(provider->policy, box->user);
+    struct tally_sum has = tally_of(&provider->tally, box->user);
+    unsigned all = provider->policy->max_boxes;
+    uint64_t disk_mb = box->spec.limits.disk_mb;
+    all = all && all < LIMIT_BOXES ? all : LIMIT_BOXES;
+    if (provider->count >= all)
+        return err_set(err, ERR_LIMIT, "there are %u boxes, which is the limit (max_boxes); delete some", all);
+    if (share->max_boxes && has.boxes >= share->max_boxes)
+        return err_set(err, ERR_LIMIT, "user '%s' has %u boxes, which is the limit (max_boxes_per_user); delete some",
+                       box->user, share->max_boxes);
+    /* One that may not run at all is not made; whether it may beside the others is asked when it is to run. */
+    int r = quota_memory(box, share, 0, err);
+    if (r < 0 || box->spec.machine)
+        return r;
+    if (share->disk_mb && !disk_mb)
+        return quota_uncounted(box, "disk_mb", "user_disk_mb", err);
+    has.disk_mb += kept_mb;
+    if (share->disk_mb && (disk_mb > share->disk_mb || has.disk_mb > share->disk_mb - disk_mb))
+        return quota_exceeded(box->user, has.disk_mb, disk_mb, share->disk_mb, "disk", "user_disk_mb", err);
+    return 0;
+}
+
+int room_for_runner_locked(struct provider *provider, struct place *place, struct err *err) {
+    const struct box *box = place->box;
+    const struct share *share = policy_for(provider->policy, box->user);
+    int r = place->runs ? 0 : quota_memory(box, share, tally_of(&provider->tally, box->user).memory_mb, err);
+    if (r == 0)
+        place_count_locked(provider, place, true);
+    return r;
+}
+
+/* ---- terminals ---- */
+
+uint64_t room_terminals(const char *user) {
+    static const uint64_t steps[] = {DEFAULT_TERMINALS, FEWER_TERMINALS, 1};
+    uint64_t has = counted_of(COUNTED_TERMINALS, user), most = counted_most(COUNTED_TERMINALS);
+    size_t step = has < most / 2 ? 0 : has < most / 4 * 3 ? 1 : 2;
+    struct err ignored;
+    for (; step < sizeof steps / sizeof *steps; step++)
+        if (counted_take(COUNTED_TERMINALS, user, steps[step], &ignored) == 0)
+            return steps[step];
+    return TERMINALS_NONE;
+}
+
+void room_terminals_end(const char *user, uint64_t terminals) {
+    counted_give(COUNTED_TERMINALS, user, terminals == TERMINALS_NONE ? 0 : terminals);
+}
+
+uint64_t room_terminals_of(const struct box *box) {
+    uint64_t terminals = box->spec.limits.terminals;
+    return terminals > DEFAULT_TERMINALS ? 0 : terminals ? terminals : DEFAULT_TERMINALS; /* above: none */
+}
+
+static uint64_t terminals_read(const char *path, uint64_t fallback) {
+    char text[32];
+    uint64_t number;
+    ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof text);
+    if (n > 0)
+        text[strcspn(text, "\n")] = 0;
+    return n > 0 && text_u64(text, 1u << 20, &number) ? number : fallback;
+}
+
+void room_terminals_limit(void) {
+    uint64_t all = terminals_read("/proc/sys/kernel/pty/max", 4096);
+    uint64_t reserve = terminals_read("/proc/sys/kernel/pty/reserve", 1024); /* for the host itself, by the kernel */
+    all = all > reserve ? all - reserve : 1;
+    counted_limit(COUNTED_TERMINALS, all, all / 2 ? all / 2 : 1);
+}
+
+/* ---- eviction ---- */
+
+/* Of a box in which something runs in the background: when that is looked at again. What it has printed is there for a
+ * while after it has ended. */
+static uint64_t room_busy_turn_ms(const struct box *box) {
+    return box->idle_timeout_ms / BUSY_TURNS + 1;
+}
+
+bool room_idle_locked(const struct place *place, uint64_t now_ms) {
+    const struct box *box = place->box;
+    struct err ignored;
+    return box->idle_timeout_ms && place_runs(place) && atomic_load(&box->refs) == 1 && now_ms >= place->later_ms &&
+           now_ms >= atomic_load(&box->used_ms) + box->idle_timeout_ms &&
+           (!place->busy_ms || now_ms >= place->busy_ms + room_busy_turn_ms(box)) && !place_is_machine(place) &&
+           place_reach(place, &ignored) == 0;
+}
+
+/* Nobody uses a temporary box any more, whether it runs or not. */
+bool room_over_locked(const struct place *place, uint64_t now_ms) {
+    const struct box *box = place->box;
+    struct err ignored;
+    return box->temporary && !place_marked(place) && box->state != BOX_PAUSED && atomic_load(&box->refs) == 1 &&
+           now_ms >= place->later_ms && now_ms >= atomic_load(&box->used_ms) + box->idle_timeout_ms &&
+           place_reach(place, &ignored) == 0;
+}
+
+/* The released box that was used longest ago. */
+static struct place *room_victim_locked(struct provider *provider, uint64_t now_ms) {
+    struct place *oldest = NULL;
+    for (size_t i = 0; i < PLACE_BUCKETS; i++)
+        for (struct place *place = provider->buckets[i]; place; place = place->next)
+            if (place_runs(place) && place->box->state == BOX_WARM && place->counts && !place->box->spec.one_shot &&
+                atomic_load(&place->box->refs) == 1 && now_ms >= place->later_ms &&
+                (!oldest || atomic_load(&place->box->used_ms) < atomic_load(&oldest->box->used_ms)))
+                oldest = place;
+    return oldest;
+}
+
+/* Under the box's lock between daemons: another one uses it, or has lately. */
+static bool used_elsewhere(struct provider *provider, struct place *place, bool idle) {
+    struct box *box = place->box;
+    uint64_t now_ms = clock_ms(), touched_ns;
+    if (!table_crowded(provider))
+        return false;
+    if (box->ops->paused && box->ops->paused(box->backend, box->id))
+        return true;
+    if ((touched_ns = record_touched_ns(provider->boxes_fd, box->id)) != place->touched_ns) {
+        place->touched_ns = touched_ns;
+        place->elsewhere_ms = now_ms;
+        atomic_store(&box->used_ms, now_ms);
+        return true;
+    }
+    if (place->elsewhere_ms &&
+        now_ms < place->elsewhere_ms + ELSEWHERE_MS) /* or holds it: it shows that every second */
+        return true;
+    return !idle &&
+           (!record_released(provider->boxes_fd, box->id) || now_ms < atomic_load(&box->used_ms) + ELSEWHERE_MS);
+}
+
+/* Whether an idle box is kept for what runs in it. A runner that does not answer runs nothing. */
+static bool room_busy(struct provider *provider, struct place *place, const struct running *running) {
+    struct policy *policy = table_policy(provider);
+    uint64_t busy_timeout_ms = policy_for(policy, place->box->user)->busy_timeout_ms, now_ms = clock_ms();
+    policy_unref(policy);
+    uint64_t used_ms = atomic_load(&place->box->used_ms);
+    if (now_ms >= used_ms + busy_timeout_ms)
+        return false;
+    if (running->count)
+        place->busy_ms = now_ms;
+    return running->count || (place->busy_ms > used_ms && now_ms < place->busy_ms + place->box->idle_timeout_ms);
+}
+
+static bool evict(struct provider *provider, struct place *place, const char *why, bool *ret_busy, char *said,
+                  size_t size) {
+    struct box *box = place->box;
+    struct running running = {0};
+    struct err err;
+    char text[64];
+    bool stopped = false, idle = why[0] == 'i';
+    if (statelock_box(&provider->statelock, box->id, 0, &err) < 0) /* another daemon is busy with it */
+        return false;
+    bool used = used_elsewhere(provider, place, idle);
+    if (!used && !box->spec.machine) /* a machine answers when it likes, and nobody waits for it here */
+        box_running(box, BUSY_LOOK_MS, &running, &err);
+    *ret_busy = !used && idle && room_busy(provider, place, &running);
+    if (!used && !*ret_busy) {
+        snprintf(said, size, running.count ? "%s; ended what ran: %s" : "%s", why, running.text);
+        snprintf(text, sizeof text, "the box was evicted: %s", why);
+        wire_kill(box->wire, text);
+        stopped = box->ops->stop(box->backend, box->id, true, &err) == 0;
+        if (!stopped)
+            log_warn("box %s: %s", box->id, err.text);
+    }
+    statelock_box_end(&provider->statelock, box->id);
+    return stopped;
+}
+
+/* What stays in the place is the same box without a runner; the old struct lives on for those who hold it. */
+void room_evict_locked(struct provider *provider, struct place *place, const char *why) {
+    struct box *box = place->box;
+    char said[sizeof box->ended];
+    bool busy = false;
+    place_mark_locked(place, BOX_CLOSING);
+    pthread_mutex_unlock(&provider->lock);
+    struct box *rest = evict(provider, place, why, &busy, said, sizeof said) ? box_again(box) : NULL;
+    if (rest) {
+        atomic_store(&rest->used_ms, atomic_load(&box->used_ms));
+        memcpy(rest->ended, said, sizeof rest->ended);
+    }
+    pthread_mutex_lock(&provider->lock);
+    if (rest) {
+        table_event(provider, "box_evicted", box, said);
+        place->box = rest;
+        place->was = BOX_WARM;
+        place->busy_ms = 0;
+        box_unref(box);
+    } else if (busy) { /* its owner has let go of it, and may find it again: as if it had been released */
+        place->later_ms = clock_ms() + room_busy_turn_ms(box);
+        if (place->was == BOX_READY) {
+            record_release(provider->boxes_fd, box->id, true);
+            table_event(provider, "box_warm", box, EVENT_BUSY);
+            place->was = BOX_WARM;
+        }
+    } else {
+        place->later_ms = clock_ms() + EVICT_RETRY_MS;
+    }
+    place_unmark_locked(provider, place);
+}
+
+void room_delete_locked(struct provider *provider, struct place *place) {
+    char id[17];
+    struct err err;
+    memcpy(id, place->id, sizeof id);
+    place_mark_locked(place, BOX_CLOSING);
+    pthread_mutex_unlock(&provider->lock);
+    bool used = statelock_box(&provider->statelock, id, 0, &err) < 0;
+    if (!used) {
+        used = used_elsewhere(provider, place, true);
+        statelock_box_end(&provider->statelock, id);
+    }
+    pthread_mutex_lock(&provider->lock);
+    place->later_ms = clock_ms() + EVICT_RETRY_MS;
+    place_unmark_locked(provider, place);
+    if (used)
+        return;
+    pthread_mutex_unlock(&provider->lock);
+    if (provider_destroy_for(provider, NULL, id, EVENT_TEMPORARY, &err) < 0 && err.code != ERR_NOT_FOUND)
+        log_warn("box %s: %s", id, err.text);
+    pthread_mutex_lock(&provider->lock);
+}
+
+/* ---- room ---- */
+
+bool room_wanted_locked(struct provider *provider) {
+    unsigned most = provider->policy->replicas;
+    return most && provider->running > most && room_victim_locked(provider, clock_ms());
+}
+
+static uint64_t memory_look(struct provider *provider, bool again, uint64_t enough) {
+    uint64_t now_ms = clock_ms(), seen_ms = atomic_load(&provider->memory_ms);
+    bool ample = atomic_load(&provider->memory_bytes) >> 31 && atomic_load(&provider->memory_bytes) / 2 > enough;
+    if (again || !seen_ms || now_ms >= seen_ms + (ample ? MEMORY_AMPLE_MS : MEMORY_LOOK_MS)) {
+        atomic_store(&provider->memory_bytes, memory_available("", enough));
+        atomic_store(&provider->memory_ms, now_ms);
+    }
+    return atomic_load(&provider->memory_bytes);
+}
+
+/* Why one has to go; NULL: nobody has to. */
+static const char *room_short(struct provider *provider, bool again, uint64_t *ret_reserve, uint64_t *ret_free) {
+    pthread_mutex_lock(&provider->lock);
+    unsigned most = provider->policy->replicas;
+    uint64_t reserve = provider->policy->memory_reserve_mb << 20;
+    bool many = most && provider->running > most;
+    pthread_mutex_unlock(&provider->lock);
+    *ret_reserve = reserve;
+    *ret_free = reserve ? memory_look(provider, again, reserve) : UINT64_MAX;
+    return *ret_free < reserve ? "memory" : many ? "replicas" : NULL;
+}
+
+int room_make(struct provider *provider, bool look, struct err *err) {
+    uint64_t reserve, left;
+    const char *why = room_short(provider, look, &reserve, &left);
+    if (!why)
+        return 0;
+    pthread_mutex_lock(&provider->room_lock);
+    bool gone = true;
+    while (gone && (why = room_short(provider, true, &reserve, &left))) {
+        pthread_mutex_lock(&provider->lock);
+        struct place *place = room_victim_locked(provider, clock_ms());
+        gone = place != NULL;
+        if (place) /* where that fails, it is not chosen again for a while */
+            room_evict_locked(provider, place, why);
+        pthread_mutex_unlock(&provider->lock);
+    }
+    pthread_mutex_unlock(&provider->room_lock);
+    if (!why || why[0] == 'r') /* replicas is no wall: beyond it are only active boxes */
+        return 0;
+    return err_set(err, ERR_BUSY,
+                   "%llu MiB of memory are free here, less than the %llu to be kept so (memory_reserve_mb), and no "
+                   "released box is left to evict; try later",
+                   (unsigned long long)(left >> 20), (unsigned long long)(reserve >> 20));
+}

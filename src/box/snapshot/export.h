@@ -1,0 +1,18 @@
+/* A container box made one image of one layer. */
+#ifndef CUBBY_BOX_EXPORT_H
+#define CUBBY_BOX_EXPORT_H
+
+#include "box/provider/provider.h"
+
+struct export_result {
+    struct exported exported;
+    uint64_t ended; /* processes, when something had changed */
+    uint64_t duration_ms;
+};
+/* user NULL: any owner; else somebody else's box answers as unknown. The box is EXPORTING meanwhile, and then runs from the
+ * new image; where it does not, it is as it was, and that is the error. Nothing changed since its image: nothing happens.
+ * BUSY: it is being exported already, or paused. UNSUPPORTED: it is no container. Takes as long as its files are many. */
+int export_run(struct provider *provider, const char *user, const char *id, struct export_result *ret_result,
+               struct err *err);
+
+#endif

@@ -1,0 +1,42 @@
+/* Who needs which kept layer. A layer is STATE/layers/NAME (16 hex digits): `fs`, which is the backend's, and `refs`, a
+ * directory with an entry for each owner: "BOX" (that box's record names the layer) or "BOX:SNAPSHOT"; `backend`, whose it
+ * is (those of jails, the first there were, have none); `bytes`, what its files take on the disk, measured once, when a
+ * limit first asks: they never change. Sums are derived from these two and nothing else. Private to box/.
+ *
+ * Rules: 1. The entry is made before any record names the layer, and removed after none of that owner does. 2. Only who
+ * holds a layer through another owner's record, under that box's lock, adds an owner. 3. Whoever removes the empty `refs`
+ * removes the layer: so of two who let go at once just one does, and nobody can hold what goes. */
+#ifndef CUBBY_BOX_LAYER_H
+#define CUBBY_BOX_LAYER_H
+
+#include "base/limits.h"
+#include "box/provider/table.h"
+
+#define LAYER_OWNER_BYTES (16 + 1 + LIMIT_SNAPSHOT_NAME + 1)
+
+const char *layer_owner(const char *id, const char *snapshot, char text[LAYER_OWNER_BYTES]); /* snapshot may be NULL */
+int layer_new(struct provider *provider, const struct backend_ops *ops, const char *owner, char ret_layer[17],
+              struct err *err);
+int layer_hold(struct provider *provider, const char *layer, const char *owner, struct err *err);
+bool layer_held(struct provider *provider, const char *layer, const char *owner);
+/* The last one to let go removes it, in the background. */
+void layer_release(struct provider *provider, const struct backend_ops *ops, struct backend *backend, const char *layer,
+                   const char *owner);
+bool layer_has_files(struct provider *provider, const char *layer);
+/* Notes what the layer takes: before it has its files where that is known, so that others already count it. */
+int layer_note(struct provider *provider, const char *layer, uint64_t bytes, struct err *err);
+struct layer_sums {
+    uint64_t user, box, all; /* bytes; each layer once */
+};
+/* Of the layers that boxes of `user` or the box `id` (NULL: none) need, in a record or in a snapshot. Reads STATE/layers. */
+struct layer_sums layer_sum(struct provider *provider, const char *user, const char *id);
+/* Whether only the box itself needs the layer. */
+bool layer_lonely(struct provider *provider, const char *layer, const char *id);
+/* All at once: what was held is let go again on failure. NULL-terminated lists. */
+int layer_hold_all(struct provider *provider, const char *const *layers, const char *owner, struct err *err);
+void layer_release_all(struct provider *provider, const struct backend_ops *ops, struct backend *backend,
+                       const char *const *layers, const char *owner);
+/* Before serving, by the one daemon that is alone: entries that no record stands behind go, and layers nobody needs. */
+void layer_sweep(struct provider *provider);
+
+#endif

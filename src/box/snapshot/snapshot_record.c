@@ -1,0 +1,179 @@
+/* Snapshots' records as JSON. Called by snapshot.c and layer.c. Not to break: what is read here becomes parts of paths:
+ * names and layers are checked. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "box/provider/record.h"
+#include "box/snapshot/snapshot.h"
+
+enum { SNAPSHOT_PATH_BYTES = 16 + 16 + LIMIT_SNAPSHOT_NAME + 16, RECORD_BYTES = 8192 };
+
+static void put_path(char path[SNAPSHOT_PATH_BYTES], const char *id, const char *name, const char *end) {
+    snprintf(path, SNAPSHOT_PATH_BYTES, "%.16s/snapshots/%.64s%.10s", id, name, end);
+}
+
+bool snapshot_name_ok(const char *name) {
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    size_t len = strlen(name);
+    return len > 0 && len <= LIMIT_SNAPSHOT_NAME && strspn(name, allowed) == len && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
+}
+
+/* ---- writing ---- */
+
+static void put_snapshot(struct json *json, const struct snapshot *snapshot) {
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {{"created_ms", snapshot->created_ms}, {"pause_us", snapshot->pause_us}, {"bytes", snapshot->bytes}};
+    json_open(json, '{');
+    json_key(json, "name");
+    json_str(json, snapshot->name);
+    json_key(json, "method");
+    json_str(json, snapshot->method);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        json_key(json, numbers[i].key);
+        json_uint(json, numbers[i].value);
+    }
+    json_key(json, "stopped");
+    json_bool(json, snapshot->stopped);
+    json_key(json, "layers");
+    json_open(json, '[');
+    for (size_t i = 0; snapshot->layers[i]; i++)
+        json_str(json, snapshot->layers[i]);
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+int snapshot_write(int boxes_fd, const char *id, const struct snapshot *snapshot, struct err *err) {
+    autobuf text;
+    struct json json;
+    char from[SNAPSHOT_PATH_BYTES], to[SNAPSHOT_PATH_BYTES], dir[32];
+    buf_init(&text, RECORD_BYTES);
+    json_init(&json, &text);
+    put_snapshot(&json, snapshot);
+    snprintf(dir, sizeof dir, "%.16s/snapshots", id);
+    put_path(from, id, "", ".new");
+    put_path(to, id, snapshot->name, ".json");
+    if (mkdirat(boxes_fd, dir, 0700) < 0 && errno != EEXIST)
+        return record_errno(err, errno, "the box's snapshots");
+    autofd fd = openat(boxes_fd, from, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
+    if (r == 0 && renameat2(boxes_fd, from, boxes_fd, to, RENAME_NOREPLACE) < 0)
+        r = -errno;
+    return r < 0 ? record_errno(err, -r, "the snapshot's record") : 0;
+}
+
+int snapshot_unlink(int boxes_fd, const char *id, const char *name, struct err *err) {
+    char path[SNAPSHOT_PATH_BYTES];
+    put_path(path, id, name, ".json");
+    return unlinkat(boxes_fd, path, 0) < 0 && errno != ENOENT ? err_errno(err, errno, "the snapshot's record") : 0;
+}
+
+/* ---- reading ---- */
+
+static bool get_number(const json_t *root, const char *key, uint64_t *ret_number) {
+    const json_t *value = json_object_get(root, key);
+    json_int_t number = json_integer_value(value);
+    *ret_number = (uint64_t)number;
+    return json_is_integer(value) && number >= 0 && number <= (json_int_t)1 << 53;
+}
+
+static bool get_snapshot(const json_t *root, const char *name, struct arena *arena, struct snapshot *snapshot) {
+    const char *method = json_string_value(json_object_get(root, "method"));
+    const json_t *layers = json_object_get(root, "layers");
+    size_t count = json_array_size(layers);
+    bool good = method && json_is_array(layers) && count <= LIMIT_LAYERS &&
+                get_number(root, "created_ms", &snapshot->created_ms) &&
+                get_number(root, "pause_us", &snapshot->pause_us) && get_number(root, "bytes", &snapshot->bytes);
+    if (!good)
+        return false;
+    snprintf(snapshot->name, sizeof snapshot->name, "%s", name);
+    snapshot->method = arena_strdup(arena, method);
+    snapshot->stopped = json_is_true(json_object_get(root, "stopped"));
+    snapshot->layers = arena_alloc(arena, (count + 1) * sizeof *snapshot->layers);
+    for (size_t i = 0; i < count; i++) {
+        const char *layer = json_string_value(json_array_get(layers, i));
+        if (!layer || !text_id(layer))
+            return false;
+        snapshot->layers[i] = arena_strdup(arena, layer);
+    }
+    return true;
+}
+
+int snapshot_read(int boxes_fd, const char *id, const char *name, struct arena *arena, struct snapshot *ret_snapshot,
+                  struct err *err) {
+    char path[SNAPSHOT_PATH_BYTES], text[RECORD_BYTES];
+    put_path(path, id, name, ".json");
+    ssize_t n = snapshot_name_ok(name) ? fd_read_file(boxes_fd, path, text, sizeof text) : -ENOENT;
+    if (n == -ENOENT)
+        return err_set(err, ERR_NOT_FOUND, "box %s has no snapshot '%.64s'", id, name);
+    json_t *root = n < 0 ? NULL : json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
+    struct snapshot snapshot = {0};
+    bool good = root && get_snapshot(root, name, arena, &snapshot);
+    json_decref(root);
+    if (!good)
+        return err_set(err, ERR_IO, "the record of snapshot '%s' of box %s is damaged", name, id);
+    *ret_snapshot = snapshot;
+    return 0;
+}
+
+/* The name in an entry of the directory; false: it is none. */
+static bool entry_name(const char *entry, char name[LIMIT_SNAPSHOT_NAME + 1]) {
+    size_t len = strlen(entry);
+    if (len < 6 || len > LIMIT_SNAPSHOT_NAME + 5 || strcmp(entry + len - 5, ".json") != 0)
+        return false;
+    snprintf(name, LIMIT_SNAPSHOT_NAME + 1, "%.*s", (int)len - 5, entry);
+    return true;
+}
+
+static DIR *open_all(int boxes_fd, const char *id) {
+    char path[32];
+    snprintf(path, sizeof path, "%.16s/snapshots", id);
+    int fd = openat(boxes_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? NULL : fdopendir(fd);
+}
+
+size_t snapshot_count(int boxes_fd, const char *id) {
+    DIR *dir = open_all(boxes_fd, id);
+    size_t count = 0;
+    char name[LIMIT_SNAPSHOT_NAME + 1];
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        count += entry_name(entry->d_name, name);
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+bool snapshot_exists(int boxes_fd, const char *id, const char *name) {
+    char path[SNAPSHOT_PATH_BYTES];
+    put_path(path, id, name, ".json");
+    return faccessat(boxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void snapshot_read_all(int boxes_fd, const char *id, struct arena *arena, struct snapshot **ret_snapshots,
+                       size_t *ret_count) {
+    DIR *dir = open_all(boxes_fd, id);
+    struct snapshot *list = arena_alloc(arena, LIMIT_SNAPSHOTS * sizeof *list);
+    size_t count = 0;
+    for (struct dirent *entry; dir && count < LIMIT_SNAPSHOTS && (entry = readdir(dir));) {
+        char name[LIMIT_SNAPSHOT_NAME + 1];
+        struct err err;
+        if (!entry_name(entry->d_name, name))
+            continue;
+        count += snapshot_read(boxes_fd, id, name, arena, &list[count], &err) == 0;
+    }
+    if (dir)
+        closedir(dir);
+    *ret_snapshots = list;
+    *ret_count = count;
+}

@@ -1,0 +1,491 @@
+/* `cubby join`: this machine, or rather one directory of it, becomes a box of a server elsewhere, by one connection that it
+ * makes itself. Its rooms and rules: join.h. Not to break: whatever way it ends, its boxes end first; where this machine
+ * cannot wall boxes off it says so and ends; it never does without by itself. */
+#include "cli/join/join.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/sha256.h"
+#include "cli/engine.h"
+#include "cli/terminal.h"
+
+enum {
+    LOOK_MS = 1000,       /* between two looks at the workspace, and at the status line */
+    LINE_STACK = 1 << 20, /* TLS and a resolver */
+    LEAVE_MS = 3000,      /* for the connection to say good-bye */
+    WORKSPACE_BYTES = 256 /* what a wire's greeting holds of it (wire/sort.h) */
+};
+
+const struct option_row join_options[] = {
+    {"server", 's', OPTION_TEXT, offsetof(struct join_values, server), "URL",
+     "the server: wss://HOST[/…]; CUBBY_URL by default"},
+    {"token-file", 0, OPTION_TEXT, offsetof(struct join_values, token_file), "FILE",
+     "the runner's token, the first line of a file"},
+    {"token", 0, OPTION_TEXT, offsetof(struct join_values, token), "TOKEN",
+     "the same on the command line; CUBBY_TOKEN by default"},
+    {"workspace", 'w', OPTION_TEXT, offsetof(struct join_values, workspace), "DIR",
+     "the directory that agents work in; the current one by default"},
+    {"name", 0, OPTION_TEXT, offsetof(struct join_values, name), "NAME", "of this machine; the token's by default"},
+    {"isolation", 0, OPTION_TEXT, offsetof(struct join_values, isolation), "jail|none",
+     "jail, the default: agents reach nothing else of this machine; none: they have all your rights"},
+    {"allow", 0, OPTION_LIST, offsetof(struct join_values, allow), "DIR[:ro]",
+     "one more directory that agents may use, at its own path"},
+    {"env", 'e', OPTION_LIST, offsetof(struct join_values, env), "K=V",
+     "an environment variable of every box (K alone: from here)"},
+    {"shell", 0, OPTION_TEXT, offsetof(struct join_values, shell), "PATH", "the boxes' shell"},
+    {"ca", 0, OPTION_TEXT, offsetof(struct join_values, authority), "FILE",
+     "believe certificates signed by those in this file"},
+    {"text", 0, OPTION_FLAG, offsetof(struct join_values, text), NULL,
+     "for proxies that pass text messages alone; found out by itself otherwise"},
+    {"allow-weaker", 0, OPTION_LIST, offsetof(struct join_values, allow_weaker), "landlock",
+     "do without this wall where the machine lacks it"},
+    {"state", 0, OPTION_TEXT, offsetof(struct join_values, state), "DIR", "where boxes keep what is theirs"},
+    {.name = NULL},
+};
+
+static void join_plan(struct join *join);
+static int join_state_open(struct join *join, struct err *err);
+static void join_state_close(struct join *join);
+static int join_run(struct join *join, struct err *err);
+static void hide_secrets(struct cli *cli, struct join_values *values);
+
+int command_join(struct cli *cli, int argc, char **argv) {
+    struct join *join = arena_alloc(&cli->arena, sizeof *join);
+    struct err err = {0};
+    *join = (struct join){.cli = cli, .state_lock = -1, .wake_line = -1, .wake_main = -1};
+    pthread_mutex_init(&join->lock, NULL);
+    pthread_cond_init(&join->changed, NULL);
+    int words = option_parse(cli, argc, argv, &join->values);
+    hide_secrets(cli, &join->values);
+    if (words > 0)
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
+    join_plan(join);
+    int code = join_state_open(join, &err);
+    if (code == 0)
+        code = join_boxes_open(join, &err);
+    if (code == 0)
+        code = join_run(join, &err);
+    join_boxes_close(join);
+    join_state_close(join);
+    int status = code < 0 ? cli_fail(&err) : 0;
+    if (join->wake_line >= 0 && !join->line_done) { /* its thread hangs in a dead network, and uses what is ours */
+        fflush(NULL);
+        _exit(status);
+    }
+    return status;
+}
+
+/* ---- what was asked for ---- */
+
+/* Everybody on this machine may read the arguments of a program. */
+static void hide_secrets(struct cli *cli, struct join_values *values) {
+    if (!values->token)
+        return;
+    char *given = (char *)values->token; /* it lies in argv */
+    values->token = arena_strdup(&cli->arena, given);
+    memset(given, '*', strlen(given));
+}
+
+static const char *token_from_file(struct join *join, const char *path) {
+    char text[4096];
+    ssize_t len = fd_read_file(AT_FDCWD, path, text, sizeof text);
+    if (len < 0)
+        option_fail(join->cli, "--token-file %s: %s", path, strerror((int)-len));
+    text[strcspn(text, "\r\n")] = 0;
+    if (!*text)
+        option_fail(join->cli, "--token-file %s: its first line is empty", path);
+    return arena_strdup(&join->cli->arena, text);
+}
+
+static void plan_server(struct join *join) {
+    const struct join_values *values = &join->values;
+    const char *server = values->server ? values->server : getenv("CUBBY_URL");
+    const char *token = getenv("CUBBY_TOKEN");
+    if (!server || !*server)
+        option_fail(join->cli, "missing server: --server wss://HOST, or CUBBY_URL");
+    join->server = join_address(&join->cli->arena, server);
+    if (!join->server)
+        option_fail(join->cli, "'%.200s' is not the address of a server: wss://HOST[:PORT][/PATH]", server);
+    if (values->authority && access(values->authority, R_OK) < 0)
+        option_fail(join->cli, "--ca %s: %s", values->authority, strerror(errno));
+    if (values->token && values->token_file)
+        option_fail(join->cli, "--token or --token-file, not both");
+    if (values->token_file)
+        join->token = token_from_file(join, values->token_file);
+    else if (values->token || (token && *token))
+        join->token = arena_strdup(&join->cli->arena, values->token ? values->token : token);
+    else
+        option_fail(join->cli,
+                    "missing token: --token-file FILE, --token TOKEN or CUBBY_TOKEN; the server's administrator "
+                    "makes one with `cubby token create --user USER --runner NAME`");
+    unsetenv("CUBBY_TOKEN");
+}
+
+/* A directory that was meant. */
+static const char *plan_directory(struct join *join, const char *what, const char *given) {
+    const char *home = getenv("HOME");
+    char *real = realpath(given, NULL), *real_home = home && *home ? realpath(home, NULL) : NULL;
+    struct stat status;
+    if (!real || stat(real, &status) < 0 || !S_ISDIR(status.st_mode))
+        option_fail(join->cli, "%s '%s' is not a directory on this machine", what, given);
+    if (strcmp(real, "/") == 0)
+        option_fail(join->cli, "%s would be all of this machine; name a directory below it", what);
+    if (real_home && strcmp(real, real_home) == 0)
+        option_fail(join->cli, "%s would be your home directory, with all your keys; name a directory in it", what);
+    if (!text_utf8(real, strlen(real)))
+        option_fail(join->cli, "%s '%s': its path is not UTF-8", what, given);
+    const char *path = arena_strdup(&join->cli->arena, real);
+    free(real);
+    free(real_home);
+    return path;
+}
+
+static int mount_shorter(const void *a, const void *b) {
+    size_t x = strlen(((const struct mount *)a)->target), y = strlen(((const struct mount *)b)->target);
+    return x < y ? -1 : x > y;
+}
+
+/* Without walls it is file calls alone that are kept from writing, below the descriptor of one directory: what lies inside a
+ * directory that may be written to could be reached by exchanging a link at the right moment. */
+static void check_mounts(struct join *join) {
+    for (size_t i = 0; i < join->mount_count; i++)
+        for (size_t j = i + 1; j < join->mount_count; j++) {
+            const struct mount *outer = &join->mounts[i], *inner = &join->mounts[j];
+            if (strcmp(outer->source, inner->source) == 0)
+                option_fail(join->cli, "%s is named twice", inner->source);
+            if (!join->isolated && inner->read_only && !outer->read_only && path_within(inner->source, outer->source))
+                option_fail(join->cli, "--isolation none cannot keep %s read-only inside %s", inner->source,
+                            outer->source);
+        }
+}
+
+static void plan_mounts(struct join *join) {
+    const struct text_list *allow = &join->values.allow;
+    struct mount *mounts = arena_alloc(&join->cli->arena, (allow->count + 1) * sizeof *mounts);
+    if (allow->count + 1 > LIMIT_MOUNTS)
+        option_fail(join->cli, "--allow: at most %u directories", LIMIT_MOUNTS - 1);
+    join->workspace = plan_directory(join, "the workspace", join->values.workspace ? join->values.workspace : ".");
+    if (strlen(join->workspace) >= WORKSPACE_BYTES)
+        option_fail(join->cli, "the workspace '%s' has a path of more than %d bytes", join->workspace,
+                    WORKSPACE_BYTES - 1);
+    mounts[0] = (struct mount){.source = join->workspace, .target = join->workspace};
+    for (size_t i = 0; i < allow->count; i++) {
+        size_t len = strlen(allow->items[i]);
+        bool read_only = len > 3 && strcmp(allow->items[i] + len - 3, ":ro") == 0;
+        const char *given = arena_printf(&join->cli->arena, "%.*s", (int)(read_only ? len - 3 : len), allow->items[i]);
+        const char *path = plan_directory(join, "--allow", given);
+        mounts[i + 1] = (struct mount){.source = path, .target = path, .read_only = read_only};
+    }
+    qsort(mounts, allow->count + 1, sizeof *mounts, mount_shorter); /* one inside another is mounted after it */
+    join->mounts = mounts;
+    join->mount_count = allow->count + 1;
+    check_mounts(join);
+}
+
+/* In a jail a home of its own; without one what the user has himself. */
+static void plan_env(struct join *join) {
+    static const char *const kept[] = {"HOME", "PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"};
+    const char **asked = box_options_env(join->cli, &join->values.env);
+    size_t count = 0, own = 0;
+    while (asked && asked[count])
+        count++;
+    const char **env = arena_alloc(&join->cli->arena, (count + sizeof kept / sizeof *kept + 2) * sizeof *env);
+    if (join->isolated)
+        env[own++] = "HOME=" JOIN_HOME;
+    for (size_t i = 0; !join->isolated && i < sizeof kept / sizeof *kept; i++)
+        if (getenv(kept[i]))
+            env[own++] = arena_printf(&join->cli->arena, "%s=%s", kept[i], getenv(kept[i]));
+    for (size_t i = 0; i < count; i++)
+        env[own++] = asked[i];
+    env[own] = NULL;
+    join->box_env = env;
+}
+
+static void join_plan(struct join *join) {
+    struct join_values *values = &join->values;
+    const char *isolation = values->isolation ? values->isolation : "jail";
+    join->isolated = strcmp(isolation, "jail") == 0;
+    if (!join->isolated && strcmp(isolation, "none") != 0)
+        option_fail(join->cli, "--isolation must be jail or none, not '%s'", isolation);
+    for (size_t i = 0; i < values->allow_weaker.count; i++)
+        if (strcmp(values->allow_weaker.items[i], "landlock") != 0)
+            option_fail(join->cli, "--allow-weaker must be landlock, not '%s'", values->allow_weaker.items[i]);
+    if (values->shell && access(values->shell, X_OK) < 0)
+        option_fail(join->cli, "--shell '%s' is not a program on this machine", values->shell);
+    if (!values->shell)
+        values->shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+    plan_server(join);
+    plan_mounts(join);
+    plan_env(join);
+}
+
+/* ---- the state directory ---- */
+
+/* Every part of it that is missing is made, for us alone. */
+static int make_directories(const char *path, struct err *err) {
+    char part[LIMIT_PATH_BYTES + 1];
+    size_t len = strlen(path);
+    if (len > LIMIT_PATH_BYTES - 64)
+        return err_set(err, ERR_INVALID, "the state directory's path is too long");
+    for (size_t i = 1; i <= len; i++) {
+        if (path[i] != '/' && path[i] != 0)
+            continue;
+        memcpy(part, path, i);
+        part[i] = 0;
+        if (mkdir(part, 0700) < 0 && errno != EEXIST)
+            return err_errno(err, errno, "the state directory '%s'", part);
+    }
+    return 0;
+}
+
+/* The same server, directory and name find the same boxes again, though this program was killed meanwhile. */
+static const char *state_name(struct join *join) {
+    const char *name = join->values.name ? join->values.name : "";
+    const char *all = arena_printf(&join->cli->arena, "%s\n%s\n%s\n%s", join->server, join->workspace, name,
+                                   join->isolated ? "jail" : "none");
+    uint8_t digest[32];
+    char hex[65];
+    sha256(all, strlen(all), digest);
+    text_hex(hex, digest, sizeof digest);
+    return arena_printf(&join->cli->arena, "%.16s", hex);
+}
+
+static int state_claim(struct join *join, const char *path, struct err *err) {
+    struct stat status = {0};
+    while (status.st_nlink == 0) { /* one who ended removed it between our open and flock */
+        fd_close(&join->state_lock);
+        join->state_lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (join->state_lock < 0)
+            return err_errno(err, errno, "%s", path);
+        if (flock(join->state_lock, LOCK_EX | LOCK_NB) < 0) {
+            fd_close(&join->state_lock);
+            return err_set(err, ERR_BUSY, "%s is joined to %s already, by another `cubby join` on this machine",
+                           join->workspace, join->server);
+        }
+        if (fstat(join->state_lock, &status) < 0)
+            return err_errno(err, errno, "%s", path);
+    }
+    return 0;
+}
+
+/* Nothing is left but what could not be ended. */
+static void join_state_close(struct join *join) {
+    if (join->state_lock >= 0 && join->env.state_dir && access(join->env.state_dir, F_OK) < 0)
+        unlink(arena_printf(&join->cli->arena, "%s.lock", join->env.state_dir));
+    fd_close(&join->state_lock);
+}
+
+static int join_state_open(struct join *join, struct err *err) {
+    struct arena *arena = &join->cli->arena;
+    const char *top = join->values.state;
+    if (!top)
+        top = arena_printf(arena, "%s-join", engine_daemon_state(arena));
+    int code = make_directories(top, err);
+    char *real = code == 0 ? realpath(top, NULL) : NULL;
+    if (code == 0 && !real)
+        code = err_errno(err, errno, "the state directory '%s'", top);
+    if (code < 0)
+        return code;
+    top = arena_strdup(arena, real);
+    free(real);
+    for (size_t i = 0; i < join->mount_count; i++)
+        if (path_within(top, join->mounts[i].source) || path_within(join->mounts[i].source, top))
+            return err_set(err, ERR_INVALID,
+                           "%s and the state directory %s are one in the other; --state DIR names another",
+                           join->mounts[i].source, top);
+    const char *own = arena_printf(arena, "%s/%s", top, state_name(join));
+    const char *lock = arena_printf(arena, "%s.lock", own);
+    code = state_claim(join, lock, err);
+    if (code < 0)
+        return code;
+    if (mkdir(own, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "%s", own);
+    join->env.state_dir = own;
+    return 0;
+}
+
+/* ---- while it is joined ---- */
+
+struct join_view { /* what was shown */
+    bool terminal;
+    bool line; /* the status line stands there */
+    uint64_t changes;
+    enum join_state state;
+    char why[600];
+};
+
+static void say(struct join_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct join_view *view, const char *format, ...) {
+    va_list args;
+    if (view->line)
+        fputs("\r\033[K", stderr);
+    view->line = false;
+    va_start(args, format);
+    fputs("cubby: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+/* Below join->lock. */
+static void show_change(struct join *join, struct join_view *view) {
+    if (join->state == JOIN_ONLINE && view->state != JOIN_ONLINE)
+        say(view, "joined %s as %s of user %s: agents work in %s (isolation %s)", join->server, join->name, join->user,
+            join->workspace, join->isolated ? "jail" : "none");
+    else if (join->state == JOIN_OFFLINE && !join->over &&
+             (view->state != JOIN_OFFLINE || strcmp(view->why, join->why) != 0))
+        say(view, "offline: %s; trying again", join->why);
+    view->state = join->state;
+    memcpy(view->why, join->why, sizeof view->why);
+    view->changes = join->changes;
+}
+
+static void show_line(struct join *join, struct join_view *view) {
+    char text[512];
+    unsigned columns, rows;
+    uint64_t now = clock_ms(), latency_us = atomic_load(&join->latency_us);
+    terminal_size(STDERR_FILENO, &columns, &rows);
+    if (join->state == JOIN_ONLINE) {
+        int at = snprintf(text, sizeof text, "%s: online", join->name);
+        if (latency_us)
+            at += snprintf(text + at, sizeof text - (size_t)at, ", %.1f ms", (double)latency_us / 1000);
+        snprintf(text + at, sizeof text - (size_t)at, ", %zu %s (Ctrl-C ends it)", join->box_count,
+                 join->box_count == 1 ? "box" : "boxes");
+    } else if (join->state == JOIN_OFFLINE) {
+        uint64_t wait_ms = join->next_try_ms > now ? join->next_try_ms - now : 0;
+        snprintf(text, sizeof text, "%s: offline, next try in %llu s (Ctrl-C ends it)",
+                 *join->name ? join->name : "cubby", (unsigned long long)((wait_ms + 999) / 1000));
+    } else {
+        snprintf(text, sizeof text, "connecting to %s", join->server);
+    }
+    fprintf(stderr, "\r\033[K%.*s", (int)columns - 1, text);
+    fflush(stderr);
+    view->line = true;
+}
+
+static void show(struct join *join, struct join_view *view) {
+    pthread_mutex_lock(&join->lock);
+    if (view->changes != join->changes)
+        show_change(join, view);
+    if (view->terminal)
+        show_line(join, view);
+    pthread_mutex_unlock(&join->lock);
+}
+
+static bool workspace_there(const struct join *join, const struct stat *first) {
+    struct stat status;
+    return stat(join->workspace, &status) == 0 && status.st_ino == first->st_ino && status.st_dev == first->st_dev;
+}
+
+/* Until there is a reason to end. 0: a signal; else what is wrong. */
+static int join_watch(struct join *join, struct join_view *view, int signal_fd, struct err *err) {
+    struct stat first;
+    if (stat(join->workspace, &first) < 0)
+        return err_errno(err, errno, "the workspace '%s'", join->workspace);
+    for (;;) {
+        struct pollfd wait[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = join->wake_main, .events = POLLIN}};
+        eventfd_t count;
+        poll(wait, 2, LOOK_MS);
+        if (wait[1].revents)
+            eventfd_read(join->wake_main, &count);
+        if (wait[0].revents && terminal_signal(signal_fd) != SIGWINCH)
+            return 0;
+        show(join, view);
+        pthread_mutex_lock(&join->lock);
+        bool over = join->over;
+        if (over)
+            err_set(err, ERR_DENIED, "%s", join->why);
+        pthread_mutex_unlock(&join->lock);
+        if (over)
+            return -err->code;
+        if (!workspace_there(join, &first))
+            return err_set(err, ERR_NOT_FOUND, "the workspace %s was removed or moved away", join->workspace);
+    }
+}
+
+/* The good-bye may hang on a dead network: it is not waited for long. A second signal ends all at once. */
+static void join_wait_line(struct join *join, struct join_view *view, int signal_fd) {
+    uint64_t until_ms = clock_ms() + LEAVE_MS;
+    for (;;) {
+        pthread_mutex_lock(&join->lock);
+        bool done = join->line_done;
+        pthread_mutex_unlock(&join->lock);
+        uint64_t now = clock_ms();
+        if (done || now >= until_ms)
+            return;
+        struct pollfd wait[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = join->wake_main, .events = POLLIN}};
+        eventfd_t count;
+        poll(wait, 2, (int)(until_ms - now));
+        if (wait[1].revents)
+            eventfd_read(join->wake_main, &count);
+        if (wait[0].revents && terminal_signal(signal_fd) != SIGWINCH) {
+            say(view, "ended at once; boxes may be left, and the next `cubby join` here finds them");
+            _exit(EXIT_OURS);
+        }
+    }
+}
+
+/* From here on the boxes end, which may take a while: the next Ctrl-C is the kernel's to answer. Not SIGHUP: a terminal that
+ * goes may send it twice. */
+static void join_let_go(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGQUIT);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void warn_none(struct join_view *view) {
+    const struct passwd *who = getpwuid(geteuid());
+    say(view,
+        "WARNING: --isolation none: agents of the server run commands here as %s, with all your rights.\n"
+        "cubby: Nothing keeps a command from your other files, your keys or your network; only file calls are kept inside\n"
+        "cubby: the workspace and the allowed directories.",
+        who ? who->pw_name : "you");
+}
+
+static int join_threads(struct join *join, struct err *err) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    join->wake_line = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    join->wake_main = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (join->wake_line < 0 || join->wake_main < 0)
+        return err_errno(err, errno, "eventfd");
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, LINE_STACK);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    int number = pthread_create(&thread, &attributes, join_line, join);
+    pthread_attr_destroy(&attributes);
+    return number ? err_errno(err, number, "a thread") : 0;
+}
+
+static int join_run(struct join *join, struct err *err) {
+    struct join_view view = {.terminal = isatty(STDERR_FILENO), .state = JOIN_CONNECTING};
+    int signal_fd = terminal_signals(err);
+    if (signal_fd < 0)
+        return signal_fd;
+    if (!join->isolated)
+        warn_none(&view);
+    int code = join_threads(join, err);
+    if (code < 0)
+        return code;
+    code = join_watch(join, &view, signal_fd, err);
+    join_line_leave(join, code < 0 ? err->text : "ended by its user");
+    join_wait_line(join, &view, signal_fd);
+    say(&view, code < 0 ? "leaving" : "leaving: stopping its boxes");
+    join_let_go();
+    return code;
+}

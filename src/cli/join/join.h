@@ -1,0 +1,91 @@
+/* `cubby join`: what its rooms share. join.c is the command, its status and its end; join_line.c the connection to the
+ * server; join_box.c the boxes on this machine, made and ended as the server asks.
+ *
+ * Rules:
+ *  1. The main thread waits for signals and shows how it goes; one thread has the connection; each question of the server
+ *     has a thread of its own, two about the same box never run at once.
+ *  2. `lock` guards everything below it. Nobody waits for the network or for a box while holding it.
+ *  3. A session is counted: whoever answers a question holds it, though the connection may have ended meanwhile.
+ *  4. The server names ids, variables, limits and a network. Which directories a box sees is decided here alone. */
+#ifndef CUBBY_CLI_JOIN_H
+#define CUBBY_CLI_JOIN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "backend/backend.h"
+#include "backend/remote/pump.h"
+#include "base/limits.h"
+#include "box/policy.h"
+#include "cli/cli.h"
+
+enum { JOIN_ASKS = 64 };      /* questions under way at once */
+#define JOIN_HOME "/tmp/home" /* of programs in a jail, whose caches have no place among the user's files */
+
+struct join_values {
+    const char *server, *token, *token_file, *workspace, *name, *isolation, *authority, *shell, *state;
+    struct text_list allow, env, allow_weaker;
+    bool text;
+};
+
+struct join_session {
+    struct join *join;
+    struct pump *pump;
+    struct websocket *websocket; /* of the connection that serves it; its thread's */
+    bool binary;                 /* records go as bytes on it */
+    uint64_t since_ms;           /* that it serves */
+    unsigned refs;               /* below join->lock */
+};
+
+enum join_state { JOIN_CONNECTING, JOIN_ONLINE, JOIN_OFFLINE };
+
+struct join {
+    struct cli *cli;
+    struct join_values values;
+    const char *server;    /* http… or unix:…, without the door */
+    const char *token;     /* NULL: none */
+    const char *workspace; /* resolved */
+    bool isolated;
+    /* boxes */
+    struct backend_env env;
+    const struct backend_ops *ops;
+    struct backend *backend;
+    const struct mount *mounts; /* the workspace among them; outer ones first */
+    size_t mount_count;
+    const char **box_env; /* of every box, NULL-terminated */
+    const char *can;      /* words of the registration */
+    int state_lock;       /* of the state directory */
+    int wake_line;        /* eventfd: the line shall not wait any longer */
+    int wake_main;        /* eventfd: something is to be shown, or all is over */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct join_session *session; /* NULL: none yet */
+    char asked[JOIN_ASKS][17];    /* boxes that questions are under way about; "": free */
+    unsigned asks;
+    char boxes[LIMIT_CHANNELS][17]; /* that have a runner here */
+    size_t box_count;
+    enum join_state state;
+    char why[600];   /* offline: the reason; or what ended it all */
+    char notice[64]; /* how the connection is, when that is worth a word */
+    char user[LIMIT_USER_BYTES + 1], name[LIMIT_RUNNER_BYTES + 1];
+    uint64_t next_try_ms; /* offline: clock_ms */
+    uint64_t changes;     /* of state */
+    bool ending;          /* no further connection, no further box */
+    bool over;            /* the line has ended by itself, for `why` */
+    bool line_done;
+    _Atomic uint64_t latency_us;
+};
+
+/* join_line.c: until ending or over; the argument is the join. */
+void *join_line(void *user);
+void join_line_leave(struct join *join, const char *why); /* any thread */
+/* "wss://HOST/…" as the client wants it, without the door's own path. NULL: no address of a server. */
+const char *join_address(struct arena *arena, const char *server);
+
+/* join_box.c */
+int join_boxes_open(struct join *join, struct err *err);
+void join_boxes_close(struct join *join);                                 /* every box ends; what stays is said */
+void join_ask(void *user, uint32_t number, const void *json, size_t len); /* pump_events.ask; user: the session */
+void join_session_unref(struct join_session *session);
+
+#endif

@@ -1,0 +1,453 @@
+/* The connection of `cubby join`: made, registered, served, made again. One thread runs it. Not to break: a session that
+ * the server still has goes on where it was; one that it has forgotten ends with its channels, while the boxes live on;
+ * nothing that a token is refused for is tried twice. */
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/join/join.h"
+#include "http/client/client.h"
+#include "http/websocket.h"
+
+#define DOOR "/runner/ws"
+#define LINE_MESSAGE_BYTES (2u << 20) /* the longest record, as text */
+
+enum {
+    WAIT_MIN_MS = 1000,
+    WAIT_MAX_MS = 60000,
+    WAIT_GRACE_MS = 5000, /* while calls at the server wait for us */
+    GOOD_MS = 10000,      /* a connection that lasted so long was one */
+    ANSWER_MS = 20000,    /* to the registration: the server may be asking the machine that was there before */
+    SILENT_MS = 8000,     /* registered, and no record yet: the server asks for its box at once */
+    GOODBYE_MS = 1000,
+    TEXT_TRIES = 2, /* connections that registered and then passed no record */
+};
+
+struct line { /* what the thread knows from one connection to the next */
+    struct join *join;
+    char session[33];
+    uint64_t grace_ms, lost_at_ms;
+    unsigned wait_ms;
+    unsigned silent; /* connections in a row that registered and brought nothing */
+    bool text;
+    /* of this connection */
+    struct http_client *client;
+    struct http_socket *socket;
+    struct websocket *websocket; /* of socket */
+    bool registered, fatal;
+    uint64_t since_ms;
+};
+
+static int line_once(struct line *line, struct err *err);
+static void line_after(struct line *line, int code, const struct err *err);
+
+void *join_line(void *user) {
+    struct join *join = user;
+    struct line line = {.join = join, .wait_ms = WAIT_MIN_MS, .text = join->values.text};
+    struct err err;
+    bool on = true;
+    while (on) {
+        line.registered = line.fatal = false;
+        int code = line_once(&line, &err);
+        line_after(&line, code, &err);
+        pthread_mutex_lock(&join->lock);
+        on = !join->ending && !join->over;
+        pthread_mutex_unlock(&join->lock);
+    }
+    pthread_mutex_lock(&join->lock);
+    struct join_session *session = join->session;
+    join->session = NULL;
+    join->line_done = true;
+    pthread_cond_broadcast(&join->changed);
+    pthread_mutex_unlock(&join->lock);
+    if (session) {
+        pump_end(session->pump, "this machine leaves");
+        join_session_unref(session);
+    }
+    eventfd_write(join->wake_main, 1);
+    return NULL;
+}
+
+void join_line_leave(struct join *join, const char *why) {
+    pthread_mutex_lock(&join->lock);
+    join->ending = true;
+    snprintf(join->why, sizeof join->why, "%s", why);
+    if (join->session)
+        pump_leave(join->session->pump, why);
+    pthread_mutex_unlock(&join->lock);
+    eventfd_write(join->wake_line, 1);
+}
+
+const char *join_address(struct arena *arena, const char *server) {
+    static const char *const schemes[][2] = {{"ws://", "http://"},
+                                             {"wss://", "https://"},
+                                             {"http://", "http://"},
+                                             {"https://", "https://"},
+                                             {"unix:", "unix:"}};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        size_t len = strlen(schemes[i][0]);
+        if (strncasecmp(server, schemes[i][0], len) != 0 || !server[len])
+            continue;
+        char *address = arena_printf(arena, "%s%s", schemes[i][1], server + len);
+        for (len = strlen(address); len && address[len - 1] == '/'; len--)
+            address[len - 1] = 0;
+        size_t door = strlen(DOOR);
+        if (len > door && strcmp(address + len - door, DOOR) == 0)
+            address[len - door] = 0;
+        return address;
+    }
+    return NULL;
+}
+
+/* ---- between connections ---- */
+
+/* A reason may come from the server or a proxy: on one line, and harmless. */
+static void line_reason(struct join *join, const char *why) {
+    autobuf shown;
+    buf_init(&shown, 4 * sizeof join->why);
+    size_t len = strlen(why);
+    while (len && (unsigned char)why[len - 1] <= ' ')
+        len--;
+    text_shown(&shown, why, len);
+    const char *text = buf_cstr(&shown);
+    snprintf(join->why, sizeof join->why, "%s", text ? text : "");
+}
+
+static void line_state(struct join *join, enum join_state state, const char *why, bool over, uint64_t next_try_ms) {
+    pthread_mutex_lock(&join->lock);
+    if (!join->ending) {
+        join->state = state;
+        join->over = over;
+        join->next_try_ms = next_try_ms;
+        if (why)
+            line_reason(join, why);
+        join->changes++;
+    }
+    pthread_mutex_unlock(&join->lock);
+    eventfd_write(join->wake_main, 1);
+}
+
+/* Up to a quarter more, so that machines which lost one server do not come back as one. */
+static unsigned line_jitter(unsigned wait_ms) {
+    uint32_t random = 0;
+    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
+    return wait_ms + random % (wait_ms / 4);
+}
+
+static void line_after(struct line *line, int code, const struct err *err) {
+    struct join *join = line->join;
+    uint64_t now = clock_ms();
+    bool good = line->registered && now - line->since_ms >= GOOD_MS;
+    if (line->registered)
+        line->lost_at_ms = now;
+    if (line->fatal) {
+        line_state(join, JOIN_OFFLINE, err->text, true, 0);
+        return;
+    }
+    if (good)
+        line->wait_ms = WAIT_MIN_MS;
+    bool waited_for = line->lost_at_ms && now - line->lost_at_ms < line->grace_ms;
+    unsigned wait_ms = waited_for && line->wait_ms > WAIT_GRACE_MS ? WAIT_GRACE_MS : line->wait_ms;
+    wait_ms = code == 0 ? 0 : line_jitter(wait_ms);
+    line_state(join, JOIN_OFFLINE, err->text, false, now + wait_ms);
+    struct pollfd wake = {.fd = join->wake_line, .events = POLLIN};
+    poll(&wake, 1, (int)wait_ms);
+    line->wait_ms = line->wait_ms * 2 > WAIT_MAX_MS ? WAIT_MAX_MS : line->wait_ms * 2;
+}
+
+/* ---- registration ---- */
+
+static void line_register(struct line *line, uint64_t received, struct buf *out) {
+    struct join *join = line->join;
+    struct utsname machine = {0};
+    struct json json;
+    uname(&machine);
+    const char *rows[][2] = {
+        {"name", join->values.name},
+        {"workspace", join->workspace},
+        {"shell", join->values.shell},
+        {"version", CUBBY_VERSION},
+        {"isolation", join->isolated ? "jail" : "none"},
+        {"platform", arena_printf(&join->cli->arena, "%s %s", machine.sysname, machine.machine)},
+        {"can", join->can},
+        {"session", line->session},
+    };
+    json_init(&json, out);
+    json_open(&json, '{');
+    json_key(&json, "type");
+    json_str(&json, "register");
+    json_key(&json, "body");
+    json_open(&json, '{');
+    json_key(&json, "link");
+    json_uint(&json, LINK_VERSION);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i][1]) {
+            json_key(&json, rows[i][0]);
+            json_str(&json, rows[i][1]);
+        }
+    json_key(&json, "received");
+    json_uint(&json, received);
+    json_key(&json, "text");
+    json_bool(&json, line->text);
+    json_close(&json, '}');
+    json_close(&json, '}');
+}
+
+/* What no further try would change. Before there is a WebSocket somebody in between may have refused, or shown his own
+ * certificate: on a machine that has been joined already that may pass, as networks change. */
+static bool line_final(const struct line *line, int code) {
+    static const int codes[] = {ERR_UNAUTHORIZED, ERR_DENIED, ERR_INVALID, ERR_UNSUPPORTED};
+    if (code == -ERR_DENIED && !line->websocket && line->lost_at_ms)
+        return false;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (code == -codes[i])
+            return true;
+    return false;
+}
+
+/* Why the server closed, as a code; the sentence is in err already. */
+static int line_gone(struct line *line, struct err *err) {
+    static const struct {
+        unsigned close;
+        enum err_code code;
+    } rows[] = {
+        {4400, ERR_PROTOCOL}, {4401, ERR_UNAUTHORIZED}, {4403, ERR_DENIED}, {4409, ERR_EXISTS}, {4429, ERR_LIMIT}};
+    unsigned close = line->websocket ? websocket_closed(line->websocket) : 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (close == rows[i].close)
+            err->code = rows[i].code;
+    return -err->code;
+}
+
+/* The next message, which is text; waits for it. */
+static int line_message(struct line *line, const char **ret_text, size_t *ret_len, struct err *err) {
+    uint64_t until_ms = clock_ms() + ANSWER_MS;
+    for (;;) {
+        bool text;
+        const uint8_t *data;
+        size_t len;
+        int code = http_socket_recv(line->socket, &text, &data, &len, err);
+        if (code < 0)
+            return line_gone(line, err);
+        if (code > 0 && !text)
+            return err_set(err, ERR_PROTOCOL, "the server answered the registration with bytes");
+        if (code > 0) {
+            *ret_text = (const char *)data;
+            *ret_len = len;
+            return 0;
+        }
+        uint64_t now = clock_ms();
+        struct pollfd wait[2] = {{.fd = http_socket_fd(line->socket), .events = POLLIN},
+                                 {.fd = line->join->wake_line, .events = POLLIN}};
+        if (now >= until_ms)
+            return err_set(err, ERR_TIMEOUT, "the server does not answer the registration");
+        if (poll(wait, 2, (int)(until_ms - now)) > 0 && wait[1].revents)
+            return err_set(err, ERR_GONE, "%s", "ended meanwhile");
+    }
+}
+
+struct line_welcome {
+    bool resumed;
+    uint64_t received;
+};
+
+static void copy_text(char *out, size_t size, const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    autobuf shown;
+    buf_init(&shown, 4096);
+    if (text)
+        text_shown(&shown, text, strnlen(text, 512));
+    const char *safe = buf_cstr(&shown);
+    snprintf(out, size, "%s", safe ? safe : "");
+}
+
+static int line_welcomed(struct line *line, const char *text, size_t len, struct line_welcome *ret, struct err *err) {
+    struct join *join = line->join;
+    json_error_t bad;
+    json_t *answer = json_loadb(text, len, 0, &bad);
+    const json_t *body = json_object_get(answer, "body");
+    const char *type = json_string_value(json_object_get(answer, "type")), *session;
+    json_int_t received = 0, grace_ms = 0;
+    int resumed = 0, code = 0;
+    if (type && strcmp(type, "error") == 0) {
+        char message[sizeof err->text];
+        const char *name = json_string_value(json_object_get(body, "code"));
+        copy_text(message, sizeof message, body, "message");
+        code = err_set(err, (enum err_code)remote_code(name ? name : ""), "%s", message);
+    } else if (!type || strcmp(type, "register_ok") != 0 ||
+               json_unpack((json_t *)body, "{s:s,s:b,s:I,s:I}", "session", &session, "resumed", &resumed, "received",
+                           &received, "grace_ms", &grace_ms) < 0 ||
+               strlen(session) != 32 || received < 0 || grace_ms < 0) {
+        code = err_set(err, ERR_PROTOCOL, "the server's answer to the registration is none");
+    } else {
+        memcpy(line->session, session, 33);
+        line->grace_ms = (uint64_t)grace_ms;
+        *ret = (struct line_welcome){.resumed = resumed, .received = (uint64_t)received};
+        pthread_mutex_lock(&join->lock);
+        copy_text(join->user, sizeof join->user, body, "user");
+        copy_text(join->name, sizeof join->name, body, "name");
+        pthread_mutex_unlock(&join->lock);
+    }
+    json_decref(answer);
+    return code;
+}
+
+/* ---- the session ---- */
+
+static void session_latency(struct join_session *session) {
+    atomic_store(&session->join->latency_us, websocket_latency_us(session->websocket));
+}
+
+/* Where the connection lives and yet nothing binary comes, somebody in between drops it. */
+static int session_tick(void *user, struct err *err) {
+    struct join_session *session = user;
+    session_latency(session);
+    bool silent = session->binary && pump_received(session->pump) == 0;
+    if (silent && clock_ms() - session->since_ms >= SILENT_MS)
+        return err_set(err, ERR_GONE, "no binary message comes through; going on with text");
+    return 0;
+}
+
+static void session_ask(void *user, uint32_t number, const void *json, size_t len) {
+    session_latency(user);
+    join_ask(user, number, json, len);
+}
+
+static const struct pump_events session_events = {.ask = session_ask, .tick = session_tick};
+
+/* The one that goes on, or a new one. What is left of one that the server has forgotten ends here. */
+static struct join_session *line_session(struct line *line, bool resumed) {
+    struct join *join = line->join;
+    pthread_mutex_lock(&join->lock);
+    struct join_session *old = join->session, *session = old;
+    if (!resumed || !old) {
+        session = calloc(1, sizeof *session);
+        if (!session)
+            abort();
+        *session = (struct join_session){.join = join, .refs = 1, .pump = pump_new(&session_events, session)};
+        join->session = session;
+    } else {
+        old = NULL;
+    }
+    pthread_mutex_unlock(&join->lock);
+    if (old) {
+        pump_end(old->pump, "the server has forgotten the session");
+        join_session_unref(old);
+    }
+    return session;
+}
+
+/* A proxy that drops or refuses binary messages lets the registration through and then nothing. The server asks for its
+ * box as soon as a machine has registered, so that a session in which nothing ever came, over several connections, means
+ * just that. */
+static void line_judge(struct line *line, struct join_session *session) {
+    if (line->text)
+        return;
+    bool dropped = clock_ms() - session->since_ms >= SILENT_MS;
+    line->silent = pump_received(session->pump) == 0 ? line->silent + (dropped ? TEXT_TRIES : 1) : 0;
+    if (line->silent >= TEXT_TRIES)
+        line->text = true;
+}
+
+static int line_serve(struct line *line, const struct line_welcome *welcome, struct err *err) {
+    struct join *join = line->join;
+    struct join_session *session = line_session(line, welcome->resumed);
+    struct pump_socket socket = pump_websocket(line->websocket, http_socket_fd(line->socket), line->text);
+    session->websocket = line->websocket;
+    session->binary = !line->text;
+    session->since_ms = clock_ms();
+    line->registered = true;
+    line->since_ms = clock_ms();
+    line_state(join, JOIN_ONLINE, NULL, false, 0);
+    pthread_mutex_lock(&join->lock);
+    bool ending = join->ending;
+    pthread_mutex_unlock(&join->lock);
+    if (ending)
+        return err_set(err, ERR_GONE, "this machine leaves");
+    pump_run(session->pump, &socket, welcome->received, err);
+    line_judge(line, session);
+    return line_gone(line, err);
+}
+
+/* ---- one connection ---- */
+
+static uint64_t line_received(struct join *join) {
+    pthread_mutex_lock(&join->lock);
+    uint64_t received = join->session ? pump_received(join->session->pump) : 0;
+    pthread_mutex_unlock(&join->lock);
+    return received;
+}
+
+static int line_open(struct line *line, struct line_welcome *ret_welcome, struct err *err) {
+    struct join *join = line->join;
+    autobuf message;
+    const char *text = NULL;
+    size_t len = 0;
+    buf_init(&message, LIMIT_REGISTER_BYTES);
+    int code = http_client_new(join->server, join->token, &line->client, err);
+    if (code == 0 && join->values.authority)
+        code = http_client_ca(line->client, join->values.authority, err);
+    if (code == 0)
+        code = http_client_ws(line->client, DOOR, &line->socket, err);
+    if (code < 0)
+        return code;
+    line->websocket = http_socket_websocket(line->socket);
+    websocket_limit(line->websocket, LINE_MESSAGE_BYTES);
+    line_register(line, line_received(join), &message);
+    if (message.failed)
+        return err_set(err, ERR_INVALID, "what this machine says of itself is too long to register with");
+    code = http_socket_send(line->socket, true, message.data, message.len, err);
+    if (code == 0)
+        code = line_message(line, &text, &len, err);
+    return code == 0 ? line_welcomed(line, text, len, ret_welcome, err) : code;
+}
+
+/* The server answers a good-bye; a connection that is closed with something unread may lose it on the way. */
+static void line_goodbye(struct line *line, const char *reason) {
+    struct err gone;
+    bool text;
+    const uint8_t *data;
+    size_t len;
+    uint64_t end_ms = clock_ms() + GOODBYE_MS, now_ms;
+    websocket_close(line->websocket, 1000, reason);
+    while ((now_ms = clock_ms()) < end_ms) {
+        int sent = websocket_flush(line->websocket, &gone), came;
+        while ((came = websocket_recv(line->websocket, &text, &data, &len, &gone)) > 0)
+            ;
+        if (sent < 0 || came < 0)
+            return;
+        struct pollfd wait = {.fd = http_socket_fd(line->socket), .events = sent ? POLLIN : POLLIN | POLLOUT};
+        poll(&wait, 1, (int)(end_ms - now_ms));
+    }
+}
+
+static int line_once(struct line *line, struct err *err) {
+    struct join *join = line->join;
+    struct line_welcome welcome = {0};
+    int code = line_open(line, &welcome, err);
+    if (code == 0)
+        code = line_serve(line, &welcome, err);
+    line->fatal = line_final(line, code);
+    if (line->socket) {
+        pthread_mutex_lock(&join->lock);
+        bool ending = join->ending;
+        pthread_mutex_unlock(&join->lock);
+        if (ending && line->registered)
+            line_goodbye(line, err->text);
+        http_socket_end(line->socket, ending ? 1000 : 1001, err->text);
+    }
+    if (line->client)
+        http_client_free(line->client);
+    line->socket = NULL;
+    line->websocket = NULL;
+    line->client = NULL;
+    return code;
+}

@@ -1,0 +1,269 @@
+/* `cubby audit`: who did what to which box, from the daemon's audit log. Not to break: what boxes and clients put into a
+ * row is shown escaped. */
+#include "http/client/client.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "cli/cli.h"
+#include "cli/terminal.h"
+
+#define FOLLOW_WAIT_MS 30000
+#define SHOWN_ROWS 50
+
+struct audit_values {
+    const char *box, *user, *verb, *outcome, *since, *until;
+    uint64_t lines;
+    bool follow, json, verify;
+};
+
+const struct option_row audit_options[] = {
+    {"box", 'b', OPTION_TEXT, offsetof(struct audit_values, box), "ID", "only about this box, which may be gone"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct audit_values, user), "NAME", "only about this user's boxes"},
+    {"verb", 0, OPTION_TEXT, offsetof(struct audit_values, verb), "NAME", "only this, e.g. exec or box_died"},
+    {"outcome", 0, OPTION_TEXT, offsetof(struct audit_values, outcome), "CODE",
+     "ok, failed, or an error's code such as NOT_FOUND"},
+    {"since", 0, OPTION_TEXT, offsetof(struct audit_values, since), "TIME",
+     "all from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 90s, 10m, 2h, 3d ago"},
+    {"until", 0, OPTION_TEXT, offsetof(struct audit_values, until), "TIME", "only before that"},
+    {"lines", 'n', OPTION_NUMBER, offsetof(struct audit_values, lines), "N", "the newest N rows; 50 by default"},
+    {"follow", 'f', OPTION_FLAG, offsetof(struct audit_values, follow), NULL, "go on with what happens"},
+    {"json", 0, OPTION_FLAG, offsetof(struct audit_values, json), NULL, "a JSON object a row"},
+    {"verify", 0, OPTION_FLAG, offsetof(struct audit_values, verify), NULL, "check that no row was changed or removed"},
+    {.name = NULL},
+};
+
+static int audit_verify(struct cli *cli, bool json);
+static int audit_show(struct cli *cli, const struct audit_values *values);
+
+int command_audit(struct cli *cli, int argc, char **argv) {
+    struct audit_values values = {0};
+    if (option_parse(cli, argc, argv, &values) > 0)
+        option_fail(cli, "unexpected argument '%s'", argv[0]);
+    if (values.lines > LIMIT_AUDIT_ROWS)
+        option_fail(cli, "--lines is at most %u; --since shows all from a time on", LIMIT_AUDIT_ROWS);
+    if (values.lines && values.since)
+        option_fail(cli, "--lines counts from the newest row, --since begins at a time: give one of them");
+    if (values.follow && values.until)
+        option_fail(cli, "--follow has no end, --until is one: give one of them");
+    return values.verify ? audit_verify(cli, values.json) : audit_show(cli, &values);
+}
+
+/* ---- the chain ---- */
+
+static int audit_verify(struct cli *cli, bool json) {
+    struct err err = {0};
+    json_t *answer = NULL;
+    if (remote_json(cli, "GET", "/v1/audit/verify", NULL, &answer, &err) < 0)
+        return cli_fail(&err);
+    bool intact = json_is_true(json_object_get(answer, "intact"));
+    const char *hash = json_string_value(json_object_get(answer, "hash"));
+    const json_t *broken = json_object_get(answer, "broken_at");
+    long long rows = json_integer_value(json_object_get(answer, "rows"));
+    long long last = json_integer_value(json_object_get(answer, "last"));
+    if (json) {
+        remote_print(answer);
+    } else if (intact) {
+        printf("intact: %lld rows, the last is %lld with hash %s\n", rows, last, hash ? hash : "?");
+    } else if (json_is_integer(broken)) {
+        printf("NOT INTACT: row %lld does not follow from the one before it\n", (long long)json_integer_value(broken));
+    } else {
+        autobuf shown;
+        const char *damage = json_string_value(json_object_get(answer, "damage"));
+        buf_init(&shown, 16 << 10);
+        text_shown(&shown, damage ? damage : "?", damage ? strlen(damage) : 1);
+        printf("NOT INTACT: %s\n", buf_cstr(&shown));
+    }
+    json_decref(answer);
+    return intact ? 0 : 1;
+}
+
+/* ---- the question ---- */
+
+/* "10m" ago, "2026-01-31", or RFC 3339. Exits 2 when it is none. */
+static uint64_t audit_time(struct cli *cli, const char *name, const char *text) {
+    static const struct {
+        char letter;
+        uint64_t ms;
+    } units[] = {{'s', 1000}, {'m', 60000}, {'h', 3600000}, {'d', 86400000}};
+    uint64_t ms, number, now_ms = clock_wall_ms();
+    size_t len = strlen(text);
+    if (clock_parse(text, &ms) || clock_parse(arena_printf(&cli->arena, "%.40sT00:00:00Z", text), &ms))
+        return ms;
+    const char *digits = len ? arena_copy(&cli->arena, text, len - 1) : "";
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (len && text[len - 1] == units[i].letter && text_u64(digits, 1000000, &number))
+            return now_ms > number * units[i].ms ? now_ms - number * units[i].ms : 0;
+    option_fail(cli, "--%s must be a time such as 2026-01-31T12:00:00Z, 2026-01-31 or 2h, not '%s'", name, text);
+}
+
+static void audit_parameter(struct buf *path, const char *name, const char *value) {
+    if (!value)
+        return;
+    char *encoded = http_encode(value, strlen(value));
+    buf_printf(path, "&%s=", name);
+    buf_puts(path, encoded);
+    free(encoded);
+}
+
+static void audit_parameters(struct cli *cli, const struct audit_values *values, struct buf *path) {
+    char since[CLOCK_TEXT_BYTES], until[CLOCK_TEXT_BYTES];
+    audit_parameter(path, "box", values->box);
+    audit_parameter(path, "user", values->user);
+    audit_parameter(path, "verb", values->verb);
+    audit_parameter(path, "outcome", values->outcome);
+    if (values->since)
+        audit_parameter(path, "since", clock_text(audit_time(cli, "since", values->since), since));
+    if (values->until)
+        audit_parameter(path, "until", clock_text(audit_time(cli, "until", values->until), until));
+}
+
+/* ---- rows ---- */
+
+static const char *audit_text(const json_t *row, const char *key) {
+    return json_string_value(json_object_get(row, key));
+}
+
+/* "ok", "exit 3", "SIGKILL", "time-out", "NOT_FOUND" */
+static const char *audit_outcome(struct arena *arena, const json_t *row) {
+    const json_t *exit_code = json_object_get(row, "exit_code");
+    const char *signal = audit_text(row, "signal");
+    if (json_is_true(json_object_get(row, "timed_out")))
+        return "time-out";
+    if (json_is_true(json_object_get(row, "oom_killed")))
+        return "out of memory";
+    if (json_is_integer(exit_code) && json_integer_value(exit_code))
+        return arena_printf(arena, "exit %lld", (long long)json_integer_value(exit_code));
+    return signal ? signal : audit_text(row, "outcome");
+}
+
+/* Who asked: a user's token, or the scope of one that is bound to nobody; "-" when nobody did. */
+static const char *audit_by(struct arena *arena, const json_t *row) {
+    const char *actor = audit_text(row, "actor"), *scope = audit_text(row, "scope"), *token = audit_text(row, "token");
+    if (actor || !scope)
+        return actor;
+    return token ? arena_printf(arena, "%s %.6s", scope, token) : scope;
+}
+
+static const char *audit_took(struct arena *arena, const json_t *row) {
+    double ms = json_number_value(json_object_get(row, "duration_ms"));
+    if (!json_is_integer(json_object_get(row, "status")))
+        return NULL;
+    return arena_printf(arena, ms < 10 ? "%.1f ms" : ms < 10000 ? "%.0f ms" : "%.0f s", ms < 10000 ? ms : ms / 1000);
+}
+
+static const char *audit_detail(struct arena *arena, const json_t *row) {
+    autobuf bytes;
+    buf_init(&bytes, 16 << 10);
+    if (!remote_bytes(row, "detail", &bytes))
+        return NULL;
+    autobuf shown;
+    buf_init(&shown, 64 << 10);
+    text_shown(&shown, (const char *)bytes.data, bytes.len); /* here: a NUL in it would end the cell */
+    return arena_copy(arena, shown.data, shown.len);
+}
+
+static const struct audit_column {
+    const char *head;
+    int width; /* 0: the last, as long as it is */
+} audit_table[] = {{"WHEN (UTC)", 19}, {"USER", 10},    {"BY", 8},   {"VERB", 16},
+                   {"BOX", 16},        {"OUTCOME", 12}, {"TOOK", 7}, {"DETAIL", 0}};
+#define AUDIT_COLUMNS (sizeof audit_table / sizeof *audit_table)
+
+/* One line, columns at least as wide as their rows usually are: what follows later lines up without being known now. On
+ * a terminal it ends where the terminal does. */
+static void audit_line(const char *const cells[AUDIT_COLUMNS], bool detail_shown) {
+    unsigned columns = 0, rows;
+    autobuf line;
+    buf_init(&line, 256 << 10);
+    for (size_t i = 0; i < AUDIT_COLUMNS; i++) {
+        size_t start = line.len, width = 0;
+        const char *cell = cells[i] ? cells[i] : "-";
+        if (detail_shown && i + 1 == AUDIT_COLUMNS)
+            buf_puts(&line, cell);
+        else
+            text_shown(&line, cell, strlen(cell));
+        for (size_t at = start; at < line.len; at++)
+            width += (line.data[at] & 0xc0) != 0x80;
+        buf_printf(&line, "%*s", audit_table[i].width > (int)width ? audit_table[i].width - (int)width : 0, "");
+        if (audit_table[i].width)
+            buf_puts(&line, "  ");
+    }
+    size_t len = line.len, shown = 0;
+    if (isatty(STDOUT_FILENO))
+        terminal_size(STDOUT_FILENO, &columns, &rows);
+    for (size_t at = 0; columns && at < len; at++)
+        if ((line.data[at] & 0xc0) != 0x80 && ++shown > columns)
+            len = at;
+    fwrite(line.data, 1, len, stdout);
+    putchar('\n');
+}
+
+static void audit_row(struct arena *arena, const json_t *row) {
+    const char *at = audit_text(row, "at");
+    char *when = at && strlen(at) >= 19 ? arena_copy(arena, at, 19) : NULL;
+    if (when)
+        when[10] = ' ';
+    const char *const cells[AUDIT_COLUMNS] = {when,
+                                              audit_text(row, "user"),
+                                              audit_by(arena, row),
+                                              audit_text(row, "verb"),
+                                              audit_text(row, "box"),
+                                              audit_outcome(arena, row),
+                                              audit_took(arena, row),
+                                              audit_detail(arena, row)};
+    audit_line(cells, true);
+}
+
+static void audit_rows(const json_t *events, bool json) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(events, i, row) {
+        if (json) {
+            remote_print(row);
+        } else {
+            autoarena arena; /* a row's: --follow runs for days */
+            arena_init(&arena);
+            audit_row(&arena, row);
+        }
+    }
+}
+
+/* ---- pages ---- */
+
+static int audit_show(struct cli *cli, const struct audit_values *values) {
+    uint64_t lines = values->since ? LIMIT_AUDIT_ROWS : values->lines ? values->lines : SHOWN_ROWS;
+    struct err err = {0};
+    autobuf path, rest;
+    buf_init(&rest, 16 << 10);
+    buf_init(&path, 32 << 10);
+    audit_parameters(cli, values, &rest);
+    buf_printf(&path, "/v1/audit?limit=%llu%s", (unsigned long long)lines, values->since ? "" : "&tail=1");
+    if (!values->json) {
+        const char *heads[AUDIT_COLUMNS];
+        for (size_t i = 0; i < AUDIT_COLUMNS; i++)
+            heads[i] = audit_table[i].head;
+        audit_line(heads, false);
+    }
+    for (;;) {
+        json_t *answer = NULL;
+        buf_put(&path, rest.data, rest.len);
+        if (remote_json(cli, "GET", buf_cstr(&path), NULL, &answer, &err) < 0)
+            return cli_fail(&err);
+        audit_rows(json_object_get(answer, "events"), values->json);
+        bool more = json_is_true(json_object_get(answer, "truncated"));
+        long long next = json_integer_value(json_object_get(answer, "next"));
+        json_decref(answer);
+        if (fflush(stdout) != 0) /* nobody reads on */
+            return EXIT_OURS;
+        if (!more && !values->follow)
+            return 0;
+        buf_clear(&path);
+        buf_printf(&path, "/v1/audit?after=%lld&limit=%u&wait_ms=%d", next, LIMIT_AUDIT_ROWS,
+                   more ? 0 : FOLLOW_WAIT_MS);
+    }
+}

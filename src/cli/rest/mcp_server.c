@@ -1,0 +1,183 @@
+/* `cubby mcp-server`: the MCP servers that the daemon starts in a user's boxes. Not to break: values of their environments go to
+ * the daemon and are never shown. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "cli/cli.h"
+#include "http/client/client.h"
+
+struct mcp_server_values {
+    const char *user, *machine, *thread, *cwd;
+    struct text_list env;
+    uint64_t timeout_s;
+    bool disabled, json;
+};
+
+const struct option_row mcp_server_options[] = {
+    {"user", 'u', OPTION_TEXT, offsetof(struct mcp_server_values, user), "NAME",
+     "owner of the server (default: the token's user)"},
+    {"env", 'e', OPTION_LIST, offsetof(struct mcp_server_values, env), "K=V",
+     "a variable of its environment (K alone: from here)"},
+    {"cwd", 0, OPTION_TEXT, offsetof(struct mcp_server_values, cwd), "DIR", "run it in DIR (default: the workspace)"},
+    {"machine", 0, OPTION_TEXT, offsetof(struct mcp_server_values, machine), "NAME",
+     "run it on this machine, whoever asks"},
+    {"thread", 0, OPTION_TEXT, offsetof(struct mcp_server_values, thread), "T",
+     "run it in the box of this thread, whoever asks"},
+    {"timeout", 0, OPTION_NUMBER, offsetof(struct mcp_server_values, timeout_s), "SECONDS",
+     "time limit of a call (default: 300)"},
+    {"disabled", 0, OPTION_FLAG, offsetof(struct mcp_server_values, disabled), NULL, "keep it without starting it"},
+    {"json", 0, OPTION_FLAG, offsetof(struct mcp_server_values, json), NULL, "as JSON"},
+    {.name = NULL},
+};
+
+static int server_add(struct cli *cli, const struct mcp_server_values *values, int argc, char **argv);
+static int server_list(struct cli *cli, const struct mcp_server_values *values);
+static int server_remove(struct cli *cli, const struct mcp_server_values *values, int argc, char **argv);
+
+int command_mcp_server(struct cli *cli, int argc, char **argv) {
+    struct mcp_server_values values = {0};
+    argc = option_parse(cli, argc, argv, &values);
+    const char *action = argc ? argv[0] : "";
+    if (strcmp(action, "add") == 0 && argc >= 3)
+        return server_add(cli, &values, argc - 1, argv + 1);
+    if (command_verb(action, "list") && argc == 1)
+        return server_list(cli, &values);
+    if (command_verb(action, "rm") && argc >= 2)
+        return server_remove(cli, &values, argc - 1, argv + 1);
+    option_fail(cli, "missing or unknown subcommand: add NAME COMMAND, list, or rm NAME");
+}
+
+static const char *server_path(struct cli *cli, const struct mcp_server_values *values, const char *name) {
+    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.@-";
+    if (name && (!*name || strspn(name, good) != strlen(name)))
+        option_fail(cli, "'%s' is not a server name: lower-case letters, digits, '-' and '_'", name);
+    if (values->user && strspn(values->user, good) != strlen(values->user))
+        option_fail(cli, "'%s' is not a user name", values->user);
+    return arena_printf(&cli->arena, "/v1/mcp/servers%s%s%s%s", name ? "/" : "", name ? name : "",
+                        values->user ? "?user=" : "", values->user ? values->user : "");
+}
+
+static json_t *server_env(struct cli *cli, const struct text_list *list) {
+    json_t *env = json_object();
+    for (const char **row = box_options_env(cli, list); row && *row; row++) {
+        const char *equals = strchr(*row, '=');
+        json_object_set_new(env, arena_copy(&cli->arena, *row, (size_t)(equals - *row)), json_string(equals + 1));
+    }
+    return env;
+}
+
+static int server_add(struct cli *cli, const struct mcp_server_values *values, int argc, char **argv) {
+    const struct {
+        const char *key, *value;
+    } texts[] = {{"command", argv[1]}, {"cwd", values->cwd}, {"machine", values->machine}, {"thread", values->thread}};
+    struct err err;
+    json_t *body = json_object(), *args = json_array(), *answer = NULL;
+    autobuf text;
+    buf_init(&text, LIMIT_JSON_BYTES);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i].value)
+            json_object_set_new(body, texts[i].key, json_string(texts[i].value));
+    for (int i = 2; i < argc; i++)
+        json_array_append_new(args, json_string(argv[i]));
+    json_object_set_new(body, "args", args);
+    json_object_set_new(body, "env", server_env(cli, &values->env));
+    json_object_set_new(body, "disabled", json_boolean(values->disabled));
+    if (values->timeout_s)
+        json_object_set_new(body, "timeout_ms", json_integer((json_int_t)values->timeout_s * 1000));
+    char *dumped = json_dumps(body, JSON_COMPACT);
+    buf_puts(&text, dumped ? dumped : "");
+    free(dumped);
+    json_decref(body);
+    int code = remote_json(cli, "PUT", server_path(cli, values, argv[0]), &text, &answer, &err);
+    if (code < 0)
+        return cli_fail(&err);
+    if (values->json)
+        remote_print(answer);
+    json_decref(answer);
+    return 0;
+}
+
+/* ---- list ---- */
+
+static const char *server_cell(struct cli *cli, const char *text) {
+    autobuf shown;
+    buf_init(&shown, 64 << 10);
+    if (!text)
+        return NULL;
+    text_shown(&shown, text, strlen(text));
+    return arena_strdup(&cli->arena, buf_cstr(&shown) ? buf_cstr(&shown) : "?");
+}
+
+/* Its command line, as it is told. */
+static const char *server_command(struct cli *cli, const json_t *row) {
+    const char *line = json_string_value(json_object_get(row, "command"));
+    const json_t *arg;
+    size_t i;
+    json_array_foreach(json_object_get(row, "args"), i, arg) line =
+        arena_printf(&cli->arena, "%s %s", line ? line : "", json_string_value(arg));
+    return server_cell(cli, line);
+}
+
+/* How it does: by the box of which most is known. */
+static const char *server_state(struct cli *cli, const json_t *row) {
+    const json_t *running = json_object_get(row, "running"), *first = json_array_get(running, 0);
+    const char *state = json_string_value(json_object_get(first, "state"));
+    if (json_is_true(json_object_get(row, "disabled")))
+        return "disabled";
+    if (!first)
+        return "-";
+    if (json_array_size(running) > 1)
+        return arena_printf(&cli->arena, "in %zu boxes", json_array_size(running));
+    return server_cell(cli, state);
+}
+
+static const char *server_why(const json_t *row) {
+    const json_t *one;
+    size_t i;
+    json_array_foreach(json_object_get(row, "running"), i, one) {
+        const char *why = json_string_value(json_object_get(one, "why"));
+        if (why)
+            return why;
+    }
+    return NULL;
+}
+
+static int server_list(struct cli *cli, const struct mcp_server_values *values) {
+    static const char *const heads[] = {"NAME", "STATE", "WHERE", "COMMAND", "ENDED", NULL};
+    struct err err;
+    json_t *answer = NULL, *row;
+    size_t i;
+    int code = remote_json(cli, "GET", server_path(cli, values, NULL), NULL, &answer, &err);
+    if (code < 0)
+        return cli_fail(&err);
+    if (values->json) {
+        remote_print(answer);
+        json_decref(answer);
+        return 0;
+    }
+    struct table table;
+    table_init(&table, &cli->arena, heads);
+    json_array_foreach(json_object_get(answer, "servers"), i, row) {
+        const char *machine = json_string_value(json_object_get(row, "machine"));
+        const char *thread = json_string_value(json_object_get(row, "thread"));
+        table_cell(&table, server_cell(cli, json_string_value(json_object_get(row, "name"))));
+        table_cell(&table, server_state(cli, row));
+        table_cell(&table, server_cell(cli, machine ? machine : thread));
+        table_cell(&table, server_command(cli, row));
+        table_cell(&table, server_cell(cli, server_why(row)));
+    }
+    table_print(&table, stdout);
+    json_decref(answer);
+    return 0;
+}
+
+static int server_remove(struct cli *cli, const struct mcp_server_values *values, int argc, char **argv) {
+    struct err err;
+    int status = 0;
+    for (int i = 0; i < argc; i++)
+        if (remote_call(cli, "DELETE", server_path(cli, values, argv[i]), NULL, NULL, &err) < 0)
+            status = cli_fail(&err);
+    return status;
+}

@@ -1,0 +1,154 @@
+/* News of long work on a terminal. Not to break: nothing is written after news_end, and what the daemon sends is shown
+ * escaped. */
+#include "cli/rest/news.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/rest/event.h"
+#include "http/client/client.h"
+
+enum { NEWS_FIRST_MS = 300, NEWS_DETAIL_BYTES = 100 };
+
+/* Lives until the process ends: its thread may be waiting for the daemon's next event then. */
+struct news {
+    pthread_mutex_t lock; /* of what is below, and of the line */
+    pthread_cond_t ended;
+    bool over;
+    char path[512];
+};
+
+static bool shown; /* there is a line; the lock's, or the only thread's */
+
+/* ---- the line ---- */
+
+static void show(const char *work, uint64_t done, uint64_t total, const char *detail) {
+    autoarena arena;
+    autobuf text;
+    arena_init(&arena);
+    buf_init(&text, 1024);
+    size_t len = strlen(detail);
+    text_shown(&text, detail, len < NEWS_DETAIL_BYTES ? len : NEWS_DETAIL_BYTES);
+    fprintf(stderr, "\r%.16s %s", work, text.len ? buf_cstr(&text) : "");
+    if (done)
+        fprintf(stderr, ": %s", table_size(&arena, done));
+    if (done && total)
+        fprintf(stderr, " of %s (%u %%)", table_size(&arena, total), (unsigned)((double)done * 100.0 / (double)total));
+    fputs("\x1b[K", stderr);
+    fflush(stderr);
+    shown = true;
+}
+
+void news_clear(void) {
+    if (shown)
+        fputs("\r\x1b[K", stderr);
+    shown = false;
+}
+
+void news_show(void *user, const struct spec *spec, const char *work, uint64_t done, uint64_t total,
+               const char *detail) {
+    (void)user;
+    (void)spec;
+    if (isatty(STDERR_FILENO))
+        show(work, done, total, detail ? detail : "");
+}
+
+/* ---- the daemon's ---- */
+
+static uint64_t number(const json_t *event, const char *key) {
+    json_int_t value = json_integer_value(json_object_get(event, key));
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+static int news_each(void *user, const char *name, const char *data, size_t len) {
+    struct news *news = user;
+    json_t *event = strcmp(name, "progress") == 0 ? json_loadb(data, len, 0, NULL) : NULL;
+    const char *work = json_string_value(json_object_get(event, "work"));
+    const char *detail = json_string_value(json_object_get(event, "why"));
+    pthread_mutex_lock(&news->lock);
+    bool over = news->over;
+    if (!over && work && strspn(work, "abcdefghijklmnopqrstuvwxyz") == strlen(work))
+        show(work, number(event, "done"), number(event, "total"), detail ? detail : "");
+    pthread_mutex_unlock(&news->lock);
+    json_decref(event);
+    return over ? -1 : 0;
+}
+
+static int news_body(void *user, const void *data, size_t len) {
+    return event_feed(user, data, len);
+}
+
+/* Most boxes are there before anybody would read a line. */
+static bool news_patient(struct news *news) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += NEWS_FIRST_MS * 1000000l;
+    until.tv_sec += until.tv_nsec / 1000000000l;
+    until.tv_nsec %= 1000000000l;
+    pthread_mutex_lock(&news->lock);
+    while (!news->over && pthread_cond_timedwait(&news->ended, &news->lock, &until) == 0)
+        ;
+    bool over = news->over;
+    pthread_mutex_unlock(&news->lock);
+    return !over;
+}
+
+static void *news_thread(void *user) {
+    struct news *news = user;
+    struct http_client *client = NULL;
+    struct event_reader reader;
+    struct err ignored;
+    const char *token = getenv("CUBBY_TOKEN");
+    autobuf refusal;
+    buf_init(&refusal, 64 << 10);
+    if (!news_patient(news) || http_client_new(remote_url(), token && *token ? token : NULL, &client, &ignored) < 0)
+        return NULL;
+    event_init(&reader, news_each, news);
+    const struct http_call call = {.method = "GET", .path = news->path, .write_body = news_body, .user = &reader};
+    int status = 0;
+    http_client_call(client, &call, &status, &refusal, &ignored); /* without it there is no line, and no harm */
+    event_done(&reader);
+    http_client_free(client);
+    return NULL;
+}
+
+struct news *news_begin(struct cli *cli, const char *user, const char *box) {
+    struct http_client *first;
+    struct err ignored;
+    pthread_t thread;
+    pthread_condattr_t clock;
+    /* The client of this thread first: it loads what both need. */
+    if (!isatty(STDERR_FILENO) || remote_client(cli, &first, &ignored) < 0)
+        return NULL;
+    struct news *news = calloc(1, sizeof *news);
+    char *owner = http_encode(user ? user : "", user ? strlen(user) : 0);
+    if (!news || !owner)
+        abort();
+    snprintf(news->path, sizeof news->path, "/v1/events?type=progress%s%s%s%s", user ? "&user=" : "", owner,
+             box ? "&box=" : "", box ? box : "");
+    free(owner);
+    pthread_mutex_init(&news->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&news->ended, &clock);
+    if (pthread_create(&thread, NULL, news_thread, news) == 0)
+        pthread_detach(thread);
+    return news;
+}
+
+void news_end(struct news *news) {
+    if (!news)
+        return;
+    pthread_mutex_lock(&news->lock);
+    news->over = true;
+    pthread_cond_signal(&news->ended);
+    news_clear();
+    pthread_mutex_unlock(&news->lock);
+}

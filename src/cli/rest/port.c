@@ -1,0 +1,179 @@
+/* `cubby port`: the address of a server in a box, or, with --listen, a port of this machine that leads to it. A process a
+ * connection: each has a WebSocket of its own to the daemon. Not to break: it listens where it is told, on loopback unless
+ * told otherwise, and its processes end with it. */
+#include "http/client/client.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "cli/cli.h"
+
+enum { CONNECTIONS = 256, PIECE_BYTES = 64 << 10 };
+
+struct port_values {
+    const char *listen;
+};
+
+const struct option_row port_options[] = {
+    {"listen", 'l', OPTION_TEXT, offsetof(struct port_values, listen), "[HOST:]PORT",
+     "forward a port of this machine; 0: any free one"},
+    {.name = NULL},
+};
+
+static int port_print(struct cli *cli, const char *id, const char *port);
+static int port_forward(struct cli *cli, const char *listen, const char *id, const char *port);
+
+int command_port(struct cli *cli, int argc, char **argv) {
+    struct port_values values = {0};
+    uint64_t number;
+    argc = option_parse(cli, argc, argv, &values);
+    if (argc != 2)
+        option_fail(cli, "missing box ID or PORT");
+    if (!text_u64(argv[1], 65535, &number) || number == 0)
+        option_fail(cli, "'%s' is not a port: a number from 1 to 65535", argv[1]);
+    const char *port = arena_printf(&cli->arena, "%u", (unsigned)number);
+    remote_path(cli, argv[0], "", NULL); /* exits when that is no id */
+    return values.listen ? port_forward(cli, values.listen, argv[0], port) : port_print(cli, argv[0], port);
+}
+
+static int port_print(struct cli *cli, const char *id, const char *port) {
+    struct err err = {0};
+    /* An unknown box gets its sentence here, not in a browser. */
+    if (remote_call(cli, "GET", remote_path(cli, id, "", NULL), NULL, NULL, &err) < 0)
+        return cli_fail(&err);
+    const char *url = remote_url();
+    size_t len = strlen(url);
+    if (strncmp(url, "unix:", 5) == 0) {
+        url = "http://localhost";
+        len = strlen(url);
+    }
+    while (len && url[len - 1] == '/')
+        len--;
+    printf("%.*s/v1/boxes/%s/ports/%s/\n", (int)len, url, id, port);
+    return 0;
+}
+
+/* ---- forwarding ---- */
+
+/* "4711", "HOST:4711", "[::1]:4711" */
+static int port_listen(struct cli *cli, const char *text, struct err *err) {
+    char host[256] = "127.0.0.1";
+    const char *colon = strrchr(text, ':'), *service = colon ? colon + 1 : text;
+    size_t len = colon ? (size_t)(colon - text) : 0;
+    uint64_t number;
+    if (!text_u64(service, 65535, &number) || len >= sizeof host)
+        option_fail(cli, "--listen must be [HOST:]PORT, not '%s'", text);
+    if (len)
+        snprintf(host, sizeof host, "%.*s", text[0] == '[' ? (int)len - 2 : (int)len, text + (text[0] == '['));
+    struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    int code = getaddrinfo(host, service, &hints, &found);
+    if (code != 0)
+        return err_set(err, ERR_INVALID, "%s: %s", host, gai_strerror(code));
+    int on = 1;
+    autofd fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool good = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+                bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 128) == 0;
+    code = good ? 0 : err_errno(err, errno, "cannot listen on %s", text);
+    freeaddrinfo(found);
+    return good ? fd_take(&fd) : code;
+}
+
+static void port_say(int fd, const char *id, const char *port) {
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    char host[64] = "?", service[16] = "?";
+    if (getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+        getnameinfo((struct sockaddr *)&address, size, host, sizeof host, service, sizeof service,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    bool colons = strchr(host, ':');
+    printf("http://%s%s%s:%s/ is port %s of box %s\n", colons ? "[" : "", host, colons ? "]" : "", service, port, id);
+    fflush(stdout);
+}
+
+/* Everything that came from the box. */
+static int port_receive(struct http_socket *socket, int fd, struct err *err) {
+    for (;;) {
+        bool text;
+        const uint8_t *data;
+        size_t len;
+        int code = http_socket_recv(socket, &text, &data, &len, err);
+        if (code <= 0)
+            return code;
+        if (!text && fd_write_all(fd, data, len) < 0)
+            return err_set(err, ERR_GONE, "the local side hung up");
+    }
+}
+
+static int port_pump(struct http_socket *socket, int fd, struct err *err) {
+    static uint8_t data[PIECE_BYTES];
+    bool open = true;
+    int code = port_receive(socket, fd, err);
+    while (code == 0) {
+        struct pollfd wait[2] = {{.fd = http_socket_fd(socket), .events = POLLIN},
+                                 {.fd = open ? fd : -1, .events = POLLIN}};
+        if (poll(wait, 2, -1) < 0 && errno != EINTR)
+            return err_errno(err, errno, "poll");
+        ssize_t got = wait[1].revents ? read(fd, data, sizeof data) : -1;
+        if (got > 0)
+            code = http_socket_send(socket, false, data, (size_t)got, err);
+        else if (wait[1].revents && !(got < 0 && errno == EINTR)) {
+            open = false;
+            code = got < 0 ? err_errno(err, errno, "the local side") : http_socket_send(socket, true, "eof", 3, err);
+        }
+        if (code == 0)
+            code = port_receive(socket, fd, err);
+    }
+    return code;
+}
+
+static _Noreturn void port_serve(struct cli *cli, int fd, const char *id, const char *port) {
+    struct http_client *client;
+    struct http_socket *socket = NULL;
+    struct err err = {0};
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    cli->client = NULL; /* the parent's */
+    int code = remote_client(cli, &client, &err);
+    if (code == 0)
+        code = http_client_ws(client, arena_printf(&cli->arena, "/v1/boxes/%s/ports/%s", id, port), &socket, &err);
+    if (code < 0) {
+        cli_fail(&err);
+        _exit(EXIT_OURS);
+    }
+    port_pump(socket, fd, &err);
+    shutdown(fd, SHUT_WR);
+    http_socket_close(socket);
+    _exit(0);
+}
+
+static int port_forward(struct cli *cli, const char *listen, const char *id, const char *port) {
+    struct err err = {0};
+    if (remote_call(cli, "GET", remote_path(cli, id, "", NULL), NULL, NULL, &err) < 0)
+        return cli_fail(&err);
+    autofd fd = port_listen(cli, listen, &err);
+    if (fd < 0)
+        return cli_fail(&err);
+    port_say(fd, id, port);
+    for (unsigned running = 0;;) {
+        int connection = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        if (connection < 0 && errno != EINTR && errno != ECONNABORTED) {
+            err_errno(&err, errno, "accept");
+            return cli_fail(&err);
+        }
+        while (running && waitpid(-1, NULL, running < CONNECTIONS ? WNOHANG : 0) > 0)
+            running--;
+        pid_t pid = connection < 0 ? -1 : fork();
+        if (pid == 0)
+            port_serve(cli, connection, id, port);
+        running += pid > 0;
+        fd_close(&connection);
+    }
+}

@@ -1,0 +1,634 @@
+/* `cubby skill`: skills of a user and of their agents, and those that users share. Asks the daemon. Invariant: a name becomes
+ * a part of a path only percent-encoded, and what a daemon says reaches a terminal only by table and text_shown. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "cli/cli.h"
+#include "cli/rest/skillzip.h"
+#include "http/client/client.h"
+
+extern char **environ;
+
+struct skill_values {
+    const char *box, *agent, *user, *type, *version, *description, *tags, *old_text, *new_text;
+    uint64_t limit;
+    bool base, from_base, to_base, replace, private_entry, mine, versions, json;
+};
+
+const struct option_row skill_options[] = {
+    {"agent", 'a', OPTION_TEXT, offsetof(struct skill_values, agent), "NAME",
+     "the agent whose skills: in the box of --user for it"},
+    {"user", 'u', OPTION_TEXT, offsetof(struct skill_values, user), "NAME",
+     "with --agent: the token's, else 'default'"},
+    {"box", 0, OPTION_TEXT, offsetof(struct skill_values, box), "ID", "this box instead"},
+    {"base", 0, OPTION_FLAG, offsetof(struct skill_values, base), NULL,
+     "upload, rm: the agent's own skills, which all of its users see"},
+    {"from-base", 0, OPTION_FLAG, offsetof(struct skill_values, from_base), NULL,
+     "sync: overwrite the user's copy with the agent's version"},
+    {"to-base", 0, OPTION_FLAG, offsetof(struct skill_values, to_base), NULL,
+     "sync: overwrite the agent's version with the user's copy"},
+    {"old", 0, OPTION_TEXT, offsetof(struct skill_values, old_text), "TEXT",
+     "edit: what is replaced, once in the file"},
+    {"new", 0, OPTION_TEXT, offsetof(struct skill_values, new_text), "TEXT", "edit: by what"},
+    {"type", 0, OPTION_TEXT, offsetof(struct skill_values, type), "skill|agent", "of what is shared; skill by default"},
+    {"version", 0, OPTION_TEXT, offsetof(struct skill_values, version), "TEXT", "publish: default the next number"},
+    {"description", 0, OPTION_TEXT, offsetof(struct skill_values, description), "TEXT", "publish: instead of its own"},
+    {"tags", 0, OPTION_TEXT, offsetof(struct skill_values, tags), "A,B", "publish: instead of its own"},
+    {"private", 0, OPTION_FLAG, offsetof(struct skill_values, private_entry), NULL, "publish: for oneself"},
+    {"replace", 0, OPTION_FLAG, offsetof(struct skill_values, replace), NULL, "install: over what is there"},
+    {"mine", 0, OPTION_FLAG, offsetof(struct skill_values, mine), NULL, "search: one's own, private ones too"},
+    {"versions", 0, OPTION_FLAG, offsetof(struct skill_values, versions), NULL, "search: older ones too"},
+    {"limit", 0, OPTION_NUMBER, offsetof(struct skill_values, limit), "N", "search: rows; 100 by default"},
+    {"json", 0, OPTION_FLAG, offsetof(struct skill_values, json), NULL, "the daemon's answer"},
+    {.name = NULL},
+};
+
+struct skill_box {
+    char id[17];
+    bool agent; /* it has one: its skills are at /skills */
+};
+
+/* ---- shared by the actions ---- */
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static void body_text(struct json *json, const char *key, const char *text) {
+    if (!text)
+        return;
+    json_key(json, key);
+    json_str(json, text);
+}
+
+static const char *encoded(struct cli *cli, const char *text) {
+    char *made = http_encode(text, strlen(text));
+    const char *copy = arena_strdup(&cli->arena, made);
+    free(made);
+    return copy;
+}
+
+static const char *shown(struct cli *cli, const char *text) {
+    autobuf out;
+    buf_init(&out, 64 << 10);
+    text_shown(&out, text, strlen(text));
+    return arena_strdup(&cli->arena, buf_cstr(&out) ? buf_cstr(&out) : "?");
+}
+
+static int box_from(const json_t *json, struct skill_box *ret_box, struct err *err) {
+    const char *id = text_of(json, "id");
+    if (!text_id(id))
+        return err_set(err, ERR_PROTOCOL, "%s answered a box without an id", remote_url());
+    memcpy(ret_box->id, id, sizeof ret_box->id);
+    ret_box->agent = json_is_string(json_object_get(json, "agent"));
+    return 0;
+}
+
+/* The box that is meant: named, or that of a user for an agent, which is made where there is none. */
+static int box_find(struct cli *cli, const struct skill_values *values, struct skill_box *ret_box, struct err *err) {
+    json_t *json = NULL;
+    int code;
+    if (!values->box == !values->agent)
+        option_fail(cli, "missing --agent NAME or --box ID");
+    if (values->box) {
+        code = remote_json(cli, "GET", remote_path(cli, values->box, "", NULL), NULL, &json, err);
+    } else {
+        autobuf body;
+        struct json out;
+        buf_init(&body, LIMIT_JSON_BYTES);
+        json_init(&out, &body);
+        json_open(&out, '{');
+        body_text(&out, "agent", values->agent);
+        body_text(&out, "user", values->user);
+        json_close(&out, '}');
+        code = remote_json(cli, "POST", "/v1/boxes", &body, &json, err);
+    }
+    if (code == 0)
+        code = box_from(json, ret_box, err);
+    json_decref(json);
+    return code;
+}
+
+static int finish(const struct skill_values *values, json_t *json, const char *line) {
+    if (values->json && json)
+        remote_print(json);
+    else if (line)
+        printf("%s\n", line);
+    json_decref(json);
+    return 0;
+}
+
+/* ---- upload ---- */
+
+struct sending {
+    int fd, number;
+};
+
+static ssize_t sending_read(void *user, void *data, size_t len) {
+    struct sending *sending = user;
+    ssize_t got = fd_read_full(sending->fd, data, len);
+    if (got < 0)
+        sending->number = (int)-got;
+    return got < 0 ? -1 : got;
+}
+
+static int upload_file(struct cli *cli, const struct skill_box *box, bool base, int fd, json_t **ret_json,
+                       struct err *err) {
+    static const char *const headers[] = {"Content-Type: application/zip", NULL};
+    struct http_client *client = NULL;
+    struct sending sending = {.fd = fd};
+    struct stat status;
+    int code = remote_client(cli, &client, err), answered = 0;
+    if (code < 0)
+        return code;
+    if (fstat(fd, &status) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return err_errno(err, errno, "the archive");
+    struct http_call call = {.method = "PUT",
+                             .path = remote_path(cli, box->id, base ? "/skills?base=1" : "/skills", NULL),
+                             .headers = headers,
+                             .read_body = sending_read,
+                             .read_length = status.st_size,
+                             .user = &sending};
+    autobuf answer;
+    buf_init(&answer, 16u << 20);
+    code = http_client_call(client, &call, &answered, &answer, err);
+    if (sending.number)
+        return err_errno(err, sending.number, "the archive");
+    if (code == 0)
+        code = remote_status(answered, &answer, err);
+    if (code < 0)
+        return code;
+    *ret_json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
+    return *ret_json ? 0 : err_set(err, ERR_PROTOCOL, "%s answered something that is not JSON", remote_url());
+}
+
+/* A ZIP as it is, a directory as one. */
+static int upload_open(const char *path, int *ret_fd, struct err *err) {
+    struct stat status;
+    autofd fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return err_errno(err, errno, "%.300s", path);
+    if (S_ISREG(status.st_mode)) {
+        *ret_fd = fd_take(&fd);
+        return 0;
+    }
+    if (!S_ISDIR(status.st_mode))
+        return err_set(err, ERR_INVALID, "%.300s is neither a directory nor a ZIP", path);
+    const char *where = getenv("TMPDIR");
+    char name[4096];
+    snprintf(name, sizeof name, "%s/cubby-skill.XXXXXX", where && *where ? where : "/tmp");
+    autofd made = mkostemp(name, O_CLOEXEC);
+    if (made < 0)
+        return err_errno(err, errno, "%.300s", name);
+    unlink(name);
+    int code = skillzip_pack(path, made, err);
+    if (code == 0)
+        *ret_fd = fd_take(&made);
+    return code;
+}
+
+static int upload_one(struct cli *cli, const struct skill_values *values, const struct skill_box *box, const char *path,
+                      struct err *err) {
+    json_t *json = NULL, *name;
+    size_t i;
+    autofd fd = -1;
+    int code = upload_open(path, &fd, err);
+    if (code == 0)
+        code = upload_file(cli, box, values->base, fd, &json, err);
+    if (code < 0)
+        return code;
+    json_array_foreach(json_object_get(json, "skills"), i, name) {
+        if (!values->json)
+            printf("%s\n", shown(cli, json_string_value(name) ? json_string_value(name) : ""));
+    }
+    long long background = (long long)json_integer_value(json_object_get(json, "background"));
+    if (!values->json && json_is_true(json_object_get(json, "pending")))
+        fprintf(stderr, "cubby: commands use the old ones; the new ones take their place when the last has ended\n");
+    else if (!values->json && background)
+        fprintf(stderr, "cubby: %lld process%s in the background may hold the old ones\n", background,
+                background == 1 ? "" : "es");
+    return finish(values, json, NULL);
+}
+
+static int skill_upload(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+    struct skill_box box;
+    struct err err = {0};
+    if (argc < 1)
+        option_fail(cli, "upload: missing DIR or ZIP");
+    if (box_find(cli, values, &box, &err) < 0)
+        return cli_fail(&err);
+    for (int i = 0; i < argc; i++)
+        if (upload_one(cli, values, &box, argv[i], &err) < 0)
+            return cli_fail(&err);
+    return 0;
+}
+
+/* ---- list ---- */
+
+static int skill_list(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+    static const char *const heads[] = {"SKILL", "SOURCE", "NAME", "DESCRIPTION", NULL};
+    struct skill_box box;
+    struct err err = {0};
+    json_t *json = NULL, *row;
+    size_t i;
+    (void)argv;
+    bool agents = values->type && strcmp(values->type, "agent") == 0;
+    if (argc > 0)
+        option_fail(cli, "list takes no arguments");
+    int code = box_find(cli, values, &box, &err);
+    if (code == 0)
+        code =
+            remote_json(cli, "GET", remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), NULL, &json, &err);
+    if (code < 0)
+        return cli_fail(&err);
+    if (values->json)
+        return finish(values, json, NULL);
+    struct table table;
+    table_init(&table, &cli->arena, heads);
+    json_array_foreach(json_object_get(json, agents ? "agents" : "skills"), i, row) {
+        table_cell(&table, text_of(row, "id"));
+        table_cell(&table, text_of(row, "source"));
+        table_cell(&table, text_of(row, "name"));
+        table_cell(&table, text_of(row, "description"));
+    }
+    table_print(&table, stdout);
+    json_array_foreach(json_object_get(json, "bad"), i, row) {
+        const char *text = json_string_value(row);
+        fprintf(stderr, "cubby: %s\n", shown(cli, text ? text : ""));
+    }
+    return finish(values, json, NULL);
+}
+
+/* ---- edit ---- */
+
+/* "SKILL/PATH" as a path in the box. */
+static const char *edit_path(struct cli *cli, const struct skill_box *box, const char *word) {
+    const char *slash = strchr(word, '/');
+    if (!slash || slash == word || !slash[1] || word[0] == '.')
+        option_fail(cli, "edit takes SKILL/PATH, not '%s'", word);
+    for (const char *at = word; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL)
+        if (strncmp(at, "..", 2) == 0 && (!at[2] || at[2] == '/'))
+            option_fail(cli, "'%s' leaves the skill", word);
+    return arena_printf(&cli->arena, "%s/%s", box->agent ? "/skills" : "skills", word);
+}
+
+static int edit_string(struct cli *cli, const struct skill_values *values, const struct skill_box *box,
+                       const char *path, struct err *err) {
+    autobuf body;
+    struct json out;
+    buf_init(&body, LIMIT_JSON_BYTES);
+    json_init(&out, &body);
+    json_open(&out, '{');
+    body_text(&out, "path", path);
+    body_text(&out, "old", values->old_text);
+    body_text(&out, "new", values->new_text);
+    json_close(&out, '}');
+    return remote_call(cli, "POST", remote_path(cli, box->id, "/edit", NULL), &body, NULL, err);
+}
+
+static void edit_header(void *user, const char *name, const char *value) {
+    char *etag = user;
+    if (strcasecmp(name, "etag") == 0)
+        snprintf(etag, 128, "%s", value);
+}
+
+/* Only in place of the version that was read, where one was. */
+static int edit_put(struct cli *cli, const struct skill_box *box, const char *path, const char *etag,
+                    const struct buf *text, struct err *err) {
+    struct http_client *client = NULL;
+    const char *headers[] = {"Content-Type: application/octet-stream", NULL, NULL};
+    int code = remote_client(cli, &client, err), answered = 0;
+    if (code < 0)
+        return code;
+    if (etag && *etag)
+        headers[1] = arena_printf(&cli->arena, "If-Match: %s", etag);
+    const char *at = remote_path(cli, box->id, "/files", path);
+    struct http_call call = {.method = "PUT",
+                             .path = arena_printf(&cli->arena, "%s&parents=1", at),
+                             .headers = headers,
+                             .body = text->data ? (const void *)text->data : "",
+                             .body_len = text->len};
+    autobuf answer;
+    buf_init(&answer, 1 << 20);
+    code = http_client_call(client, &call, &answered, &answer, err);
+    return code < 0 ? code : remote_status(answered, &answer, err);
+}
+
+static int edit_get(struct cli *cli, const struct skill_box *box, const char *path, char etag[128], struct buf *text,
+                    struct err *err) {
+    struct http_client *client = NULL;
+    int code = remote_client(cli, &client, err), answered = 0;
+    if (code < 0)
+        return code;
+    struct http_call call = {
+        .method = "GET", .path = remote_path(cli, box->id, "/files", path), .header = edit_header, .user = etag};
+    code = http_client_call(client, &call, &answered, text, err);
+    if (code == 0)
+        code = remote_status(answered, text, err);
+    if (code != -ERR_NOT_FOUND)
+        return code;
+    buf_clear(text); /* a new file */
+    etag[0] = 0;
+    return 0;
+}
+
+static int text_read(int fd, struct buf *text, struct err *err) {
+    for (;;) {
+        uint8_t *room = buf_reserve(text, 64 << 10);
+        ssize_t n = room ? fd_read_full(fd, room, 64 << 10) : 0;
+        if (!room)
+            return err_set(err, ERR_TOO_LARGE, "that is more than %u bytes", LIMIT_EDIT_BYTES);
+        if (n < 0)
+            return err_errno(err, (int)-n, "reading it");
+        text->len += (size_t)n;
+        if (n < 64 << 10)
+            return 0;
+    }
+}
+
+static int editor_run(const char *file, struct err *err) {
+    const char *editor = getenv("VISUAL");
+    if (!editor || !*editor)
+        editor = getenv("EDITOR");
+    const char *argv[] = {"sh", "-c", "exec ${EDITOR_OF_CUBBY} \"$0\"", file, NULL};
+    pid_t pid;
+    int status = 0;
+    setenv("EDITOR_OF_CUBBY", editor && *editor ? editor : "vi", 1);
+    int number = posix_spawnp(&pid, "sh", NULL, NULL, (char *const *)argv, environ);
+    if (number)
+        return err_errno(err, number, "the editor");
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_errno(err, errno, "the editor");
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0
+               ? 0
+               : err_set(err, ERR_INVALID, "the editor did not end well; nothing was changed");
+}
+
+static int edit_interactive(struct cli *cli, const struct skill_box *box, const char *path, struct err *err) {
+    char etag[128] = "", name[] = "/tmp/cubby-edit.XXXXXX";
+    autobuf text, after;
+    buf_init(&text, LIMIT_EDIT_BYTES);
+    buf_init(&after, LIMIT_EDIT_BYTES);
+    int code = edit_get(cli, box, path, etag, &text, err);
+    if (code < 0)
+        return code;
+    autofd fd = mkostemp(name, O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, errno, "%s", name);
+    code = fd_write_all(fd, text.data, text.len) < 0 ? err_errno(err, EIO, "%s", name) : editor_run(name, err);
+    if (code == 0) {
+        autofd edited = open(name, O_RDONLY | O_CLOEXEC); /* editors put a new file in its place */
+        code = edited < 0 ? err_errno(err, errno, "%s", name) : text_read(edited, &after, err);
+    }
+    unlink(name);
+    if (code == 0 && (after.len != text.len || memcmp(after.data, text.data, text.len) != 0))
+        code = edit_put(cli, box, path, etag, &after, err);
+    return code;
+}
+
+static int skill_edit(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+    struct skill_box box;
+    struct err err = {0};
+    bool string = values->old_text;
+    if (argc < 1 || argc > 2 || (string && argc > 1))
+        option_fail(cli, "edit SKILL/PATH, and perhaps a FILE with the new content");
+    if (string != !!values->new_text)
+        option_fail(cli, "--old and --new go together");
+    int code = box_find(cli, values, &box, &err);
+    if (code < 0)
+        return cli_fail(&err);
+    const char *path = edit_path(cli, &box, argv[0]);
+    if (string) {
+        code = edit_string(cli, values, &box, path, &err);
+    } else if (argc == 1 && isatty(STDIN_FILENO)) {
+        code = edit_interactive(cli, &box, path, &err);
+    } else {
+        autobuf text;
+        buf_init(&text, LIMIT_EDIT_BYTES);
+        autofd fd = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
+        code =
+            fd < 0 ? err_errno(&err, errno, "%s", argc > 1 ? argv[1] : "standard input") : text_read(fd, &text, &err);
+        if (code == 0)
+            code = edit_put(cli, &box, path, NULL, &text, &err);
+    }
+    return code < 0 ? cli_fail(&err) : 0;
+}
+
+/* ---- rm, uninstall, sync ---- */
+
+static int skill_rm(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+    struct skill_box box;
+    struct err err = {0};
+    int status = 0;
+    bool agents = values->type && strcmp(values->type, "agent") == 0;
+    if (argc < 1)
+        option_fail(cli, "missing SKILL");
+    if (box_find(cli, values, &box, &err) < 0)
+        return cli_fail(&err);
+    for (int i = 0; i < argc; i++) {
+        const char *rest = arena_printf(&cli->arena, "/%s/%s%s", agents ? "agents" : "skills", encoded(cli, argv[i]),
+                                        values->base ? "?base=1" : "");
+        if (remote_call(cli, "DELETE", remote_path(cli, box.id, rest, NULL), NULL, NULL, &err) < 0)
+            status = cli_fail(&err);
+        else
+            printf("%s\n", argv[i]);
+    }
+    return status;
+}
+
+/* The skills that every box gets are placed anew; what came of it. */
+static int sync_global(struct cli *cli, const struct skill_values *values, const struct skill_box *box) {
+    struct err err = {0};
+    json_t *json = NULL;
+    if (remote_json(cli, "POST", remote_path(cli, box->id, "/sync", NULL), NULL, &json, &err) < 0)
+        return cli_fail(&err);
+    const char *failed = text_of(json, "error");
+    int status = *failed ? EXIT_OURS : 0;
+    if (*failed && !values->json)
+        fprintf(stderr, "cubby: %s\n", shown(cli, failed));
+    const char *line =
+        arena_printf(&cli->arena, "%s: %lld written, %lld removed, %lld kept, %lld unchanged",
+                     shown(cli, text_of(json, "how")), (long long)json_integer_value(json_object_get(json, "written")),
+                     (long long)json_integer_value(json_object_get(json, "removed")),
+                     (long long)json_integer_value(json_object_get(json, "kept")),
+                     (long long)json_integer_value(json_object_get(json, "unchanged")));
+    finish(values, json, line);
+    return status;
+}
+
+static int skill_sync(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+    struct skill_box box;
+    struct err err = {0};
+    int status = 0;
+    bool global = !argc && !values->from_base && !values->to_base;
+    if (!global && (argc < 1 || values->from_base == values->to_base))
+        option_fail(cli, "sync needs --from-base or --to-base, and SKILLs");
+    if (box_find(cli, values, &box, &err) < 0)
+        return cli_fail(&err);
+    if (global)
+        return sync_global(cli, values, &box);
+    autobuf body;
+    buf_init(&body, 256);
+    buf_printf(&body, "{\"direction\":\"%s\"}", values->to_base ? "to_base" : "from_base");
+    for (int i = 0; i < argc; i++) {
+        const char *rest = arena_printf(&cli->arena, "/skills/%s/sync", encoded(cli, argv[i]));
+        if (remote_call(cli, "POST", remote_path(cli, box.id, rest, NULL), &body, NULL, &err) < 0)
+            status = cli_fail(&err);
+        else
+            printf("%s\n", argv[i]);
+    }
+    return status;
+}
+
+/* ---- what users share ---- */
+
+static const char *entry_line(struct cli *cli, const json_t *entry) {
+    return arena_printf(&cli->arena, "%s/%s@%s", text_of(entry, "author"), text_of(entry, "name"),
+                        text_of(entry, "version"));
+}
+
+static int skill_publish(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+    struct skill_box box;
+    struct err err = {0};
+    json_t *json = NULL;
+    if (argc != 1)
+        option_fail(cli, "publish takes one NAME");
+    if (box_find(cli, values, &box, &err) < 0)
+        return cli_fail(&err);
+    autobuf body;
+    struct json out;
+    buf_init(&body, LIMIT_JSON_BYTES);
+    json_init(&out, &body);
+    json_open(&out, '{');
+    body_text(&out, "box", box.id);
+    body_text(&out, "name", argv[0]);
+    body_text(&out, "type", values->type);
+    body_text(&out, "version", values->version);
+    body_text(&out, "description", values->description);
+    body_text(&out, "tags", values->tags);
+    body_text(&out, "sharing", values->private_entry ? "private" : NULL);
+    json_close(&out, '}');
+    if (remote_json(cli, "POST", "/v1/registry", &body, &json, &err) < 0)
+        return cli_fail(&err);
+    return finish(values, json, shown(cli, entry_line(cli, json)));
+}
+
+static int skill_unpublish(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+    int status = 0;
+    if (argc < 1)
+        option_fail(cli, "missing ENTRY (see `cubby skill search --mine`)");
+    for (int i = 0; i < argc; i++) {
+        struct err err = {0};
+        const char *slash = strchr(argv[i], '/'); /* the author is a parameter: a path holds no slash of a name */
+        const char *author = slash ? arena_copy(&cli->arena, argv[i], (size_t)(slash - argv[i])) : NULL;
+        const char *path = arena_printf(
+            &cli->arena, "/v1/registry/%s?%s%s%s%s", encoded(cli, slash ? slash + 1 : argv[i]), author ? "author=" : "",
+            author ? encoded(cli, author) : "", values->type ? "&type=" : "", values->type ? values->type : "");
+        if (remote_call(cli, "DELETE", path, NULL, NULL, &err) < 0)
+            status = cli_fail(&err);
+        else
+            printf("%s\n", argv[i]);
+    }
+    return status;
+}
+
+static int skill_install(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+    struct skill_box box;
+    struct err err = {0};
+    bool agents = values->type && strcmp(values->type, "agent") == 0;
+    if (argc < 1)
+        option_fail(cli, "missing ENTRY (see `cubby skill search`)");
+    if (box_find(cli, values, &box, &err) < 0)
+        return cli_fail(&err);
+    for (int i = 0; i < argc; i++) {
+        json_t *json = NULL;
+        autobuf body;
+        struct json out;
+        buf_init(&body, LIMIT_JSON_BYTES);
+        json_init(&out, &body);
+        json_open(&out, '{');
+        body_text(&out, "entry", argv[i]);
+        json_key(&out, "replace");
+        json_bool(&out, values->replace);
+        json_close(&out, '}');
+        if (remote_json(cli, "POST", remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), &body, &json,
+                        &err) < 0)
+            return cli_fail(&err);
+        finish(values, json, shown(cli, text_of(json, "path")));
+    }
+    return 0;
+}
+
+static const char *search_query(struct cli *cli, const struct skill_values *values, const char *text) {
+    return arena_printf(&cli->arena, "/v1/registry?limit=%" PRIu64 "%s%s%s%s%s%s", values->limit,
+                        values->mine ? "&mine=1" : "", values->versions ? "&versions=1" : "",
+                        values->type ? "&type=" : "", values->type ? encoded(cli, values->type) : "", text ? "&q=" : "",
+                        text ? encoded(cli, text) : "");
+}
+
+static int skill_search(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
+    static const char *const heads[] = {"ID",   "TYPE",   "ENTRY",       "SHARING", "FILES",
+                                        "SIZE", "SHA256", "DESCRIPTION", NULL};
+    struct err err = {0};
+    json_t *json = NULL, *row;
+    size_t i;
+    if (argc > 1)
+        option_fail(cli, "search for one text (quote it)");
+    if (remote_json(cli, "GET", search_query(cli, values, argc ? argv[0] : NULL), NULL, &json, &err) < 0)
+        return cli_fail(&err);
+    if (values->json)
+        return finish(values, json, NULL);
+    struct table table;
+    table_init(&table, &cli->arena, heads);
+    json_array_foreach(json_object_get(json, "entries"), i, row) {
+        table_cell(&table,
+                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(row, "id"))));
+        table_cell(&table, text_of(row, "type"));
+        table_cell(&table, entry_line(cli, row));
+        table_cell(&table, text_of(row, "sharing"));
+        table_cell(&table,
+                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(row, "files"))));
+        table_cell(&table, table_size(&cli->arena, (uint64_t)json_integer_value(json_object_get(row, "bytes"))));
+        table_cell(&table, arena_printf(&cli->arena, "%.12s", text_of(row, "sha256")));
+        table_cell(&table, text_of(row, "description"));
+    }
+    table_print(&table, stdout);
+    return finish(values, json, NULL);
+}
+
+/* ---- the table ---- */
+
+int command_skill(struct cli *cli, int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(struct cli *cli, const struct skill_values *values, int argc, char **argv);
+    } actions[] = {
+        {"upload", skill_upload}, {"list", skill_list},           {"edit", skill_edit},       {"rm", skill_rm},
+        {"sync", skill_sync},     {"publish", skill_publish},     {"install", skill_install}, {"uninstall", skill_rm},
+        {"search", skill_search}, {"unpublish", skill_unpublish},
+    };
+    struct skill_values values = {.limit = 100};
+    argc = option_parse(cli, argc, argv, &values);
+    if (values.user && !values.agent)
+        option_fail(cli, "--user needs --agent");
+    if (values.type && strcmp(values.type, "skill") != 0 && strcmp(values.type, "agent") != 0)
+        option_fail(cli, "--type must be skill or agent, not '%s'", values.type);
+    for (size_t i = 0; argc > 0 && i < sizeof actions / sizeof *actions; i++)
+        if (command_verb(argv[0], actions[i].name))
+            return actions[i].run(cli, &values, argc - 1, argv + 1);
+    option_fail(
+        cli,
+        "missing or unknown subcommand: upload, list, edit, rm, sync, publish, unpublish, install, uninstall or search");
+}

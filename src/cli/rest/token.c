@@ -1,0 +1,261 @@
+/* `cubby token`: tokens for the daemon. Asks the daemon, or, with --state, works on its file: that is how a daemon that
+ * demands tokens gets its first one. Invariant: the secret goes to standard output once, and nowhere else. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "store/token.h"
+#include "cli/cli.h"
+#include "cli/terminal.h"
+#include "http/client/client.h"
+
+#define DAY_MS 86400000ull
+
+struct token_values {
+    const char *user, *scope, *runner, *label, *state;
+    uint64_t expires_days;
+    bool json;
+};
+
+const struct option_row token_options[] = {
+    {"user", 'u', OPTION_TEXT, offsetof(struct token_values, user), "NAME",
+     "user whose boxes it reaches (default: user \"default\")"},
+    {"scope", 0, OPTION_TEXT, offsetof(struct token_values, scope), "admin|user|read",
+     "what it may do (default: user)"},
+    {"runner", 0, OPTION_TEXT, offsetof(struct token_values, runner), "NAME",
+     "make it for the machine of this name, for `cubby join`"},
+    {"expires", 0, OPTION_NUMBER, offsetof(struct token_values, expires_days), "DAYS", "expire it after DAYS"},
+    {"label", 0, OPTION_TEXT, offsetof(struct token_values, label), "TEXT", "what it is for"},
+    {"state", 0, OPTION_TEXT, offsetof(struct token_values, state), "DIR",
+     "work on the files of the daemon with this state directory instead of asking it"},
+    {"json", 0, OPTION_FLAG, offsetof(struct token_values, json), NULL, "as JSON"},
+    {.name = NULL},
+};
+
+static int token_command_create(struct cli *cli, const struct token_values *values);
+static int token_command_list(struct cli *cli, const struct token_values *values);
+static int token_command_revoke(struct cli *cli, const struct token_values *values, const char *id);
+
+int command_token(struct cli *cli, int argc, char **argv) {
+    struct token_values values = {0};
+    argc = option_parse(cli, argc, argv, &values);
+    const char *action = argc ? argv[0] : "";
+    bool create = !strcmp(action, "create"), list = command_verb(action, "list"),
+         revoke = command_verb(action, "revoke");
+    if (!create && !list && !revoke)
+        option_fail(cli, "missing or unknown subcommand: create, list or revoke ID");
+    if (argc != (revoke ? 2 : 1))
+        option_fail(cli, revoke ? "%s takes one token ID (see `cubby token list`)" : "%s takes no arguments", action);
+    if (!create && (values.user || values.scope || values.runner || values.label || values.expires_days))
+        option_fail(cli, "%s takes --state and --json only", action);
+    if (values.state && values.state[0] != '/')
+        option_fail(cli, "--state must be an absolute path, not '%s'", values.state);
+    if (values.expires_days > LIMIT_TOKEN_DAYS)
+        option_fail(cli, "--expires is at most %u days", LIMIT_TOKEN_DAYS);
+    return create ? token_command_create(cli, &values)
+           : list ? token_command_list(cli, &values)
+                  : token_command_revoke(cli, &values, argv[1]);
+}
+
+/* ---- the file ---- */
+
+/* The daemon's own words about its state directory hold here too. It is made, so that the first token can come before
+ * the first start. */
+static int token_store(const char *directory, struct token_store **ret_store, struct err *err) {
+    struct stat status;
+    if (mkdir(directory, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "state directory %s", directory);
+    if (stat(directory, &status) < 0)
+        return err_errno(err, errno, "state directory %s", directory);
+    if (!S_ISDIR(status.st_mode))
+        return err_set(err, ERR_INVALID, "%s is not a directory", directory);
+    if (geteuid() != 0 && status.st_uid != geteuid())
+        return err_set(err, ERR_DENIED, "%s belongs to uid %u: only that user and root may do that", directory,
+                       status.st_uid);
+    return token_store_open(directory, ret_store, err);
+}
+
+static json_t *token_parsed(const struct buf *out) {
+    json_t *json = json_loadb((const char *)out->data, out->len, 0, NULL);
+    if (!json)
+        abort(); /* we wrote it */
+    return json;
+}
+
+static int token_create_here(const struct token_values *values, json_t **ret_json, struct err *err) {
+    struct token token = {.user = values->user, .runner = values->runner, .label = values->label};
+    struct token_store *store = NULL;
+    char text[TOKEN_TEXT_BYTES];
+    if (values->scope && !scope_find(values->scope, &token.scope))
+        return err_set(err, ERR_INVALID, "--scope must be admin, user or read, not '%s'", values->scope);
+    if (values->expires_days)
+        token.expires_ms = clock_wall_ms() + values->expires_days * DAY_MS;
+    int code = token_wish(&token, values->scope, err);
+    if (code == 0)
+        code = token_store(values->state, &store, err);
+    if (code == 0)
+        code = token_create(store, &token, text, err);
+    token_store_close(store);
+    if (code < 0)
+        return code;
+    autobuf out;
+    struct json json;
+    buf_init(&out, 64 << 10);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    token_members(&token, &json);
+    json_key(&json, "token");
+    json_str(&json, text);
+    json_close(&json, '}');
+    *ret_json = token_parsed(&out);
+    return 0;
+}
+
+static int token_list_here(struct cli *cli, const struct token_values *values, json_t **ret_json, struct err *err) {
+    struct token_store *store = NULL;
+    struct token *tokens;
+    size_t count;
+    int code = token_store(values->state, &store, err);
+    if (code == 0)
+        code = token_list(store, &cli->arena, &tokens, &count, err);
+    token_store_close(store);
+    if (code < 0)
+        return code;
+    autobuf out;
+    struct json json;
+    buf_init(&out, 256u << 20);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_key(&json, "tokens");
+    json_open(&json, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(&json, '{');
+        token_members(&tokens[i], &json);
+        json_close(&json, '}');
+    }
+    json_close(&json, ']');
+    json_close(&json, '}');
+    *ret_json = token_parsed(&out);
+    return 0;
+}
+
+/* ---- create ---- */
+
+static int token_create_there(struct cli *cli, const struct token_values *values, json_t **ret_json, struct err *err) {
+    autobuf body;
+    struct json json;
+    buf_init(&body, LIMIT_JSON_BYTES);
+    json_init(&json, &body);
+    json_open(&json, '{');
+    const struct {
+        const char *key, *value;
+    } texts[] = {
+        {"user", values->user}, {"scope", values->scope}, {"runner", values->runner}, {"label", values->label}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i].value) {
+            json_key(&json, texts[i].key);
+            json_str(&json, texts[i].value);
+        }
+    if (values->expires_days) {
+        json_key(&json, "expires_in_ms");
+        json_uint(&json, values->expires_days * DAY_MS);
+    }
+    json_close(&json, '}');
+    return remote_json(cli, "POST", "/v1/tokens", &body, ret_json, err);
+}
+
+static int token_command_create(struct cli *cli, const struct token_values *values) {
+    struct err err = {0};
+    json_t *answer = NULL;
+    int code =
+        values->state ? token_create_here(values, &answer, &err) : token_create_there(cli, values, &answer, &err);
+    if (code < 0)
+        return cli_fail(&err);
+    const char *text = json_string_value(json_object_get(answer, "token"));
+    const char *id = json_string_value(json_object_get(answer, "id"));
+    if (values->json)
+        remote_print(answer);
+    else if (text && id)
+        printf("%s\n", text);
+    if (!values->json && text && id && isatty(1))
+        fprintf(stderr, "This is token %s. It is shown only now; use it as CUBBY_TOKEN or 'Authorization: Bearer'.\n",
+                id);
+    json_decref(answer);
+    return fflush(stdout) == 0 && text && id ? 0 : EXIT_OURS;
+}
+
+/* ---- list ---- */
+
+static const char *token_cell(struct cli *cli, const json_t *row, const char *key) {
+    const char *text = json_string_value(json_object_get(row, key));
+    autobuf shown;
+    buf_init(&shown, 16 << 10);
+    if (!text)
+        return NULL;
+    text_shown(&shown, text, strlen(text));
+    return arena_strdup(&cli->arena, buf_cstr(&shown) ? buf_cstr(&shown) : "?");
+}
+
+/* "revoked", "expired", "file" for one that stands in the configuration, else "good". */
+static const char *token_state(const json_t *row) {
+    uint64_t expires_ms;
+    const char *expires = json_string_value(json_object_get(row, "expires_at"));
+    if (json_is_true(json_object_get(row, "configured")))
+        return "file";
+    if (json_is_string(json_object_get(row, "revoked_at")))
+        return "revoked";
+    return expires && clock_parse(expires, &expires_ms) && expires_ms <= clock_wall_ms() ? "expired" : "good";
+}
+
+static int token_command_list(struct cli *cli, const struct token_values *values) {
+    static const char *const heads[] = {"ID",      "STATE",   "SCOPE", "USER",  "RUNNER",
+                                        "CREATED", "EXPIRES", "USED",  "LABEL", NULL};
+    static const char *const keys[] = {"scope", "user", "runner", "created_at", "expires_at", "last_used_at", "label"};
+    struct err err = {0};
+    json_t *answer = NULL, *row;
+    int code = values->state ? token_list_here(cli, values, &answer, &err)
+                             : remote_json(cli, "GET", "/v1/tokens", NULL, &answer, &err);
+    if (code < 0)
+        return cli_fail(&err);
+    if (values->json) {
+        remote_print(answer);
+        json_decref(answer);
+        return 0;
+    }
+    struct table table;
+    size_t i;
+    table_init(&table, &cli->arena, heads);
+    json_array_foreach(json_object_get(answer, "tokens"), i, row) {
+        table_cell(&table, token_cell(cli, row, "id"));
+        table_cell(&table, token_state(row));
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            table_cell(&table, token_cell(cli, row, keys[k]));
+    }
+    table_print(&table, stdout);
+    json_decref(answer);
+    return 0;
+}
+
+/* ---- revoke ---- */
+
+static int token_command_revoke(struct cli *cli, const struct token_values *values, const char *id) {
+    struct err err = {0};
+    struct token_store *store = NULL;
+    int code;
+    if (strlen(id) != TOKEN_ID_BYTES - 1 || strspn(id, "0123456789abcdef") != TOKEN_ID_BYTES - 1)
+        option_fail(cli, "a token ID has %d hex digits (see `cubby token list`)", TOKEN_ID_BYTES - 1);
+    if (values->state) {
+        code = token_store(values->state, &store, &err);
+        if (code == 0)
+            code = token_revoke(store, id, &err);
+        token_store_close(store);
+    } else {
+        code = remote_call(cli, "DELETE", arena_printf(&cli->arena, "/v1/tokens/%s", id), NULL, NULL, &err);
+    }
+    return code < 0 ? cli_fail(&err) : 0;
+}

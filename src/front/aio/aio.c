@@ -1,0 +1,254 @@
+/* The AIO dialect's core: its envelope, how the box's URL is told, tickets, and what a box does not have. Called by its groups
+ * and, for refusals, by the server. Not to break: every body below /aio/ is the envelope or {"detail":...}, and no failure
+ * goes out with a status of success from here. */
+#include "front/aio/aio.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "front/aio/key.h"
+
+#define AIO_PREFIX "/aio/"
+#define AIO_MESSAGE "Operation successful"
+
+/* ---- answers ---- */
+
+static void envelope_open(struct json *json, bool success, const char *message) {
+    json_open(json, '{');
+    json_key(json, "success");
+    json_bool(json, success);
+    json_key(json, "message");
+    json_str(json, message);
+    json_key(json, "data");
+}
+
+static void envelope_close(struct json *json) {
+    json_key(json, "hint");
+    json_nil(json);
+    json_close(json, '}');
+}
+
+static void envelope_empty(struct buf *out, bool success, const char *message) {
+    struct json json;
+    json_init(&json, out);
+    envelope_open(&json, success, message);
+    json_nil(&json);
+    envelope_close(&json);
+}
+
+static void detail(struct buf *out, const char *text) {
+    struct json json;
+    json_init(&json, out);
+    json_open(&json, '{');
+    json_key(&json, "detail");
+    json_str(&json, text);
+    json_close(&json, '}');
+}
+
+bool aio_claims(const char *path) {
+    return !strncmp(path, AIO_PREFIX, strlen(AIO_PREFIX));
+}
+
+int aio_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
+    (void)code;
+    bool routed = http_route(request);
+    const char *rest = strchr(http_path(request) + strlen(AIO_PREFIX), '/');
+    if (routed && status == 404 && rest && !strncmp(rest, "/v1/bash/", 9) && !strncmp(text, "no box", 6))
+        status = 410; /* clients take a 404 there for a server that lacks the route, and never ask again */
+    if (!routed && status == 404)
+        detail(out, "Not Found");
+    else if (!routed && status == 405)
+        detail(out, "Method Not Allowed");
+    else
+        envelope_empty(out, false, text);
+    return status;
+}
+
+void aio_open(struct answer *answer, struct http_request *request, const char *message) {
+    answer_init(answer, request, 200);
+    envelope_open(&answer->json, true, message ? message : AIO_MESSAGE);
+}
+
+int aio_close(struct answer *answer, int result, struct err *err) {
+    envelope_close(&answer->json);
+    return answer_end(answer, result, err);
+}
+
+static int reply(struct http_request *request, int status, bool success, const char *message) {
+    autobuf out;
+    buf_init(&out, 64u << 10); /* a message is a sentence */
+    envelope_empty(&out, success, message);
+    if (out.failed) {
+        buf_clear(&out);
+        out.failed = false;
+        envelope_empty(&out, success, NULL);
+    }
+    return http_reply(request, status, "application/json", out.data, out.len);
+}
+
+int aio_done(struct http_request *request, const char *message) {
+    return reply(request, 200, true, message ? message : AIO_MESSAGE);
+}
+
+int aio_fail(struct http_request *request, int status, int code, const char *text) {
+    int failed = reply(request, status, false, text);
+    return failed < 0 ? failed : code;
+}
+
+int aio_failed(struct http_request *request, struct err *err) {
+    return aio_fail(request, err_http_status(err->code), err->code, err->text);
+}
+
+void aio_text(struct answer *answer, const uint8_t *data, size_t len) {
+    answer_long(answer, data, len, true);
+}
+
+void aio_time(struct json *json, uint64_t wall_ms) {
+    char text[48];
+    struct tm parts;
+    time_t seconds = (time_t)(wall_ms / 1000);
+    gmtime_r(&seconds, &parts);
+    size_t len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + len, sizeof text - len, ".%06u", (unsigned)(wall_ms % 1000) * 1000);
+    json_str(json, text);
+}
+
+const struct body_field aio_answer[] = {
+    {.name = "success", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "false: nothing was done as asked"},
+    {.name = "message", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "What happened, in a sentence."},
+    {.name = "data",
+     .type = BODY_OBJECT,
+     .flags = BODY_NULLABLE,
+     .text = "The answer; its members by route: cubby-aio(7)."},
+    {.name = "hint", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "Always null."},
+    {0},
+};
+
+/* ---- where a box is ---- */
+
+const char *aio_id(struct http_request *request, const char **ret_key) {
+    const char *param = http_param(request, "id"), *tilde = param ? strchr(param, '~') : NULL;
+    *ret_key = tilde ? tilde + 1 : NULL;
+    return tilde ? arena_copy(http_arena(request), param, (size_t)(tilde - param)) : param;
+}
+
+const char *aio_url(struct http_request *request, const char *base, const struct box *box) {
+    struct front *front = front_of(request);
+    struct arena *arena = http_arena(request);
+    char key[AIO_KEY_BYTES] = "";
+    const char *host = http_host(request);
+    if (front->aio_key && !auth_is_open(front->auth, request))
+        aio_key_make(front->aio_key, box, key);
+    if (!base)
+        base = arena_printf(arena, "%s://%s", http_is_tls(request) ? "https" : "http",
+                            *host ? host : http_server_address(front->server));
+    size_t len = strlen(base);
+    while (len && base[len - 1] == '/')
+        len--;
+    return arena_printf(arena, "%.*s" AIO_PREFIX "%s%s%s", (int)len, base, box->id, *key ? "~" : "", key);
+}
+
+/* A key that came to the wrong door is one all the same. */
+const char *aio_masked(struct http_request *request) {
+    const char *path = http_path(request), *tilde = strchr(path, '~');
+    while (tilde && !aio_claims(path) && strspn(tilde + 1, "0123456789abcdef") != AIO_KEY_BYTES - 1)
+        tilde = strchr(tilde + 1, '~');
+    if (!tilde)
+        return path;
+    return arena_printf(http_arena(request), "%.*s~...%s", (int)(tilde - path), path, tilde + strcspn(tilde, "/"));
+}
+
+/* ---- tickets ---- */
+
+static int ticket(struct http_request *request, struct box *box, struct err *err) {
+    struct front *front = front_of(request);
+    char text[AIO_TICKET_BYTES];
+    struct json json;
+    autobuf out;
+    buf_init(&out, 1024);
+    if (!front->aio_key)
+        return err_set(err, ERR_UNSUPPORTED, "there are no tickets here");
+    aio_ticket_make(front->aio_key, box, clock_wall_ms() + AIO_TICKET_SECONDS * 1000, text);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    json_key(&json, "ticket");
+    json_str(&json, text);
+    json_key(&json, "expires_in");
+    json_uint(&json, AIO_TICKET_SECONDS);
+    json_close(&json, '}');
+    return http_reply(request, 200, "application/json", out.data, out.len);
+}
+
+static int admitted(struct http_request *request, struct box *box, struct err *err) {
+    (void)box;
+    (void)err;
+    return aio_done(request, NULL);
+}
+
+/* ---- what there is not ---- */
+
+static const struct {
+    const char *part, *text;
+} missing[] = {
+    {"/v1/browser",
+     "A box has no browser. Run one in it if its template has one, or use another service for web pages."},
+    {"/v1/proxy", "There is no proxy to set: what a box may reach is decided by its network when it is made."},
+    {"/v1/display", "A box has no display that could be recorded."},
+    {"/v1/skills", "Skills are not registered through this API; boxes get those of their agent: cubby-dialect(7)."},
+    {"/v1/sandbox/observe",
+     "Processes are not observed here; GET /v1/boxes/{id} has what a box uses, GET /v1/audit what was done."},
+    {"/v1/sandbox/hooks", "There are no shutdown hooks: a box ends without notice, and its files stay."},
+};
+
+static int not_here(struct http_request *request, struct box *box, struct err *err) {
+    (void)box;
+    (void)err;
+    const char *path = strchr(http_path(request) + strlen(AIO_PREFIX), '/');
+    for (size_t i = 0; path && i < sizeof missing / sizeof *missing; i++)
+        if (!strncmp(path, missing[i].part, strlen(missing[i].part)))
+            return aio_fail(request, 501, ERR_UNSUPPORTED, missing[i].text);
+    return aio_fail(request, 501, ERR_UNSUPPORTED, "This is not here.");
+}
+
+static const struct body_field sandbox_answer[] = {
+    {.name = "success", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "true"},
+    {.name = "message", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "A sentence."},
+    {.name = "data", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "The box in a sentence."},
+    {.name = "home_dir", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The home of whoever runs commands."},
+    {.name = "workspace", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "Where commands begin."},
+    {.name = "version", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "Ours."},
+    {.name = "detail", .type = BODY_OBJECT, .flags = BODY_REQUIRED, .text = "system, runtime and utils: cubby-aio(7)."},
+    {.name = "hint", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "Always null."},
+    {0},
+};
+
+static const struct body_field ticket_answer[] = {
+    {.name = "ticket", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "For ?ticket=, of this box only."},
+    {.name = "expires_in", .type = BODY_INT, .flags = BODY_REQUIRED, .max = UINT32_MAX, .text = "Seconds."},
+    {0},
+};
+
+#define MISSING                                                                                                        \
+    AIO_OTHER(.run = not_here, .flags = AIO_FLAGS | ENDPOINT_NO_BOX | ENDPOINT_QUIET, .status = 501,                   \
+              .answer = aio_answer)
+const struct route aio_routes[] = {
+    {"GET", "/aio/{id}/v1/sandbox", front_handle, 0, "aio_sandbox", "What a box is; a box that answers is ready",
+     AIO_OTHER(.run = aio_sandbox, .flags = AIO_FLAGS, .status = 200, .answer = sandbox_answer)},
+    {"POST", "/aio/{id}/tickets", front_handle, 0, "aio_tickets", "A ticket for a box, for half a minute",
+     AIO_OTHER(.run = ticket, .flags = AIO_FLAGS, .status = 200, .answer = ticket_answer)},
+    {"GET", "/aio/{id}/auth", front_handle, 0, "aio_auth", "Whether a request to a box would be let in",
+     AIO_OTHER(.run = admitted, .flags = (AIO_FLAGS & ~ENDPOINT_WAKE) | ENDPOINT_LOOK, .status = 200,
+               .answer = aio_answer)},
+    {"ANY", "/aio/{id}/v1/browser/{rest...}", front_handle, 0, "aio_browser", "There is no browser: 501", MISSING},
+    {"ANY", "/aio/{id}/v1/proxy/{rest...}", front_handle, 0, "aio_proxy", "There is no proxy to set: 501", MISSING},
+    {"ANY", "/aio/{id}/v1/display/{rest...}", front_handle, 0, "aio_display", "There is no display: 501", MISSING},
+    {"ANY", "/aio/{id}/v1/skills", front_handle, 0, "aio_skills", "Skills come another way: 501", MISSING},
+    {"ANY", "/aio/{id}/v1/skills/{rest...}", front_handle, 0, "aio_skill", "Skills come another way: 501", MISSING},
+    {"ANY", "/aio/{id}/v1/sandbox/observe/{rest...}", front_handle, 0, "aio_observe", "Nothing is observed: 501",
+     MISSING},
+    {"ANY", "/aio/{id}/v1/sandbox/hooks", front_handle, 0, "aio_hooks", "There are no hooks: 501", MISSING},
+    {"ANY", "/aio/{id}/v1/sandbox/hooks/{name}", front_handle, 0, "aio_hook", "There are no hooks: 501", MISSING},
+    {0},
+};

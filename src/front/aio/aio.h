@@ -1,0 +1,77 @@
+/* The dialect of the AIO sandbox (agent-infra): what its groups share. aio.c has the core (envelope, bodies, /v1/sandbox, what
+ * we do not have), aio_shell*.c, aio/bash.c, aio_file*.c, aio/search.c, aio/watch.c and aio_code*.c a group each, every one
+ * with a route table of its own. All paths are /aio/{id}/v1/...: {id} is a box, or "ID~KEY" with the box's own key
+ * (aio/key.c), which stands for a token where tokens are demanded, because its clients send none.
+ *
+ * Every answer is {"success":bool,"message":...,"data":...,"hint":null}; refusals by the server itself included. A body
+ * that does not fit its rows is 422 {"detail":[{"loc","msg","type"}]}. Failures have their HTTP status, so that no client
+ * can take one for a success; aio_errors: envelope answers those of the file group as 200 with success false instead.
+ * A box whose processes have ended (idle, evicted, killed for memory) is started again by the call (ENDPOINT_WAKE). */
+#ifndef CUBBY_FRONT_AIO_H
+#define CUBBY_FRONT_AIO_H
+
+#include "front/answer.h"
+#include "front/front.h"
+
+extern const struct route aio_routes[], aio_mcp_routes[], aio_util_routes[], aio_shell_routes[], aio_bash_routes[],
+    aio_file_routes[], aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
+
+int aio_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
+bool aio_claims(const char *path); /* routes.c: a path that no route has would be ours: 404 {"detail":"Not Found"} */
+
+/* Of every row of ours: AIO_ENDPOINT(.run = ..., .body = rows, ...). Unknown parameters are ignored. */
+#define AIO_ENDPOINT(...)                                                                                              \
+    &(const struct endpoint) {                                                                                         \
+        .refuse = aio_refuse, .status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__                     \
+    }
+/* The same of a row with other flags, status or answer: it says all three itself. */
+#define AIO_OTHER(...)                                                                                                 \
+    &(const struct endpoint) {                                                                                         \
+        .refuse = aio_refuse, __VA_ARGS__                                                                              \
+    }
+#define AIO_FLAGS (ENDPOINT_LENIENT | ENDPOINT_WAKE | ENDPOINT_KEYED)
+extern const struct body_field aio_answer[]; /* the envelope, for OpenAPI */
+
+/* ---- where a box is ---- */
+
+/* {id} of a keyed route without the key, which is *ret_key; NULL: it has none. In the request's arena. */
+const char *aio_id(struct http_request *request, const char **ret_key);
+/* The URL below which a box has these routes, as the client that asks can reach it: BASE/aio/ID, with the box's key where
+ * it would need a token otherwise. base NULL: as the client named us. In the request's arena. */
+const char *aio_url(struct http_request *request, const char *base, const struct box *box);
+const char *aio_masked(struct http_request *request); /* http_path without a key: for the log */
+
+int aio_sandbox(struct http_request *request, struct box *box, struct err *err); /* GET /v1/sandbox (aio/sandbox.c) */
+
+/* ---- requests ---- */
+
+/* The body by the route's own rows (endpoint.body), as front_body, but: members that no row has and members that are null are
+ * not there; what does not fit is answered 422 here. 0, negative, or positive: answered, return it. */
+int aio_body(struct http_request *request, void *ret_args, struct err *err);
+/* The same of a text that the caller has read already. */
+int aio_body_text(struct http_request *request, const char *text, size_t len, void *ret_args, struct err *err);
+/* The same of a query (GET /v1/file/download?path=). */
+int aio_query(struct http_request *request, void *ret_args, struct err *err);
+/* 422 for a value that the rows cannot judge: the member, and a sentence. Positive, to be returned. */
+int aio_unfit(struct http_request *request, const char *member, const char *text);
+/* Seconds, a number with a fraction, as milliseconds; absent: fallback. INVALID: negative, not finite; clamped to most. */
+int aio_seconds(const struct body_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
+                uint64_t *ret_ms, struct err *err);
+
+/* ---- answers ---- */
+
+/* {"success":true,"message":...,"data": and its end; between them one value is written into answer->json. message NULL:
+ * "Operation successful". */
+void aio_open(struct answer *answer, struct http_request *request, const char *message);
+int aio_close(struct answer *answer, int result, struct err *err);
+int aio_done(struct http_request *request, const char *message); /* data null */
+/* A failure told now: {"success":false,"message":text,"data":null,"hint":null} with that status. The positive code, to be
+ * returned by the handler. */
+int aio_fail(struct http_request *request, int status, int code, const char *text);
+/* The same of err by its own status; negative codes that a handler returns come out so by themselves (aio_refuse). */
+int aio_failed(struct http_request *request, struct err *err);
+/* A text of a box as a JSON string: bytes that are no UTF-8 become U+FFFD. */
+void aio_text(struct answer *answer, const uint8_t *data, size_t len);
+void aio_time(struct json *json, uint64_t wall_ms); /* "2026-11-16T19:43:22.123456" as its server writes them */
+
+#endif

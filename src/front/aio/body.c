@@ -1,0 +1,306 @@
+/* Bodies and queries of the AIO dialect: as forgiving as its own server (what it does not know or is null is not there, whole
+ * numbers may have a fraction, integers and truth values may be texts), and refused in its shape: 422 with a row for every
+ * member that does not fit. Called by the dialect's handlers. Not to break: a refusal never repeats a value, which may be
+ * a secret. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/aio/aio.h"
+#include "front/trail.h"
+
+#define WIDEST_EXACT 9007199254740992.0 /* 2^53: up to here a number with a fraction is exact */
+
+/* ---- what is forgiven ---- */
+
+static json_t *forgiven_integer(json_t *value) {
+    if (json_is_real(value)) {
+        double real = json_real_value(value);
+        return fabs(real) < WIDEST_EXACT && real == floor(real) ? json_integer((json_int_t)real) : NULL;
+    }
+    const char *text = json_string_value(value);
+    bool negative = text && *text == '-';
+    uint64_t number;
+    if (!text || !text_u64(text + negative, INT64_MAX, &number))
+        return NULL;
+    return json_integer(negative ? -(json_int_t)number : (json_int_t)number);
+}
+
+static json_t *forgiven_bool(json_t *value) {
+    static const char *const words[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
+    if (json_is_integer(value) && (json_integer_value(value) | 1) == 1)
+        return json_boolean(json_integer_value(value));
+    const char *text = json_string_value(value);
+    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(text, words[i]))
+            return json_boolean(i % 2);
+    return NULL;
+}
+
+static json_t *forgiven_real(json_t *value) {
+    const char *text = json_string_value(value);
+    char *end;
+    if (!text || !*text || strspn(text, "0123456789.-+eE") != strlen(text))
+        return NULL;
+    double number = strtod(text, &end);
+    return *end || !isfinite(number) ? NULL : json_real(number);
+}
+
+/* Lists of numbers are lists of texts to the rows. */
+static json_t *forgiven_texts(json_t *value) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(value, i, item) {
+        char digits[32];
+        if (!json_is_integer(item))
+            continue;
+        snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(item));
+        json_array_set_new(value, i, json_string(digits));
+    }
+    return NULL;
+}
+
+static void forgive(json_t *object, const struct body_field *fields);
+
+static json_t *forgiven(json_t *value, const struct body_field *field) {
+    size_t i;
+    json_t *item;
+    switch (field->type) {
+    case BODY_INT:
+        return forgiven_integer(value);
+    case BODY_REAL:
+        return forgiven_real(value);
+    case BODY_BOOL:
+        return forgiven_bool(value);
+    case BODY_TEXTS:
+        return forgiven_texts(value);
+    case BODY_OBJECT:
+        forgive(value, field->fields);
+        return NULL;
+    case BODY_OBJECTS:
+        json_array_foreach(value, i, item) {
+            forgive(item, field->fields);
+        }
+        return NULL;
+    default:
+        return NULL;
+    }
+}
+
+static void forgive(json_t *object, const struct body_field *fields) {
+    const char *key;
+    size_t len;
+    json_t *value;
+    void *next;
+    json_object_keylen_foreach_safe(object, next, key, len, value) {
+        const struct body_field *field = body_find(fields, key, len);
+        if (!field || json_is_null(value)) {
+            json_object_deln(object, key, len);
+            continue;
+        }
+        json_t *other = forgiven(value, field);
+        if (other)
+            json_object_setn_new(object, key, len, other);
+    }
+}
+
+/* ---- what is refused ---- */
+
+static void detail_open(struct buf *out, struct json *json) {
+    json_init(json, out);
+    json_open(json, '{');
+    json_key(json, "detail");
+    json_open(json, '[');
+}
+
+static void detail_row(struct json *json, const char *place, const char *member, const char *text, const char *type) {
+    json_open(json, '{');
+    json_key(json, "loc");
+    json_open(json, '[');
+    json_str(json, place);
+    if (member)
+        json_str(json, member);
+    json_close(json, ']');
+    json_key(json, "msg");
+    json_str(json, text);
+    json_key(json, "type");
+    json_str(json, type);
+    json_close(json, '}');
+}
+
+static int detail_send(struct http_request *request, struct buf *out, struct json *json) {
+    json_close(json, ']');
+    json_close(json, '}');
+    int failed = http_reply(request, 422, "application/json", out->data, out->len);
+    return failed < 0 ? failed : ERR_INVALID;
+}
+
+static int refuse_one(struct http_request *request, const char *place, const char *member, const char *text,
+                      const char *type) {
+    struct json json;
+    autobuf out;
+    buf_init(&out, 16384);
+    detail_open(&out, &json);
+    detail_row(&json, place, member, text, type);
+    return detail_send(request, &out, &json);
+}
+
+int aio_unfit(struct http_request *request, const char *member, const char *text) {
+    const struct endpoint *endpoint = http_route(request)->extra;
+    return refuse_one(request, endpoint->body || endpoint->body_media ? "body" : "query", member, text, "value_error");
+}
+
+static bool is_type(json_t *value, enum body_type type) {
+    switch (type) {
+    case BODY_INT:
+        return json_is_integer(value);
+    case BODY_REAL:
+        return json_is_number(value);
+    case BODY_BOOL:
+        return json_is_boolean(value);
+    case BODY_TEXTS:
+    case BODY_OBJECTS:
+        return json_is_array(value);
+    case BODY_MAP:
+    case BODY_OBJECT:
+        return json_is_object(value);
+    default:
+        return json_is_string(value);
+    }
+}
+
+static const struct {
+    const char *type, *text;
+} wrong[] = {
+    [BODY_TEXT] = {"string_type", "Input should be a valid string"},
+    [BODY_INT] = {"int_type", "Input should be a valid integer"},
+    [BODY_REAL] = {"float_type", "Input should be a valid number"},
+    [BODY_BOOL] = {"bool_type", "Input should be a valid boolean"},
+    [BODY_MODE] = {"string_type", "Input should be a valid string"},
+    [BODY_NAME] = {"string_type", "Input should be a valid string"},
+    [BODY_TEXTS] = {"list_type", "Input should be a valid list"},
+    [BODY_MAP] = {"dict_type", "Input should be a valid dictionary"},
+    [BODY_OBJECT] = {"model_type", "Input should be a valid dictionary"},
+    [BODY_OBJECTS] = {"list_type", "Input should be a valid list"},
+    [BODY_TIME] = {"string_type", "Input should be a valid string"},
+};
+
+/* Why a value of the right type does not fit. Of words the rows tell the wrong one: here it is left out. */
+static const char *unfit_text(const struct body_field *field, const struct err *err, struct arena *arena) {
+    return field->choices ? arena_printf(arena, "Input should be one of %s", field->choices) : err->text;
+}
+
+/* Whether this member fits its row; else a line says why not. */
+static bool detail_member(struct json *json, json_t *root, const struct body_field *field, struct arena *arena,
+                          void *args) {
+    const struct body_field alone[] = {*field, {0}};
+    json_t *value = json_object_get(root, field->name);
+    struct err err = {0};
+    if (!value) {
+        if (field->flags & BODY_REQUIRED)
+            detail_row(json, "body", field->name, "Field required", "missing");
+        return !(field->flags & BODY_REQUIRED);
+    }
+    json_t *object = json_object();
+    json_object_set(object, field->name, value);
+    bool fits = body_take(object, alone, arena, args, &err) >= 0;
+    json_decref(object);
+    if (!fits && is_type(value, field->type))
+        detail_row(json, "body", field->name, unfit_text(field, &err, arena), "value_error");
+    else if (!fits)
+        detail_row(json, "body", field->name, wrong[field->type].text, wrong[field->type].type);
+    return fits;
+}
+
+/* Row after row, as its server tells them all. */
+static int refuse_body(struct http_request *request, json_t *root, const struct body_field *fields, void *args,
+                       const struct err *err) {
+    struct json json;
+    autobuf out;
+    buf_init(&out, 256u << 10);
+    detail_open(&out, &json);
+    bool all = true;
+    for (const struct body_field *field = fields; field->name; field++)
+        all &= detail_member(&json, root, field, http_arena(request), args);
+    if (all)
+        detail_row(&json, "body", NULL, err->text, "value_error");
+    return detail_send(request, &out, &json);
+}
+
+/* ---- requests ---- */
+
+int aio_body_text(struct http_request *request, const char *text, size_t len, void *ret_args, struct err *err) {
+    const struct endpoint *endpoint = http_route(request)->extra;
+    json_t *root;
+    int failed = body_load(text, len, &root, err);
+    if (failed == -ERR_INVALID)
+        return refuse_one(request, "body", NULL, err->text, "json_invalid");
+    if (failed < 0)
+        return failed;
+    if (json_is_null(root)) {
+        json_decref(root);
+        root = json_object();
+    }
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return refuse_one(request, "body", NULL, "Input should be a valid dictionary", "model_attributes_type");
+    }
+    forgive(root, endpoint->body);
+    failed = body_take(root, endpoint->body, http_arena(request), ret_args, err);
+    if (failed == -ERR_INVALID)
+        failed = refuse_body(request, root, endpoint->body, ret_args, err);
+    json_decref(root);
+    if (!failed)
+        trail_fields(request, endpoint->body, ret_args);
+    return failed;
+}
+
+int aio_body(struct http_request *request, void *ret_args, struct err *err) {
+    char *data;
+    size_t len;
+    int failed = http_body_all(request, LIMIT_JSON_BYTES, &data, &len, err);
+    return failed < 0 ? failed : aio_body_text(request, data, len, ret_args, err);
+}
+
+static const char *query_get(void *user, const char *name, size_t *ret_len) {
+    return http_query(user, name, ret_len);
+}
+
+int aio_query(struct http_request *request, void *ret_args, struct err *err) {
+    const struct endpoint *endpoint = http_route(request)->extra;
+    int failed = body_query(endpoint->query, query_get, request, http_arena(request), ret_args, err);
+    if (failed != -ERR_INVALID) {
+        if (!failed)
+            trail_fields(request, endpoint->query, ret_args);
+        return failed;
+    }
+    for (const struct body_field *field = endpoint->query; field->name; field++) {
+        const struct body_field alone[] = {*field, {0}};
+        if (body_query(alone, query_get, request, http_arena(request), ret_args, err) >= 0)
+            continue;
+        bool missing = !http_query(request, field->name, NULL);
+        return refuse_one(request, "query", field->name,
+                          missing ? "Field required" : unfit_text(field, err, http_arena(request)),
+                          missing ? "missing" : "value_error");
+    }
+    return refuse_one(request, "query", NULL, err->text, "value_error");
+}
+
+int aio_seconds(const struct body_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
+                uint64_t *ret_ms, struct err *err) {
+    double ms = seconds->value * 1000;
+    if (!seconds->has) {
+        *ret_ms = fallback_ms;
+        return 0;
+    }
+    if (!(ms >= 0) || !isfinite(ms))
+        return err_set(err, ERR_INVALID, "'%s' must be a number of seconds, zero or more", member);
+    *ret_ms = ms >= (double)most_ms ? most_ms : (uint64_t)ceil(ms);
+    return 0;
+}

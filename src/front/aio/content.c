@@ -1,0 +1,391 @@
+/* The body of a write: JSON whose member `content` may be of any length. It is taken out while the body comes, unescaped, and
+ * lies in a file without a name when it is long; all the rest is small and goes through the route's rows as ever. Called by
+ * aio/file_write.c. Not to break: memory does not grow with the content, and what is no JSON string never becomes a file. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/headtail.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/aio/file.h"
+#include "skill/stage.h"
+
+#define PIECE_BYTES (64u << 10)
+#define MEMORY_BYTES (1u << 20) /* of content, before there is a file */
+#define ESCAPE_BYTES 6u         /* of one byte of content, at most */
+#define REST_BYTES (256u << 10) /* of the body without it: a path and a few words */
+
+/* ---- the content as it comes ---- */
+
+uint64_t aio_upload_most(struct http_request *request, const struct box *box, const char **ret_limit) {
+    uint64_t most = front_settings(request)->max_upload_bytes, disk_mb = box->spec.limits.disk_mb;
+    bool disk = disk_mb && disk_mb < most >> 20;
+    *ret_limit = disk ? "the box's disk_mb" : "max_upload_bytes";
+    return disk ? disk_mb << 20 : most;
+}
+
+static uint64_t content_encoded(uint64_t bytes) {
+    return bytes / 3 * 4 + 4; /* as base64 */
+}
+
+static int content_spill(struct aio_content *content, struct err *err) {
+    struct skills *skills = front_of(content->request)->skills;
+    int r = 0;
+    if (content->file.fd < 0 && !skills)
+        return err_set(err, ERR_TOO_LARGE, "the content is larger than %u bytes", MEMORY_BYTES);
+    if (content->file.fd < 0) {
+        const char *limit;
+        uint64_t most = aio_upload_most(content->request, content->box, &limit);
+        r = skills_scratch(skills, content->box->user, content_encoded(most), limit, &content->file, err);
+    }
+    if (r >= 0)
+        r = scratch_write(&content->file, content->memory.data, content->memory.len, err);
+    buf_clear(&content->memory);
+    return r;
+}
+
+static int content_put(struct aio_content *content, const void *data, size_t len, struct err *err) {
+    const char *limit;
+    uint64_t most = aio_upload_most(content->request, content->box, &limit);
+    int failed = 0;
+    content->len += len;
+    if (content->len > content_encoded(most))
+        return err_set(err, ERR_TOO_LARGE, "the content is larger than %s allows (%llu)", limit,
+                       (unsigned long long)most);
+    if (content->memory.len + len > MEMORY_BYTES)
+        failed = content_spill(content, err);
+    if (failed >= 0)
+        buf_put(&content->memory, data, len);
+    return failed;
+}
+
+void aio_content_done(struct aio_content *content) {
+    buf_done(&content->memory);
+    scratch_done(&content->file);
+    free(content->piece);
+    content->piece = NULL;
+}
+
+/* ---- the body ---- */
+
+/* Where in the body we are. Its shape is not judged here: the rest is, with "" in the content's place. */
+enum place { OUTSIDE, STRING, ESCAPE, KEY, VALUE, CONTENT, CONTENT_ESCAPE, CONTENT_HEX };
+
+struct body_reader {
+    struct aio_content *content;
+    struct buf rest;
+    enum place place;
+    unsigned depth;
+    bool key_next; /* the next string at depth 1 names a member */
+    size_t key_at; /* where in rest it begins */
+    uint32_t hex, high;
+    unsigned digits;
+    uint8_t partial[4]; /* of a character */
+    size_t partial_len;
+};
+
+static int not_json(struct err *err, const char *why) {
+    return err_set(err, ERR_INVALID, "the content is no JSON string: %s", why);
+}
+
+static int content_point(struct body_reader *reader, uint32_t point, struct err *err) {
+    uint8_t data[4];
+    size_t n = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    for (size_t i = n - 1; i > 0; i--, point >>= 6)
+        data[i] = 0x80 | (point & 0x3f);
+    data[0] = lead[n] | (uint8_t)point;
+    return content_put(reader->content, data, n, err);
+}
+
+/* Four digits are there: a character, or a half of one. */
+static int content_unit(struct body_reader *reader, struct err *err) {
+    uint32_t unit = reader->hex, high = reader->high;
+    reader->high = 0;
+    reader->place = CONTENT;
+    if (high)
+        return unit >= 0xdc00 && unit < 0xe000
+                   ? content_point(reader, 0x10000 + ((high - 0xd800) << 10) + (unit - 0xdc00), err)
+                   : not_json(err, "half of a surrogate pair");
+    if (unit >= 0xdc00 && unit < 0xe000)
+        return not_json(err, "half of a surrogate pair");
+    if (unit >= 0xd800 && unit < 0xdc00)
+        reader->high = unit;
+    else
+        return content_point(reader, unit, err);
+    return 0;
+}
+
+static int content_escape(struct body_reader *reader, uint8_t byte, struct err *err) {
+    static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
+    const char *at = byte ? strchr(from, byte) : NULL;
+    if (reader->place == CONTENT_ESCAPE && byte == 'u') {
+        reader->place = CONTENT_HEX;
+        reader->digits = reader->hex = 0;
+        return 0;
+    }
+    if (reader->place == CONTENT_ESCAPE) {
+        reader->place = CONTENT;
+        if (!at || reader->high)
+            return not_json(err, at ? "half of a surrogate pair" : "an unknown escape");
+        return content_put(reader->content, into + (at - from), 1, err);
+    }
+    const char *digits = "0123456789abcdef0123456789ABCDEF", *digit = byte ? strchr(digits, byte) : NULL;
+    if (!digit || !*digit)
+        return not_json(err, "\\u without four digits");
+    /* Letters are there twice, digits are found in the first half. */
+    reader->hex = reader->hex << 4 | (uint32_t)((digit - digits) & 15);
+    return ++reader->digits < 4 ? 0 : content_unit(reader, err);
+}
+
+/* Plain bytes: whole characters go on, a half one waits for its rest. */
+static int content_plain(struct body_reader *reader, const uint8_t *data, size_t len, struct err *err) {
+    uint32_t ignored;
+    while (len && reader->partial_len) {
+        reader->partial[reader->partial_len++] = *data++;
+        len--;
+        if (text_character(reader->partial, reader->partial_len, &ignored) != reader->partial_len) {
+            if (reader->partial_len == sizeof reader->partial)
+                return not_json(err, "it is not UTF-8");
+            continue;
+        }
+        int failed = content_put(reader->content, reader->partial, reader->partial_len, err);
+        reader->partial_len = 0;
+        if (failed < 0)
+            return failed;
+    }
+    if (!len) /* what is still half a character stays: its rest may come with the next piece */
+        return 0;
+    size_t partial = headtail_partial(data, len);
+    if (!text_utf8(data, len - partial) || partial > 3)
+        return not_json(err, "it is not UTF-8");
+    memcpy(reader->partial, data + len - partial, partial);
+    reader->partial_len = partial;
+    return content_put(reader->content, data, len - partial, err);
+}
+
+/* Up to the next byte that means something. Returns how many were taken. */
+static ssize_t content_span(struct body_reader *reader, const uint8_t *data, size_t len, struct err *err) {
+    size_t n = 0;
+    while (n < len && data[n] != '"' && data[n] != '\\' && data[n] >= 32)
+        n++;
+    int failed = n && reader->high ? not_json(err, "half of a surrogate pair") : content_plain(reader, data, n, err);
+    if (failed < 0)
+        return failed;
+    if (n == len)
+        return (ssize_t)n;
+    if (data[n] < 32 || reader->partial_len || (reader->high && data[n] == '"'))
+        return not_json(err, data[n] < 32 ? "a control character" : "it is not UTF-8");
+    reader->place = data[n] == '"' ? OUTSIDE : CONTENT_ESCAPE;
+    if (data[n] == '"')
+        buf_byte(&reader->rest, '"');
+    return (ssize_t)n + 1;
+}
+
+/* A string of the rest ended: perhaps it was the content's name. */
+static void key_ended(struct body_reader *reader) {
+    static const char name[] = "\"content\"";
+    const struct buf *rest = &reader->rest;
+    bool is = reader->place == KEY && rest->len - reader->key_at == sizeof name - 1 &&
+              !memcmp(rest->data + reader->key_at, name, sizeof name - 1);
+    reader->place = is ? VALUE : OUTSIDE;
+    reader->key_next = false;
+}
+
+static void rest_quote(struct body_reader *reader) {
+    bool key = reader->depth == 1 && reader->key_next;
+    if (reader->place == VALUE && !reader->content->seen) {
+        reader->place = CONTENT;
+        reader->content->seen = true;
+        return;
+    }
+    reader->place = key ? KEY : STRING;
+    reader->key_at = reader->rest.len - 1;
+}
+
+static void rest_byte(struct body_reader *reader, uint8_t byte) {
+    buf_byte(&reader->rest, byte);
+    bool inside = reader->place == STRING || reader->place == KEY;
+    if (reader->place == ESCAPE) {
+        reader->place = STRING; /* a name with escapes is not looked at: its value is small, or refused */
+    } else if (inside && byte == '\\') {
+        reader->place = ESCAPE;
+    } else if (inside) {
+        if (byte == '"')
+            key_ended(reader);
+    } else if (byte == '"') {
+        rest_quote(reader);
+    } else if (byte == '{' || byte == '[') {
+        reader->depth++;
+        reader->key_next = byte == '{';
+        reader->place = OUTSIDE;
+    } else if (byte == '}' || byte == ']') {
+        reader->depth -= reader->depth > 0;
+    } else if (byte == ',') {
+        reader->key_next = true;
+        reader->place = OUTSIDE;
+    }
+}
+
+static int reader_feed(struct body_reader *reader, const uint8_t *data, size_t len, struct err *err) {
+    while (len) {
+        ssize_t n = 1;
+        if (reader->place == CONTENT)
+            n = content_span(reader, data, len, err);
+        else if (reader->place == CONTENT_ESCAPE || reader->place == CONTENT_HEX)
+            n = content_escape(reader, *data, err) < 0 ? -ERR_INVALID : 1;
+        else
+            rest_byte(reader, *data);
+        if (n < 0)
+            return -err->code;
+        if (reader->rest.failed)
+            return err_set(err, ERR_TOO_LARGE, "the body has more than %u bytes besides its content", REST_BYTES);
+        data += n, len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* A body too long for any content that may be written, each byte as \u0000, is not read. */
+static int content_length(const struct aio_content *content, int64_t length, struct err *err) {
+    const char *limit;
+    uint64_t most = aio_upload_most(content->request, content->box, &limit);
+    if (length < 0 || (uint64_t)length <= ESCAPE_BYTES * content_encoded(most) + REST_BYTES)
+        return 0;
+    return err_set(err, ERR_TOO_LARGE, "the body has %lld bytes, more than content that %s allows (%llu)",
+                   (long long)length, limit, (unsigned long long)most);
+}
+
+int aio_content_take(struct http_request *request, const struct box *box, struct aio_content *ret_content,
+                     void *ret_args, struct err *err) {
+    struct aio_content *content = ret_content;
+    struct body_reader reader = {.content = content};
+    *content = (struct aio_content){.request = request, .box = box, .file.fd = -1};
+    buf_init(&content->memory, MEMORY_BYTES);
+    buf_init(&reader.rest, REST_BYTES);
+    if (!(content->piece = malloc(PIECE_BYTES)))
+        abort();
+    ssize_t n;
+    int failed = content_length(content, http_body_length(request), err);
+    while (!failed && (n = http_body_read(request, content->piece, PIECE_BYTES, err)) != 0)
+        failed = n < 0 ? (int)n : reader_feed(&reader, content->piece, (size_t)n, err);
+    if (failed == -ERR_INVALID && content->seen && reader.place >= CONTENT)
+        failed = aio_unfit(request, "content", err->text);
+    else if (!failed)
+        failed = aio_body_text(request, (const char *)reader.rest.data, reader.rest.len, ret_args, err);
+    buf_done(&reader.rest);
+    if (!failed && content->file.fd >= 0)
+        failed = content_spill(content, err);
+    return failed;
+}
+
+/* ---- the content as it is written ---- */
+
+/* The next of its bytes, from memory or the file. */
+static ssize_t content_next(struct aio_content *content, void *data, size_t size, struct err *err) {
+    uint64_t left = content->len - content->at;
+    size = size < left ? size : (size_t)left;
+    ssize_t n = (ssize_t)size;
+    if (content->file.fd < 0)
+        memcpy(data, content->memory.data + content->at, size);
+    else
+        while ((n = pread(content->file.fd, data, size, (off_t)content->at)) < 0 && errno == EINTR)
+            continue;
+    if (n < 0 || (!n && size))
+        return err_errno(err, n < 0 ? errno : EIO, "what was received");
+    content->at += (uint64_t)n;
+    return n;
+}
+
+static int not_base64(struct err *err) {
+    return err_told(err, EILSEQ, "the content is not base64, which its encoding says it is");
+}
+
+/* Whole groups of four out of the text in the piece, in place; white space does not count. */
+static ssize_t piece_base64(struct aio_content *content, size_t len, struct err *err) {
+    size_t kept = 0;
+    for (size_t i = 0; i < len; i++)
+        if (!strchr(" \t\r\n", content->piece[i]) || !content->piece[i])
+            content->piece[kept++] = content->piece[i];
+    bool last = content->at == content->len;
+    size_t groups = kept / 4 * 4;
+    autobuf out;
+    buf_init(&out, PIECE_BYTES);
+    if ((last && groups != kept) || (groups && content->ended) ||
+        !text_unbase64(&out, (const char *)content->piece, groups))
+        return not_base64(err);
+    content->ended |= groups && content->piece[groups - 1] == '='; /* nothing may come behind padding */
+    uint8_t tail[4];
+    memcpy(tail, content->piece + groups, kept - groups);
+    if (out.len)
+        memcpy(content->piece, out.data, out.len);
+    content->kept = kept - groups;
+    memcpy(content->piece + PIECE_BYTES - content->kept, tail, content->kept);
+    return (ssize_t)out.len;
+}
+
+/* Each character is one byte. */
+static ssize_t piece_raw(struct aio_content *content, size_t len, struct err *err) {
+    size_t at = 0, to = 0, n;
+    uint32_t character;
+    for (; at < len && (n = text_character(content->piece + at, len - at, &character)) > 0; at += n) {
+        if (character > 255)
+            return err_told(err, EILSEQ, "'latin-1' codec can't encode character U+%04X: encoding raw has none",
+                            character);
+        content->piece[to++] = (uint8_t)character;
+    }
+    content->kept = len - at; /* half a character */
+    memmove(content->piece + PIECE_BYTES - content->kept, content->piece + at, content->kept);
+    return (ssize_t)to;
+}
+
+/* The piece anew: what was kept back of the last one, then more. 0 at the end. */
+static ssize_t piece_fill(struct aio_content *content, struct err *err) {
+    bool text = !strcmp(content->encoding, "utf-8");
+    while (content->at < content->len) {
+        size_t kept = content->kept;
+        memmove(content->piece, content->piece + PIECE_BYTES - kept, kept);
+        content->kept = 0;
+        ssize_t n = content_next(content, content->piece + kept, PIECE_BYTES - 8 - kept, err);
+        if (n < 0)
+            return n;
+        size_t len = kept + (size_t)n;
+        n = text                                ? (ssize_t)len
+            : !strcmp(content->encoding, "raw") ? piece_raw(content, len, err)
+                                                : piece_base64(content, len, err);
+        if (n != 0)
+            return n;
+    }
+    return 0;
+}
+
+ssize_t aio_content_read(void *user, void *data, size_t size, struct err *err) {
+    struct aio_content *content = user;
+    bool text = !strcmp(content->encoding, "utf-8");
+    if (content->leading && text && size) {
+        content->leading = false;
+        *(char *)data = '\n';
+        content->given++;
+        return 1;
+    }
+    if (content->piece_at == content->piece_len) {
+        ssize_t n = piece_fill(content, err);
+        if (n < 0)
+            return n;
+        content->piece_at = 0;
+        content->piece_len = (size_t)n;
+    }
+    size_t n = content->piece_len - content->piece_at;
+    n = n < size ? n : size;
+    memcpy(data, content->piece + content->piece_at, n);
+    content->piece_at += n;
+    if (!n && content->trailing && text && size) {
+        content->trailing = false;
+        *(char *)data = '\n';
+        n = 1;
+    }
+    content->given += n;
+    return (ssize_t)n;
+}

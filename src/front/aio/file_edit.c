@@ -1,0 +1,451 @@
+/* Files edited: every place of a text replaced, and the editor's commands. Called through aio_file_routes. Not to break: an
+ * edit is of the version that was read, or begins again; nobody's change in between is lost. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "front/aio/file.h"
+
+#define EDIT_TRIES 8u
+#define SNIPPET_LINES 4u
+#define VIEW_BYTES (2 * AIO_TEXT_BYTES) /* with line numbers */
+#define NO_VERSION "\"0-0-0\""          /* an ETag that no file has */
+
+/* ---- replace ---- */
+
+struct replace_args {
+    struct body_text file, old_str, new_str;
+    bool sudo;
+};
+
+const struct body_field aio_replace_fields[] = {
+    AIO_PATH_ROW("file", replace_args, file, "absolute path"),
+    {AIO_ROW("old_str", TEXT, replace_args, old_str), .flags = BODY_REQUIRED | BODY_NUL, .min = 1,
+     .max = LIMIT_EDIT_BYTES, .text = "what is replaced, wherever it is"},
+    {AIO_ROW("new_str", TEXT, replace_args, new_str), .flags = BODY_REQUIRED | BODY_NUL, .max = LIMIT_EDIT_BYTES,
+     .text = "what takes its place"},
+    {AIO_ROW("sudo", BOOL, replace_args, sudo), .text = "with the rights of the box's root"},
+    {0},
+};
+
+int aio_file_replace(struct http_request *request, struct box *box, struct err *err) {
+    struct replace_args args = {0};
+    struct edit_result result = {0};
+    int failed = aio_body(request, &args, err);
+    if (failed)
+        return failed;
+    const struct edit_request edit = {.path = aio_path(request, box, &args.file, true, err),
+                                      .kind = EDIT_STRING,
+                                      .all = true,
+                                      .root = args.sudo,
+                                      .old = args.old_str.data,
+                                      .old_len = args.old_str.len,
+                                      .new_text = args.new_str.data,
+                                      .new_len = args.new_str.len};
+    failed = edit.path ? box_edit(box, &edit, http_arena(request), http_fd(request), &result, err) : -err->code;
+    bool none = failed == -ERR_NOT_FOUND && result.judged;
+    if (failed && !none)
+        return aio_file_fail(request, "Failed to replace in file", "replace", args.file.data, err);
+    autoanswer answer;
+    aio_open(&answer, request, none ? "old_str not found in file: nothing was replaced" : "Replacement completed");
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "file");
+    json_str(&answer.json, args.file.data);
+    json_key(&answer.json, "replaced_count");
+    json_uint(&answer.json, none ? 0 : result.count);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+/* ---- the editor ---- */
+
+struct editor_args {
+    struct body_text command, path, file_text, old_str, new_str, replace_mode;
+    struct body_number insert_line;
+    const char *const *view_range;
+};
+
+const struct body_field aio_editor_fields[] = {
+    {AIO_ROW("command", TEXT, editor_args, command), .flags = BODY_REQUIRED | BODY_TOLD,
+     .choices = "view|create|str_replace|insert|undo_edit", .text = "what to do"},
+    AIO_PATH_ROW("path", editor_args, path, "absolute path of a file; to view, of a directory as well"),
+    {AIO_ROW("file_text", TEXT, editor_args, file_text), .flags = BODY_NUL, .max = AIO_TEXT_BYTES,
+     .text = "create: the content"},
+    {AIO_ROW("old_str", TEXT, editor_args, old_str), .flags = BODY_NUL, .max = AIO_TEXT_BYTES,
+     .text = "str_replace: what is replaced"},
+    {AIO_ROW("new_str", TEXT, editor_args, new_str), .flags = BODY_NUL, .max = AIO_TEXT_BYTES,
+     .text = "str_replace: what takes its place; insert: the new lines"},
+    {AIO_ROW("insert_line", INT, editor_args, insert_line), .max = INT64_MAX,
+     .text = "insert: behind this line; 0: before the first"},
+    {AIO_ROW("view_range", TEXTS, editor_args, view_range), .max = 2,
+     .text = "view: first and last line, counted from 1; -1: to the end"},
+    {AIO_ROW("replace_mode", TEXT, editor_args, replace_mode), .choices = "ALL|FIRST|LAST",
+     .text = "str_replace: which of several places; without it there may be only one"},
+    {0},
+};
+
+struct editor {
+    struct http_request *request;
+    struct box *box;
+    const struct editor_args *args;
+    const char *path;
+    struct buf old, new_text, output; /* the file before and after; what a model is shown */
+    struct file_stat stat;
+    bool existed, changed; /* before; old and new_text are told */
+};
+
+static const char *editor_path(const struct editor *editor) {
+    return editor->args->path.data;
+}
+
+static int editor_answer(struct editor *editor, const char *message, struct err *err) {
+    autoanswer answer;
+    aio_open(&answer, editor->request, message);
+    struct json *json = &answer.json;
+    json_open(json, '{');
+    json_key(json, "output");
+    aio_text(&answer, editor->output.data, editor->output.len);
+    json_key(json, "error");
+    json_nil(json);
+    json_key(json, "path");
+    json_str(json, editor_path(editor));
+    json_key(json, "prev_exist");
+    json_bool(json, editor->existed);
+    json_key(json, "old_content");
+    if (editor->changed && editor->existed)
+        aio_text(&answer, editor->old.data, editor->old.len);
+    else
+        json_nil(json);
+    json_key(json, "new_content");
+    if (editor->changed)
+        aio_text(&answer, editor->new_text.data, editor->new_text.len);
+    else
+        json_nil(json);
+    json_key(json, "metadata");
+    json_nil(json);
+    json_close(json, '}');
+    if (editor->output.failed)
+        return err_set(err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);
+    return aio_close(&answer, 0, err);
+}
+
+static int editor_failed(struct editor *editor, struct err *err) {
+    return aio_file_fail(editor->request, "Failed to edit file", editor->args->command.data, editor_path(editor), err);
+}
+
+static int editor_refuse(struct editor *editor, const char *text) {
+    return aio_fail(editor->request, 400, ERR_INVALID, text);
+}
+
+static int editor_load(struct editor *editor, struct err *err) {
+    struct aio_load load = {.path = editor->path, .out = &editor->old};
+    buf_clear(&editor->old);
+    int failed = aio_load_text(editor->request, editor->box, &load, err);
+    editor->stat = load.stat;
+    editor->existed = !failed;
+    return failed;
+}
+
+/* Lines first to last (from 1) with their numbers. */
+static void show_lines(struct editor *editor, const struct buf *text, uint64_t first, uint64_t last) {
+    const uint8_t *at = text->data, *end = at + text->len;
+    for (uint64_t line = 1; at < end && line <= last; line++) {
+        const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
+        size_t n = newline ? (size_t)(newline - at) : (size_t)(end - at);
+        if (line >= first) {
+            buf_printf(&editor->output, "%6llu\t", (unsigned long long)line);
+            buf_put(&editor->output, at, n);
+            buf_byte(&editor->output, '\n');
+        }
+        at += n + 1;
+    }
+}
+
+static uint64_t count_lines(const void *data, size_t len) {
+    uint64_t count = 0;
+    const uint8_t *at = data, *end = at + len;
+    while (at < end && (at = memchr(at, '\n', (size_t)(end - at)))) {
+        count++;
+        at++;
+    }
+    return count + (len && ((const uint8_t *)data)[len - 1] != '\n');
+}
+
+/* ---- view ---- */
+
+static int view_each(void *user, const struct file_stat *stat) {
+    struct editor *editor = user;
+    if (stat->name[0] == '.')
+        return 0;
+    buf_puts(&editor->output, stat->path);
+    buf_puts(&editor->output, stat->type == FILE_DIR ? "/\n" : "\n");
+    return 0;
+}
+
+static int view_directory(struct editor *editor, struct err *err) {
+    bool truncated = false;
+    const struct list_request list = {
+        .path = editor->path, .depth = 2, .limit = DEFAULT_LIST_LIMIT, .ignore = ".*", .follow = true};
+    if (editor->args->view_range && editor->args->view_range[0])
+        return editor_refuse(editor, "view_range is for files, and this is a directory");
+    buf_printf(&editor->output, "%s and what is in it, two levels deep, without hidden names:\n", editor_path(editor));
+    int failed = box_list(editor->box, &list, http_fd(editor->request), view_each, editor, &truncated, err);
+    if (failed)
+        return editor_failed(editor, err);
+    if (truncated)
+        buf_puts(&editor->output, "(there is more)\n");
+    editor->existed = true;
+    return editor_answer(editor, NULL, err);
+}
+
+/* Positive: answered. */
+static int view_range(struct editor *editor, uint64_t lines, uint64_t *ret_first, uint64_t *ret_last) {
+    const char *const *range = editor->args->view_range;
+    *ret_first = 1;
+    *ret_last = UINT64_MAX;
+    if (!range || !range[0])
+        return 0;
+    bool open = range[1] && !strcmp(range[1], "-1");
+    if (!range[1] || !text_u64(range[0], INT64_MAX, ret_first) || (!open && !text_u64(range[1], INT64_MAX, ret_last)))
+        return editor_refuse(editor, "view_range is two line numbers; the second one may be -1");
+    if (*ret_first < 1 || *ret_first > (lines ? lines : 1) || *ret_last < *ret_first)
+        return editor_refuse(editor,
+                             arena_printf(http_arena(editor->request),
+                                          "view_range must be inside of the file, which has %llu lines, and its end "
+                                          "not before its beginning",
+                                          (unsigned long long)lines));
+    return 0;
+}
+
+static int editor_view(struct editor *editor, struct err *err) {
+    uint64_t first, last;
+    int failed = editor_load(editor, err);
+    if (failed && err->number == EISDIR)
+        return view_directory(editor, err);
+    if (failed)
+        return editor_failed(editor, err);
+    failed = view_range(editor, count_lines(editor->old.data, editor->old.len), &first, &last);
+    if (failed)
+        return failed;
+    buf_printf(&editor->output, "%s as `cat -n` shows it:\n", editor_path(editor));
+    show_lines(editor, &editor->old, first, last);
+    return editor_answer(editor, NULL, err);
+}
+
+/* ---- changes ---- */
+
+static void editor_snippet(struct editor *editor, size_t at, size_t len) {
+    uint64_t line = count_lines(editor->new_text.data, at) + 1, lines = count_lines(editor->new_text.data + at, len);
+    if (at && editor->new_text.data[at - 1] != '\n')
+        line--;
+    uint64_t first = line > SNIPPET_LINES ? line - SNIPPET_LINES : 1;
+    buf_printf(&editor->output, "%s has been edited. Lines %llu and on, as `cat -n` shows them:\n", editor_path(editor),
+               (unsigned long long)first);
+    show_lines(editor, &editor->new_text, first, line + lines + SNIPPET_LINES - (lines > 0));
+    buf_puts(&editor->output, "Look whether this is what was meant, and edit again if it is not.\n");
+}
+
+/* The new text in the place of the version with this ETag and, of a file, this content. */
+static int editor_store(struct editor *editor, const char *etag, const struct buf *old, struct err *err) {
+    struct edit_result result = {0};
+    struct front *front = front_of(editor->request);
+    uint8_t digest[32];
+    char after[ETAG_BYTES];
+    if (old)
+        sha256(old->data, old->len, digest);
+    const struct edit_request edit = {.path = editor->path,
+                                      .kind = EDIT_WHOLE,
+                                      .parents = true,
+                                      .create = !old && !strcmp(etag, NO_VERSION),
+                                      .new_text = (const char *)editor->new_text.data,
+                                      .new_len = editor->new_text.len,
+                                      .if_match = etag,
+                                      .sha256 = old ? digest : NULL};
+    int failed = box_edit(editor->box, &edit, http_arena(editor->request), http_fd(editor->request), &result, err);
+    if (failed)
+        return failed;
+    editor->changed = true;
+    aio_history_put(front->aio_history, editor->box, editor->path, old ? old->data : NULL, old ? old->len : 0,
+                    file_etag(&result.stat, after));
+    return 0;
+}
+
+/* Which of the places count: the text anew. Positive: answered. */
+static int replaced(struct editor *editor, size_t *ret_at) {
+    const struct editor_args *args = editor->args;
+    const char *mode = args->replace_mode.data;
+    const uint8_t *from = editor->old.data, *end = from + editor->old.len, *first = NULL, *last = NULL;
+    size_t len = args->old_str.len, count = 0;
+    for (const uint8_t *at = from; (at = memmem(at, (size_t)(end - at), args->old_str.data, len)); at += len) {
+        first = first ? first : at;
+        last = at;
+        count++;
+    }
+    if (!count)
+        return editor_refuse(editor, "old_str not found in file");
+    if (count > 1 && !mode)
+        return editor_refuse(editor, "old_str has multiple occurrences; replace_mode is required");
+    bool all = mode && !strcmp(mode, "ALL");
+    const uint8_t *only = mode && !strcmp(mode, "LAST") ? last : first;
+    buf_clear(&editor->new_text);
+    *ret_at = (size_t)(only - from);
+    for (const uint8_t *at = all ? first : only; at;
+         at = all ? memmem(at, (size_t)(end - at), args->old_str.data, len) : NULL) {
+        buf_put(&editor->new_text, from, (size_t)(at - from));
+        buf_put(&editor->new_text, args->new_str.data, args->new_str.len);
+        from = at += len;
+    }
+    buf_put(&editor->new_text, from, (size_t)(end - from));
+    return 0;
+}
+
+static int inserted(struct editor *editor, size_t *ret_at) {
+    const struct body_text *text = &editor->args->new_str;
+    const uint8_t *from = editor->old.data, *at = from, *end = from + editor->old.len;
+    uint64_t lines = count_lines(from, editor->old.len), line = editor->args->insert_line.value;
+    if (line > lines)
+        return editor_refuse(editor, arena_printf(http_arena(editor->request), "insert_line must be 0 to %llu",
+                                                  (unsigned long long)lines));
+    for (uint64_t i = 0; i < line; i++) {
+        const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
+        at = newline ? newline + 1 : end;
+    }
+    buf_clear(&editor->new_text);
+    buf_put(&editor->new_text, from, (size_t)(at - from));
+    if (at > from && at[-1] != '\n') /* the last line has no end yet */
+        buf_byte(&editor->new_text, '\n');
+    *ret_at = editor->new_text.len;
+    buf_put(&editor->new_text, text->data, text->len);
+    if (!text->len || text->data[text->len - 1] != '\n')
+        buf_byte(&editor->new_text, '\n');
+    buf_put(&editor->new_text, at, (size_t)(end - at));
+    return 0;
+}
+
+static int editor_change(struct editor *editor, int (*change)(struct editor *editor, size_t *ret_at), size_t len,
+                         struct err *err) {
+    char etag[ETAG_BYTES];
+    size_t at = 0;
+    int failed = -ERR_EXISTS;
+    for (unsigned tries = 0; failed == -ERR_EXISTS && tries < EDIT_TRIES; tries++) {
+        failed = editor_load(editor, err);
+        if (!failed && (failed = change(editor, &at)) > 0)
+            return failed;
+        if (!failed && editor->new_text.failed)
+            failed = err_set(err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);
+        if (!failed)
+            failed = editor_store(editor, file_etag(&editor->stat, etag), &editor->old, err);
+    }
+    if (failed)
+        return editor_failed(editor, err);
+    editor_snippet(editor, at, len);
+    return editor_answer(editor, NULL, err);
+}
+
+static int editor_str_replace(struct editor *editor, struct err *err) {
+    if (!editor->args->old_str.data || !editor->args->old_str.len)
+        return aio_unfit(editor->request, "old_str", "old_str is required for str_replace, and not empty");
+    return editor_change(editor, replaced, editor->args->new_str.len, err);
+}
+
+static int editor_insert(struct editor *editor, struct err *err) {
+    if (!editor->args->insert_line.has)
+        return aio_unfit(editor->request, "insert_line", "insert_line is required for insert");
+    if (!editor->args->new_str.data)
+        return aio_unfit(editor->request, "new_str", "new_str is required for insert");
+    return editor_change(editor, inserted, editor->args->new_str.len, err);
+}
+
+static int editor_create(struct editor *editor, struct err *err) {
+    const struct body_text *text = &editor->args->file_text;
+    if (!text->data)
+        return aio_unfit(editor->request, "file_text", "file_text is required for create");
+    buf_put(&editor->new_text, text->data, text->len);
+    int failed = editor_store(editor, NO_VERSION, NULL, err);
+    if (failed == -ERR_EXISTS) {
+        err_set(err, ERR_EXISTS, "'%s' is there already: change it with str_replace or insert", editor_path(editor));
+        return editor_failed(editor, err);
+    }
+    if (failed)
+        return editor_failed(editor, err);
+    buf_printf(&editor->output, "%s has been created.\n", editor_path(editor));
+    return editor_answer(editor, NULL, err);
+}
+
+/* ---- and back ---- */
+
+/* What the change had made must still be there: else somebody's later work would go with it. */
+static int undo_store(struct editor *editor, const char *old, size_t len, const char *etag, struct err *err) {
+    char now[ETAG_BYTES];
+    struct edit_result result;
+    int failed = editor_load(editor, err);
+    if (!failed && strcmp(file_etag(&editor->stat, now), etag) != 0)
+        failed = -ERR_EXISTS;
+    if (!failed && !old)
+        failed = box_remove(editor->box, editor->path, false, http_fd(editor->request), err);
+    else if (!failed)
+        failed =
+            box_edit(editor->box,
+                     &(const struct edit_request){
+                         .path = editor->path, .kind = EDIT_WHOLE, .new_text = old, .new_len = len, .if_match = etag},
+                     http_arena(editor->request), http_fd(editor->request), &result, err);
+    if (failed == -ERR_EXISTS)
+        err_set(err, ERR_EXISTS, "'%s' has changed since its last edit, which cannot be taken back any more",
+                editor_path(editor));
+    return failed;
+}
+
+static int editor_undo(struct editor *editor, struct err *err) {
+    char *old = NULL, *etag = NULL;
+    size_t len = 0;
+    if (!aio_history_take(front_of(editor->request)->aio_history, editor->box, editor->path, &old, &len, &etag))
+        return editor_refuse(
+            editor, arena_printf(http_arena(editor->request), "No edit history found for %s", editor_path(editor)));
+    int failed = undo_store(editor, old, len, etag, err);
+    if (!failed && old) {
+        buf_put(&editor->new_text, old, len);
+        editor->changed = true;
+        buf_printf(&editor->output, "The last edit of %s was taken back. It is now, as `cat -n` shows it:\n",
+                   editor_path(editor));
+        show_lines(editor, &editor->new_text, 1, UINT64_MAX);
+    } else if (!failed) {
+        buf_printf(&editor->output, "The last edit of %s had created it: it has been removed.\n", editor_path(editor));
+    }
+    free(old);
+    free(etag);
+    return failed ? editor_failed(editor, err) : editor_answer(editor, NULL, err);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct editor *editor, struct err *err);
+    bool changes;
+} commands[] = {
+    {"view", editor_view, false},    {"create", editor_create, true},  {"str_replace", editor_str_replace, true},
+    {"insert", editor_insert, true}, {"undo_edit", editor_undo, true},
+};
+
+int aio_file_editor(struct http_request *request, struct box *box, struct err *err) {
+    struct editor_args args = {0};
+    struct editor editor = {.request = request, .box = box, .args = &args};
+    size_t i = 0;
+    int failed = aio_body(request, &args, err);
+    if (failed)
+        return failed;
+    while (strcmp(args.command.data, commands[i].name) != 0)
+        i++;
+    buf_init(&editor.old, AIO_TEXT_BYTES);
+    buf_init(&editor.new_text, AIO_TEXT_BYTES);
+    buf_init(&editor.output, VIEW_BYTES);
+    editor.path = aio_path(request, box, &args.path, commands[i].changes, err);
+    failed = editor.path ? http_hold(request, args.file_text.len + args.new_str.len, err) : -err->code;
+    failed = failed ? editor_failed(&editor, err) : commands[i].run(&editor, err);
+    buf_done(&editor.old);
+    buf_done(&editor.new_text);
+    buf_done(&editor.output);
+    return failed;
+}

@@ -1,0 +1,111 @@
+/* The MCP group of the AIO dialect: our tools, on the box of the URL, as the one server "cubby". Called through aio_mcp_routes.
+ * Not to break: a tool works in this box alone; what a model did wrong is an answer with isError, not a failure. */
+#include <string.h>
+
+#include "base/limits.h"
+#include "front/aio/aio.h"
+#include "front/mcp/mcp.h"
+#include "front/toolbox.h"
+#include "tool/mcp/mcp.h"
+
+#define SERVER_NAME "cubby"
+
+static int servers(struct http_request *request, struct box *box, struct err *err) {
+    (void)box;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '[');
+    json_str(&answer.json, SERVER_NAME);
+    json_close(&answer.json, ']');
+    return aio_close(&answer, 0, err);
+}
+
+static int server_check(struct http_request *request, struct err *err) {
+    const char *name = http_param(request, "server");
+    return strcmp(name, SERVER_NAME)
+               ? err_set(err, ERR_NOT_FOUND, "MCP server '%.100s' not found; there is '" SERVER_NAME "'", name)
+               : 0;
+}
+
+static int tools(struct http_request *request, struct box *box, struct err *err) {
+    struct tool_call call;
+    struct json json;
+    autobuf list;
+    buf_init(&list, 2 * LIMIT_SERVER_LIST_BYTES);
+    int code = server_check(request, err);
+    if (code < 0)
+        return code;
+    json_init(&json, &list);
+    code = toolbox_begin(request, box, NULL, &call, err);
+    call.begins = NULL; /* a list is no call of a tool */
+    if (code == 0)
+        code = tool_list_all_json(&call, &json, true, err);
+    tool_call_done(&call);
+    if (code < 0)
+        return code;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "tools");
+    answer_raw(&answer, list.data, list.len);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+static int tool_answer(struct http_request *request, const struct tool *tool, struct tool_call *call, struct err *err) {
+    struct json json;
+    autobuf out;
+    buf_init(&out, LIMIT_MCP_MESSAGE_BYTES);
+    json_init(&json, &out);
+    json_open(&json, '{');
+    mcp_result_json(&json, tool, &call->result);
+    json_close(&json, '}');
+    if (out.failed)
+        return err_set(err, ERR_TOO_LARGE, "the answer of '%s' is larger than %u bytes", tool->name,
+                       LIMIT_MCP_MESSAGE_BYTES);
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    answer_raw(&answer, out.data, out.len);
+    return aio_close(&answer, 0, err);
+}
+
+static int tool(struct http_request *request, struct box *box, struct err *err) {
+    const char *name = http_param(request, "tool");
+    struct tool_call call;
+    char *args;
+    size_t len;
+    int code = server_check(request, err);
+    if (code < 0)
+        return code;
+    code = toolbox_begin(request, box, NULL, &call, err);
+    const struct tool *found = tool_find_for(call.host, call.settings, call.user, name, call.arena);
+    if (code == 0 && !found)
+        code = err_set(err, ERR_NOT_FOUND, "tool '%.100s' not found; GET .../v1/mcp/" SERVER_NAME "/tools lists them",
+                       name);
+    if (code == 0)
+        code = http_body_all(request, LIMIT_JSON_BYTES, &args, &len, err);
+    if (code == 0)
+        code = toolbox_run(request, &call, found, args, len, err);
+    if (code == 0)
+        code = tool_answer(request, found, &call, err);
+    tool_call_done(&call);
+    return code;
+}
+
+#define MCP_POST                                                                                                       \
+    AIO_OTHER(.run = mcp_post, .flags = AIO_FLAGS, .body_media = "application/json", .status = 200,                    \
+              .other_status = 202, .answer_media = "application/json")
+#define MCP_DELETE AIO_OTHER(.run = mcp_delete, .flags = AIO_FLAGS, .status = 204)
+const struct route aio_mcp_routes[] = {
+    {"GET", "/aio/{id}/v1/mcp/servers", front_handle, 0, "aio_mcp_servers", "The MCP servers of a box: our tools",
+     AIO_ENDPOINT(.run = servers)},
+    {"GET", "/aio/{id}/v1/mcp/{server}/tools", front_handle, 0, "aio_mcp_tools", "The tools of an MCP server",
+     AIO_OTHER(.run = tools, .flags = AIO_FLAGS | ENDPOINT_WRITES, .status = 200, .answer = aio_answer)},
+    {"POST", "/aio/{id}/v1/mcp/{server}/tools/{tool}", front_handle, 0, "aio_mcp_tool", "Call a tool in a box",
+     AIO_ENDPOINT(.run = tool, .body_media = "application/json")},
+    {"POST", "/aio/{id}/mcp", front_handle, 0, "aio_mcp", "MCP with the tools of a box", MCP_POST},
+    {"DELETE", "/aio/{id}/mcp", front_handle, 0, "aio_mcp_end", "The end of an MCP session", MCP_DELETE},
+    {"POST", "/aio/{id}/v1/mcp", front_handle, 0, "aio_mcp_v1", "The same, at the other place it has", MCP_POST},
+    {"DELETE", "/aio/{id}/v1/mcp", front_handle, 0, "aio_mcp_v1_end", "The end of an MCP session", MCP_DELETE},
+    {0},
+};

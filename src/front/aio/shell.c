@@ -1,0 +1,659 @@
+/* Commands of the AIO dialect's shell group: run, look at, wait for, type to,
+ * end. Called through aio_shell_routes. Invariant: a call without an id
+ * works in the session `default`, which is there whenever it is wanted, or in
+ * its successor `default:N` where a command runs on there without its caller;
+ * a call with an id that is not there says "Session not found" and nothing
+ * else, because clients make a new session on that. */
+#include "front/aio/shell.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/aio/kept.h"
+#include "front/stream.h"
+#include "front/trail.h"
+
+#define VIEW_TICK_MS 250u /* how soon a stream notices that a silent command has ended */
+#define PS1 "$ "
+
+struct exec_args {
+    struct body_text id, exec_dir, command;
+    const char **env;
+    bool async_mode, strict, preserve_symlinks, truncate;
+    struct body_real timeout, hard_timeout, no_change_timeout;
+};
+struct id_args {
+    struct body_text id;
+};
+struct wait_args {
+    struct body_text id;
+    struct body_real seconds, max_wait_seconds;
+};
+struct write_args {
+    struct body_text id, input;
+    bool press_enter;
+};
+
+#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
+#define ID_ROW(args, want, meaning)                                                                                    \
+    { ROW("id", TEXT, args, id), .flags = BODY_TOLD | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
+#define SECONDS INT32_MAX
+
+const struct body_field aio_shell_exec_fields[] = {
+    ID_ROW(exec_args, 0,
+           "the session; default: one that all such calls share, made when it "
+           "is not there; never one whose command runs on after its answer"),
+    {ROW("command", TEXT, exec_args, command), .flags = BODY_REQUIRED | BODY_TOLD, .max = LIMIT_CALL_ARGS_BYTES / 2,
+     .text = "given to the session's shell"},
+    {ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+     .text = "the shell goes there first, and stays there"},
+    {ROW("env", MAP, exec_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
+    {ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it; 409 when another one runs"},
+    {ROW("timeout", REAL, exec_args, timeout), .max = SECONDS,
+     .text = "seconds; then the answer says running, and it runs on"},
+    {ROW("strict", BOOL, exec_args, strict), .text = "an exec_dir that is not there is an error, not ignored"},
+    {ROW("no_change_timeout", REAL, exec_args, no_change_timeout), .max = SECONDS,
+     .text = "seconds without output; then the answer says no_change_timeout, "
+             "and it runs on; 429 where its turn has not come by then. Default: the session's"},
+    {ROW("hard_timeout", REAL, exec_args, hard_timeout), .max = SECONDS,
+     .text = "seconds from the call on; then it is killed with all it started, "
+             "and the session stays; 429 where its turn has not come by then"},
+    {ROW("preserve_symlinks", BOOL, exec_args, preserve_symlinks), .text = "exec_dir keeps the links in its name"},
+    {ROW("truncate", BOOL, exec_args, truncate), .text = "default true: of more than 30000 characters the middle goes"},
+    {.name = NULL},
+};
+const struct body_field aio_shell_id_fields[] = {ID_ROW(id_args, BODY_REQUIRED, "the session"), {.name = NULL}};
+const struct body_field aio_shell_wait_fields[] = {
+    ID_ROW(wait_args, BODY_REQUIRED, "the session"),
+    {ROW("seconds", REAL, wait_args, seconds), .max = SECONDS, .text = "how long; default 60"},
+    {ROW("max_wait_seconds", REAL, wait_args, max_wait_seconds), .max = SECONDS, .text = "not longer than that"},
+    {.name = NULL},
+};
+const struct body_field aio_shell_write_fields[] = {
+    ID_ROW(write_args, BODY_REQUIRED, "the session"),
+    {ROW("input", TEXT, write_args, input), .flags = BODY_REQUIRED | BODY_NUL, .max = LIMIT_STDIN_BYTES,
+     .text = "typed to the command that runs; where none does, lines are commands"},
+    {ROW("press_enter", BOOL, write_args, press_enter), .flags = BODY_REQUIRED, .text = "a line end behind it"},
+    {.name = NULL},
+};
+
+/* ---- shared ---- */
+
+const char *aio_shell_status(enum session_state state) {
+    static const char *const names[] = {
+        [SESSION_NEW] = "completed",
+        [SESSION_RUNNING] = "running",
+        [SESSION_COMPLETED] = "completed",
+        [SESSION_QUIET] = "no_change_timeout",
+        [SESSION_HARD_TIMEOUT] = "hard_timeout",
+        [SESSION_TERMINATED] = "terminated",
+    };
+    return names[state];
+}
+
+bool aio_shell_busy(const struct session *session) {
+    return session->state == SESSION_RUNNING || session->state == SESSION_QUIET;
+}
+
+const char *aio_shell_command(const struct session *session) {
+    size_t cooked = strlen(AIO_SHELL_COOKED);
+    return session->command + (strncmp(session->command, AIO_SHELL_COOKED, cooked) ? 0 : cooked);
+}
+
+/* Of a session that is looked at: one that was left alone runs on. */
+static const char *shell_now(const struct session *session) {
+    return aio_shell_status(aio_shell_busy(session) ? SESSION_RUNNING : session->state);
+}
+
+static bool shell_named(const char *name) {
+    return text_name(name, SESSION_NAME_BYTES) && strncmp(name, "bash:", 5) != 0; /* those are of the bash group */
+}
+
+int aio_shell_unknown(struct http_request *request) {
+    return aio_fail(request, 404, ERR_NOT_FOUND, "Session not found");
+}
+
+int aio_shell_find(struct http_request *request, struct box *box, const char *name, uint64_t wait_ms,
+                   struct session *ret_session, struct err *err) {
+    int failed = shell_named(name)
+                     ? box_session_wait(box, name, wait_ms, http_fd(request), http_arena(request), ret_session, err)
+                     : -ERR_NOT_FOUND;
+    if (failed == -ERR_NOT_FOUND || (!failed && ret_session->plain))
+        return aio_shell_unknown(request);
+    return failed;
+}
+
+int aio_shell_open(struct http_request *request, struct box *box, const struct session_request *wanted,
+                   struct session *ret_session, bool *ret_created, struct err *err) {
+    if (wanted->name && !shell_named(wanted->name))
+        return aio_unfit(request, "id",
+                         "A session's id has 1 to 128 of A-Z a-z 0-9 _ . : @ -, and does not begin with bash:");
+    int failed = box_session_open(box, wanted, http_arena(request), ret_session, ret_created, err);
+    if (failed == -ERR_LIMIT && err->number == EUSERS)
+        return aio_fail(request, 400, ERR_LIMIT,
+                        arena_printf(http_arena(request),
+                                     "Cannot create shell session: session limit "
+                                     "reached and all %u existing sessions "
+                                     "have active commands",
+                                     LIMIT_SESSIONS));
+    if (failed == -ERR_NOT_FOUND && wanted->cwd)
+        return aio_fail(request, 400, ERR_NOT_FOUND, err->text);
+    if (!failed && ret_session->plain)
+        return aio_fail(request, 409, ERR_EXISTS, "A session of the bash group has this id");
+    return failed;
+}
+
+static void shell_exit_code(struct json *json, const char *key, bool exited, int exit_code) {
+    json_key(json, key);
+    if (exited)
+        json_int(json, exit_code);
+    else
+        json_nil(json);
+}
+
+/* ---- output ---- */
+
+struct shell_output {
+    struct aio_kept kept;
+    struct http_request *request;
+    struct err *err;
+};
+
+static int shell_output_put(void *user, int number, const uint8_t *data, size_t len) {
+    (void)number;
+    struct shell_output *output = user;
+    return aio_kept_put(&output->kept, output->request, data, len, output->err);
+}
+
+/* ---- exec ---- */
+
+/* Their values before `eval` are seen by it and what it runs, and are gone
+ * afterwards. */
+static const char *shell_with_env(struct http_request *request, const char *command, const char *const *env) {
+    autobuf out;
+    buf_init(&out, LIMIT_CALL_ARGS_BYTES);
+    if (!env || !*env)
+        return command;
+    for (; *env; env++) {
+        size_t name = strcspn(*env, "=");
+        buf_put(&out, *env, name);
+        buf_puts(&out, "=");
+        text_quote(&out, *env + name + 1);
+        buf_byte(&out, ' ');
+    }
+    buf_puts(&out, "eval ");
+    text_quote(&out, command);
+    return out.failed ? NULL : arena_copy(http_arena(request), out.data, out.len);
+}
+
+static bool shell_env_named(const char *const *env) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    for (; env && *env; env++) {
+        size_t name = strcspn(*env, "=");
+        if (!name || strspn(*env, letters) < name || (**env >= '0' && **env <= '9'))
+            return false;
+    }
+    return true;
+}
+
+static int shell_run_of(struct http_request *request, const struct exec_args *args, struct session_run *ret_run,
+                        struct err *err) {
+    struct session_run run = {
+        .name = args->id.data ? args->id.data : AIO_SHELL_DEFAULT,
+        .command = shell_with_env(request, args->command.data, (const char *const *)args->env),
+        .cwd = args->exec_dir.len ? args->exec_dir.data : NULL,
+        .background = args->async_mode,
+        .attended = !args->id.data,
+    };
+    if (!shell_env_named((const char *const *)args->env))
+        return aio_unfit(request, "env",
+                         "Names of variables are letters, digits and _, and begin "
+                         "with no digit");
+    if (!run.command)
+        return err_set(err, ERR_TOO_LARGE, "the command with its environment is too large");
+    int failed = aio_seconds(&args->timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "timeout", &run.wait_ms, err);
+    if (!failed)
+        failed = aio_seconds(&args->hard_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "hard_timeout", &run.hard_ms, err);
+    if (!failed)
+        failed = aio_seconds(&args->no_change_timeout, SESSION_QUIET_OWN, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
+                             &run.quiet_ms, err);
+    if (!failed && args->timeout.has && !run.wait_ms)
+        run.wait_ms = 1; /* 0 is for ever */
+    if (!failed)
+        *ret_run = run;
+    return failed;
+}
+
+/* What is not there: the session (then `default` is made, and the command may
+ * be tried again: 0), or the directory. */
+static int shell_missing(struct http_request *request, struct box *box, const struct exec_args *args,
+                         struct session_run *run, struct err *err) {
+    struct session session;
+    bool created;
+    if (args->id.data) {
+        int failed = aio_shell_find(request, box, run->name, 0, &session, err);
+        if (failed)
+            return failed;
+        created = false;
+    } else {
+        const struct session_request wanted = {.name = run->name, .quiet_ms = AIO_SHELL_QUIET_MS};
+        int failed = aio_shell_open(request, box, &wanted, &session, &created, err);
+        if (failed)
+            return failed;
+    }
+    if (created || !run->cwd)
+        return 0;
+    if (args->strict)
+        return aio_fail(request, 400, ERR_NOT_FOUND,
+                        arena_printf(http_arena(request), "Working directory does not exist: %s", run->cwd));
+    run->cwd = NULL; /* as its server does: the session's own */
+    return 0;
+}
+
+/* ---- the session of calls without an id ----
+ *
+ * `default`, then `default:2`, `default:3`, ...: the last of them is the one. What a caller was answered with stays true: a
+ * session whose command runs on keeps its name, and can be looked at, written to and killed by it. */
+
+struct defaults {
+    struct arena *arena;
+    unsigned first, last; /* numbers; 0: none is there */
+    const char *cwd;      /* of the last, as the following */
+    uint64_t quiet_ms;
+};
+
+static void defaults_each(void *user, const struct session *session) {
+    struct defaults *defaults = user;
+    size_t len = strlen(AIO_SHELL_DEFAULT);
+    uint64_t number = 1;
+    if (session->plain || strncmp(session->name, AIO_SHELL_DEFAULT, len) != 0)
+        return;
+    if (session->name[len] &&
+        (session->name[len] != ':' || !text_u64(session->name + len + 1, UINT32_MAX / 2, &number)))
+        return;
+    if (!defaults->first || number < defaults->first)
+        defaults->first = (unsigned)number;
+    if (number >= defaults->last) {
+        defaults->last = (unsigned)number;
+        defaults->cwd = arena_strdup(defaults->arena, session->cwd);
+        defaults->quiet_ms = session->quiet_ms;
+    }
+}
+
+static const char *defaults_name(struct arena *arena, unsigned number) {
+    return number > 1 ? arena_printf(arena, "%s:%u", AIO_SHELL_DEFAULT, number) : AIO_SHELL_DEFAULT;
+}
+
+/* A new one, where the last one is. Where there are as many sessions as there may be and all of them are busy, the first
+ * default ends for it: without a default no call without an id would ever work again. */
+static int defaults_open(struct box *box, const struct defaults *defaults, const char *name, struct err *err) {
+    struct session_request wanted = {.name = name, .cwd = defaults->cwd, .quiet_ms = defaults->quiet_ms};
+    struct session session;
+    bool created;
+    int failed = box_session_open(box, &wanted, defaults->arena, &session, &created, err);
+    if (failed == -ERR_LIMIT && err->number == EUSERS && defaults->first) {
+        failed = box_session_end(box, defaults_name(defaults->arena, defaults->first), true, err);
+        if (!failed || failed == -ERR_NOT_FOUND)
+            failed = box_session_open(box, &wanted, defaults->arena, &session, &created, err);
+    }
+    if (failed == -ERR_NOT_FOUND) {
+        wanted.cwd = NULL; /* the directory has gone */
+        failed = box_session_open(box, &wanted, defaults->arena, &session, &created, err);
+    }
+    return failed;
+}
+
+/* The one after `name`, where a command runs without its caller. */
+static int shell_successor(struct http_request *request, struct box *box, const char **name, struct err *err) {
+    struct defaults defaults = {.arena = http_arena(request), .quiet_ms = AIO_SHELL_QUIET_MS};
+    int failed = box_sessions(box, NULL, defaults_each, &defaults, err);
+    const char *last = defaults_name(defaults.arena, defaults.last);
+    if (!failed && !strcmp(last, *name)) {
+        last = defaults_name(defaults.arena, defaults.last + 1);
+        failed = defaults_open(box, &defaults, last, err);
+    }
+    if (!failed)
+        *name = last;
+    return failed;
+}
+
+/* *ret_name: of the session that it ran in. */
+static int shell_run(struct http_request *request, struct box *box, const struct exec_args *args,
+                     const struct exec_sink *sink, const char **ret_name, struct session_result *ret_result,
+                     struct err *err) {
+    struct session_run run;
+    int failed = shell_run_of(request, args, &run, err);
+    for (int tries = 0; !failed; tries++) {
+        failed = shell_named(run.name)
+                     ? box_session_run(box, &run, sink, http_fd(request), http_arena(request), ret_result, err)
+                     : err_set(err, ERR_NOT_FOUND, "Session not found");
+        if (tries == 4)
+            break;
+        if (failed == -ERR_NOT_FOUND)
+            failed = shell_missing(request, box, args, &run, err);
+        else if (failed == -ERR_BUSY && err->number == EINPROGRESS && run.attended)
+            failed = shell_successor(request, box, &run.name, err);
+        else
+            break;
+    }
+    if (failed == -ERR_BUSY && args->async_mode) /* no 5xx: clients would send it again, and again */
+        return aio_fail(request, 409, ERR_BUSY, err->text);
+    if (failed)
+        return failed;
+    *ret_name = run.name;
+    trail_session(request, ret_result);
+    return 0;
+}
+
+static void shell_result(struct json *json, const struct exec_args *args, const char *name,
+                         const struct session_result *result) {
+    json_key(json, "session_id");
+    json_str(json, name);
+    json_key(json, "command");
+    json_str(json, args->command.data);
+    json_key(json, "status");
+    json_str(json, aio_shell_status(result->state));
+    shell_exit_code(json, "exit_code", result->exited, result->exit_code);
+}
+
+static const char *shell_message(const struct session_result *result) {
+    switch (result->state) {
+    case SESSION_RUNNING:
+        return "Command is running";
+    case SESSION_QUIET:
+        return "Command printed nothing for the time that was given, and runs on";
+    case SESSION_HARD_TIMEOUT:
+        return "Command was killed: its time was over";
+    case SESSION_TERMINATED:
+        return "Command was killed";
+    default:
+        return "Command executed";
+    }
+}
+
+static void shell_console(struct answer *answer, const char *command, const uint8_t *text, size_t len) {
+    struct json *json = &answer->json;
+    json_key(json, "console");
+    json_open(json, '[');
+    json_open(json, '{');
+    json_key(json, "ps1");
+    json_str(json, PS1);
+    json_key(json, "command");
+    json_str(json, command);
+    json_key(json, "output");
+    aio_text(answer, text, len);
+    json_close(json, '}');
+    json_close(json, ']');
+}
+
+static int shell_exec_whole(struct http_request *request, struct box *box, const struct exec_args *args,
+                            struct err *err) {
+    struct shell_output output = {.request = request, .err = err};
+    struct session_result result;
+    const struct exec_sink sink = {.output = shell_output_put, .user = &output};
+    const char *name;
+    size_t most = 0, len;
+    int failed = box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err);
+    if (failed)
+        return failed;
+    aio_kept_init(&output.kept, args->truncate ? AIO_SHELL_TEXT_CHARACTERS : 0, most);
+    failed = shell_run(request, box, args, &sink, &name, &result, err);
+    if (!failed) {
+        autoanswer answer;
+        const uint8_t *text = aio_kept_text(&output.kept, request, &len);
+        aio_open(&answer, request, shell_message(&result));
+        json_open(&answer.json, '{');
+        shell_result(&answer.json, args, name, &result);
+        json_key(&answer.json, "output");
+        aio_text(&answer, text, len);
+        shell_console(&answer, args->command.data, text, len);
+        json_close(&answer.json, '}');
+        failed = aio_close(&answer, 0, err);
+    }
+    aio_kept_done(&output.kept);
+    return failed;
+}
+
+static void shell_stream_init(struct stream *stream, struct http_request *request) {
+    stream_init(stream, request);
+    stream->names[0] = stream->names[1] = "output";
+    stream->text = true;
+}
+
+static int shell_stream_last(struct stream *stream, int failed) {
+    if (!failed)
+        failed = stream_send(stream, "result");
+    return failed ? failed : http_reply_end(stream->request);
+}
+
+static int shell_exec_stream(struct http_request *request, struct box *box, const struct exec_args *args,
+                             struct err *err) {
+    struct stream stream;
+    struct session_result result;
+    const char *name;
+    shell_stream_init(&stream, request);
+    struct exec_sink sink = stream_sink(&stream);
+    sink.started = NULL; /* its clients know no such event */
+    int failed = shell_run(request, box, args, &sink, &name, &result, err);
+    if (!failed) {
+        failed = stream_flush(&stream);
+        stream_open(&stream);
+        shell_result(&stream.json, args, name, &result);
+        failed = shell_stream_last(&stream, failed);
+    } else {
+        failed = stream_failed(&stream, failed, err);
+    }
+    stream_done(&stream);
+    return failed;
+}
+
+int aio_shell_exec(struct http_request *request, struct box *box, struct err *err) {
+    struct exec_args args = {.truncate = true};
+    int failed = aio_body(request, &args, err);
+    if (failed)
+        return failed;
+    return stream_wanted(request) ? shell_exec_stream(request, box, &args, err)
+                                  : shell_exec_whole(request, box, &args, err);
+}
+
+/* ---- view ---- */
+
+static void shell_view_result(struct json *json, const struct session *session) {
+    json_key(json, "session_id");
+    json_str(json, session->name);
+    json_key(json, "status");
+    json_str(json, shell_now(session));
+    json_key(json, "command");
+    json_str(json, aio_shell_command(session));
+    shell_exit_code(json, "exit_code", session->exited, session->exit_code);
+}
+
+static int shell_view_whole(struct http_request *request, struct box *box, const struct session *session,
+                            struct err *err) {
+    struct output_slice slice = {.next = session->from};
+    autobuf out;
+    buf_init(&out, LIMIT_RING_BYTES);
+    if (session->to > session->from) {
+        uint64_t printed = session->to - session->from;
+        int failed = http_hold(request, 2 * (printed < LIMIT_RING_BYTES ? (size_t)printed : LIMIT_RING_BYTES), err);
+        if (!failed)
+            failed = box_output(box, session->pid, STREAM_STDOUT, session->from, 0, -1, &out, &slice, err);
+        if (failed)
+            return failed == -ERR_NOT_FOUND ? aio_shell_unknown(request) : failed;
+    }
+    /* What came after it was looked at: a mark of time, not of this command. It may be all that is kept: what the command
+     * left behind prints on. */
+    uint64_t later = slice.next > session->to ? slice.next - session->to : 0;
+    size_t len = later < out.len ? out.len - (size_t)later : 0;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "output");
+    aio_text(&answer, out.data, len);
+    shell_view_result(&answer.json, session);
+    shell_console(&answer, aio_shell_command(session), out.data, len);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+/* What it prints, from its beginning on, until it has ended. */
+static int shell_view_pump(struct http_request *request, struct box *box, struct stream *stream,
+                           struct session *session, struct err *err) {
+    autobuf out;
+    uint64_t offset = session->from, command = session->commands;
+    buf_init(&out, LIMIT_FRAME_PAYLOAD_BYTES);
+    for (;;) {
+        struct output_slice slice;
+        bool over = !aio_shell_busy(session) || session->commands != command;
+        if (over && (offset >= session->to || session->commands != command))
+            return 0;
+        buf_clear(&out);
+        int failed = box_output(box, session->pid, STREAM_STDOUT, offset, over ? 0 : VIEW_TICK_MS, http_fd(request),
+                                &out, &slice, err);
+        if (!failed && out.len)
+            failed = stream_output(stream, STREAM_STDOUT, out.data, out.len);
+        if (!failed)
+            failed = stream_idle(stream);
+        if (!failed && !over)
+            failed = box_session_wait(box, session->name, 0, -1, http_arena(request), session, err);
+        if (failed)
+            return failed;
+        if (over && slice.next == offset)
+            return 0;
+        offset = slice.next;
+    }
+}
+
+static int shell_view_stream(struct http_request *request, struct box *box, struct session *session, struct err *err) {
+    struct stream stream;
+    shell_stream_init(&stream, request);
+    int failed = shell_view_pump(request, box, &stream, session, err);
+    if (!failed) {
+        failed = stream_flush(&stream);
+        stream_open(&stream);
+        shell_view_result(&stream.json, session);
+        failed = shell_stream_last(&stream, failed);
+    } else {
+        failed = stream_failed(&stream, failed, err);
+    }
+    stream_done(&stream);
+    return failed;
+}
+
+int aio_shell_view(struct http_request *request, struct box *box, struct err *err) {
+    struct id_args args = {0};
+    struct session session;
+    int failed = aio_body(request, &args, err);
+    if (!failed)
+        failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
+    if (failed)
+        return failed;
+    return stream_wanted(request) ? shell_view_stream(request, box, &session, err)
+                                  : shell_view_whole(request, box, &session, err);
+}
+
+/* ---- wait, write, kill ---- */
+
+static int shell_status_answer(struct http_request *request, const char *status, struct err *err) {
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "status");
+    json_str(&answer.json, status);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+int aio_shell_wait(struct http_request *request, struct box *box, struct err *err) {
+    struct wait_args args = {0};
+    struct session session;
+    uint64_t wait_ms = 0, most_ms = 0;
+    int failed = aio_body(request, &args, err);
+    if (!failed)
+        failed = aio_seconds(&args.max_wait_seconds, LIMIT_EXEC_TIMEOUT_MS, LIMIT_EXEC_TIMEOUT_MS, "max_wait_seconds",
+                             &most_ms, err);
+    if (!failed)
+        failed =
+            aio_seconds(&args.seconds, args.max_wait_seconds.has ? most_ms : 60000, most_ms, "seconds", &wait_ms, err);
+    if (!failed)
+        failed = aio_shell_find(request, box, args.id.data, wait_ms, &session, err);
+    return failed ? failed : shell_status_answer(request, shell_now(&session), err);
+}
+
+struct shell_typed {
+    const char *data;
+    size_t len, at;
+    bool enter;
+};
+
+static ssize_t shell_typed_read(void *user, void *data, size_t size, struct err *err) {
+    (void)err;
+    struct shell_typed *typed = user;
+    size_t n = typed->len - typed->at < size ? typed->len - typed->at : size;
+    memcpy(data, typed->data + typed->at, n);
+    typed->at += n;
+    if (n < size && typed->enter) {
+        typed->enter = false;
+        ((char *)data)[n++] = '\n';
+    }
+    return (ssize_t)n;
+}
+
+/* Nothing runs: a line is a command, as in any terminal. Anything else would
+ * lie in the terminal until the next command reads it as its own input. */
+static int shell_typed_run(struct http_request *request, struct box *box, const struct session *session,
+                           const struct write_args *args, struct err *err) {
+    struct session_result result = {.state = session->state};
+    size_t len = args->input.len;
+    bool enter = args->press_enter || (len && args->input.data[len - 1] == '\n');
+    if (strspn(args->input.data, " \t\r\n\x03\x04") == len)
+        return shell_status_answer(request, shell_now(session), err);
+    if (!enter || memchr(args->input.data, 0, len))
+        return aio_fail(request, 400, ERR_INVALID, "No command is running in this session that could read the input");
+    const struct session_run run = {
+        .name = session->name, .command = args->input.data, .background = true, .quiet_ms = SESSION_QUIET_OWN};
+    const struct exec_sink sink = {0};
+    int failed = box_session_run(box, &run, &sink, http_fd(request), http_arena(request), &result, err);
+    if (failed == -ERR_NOT_FOUND)
+        return aio_shell_unknown(request);
+    return failed ? failed : shell_status_answer(request, aio_shell_status(result.state), err);
+}
+
+int aio_shell_write(struct http_request *request, struct box *box, struct err *err) {
+    struct write_args args = {0};
+    struct session session;
+    int failed = aio_body(request, &args, err);
+    if (!failed)
+        failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
+    if (failed)
+        return failed;
+    if (!aio_shell_busy(&session))
+        return shell_typed_run(request, box, &session, &args, err);
+    struct shell_typed typed = {.data = args.input.data, .len = args.input.len, .enter = args.press_enter};
+    failed = box_input(box, session.pid, false, shell_typed_read, &typed, http_fd(request), err);
+    return failed ? failed : shell_status_answer(request, shell_now(&session), err);
+}
+
+int aio_shell_kill(struct http_request *request, struct box *box, struct err *err) {
+    struct id_args args = {0};
+    struct session session;
+    struct session_result result;
+    int failed = aio_body(request, &args, err);
+    if (!failed)
+        failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
+    if (!failed)
+        failed = box_session_stop(box, session.name, http_arena(request), &result, err);
+    if (failed)
+        return failed == -ERR_NOT_FOUND ? aio_shell_unknown(request) : failed;
+    autoanswer answer;
+    aio_open(&answer, request, aio_shell_busy(&session) ? "Process terminated" : "No command is running");
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "status");
+    json_str(&answer.json, aio_shell_status(result.state));
+    shell_exit_code(&answer.json, "exit_code", result.exited, result.exit_code);
+    shell_exit_code(&answer.json, "returncode", result.exited, result.exit_code);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}

@@ -1,0 +1,270 @@
+/* Sessions of the AIO dialect's shell group, and its table of routes. Called
+ * through aio_shell_routes. Not to break: only sessions with a shell are seen
+ * here; those of the bash group have their own routes. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "front/aio/shell.h"
+
+#define ACTIVE_MS 300000u /* used since then: active */
+
+struct create_args {
+    struct body_text id, exec_dir;
+    struct body_real no_change_timeout;
+    bool preserve_symlinks;
+};
+struct update_args {
+    struct body_text id;
+    struct body_real no_change_timeout;
+};
+
+#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
+#define QUIET_ROW(args, meaning)                                                                                       \
+    { ROW("no_change_timeout", REAL, args, no_change_timeout), .max = INT32_MAX, .text = (meaning) }
+
+const struct body_field aio_shell_create_fields[] = {
+    {ROW("id", TEXT, create_args, id), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+     .text = "letters, digits and _.:@-; default: a random one. One that is "
+             "there is the answer as it is"},
+    {ROW("exec_dir", TEXT, create_args, exec_dir), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+     .text = "where its shell begins; default: the workspace"},
+    QUIET_ROW(create_args, "seconds without output after which exec answers; default 120"),
+    {ROW("preserve_symlinks", BOOL, create_args, preserve_symlinks), .text = "exec_dir keeps the links in its name"},
+    {.name = NULL},
+};
+const struct body_field aio_shell_update_fields[] = {
+    {ROW("id", TEXT, update_args, id), .flags = BODY_REQUIRED | BODY_TOLD, .max = LIMIT_PATH_BYTES,
+     .text = "the session"},
+    QUIET_ROW(update_args, "seconds without output after which exec answers; more than 0"),
+    {.name = NULL},
+};
+
+/* ---- making ---- */
+
+int aio_shell_create(struct http_request *request, struct box *box, struct err *err) {
+    struct create_args args = {0};
+    struct session_request wanted = {0};
+    struct session session;
+    bool created;
+    int failed = aio_body(request, &args, err);
+    if (!failed)
+        failed = aio_seconds(&args.no_change_timeout, AIO_SHELL_QUIET_MS, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout",
+                             &wanted.quiet_ms, err);
+    if (failed)
+        return failed;
+    wanted.name = args.id.data;
+    wanted.cwd = args.exec_dir.len ? args.exec_dir.data : NULL;
+    failed = aio_shell_open(request, box, &wanted, &session, &created, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    aio_open(&answer, request, created ? "Session created" : "Session already exists");
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "session_id");
+    json_str(&answer.json, session.name);
+    json_key(&answer.json, "working_dir");
+    json_str(&answer.json, session.cwd);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+int aio_shell_update(struct http_request *request, struct box *box, struct err *err) {
+    struct update_args args = {0};
+    struct session_request wanted = {0};
+    struct session session;
+    bool created;
+    int failed = aio_body(request, &args, err);
+    if (!failed)
+        failed =
+            aio_seconds(&args.no_change_timeout, 0, LIMIT_EXEC_TIMEOUT_MS, "no_change_timeout", &wanted.quiet_ms, err);
+    if (!failed && args.no_change_timeout.has && !wanted.quiet_ms)
+        return aio_unfit(request, "no_change_timeout", "Input should be greater than 0");
+    if (!failed)
+        failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
+    wanted.name = args.id.data;
+    if (!failed && wanted.quiet_ms)
+        failed = aio_shell_open(request, box, &wanted, &session, &created, err);
+    return failed ? failed : aio_done(request, "Session updated");
+}
+
+/* ---- looking ---- */
+
+struct listing {
+    struct answer *answer;
+    uint64_t now_ms;
+};
+
+static void listing_each(void *user, const struct session *session) {
+    const struct listing *listing = user;
+    struct json *json = &listing->answer->json;
+    uint64_t age_ms = listing->now_ms > session->created_ms ? listing->now_ms - session->created_ms : 0;
+    if (session->plain)
+        return;
+    json_key(json, session->name);
+    json_open(json, '{');
+    json_key(json, "working_dir");
+    json_str(json, session->cwd);
+    json_key(json, "created_at");
+    aio_time(json, session->created_ms);
+    json_key(json, "last_used_at");
+    aio_time(json, session->used_ms);
+    json_key(json, "age_seconds");
+    json_uint(json, age_ms / 1000);
+    json_key(json, "status");
+    json_str(json, aio_shell_busy(session) ? "running" : "idle");
+    json_key(json, "current_command");
+    json_str(json, aio_shell_busy(session) ? aio_shell_command(session) : NULL);
+    json_close(json, '}');
+    answer_spill(listing->answer);
+}
+
+int aio_shell_list(struct http_request *request, struct box *box, struct err *err) {
+    autoanswer answer;
+    struct listing listing = {.answer = &answer, .now_ms = clock_wall_ms()};
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "sessions");
+    json_open(&answer.json, '{');
+    int failed = box_sessions(box, NULL, listing_each, &listing, err);
+    json_close(&answer.json, '}');
+    json_close(&answer.json, '}');
+    return aio_close(&answer, failed, err);
+}
+
+struct counts {
+    uint64_t now_ms;
+    unsigned total, active;
+};
+
+static void counts_each(void *user, const struct session *session) {
+    struct counts *counts = user;
+    if (session->plain)
+        return;
+    counts->total++;
+    counts->active += aio_shell_busy(session) || session->used_ms + ACTIVE_MS > counts->now_ms;
+}
+
+int aio_shell_stats(struct http_request *request, struct box *box, struct err *err) {
+    struct counts counts = {.now_ms = clock_wall_ms()};
+    int failed = box_sessions(box, NULL, counts_each, &counts, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    struct json *json = &answer.json;
+    json_open(json, '{');
+    json_key(json, "total_sessions");
+    json_uint(json, counts.total);
+    json_key(json, "active_sessions");
+    json_uint(json, counts.active);
+    json_key(json, "idle_sessions");
+    json_uint(json, counts.total - counts.active);
+    json_key(json, "max_sessions");
+    json_uint(json, LIMIT_SESSIONS);
+    json_key(json, "session_timeout"); /* they end with the box's processes */
+    json_uint(json, box->idle_timeout_ms / 1000);
+    json_key(json, "usage_ratio");
+    json_double(json, (double)counts.total / LIMIT_SESSIONS);
+    json_close(json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+/* A new session, and where a terminal on it can be had. */
+int aio_shell_terminal_url(struct http_request *request, struct box *box, struct err *err) {
+    const struct session_request wanted = {.quiet_ms = AIO_SHELL_QUIET_MS};
+    struct session session;
+    bool created;
+    int failed = aio_shell_open(request, box, &wanted, &session, &created, err);
+    if (failed)
+        return failed;
+    const char *url =
+        aio_url(request, front_settings(request)->provision->url, box) + strlen("http"); /* "s://..." or "://..." */
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_str(&answer.json, arena_printf(http_arena(request), "ws%s/v1/shell/ws?session_id=%s", url, session.name));
+    return aio_close(&answer, 0, err);
+}
+
+/* ---- ending ---- */
+
+int aio_shell_end(struct http_request *request, struct box *box, struct err *err) {
+    struct session session;
+    int failed = aio_shell_find(request, box, http_param(request, "session_id"), 0, &session, err);
+    if (!failed)
+        failed = box_session_end(box, session.name, true, err);
+    if (failed == -ERR_NOT_FOUND)
+        return aio_shell_unknown(request);
+    return failed ? failed : aio_done(request, "Session cleaned up");
+}
+
+struct names {
+    struct arena *arena;
+    const char *names[LIMIT_SESSIONS];
+    size_t count;
+};
+
+static void names_each(void *user, const struct session *session) {
+    struct names *names = user;
+    if (!session->plain && names->count < LIMIT_SESSIONS)
+        names->names[names->count++] = arena_strdup(names->arena, session->name);
+}
+
+int aio_shell_end_all(struct http_request *request, struct box *box, struct err *err) {
+    struct names names = {.arena = http_arena(request)};
+    unsigned ended = 0;
+    int failed = box_sessions(box, NULL, names_each, &names, err);
+    for (size_t i = 0; i < names.count && !failed; i++) {
+        failed = box_session_end(box, names.names[i], true, err);
+        ended += !failed;
+        if (failed == -ERR_NOT_FOUND) /* it ended by itself meanwhile */
+            failed = 0;
+    }
+    if (failed)
+        return failed;
+    return aio_done(request, arena_printf(http_arena(request), "Cleaned up %u sessions", ended));
+}
+
+/* ---- the table ---- */
+
+#define SHELL "/aio/{id}/v1/shell"
+
+const struct route aio_shell_routes[] = {
+    {"POST", SHELL "/exec", front_handle, 0, "aio_shell_exec",
+     "Run a command in a session; with Accept: text/event-stream as events "
+     "output {data}, result.",
+     AIO_ENDPOINT(.run = aio_shell_exec, .body = aio_shell_exec_fields)},
+    {"POST", SHELL "/view", front_handle, 0, "aio_shell_view",
+     "What the command of a session prints, or the last one did; with Accept: "
+     "text/event-stream until it ends.",
+     AIO_ENDPOINT(.run = aio_shell_view, .body = aio_shell_id_fields)},
+    {"POST", SHELL "/wait", front_handle, 0, "aio_shell_wait", "Wait until a session runs nothing.",
+     AIO_ENDPOINT(.run = aio_shell_wait, .body = aio_shell_wait_fields)},
+    {"POST", SHELL "/write", front_handle, 0, "aio_shell_write", "Type to the command of a session.",
+     AIO_ENDPOINT(.run = aio_shell_write, .body = aio_shell_write_fields)},
+    {"POST", SHELL "/kill", front_handle, 0, "aio_shell_kill", "End the command of a session; the session stays.",
+     AIO_ENDPOINT(.run = aio_shell_kill, .body = aio_shell_id_fields)},
+    {"POST", SHELL "/sessions/create", front_handle, 0, "aio_shell_session_create",
+     "Make a session, or find the one of this id.",
+     AIO_ENDPOINT(.run = aio_shell_create, .body = aio_shell_create_fields)},
+    {"POST", SHELL "/sessions/update", front_handle, 0, "aio_shell_session_update", "Change a session's settings.",
+     AIO_ENDPOINT(.run = aio_shell_update, .body = aio_shell_update_fields)},
+    {"GET", SHELL "/sessions", front_handle, 0, "aio_shell_sessions", "The sessions by id.",
+     AIO_ENDPOINT(.run = aio_shell_list)},
+    {"GET", SHELL "/sessions/stats", front_handle, 0, "aio_shell_stats", "How many sessions there are.",
+     AIO_ENDPOINT(.run = aio_shell_stats)},
+    {"DELETE", SHELL "/sessions", front_handle, 0, "aio_shell_sessions_end", "End all sessions.",
+     AIO_ENDPOINT(.run = aio_shell_end_all)},
+    {"DELETE", SHELL "/sessions/{session_id}", front_handle, 0, "aio_shell_session_end",
+     "End a session with all it started.", AIO_ENDPOINT(.run = aio_shell_end)},
+    {"GET", SHELL "/terminal-url", front_handle, 0, "aio_shell_terminal_url",
+     "A new session, and the URL of a terminal on it (a WebSocket).",
+     AIO_OTHER(.run = aio_shell_terminal_url, .flags = AIO_FLAGS | ENDPOINT_WRITES, .status = 200,
+               .answer = aio_answer)},
+    {"GET", SHELL "/ws", front_handle, 0, "aio_shell_ws",
+     "A terminal on a session over a WebSocket: messages input, resize, ping "
+     "to it; session_id, ready, output, "
+     "restore_output, pong, ping, error from it.",
+     AIO_OTHER(.run = aio_shell_ws, .flags = AIO_FLAGS | ENDPOINT_WRITES, .query = aio_shell_ws_query, .status = 101)},
+    {.method = NULL},
+};

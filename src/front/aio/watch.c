@@ -1,0 +1,539 @@
+/* The AIO dialect's file watch: create, list, poll, stream and end watchers (aio/watcher.c), and wait for one change. Called
+ * through aio_watch_routes. Not to break: who waits holds its own thread for a bounded time, and leaves when its client or the
+ * daemon does. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/aio/aio.h"
+#include "front/aio/watcher.h"
+#include "front/native/native.h"
+
+enum {
+    SLICE_MS = 250, /* how soon who waits notices that his client has gone or the daemon stops */
+    STREAM_EVENTS = 1000,
+    EVENT_BYTES = 32 * LIMIT_PATH_BYTES,
+};
+
+#define WATCH_LOOK ((AIO_FLAGS & ~ENDPOINT_WAKE) | ENDPOINT_LOOK) /* of what is there already: wakes no box */
+
+static bool nobody_waits(struct http_request *request) {
+    struct pollfd client = {.fd = http_fd(request), .events = POLLRDHUP};
+    return poll(&client, 1, 0) > 0 || http_server_stopping(front_of(request)->server);
+}
+
+/* ---- events ---- */
+
+static void seconds(struct json *json, const char *name, bool known, uint64_t ms) {
+    json_key(json, name);
+    if (known)
+        json_double(json, (double)ms / 1000);
+    else
+        json_nil(json);
+}
+
+static void number(struct json *json, const char *name, bool known, uint64_t value) {
+    json_key(json, name);
+    if (known)
+        json_uint(json, value);
+    else
+        json_nil(json);
+}
+
+static const char *below(const char *root, const char *path) {
+    size_t len = strlen(root);
+    if (strncmp(root, path, len) != 0)
+        return path;
+    if (!path[len])
+        return ".";
+    return len && root[len - 1] == '/' ? path + len : path[len] == '/' ? path + len + 1 : path;
+}
+
+static void change_json(struct json *json, const char *root, const struct change *change) {
+    json_open(json, '{');
+    json_key(json, "seq");
+    json_uint(json, change->seq);
+    json_key(json, "type");
+    json_str(json, change_name(change->type));
+    json_key(json, "path");
+    json_str(json, change->path);
+    json_key(json, "relative_path");
+    json_str(json, below(root, change->path));
+    json_key(json, "old_path");
+    json_str(json, change->old_path);
+    json_key(json, "is_dir");
+    json_bool(json, change->dir);
+    seconds(json, "timestamp", true, change->wall_ms);
+    seconds(json, "mtime", change->known, change->mtime_ns / 1000000);
+    number(json, "size", change->known, change->size);
+    number(json, "inode", change->known, change->inode);
+    json_close(json, '}');
+}
+
+/* ---- create, list, delete ---- */
+
+struct watch_args {
+    struct body_text path;
+    bool recursive;
+    const char **exclude, **include_patterns;
+    struct body_number debounce;
+};
+
+static const struct body_field watch_body[] = {
+    {.name = "path",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED | BODY_TOLD,
+     .offset = offsetof(struct watch_args, path),
+     .min = 1,
+     .max = LIMIT_PATH_BYTES,
+     .text = "A directory or a file."},
+    {.name = "recursive",
+     .type = BODY_BOOL,
+     .offset = offsetof(struct watch_args, recursive),
+     .text = "What lies below a directory, too; true unless given."},
+    {.name = "exclude",
+     .type = BODY_TEXTS,
+     .offset = offsetof(struct watch_args, exclude),
+     .max = LIMIT_GLOBS,
+     .text = "Globs: such names are not watched, nor what lies below; caches and leftovers unless given."},
+    {.name = "debounce",
+     .type = BODY_INT,
+     .offset = offsetof(struct watch_args, debounce),
+     .min = 50,
+     .max = 5000,
+     .fallback = 300,
+     .text = "Milliseconds in which the same change is told once."},
+    {.name = "include_patterns",
+     .type = BODY_TEXTS,
+     .offset = offsetof(struct watch_args, include_patterns),
+     .max = LIMIT_GLOBS,
+     .text = "Globs: only such are told; none: all."},
+    {0},
+};
+
+static void info_json(struct json *json, const struct watcher_info *info) {
+    json_key(json, "watcher_id");
+    json_str(json, info->id);
+    json_key(json, "path");
+    json_str(json, info->path);
+    json_key(json, "recursive");
+    json_bool(json, info->recursive);
+    json_key(json, "status");
+    json_str(json, info->running ? "running" : "stopped");
+    seconds(json, "created_at", true, info->created_ms);
+}
+
+static int watch_create(struct http_request *request, struct box *box, struct err *err) {
+    static const char *const usual[] = {".git",  "node_modules", "__pycache__", ".venv", "*.pyc",
+                                        "*.pyo", ".DS_Store",    "*.swp",       "*.swo", NULL};
+    struct watch_args args = {.recursive = true};
+    struct watcher_info info;
+    bool reused;
+    int failed = aio_body(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
+    const struct watcher_request watched = {.path = path,
+                                            .recursive = args.recursive,
+                                            .include = args.include_patterns,
+                                            .exclude = args.exclude ? args.exclude : (const char **)usual,
+                                            .debounce_ms = (unsigned)args.debounce.value};
+    failed = watchers_add(front_of(request)->watchers, box, &watched, http_fd(request), &info, &reused, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    info_json(&answer.json, &info);
+    json_key(&answer.json, "reused");
+    json_bool(&answer.json, reused);
+    json_key(&answer.json, "initial_cursor");
+    json_uint(&answer.json, info.latest_seq);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+static void list_each(void *user, const struct watcher_info *info) {
+    struct json *json = user;
+    json_open(json, '{');
+    info_json(json, info);
+    json_key(json, "subscriber_count");
+    json_uint(json, info->readers);
+    json_key(json, "event_count");
+    json_uint(json, info->events);
+    json_key(json, "latest_seq");
+    json_uint(json, info->latest_seq);
+    json_close(json, '}');
+}
+
+static int watch_list(struct http_request *request, struct box *box, struct err *err) {
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '[');
+    watchers_each(front_of(request)->watchers, box->id, list_each, &answer.json);
+    json_close(&answer.json, ']');
+    return aio_close(&answer, 0, err);
+}
+
+static int watch_delete(struct http_request *request, struct box *box, struct err *err) {
+    const char *id = http_param(request, "watcher_id");
+    bool running;
+    int failed = watchers_remove(front_of(request)->watchers, box->id, id, &running, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "watcher_id");
+    json_str(&answer.json, id);
+    json_key(&answer.json, "status");
+    json_str(&answer.json, running ? "running" : "stopped");
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+/* ---- poll ---- */
+
+struct poll_args {
+    struct body_number cursor, limit, timeout;
+};
+
+static const struct body_field poll_body[] = {
+    {.name = "cursor",
+     .type = BODY_INT,
+     .offset = offsetof(struct poll_args, cursor),
+     .max = INT64_MAX,
+     .text = "The cursor of the last answer; 0: all that is kept."},
+    {.name = "limit",
+     .type = BODY_INT,
+     .offset = offsetof(struct poll_args, limit),
+     .min = 1,
+     .max = 1000,
+     .fallback = 100,
+     .text = "The most events to answer with."},
+    {.name = "timeout",
+     .type = BODY_INT,
+     .offset = offsetof(struct poll_args, timeout),
+     .max = 60,
+     .text = "Seconds to wait for the first one."},
+    {0},
+};
+
+struct poll_answer {
+    struct answer *answer;
+    const char *root;
+    unsigned count;
+};
+
+static int poll_each(void *user, const struct change *change) {
+    struct poll_answer *poll = user;
+    if (change->type == CHANGE_LOST)
+        return 0;
+    poll->count++;
+    change_json(&poll->answer->json, poll->root, change);
+    return answer_spill(poll->answer);
+}
+
+static int watch_poll(struct http_request *request, struct box *box, struct err *err) {
+    struct poll_args args = {0};
+    struct watcher *watcher;
+    struct watcher_info info;
+    int failed = aio_body(request, &args, err);
+    if (!failed)
+        failed = watchers_hold(front_of(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err);
+    if (failed)
+        return failed;
+    watcher_tell(watcher, &info);
+    autoanswer answer;
+    struct poll_answer poll = {.answer = &answer, .root = info.path};
+    struct watcher_slice slice = {.cursor = args.cursor.value};
+    uint64_t until_ms = clock_ms() + args.timeout.value * 1000;
+    bool lost = false;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "events");
+    json_open(&answer.json, '[');
+    for (;;) {
+        uint64_t now_ms = clock_ms(), left_ms = now_ms < until_ms ? until_ms - now_ms : 0;
+        failed = watcher_read(watcher, slice.cursor, (unsigned)args.limit.value,
+                              left_ms < SLICE_MS ? left_ms : SLICE_MS, poll_each, &poll, &slice);
+        lost |= slice.lost;
+        if (failed || poll.count || lost || slice.ended || left_ms <= SLICE_MS || nobody_waits(request))
+            break;
+    }
+    json_close(&answer.json, ']');
+    json_key(&answer.json, "cursor");
+    json_uint(&answer.json, slice.cursor);
+    json_key(&answer.json, "overflow");
+    json_bool(&answer.json, lost);
+    json_close(&answer.json, '}');
+    watcher_put(watcher);
+    return aio_close(&answer, failed, err);
+}
+
+/* ---- the stream ---- */
+
+struct stream {
+    struct http_request *request;
+    const struct watcher_info *info;
+    struct buf out;
+};
+
+static int stream_put(struct stream *stream, const char *event, uint64_t seq, const struct buf *data) {
+    char head[128];
+    int len =
+        snprintf(head, sizeof head, "event: %s\nid: %s:%llu\ndata: ", event, stream->info->id, (unsigned long long)seq);
+    int failed = http_reply_write(stream->request, head, (size_t)len);
+    if (!failed)
+        failed = http_reply_write(stream->request, data->data, data->len);
+    if (!failed)
+        failed = http_reply_write(stream->request, "\n\n", 2);
+    return failed;
+}
+
+static int stream_begin(struct stream *stream, uint64_t cursor) {
+    struct json json;
+    int failed = http_reply_events(stream->request);
+    buf_clear(&stream->out);
+    json_init(&json, &stream->out);
+    json_open(&json, '{');
+    info_json(&json, stream->info);
+    json_key(&json, "cursor");
+    json_uint(&json, cursor);
+    json_close(&json, '}');
+    return failed ? failed : stream_put(stream, "watch_started", cursor, &stream->out);
+}
+
+static int stream_lost(struct stream *stream, uint64_t cursor) {
+    struct json json;
+    buf_clear(&stream->out);
+    json_init(&json, &stream->out);
+    json_open(&json, '{');
+    json_key(&json, "cursor");
+    json_uint(&json, cursor);
+    json_close(&json, '}');
+    return stream_put(stream, "overflow", cursor, &stream->out);
+}
+
+static int stream_each(void *user, const struct change *change) {
+    struct stream *stream = user;
+    struct json json;
+    if (change->type == CHANGE_LOST)
+        return 0;
+    buf_clear(&stream->out);
+    json_init(&json, &stream->out);
+    change_json(&json, stream->info->path, change);
+    return stream_put(stream, "file_change", change->seq, &stream->out);
+}
+
+/* Where a stream goes on: behind what its client says that it had; else from now on. */
+static uint64_t stream_cursor(struct http_request *request, const struct watcher_info *info) {
+    const char *last = http_header(request, "last-event-id"), *colon = last ? strchr(last, ':') : NULL;
+    const char *query = http_query(request, "cursor", NULL);
+    uint64_t cursor;
+    if (query && text_u64(query, INT64_MAX, &cursor))
+        return cursor;
+    if (colon && (size_t)(colon - last) == strlen(info->id) && strncmp(last, info->id, strlen(info->id)) == 0 &&
+        text_u64(colon + 1, INT64_MAX, &cursor))
+        return cursor;
+    return info->latest_seq;
+}
+
+static int watch_events(struct http_request *request, struct box *box, struct err *err) {
+    struct watcher *watcher;
+    struct watcher_info info;
+    int failed = watchers_hold(front_of(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err);
+    if (failed)
+        return failed;
+    watcher_tell(watcher, &info);
+    struct stream stream = {.request = request, .info = &info};
+    struct watcher_slice slice = {.cursor = stream_cursor(request, &info)};
+    buf_init(&stream.out, EVENT_BYTES);
+    failed = stream_begin(&stream, slice.cursor);
+    while (!failed && !slice.ended && !nobody_waits(request)) {
+        failed = watcher_read(watcher, slice.cursor, STREAM_EVENTS, SLICE_MS, stream_each, &stream, &slice);
+        if (!failed && slice.lost)
+            failed = stream_lost(&stream, slice.cursor);
+        if (!failed)
+            failed = http_reply_alive(request);
+    }
+    buf_done(&stream.out);
+    watcher_put(watcher);
+    return failed ? failed : http_reply_end(request);
+}
+
+/* ---- wait ---- */
+
+struct wait_args {
+    struct body_text path;
+    struct body_number timeout;
+    const char **event_types;
+};
+
+static const struct body_field wait_body[] = {
+    {.name = "path",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED | BODY_TOLD,
+     .offset = offsetof(struct wait_args, path),
+     .min = 1,
+     .max = LIMIT_PATH_BYTES,
+     .text = "What may change; it need not be there yet."},
+    {.name = "timeout",
+     .type = BODY_INT,
+     .offset = offsetof(struct wait_args, timeout),
+     .min = 1,
+     .max = 300,
+     .fallback = 30,
+     .text = "Seconds to wait."},
+    {.name = "event_types",
+     .type = BODY_TEXTS,
+     .offset = offsetof(struct wait_args, event_types),
+     .max = CHANGE_TYPES,
+     .text = "Which changes: create, write, remove, rename, chmod; all unless given."},
+    {0},
+};
+
+struct waiting {
+    struct http_request *request;
+    struct box *box;
+    const char *path;
+    bool directory; /* it is one: what happens in it counts as well */
+    bool wanted[CHANGE_TYPES];
+    bool armed, expired;
+    uint64_t until_ms;
+    struct watch_sink sink;
+    struct buf *found; /* the event, as JSON */
+};
+
+static int waiting_found(struct waiting *waiting, struct change *change) {
+    struct json json;
+    change->seq = 1;
+    json_init(&json, waiting->found);
+    change_json(&json, waiting->path, change);
+    return -ERR_EXISTS; /* ends the watch */
+}
+
+/* Whether it is there, as a change. */
+static bool waiting_look(struct waiting *waiting, struct change *ret_change) {
+    struct file_stat stat;
+    struct err ignored;
+    if (box_stat(waiting->box, waiting->path, http_arena(waiting->request), &stat, &ignored) < 0)
+        return false;
+    *ret_change = (struct change){.type = CHANGE_CREATE,
+                                  .path = waiting->path,
+                                  .dir = stat.type == FILE_DIR,
+                                  .known = true,
+                                  .wall_ms = clock_wall_ms(),
+                                  .size = stat.size,
+                                  .mtime_ns = stat.mtime_ns,
+                                  .inode = stat.inode};
+    return true;
+}
+
+static int waiting_change(void *user, const struct watch_change *from) {
+    struct waiting *waiting = user;
+    struct change change;
+    change_from(from, &change);
+    bool it = strcmp(change.path, waiting->path) == 0 ||
+              (change.old_path && strcmp(change.old_path, waiting->path) == 0) || waiting->directory;
+    if (change.type == CHANGE_LOST || !it || !waiting->wanted[change.type])
+        return 0;
+    return waiting_found(waiting, &change);
+}
+
+static int waiting_idle(void *user) {
+    struct waiting *waiting = user;
+    struct change change;
+    uint64_t now_ms = clock_ms();
+    if (!waiting->armed) { /* it may have come before anybody looked */
+        waiting->armed = true;
+        if (waiting->wanted[CHANGE_CREATE] && waiting_look(waiting, &change))
+            return waiting_found(waiting, &change);
+    }
+    waiting->expired = now_ms >= waiting->until_ms;
+    if (waiting->expired || http_server_stopping(front_of(waiting->request)->server))
+        return -ERR_TIMEOUT;
+    uint64_t left_ms = waiting->until_ms - now_ms;
+    waiting->sink.idle_ms = left_ms < SLICE_MS ? left_ms : SLICE_MS;
+    return 0;
+}
+
+static int waiting_types(struct http_request *request, const struct wait_args *args, struct waiting *waiting) {
+    for (size_t i = 0; i < CHANGE_TYPES; i++)
+        waiting->wanted[i] = !args->event_types;
+    for (size_t i = 0; args->event_types && args->event_types[i]; i++) {
+        size_t type = 0;
+        while (type < CHANGE_TYPES && strcmp(args->event_types[i], change_name((enum change_type)type)) != 0)
+            type++;
+        if (type == CHANGE_TYPES)
+            return aio_unfit(request, "event_types",
+                             "Input should be 'create', 'write', 'remove', 'rename' or 'chmod'");
+        waiting->wanted[type] = true;
+    }
+    return 0;
+}
+
+/* A file is watched in its directory: so its coming and its new name are seen as well. */
+static int waiting_run(struct waiting *waiting, struct err *err) {
+    struct change there;
+    waiting->directory = waiting_look(waiting, &there) && there.dir;
+    char *parent = arena_printf(http_arena(waiting->request), "%s", waiting->path), *slash = strrchr(parent, '/');
+    if (slash)
+        slash[slash == parent] = 0;
+    const struct watch_request watched = {.path = waiting->directory ? waiting->path : parent, .all = true};
+    waiting->sink =
+        (struct watch_sink){.each = waiting_change, .idle = waiting_idle, .idle_ms = SLICE_MS, .user = waiting};
+    return box_watch(waiting->box, &watched, &waiting->sink, http_fd(waiting->request), err);
+}
+
+static int watch_wait(struct http_request *request, struct box *box, struct err *err) {
+    struct wait_args args = {0};
+    autobuf found;
+    struct waiting waiting = {.request = request, .box = box, .found = &found};
+    buf_init(&found, EVENT_BYTES);
+    int failed = aio_body(request, &args, err);
+    if (!failed)
+        failed = waiting_types(request, &args, &waiting);
+    if (failed)
+        return failed;
+    waiting.path = native_path(request, box, &args.path, true, err);
+    if (!waiting.path)
+        return -err->code;
+    waiting.until_ms = clock_ms() + args.timeout.value * 1000;
+    failed = waiting_run(&waiting, err);
+    if (!found.len && failed == -ERR_TIMEOUT)
+        return aio_fail(request, 503, ERR_TIMEOUT, "timed out waiting for file event");
+    if (!found.len)
+        return failed ? failed : -ERR_GONE;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "event");
+    json_raw(&answer.json, (const char *)found.data, found.len);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+const struct route aio_watch_routes[] = {
+    {"POST", "/aio/{id}/v1/file/watch", front_handle, 0, "aio_watch_create", "Keeps what changes, to be asked for",
+     AIO_ENDPOINT(.run = watch_create, .body = watch_body)},
+    {"GET", "/aio/{id}/v1/file/watch", front_handle, 0, "aio_watch_list", "The watchers of a box",
+     AIO_OTHER(.run = watch_list, .flags = WATCH_LOOK, .status = 200, .answer = aio_answer)},
+    {"POST", "/aio/{id}/v1/file/watch/wait", front_handle, 0, "aio_watch_wait", "Waits until a path changes",
+     AIO_ENDPOINT(.run = watch_wait, .body = wait_body)},
+    {"POST", "/aio/{id}/v1/file/watch/{watcher_id}/poll", front_handle, 0, "aio_watch_poll",
+     "What changed since a cursor",
+     AIO_OTHER(.run = watch_poll, .flags = WATCH_LOOK, .status = 200, .answer = aio_answer, .body = poll_body)},
+    {"GET", "/aio/{id}/v1/file/watch/{watcher_id}/events", front_handle, 0, "aio_watch_events",
+     "What changes, as an event stream",
+     AIO_OTHER(.run = watch_events, .flags = WATCH_LOOK, .status = 200, .answer_media = "text/event-stream")},
+    {"DELETE", "/aio/{id}/v1/file/watch/{watcher_id}", front_handle, 0, "aio_watch_delete", "Ends a watcher",
+     AIO_OTHER(.run = watch_delete, .flags = WATCH_LOOK, .status = 200, .answer = aio_answer)},
+    {0},
+};

@@ -1,0 +1,634 @@
+/* Watchers and their threads. Called by aio/watch.c and, at its end, by front_done.
+ *
+ * 1. One lock for the table and all that watchers keep; nothing blocks under it. A watcher's condition tells of whatever
+ *    happened to it.
+ * 2. A watcher is counted: by the table, by its thread, by each request that holds it.
+ * 3. A thread ends when its pipe is closed (remove, free), when the box's wire ends (then the watcher leaves the table) or
+ *    when what it watched is gone (then it stays to be read from, until it is removed, grows old or somebody needs its place).
+ * Not to break: whatever a box does, a watcher keeps at most KEPT_EVENTS and KEPT_BYTES; the oldest go, and readers are told. */
+#include "front/aio/watcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/counted.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+enum {
+    KEPT_EVENTS = 10000,
+    KEPT_BYTES = 1 << 20,
+    PENDING_MOST = 1024,
+    ENDED_KEPT_MS = 600000,
+    STACK_BYTES = 256 << 10,
+    SLICE_MS = 250, /* how soon a request notices that its client has gone */
+};
+
+struct held { /* an event, and its texts behind it */
+    struct held *next;
+    struct change change;
+    size_t bytes;
+    uint64_t hash; /* of the path */
+    char text[];
+};
+
+struct queue {
+    struct held *first, **last;
+    size_t count, bytes;
+};
+
+struct watcher {
+    struct watchers *table;
+    struct watcher *next;
+    char id[WATCHER_ID_BYTES], box_id[17], user[LIMIT_USER_BYTES + 1];
+    char *path, *key; /* key: box and all that was asked for */
+    bool recursive;
+    unsigned debounce_ms;
+    uint64_t created_ms;
+    struct box_watch *source; /* the thread's */
+    struct watch_sink sink;
+    struct queue pending; /* the thread's: not to be seen yet */
+    uint64_t due_ms;
+    bool top_gone;
+    /* under the lock */
+    pthread_cond_t changed;
+    unsigned refs, leases, readers;
+    bool counted; /* COUNTED_WATCHERS: until nobody holds it, its thread and the table included */
+    bool armed, ended, removed;
+    struct err err; /* why it never began */
+    uint64_t ended_ms;
+    int stop_fd; /* the thread's pipe: closed, it ends */
+    struct queue kept;
+    uint64_t latest_seq, lost_seq; /* lost_seq: the last one that is kept no more */
+};
+
+struct watchers {
+    pthread_mutex_t lock;
+    pthread_cond_t idle; /* a thread ended */
+    struct watcher *first;
+    unsigned threads;
+};
+
+/* ---- queues ---- */
+
+static void queue_init(struct queue *queue) {
+    *queue = (struct queue){.last = &queue->first};
+}
+
+static void queue_add(struct queue *queue, struct held *held) {
+    held->next = NULL;
+    *queue->last = held;
+    queue->last = &held->next;
+    queue->count++;
+    queue->bytes += held->bytes;
+}
+
+static struct held *queue_take(struct queue *queue) {
+    struct held *held = queue->first;
+    queue->first = held->next;
+    if (!queue->first)
+        queue->last = &queue->first;
+    queue->count--;
+    queue->bytes -= held->bytes;
+    return held;
+}
+
+static void queue_clear(struct queue *queue) {
+    while (queue->first)
+        free(queue_take(queue));
+}
+
+static uint64_t hash_of(const struct change *change) {
+    uint64_t hash = 14695981039346656037u;
+    for (const char *at = change->path; *at; at++)
+        hash = (hash ^ (uint8_t)*at) * 1099511628211u;
+    return hash;
+}
+
+static struct held *held_new(const struct change *change) {
+    size_t path = strlen(change->path) + 1, old = change->old_path ? strlen(change->old_path) + 1 : 0;
+    struct held *held = calloc(1, sizeof *held + path + old);
+    if (!held)
+        abort();
+    held->change = *change;
+    held->bytes = sizeof *held + path + old;
+    held->hash = hash_of(change);
+    held->change.path = memcpy(held->text, change->path, path);
+    if (old)
+        held->change.old_path = memcpy(held->text + path, change->old_path, old);
+    return held;
+}
+
+/* ---- changes ---- */
+
+const char *change_name(enum change_type type) {
+    static const char *const names[] = {
+        [CHANGE_CREATE] = "create", [CHANGE_WRITE] = "write", [CHANGE_REMOVE] = "remove",
+        [CHANGE_RENAME] = "rename", [CHANGE_CHMOD] = "chmod", [CHANGE_LOST] = "overflow"};
+    return names[type];
+}
+
+void change_from(const struct watch_change *from, struct change *ret_change) {
+    static const enum change_type types[] = {
+        [WATCH_CREATED] = CHANGE_CREATE, [WATCH_MODIFIED] = CHANGE_WRITE,   [WATCH_REMOVED] = CHANGE_REMOVE,
+        [WATCH_MOVED] = CHANGE_RENAME,   [WATCH_ATTRIBUTES] = CHANGE_CHMOD, [WATCH_OVERFLOW] = CHANGE_LOST};
+    *ret_change = (struct change){.type = types[from->event],
+                                  .path = from->to ? from->to : from->path,
+                                  .old_path = from->to ? from->path : NULL,
+                                  .dir = from->dir,
+                                  .known = from->known,
+                                  .wall_ms = clock_wall_ms(),
+                                  .size = from->size,
+                                  .mtime_ns = from->mtime_ns,
+                                  .inode = from->inode};
+}
+
+/* ---- the thread ---- */
+
+static void watcher_publish(struct watcher *watcher) {
+    pthread_mutex_lock(&watcher->table->lock);
+    while (watcher->pending.first) {
+        struct held *held = queue_take(&watcher->pending);
+        held->change.seq = ++watcher->latest_seq;
+        queue_add(&watcher->kept, held);
+    }
+    while (watcher->kept.count > KEPT_EVENTS || watcher->kept.bytes > KEPT_BYTES) {
+        struct held *oldest = queue_take(&watcher->kept);
+        watcher->lost_seq = oldest->change.seq;
+        free(oldest);
+    }
+    pthread_cond_broadcast(&watcher->changed);
+    pthread_mutex_unlock(&watcher->table->lock);
+    watcher->sink.idle_ms = 0;
+}
+
+/* The same thing again within the debounce time is told once, as it was the last time; not over a change after which the path
+ * means another file, or none: the last of them must stay the last. */
+static bool watcher_merge(struct watcher *watcher, const struct held *held) {
+    const struct change *now = &held->change;
+    struct held *same = NULL;
+    for (struct held *at = watcher->pending.first; at; at = at->next) {
+        bool path = at->hash == held->hash && strcmp(at->change.path, now->path) == 0;
+        enum change_type type = at->change.type;
+        if (path && type == now->type && type != CHANGE_RENAME)
+            same = at;
+        else if (type == CHANGE_RENAME || (path && (type == CHANGE_CREATE || type == CHANGE_REMOVE)))
+            same = NULL;
+    }
+    if (!same)
+        return false;
+    same->change.known = now->known;
+    same->change.size = now->size;
+    same->change.mtime_ns = now->mtime_ns;
+    same->change.inode = now->inode;
+    same->change.wall_ms = now->wall_ms;
+    return true;
+}
+
+static int watcher_change(void *user, const struct watch_change *from) {
+    struct watcher *watcher = user;
+    struct change change;
+    change_from(from, &change);
+    watcher->top_gone |= change.type == CHANGE_REMOVE && strcmp(change.path, watcher->path) == 0;
+    struct held *held = held_new(&change);
+    uint64_t now_ms = clock_ms();
+    if (!watcher->pending.first)
+        watcher->due_ms = now_ms + watcher->debounce_ms;
+    if (watcher_merge(watcher, held))
+        free(held);
+    else
+        queue_add(&watcher->pending, held);
+    if (now_ms >= watcher->due_ms || watcher->pending.count >= PENDING_MOST)
+        watcher_publish(watcher);
+    else
+        watcher->sink.idle_ms = watcher->due_ms - now_ms;
+    return 0;
+}
+
+static int watcher_idle(void *user) {
+    struct watcher *watcher = user;
+    if (watcher->pending.first)
+        watcher_publish(watcher);
+    if (watcher->armed)
+        return 0;
+    pthread_mutex_lock(&watcher->table->lock);
+    watcher->armed = true;
+    pthread_cond_broadcast(&watcher->changed);
+    pthread_mutex_unlock(&watcher->table->lock);
+    return 0;
+}
+
+static void watcher_unref_locked(struct watcher *watcher) {
+    if (--watcher->refs > 0)
+        return;
+    counted_give(COUNTED_WATCHERS, watcher->user, watcher->counted);
+    queue_clear(&watcher->kept);
+    queue_clear(&watcher->pending);
+    pthread_cond_destroy(&watcher->changed);
+    free(watcher->path);
+    free(watcher->key);
+    free(watcher);
+}
+
+/* Out of the table: nobody finds it any more, and its thread ends. */
+static void watcher_leave_locked(struct watcher *watcher) {
+    struct watchers *table = watcher->table;
+    if (watcher->removed)
+        return;
+    watcher->removed = true;
+    fd_close(&watcher->stop_fd);
+    for (struct watcher **at = &table->first; *at; at = &(*at)->next) {
+        if (*at == watcher) {
+            *at = watcher->next;
+            break;
+        }
+    }
+    pthread_cond_broadcast(&watcher->changed);
+    watcher_unref_locked(watcher);
+}
+
+struct start { /* what a thread begins with */
+    struct watcher *watcher;
+    int fd;
+};
+
+static void *watcher_main(void *user) {
+    struct start start = *(struct start *)user;
+    struct watcher *watcher = start.watcher;
+    struct watchers *table = watcher->table;
+    struct err err = {0};
+    free(user);
+    box_watch_run(watcher->source, &watcher->sink, start.fd, &err);
+    close(start.fd);
+    watcher_publish(watcher);
+    pthread_mutex_lock(&table->lock);
+    watcher->ended = true;
+    watcher->ended_ms = clock_ms();
+    watcher->err = err;
+    fd_close(&watcher->stop_fd);
+    pthread_cond_broadcast(&watcher->changed);
+    if (!watcher->top_gone)
+        watcher_leave_locked(watcher); /* with its box */
+    watcher_unref_locked(watcher);
+    table->threads--;
+    pthread_cond_broadcast(&table->idle);
+    pthread_mutex_unlock(&table->lock);
+    return NULL;
+}
+
+/* ---- the table ---- */
+
+struct watchers *watchers_new(void) {
+    struct watchers *watchers = calloc(1, sizeof *watchers);
+    if (!watchers)
+        abort();
+    pthread_mutex_init(&watchers->lock, NULL);
+    pthread_cond_init(&watchers->idle, NULL);
+    return watchers;
+}
+
+void watchers_free(struct watchers *watchers) {
+    pthread_mutex_lock(&watchers->lock);
+    while (watchers->first)
+        watcher_leave_locked(watchers->first);
+    while (watchers->threads)
+        pthread_cond_wait(&watchers->idle, &watchers->lock);
+    pthread_mutex_unlock(&watchers->lock);
+    pthread_cond_destroy(&watchers->idle);
+    pthread_mutex_destroy(&watchers->lock);
+    free(watchers);
+}
+
+static struct watcher *watcher_find_locked(struct watchers *watchers, const char *box_id, const char *id) {
+    for (struct watcher *at = watchers->first; at; at = at->next)
+        if (strcmp(at->id, id) == 0 && strcmp(at->box_id, box_id) == 0)
+            return at;
+    return NULL;
+}
+
+static struct watcher *watcher_same_locked(struct watchers *watchers, const char *key) {
+    for (struct watcher *at = watchers->first; at; at = at->next)
+        if (!at->ended && strcmp(at->key, key) == 0)
+            return at;
+    return NULL;
+}
+
+/* Of those that ended, which one goes for a new watcher: an old one of anybody, else the first that ended of the same box
+ * or user. Nobody's watcher goes for another user's. */
+static struct watcher *watchers_victim_locked(struct watchers *watchers, const struct watcher *fresh, bool box_full) {
+    uint64_t now_ms = clock_ms();
+    struct watcher *victim = NULL;
+    for (struct watcher *at = watchers->first; at; at = at->next) {
+        bool old = at->ended && now_ms - at->ended_ms > ENDED_KEPT_MS;
+        bool own = at->ended && strcmp(box_full ? at->box_id : at->user, box_full ? fresh->box_id : fresh->user) == 0;
+        if ((old || own) && (!victim || at->ended_ms < victim->ended_ms))
+            victim = at;
+    }
+    return victim;
+}
+
+static int watchers_room_locked(struct watchers *watchers, struct watcher *fresh, struct err *err) {
+    for (;;) {
+        unsigned of_box = 0;
+        for (struct watcher *at = watchers->first; at; at = at->next)
+            of_box += strcmp(at->box_id, fresh->box_id) == 0;
+        bool box_full = of_box >= LIMIT_WATCHERS_PER_BOX;
+        int r = box_full ? err_set(err, ERR_LIMIT, "max watcher limit reached (%u of a box)", LIMIT_WATCHERS_PER_BOX)
+                         : counted_take(COUNTED_WATCHERS, fresh->user, 1, err);
+        fresh->counted = r == 0;
+        struct watcher *victim = r < 0 ? watchers_victim_locked(watchers, fresh, box_full) : NULL;
+        if (!victim)
+            return r < 0 && !box_full ? err_wrap(err, "max watcher limit reached") : r;
+        watcher_leave_locked(victim);
+    }
+}
+
+static void key_list(struct buf *key, char mark, const char *const *globs) {
+    for (size_t i = 0; globs && globs[i]; i++) {
+        buf_printf(key, "%c%zu ", mark, strlen(globs[i])); /* a line end in a glob is not the next one's beginning */
+        buf_puts(key, globs[i]);
+    }
+}
+
+static char *watcher_key(const char *box_id, const struct watcher_request *request) {
+    autobuf key;
+    buf_init(&key, 4 * LIMIT_FRAME_PAYLOAD_BYTES);
+    buf_printf(&key, "%s %d %u %zu ", box_id, request->recursive, request->debounce_ms, strlen(request->path));
+    buf_puts(&key, request->path);
+    key_list(&key, '+', request->include);
+    key_list(&key, '-', request->exclude);
+    const char *text = buf_cstr(&key);
+    char *copy = strdup(text ? text : "");
+    if (!copy)
+        abort();
+    return copy;
+}
+
+static struct watcher *watcher_new(struct watchers *watchers, const struct box *box,
+                                   const struct watcher_request *request) {
+    struct watcher *watcher = calloc(1, sizeof *watcher);
+    uint8_t random[6];
+    if (!watcher || getrandom(random, sizeof random, 0) != sizeof random)
+        abort();
+    text_hex(watcher->id, random, sizeof random);
+    text_id_copy(watcher->box_id, box->id);
+    snprintf(watcher->user, sizeof watcher->user, "%s", box->user);
+    watcher->table = watchers;
+    watcher->path = strdup(request->path);
+    if (!watcher->path)
+        abort();
+    watcher->recursive = request->recursive;
+    watcher->debounce_ms = request->debounce_ms;
+    watcher->created_ms = clock_wall_ms();
+    watcher->sink = (struct watch_sink){.each = watcher_change, .idle = watcher_idle, .user = watcher};
+    watcher->stop_fd = -1;
+    queue_init(&watcher->kept);
+    queue_init(&watcher->pending);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&watcher->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return watcher;
+}
+
+/* It is in the table from here on. */
+static int watcher_start_locked(struct watcher *watcher, struct err *err) {
+    struct watchers *table = watcher->table;
+    struct start *start = malloc(sizeof *start);
+    int ends[2];
+    pthread_t thread;
+    if (!start)
+        abort();
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        free(start);
+        return err_errno(err, errno, "a watcher's pipe");
+    }
+    *start = (struct start){.watcher = watcher, .fd = ends[0]};
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    int number = pthread_create(&thread, &attributes, watcher_main, start);
+    pthread_attr_destroy(&attributes);
+    if (number) {
+        free(start);
+        close(ends[0]);
+        close(ends[1]);
+        return err_errno(err, number, "a watcher's thread");
+    }
+    watcher->stop_fd = ends[1];
+    watcher->refs += 2; /* the table, and the thread, which cannot get past the lock yet */
+    table->threads++;
+    struct watcher **last = &table->first;
+    while (*last)
+        last = &(*last)->next;
+    *last = watcher;
+    return 0;
+}
+
+static bool hung_up(int fd) {
+    struct pollfd client = {.fd = fd, .events = POLLRDHUP};
+    return fd >= 0 && poll(&client, 1, 0) > 0;
+}
+
+static void wait_locked(struct watcher *watcher, uint64_t until_ms) {
+    struct timespec until = {.tv_sec = (time_t)(until_ms / 1000), .tv_nsec = (long)(until_ms % 1000) * 1000000};
+    pthread_cond_timedwait(&watcher->changed, &watcher->table->lock, &until);
+}
+
+static int watcher_await_locked(struct watcher *watcher, int watch, struct err *err) {
+    while (!watcher->armed && !watcher->ended && !watcher->removed) {
+        if (hung_up(watch))
+            return err_set(err, ERR_GONE, "the client hung up");
+        wait_locked(watcher, clock_ms() + SLICE_MS);
+    }
+    if (watcher->armed)
+        return 0;
+    if (!watcher->err.code)
+        return err_set(err, ERR_GONE, "the watcher was ended");
+    *err = watcher->err;
+    return -err->code;
+}
+
+static void tell_locked(const struct watcher *watcher, struct watcher_info *ret_info) {
+    *ret_info = (struct watcher_info){.path = watcher->path,
+                                      .recursive = watcher->recursive,
+                                      .running = !watcher->ended,
+                                      .readers = watcher->readers,
+                                      .events = watcher->kept.count,
+                                      .latest_seq = watcher->latest_seq,
+                                      .created_ms = watcher->created_ms};
+    memcpy(ret_info->id, watcher->id, sizeof watcher->id);
+}
+
+/* One of its own, with the one reference of the caller. Opened without the lock: the wire may be slow. */
+static int watcher_open(struct watchers *watchers, struct box *box, const struct watcher_request *request,
+                        struct watcher **ret_watcher, struct err *err) {
+    const struct watch_request watched = {.path = request->path,
+                                          .recursive = request->recursive,
+                                          .all = true,
+                                          .include = request->include,
+                                          .exclude = request->exclude};
+    struct box_watch *source;
+    int r = box_watch_open(box, &watched, &source, err);
+    if (r < 0)
+        return r;
+    *ret_watcher = watcher_new(watchers, box, request);
+    (*ret_watcher)->source = source;
+    (*ret_watcher)->refs = 1;
+    return 0;
+}
+
+static int watchers_enter(struct watchers *watchers, struct watcher *watcher, struct err *err) {
+    pthread_mutex_lock(&watchers->lock);
+    int r = watchers_room_locked(watchers, watcher, err);
+    if (r == 0)
+        r = watcher_start_locked(watcher, err);
+    if (r < 0) {
+        box_watch_close(watcher->source);
+        watcher_unref_locked(watcher);
+    }
+    pthread_mutex_unlock(&watchers->lock);
+    return r;
+}
+
+int watchers_add(struct watchers *watchers, struct box *box, const struct watcher_request *request, int watch,
+                 struct watcher_info *ret_info, bool *ret_reused, struct err *err) {
+    char *key = watcher_key(box->id, request);
+    pthread_mutex_lock(&watchers->lock);
+    struct watcher *watcher = watcher_same_locked(watchers, key);
+    bool reused = watcher;
+    if (reused) { /* a user of it from here on: who removes it now is not the last */
+        watcher->refs++;
+        watcher->leases++;
+    }
+    pthread_mutex_unlock(&watchers->lock);
+    int r = reused ? 0 : watcher_open(watchers, box, request, &watcher, err);
+    if (reused || r < 0) {
+        free(key);
+    } else {
+        watcher->key = key;
+        r = watchers_enter(watchers, watcher, err);
+    }
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&watchers->lock);
+    watcher->leases += !reused;
+    r = watcher_await_locked(watcher, watch, err);
+    if (r == 0) {
+        *ret_reused = reused;
+        tell_locked(watcher, ret_info);
+        ret_info->path = request->path;
+    } else if (--watcher->leases == 0) {
+        watcher_leave_locked(watcher);
+    }
+    watcher_unref_locked(watcher);
+    pthread_mutex_unlock(&watchers->lock);
+    return r;
+}
+
+static int unknown(struct err *err) {
+    return err_set(err, ERR_NOT_FOUND, "Watcher not found");
+}
+
+int watchers_remove(struct watchers *watchers, const char *box_id, const char *id, bool *ret_running, struct err *err) {
+    pthread_mutex_lock(&watchers->lock);
+    struct watcher *watcher = watcher_find_locked(watchers, box_id, id);
+    if (watcher) {
+        *ret_running = watcher->leases > 1 && !watcher->ended;
+        if (*ret_running)
+            watcher->leases--;
+        else
+            watcher_leave_locked(watcher);
+    }
+    pthread_mutex_unlock(&watchers->lock);
+    return watcher ? 0 : unknown(err);
+}
+
+void watchers_each(struct watchers *watchers, const char *box_id,
+                   void (*each)(void *user, const struct watcher_info *info), void *user) {
+    pthread_mutex_lock(&watchers->lock);
+    for (const struct watcher *at = watchers->first; at; at = at->next) {
+        struct watcher_info info;
+        if (strcmp(at->box_id, box_id) != 0 || !at->leases)
+            continue;
+        tell_locked(at, &info);
+        each(user, &info);
+    }
+    pthread_mutex_unlock(&watchers->lock);
+}
+
+/* ---- reading ---- */
+
+int watchers_hold(struct watchers *watchers, const char *box_id, const char *id, struct watcher **ret_watcher,
+                  struct err *err) {
+    pthread_mutex_lock(&watchers->lock);
+    struct watcher *watcher = watcher_find_locked(watchers, box_id, id);
+    if (watcher) {
+        watcher->refs++;
+        watcher->readers++;
+        *ret_watcher = watcher;
+    }
+    pthread_mutex_unlock(&watchers->lock);
+    return watcher ? 0 : unknown(err);
+}
+
+void watcher_put(struct watcher *watcher) {
+    struct watchers *table = watcher->table;
+    pthread_mutex_lock(&table->lock);
+    watcher->readers--;
+    watcher_unref_locked(watcher);
+    pthread_mutex_unlock(&table->lock);
+}
+
+void watcher_tell(struct watcher *watcher, struct watcher_info *ret_info) {
+    pthread_mutex_lock(&watcher->table->lock);
+    tell_locked(watcher, ret_info);
+    pthread_mutex_unlock(&watcher->table->lock);
+}
+
+int watcher_read(struct watcher *watcher, uint64_t cursor, unsigned limit, uint64_t wait_ms,
+                 int (*each)(void *user, const struct change *change), void *user, struct watcher_slice *ret_slice) {
+    struct queue copies;
+    uint64_t until_ms = clock_ms() + wait_ms;
+    queue_init(&copies);
+    pthread_mutex_lock(&watcher->table->lock);
+    if (cursor > watcher->latest_seq)
+        cursor = watcher->latest_seq; /* of another one, that had seen more */
+    while (watcher->latest_seq == cursor && !watcher->ended && !watcher->removed && clock_ms() < until_ms)
+        wait_locked(watcher, until_ms);
+    struct watcher_slice slice = {.cursor = cursor, .lost = cursor < watcher->lost_seq};
+    if (slice.lost)
+        slice.cursor = watcher->lost_seq;
+    for (const struct held *at = watcher->kept.first; at && copies.count < limit; at = at->next) {
+        if (at->change.seq <= slice.cursor)
+            continue;
+        queue_add(&copies, held_new(&at->change));
+        slice.cursor = at->change.seq;
+        slice.lost |= at->change.type == CHANGE_LOST;
+    }
+    slice.ended = watcher->removed || (watcher->ended && slice.cursor == watcher->latest_seq);
+    pthread_mutex_unlock(&watcher->table->lock);
+    int r = 0;
+    while (copies.first) {
+        struct held *held = queue_take(&copies);
+        if (r >= 0)
+            r = each(user, &held->change);
+        free(held);
+    }
+    if (r >= 0)
+        *ret_slice = slice;
+    return r < 0 ? r : 0;
+}

@@ -1,0 +1,182 @@
+/* What of DeerFlow's directories a box sees, and where. Called by deerflow.c for every box that is made. Not to break: nothing
+ * outside of the configured directories is ever named in a mount, and no user's box gets another user's directory; that the
+ * directories lie where they say, box/mounts.c checks when they are opened. */
+#include <string.h>
+
+#include "base/path.h"
+#include "base/text.h"
+#include "front/deerflow/deerflow.h"
+
+enum { EXTRA_MOUNTS = 10 };
+
+#define USER_DATA "/mnt/user-data"
+
+/* Below the gateway's home, as it lays them out. */
+static const struct {
+    const char *source, *target;
+    bool read_only, legacy;
+} usual[] = {
+    {.source = "users/{user}/threads/{thread}/user-data", .target = USER_DATA},
+    {.source = "users/{user}/threads/{thread}/acp-workspace", .target = "/mnt/acp-workspace", .read_only = true},
+    {.source = "skills_view/public", .target = "/mnt/skills/public", .read_only = true},
+    {.source = "users/{user}/skills_view/custom", .target = "/mnt/skills/custom", .read_only = true},
+    {.source = "users/{user}/skills_view/legacy", .target = "/mnt/skills/legacy", .read_only = true, .legacy = true},
+    {.source = "users/{user}/skills_view/integrations", .target = "/mnt/skills/integrations", .read_only = true},
+};
+enum { USUAL = sizeof usual / sizeof *usual };
+
+/* Of the directory with a thread's files: its gateway reads and writes there, whether or not the box has begun. */
+static const char *const inside[] = {"workspace", "uploads", "outputs"};
+enum { INSIDE = sizeof inside / sizeof *inside };
+
+const char *const deerflow_places[] = {USER_DATA,
+                                       USER_DATA "/workspace",
+                                       USER_DATA "/uploads",
+                                       USER_DATA "/outputs",
+                                       "/mnt/acp-workspace",
+                                       "/mnt/skills/public",
+                                       "/mnt/skills/custom",
+                                       "/mnt/skills/integrations",
+                                       NULL};
+
+/* Where a gateway may ask for a mount, and which of them can only be read, whatever it asks. */
+static const struct {
+    const char *target;
+    bool read_only;
+} extra[] = {
+    {"/mnt/acp-workspace", true},
+    {"/mnt/skills/custom", true},
+    {"/mnt/skills/integrations", true},
+    {"/mnt/integrations/lark-cli/config", true},
+    {"/mnt/integrations/lark-cli/config/locks", false},
+    {"/mnt/integrations/lark-cli/data", false},
+    {"/mnt/integrations/lark-cli/runtime", true},
+    {USER_DATA "/.upload-conversions", true},
+};
+
+struct gathering {
+    const struct provision_settings *settings;
+    const struct deerflow_box *asked;
+    struct arena *arena;
+    struct mount *mounts;
+    size_t count;
+};
+
+static bool taken(const struct gathering *all, const char *target) {
+    for (size_t i = 0; i < all->count; i++)
+        if (all->mounts[i].target && !strcmp(all->mounts[i].target, target))
+            return true;
+    return false;
+}
+
+/* {user}, {thread} and {id} as they are: their grammar has nothing that a path takes for more than a name. */
+static const char *expanded(const struct gathering *all, const char *source) {
+    const struct {
+        const char *word, *value;
+    } words[] = {{"{user}", all->asked->user}, {"{thread}", all->asked->thread}, {"{id}", all->asked->id}};
+    const char *path = "";
+    while (*source) {
+        size_t len = 0, i = 0;
+        while (source[len] && source[len] != '{')
+            len++;
+        while (i < 3 && strncmp(source + len, words[i].word, strlen(words[i].word)) != 0)
+            i++;
+        if (source[len] && i == 3)
+            len++;
+        path = arena_printf(all->arena, "%s%.*s%s", path, (int)len, source, i < 3 ? words[i].value : "");
+        source += len + (i < 3 ? strlen(words[i].word) : 0);
+    }
+    return path;
+}
+
+static void add(struct gathering *all, const char *source, const char *target, bool read_only, bool create) {
+    all->mounts[all->count++] =
+        (struct mount){.source = source, .target = target, .read_only = read_only, .door = true, .create = create};
+    for (size_t i = 0; i < INSIDE && !read_only && target && !strcmp(target, USER_DATA); i++)
+        add(all, arena_printf(all->arena, "%s/%s", source, inside[i]), NULL, false, true);
+}
+
+/* ---- those of the request ---- */
+
+static bool others(const struct gathering *all, const char *path) {
+    const char *rest = path + strlen(all->settings->home) + 1;
+    if (!path_within(rest, "users"))
+        return false;
+    if (!rest[5]) /* all of them */
+        return true;
+    size_t len = strlen(all->asked->user);
+    return strncmp(rest + 6, all->asked->user, len) != 0 || rest[6 + len] != '/';
+}
+
+static int extra_check(const struct gathering *all, const struct deerflow_extra *mount, bool *ret_read_only,
+                       struct err *err) {
+    const char *source = mount->host_path.data, *target = mount->container_path.data, *home = all->settings->home;
+    if (source[0] != '/')
+        return err_set(err, ERR_INVALID, "Extra mount host path must be absolute: %.300s", source);
+    if (home && (!path_normal(source) || !path_within(source, home) || !source[strlen(home)]))
+        return err_set(err, ERR_INVALID, "Extra mount host path is outside DeerFlow state: %.300s", source);
+    if (home && others(all, source))
+        return err_set(err, ERR_INVALID, "Extra mount host path belongs to another user: %.300s", source);
+    if (target[0] != '/')
+        return err_set(err, ERR_INVALID, "Extra mount path must be absolute: %.300s", target);
+    for (size_t i = 0; i < sizeof extra / sizeof *extra; i++)
+        if (!strcmp(target, extra[i].target)) {
+            *ret_read_only = extra[i].read_only || mount->read_only;
+            return 0;
+        }
+    return err_set(err, ERR_INVALID, "Unsupported extra mount path: %.300s", target);
+}
+
+static int add_extra(struct gathering *all, struct err *err) {
+    const struct deerflow_extra *mounts = all->asked->extra;
+    if (all->asked->extra_count > EXTRA_MOUNTS)
+        return err_set(err, ERR_INVALID, "Too many extra mounts; max is %d", EXTRA_MOUNTS);
+    for (size_t i = 0; i < all->asked->extra_count; i++) {
+        bool read_only = false;
+        const char *target = mounts[i].container_path.data;
+        int failed = extra_check(all, &mounts[i], &read_only, err);
+        for (size_t j = 0; j < i && !failed; j++)
+            if (!strcmp(mounts[j].container_path.data, target))
+                failed = err_set(err, ERR_INVALID, "Duplicate extra mount path: %.300s", target);
+        if (failed)
+            return failed;
+        if (all->settings->home && !taken(all, target)) /* without, its directories are not of this host */
+            add(all, mounts[i].host_path.data, target, read_only, true);
+    }
+    return 0;
+}
+
+/* ---- all ---- */
+
+static void add_configured(struct gathering *all) {
+    for (size_t i = 0; i < all->settings->mount_count; i++) {
+        const struct share_mount *mount = &all->settings->mounts[i];
+        add(all, expanded(all, mount->source), mount->target, mount->read_only, mount->create);
+    }
+}
+
+static void add_usual(struct gathering *all) {
+    for (size_t i = 0; i < USUAL && all->settings->home; i++) {
+        bool covered = taken(all, usual[i].target) || (usual[i].legacy && !all->asked->legacy_skills);
+        for (size_t j = 0; j < all->settings->mount_count; j++)
+            covered |= path_within(usual[i].target, all->settings->mounts[j].target);
+        if (!covered)
+            add(all, arena_printf(all->arena, "%s/%s", all->settings->home, expanded(all, usual[i].source)),
+                usual[i].target, usual[i].read_only, true);
+    }
+}
+
+int deerflow_mounts(const struct provision_settings *settings, const struct deerflow_box *asked, struct arena *arena,
+                    const struct mount **ret_mounts, size_t *ret_count, struct err *err) {
+    size_t most = settings->mount_count + EXTRA_MOUNTS + USUAL + INSIDE;
+    struct gathering all = {
+        .settings = settings, .asked = asked, .arena = arena, .mounts = arena_alloc(arena, most * sizeof *all.mounts)};
+    add_configured(&all);
+    int failed = add_extra(&all, err);
+    if (failed)
+        return failed;
+    add_usual(&all);
+    *ret_mounts = all.mounts;
+    *ret_count = all.count;
+    return 0;
+}

@@ -1,0 +1,140 @@
+/* Commands of the dialect, in the box. Called by both families. Not to break: of the environment a command gets exactly
+ * PATH, LANG, LC_ALL, HOME, USER and PWD; its input is empty, and its whole tree ends with it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/headtail.h"
+#include "base/limits.h"
+#include "front/filesecbox/filesecbox.h"
+#include "front/trail.h"
+
+struct outputs {
+    struct headtail streams[2]; /* stdout, stderr */
+    struct http_request *request;
+    struct err *err;
+};
+
+/* Twice what is kept: buffers grow by doubling, and head and tail are joined at the end. */
+static int outputs_put(void *user, int stream, const uint8_t *data, size_t len) {
+    struct outputs *outputs = user;
+    struct headtail *headtail = &outputs->streams[stream == STREAM_STDERR];
+    size_t before = headtail->head.len + headtail->tail.len;
+    headtail_put(headtail, data, len);
+    return http_hold(outputs->request, 2 * (headtail->head.len + headtail->tail.len - before), outputs->err);
+}
+
+/* Two more members where something is missing, for whoever looks; its clients know three. */
+static void result_json(struct answer *answer, struct outputs *outputs, const struct exec_result *result) {
+    static const char *const names[] = {"stdout", "stderror"};
+    struct json *json = &answer->json;
+    bool truncated = headtail_truncated(&outputs->streams[0]) || headtail_truncated(&outputs->streams[1]);
+    json_open(json, '{');
+    for (int i = 0; i < 2; i++) {
+        size_t len;
+        const uint8_t *data = headtail_finish(&outputs->streams[i], &len);
+        json_key(json, names[i]);
+        answer_long(answer, data, len, true); /* bytes that are no UTF-8 become U+FFFD */
+    }
+    json_key(json, "exit_code");
+    json_int(json, result->exited ? result->exit_code : 128 + result->signal);
+    if (truncated) {
+        json_key(json, "truncated");
+        json_bool(json, true);
+    }
+    if (result->oom_killed) {
+        json_key(json, "oom_killed");
+        json_bool(json, true);
+    }
+    json_close(json, '}');
+}
+
+/* What it had said until then is not lost. */
+static int timed_out(struct filesecbox *call, const struct filesecbox_exec *exec, struct outputs *outputs,
+                     const struct exec_result *result, struct err *err) {
+    autoanswer answer;
+    answer_init(&answer, call->request, exec->status);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "status");
+    json_str(&answer.json, "error");
+    json_key(&answer.json, "data");
+    json_str(&answer.json, arena_printf(http_arena(call->request), "%s%s", exec->prefix, exec->timeout_text));
+    json_key(&answer.json, "partial");
+    result_json(&answer, outputs, result);
+    json_close(&answer.json, '}');
+    int failed = answer_end(&answer, 0, err);
+    return failed < 0 ? failed : ERR_TIMEOUT;
+}
+
+static int finished(struct filesecbox *call, const struct filesecbox_exec *exec, struct outputs *outputs,
+                    const struct exec_result *result, struct err *err) {
+    trail_result(call->request, result);
+    if (result->timed_out)
+        return timed_out(call, exec, outputs, result, err);
+    autoanswer answer;
+    filesecbox_open(&answer, call->request);
+    result_json(&answer, outputs, result);
+    return filesecbox_close(&answer, 0, err);
+}
+
+uint64_t filesecbox_timeout_ms(const struct filesecbox *call) {
+    uint64_t wanted = skills_settings(call->skills)->exec_timeout_ms;
+    return wanted ? wanted : DEFAULT_EXEC_TIMEOUT_MS;
+}
+
+/* Whether it was the directory that is missing, and not the program. */
+static bool execute_lacks(struct filesecbox *call, const char *cwd) {
+    struct file_stat stat;
+    struct err ignored;
+    return filesecbox_stat(call, cwd, &stat, &ignored) == -ERR_NOT_FOUND;
+}
+
+/* A program that is not installed is a result, as a shell has it. */
+static int execute_unknown(struct filesecbox *call, const struct filesecbox_exec *exec, struct outputs *outputs,
+                           struct err *err) {
+    const struct exec_result result = {.exited = true, .exit_code = 127};
+    const char *text = arena_printf(http_arena(call->request), "%s\n", err->text);
+    headtail_put(&outputs->streams[1], (const uint8_t *)text, strlen(text));
+    return finished(call, exec, outputs, &result, err);
+}
+
+int filesecbox_execute(struct filesecbox *call, const struct filesecbox_exec *exec, struct err *err) {
+    static const char *const all[] = {"", NULL};
+    const char *home = box_workspace(call->box), *shell[] = {"bash", "-c", exec->command, NULL};
+    struct arena *arena = http_arena(call->request);
+    const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin",
+                               "LANG=C.UTF-8",
+                               "LC_ALL=C.UTF-8",
+                               "USER=agent",
+                               arena_printf(arena, "HOME=%s", home),
+                               arena_printf(arena, "PWD=%s", exec->cwd),
+                               NULL};
+    const struct exec_request request = {
+        .argv = exec->command ? shell : exec->argv,
+        .env = env,
+        .drops = all,
+        .cwd = exec->cwd,
+        .timeout_ms = filesecbox_timeout_ms(call),
+    };
+    struct outputs outputs = {.request = call->request, .err = err};
+    const struct exec_sink sink = {.output = outputs_put, .user = &outputs};
+    struct exec_result result = {0};
+    size_t limit;
+    int failed = box_output_limit(call->box, false, 0, DEFAULT_OUTPUT_LIMIT_BYTES, &limit, err);
+    if (failed)
+        return failed;
+    trail_running(call->request);
+    headtail_init(&outputs.streams[0], limit);
+    headtail_init(&outputs.streams[1], limit);
+    failed = box_exec(call->box, &request, &sink, http_fd(call->request), &result, err);
+    if (!failed)
+        failed = finished(call, exec, &outputs, &result, err);
+    else if (failed == -ERR_NOT_FOUND && !execute_lacks(call, exec->cwd))
+        failed = execute_unknown(call, exec, &outputs, err);
+    else if (failed == -ERR_NOT_FOUND && exec->missing_text)
+        failed = filesecbox_error(call->request, exec->status, ERR_NOT_FOUND, exec->missing_text);
+    else
+        failed = filesecbox_fail(call->request, exec->status, exec->prefix, err);
+    headtail_done(&outputs.streams[0]);
+    headtail_done(&outputs.streams[1]);
+    return failed;
+}

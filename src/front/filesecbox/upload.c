@@ -1,0 +1,135 @@
+/* ZIP uploads of the dialect. Called through its routes. Not to break: an archive is received and checked whole before
+ * anything is asked to change, so that a bad one leaves all as it was. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/fd.h"
+#include "front/filesecbox/seed.h"
+#include "front/trail.h"
+#include "http/multipart.h"
+#include "skill/own/own.h"
+
+static const char *const reserved_skills[] = {"skill-creator", NULL};
+
+int filesecbox_scope(struct filesecbox *call, const char *field, bool base, struct err *err) {
+    const char *scope = http_query(call->request, "scope", NULL);
+    scope = scope ? scope : field;
+    if (scope && *scope && strcasecmp(scope, "overlay") != 0 && strcasecmp(scope, "baseline") != 0)
+        return err_set(err, ERR_INVALID, "scope is overlay or baseline, not '%.100s'", scope);
+    if (scope && *scope)
+        base = !strcasecmp(scope, "baseline");
+    int failed = base ? filesecbox_admin(call, "a change of an agent's baseline", err) : 0;
+    return failed ? failed : base ? SCOPE_BASELINE : SCOPE_OVERLAY;
+}
+
+int filesecbox_receive(struct filesecbox *call, uint64_t max, const char *limit, struct filesecbox_upload *ret_upload,
+                       struct err *err) {
+    struct filesecbox_upload *upload = ret_upload;
+    struct multipart_form form;
+    *upload = (struct filesecbox_upload){.file.fd = -1};
+    int failed = skills_scratch(call->skills, call->user, max, limit, &upload->file, err);
+    if (!failed)
+        failed = multipart_form(call->request, "file", &upload->file, &form, err);
+    if (!failed && !form.has_file)
+        failed = err_set(err, ERR_INVALID, "the part 'file' is missing");
+    if (failed)
+        return failed;
+    upload->filename = form.file.file_name;
+    upload->scope = multipart_field(&form, "scope", NULL);
+    return 0;
+}
+
+int filesecbox_unzip(struct filesecbox *call, struct filesecbox_upload *upload, struct err *err) {
+    const struct skill_settings *settings = skills_settings(call->skills);
+    const struct zip_limits limits = {.bytes = settings->upload_bytes,
+                                      .unpacked_bytes = settings->unpacked_bytes,
+                                      .entries = settings->upload_entries};
+    int failed = zip_open(upload->file.fd, &limits, &upload->zip, err);
+    if (failed)
+        return failed;
+    failed = zip_skills(upload->zip, reserved_skills, &upload->skills, err);
+    return failed && settings->newest ? err_wrap(err, "Validation Error") : failed;
+}
+
+void filesecbox_upload_done(struct filesecbox_upload *upload) {
+    zip_close(upload->zip);
+    upload->zip = NULL;
+    scratch_done(&upload->file);
+}
+
+int filesecbox_told(struct filesecbox *call, const char *text, const struct own_change *change, struct err *err) {
+    autoanswer answer;
+    filesecbox_open(&answer, call->request);
+    json_str(&answer.json, text);
+    if (change->pending) {
+        json_key(&answer.json, "pending");
+        json_bool(&answer.json, true);
+    }
+    if (change->background) {
+        json_key(&answer.json, "background");
+        json_uint(&answer.json, change->background);
+    }
+    return filesecbox_close(&answer, 0, err);
+}
+
+static void upload_names(const char *const *skills, bool newest, struct buf *out) {
+    buf_puts(out, newest ? "Baseline updated successfully. Skills: [" : "Upload successful: ");
+    for (const char *const *skill = skills; *skill; skill++) {
+        if (skill != skills)
+            buf_puts(out, ", ");
+        if (newest)
+            buf_puts(out, *skill);
+        else
+            buf_printf(out, "skill '%s' to '" SKILL_PATH "/%s'", *skill, *skill);
+    }
+    buf_puts(out, newest ? "]" : "");
+}
+
+static int upload_run(struct filesecbox *call, struct filesecbox_upload *upload, int scope,
+                      struct own_change *ret_change, struct err *err) {
+    struct http_request *request = call->request;
+    int failed = filesecbox_unzip(call, upload, err);
+    if (failed)
+        return failed;
+    for (size_t i = 0; i < 20 && upload->skills[i]; i++)
+        trail_quote(request, upload->skills[i]);
+    trail_running(request);
+    if (scope == SCOPE_BASELINE)
+        return base_put_zip(call->skills, call->agent, upload->zip, err);
+    failed = filesecbox_box(call, err);
+    if (failed)
+        return failed;
+    /* In the first family the user's layer lies above the public one, file by file. */
+    bool merges = !skills_settings(call->skills)->newest;
+    return own_put(call->skills, call->box, upload->zip, merges, http_arena(request), ret_change, http_fd(request),
+                   err);
+}
+
+int filesecbox_upload(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    autofilesecbox call;
+    __attribute__((cleanup(filesecbox_upload_done))) struct filesecbox_upload upload = {.file.fd = -1};
+    struct own_change change = {0};
+    int failed = filesecbox_begin(request, &call, err);
+    if (failed)
+        return failed;
+    const struct skill_settings *settings = skills_settings(call.skills);
+    bool newest = settings->newest;
+    int scope = filesecbox_scope(&call, NULL, newest, err); /* who may not need not send it all */
+    if (scope < 0)
+        return scope;
+    failed = filesecbox_receive(&call, settings->upload_bytes, "skill_upload_bytes", &upload, err);
+    if (failed)
+        return failed;
+    scope = filesecbox_scope(&call, upload.scope, newest, err);
+    if (scope < 0)
+        return scope;
+    if (upload_run(&call, &upload, scope, &change, err) < 0)
+        return filesecbox_fail(request, newest ? 200 : 500, newest ? "" : "Upload failed: ", err);
+    autobuf text;
+    buf_init(&text, 4u << 20);
+    upload_names(upload.skills, newest && scope == SCOPE_BASELINE, &text);
+    const char *shown = buf_cstr(&text);
+    return filesecbox_told(&call, shown ? shown : "Upload successful.", &change, err);
+}

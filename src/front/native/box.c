@@ -1,0 +1,413 @@
+/* Boxes over HTTP: acquire, list, look, release, pause, resume, destroy. Called through native_routes.
+ * Not to break: a token bound to a user neither makes, sees nor ends anybody else's box. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/answer.h"
+#include "front/deerflow/deerflow.h"
+#include "front/native/native.h"
+#include "front/native/args.h"
+#include "front/trail.h"
+
+static int native_box_request(struct http_request *request, const struct acquire_args *args,
+                              struct box_request *ret_request, struct err *err);
+
+int native_acquire(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct front *front = front_of(request);
+    struct acquire_args args = {0};
+    struct box_request wanted;
+    struct box *box;
+    bool created = false;
+    int failed = front_body(request, &args, err);
+    if (!failed)
+        failed = native_box_request(request, &args, &wanted, err);
+    if (!failed)
+        failed = tenant_make(front_who(request)->tenant, &front_settings(request)->tenant_limits, err);
+    if (!failed)
+        failed = provider_acquire(front->provider, &wanted, &box, &created, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, created ? 201 : 200);
+    front_restarted(request, box);
+    native_box_json(&answer.json, box);
+    trail_box(request, box);
+    trail_box(request, NULL);
+    provider_put(front->provider, box);
+    return answer_end(&answer, 0, err);
+}
+
+static int native_box_mounts(struct http_request *request, const struct body_list *list, struct box_request *wanted) {
+    const struct mount_args *from = list->items;
+    struct mount *mounts = arena_alloc(http_arena(request), (list->count + 1) * sizeof *mounts);
+    for (size_t i = 0; i < list->count; i++)
+        mounts[i] = (struct mount){
+            .source = from[i].source.data, .target = from[i].target.data, .read_only = from[i].read_only};
+    wanted->mounts = mounts;
+    wanted->mount_count = list->count;
+    return 0;
+}
+
+static int native_box_request(struct http_request *request, const struct acquire_args *args,
+                              struct box_request *ret_request, struct err *err) {
+    const struct who *who = front_who(request);
+    if (who->user && args->user.data && strcmp(who->user, args->user.data) != 0)
+        return err_set(err, ERR_DENIED, "this token makes boxes of user '%s' only, not of '%s'", who->user,
+                       args->user.data);
+    for (const char **label = args->labels; label && *label && who->scope != SCOPE_ADMIN; label++)
+        if (strcmp(*label, DEERFLOW_LABEL) == 0)
+            return err_set(err, ERR_DENIED, "label %s: only the DeerFlow provisioner and admins give it", *label);
+    struct box_request wanted = {
+        .user = who->user ? who->user : args->user.data,
+        .thread = args->thread.data,
+        .thread_len = args->thread.len,
+        .agent = args->agent.data,
+        .machine = args->machine.data,
+        .backend = args->backend.data,
+        .template_name = args->template_name.data,
+        .shell = args->shell.data,
+        .env = args->env,
+        .has_memory = args->limits.memory_mb.has,
+        .has_cpus = args->limits.cpus.has,
+        .has_pids = args->limits.pids.has,
+        .has_disk = args->limits.disk_mb.has,
+        .has_open_files = args->limits.open_files.has,
+        .has_output = args->limits.output_bytes.has,
+        .limits = {.memory_mb = args->limits.memory_mb.value,
+                   .cpus = args->limits.cpus.value,
+                   .pids = args->limits.pids.value,
+                   .disk_mb = args->limits.disk_mb.value,
+                   .open_files = args->limits.open_files.value,
+                   .output_bytes = args->limits.output_bytes.value},
+        .container = {.user = args->container.user.data,
+                      .runtime = args->container.runtime.data,
+                      .platform = args->container.platform.data,
+                      .pull = args->container.pull.data,
+                      .read_only = args->container.read_only,
+                      .image_init = args->container.init.data && strcmp(args->container.init.data, "image") == 0},
+        .network = args->network.data,
+        .has_idle_timeout = args->idle_timeout_ms.has,
+        .idle_timeout_ms = args->idle_timeout_ms.value,
+        .temporary = args->temporary,
+        .labels = args->labels,
+        .exact = true,
+    };
+    native_box_mounts(request, &args->mounts, &wanted);
+    *ret_request = wanted;
+    return 0;
+}
+
+/* ---- one box as JSON ---- */
+
+static void native_usage_json(struct json *json, struct box *box) {
+    struct usage usage = {0};
+    struct err ignored = {0};
+    if (box_usage(box, &usage, &ignored))
+        usage = (struct usage){0};
+    const struct {
+        const char *name;
+        bool has;
+        uint64_t value;
+    } rows[] = {{"memory_bytes", usage.has_memory, usage.memory_bytes},
+                {"cpu_ms", usage.has_cpu, usage.cpu_ms},
+                {"pids", usage.has_pids, usage.pids},
+                {"disk_bytes", usage.has_disk, usage.disk_bytes}};
+    json_key(json, "usage");
+    json_open(json, '{');
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_key(json, rows[i].name);
+        if (rows[i].has)
+            json_uint(json, rows[i].value);
+        else
+            json_nil(json);
+    }
+    json_close(json, '}');
+}
+
+static void native_limits_json(struct json *json, const struct limits *limits) {
+    json_key(json, "limits");
+    json_open(json, '{');
+    json_key(json, "memory_mb");
+    json_uint(json, limits->memory_mb);
+    json_key(json, "cpus");
+    json_double(json, limits->cpus);
+    json_key(json, "pids");
+    json_uint(json, limits->pids);
+    json_key(json, "disk_mb");
+    json_uint(json, limits->disk_mb);
+    json_key(json, "open_files");
+    json_uint(json, limits->open_files);
+    json_key(json, "output_bytes");
+    json_uint(json, limits->output_bytes);
+    json_close(json, '}');
+}
+
+static void native_labels_json(struct json *json, char **labels) {
+    json_key(json, "labels");
+    json_open(json, '{');
+    for (char **label = labels; label && *label; label++) {
+        size_t name_len = strcspn(*label, "=");
+        json_strn(json, *label, name_len);
+        buf_byte(json->out, ':');
+        json->comma = false;
+        json_str(json, (*label)[name_len] ? *label + name_len + 1 : "");
+    }
+    json_close(json, '}');
+}
+
+static void native_container_json(struct json *json, const struct box *box) {
+    const struct container *container = &box->spec.container;
+    json_key(json, "container");
+    if (!box->ops->images) {
+        json_nil(json);
+        return;
+    }
+    json_open(json, '{');
+    json_key(json, "user");
+    json_str(json, container->user);
+    json_key(json, "runtime");
+    json_str(json, container->runtime);
+    json_key(json, "platform");
+    json_str(json, container->platform);
+    json_key(json, "pull");
+    json_str(json, container->pull ? container->pull : "missing");
+    json_key(json, "read_only");
+    json_bool(json, container->read_only);
+    json_key(json, "init");
+    json_str(json, container->image_init ? "image" : "runner");
+    json_close(json, '}');
+}
+
+static bool native_offline(struct box *box) {
+    struct err ignored;
+    return box->ops->reach && box->ops->reach(box->backend, &box->spec, &ignored) < 0;
+}
+
+static const char *native_state(struct box *box) {
+    return native_offline(box) ? "offline" : box_state_name(box->state);
+}
+
+static void native_remote_json(struct json *json, struct box *box) {
+    json_key(json, "remote");
+    if (!box->ops->show) {
+        json_nil(json);
+        return;
+    }
+    json_open(json, '{');
+    box->ops->show(box->backend, &box->spec, json);
+    json_close(json, '}');
+}
+
+void native_box_json(struct json *json, struct box *box) {
+    bool died = box->died[0] && !native_offline(box); /* else nobody knows what became of it */
+    json_open(json, '{');
+    json_key(json, "id");
+    json_str(json, box->id);
+    json_key(json, "user");
+    json_str(json, box->user);
+    json_key(json, "thread");
+    json_str(json, box->thread);
+    json_key(json, "agent");
+    json_str(json, box->spec.agent);
+    json_key(json, "machine");
+    json_str(json, box->spec.machine);
+    json_key(json, "backend");
+    json_str(json, box->ops->name);
+    json_key(json, "state");
+    json_str(json, native_state(box));
+    json_key(json, "running");
+    json_bool(json, (box->wire || box->state == BOX_PAUSED) && !box->died[0]);
+    json_key(json, "died");
+    json_str(json, died ? box->died : NULL);
+    json_key(json, "ended");
+    json_str(json, box->ended[0] ? box->ended : NULL);
+    json_key(json, "restarted");
+    json_str(json, box->restarted[0] ? box->restarted : NULL);
+    json_key(json, "workspace");
+    json_str(json, box_workspace(box));
+    json_key(json, "template");
+    json_str(json, box->spec.template_name);
+    native_container_json(json, box);
+    json_key(json, "network");
+    json_str(json, box->spec.network == NETWORK_OPEN ? "open" : "none");
+    json_key(json, "idle_timeout_ms");
+    json_uint(json, box->idle_timeout_ms);
+    json_key(json, "temporary");
+    json_bool(json, box->temporary);
+    json_key(json, "created_at");
+    json_time(json, box->created_ms);
+    json_key(json, "last_used_at");
+    json_time(json, box_last_used_ms(box));
+    native_limits_json(json, &box->spec.limits);
+    native_usage_json(json, box);
+    native_remote_json(json, box);
+    native_labels_json(json, box->labels);
+    json_close(json, '}');
+}
+
+int native_box(struct http_request *request, struct box *box, struct err *err) {
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    native_box_json(&answer.json, box);
+    return answer_end(&answer, 0, err);
+}
+
+/* ---- many ---- */
+
+struct native_boxes_walk {
+    const struct who *who;
+    struct boxes_args args;
+    struct answer *answer;
+};
+
+static bool native_label_fits(char **labels, const struct body_text *wanted) {
+    bool with_value = memchr(wanted->data, '=', wanted->len);
+    for (char **label = labels; label && *label; label++)
+        if (with_value ? !strcmp(*label, wanted->data)
+                       : !strncmp(*label, wanted->data, wanted->len) && (*label)[wanted->len] == '=')
+            return true;
+    return false;
+}
+
+static int native_boxes_each(void *user, struct box *box) {
+    struct native_boxes_walk *walk = user;
+    const struct boxes_args *args = &walk->args;
+    if (walk->who->user && strcmp(walk->who->user, box->user) != 0)
+        return 0;
+    if (args->user.data && strcmp(args->user.data, box->user) != 0)
+        return 0;
+    if (args->state.data && strcmp(args->state.data, native_state(box)) != 0)
+        return 0;
+    if (args->label.data && !native_label_fits(box->labels, &args->label))
+        return 0;
+    native_box_json(&walk->answer->json, box);
+    return answer_spill(walk->answer);
+}
+
+int native_boxes(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    autoanswer answer;
+    struct native_boxes_walk walk = {.who = front_who(request), .answer = &answer};
+    answer_init(&answer, request, 200);
+    int failed = front_query(request, &walk.args, err);
+    if (failed)
+        return failed;
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "boxes");
+    json_open(&answer.json, '[');
+    provider_each(front_of(request)->provider, native_boxes_each, &walk);
+    json_close(&answer.json, ']');
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+/* ---- ending ---- */
+
+int native_release(struct http_request *request, struct box *box, struct err *err) {
+    int failed = provider_release(front_of(request)->provider, box, err);
+    return failed ? failed : native_box(request, box, err);
+}
+
+/* The box that was looked up is one life of it: afterwards there may be another. */
+static int native_stand(struct http_request *request, const struct box *box, bool pause, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    const char *user = front_who(request)->user;
+    struct box *after = NULL;
+    int failed = pause ? provider_pause(provider, user, box->id, err) : provider_resume(provider, user, box->id, err);
+    if (!failed)
+        failed = provider_look(provider, user, box->id, &after, err);
+    if (failed)
+        return failed;
+    failed = native_box(request, after, err);
+    provider_look_end(provider, after);
+    return failed;
+}
+
+int native_pause(struct http_request *request, struct box *box, struct err *err) {
+    return native_stand(request, box, true, err);
+}
+
+/* One that died is not paused: to resume it is to start it. */
+int native_resume(struct http_request *request, struct box *box, struct err *err) {
+    return box->died[0] ? native_start(request, box, err) : native_stand(request, box, false, err);
+}
+
+int native_start(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct provider *provider = front_of(request)->provider;
+    struct box *box = NULL;
+    int failed = provider_wake(provider, front_who(request)->user, http_param(request, "id"), &box, err);
+    if (failed)
+        return failed;
+    front_restarted(request, box);
+    failed = native_box(request, box, err);
+    provider_put(provider, box);
+    return failed;
+}
+
+int native_destroy(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct provider *provider = front_of(request)->provider;
+    const char *user = front_who(request)->user, *id = http_param(request, "id");
+    struct box *box = NULL;
+    if (!provider_look(provider, user, id, &box, err)) { /* afterwards nobody knows whose it was */
+        trail_box(request, box);
+        trail_box(request, NULL);
+        provider_look_end(provider, box);
+    }
+    int failed = provider_destroy(provider, user, id, err);
+    return failed ? failed : front_empty(request, 204);
+}
+
+struct native_ids {
+    const char *user;
+    struct arena *arena;
+    struct native_id {
+        struct native_id *next;
+        char id[17];
+    } * first;
+};
+
+static int native_ids_each(void *user, struct box *box) {
+    struct native_ids *ids = user;
+    if (strcmp(box->user, ids->user) != 0)
+        return 0;
+    struct native_id *id = arena_alloc(ids->arena, sizeof *id);
+    memcpy(id->id, box->id, sizeof id->id);
+    id->next = ids->first;
+    ids->first = id;
+    return 0;
+}
+
+int native_destroy_all(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct front *front = front_of(request);
+    const struct who *who = front_who(request);
+    struct boxes_args args = {0};
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    struct native_ids ids = {.user = args.user.data, .arena = http_arena(request)};
+    uint64_t ended = 0;
+    if (!who->user || !strcmp(who->user, ids.user)) /* others' boxes: as if there were none */
+        provider_each(front->provider, native_ids_each, &ids);
+    for (struct native_id *id = ids.first; id && !failed; id = id->next) {
+        failed = provider_destroy(front->provider, ids.user, id->id, err);
+        if (failed == -ERR_NOT_FOUND) {
+            failed = 0; /* somebody else was faster */
+            continue;
+        }
+        trail_also(request, "box_destroy", id->id, ids.user, -failed);
+        ended += !failed;
+    }
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "ended");
+    json_uint(&answer.json, ended);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}

@@ -1,0 +1,409 @@
+/* File contents over HTTP: GET with ranges, PUT, DELETE, stat, archives. Called through native_routes.
+ * Not to break: contents never lie in the daemon's memory whole, whatever their size says. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/answer.h"
+#include "front/native/native.h"
+#include "front/native/args.h"
+
+#define PUT_SPLICE_BYTES (256 << 10) /* from here on two more exchanges with the runner cost less than copying */
+#define PUT_PIECE_BYTES (8u << 20)   /* how far an upload may pass its limit before somebody looks */
+
+const char *native_path(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+                        struct err *err) {
+    const char *given = path->data ? path->data : ".";
+    size_t given_len = strlen(given), base_len = *given == '/' ? 0 : strlen(box_workspace(box));
+    char *full = arena_alloc(http_arena(request), base_len + given_len + 2);
+    memcpy(full, box_workspace(box), base_len);
+    full[base_len] = '/';
+    memcpy(full + base_len + (*given != '/'), given, given_len + 1);
+    char *to = full;
+    for (const char *from = full; *from;) {
+        if (from[0] == '/' && from[1] == '/')
+            from++;
+        else if (from[0] == '/' && from[1] == '.' && (from[2] == '/' || (!from[2] && tree)))
+            from += 2;
+        else
+            *to++ = *from++;
+    }
+    if (tree && to > full + 1 && to[-1] == '/')
+        to--;
+    if (to == full)
+        *to++ = '/';
+    *to = 0;
+    if ((size_t)(to - full) <= LIMIT_PATH_BYTES)
+        return full;
+    err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
+    return NULL;
+}
+
+/* ---- GET ---- */
+
+struct native_range {
+    uint64_t offset, length;
+    bool partial, impossible;
+};
+
+/* "bytes=A-B", "bytes=A-", "bytes=-N"; anything else (several ranges, other units) is ignored as RFC 9110 allows. */
+static void native_range(const char *header, uint64_t size, struct native_range *range) {
+    char from[24] = "", to[24] = "", rest[2] = "";
+    uint64_t first, last;
+    *range = (struct native_range){.length = size};
+    if (!header || strncmp(header, "bytes=", 6) != 0)
+        return;
+    header += 6;
+    bool open = *header == '-';
+    if (open ? sscanf(header, "-%20[0-9]%1s", to, rest) < 1
+             : sscanf(header, "%20[0-9]-%20[0-9]%1s", from, to, rest) < 1)
+        return;
+    if (*rest || (!open && header[strlen(from)] != '-') || (!open && !*to && header[strlen(from) + 1]))
+        return;
+    if (*to && !text_u64(to, INT64_MAX, &last))
+        return;
+    if (open) {
+        range->impossible = !last || !size;
+        range->offset = last < size ? size - last : 0;
+    } else {
+        if (!text_u64(from, INT64_MAX, &first) || (*to && last < first))
+            return;
+        range->impossible = first >= size;
+        range->offset = first;
+    }
+    range->partial = true;
+    range->length = range->impossible ? 0 : size - range->offset;
+    if (!open && *to && !range->impossible && last - first + 1 < range->length)
+        range->length = last - first + 1;
+}
+
+/* If-None-Match: a list of tags or "*"; weak marks do not matter for GET. */
+static bool native_tag_listed(const char *header, const char *etag) {
+    if (!header)
+        return false;
+    if (!strcmp(header, "*"))
+        return true;
+    const char *at = strstr(header, etag);
+    return at && (at[strlen(etag)] == 0 || at[strlen(etag)] == ',' || at[strlen(etag)] == ' ');
+}
+
+struct native_get {
+    struct http_request *request;
+    const struct native_range *range;
+    uint64_t size; /* of the file */
+    bool begun;
+};
+
+static int native_get_begin(struct native_get *get) {
+    const struct native_range *range = get->range;
+    char text[80];
+    if (range->partial) {
+        snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)range->offset,
+                 (unsigned long long)(range->offset + range->length - 1), (unsigned long long)get->size);
+        http_reply_header(get->request, "Content-Range", text);
+    }
+    get->begun = true;
+    return http_reply_begin(get->request, range->partial ? 206 : 200, "application/octet-stream",
+                            (int64_t)range->length);
+}
+
+/* The head goes with the first bytes: until they are there it can still become an error. */
+static int native_get_write(void *user, const uint8_t *data, size_t len) {
+    struct native_get *get = user;
+    int failed = get->begun ? 0 : native_get_begin(get);
+    return failed ? failed : http_reply_write(get->request, data, len);
+}
+
+static int native_get_send(struct http_request *request, struct box *box, const char *path, int fd,
+                           const struct native_range *range, uint64_t size, struct err *err) {
+    struct native_get get = {.request = request, .range = range, .size = size};
+    bool streams = fd < 0 && range->length && strcmp(http_method(request), "HEAD") != 0;
+    int failed = streams ? box_read_stream(box, path, range->offset, range->length, http_fd(request), native_get_write,
+                                           &get, err)
+                         : native_get_begin(&get);
+    if (!failed && streams && !get.begun)
+        return err_set(err, ERR_BUSY, "'%s' changed while it was read; try again", path);
+    if (!failed && !streams && range->length && strcmp(http_method(request), "HEAD") != 0)
+        failed = http_reply_file(request, fd, range->offset, range->length);
+    return failed ? failed : http_reply_end(request);
+}
+
+int native_get(struct http_request *request, struct box *box, struct err *err) {
+    struct path_args args = {0};
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, false, err);
+    if (path && wire_root(box->wire) < 0 && !http_blocks(request)) /* the route is quick only where the daemon opens */
+        return err_set(err, ERR_BUSY, "all threads are busy; try again later");
+    return path ? native_send(request, box, path, err) : -err->code;
+}
+
+int native_send(struct http_request *request, struct box *box, const char *path, struct err *err) {
+    struct file_stat stat = {0};
+    struct native_range range;
+    char etag[ETAG_BYTES], text[48];
+    autofd fd = -1;
+    int failed = box_read_open(box, path, &fd, &stat, err);
+    if (failed)
+        return failed;
+    file_etag(&stat, etag);
+    http_reply_header(request, "ETag", etag);
+    http_reply_header(request, "Accept-Ranges", "bytes");
+    if (native_tag_listed(http_header(request, "if-none-match"), etag))
+        return front_empty(request, 304);
+    const char *if_range = http_header(request, "if-range");
+    native_range(if_range && strcmp(if_range, etag) != 0 ? NULL : http_header(request, "range"), stat.size, &range);
+    if (range.impossible) {
+        snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)stat.size);
+        http_reply_header(request, "Content-Range", text);
+        static const char body[] =
+            "{\"error\":{\"code\":\"INVALID\",\"message\":\"the range lies behind the end of the "
+            "file\"}}";
+        return http_reply(request, 416, "application/json", body, sizeof body - 1);
+    }
+    return native_get_send(request, box, path, fd, &range, stat.size, err);
+}
+
+/* ---- PUT ---- */
+
+struct native_upload {
+    struct http_request *request;
+    uint64_t left;
+};
+
+static ssize_t native_put_read(void *user, void *data, size_t size, struct err *err) {
+    struct native_upload *upload = user;
+    ssize_t n = http_body_read(upload->request, data, size, err);
+    if (n <= 0)
+        return n;
+    if ((uint64_t)n > upload->left)
+        return err_set(err, ERR_TOO_LARGE, "the upload is larger than max_upload_bytes allows");
+    upload->left -= (uint64_t)n;
+    return n;
+}
+
+/* What says beforehand that it is too large need not come. */
+static int native_upload_fits(struct http_request *request, struct err *err) {
+    int64_t length = http_body_length(request);
+    uint64_t max = front_settings(request)->max_upload_bytes;
+    if (length <= 0 || (uint64_t)length <= max)
+        return 0;
+    return err_set(err, ERR_TOO_LARGE, "%lld bytes are more than an upload may have (%llu); see max_upload_bytes",
+                   (long long)length, (unsigned long long)max);
+}
+
+/* Straight from the socket into the new file. 1: this box or request cannot, nothing was read. */
+static int native_put_large(struct http_request *request, struct box *box, const struct write_request *write,
+                            bool *ret_created, struct file_stat *ret_stat, struct err *err) {
+    int fd;
+    struct box_write *open = NULL;
+    uint64_t total = 0;
+    int failed = box_write_open(box, write, &fd, &open, err);
+    if (failed < 0 || fd < 0)
+        return failed < 0 ? failed : 1;
+    for (;;) {
+        ssize_t n = http_body_splice(request, fd, PUT_PIECE_BYTES, err);
+        if (n == 0)
+            return box_write_commit(open, ret_created, ret_stat, err);
+        total += n > 0 ? (uint64_t)n : 0;
+        if (n > 0 && total <= write->max)
+            continue;
+        box_write_abort(open);
+        return n < 0 ? (int)n
+                     : err_set(err, ERR_TOO_LARGE, "the upload is larger than %llu bytes; see max_upload_bytes",
+                               (unsigned long long)write->max);
+    }
+}
+
+/* If-Match that does not hold is 412, which the list of codes does not have; the code stays EXISTS. */
+static int native_put_conflict(struct http_request *request, const struct err *err) {
+    autobuf out;
+    struct json json;
+    buf_init(&out, 8192);
+    json_init(&json, &out);
+    json_failure(&json, err_name(err->code), err->text);
+    int failed = http_reply(request, 412, "application/json", out.data, out.len);
+    return failed ? failed : err->code;
+}
+
+int native_put(struct http_request *request, struct box *box, struct err *err) {
+    struct put_args args = {0};
+    struct file_stat stat = {0};
+    struct native_upload upload = {.request = request, .left = front_settings(request)->max_upload_bytes};
+    bool created = false;
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    failed = native_upload_fits(request, err);
+    if (failed)
+        return failed;
+    int64_t length = http_body_length(request);
+    const char *path = native_target(request, box, &args.path, false, err);
+    if (!path)
+        return -err->code;
+    const struct write_request write = {
+        .path = path,
+        .mode = (uint32_t)args.mode.value,
+        .parents = args.parents,
+        .append = args.append,
+        .if_match = http_header(request, "if-match"),
+        .size = length,
+        .max = front_settings(request)->max_upload_bytes,
+    };
+    failed =
+        length < 0 || length >= PUT_SPLICE_BYTES ? native_put_large(request, box, &write, &created, &stat, err) : 1;
+    if (failed > 0)
+        failed = box_write(box, &write, native_put_read, &upload, http_fd(request), &created, &stat, err);
+    if (failed == -ERR_EXISTS && write.if_match)
+        return native_put_conflict(request, err);
+    if (failed)
+        return failed;
+    char etag[ETAG_BYTES];
+    http_reply_header(request, "ETag", file_etag(&stat, etag));
+    return front_empty(request, created ? 201 : 200);
+}
+
+int native_remove(struct http_request *request, struct box *box, struct err *err) {
+    struct remove_args args = {0};
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_target(request, box, &args.path, false, err);
+    failed = path ? box_remove(box, path, args.recursive, http_fd(request), err) : -err->code;
+    return failed ? failed : front_empty(request, 204);
+}
+
+/* ---- stat ---- */
+
+const char *native_type_name(enum file_type type) {
+    static const char *const types[] = {
+        [FILE_REGULAR] = "file", [FILE_DIR] = "dir", [FILE_SYMLINK] = "symlink", [FILE_OTHER] = "other"};
+    return type >= FILE_REGULAR && type <= FILE_OTHER ? types[type] : "other";
+}
+
+void native_stat_json(struct json *json, const struct file_stat *stat) {
+    const char *name = stat->name ? stat->name : "", *path = stat->path ? stat->path : "", *target = stat->target;
+    bool utf8 = text_utf8(name, strlen(name)) && text_utf8(path, strlen(path)) &&
+                (!target || text_utf8(target, strlen(target)));
+    char mode[8];
+    snprintf(mode, sizeof mode, "%04o", stat->mode & 07777);
+    json_open(json, '{');
+    json_key(json, "name");
+    json_bytes(json, name, strlen(name), utf8);
+    json_key(json, "path");
+    json_bytes(json, path, strlen(path), utf8);
+    json_key(json, "encoding");
+    json_str(json, utf8 ? "utf-8" : "base64");
+    json_key(json, "type");
+    json_str(json, native_type_name(stat->type));
+    json_key(json, "size");
+    json_uint(json, stat->size);
+    json_key(json, "mode");
+    json_str(json, mode);
+    json_key(json, "mtime");
+    json_time(json, stat->mtime_ns / 1000000);
+    json_key(json, "uid");
+    json_uint(json, stat->uid);
+    json_key(json, "gid");
+    json_uint(json, stat->gid);
+    json_key(json, "special");
+    json_str(json, stat->type == FILE_OTHER ? stat->special : NULL);
+    json_key(json, "link_target");
+    if (target)
+        json_bytes(json, target, strlen(target), utf8);
+    else
+        json_nil(json);
+    json_close(json, '}');
+}
+
+int native_stat(struct http_request *request, struct box *box, struct err *err) {
+    struct path_args args = {0};
+    struct file_stat stat = {0};
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, false, err);
+    failed = path ? box_stat(box, path, http_arena(request), &stat, err) : -err->code;
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    native_stat_json(&answer.json, &stat);
+    return answer_end(&answer, 0, err);
+}
+
+/* ---- archives ---- */
+
+static int native_archive_begin(struct http_request *request) {
+    return http_replied(request) ? 0 : http_reply_begin(request, 200, "application/x-tar", -1);
+}
+
+static int native_archive_write(void *user, const uint8_t *data, size_t len) {
+    struct http_request *request = user;
+    int failed = native_archive_begin(request);
+    return failed ? failed : http_reply_write(request, data, len);
+}
+
+int native_archive(struct http_request *request, struct box *box, struct err *err) {
+    struct path_args args = {0};
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    failed = path ? box_tar_out(box, path, http_fd(request), native_archive_write, request, err) : -err->code;
+    if (!failed)
+        failed = native_archive_begin(request);
+    return failed ? failed : http_reply_end(request);
+}
+
+static int native_unpack_skipped(void *user, const char *name, const char *why) {
+    struct answer *answer = user;
+    struct json *json = &answer->json;
+    bool utf8 = text_utf8(name, strlen(name));
+    json_open(json, '{');
+    json_key(json, "name");
+    json_bytes(json, name, strlen(name), utf8);
+    json_key(json, "encoding");
+    json_str(json, utf8 ? "utf-8" : "base64");
+    json_key(json, "reason");
+    json_str(json, why);
+    json_close(json, '}');
+    return answer_spill(answer);
+}
+
+int native_unpack(struct http_request *request, struct box *box, struct err *err) {
+    struct native_upload upload = {.request = request, .left = front_settings(request)->max_upload_bytes};
+    struct path_args args = {0};
+    struct unpack_result result = {0};
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    failed = native_upload_fits(request, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "skipped");
+    json_open(&answer.json, '[');
+    const struct unpack_request unpack = {.path = path,
+                                          .max_entries = front_settings(request)->max_unpack_entries,
+                                          .skipped = native_unpack_skipped,
+                                          .user = &answer};
+    failed = box_tar_in(box, &unpack, native_put_read, &upload, http_fd(request), &result, err);
+    json_close(&answer.json, ']');
+    json_key(&answer.json, "truncated");
+    json_bool(&answer.json, result.truncated);
+    json_key(&answer.json, "files");
+    json_uint(&answer.json, result.files);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, failed, err);
+}

@@ -1,0 +1,116 @@
+/* The machines that joined, over HTTP: listed, and sent away. Called through native_routes. The rows of these routes stand
+ * here. Not to break: a token that is bound to a user sees that user's machines and no others. */
+#include <string.h>
+
+#include "base/limits.h"
+#include "box/policy.h"
+#include "front/answer.h"
+#include "front/native/native.h"
+#include "front/native/args.h"
+#include "front/join/join.h"
+#include "front/trail.h"
+
+const struct body_field machines_query[] = {
+    {.name = "user",
+     .type = BODY_TEXT,
+     .offset = offsetof(struct machines_args, user),
+     .min = 1,
+     .max = LIMIT_USER_BYTES,
+     .text = "whose; default: those of the token's user, else of all when they are listed, of 'default' otherwise"},
+    {.name = NULL},
+};
+static const struct body_field machine_answer[] = {
+    {.name = "name", .type = BODY_TEXT, .text = "its name, from its token"},
+    {.name = "user", .type = BODY_TEXT, .text = "whose it is"},
+    {.name = "online", .type = BODY_BOOL, .text = "it is connected now"},
+    {.name = "since", .type = BODY_TIME, .text = "online or offline since then"},
+    {.name = "latency_ms", .type = BODY_REAL, .flags = BODY_NULLABLE, .text = "there and back; null: not known"},
+    {.name = "connections", .type = BODY_INT, .text = "how often it connected"},
+    {.name = "workspace", .type = BODY_TEXT, .text = "its directory, on the machine"},
+    {.name = "shell", .type = BODY_TEXT, .text = "of its commands"},
+    {.name = "version", .type = BODY_TEXT, .text = "of its runner"},
+    {.name = "isolation", .type = BODY_TEXT, .text = "jail, none, or empty: it does not say"},
+    {.name = "platform", .type = BODY_TEXT, .text = "system and processor"},
+    {.name = "address", .type = BODY_TEXT, .text = "where it connects from"},
+    {.name = "form", .type = BODY_TEXT, .choices = "link|text", .text = "how it is spoken to"},
+    BODY_NAMED("Machine"),
+};
+const struct body_field machines_answer[] = {
+    {.name = "machines", .type = BODY_OBJECTS, .fields = machine_answer, .text = "by no order"},
+    BODY_NAMED("Machines"),
+};
+
+static void machine_json(struct json *json, const struct machine_facts *facts) {
+    const struct machine_hello *hello = &facts->hello;
+    const struct {
+        const char *key, *value;
+    } texts[] = {{"name", hello->name},         {"user", hello->user},       {"workspace", hello->workspace},
+                 {"shell", hello->shell},       {"version", hello->version}, {"isolation", hello->isolation},
+                 {"platform", hello->platform}, {"address", hello->address}, {"form", facts->text ? "text" : "link"}};
+    json_open(json, '{');
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_key(json, texts[i].key);
+        json_str(json, texts[i].value ? texts[i].value : "");
+    }
+    json_key(json, "online");
+    json_bool(json, facts->online);
+    json_key(json, "since");
+    json_time(json, facts->since_ms);
+    json_key(json, "latency_ms");
+    if (facts->latency_us)
+        json_double(json, (double)facts->latency_us / 1000);
+    else
+        json_nil(json);
+    json_key(json, "connections");
+    json_uint(json, facts->connections);
+    json_close(json, '}');
+}
+
+static void machine_each(void *context, const struct machine_facts *facts) {
+    struct answer *answer = context;
+    if (answer_spill(answer) >= 0)
+        machine_json(&answer->json, facts);
+}
+
+/* A user's token may name its own user alone; somebody else's machines are as if there were none. */
+static int machine_whose(struct http_request *request, const char **ret_user, struct err *err) {
+    struct machines_args args = {0};
+    const char *own = front_who(request)->user;
+    int failed = front_query(request, &args, err);
+    if (!failed && args.user.data)
+        failed = policy_user(args.user.data, err);
+    if (!failed && args.user.data && own && strcmp(own, args.user.data) != 0)
+        failed = err_set(err, ERR_DENIED, "this token is for the user '%s'", own);
+    if (!failed)
+        *ret_user = args.user.data ? args.user.data : own;
+    return failed;
+}
+
+int native_machines(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    const char *user = NULL;
+    int failed = machine_whose(request, &user, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "machines");
+    json_open(&answer.json, '[');
+    if (front_of(request)->machines)
+        machines_each(front_of(request)->machines, user, machine_each, &answer);
+    json_close(&answer.json, ']');
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+int native_machine_send_away(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    const char *user = NULL, *name = http_param(request, "name");
+    int failed = machine_whose(request, &user, err);
+    if (failed)
+        return failed;
+    trail_quote(request, arena_printf(http_arena(request), "machine=%.64s", name));
+    failed = runner_send_away(front_of(request), user ? user : RUNNER_USER, name, "it was sent away by its user", err);
+    return failed ? failed : front_empty(request, 204);
+}

@@ -1,0 +1,91 @@
+/* The native API: its route table and the functions in it, a file per part. */
+#ifndef CUBBY_FRONT_NATIVE_H
+#define CUBBY_FRONT_NATIVE_H
+
+#include "base/json.h"
+#include "front/front.h"
+
+extern const struct route native_routes[]; /* ends with method NULL */
+
+typedef int native_run(struct http_request *request, struct box *box, struct err *err);
+
+/* native.c */
+native_run native_health, native_info, native_metrics, native_openapi, native_root;
+/* native/box.c */
+native_run native_acquire, native_boxes, native_box, native_release, native_destroy, native_destroy_all;
+native_run native_pause, native_resume, native_start;
+/* native/exec.c */
+native_run native_exec;
+/* native/process.c */
+native_run native_spawn, native_processes, native_process, native_output, native_stdin, native_signal;
+/* native/session.c */
+native_run native_session_open, native_sessions, native_session, native_session_end, native_session_stdin,
+    native_session_stop, native_session_exec;
+extern const struct body_field session_fields[], session_wait_query[], session_exec_fields[];
+extern const struct body_field session_answer[], sessions_answer[], session_result_answer[], session_exec_answer[];
+/* native/pty.c */
+native_run native_pty;
+/* native/file.c */
+native_run native_get, native_put, native_remove, native_stat, native_archive, native_unpack;
+/* native/tree.c */
+native_run native_list, native_mkdir, native_move, native_watch;
+/* native/search.c */
+native_run native_glob, native_grep, native_hash, native_edit;
+/* native/events.c */
+native_run native_events;
+/* native/ports.c */
+native_run native_port, native_forward;
+/* native/snapshot.c */
+native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rollback, native_fork, native_diff,
+    native_export;
+/* native/token.c */
+native_run native_token_create, native_token_list, native_token_revoke;
+/* native/template.c */
+native_run native_templates, native_template_put, native_template_remove;
+extern const struct body_field template_answer[], templates_answer[];
+/* native/machine.c */
+native_run native_machines, native_machine_send_away;
+/* native/tool.c */
+native_run native_tools, native_tool, native_thread_tool, native_box_tools, native_thread_tools;
+/* native/servers.c */
+native_run native_servers, native_server, native_server_put, native_server_remove;
+extern const struct body_field servers_query[], server_answer[], servers_answer[];
+/* native/offload.c */
+native_run native_offload, native_thread_offload;
+/* native/skill.c */
+native_run native_skills, native_agents;
+/* native/sync.c */
+native_run native_sync, native_synced;
+/* native/registry.c */
+native_run native_registry_search, native_registry_publish, native_registry_get, native_registry_remove;
+native_run native_skill_install, native_skill_upload, native_skill_remove, native_skill_sync;
+native_run native_agent_install, native_agent_remove;
+/* native/audit.c */
+native_run native_audit, native_audit_verify;
+
+/* shared by them */
+struct exec_args;
+/* From a checked body to a request; memory in the request's arena. */
+int native_exec_request(struct http_request *request, const struct exec_args *args, struct exec_request *ret_exec,
+                        struct err *err);
+/* exit_code, signal, timed_out, oom_killed, stdout_bytes, stderr_bytes as members. */
+void native_result_json(struct json *json, const struct exec_result *result);
+void native_box_json(struct json *json, struct box *box); /* an object */
+const char *native_type_name(enum file_type type);
+void native_stat_json(struct json *json, const struct file_stat *stat); /* an object */
+/* A client's path made absolute (absent: the workspace), so that answers and sentences name whole paths. "//" and "/./"
+ * are folded; ".." is the kernel's business. tree: a trailing '/' goes too. NULL: too long, err is set. */
+struct body_text;
+const char *native_path(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+                        struct err *err);
+/* The same of a path that is about to be changed: a skill that it lies in becomes the user's own. */
+const char *native_target(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+                          struct err *err);
+
+/* A file as the answer, with ranges and conditions. Negative before anything was answered: err says why. */
+int native_send(struct http_request *request, struct box *box, const char *path, struct err *err);
+
+/* openapi.c */
+void openapi_write(const struct route *routes, struct buf *out);
+
+#endif

@@ -1,0 +1,206 @@
+/* Searching and editing over HTTP: glob, grep, hash, edit. Called through native_routes.
+ * Not to break: results are bounded by limit, and the paths of a glob by GLOB_KEPT_BYTES. */
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/answer.h"
+#include "front/native/native.h"
+#include "front/native/args.h"
+
+/* All paths share one "encoding", which is known only when the last one came: they are kept, NUL behind each. */
+#define GLOB_KEPT_BYTES (64u << 20)
+
+struct native_glob {
+    struct buf kept;
+    bool utf8;
+};
+
+static int native_glob_each(void *user, const char *path, size_t len) {
+    struct native_glob *glob = user;
+    if (glob->kept.len + len + 1 > GLOB_KEPT_BYTES) {
+        glob->kept.failed = true;
+        return -ERR_LIMIT;
+    }
+    buf_put(&glob->kept, path, len);
+    buf_byte(&glob->kept, 0);
+    glob->utf8 = glob->utf8 && text_utf8(path, len);
+    return 0;
+}
+
+static int native_glob_answer(struct http_request *request, const struct native_glob *glob,
+                              const struct glob_result *result, struct err *err) {
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    struct json *json = &answer.json;
+    json_open(json, '{');
+    json_key(json, "paths");
+    json_open(json, '[');
+    for (size_t at = 0; at < glob->kept.len;) {
+        size_t len = strlen((const char *)glob->kept.data + at);
+        json_bytes(json, glob->kept.data + at, len, glob->utf8);
+        at += len + 1;
+        if (answer_spill(&answer))
+            break;
+    }
+    json_close(json, ']');
+    json_key(json, "encoding");
+    json_str(json, glob->utf8 ? "utf-8" : "base64");
+    json_key(json, "truncated");
+    json_bool(json, result->truncated);
+    json_key(json, "timed_out");
+    json_bool(json, result->timed_out);
+    json_close(json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+int native_glob(struct http_request *request, struct box *box, struct err *err) {
+    struct glob_args args = {0};
+    struct native_glob glob = {.utf8 = true};
+    struct glob_result result = {0};
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
+    buf_init(&glob.kept, GLOB_KEPT_BYTES);
+    const struct glob_request search = {.pattern = args.pattern.data,
+                                        .path = path,
+                                        .dirs = args.include_dirs,
+                                        .limit = args.limit.value,
+                                        .timeout_ms = args.timeout_ms.value};
+    failed = box_glob(box, &search, http_fd(request), native_glob_each, &glob, &result, err);
+    result.truncated |= glob.kept.failed;
+    if (!failed || glob.kept.failed)
+        failed = native_glob_answer(request, &glob, &result, err);
+    buf_done(&glob.kept);
+    return failed;
+}
+
+/* ---- grep ---- */
+
+static void native_lines_json(struct json *json, const char *name, const uint8_t *data, size_t len, bool utf8) {
+    json_key(json, name);
+    json_open(json, '[');
+    for (size_t at = 0; data && at <= len;) {
+        const uint8_t *end = memchr(data + at, '\n', len - at);
+        size_t n = end ? (size_t)(end - data) - at : len - at;
+        json_bytes(json, data + at, n, utf8);
+        at += n + 1;
+    }
+    json_close(json, ']');
+}
+
+static int native_grep_each(void *user, const struct grep_match *match) {
+    struct answer *answer = user;
+    struct json *json = &answer->json;
+    bool utf8 = text_utf8(match->path, strlen(match->path)) && text_utf8(match->text, match->len) &&
+                text_utf8(match->before, match->before_len) && text_utf8(match->after, match->after_len);
+    json_open(json, '{');
+    json_key(json, "path");
+    json_bytes(json, match->path, strlen(match->path), utf8);
+    json_key(json, "line");
+    json_uint(json, match->line);
+    json_key(json, "text");
+    json_bytes(json, match->text, match->len, utf8);
+    if (match->before)
+        native_lines_json(json, "before", match->before, match->before_len, utf8);
+    if (match->after)
+        native_lines_json(json, "after", match->after, match->after_len, utf8);
+    json_key(json, "encoding");
+    json_str(json, utf8 ? "utf-8" : "base64");
+    json_close(json, '}');
+    return answer_spill(answer);
+}
+
+int native_grep(struct http_request *request, struct box *box, struct err *err) {
+    struct grep_args args = {0};
+    struct grep_result result = {0};
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
+    const struct grep_request grep = {
+        .pattern = args.pattern.data,
+        .path = path,
+        .glob = args.glob.data,
+        .literal = args.literal,
+        .ignore_case = args.ignore_case,
+        .before = (unsigned)args.context.value,
+        .after = (unsigned)args.context.value,
+        .limit = args.limit.value,
+        .timeout_ms = args.timeout_ms.value,
+    };
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "matches");
+    json_open(&answer.json, '[');
+    failed = box_grep(box, &grep, http_fd(request), native_grep_each, &answer, &result, err);
+    json_close(&answer.json, ']');
+    json_key(&answer.json, "truncated");
+    json_bool(&answer.json, result.truncated);
+    json_key(&answer.json, "timed_out");
+    json_bool(&answer.json, result.timed_out);
+    json_key(&answer.json, "files_searched");
+    json_uint(&answer.json, result.files_searched);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, failed, err);
+}
+
+/* ---- one file ---- */
+
+int native_hash(struct http_request *request, struct box *box, struct err *err) {
+    struct path_args args = {0};
+    uint8_t sha256[32];
+    char hex[65];
+    uint64_t size;
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, false, err);
+    failed = path ? box_hash(box, path, http_fd(request), sha256, &size, err) : -err->code;
+    if (failed)
+        return failed;
+    text_hex(hex, sha256, sizeof sha256);
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "sha256");
+    json_str(&answer.json, hex);
+    json_key(&answer.json, "size");
+    json_uint(&answer.json, size);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+int native_edit(struct http_request *request, struct box *box, struct err *err) {
+    struct edit_args args = {0};
+    struct edit_result result;
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_target(request, box, &args.path, false, err);
+    const struct edit_request edit = {.path = path,
+                                      .all = args.all,
+                                      .old = args.old.data,
+                                      .old_len = args.old.len,
+                                      .new_text = args.new_text.data,
+                                      .new_len = args.new_text.len};
+    failed = path ? box_edit(box, &edit, http_arena(request), http_fd(request), &result, err) : -err->code;
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "replacements");
+    json_uint(&answer.json, result.count);
+    json_key(&answer.json, "size");
+    json_uint(&answer.json, result.stat.size);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}

@@ -1,0 +1,168 @@
+/* MCP servers of users over HTTP: listed, put, removed. Called through native_routes; their tools are native_tool's and mcp's.
+ * Not to break: a user sees and changes his own; values of their environments go in and never out. */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "front/answer.h"
+#include "front/native/native.h"
+#include "front/native/args.h"
+#include "front/trail.h"
+#include "tool/servers/servers.h"
+
+struct servers_args {
+    struct body_text user;
+};
+const struct body_field servers_query[] = {
+    {.name = "user",
+     .type = BODY_TEXT,
+     .offset = offsetof(struct servers_args, user),
+     .min = 1,
+     .max = LIMIT_USER_BYTES,
+     .text = "whose; default: the token's user, else 'default'"},
+    {.name = NULL},
+};
+
+#define SHOW(label, kind, meaning)                                                                                     \
+    { .name = (label), .type = BODY_##kind, .max = INT64_MAX, .text = (meaning) }
+static const struct body_field running_answer[] = {
+    SHOW("box", TEXT, "where"),
+    SHOW("state", TEXT, "starting, ready or ended"),
+    SHOW("tools", INT, "how many it offers"),
+    SHOW("left_out", INT, "how many of its tools cannot be offered: names or schemas that are none, or too many"),
+    SHOW("restarts", INT, "how often it was started again"),
+    {.name = "why", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "it ended last"},
+    SHOW("retry_in_ms", INT, "until it is started again, at the next call"),
+    {.name = NULL},
+};
+const struct body_field server_answer[] = {
+    SHOW("name", TEXT, "in front of its tools' names: NAME__TOOL"),
+    SHOW("user", TEXT, "whose it is"),
+    SHOW("command", TEXT, "the program"),
+    SHOW("args", TEXTS, "its arguments"),
+    SHOW("env_names", TEXTS, "variables of its environment; their values are not told"),
+    SHOW("cwd", TEXT, "where it runs, if not in the workspace"),
+    SHOW("machine", TEXT, "on which machine, if on one"),
+    SHOW("thread", TEXT, "in whose box, if always in the same"),
+    SHOW("disabled", BOOL, "it is not started"),
+    SHOW("timeout_ms", INT, "of a call"),
+    SHOW("start_timeout_ms", INT, "until it has told its tools"),
+    SHOW("configured", BOOL, "it stands in the configuration and cannot be changed here"),
+    {.name = "running", .type = BODY_OBJECTS, .fields = running_answer, .text = "what this daemon started of it"},
+    BODY_NAMED("McpServer"),
+};
+const struct body_field servers_answer[] = {
+    {.name = "servers", .type = BODY_OBJECTS, .fields = server_answer, .text = "by name"},
+    BODY_NAMED("McpServers"),
+};
+
+/* Whose, and where they are. */
+static int servers_of(struct http_request *request, struct servers **ret_servers, const char **ret_user,
+                      struct err *err) {
+    const struct who *who = front_who(request);
+    struct servers_args args = {0};
+    int code = front_query(request, &args, err);
+    if (code < 0)
+        return code;
+    if (who->user && args.user.data && strcmp(who->user, args.user.data) != 0)
+        return err_set(err, ERR_DENIED, "this token is for the MCP servers of user '%s' only", who->user);
+    *ret_user = who->user ? who->user : args.user.data ? args.user.data : "default";
+    *ret_servers = front_of(request)->tools.servers;
+    if (!*ret_servers)
+        return err_set(err, ERR_UNSUPPORTED, "this daemon has no MCP servers");
+    return policy_user(*ret_user, err);
+}
+
+static void server_json(struct servers *servers, const char *user, const struct server_spec *spec, struct json *json) {
+    json_open(json, '{');
+    json_key(json, "name");
+    json_str(json, spec->name);
+    json_key(json, "user");
+    json_str(json, user);
+    server_spec_json(spec, json, false);
+    json_key(json, "configured");
+    json_bool(json, spec->configured);
+    json_key(json, "running");
+    servers_running_json(servers, user, spec, json);
+    json_close(json, '}');
+}
+
+int native_servers(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct servers *servers;
+    struct server_spec *specs;
+    const char *user;
+    size_t count;
+    int code = servers_of(request, &servers, &user, err);
+    if (code == 0)
+        code = servers_specs(servers, user, http_arena(request), &specs, &count, err);
+    if (code < 0)
+        return code;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "servers");
+    json_open(&answer.json, '[');
+    for (size_t i = 0; i < count && answer_spill(&answer) >= 0; i++)
+        server_json(servers, user, &specs[i], &answer.json);
+    json_close(&answer.json, ']');
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+static int server_reply(struct http_request *request, struct servers *servers, const char *user, const char *name,
+                        int status, struct err *err) {
+    struct server_spec spec;
+    int code = servers_spec(servers, user, name, http_arena(request), &spec, err);
+    if (code < 0)
+        return code;
+    autoanswer answer;
+    answer_init(&answer, request, status);
+    server_json(servers, user, &spec, &answer.json);
+    return answer_end(&answer, 0, err);
+}
+
+int native_server(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct servers *servers;
+    const char *user;
+    int code = servers_of(request, &servers, &user, err);
+    return code < 0 ? code : server_reply(request, servers, user, http_param(request, "name"), 200, err);
+}
+
+int native_server_put(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct servers *servers;
+    struct server_spec spec;
+    struct json_t *body = NULL;
+    const char *user, *name = http_param(request, "name");
+    char *data;
+    size_t len;
+    bool created = false;
+    int code = servers_of(request, &servers, &user, err);
+    if (code == 0)
+        code = http_body_all(request, LIMIT_SERVER_SPEC_BYTES, &data, &len, err);
+    if (code == 0)
+        code = body_load(data, len, &body, err);
+    if (code == 0)
+        code = server_spec_take(body, name, http_arena(request), &spec, err);
+    json_decref(body);
+    if (code < 0)
+        return code;
+    trail_note(request, arena_printf(http_arena(request), "server=%s", name)); /* its command line may hold secrets */
+    code = servers_put(servers, user, &spec, &created, err);
+    return code < 0 ? code : server_reply(request, servers, user, name, created ? 201 : 200, err);
+}
+
+int native_server_remove(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct servers *servers;
+    const char *user, *name = http_param(request, "name");
+    int code = servers_of(request, &servers, &user, err);
+    if (code == 0)
+        code = servers_remove(servers, user, name, err);
+    if (code < 0)
+        return code;
+    trail_note(request, arena_printf(http_arena(request), "server=%s", name));
+    return front_empty(request, 204);
+}

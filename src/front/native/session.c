@@ -1,0 +1,391 @@
+/* Sessions over HTTP: shells of a box that live on from command to command.
+ * Called through native_routes. Not to break: the client's hang-up ends its
+ * command and not the session; memory stays within output_limit_bytes. */
+#include <string.h>
+
+#include "base/headtail.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/answer.h"
+#include "front/native/native.h"
+#include "front/stream.h"
+#include "front/trail.h"
+
+/* ---- what is taken and answered ---- */
+
+struct session_args {
+    struct body_text name, cwd, user, shell;
+    const char **env;
+    struct body_number cols, rows, quiet_ms;
+};
+struct session_wait_args {
+    struct body_number wait_ms;
+};
+struct session_exec_args {
+    struct body_text command, cwd;
+    bool background;
+    struct body_number wait_ms, quiet_ms, timeout_ms, output_limit_bytes;
+};
+
+#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
+#define SHOW(label, kind, meaning)                                                                                     \
+    { .name = (label), .type = BODY_##kind, .max = INT64_MAX, .text = (meaning) }
+#define SHOW_NULL(label, kind, meaning)                                                                                \
+    { .name = (label), .type = BODY_##kind, .flags = BODY_NULLABLE, .max = INT64_MAX, .text = (meaning) }
+#define STATES "new|running|quiet|completed|timed_out|terminated"
+
+const struct body_field session_fields[] = {
+    {ROW("name", TEXT, session_args, name), .flags = BODY_TOLD, .min = 1, .max = SESSION_NAME_BYTES,
+     .text = "letters, digits and _.:@-; default: a random one"},
+    {ROW("cwd", TEXT, session_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "where a new shell begins; default: the workspace"},
+    {ROW("env", MAP, session_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT,
+     .text = "added to the environment of a new shell"},
+    {ROW("user", TEXT, session_args, user), .flags = BODY_TOLD, .choices = "agent|root",
+     .text = "who a new shell runs as inside; default agent"},
+    {ROW("shell", TEXT, session_args, shell), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "of a new session; default: bash where the box has it, else its "
+             "shell"},
+    {ROW("cols", INT, session_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "of its terminal"},
+    {ROW("rows", INT, session_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "of its terminal"},
+    {ROW("quiet_ms", INT, session_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
+     .text = "for commands that do not say; also changes that of a session "
+             "that is there. Default 0: none"},
+    BODY_NAMED("SessionRequest"),
+};
+const struct body_field session_wait_query[] = {
+    {ROW("wait_ms", INT, session_wait_args, wait_ms), .max = 300000, .text = "wait so long until it runs nothing"},
+    {.name = NULL},
+};
+const struct body_field session_exec_fields[] = {
+    {ROW("command", TEXT, session_exec_args, command), .flags = BODY_REQUIRED | BODY_TOLD,
+     .max = LIMIT_CALL_ARGS_BYTES / 2, .text = "given to the session's shell"},
+    {ROW("cwd", TEXT, session_exec_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "the shell goes there first, and stays there; default: where it is"},
+    {ROW("background", BOOL, session_exec_args, background), .text = "do not wait for it; BUSY when another one runs"},
+    {ROW("wait_ms", INT, session_exec_args, wait_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
+     .text = "answer after so long and leave it running (state running); "
+             "default 0: when it ends"},
+    {ROW("quiet_ms", INT, session_exec_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
+     .text = "answer when it printed nothing for so long, and leave it running "
+             "(state quiet); LIMIT when its turn has not come by then; 0: never; "
+             "default: the session's"},
+    {ROW("timeout_ms", INT, session_exec_args, timeout_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
+     .fallback = DEFAULT_EXEC_TIMEOUT_MS,
+     .text = "from the call on; then it is killed with all it started, and the "
+             "session stays (LIMIT when its turn has not come by then); 0: never, "
+             "which is the default in the background"},
+    {ROW("output_limit_bytes", INT, session_exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
+     .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
+     .text = "kept of the output, at most limits.output_bytes; more loses its "
+             "middle"},
+    BODY_NAMED("SessionExecRequest"),
+};
+const struct body_field session_answer[] = {
+    SHOW("name", TEXT, "unique in its box"),
+    SHOW_NULL("pid", INT,
+              "of the shell, as a background process of the box; null: it has "
+              "none, commands are processes"),
+    {.name = "state", .type = BODY_TEXT, .choices = STATES, .text = "of the command that runs, or ran last"},
+    SHOW("command", TEXT, "that one, cut"),
+    SHOW_NULL("exit_code", INT, "128 + signal as shells have it; null: it runs, or was killed"),
+    SHOW("cwd", TEXT, "where the shell was at the end of its last command"),
+    SHOW("created_at", TIME, "when it was made"),
+    SHOW("used_at", TIME, "when its last command began or ended"),
+    SHOW("commands", INT, "how many there have been"),
+    SHOW("waiting", INT, "calls that wait for their turn"),
+    SHOW("quiet_ms", INT, "for commands that do not say; 0: none"),
+    SHOW("offset", INT, "where the output of that command begins, for processes/{pid}/output"),
+    SHOW("next_offset", INT, "and where it ends so far"),
+    BODY_NAMED("Session"),
+};
+const struct body_field sessions_answer[] = {
+    {.name = "sessions", .type = BODY_OBJECTS, .fields = session_answer, .text = "the oldest first"},
+    BODY_NAMED("Sessions"),
+};
+#define RESULT_ROWS                                                                                                    \
+    {.name = "state", .type = BODY_TEXT, .choices = STATES, .text = "running and quiet: it runs on"},                  \
+        SHOW_NULL("exit_code", INT, "128 + signal as shells have it; null: it runs, or was killed"),                   \
+        SHOW("timed_out", BOOL, "killed at timeout_ms"),                                                               \
+        SHOW("ended", BOOL, "the shell ended with it, and the session is gone"),                                       \
+        SHOW("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),                              \
+        SHOW("cwd", TEXT, "where the shell is now"), SHOW("offset", INT, "as in the session"),                         \
+        SHOW("next_offset", INT, "as in the session"), SHOW("duration_ms", INT, "so far")
+const struct body_field session_result_answer[] = {RESULT_ROWS, BODY_NAMED("SessionResult")};
+const struct body_field session_exec_answer[] = {
+    SHOW("output", TEXT, "what it printed, both streams as they came"),
+    {.name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of output"},
+    SHOW("output_bytes", INT, "bytes printed, kept or not"),
+    SHOW("output_truncated", BOOL, "the middle was dropped"),
+    RESULT_ROWS,
+    BODY_NAMED("SessionExecResult"),
+};
+
+static const char *native_session_state(enum session_state state) {
+    static const char *const names[] = {
+        [SESSION_NEW] = "new",     [SESSION_RUNNING] = "running",        [SESSION_COMPLETED] = "completed",
+        [SESSION_QUIET] = "quiet", [SESSION_HARD_TIMEOUT] = "timed_out", [SESSION_TERMINATED] = "terminated",
+    };
+    return names[state];
+}
+
+static void native_session_exit(struct json *json, bool exited, int exit_code) {
+    json_key(json, "exit_code");
+    if (exited)
+        json_int(json, exit_code);
+    else
+        json_nil(json);
+}
+
+static void native_session_json(struct json *json, const struct session *session) {
+    json_open(json, '{');
+    json_key(json, "name");
+    json_str(json, session->name);
+    json_key(json, "pid");
+    if (session->plain)
+        json_nil(json);
+    else
+        json_uint(json, session->pid);
+    json_key(json, "state");
+    json_str(json, native_session_state(session->state));
+    json_key(json, "command");
+    json_str(json, session->command);
+    native_session_exit(json, session->exited, session->exit_code);
+    json_key(json, "cwd");
+    json_str(json, session->cwd);
+    json_key(json, "created_at");
+    json_time(json, session->created_ms);
+    json_key(json, "used_at");
+    json_time(json, session->used_ms);
+    json_key(json, "commands");
+    json_uint(json, session->commands);
+    json_key(json, "waiting");
+    json_uint(json, session->waiting);
+    json_key(json, "quiet_ms");
+    json_uint(json, session->quiet_ms);
+    json_key(json, "offset");
+    json_uint(json, session->from);
+    json_key(json, "next_offset");
+    json_uint(json, session->to);
+    json_close(json, '}');
+}
+
+/* ---- the sessions ---- */
+
+int native_session_open(struct http_request *request, struct box *box, struct err *err) {
+    struct session_args args = {0};
+    struct session session;
+    bool created;
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    const struct session_request wanted = {
+        .name = args.name.data,
+        .cwd = args.cwd.data,
+        .env = (const char *const *)args.env,
+        .shell = args.shell.data,
+        .cols = (unsigned)args.cols.value,
+        .rows = (unsigned)args.rows.value,
+        .root = args.user.data && !strcmp(args.user.data, "root"),
+        .quiet_ms = args.quiet_ms.value,
+    };
+    failed = box_session_open(box, &wanted, http_arena(request), &session, &created, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, created ? 201 : 200);
+    native_session_json(&answer.json, &session);
+    return answer_end(&answer, 0, err);
+}
+
+static void native_session_each(void *user, const struct session *session) {
+    struct answer *answer = user;
+    native_session_json(&answer->json, session);
+    answer_spill(answer);
+}
+
+int native_sessions(struct http_request *request, struct box *box, struct err *err) {
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "sessions");
+    json_open(&answer.json, '[');
+    int failed = box_sessions(box, NULL, native_session_each, &answer, err);
+    json_close(&answer.json, ']');
+    json_close(&answer.json, '}');
+    return answer_end(&answer, failed, err);
+}
+
+int native_session(struct http_request *request, struct box *box, struct err *err) {
+    struct session_wait_args args = {0};
+    struct session session;
+    int failed = front_query(request, &args, err);
+    if (!failed)
+        failed = box_session_wait(box, http_param(request, "name"), args.wait_ms.value, http_fd(request),
+                                  http_arena(request), &session, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    native_session_json(&answer.json, &session);
+    return answer_end(&answer, 0, err);
+}
+
+int native_session_end(struct http_request *request, struct box *box, struct err *err) {
+    int failed = box_session_end(box, http_param(request, "name"), false, err);
+    return failed ? failed : front_empty(request, 204);
+}
+
+static ssize_t native_session_read(void *user, void *data, size_t size, struct err *err) {
+    return http_body_read(user, data, size, err);
+}
+
+static void native_session_pid(void *user, const struct session *session) {
+    *(uint64_t *)user = session->pid;
+}
+
+int native_session_stdin(struct http_request *request, struct box *box, struct err *err) {
+    uint64_t pid = 0;
+    const char *name = http_param(request, "name");
+    int failed = box_sessions(box, name, native_session_pid, &pid, err);
+    if (!failed && !pid)
+        failed = err_set(err, ERR_INVALID, "session '%s' has no shell: its commands have inputs of their own", name);
+    http_body_live(request); /* it may be typed */
+    if (!failed)
+        failed = box_input(box, pid, false, native_session_read, request, http_fd(request), err);
+    return failed ? failed : front_empty(request, 204);
+}
+
+/* ---- commands ---- */
+
+static void native_session_result(struct json *json, const struct session_result *result) {
+    json_key(json, "state");
+    json_str(json, native_session_state(result->state));
+    native_session_exit(json, result->exited, result->exit_code);
+    json_key(json, "timed_out");
+    json_bool(json, result->state == SESSION_HARD_TIMEOUT);
+    json_key(json, "ended");
+    json_bool(json, result->gone);
+    json_key(json, "oom_killed");
+    json_bool(json, result->oom_killed);
+    json_key(json, "cwd");
+    json_str(json, result->cwd);
+    json_key(json, "offset");
+    json_uint(json, result->from);
+    json_key(json, "next_offset");
+    json_uint(json, result->to);
+    json_key(json, "duration_ms");
+    json_uint(json, result->duration_ms);
+}
+
+int native_session_stop(struct http_request *request, struct box *box, struct err *err) {
+    struct session_result result;
+    int failed = box_session_stop(box, http_param(request, "name"), http_arena(request), &result, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    native_session_result(&answer.json, &result);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+struct native_printed {
+    struct headtail kept;
+    struct http_request *request;
+    struct err *err;
+};
+
+static int native_printed_put(void *user, int number, const uint8_t *data, size_t len) {
+    (void)number;
+    struct native_printed *printed = user;
+    size_t before = printed->kept.head.len + printed->kept.tail.len;
+    headtail_put(&printed->kept, data, len);
+    /* Twice what is kept: buffers grow by doubling, and head and tail are joined
+   * at the end. */
+    return http_hold(printed->request, 2 * (printed->kept.head.len + printed->kept.tail.len - before), printed->err);
+}
+
+static int native_printed_answer(struct native_printed *printed, const struct session_result *result, struct err *err) {
+    autoanswer answer;
+    size_t len;
+    uint64_t total = printed->kept.total;
+    bool truncated = headtail_truncated(&printed->kept);
+    const uint8_t *data = headtail_finish(&printed->kept, &len);
+    bool utf8 = text_utf8(data, len);
+    answer_init(&answer, printed->request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "output");
+    answer_long(&answer, data, len, utf8);
+    json_key(&answer.json, "encoding");
+    json_str(&answer.json, utf8 ? "utf-8" : "base64");
+    json_key(&answer.json, "output_bytes");
+    json_uint(&answer.json, total);
+    json_key(&answer.json, "output_truncated");
+    json_bool(&answer.json, truncated);
+    native_session_result(&answer.json, result);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+static int native_session_whole(struct http_request *request, struct box *box, const struct session_run *run,
+                                size_t limit, struct err *err) {
+    struct native_printed printed = {.request = request, .err = err};
+    struct session_result result;
+    const struct exec_sink sink = {.output = native_printed_put, .user = &printed};
+    headtail_init(&printed.kept, limit);
+    int failed = box_session_run(box, run, &sink, http_fd(request), http_arena(request), &result, err);
+    if (!failed) {
+        trail_session(request, &result);
+        failed = native_printed_answer(&printed, &result, err);
+    }
+    headtail_done(&printed.kept);
+    return failed;
+}
+
+static int native_session_last(struct stream *stream, const struct session_result *result) {
+    int failed = stream_flush(stream);
+    if (failed)
+        return failed;
+    stream_open(stream);
+    native_session_result(&stream->json, result);
+    failed = stream_send(stream, "exit");
+    return failed ? failed : http_reply_end(stream->request);
+}
+
+static int native_session_stream(struct http_request *request, struct box *box, const struct session_run *run,
+                                 struct err *err) {
+    struct stream stream;
+    struct session_result result;
+    stream_init(&stream, request);
+    const struct exec_sink sink = stream_sink(&stream);
+    int failed = box_session_run(box, run, &sink, http_fd(request), http_arena(request), &result, err);
+    if (!failed)
+        trail_session(request, &result);
+    failed = failed ? stream_failed(&stream, failed, err) : native_session_last(&stream, &result);
+    stream_done(&stream);
+    return failed;
+}
+
+int native_session_exec(struct http_request *request, struct box *box, struct err *err) {
+    struct session_exec_args args = {0};
+    size_t limit;
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    const struct session_run run = {
+        .name = http_param(request, "name"),
+        .command = args.command.data,
+        .cwd = args.cwd.data,
+        .background = args.background,
+        .wait_ms = args.wait_ms.value,
+        .quiet_ms = args.quiet_ms.has ? args.quiet_ms.value : SESSION_QUIET_OWN,
+        .hard_ms = args.background && !args.timeout_ms.has ? 0 : args.timeout_ms.value,
+    };
+    if (stream_wanted(request))
+        return native_session_stream(request, box, &run, err);
+    failed = box_output_limit(box, args.output_limit_bytes.has, args.output_limit_bytes.value,
+                              DEFAULT_OUTPUT_LIMIT_BYTES, &limit, err);
+    return failed ? failed : native_session_whole(request, box, &run, limit, err);
+}

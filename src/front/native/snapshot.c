@@ -1,0 +1,217 @@
+/* Snapshots, rollback, fork, export and diff over HTTP. Called through native_routes.
+ * Not to break: a token bound to a user makes boxes of nobody else, and somebody else's box answers as none. */
+#include "box/snapshot/snapshot.h"
+#include "box/snapshot/export.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "front/answer.h"
+#include "front/native/native.h"
+#include "front/native/args.h"
+#include "front/trail.h"
+
+/* The box is not held while its files are worked on: whoever holds one uses it. */
+static void native_snapshot_trail(struct http_request *request) {
+    struct provider *provider = front_of(request)->provider;
+    struct box *box = NULL;
+    struct err ignored;
+    if (provider_look(provider, front_who(request)->user, http_param(request, "id"), &box, &ignored))
+        return;
+    trail_box(request, box);
+    trail_box(request, NULL);
+    provider_look_end(provider, box);
+}
+
+static void native_snapshot_json(struct json *json, const struct snapshot *snapshot) {
+    size_t layers = 0;
+    while (snapshot->layers[layers])
+        layers++;
+    json_open(json, '{');
+    json_key(json, "name");
+    json_str(json, snapshot->name);
+    json_key(json, "created_at");
+    json_time(json, snapshot->created_ms);
+    json_key(json, "method");
+    json_str(json, snapshot->method);
+    json_key(json, "pause_ms");
+    json_double(json, (double)snapshot->pause_us / 1000);
+    json_key(json, "copied_bytes");
+    json_uint(json, snapshot->bytes);
+    json_key(json, "stopped");
+    json_bool(json, snapshot->stopped);
+    json_key(json, "layers");
+    json_uint(json, layers);
+    json_close(json, '}');
+}
+
+int native_snapshot(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct snapshot_args args = {0};
+    struct snapshot snapshot;
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    native_snapshot_trail(request);
+    failed = snapshot_create(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
+                             args.name.data, http_arena(request), &snapshot, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 201);
+    native_snapshot_json(&answer.json, &snapshot);
+    return answer_end(&answer, 0, err);
+}
+
+int native_snapshots(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct snapshot *list;
+    size_t count;
+    native_snapshot_trail(request);
+    int failed = snapshot_list(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
+                               http_arena(request), &list, &count, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "snapshots");
+    json_open(&answer.json, '[');
+    for (size_t i = 0; i < count; i++)
+        native_snapshot_json(&answer.json, &list[i]);
+    json_close(&answer.json, ']');
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+int native_snapshot_remove(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    native_snapshot_trail(request);
+    int failed = snapshot_remove(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
+                                 http_param(request, "name"), err);
+    return failed ? failed : front_empty(request, 204);
+}
+
+int native_rollback(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct snapshot_args args = {0};
+    uint64_t ended;
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    native_snapshot_trail(request);
+    failed = snapshot_rollback(front_of(request)->provider, front_who(request)->user, http_param(request, "id"),
+                               args.name.data, &ended, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "snapshot");
+    json_str(&answer.json, args.name.data);
+    json_key(&answer.json, "processes_ended");
+    json_uint(&answer.json, ended);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+int native_fork(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct provider *provider = front_of(request)->provider;
+    const struct who *who = front_who(request);
+    struct fork_args args = {0};
+    struct box *box;
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    native_snapshot_trail(request);
+    if (who->user && args.user.data && strcmp(who->user, args.user.data) != 0)
+        return err_set(err, ERR_DENIED, "this token makes boxes of user '%s' only, not of '%s'", who->user,
+                       args.user.data);
+    struct fork_request wanted = {.snapshot = args.snapshot.data,
+                                  .user = args.user.data,
+                                  .thread = args.thread.data,
+                                  .thread_len = args.thread.len};
+    failed = tenant_make(who->tenant, &front_settings(request)->tenant_limits, err);
+    if (!failed)
+        failed = snapshot_fork(provider, who->user, http_param(request, "id"), &wanted, &box, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 201);
+    native_box_json(&answer.json, box);
+    provider_put(provider, box);
+    return answer_end(&answer, 0, err);
+}
+
+/* ---- export ---- */
+
+int native_export(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct export_result result;
+    native_snapshot_trail(request);
+    int failed =
+        export_run(front_of(request)->provider, front_who(request)->user, http_param(request, "id"), &result, err);
+    if (failed)
+        return failed;
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {
+        {"bytes", result.exported.bytes}, {"duration_ms", result.duration_ms}, {"processes_ended", result.ended}};
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "changed");
+    json_bool(&answer.json, result.exported.changed);
+    json_key(&answer.json, "image");
+    json_str(&answer.json, result.exported.changed ? result.exported.image : NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        json_key(&answer.json, numbers[i].key);
+        json_uint(&answer.json, numbers[i].value);
+    }
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+/* ---- diff ---- */
+
+static int native_diff_each(void *user, const struct file_change *change) {
+    static const char *const changes[] = {
+        [WATCH_CREATED] = "added", [WATCH_MODIFIED] = "modified", [WATCH_REMOVED] = "removed"};
+    struct answer *answer = user;
+    struct json *json = &answer->json;
+    bool utf8 = text_utf8(change->path, strlen(change->path));
+    json_open(json, '{');
+    json_key(json, "path");
+    json_bytes(json, change->path, strlen(change->path), utf8);
+    json_key(json, "encoding");
+    json_str(json, utf8 ? "utf-8" : "base64");
+    json_key(json, "change");
+    json_str(json, changes[change->event]);
+    json_key(json, "type");
+    json_str(json, native_type_name(change->type));
+    json_key(json, "size");
+    json_uint(json, change->size);
+    json_close(json, '}');
+    return answer_spill(answer);
+}
+
+int native_diff(struct http_request *request, struct box *box, struct err *err) {
+    struct diff_args args = {0};
+    bool truncated = false;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "changes");
+    json_open(&answer.json, '[');
+    failed = box_diff(box, args.limit.value, http_fd(request), native_diff_each, &answer, &truncated, err);
+    json_close(&answer.json, ']');
+    json_key(&answer.json, "truncated");
+    json_bool(&answer.json, truncated);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, failed, err);
+}

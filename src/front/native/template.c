@@ -1,0 +1,128 @@
+/* Templates over HTTP: the roots that boxes are made from. Called through native_routes, for admins. Invariant: one upload
+ * at a time; its bytes go to tar as they come and are kept nowhere else. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/template.h"
+#include "base/limits.h"
+#include "front/answer.h"
+#include "front/native/native.h"
+#include "front/trail.h"
+
+const struct body_field template_answer[] = {
+    {.name = "name", .type = BODY_TEXT, .max = INT64_MAX, .text = "as POST /v1/boxes takes it"},
+    {.name = NULL},
+};
+const struct body_field templates_answer[] = {
+    {.name = "templates",
+     .type = BODY_OBJECTS,
+     .fields = template_answer,
+     .text = "host, and those that were imported"},
+    {.name = NULL},
+};
+
+struct native_names {
+    struct arena *arena;
+    const char **names;
+    size_t count, cap;
+};
+
+static void native_template_each(void *user, const char *name) {
+    struct native_names *list = user;
+    if (list->count == list->cap) {
+        size_t cap = list->cap ? list->cap * 2 : 16;
+        const char **names = arena_alloc(list->arena, cap * sizeof *names);
+        if (list->count)
+            memcpy(names, list->names, list->count * sizeof *names);
+        list->names = names;
+        list->cap = cap;
+    }
+    list->names[list->count++] = arena_strdup(list->arena, name);
+}
+
+static int native_template_order(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static const struct backend_env *native_template_env(struct http_request *request, struct err *err) {
+    const struct backend_env *env = front_of(request)->env;
+    if (!env)
+        err_set(err, ERR_UNSUPPORTED, "this daemon keeps no templates");
+    return env;
+}
+
+int native_templates(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    struct native_names list = {.arena = http_arena(request)};
+    const struct backend_env *env = native_template_env(request, err);
+    int failed = env ? template_list(env, native_template_each, &list, err) : -err->code;
+    if (failed)
+        return failed;
+    qsort(list.names, list.count, sizeof *list.names, native_template_order);
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "templates");
+    json_open(&answer.json, '[');
+    for (size_t i = 0; i < list.count && answer_spill(&answer) >= 0; i++) {
+        json_open(&answer.json, '{');
+        json_key(&answer.json, "name");
+        json_str(&answer.json, list.names[i]);
+        json_close(&answer.json, '}');
+    }
+    json_close(&answer.json, ']');
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+static ssize_t native_template_read(void *user, void *data, size_t len, struct err *err) {
+    return http_body_read(user, data, len, err);
+}
+
+/* The name is for the audit log too: bounded before it gets there. */
+static const char *native_template_name(struct http_request *request, struct err *err) {
+    const char *name = http_param(request, "name");
+    if (!template_name_ok(name) || strcmp(name, "host") == 0) {
+        err_set(err, ERR_INVALID,
+                "'%.80s' cannot be the name of a template here: [a-z0-9][a-z0-9._-]{0,63}, not 'host'", name);
+        return NULL;
+    }
+    trail_note(request, arena_printf(http_arena(request), "template=%s", name));
+    return name;
+}
+
+int native_template_put(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    static pthread_mutex_t importing = PTHREAD_MUTEX_INITIALIZER;
+    const struct template_stream stream = {native_template_read, request};
+    const struct backend_env *env = native_template_env(request, err);
+    const char *name = env ? native_template_name(request, err) : NULL;
+    if (!name)
+        return -err->code;
+    if (http_body_length(request) > (int64_t)LIMIT_TEMPLATE_UPLOAD_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "a template is uploaded with at most %llu bytes",
+                       LIMIT_TEMPLATE_UPLOAD_BYTES);
+    trail_running(request);
+    if (pthread_mutex_trylock(&importing) != 0)
+        return err_set(err, ERR_BUSY, "another template is being imported; try again when it is done");
+    int failed = template_receive(env, name, &stream, err);
+    pthread_mutex_unlock(&importing);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    answer_init(&answer, request, 201);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "name");
+    json_str(&answer.json, name);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+int native_template_remove(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    const struct backend_env *env = native_template_env(request, err);
+    const char *name = env ? native_template_name(request, err) : NULL;
+    int failed = name ? template_remove(env, name, err) : -err->code;
+    return failed ? failed : front_empty(request, 204);
+}

@@ -1,0 +1,141 @@
+/* Agent tools over HTTP. Called through native_routes. */
+#include "base/limits.h"
+#include "front/answer.h"
+#include "front/native/native.h"
+#include "front/native/args.h"
+#include "front/toolbox.h"
+
+const struct body_field tools_answer[] = {
+    {.name = "tools",
+     .type = BODY_OBJECTS,
+     .text = "name, title, description, input_schema, output_schema, annotations"},
+    BODY_NAMED("Tools"),
+};
+static const struct body_field tool_image_answer[] = {
+    {.name = "mime_type", .type = BODY_TEXT, .text = "such as image/png"},
+    {.name = "data", .type = BODY_TEXT, .text = "base64"},
+    BODY_NAMED("ToolImage"),
+};
+const struct body_field tool_answer[] = {
+    {.name = "text", .type = BODY_TEXT, .text = "what an agent would see"},
+    {.name = "is_error", .type = BODY_BOOL, .text = "the text says what went wrong"},
+    {.name = "structured",
+     .type = BODY_OBJECT,
+     .flags = BODY_MAYBE,
+     .text = "the same by the tool's output_schema, where it has one"},
+    {.name = "image",
+     .type = BODY_OBJECT,
+     .flags = BODY_MAYBE,
+     .fields = tool_image_answer,
+     .text = "a picture, where the tool answers with one"},
+    {.name = "content",
+     .type = BODY_OBJECTS,
+     .flags = BODY_MAYBE,
+     .text = "what of an MCP server's answer is no text, as MCP has it"},
+    BODY_NAMED("ToolResult"),
+};
+
+int native_tools(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "tools");
+    tool_list_json(&answer.json, front_settings(request)->tools, false);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+/* With those of its user's MCP servers, as they run in this box or elsewhere. */
+static int native_tools_all(struct http_request *request, struct box *box, const char *thread, struct err *err) {
+    struct tool_call call;
+    struct json json;
+    autobuf tools;
+    buf_init(&tools, 2 * LIMIT_SERVER_LIST_BYTES);
+    json_init(&json, &tools);
+    int code = toolbox_begin(request, box, thread, &call, err);
+    call.begins = NULL; /* a list is no call of a tool */
+    if (code == 0)
+        code = tool_list_all_json(&call, &json, false, err);
+    tool_call_done(&call);
+    if (code < 0)
+        return code;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "tools");
+    answer_raw(&answer, tools.data, tools.len);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+int native_box_tools(struct http_request *request, struct box *box, struct err *err) {
+    return native_tools_all(request, box, NULL, err);
+}
+
+int native_thread_tools(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    return native_tools_all(request, NULL, http_param(request, "thread"), err);
+}
+
+static int native_tool_answer(struct http_request *request, struct tool_call *call, struct err *err) {
+    struct tool_result *result = &call->result;
+    size_t len;
+    const uint8_t *text = spool_view(&result->text, &len);
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "text");
+    answer_long(&answer, text, len, true);
+    json_key(&answer.json, "is_error");
+    json_bool(&answer.json, result->is_error);
+    if (result->structured.len) {
+        json_key(&answer.json, "structured");
+        answer_raw(&answer, result->structured.data, result->structured.len);
+    }
+    if (result->image.len) {
+        json_key(&answer.json, "image");
+        json_open(&answer.json, '{');
+        json_key(&answer.json, "mime_type");
+        json_str(&answer.json, result->image_type);
+        json_key(&answer.json, "data");
+        answer_long(&answer, result->image.data, result->image.len, false);
+        json_close(&answer.json, '}');
+    }
+    if (result->content.len && !result->content.failed) {
+        json_key(&answer.json, "content");
+        json_open(&answer.json, '[');
+        answer_raw(&answer, result->content.data, result->content.len);
+        json_close(&answer.json, ']');
+    }
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+static int native_tool_run(struct http_request *request, struct box *box, const char *thread, struct err *err) {
+    const char *name = http_param(request, "name");
+    struct tool_call call;
+    char *args;
+    size_t len;
+    int code = toolbox_begin(request, box, thread, &call, err);
+    const struct tool *tool = tool_find_for(call.host, call.settings, call.user, name, call.arena);
+    if (!tool)
+        code = err_set(err, ERR_NOT_FOUND, "there is no tool '%s'; GET /v1/tools lists them", name);
+    if (code == 0)
+        code = http_body_all(request, LIMIT_JSON_BYTES, &args, &len, err);
+    if (code == 0)
+        code = toolbox_run(request, &call, tool, args, len, err);
+    if (code == 0)
+        code = native_tool_answer(request, &call, err);
+    tool_call_done(&call);
+    return code;
+}
+
+int native_tool(struct http_request *request, struct box *box, struct err *err) {
+    return native_tool_run(request, box, NULL, err);
+}
+
+int native_thread_tool(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused;
+    return native_tool_run(request, NULL, http_param(request, "thread"), err);
+}

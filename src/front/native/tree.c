@@ -1,0 +1,135 @@
+/* Directories over HTTP: list, mkdir, move, watch. Called through native_routes.
+ * Not to break: a list of a million entries goes out as it comes, it is never held whole. */
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "front/answer.h"
+#include "front/native/native.h"
+#include "front/native/args.h"
+
+#define WATCH_TICK_MS 1000 /* how soon a stopping daemon ends a quiet stream */
+
+static int native_list_each(void *user, const struct file_stat *stat) {
+    struct answer *answer = user;
+    native_stat_json(&answer->json, stat);
+    return answer_spill(answer);
+}
+
+int native_list(struct http_request *request, struct box *box, struct err *err) {
+    struct list_args args = {0};
+    bool truncated = false;
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "entries");
+    json_open(&answer.json, '[');
+    const struct list_request list = {.path = path, .depth = (unsigned)args.depth.value, .limit = args.limit.value};
+    failed = box_list(box, &list, http_fd(request), native_list_each, &answer, &truncated, err);
+    json_close(&answer.json, ']');
+    json_key(&answer.json, "truncated");
+    json_bool(&answer.json, truncated);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, failed, err);
+}
+
+int native_mkdir(struct http_request *request, struct box *box, struct err *err) {
+    struct mkdir_args args = {0};
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    failed = path ? box_mkdir(box, path, (uint32_t)args.mode.value, args.parents, err) : -err->code;
+    return failed ? failed : front_empty(request, 204);
+}
+
+int native_move(struct http_request *request, struct box *box, struct err *err) {
+    struct move_args args = {0};
+    int failed = front_body(request, &args, err);
+    if (failed)
+        return failed;
+    const char *from = native_target(request, box, &args.from, false, err);
+    const char *to = from ? native_target(request, box, &args.to, false, err) : NULL;
+    failed = to ? box_move(box, from, to, args.overwrite, err) : -err->code;
+    return failed ? failed : front_empty(request, 204);
+}
+
+/* ---- watch ---- */
+
+struct native_watch {
+    struct http_request *request;
+    struct buf out;
+};
+
+static int native_watch_begin(struct native_watch *watch) {
+    if (http_replied(watch->request))
+        return 0;
+    int failed = http_reply_events(watch->request);
+    return failed ? failed : http_reply_event(watch->request, "ready", "{}", 2);
+}
+
+static int native_watch_each(void *user, const struct watch_change *change) {
+    static const char *const names[] = {[WATCH_CREATED] = "created",
+                                        [WATCH_MODIFIED] = "modified",
+                                        [WATCH_REMOVED] = "removed",
+                                        [WATCH_MOVED] = "moved"};
+    struct native_watch *watch = user;
+    struct json json;
+    enum watch_event event = change->event;
+    const char *path = change->path, *to = change->to;
+    bool utf8 = text_utf8(path, strlen(path)) && (!to || text_utf8(to, strlen(to)));
+    if (event < WATCH_CREATED || event > WATCH_MOVED)
+        return 0;
+    buf_clear(&watch->out);
+    json_init(&json, &watch->out);
+    json_open(&json, '{');
+    json_key(&json, "path");
+    json_bytes(&json, path, strlen(path), utf8);
+    if (to) {
+        json_key(&json, "to");
+        json_bytes(&json, to, strlen(to), utf8);
+    }
+    json_key(&json, "encoding");
+    json_str(&json, utf8 ? "utf-8" : "base64");
+    json_close(&json, '}');
+    int failed = native_watch_begin(watch);
+    return failed ? failed : http_reply_event(watch->request, names[event], watch->out.data, watch->out.len);
+}
+
+/* Called when the watch is armed, then every tick. */
+static int native_watch_idle(void *user) {
+    struct native_watch *watch = user;
+    int failed = native_watch_begin(watch);
+    if (failed)
+        return failed;
+    if (http_server_stopping(front_of(watch->request)->server))
+        return -ERR_GONE;
+    return http_reply_alive(watch->request);
+}
+
+int native_watch(struct http_request *request, struct box *box, struct err *err) {
+    struct remove_args args = {0};
+    struct native_watch watch = {.request = request};
+    int failed = front_query(request, &args, err);
+    if (failed)
+        return failed;
+    const char *path = native_path(request, box, &args.path, true, err);
+    if (!path)
+        return -err->code;
+    buf_init(&watch.out, 12 * LIMIT_PATH_BYTES + 256);
+    const struct watch_request watched = {.path = path, .recursive = args.recursive};
+    const struct watch_sink sink = {
+        .each = native_watch_each, .idle = native_watch_idle, .idle_ms = WATCH_TICK_MS, .user = &watch};
+    failed = box_watch(box, &watched, &sink, http_fd(request), err);
+    buf_done(&watch.out);
+    if (failed == -ERR_GONE && http_server_stopping(front_of(request)->server))
+        failed = 0;
+    return failed ? failed : http_reply_end(request);
+}

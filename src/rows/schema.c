@@ -1,0 +1,178 @@
+/* Rows as JSON Schema. Called by openapi.c and by the list of tools.
+ * Invariant: nothing is written here that does not come from a row which also checks requests. */
+#include "rows/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void schema_choices(struct json *json, const char *choices) {
+    json_key(json, "enum");
+    json_open(json, '[');
+    for (const char *p = choices; p;) {
+        size_t len = strcspn(p, "|");
+        json_strn(json, p, len);
+        p = p[len] ? p + len + 1 : NULL;
+    }
+    json_close(json, ']');
+}
+
+static void schema_type(struct json *json, const struct body_field *field) {
+    static const char *const names[] = {
+        [BODY_TEXT] = "string",   [BODY_INT] = "integer",   [BODY_REAL] = "number", [BODY_BOOL] = "boolean",
+        [BODY_MODE] = "string",   [BODY_NAME] = "string",   [BODY_TEXTS] = "array", [BODY_MAP] = "object",
+        [BODY_OBJECT] = "object", [BODY_OBJECTS] = "array", [BODY_TIME] = "string"};
+    const char *second = field->flags & BODY_NULLABLE ? "null" : field->type == BODY_NAME ? "integer" : NULL;
+    json_key(json, "type");
+    if (second)
+        json_open(json, '[');
+    json_str(json, names[field->type]);
+    if (second) {
+        json_str(json, second);
+        json_close(json, ']');
+    }
+}
+
+static void schema_range(struct json *json, const struct body_field *field, const char *low, const char *high) {
+    if (field->min || field->type == BODY_INT || field->type == BODY_REAL) {
+        json_key(json, low);
+        json_uint(json, field->min);
+    }
+    if (field->max && field->max < INT64_MAX) {
+        json_key(json, high);
+        json_uint(json, field->max);
+    }
+    if (field->fallback) {
+        json_key(json, "default");
+        json_uint(json, field->fallback);
+    }
+}
+
+static void schema_details(struct json *json, const struct body_field *field) {
+    switch (field->type) {
+    case BODY_INT:
+    case BODY_REAL:
+        schema_range(json, field, "minimum", "maximum");
+        break;
+    case BODY_TEXT:
+        schema_range(json, field, "minLength", "maxLength");
+        break;
+    case BODY_MODE:
+        json_key(json, "pattern");
+        json_str(json, "^[0-7]{1,5}$");
+        break;
+    case BODY_TIME:
+        json_key(json, "format");
+        json_str(json, "date-time");
+        break;
+    case BODY_MAP:
+        json_key(json, "additionalProperties");
+        json_open(json, '{');
+        json_key(json, "type");
+        json_str(json, "string");
+        json_close(json, '}');
+        break;
+    default:
+        break;
+    }
+}
+
+const char *schema_name(const struct body_field *fields) {
+    while (fields && fields->name)
+        fields++;
+    return fields ? fields->text : NULL;
+}
+
+void schema_reference(struct json *json, const char *name) {
+    char target[128];
+    snprintf(target, sizeof target, "#/components/schemas/%s", name);
+    json_key(json, "$ref");
+    json_str(json, target);
+}
+
+/* An object with a name: what is said of it here stands beside the reference. */
+static void schema_named(struct json *json, const struct body_field *field, const char *name) {
+    if (field->flags & BODY_NULLABLE) {
+        json_key(json, "anyOf");
+        json_open(json, '[');
+        json_open(json, '{');
+        schema_reference(json, name);
+        json_close(json, '}');
+        json_open(json, '{');
+        json_key(json, "type");
+        json_str(json, "null");
+        json_close(json, '}');
+        json_close(json, ']');
+    } else {
+        schema_reference(json, name);
+    }
+}
+
+static void schema_items(struct json *json, const struct body_field *field, const struct schema_style *style) {
+    const char *name = style->refers ? schema_name(field->fields) : NULL;
+    schema_range(json, field, "minItems", "maxItems");
+    json_key(json, "items");
+    json_open(json, '{');
+    if (name) {
+        schema_reference(json, name);
+    } else {
+        json_key(json, "type");
+        json_str(json, field->type == BODY_TEXTS ? "string" : "object");
+        if (field->fields)
+            schema_members(json, field->fields, style);
+    }
+    json_close(json, '}');
+}
+
+void schema_field(struct json *json, const struct body_field *field, const struct schema_style *style) {
+    const char *name = style->refers && field->type == BODY_OBJECT ? schema_name(field->fields) : NULL;
+    json_open(json, '{');
+    if (name) {
+        schema_named(json, field, name);
+    } else {
+        schema_type(json, field);
+        schema_details(json, field);
+        if (field->choices)
+            schema_choices(json, field->choices);
+        if (field->type == BODY_OBJECT && field->fields)
+            schema_members(json, field->fields, style);
+    }
+    if (field->type == BODY_TEXTS || field->type == BODY_OBJECTS)
+        schema_items(json, field, style);
+    json_key(json, "description");
+    json_str(json, field->text);
+    json_close(json, '}');
+}
+
+static bool schema_required(const struct body_field *field, const struct schema_style *style) {
+    return field->flags & BODY_REQUIRED || (style->answer && !(field->flags & BODY_MAYBE));
+}
+
+void schema_members(struct json *json, const struct body_field *fields, const struct schema_style *style) {
+    bool any = false;
+    json_key(json, "properties");
+    json_open(json, '{');
+    for (const struct body_field *field = fields; field->name; field++) {
+        json_key(json, field->name);
+        schema_field(json, field, style);
+        any = any || schema_required(field, style);
+    }
+    json_close(json, '}');
+    if (any) {
+        json_key(json, "required");
+        json_open(json, '[');
+        for (const struct body_field *field = fields; field->name; field++)
+            if (schema_required(field, style))
+                json_str(json, field->name);
+        json_close(json, ']');
+    }
+}
+
+void schema_object(struct json *json, const struct body_field *fields) {
+    json_open(json, '{');
+    json_key(json, "type");
+    json_str(json, "object");
+    schema_members(json, fields, &(const struct schema_style){0});
+    json_key(json, "additionalProperties");
+    json_bool(json, false);
+    json_close(json, '}');
+}

@@ -1,0 +1,75 @@
+/* The box's network: the loopback always, eth0 where the daemon has put one. Called by the outer half, which stands in
+ * the box's network namespace (an ordinary user's inner half sees to its own loopback). Not to break: no address but the
+ * one the daemon claimed. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <net/route.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "runner/enter/enter.h"
+
+static int interface_up(int socket_fd, const char *name) {
+    struct ifreq request = {0};
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    request.ifr_flags = IFF_UP | IFF_RUNNING;
+    return ioctl(socket_fd, SIOCSIFFLAGS, &request);
+}
+
+int enter_loopback(struct enter *enter, struct err *err) {
+    (void)enter;
+    autofd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || interface_up(fd, "lo") < 0)
+        return err_errno(err, errno, "lo");
+    return 0;
+}
+
+static void put_address(struct sockaddr *out, uint32_t address) {
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    memcpy(out, &in, sizeof in);
+}
+
+int enter_network(struct enter *enter, struct err *err) {
+    if (enter->address == 0)
+        return 0;
+    autofd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return err_errno(err, errno, "socket");
+    uint32_t address = (uint32_t)enter->address;
+    struct ifreq request = {.ifr_name = "eth0"};
+    put_address(&request.ifr_addr, address);
+    if (ioctl(fd, SIOCSIFADDR, &request) < 0)
+        return err_errno(err, errno, "address of eth0");
+    put_address(&request.ifr_netmask, 0xfffffffcu);
+    if (ioctl(fd, SIOCSIFNETMASK, &request) < 0 || interface_up(fd, "eth0") < 0)
+        return err_errno(err, errno, "eth0");
+    struct rtentry route = {.rt_flags = RTF_UP | RTF_GATEWAY};
+    put_address(&route.rt_dst, 0);
+    put_address(&route.rt_genmask, 0);
+    put_address(&route.rt_gateway, address - 1);
+    if (ioctl(fd, SIOCADDRT, &route) < 0)
+        return err_errno(err, errno, "default route");
+    return 0;
+}
+
+/* Inside, after the mounts. */
+int enter_resolv(struct enter *enter, struct err *err) {
+    if (!enter->resolv)
+        return 0;
+    autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd dir = root < 0 ? -1 : path_open(root, "/etc", O_PATH | O_DIRECTORY, 0);
+    if (dir < 0)
+        return 0; /* a template without /etc resolves nothing anyway */
+    unlinkat(dir, "resolv.conf", 0);
+    autofd fd = openat(dir, "resolv.conf", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    int r = fd < 0 ? -errno : fd_write_all(fd, enter->resolv, strlen(enter->resolv));
+    return r < 0 ? err_errno(err, -r, "/etc/resolv.conf") : 0;
+}

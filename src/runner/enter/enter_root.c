@@ -1,0 +1,472 @@
+/* Stage one of a jail, inner half: inside the new namespaces it builds the box's root and becomes PID 1. Called by
+ * enter.c in the cloned process. Not to break: the order of the steps; nothing of the host is reachable after `leave
+ * the host`, and no path of the host may become visible in the box's mountinfo (overlay options are relative names). */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "runner/enter/enter.h"
+#include "runner/runner.h"
+#include "runner/enter/stack.h"
+#include "wire/spec.h"
+
+/* A directory of the host that is always there and that nobody mounts from; only this namespace sees it covered. */
+#define STAGE "/proc"
+#define MOUNT_FLAGS (MS_NOSUID | MS_NODEV)
+
+static int own_names(struct enter *enter, struct err *err);
+static int own_loopback(struct enter *enter, struct err *err);
+static int wait_outside(struct enter *enter, struct err *err);
+static int read_plan(struct enter *enter, struct err *err);
+static int become_root(struct enter *enter, struct err *err);
+static int inner_layers(struct enter *enter, struct err *err);
+static int make_stage(struct enter *enter, struct err *err);
+static int attach_layers(struct enter *enter, struct err *err);
+static int mount_root(struct enter *enter, struct err *err);
+static int mount_system(struct enter *enter, struct err *err);
+static int make_dev(struct enter *enter, struct err *err);
+static int make_proc(struct enter *enter, struct err *err);
+static int leave_host_early(struct enter *enter, struct err *err);
+static int leave_host_late(struct enter *enter, struct err *err);
+static int attach_mounts(struct enter *enter, struct err *err);
+static int start_runner(struct enter *enter, struct err *err);
+
+static const struct enter_step inner_steps[] = {
+    /* these need no ids: done while the outer half writes the maps */
+    {"set the host name", own_names},
+    {"drop capabilities", confine_bounding},
+    {"bring up the loopback", own_loopback},
+    {"wait for the id maps", wait_outside},
+    {"become the box's root", become_root},
+    {"open the layers", inner_layers},
+    {"mount the stage", make_stage},
+    {"attach the layers", attach_layers},
+    {"mount the root", mount_root},
+    {"mount the system directories", mount_system},
+    {"make /dev", make_dev},
+    {"make /proc", make_proc},
+    {"leave the host", leave_host_early},
+    {"read the plan", read_plan},
+    /* from here on it is one box and not any */
+    {"leave the host", leave_host_late},
+    {"bound what outlives processes", enter_bounds},
+    {"attach the mounts", attach_mounts},
+    {"write resolv.conf", enter_resolv},
+    {"start the runner", start_runner},
+    {NULL, NULL},
+};
+
+_Noreturn void enter_inside(struct enter *enter) {
+    enter_run(enter, inner_steps);
+    _exit(125);
+}
+
+/* Waits for the outer half's word, or for its death: then there is nobody left to make this box. */
+static int wait_outside(struct enter *enter, struct err *err) {
+    struct pollfd polls[2] = {{.fd = enter->go_fd, .events = POLLIN}, {.fd = enter->outer_pidfd, .events = POLLIN}};
+    while (poll(polls, 2, -1) < 0 && errno == EINTR)
+        ;
+    uint64_t count;
+    if (!(polls[0].revents & POLLIN) || read(enter->go_fd, &count, sizeof count) != sizeof count)
+        return err_set(err, ERR_GONE, "the outer half is gone");
+    return 0;
+}
+
+/* Straight from the daemon. The outer half is asked and waited for only where something is left for it. */
+static int read_plan(struct enter *enter, struct err *err) {
+    struct pollfd polls[2] = {{.fd = enter->stage_fd, .events = POLLIN}, {.fd = enter->outer_pidfd, .events = POLLIN}};
+    while (poll(polls, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (!polls[0].revents)
+        return err_set(err, ERR_GONE, "the outer half is gone");
+    int r = enter_plan(enter, err);
+    uint64_t one = 1;
+    if (r == 0 && (r = fd_write_all(enter->ask_fd, &one, sizeof one)) < 0)
+        r = err_errno(err, -r, "eventfd");
+    bool outside = enter->ranged && (enter->mount_count > 0 || enter->address != 0);
+    return r == 0 && outside ? wait_outside(enter, err) : r;
+}
+
+static int become_root(struct enter *enter, struct err *err) {
+    umask(0);
+    if (!enter->ranged) /* one id, already `agent`; its capabilities came with the namespace */
+        return 0;
+    if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+        return err_errno(err, errno, "setresuid");
+    return 0;
+}
+
+static int own_names(struct enter *enter, struct err *err) {
+    (void)enter;
+    if (sethostname("cubby", 5) < 0)
+        return err_errno(err, errno, "sethostname");
+    /* Only now: a namespace made with the clone would be rooted in the outer half's cgroup. */
+    if (unshare(CLONE_NEWCGROUP) < 0)
+        return err_errno(err, errno, "unshare");
+    return 0;
+}
+
+static int own_loopback(struct enter *enter, struct err *err) {
+    return enter->ranged ? 0 : enter_loopback(enter, err);
+}
+
+static int inner_layers(struct enter *enter, struct err *err) {
+    return enter->ranged ? 0 : enter_layers(enter, err);
+}
+
+static int make_stage(struct enter *enter, struct err *err) {
+    (void)enter;
+    if (mount("tmpfs", STAGE, "tmpfs", MOUNT_FLAGS, "mode=0755,size=1m") < 0 || chdir(STAGE) < 0)
+        return err_errno(err, errno, "tmpfs");
+    static const char *const names[] = {"root", "lower", "upper", "empty"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (mkdir(names[i], 0755) < 0)
+            return err_errno(err, errno, "'%s'", names[i]);
+    return 0;
+}
+
+/* Where something is to be mounted before anything of a template is trusted: a directory of the root itself, reached by
+ * no link. Nobody but us is in this namespace yet, so it stays what it was found to be. */
+static int check_target(const char *path, struct err *err) {
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+    autofd fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    if (fd < 0)
+        return err_set(err, ERR_INVALID, "'%s' of the template is not a directory: %s", path + strlen("root"),
+                       strerror(errno));
+    return 0;
+}
+
+static int make_dev(struct enter *enter, struct err *err) {
+    int r = check_target("root/dev", err);
+    if (r == 0)
+        r = enter_dev_attach(enter, "root/dev", err);
+    if (r < 0)
+        return r;
+    /* both apart from /dev, so that they can be given their size when the plan is known: enter_bounds */
+    if ((r = enter_pts(enter, "root/dev/pts", 0, DEFAULT_TERMINALS, err)) < 0)
+        return r;
+    if (mount("tmpfs", "root/dev/shm", "tmpfs", MOUNT_FLAGS, "mode=1777") < 0)
+        return err_errno(err, errno, "tmpfs");
+    return 0;
+}
+
+/* ---- /proc: own, with what speaks of the whole machine covered ---- */
+
+static const struct {
+    const char *path, *cover; /* cover: what is laid over it; NULL: itself, read-only */
+} proc_covers[] = {
+    /* switches of the kernel */
+    {"root/proc/sys", NULL},
+    {"root/proc/sysrq-trigger", "nothing"},
+    /* the machine's memory, keys, timers, symbols */
+    {"root/proc/kcore", "nothing"},
+    {"root/proc/keys", "nothing"},
+    {"root/proc/key-users", "nothing"},
+    {"root/proc/timer_list", "nothing"},
+    {"root/proc/latency_stats", "nothing"},
+    {"root/proc/sched_debug", "nothing"},
+    {"root/proc/kallsyms", "nothing"},
+    {"root/proc/modules", "nothing"},
+    {"root/proc/config.gz", "nothing"},
+    /* how it was started, its disks and what happens on them and on its lines; swap files are host paths */
+    {"root/proc/cmdline", "nothing"},
+    {"root/proc/swaps", "nothing"},
+    {"root/proc/partitions", "nothing"},
+    {"root/proc/diskstats", "nothing"},
+    {"root/proc/mdstat", "nothing"},
+    {"root/proc/locks", "nothing"}, /* those of open files have no pid, and are listed in every pid namespace */
+    {"root/proc/interrupts", "nothing"},
+    {"root/proc/softirqs", "nothing"},
+    {"root/proc/fs", "empty"},
+    {"root/proc/bus", "empty"},
+    {"root/proc/irq", "empty"},
+    {"root/proc/driver", "empty"},
+    {"root/proc/dynamic_debug", "empty"},
+    {"root/proc/acpi", "empty"},
+    {"root/proc/asound", "empty"},
+    {"root/proc/scsi", "empty"},
+    /* which machine it is, and since when */
+    {"root/proc/sys/kernel/random/boot_id", "boot_id"},
+};
+
+/* A copy of `from` laid over `to`, read-only. A `to` that this kernel does not have needs no cover: looked for first,
+ * because a copy that is thrown away waits for RCU. */
+static int cover(const char *from, const char *to, struct err *err) {
+    autofd target = open(to, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (target < 0)
+        return 0;
+    autofd tree = sys_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE);
+    int r = tree < 0 ? tree : sys_mount_setattr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1);
+    if (r >= 0)
+        r = sys_move_mount(tree, target, "");
+    return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
+}
+
+/* The files that are laid over others: an empty one, and a boot id of the box's own. */
+static int make_cover_files(struct err *err) {
+    char uuid[64];
+    ssize_t n = fd_read_file(AT_FDCWD, "root/proc/sys/kernel/random/uuid", uuid, sizeof uuid);
+    autofd nothing = open("nothing", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    autofd boot = open("boot_id", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    if (n < 0 || nothing < 0 || boot < 0 || fd_write_all(boot, uuid, (size_t)n) < 0)
+        return err_errno(err, n < 0 ? (int)-n : errno, "files to cover others");
+    return 0;
+}
+
+static int make_proc(struct enter *enter, struct err *err) {
+    int r = check_target("root/proc", err);
+    if (r < 0)
+        return r;
+    if (mount("proc", "root/proc", "proc", MOUNT_FLAGS | MS_NOEXEC, NULL) < 0)
+        return err_errno(err, errno, "proc (inside a container, /proc must not be masked there)");
+    enter->sysctl_fd = open("root/proc/sys/kernel", O_PATH | O_DIRECTORY | O_CLOEXEC); /* before it is covered */
+    r = make_cover_files(err);
+    for (size_t i = 0; r == 0 && i < sizeof proc_covers / sizeof *proc_covers; i++)
+        r = cover(proc_covers[i].cover ? proc_covers[i].cover : proc_covers[i].path, proc_covers[i].path, err);
+    return r;
+}
+
+/* ---- the root ---- */
+
+/* Everything but the box's root goes. */
+static int pivot(struct err *err) {
+    if (chdir("root") < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+        return err_errno(err, errno, "pivot_root");
+    if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return err_errno(err, errno, "umount of the old root");
+    return 0;
+}
+
+static int leave_host_early(struct enter *enter, struct err *err) {
+    return enter->ranged ? pivot(err) : 0;
+}
+
+/* Of an ordinary user's box, which nobody can enter later: they become mounts like others. */
+static int mount_skills(struct enter *enter, struct err *err) {
+    int r = attach_open(enter, err);
+    if (r == 0)
+        r = attach_stage(enter, "upper", err);
+    if (r == 0)
+        r = attach_overlay(enter, "upper", err);
+    for (size_t i = 0; r == 0 && i < enter->skills.path_count; i++) {
+        int tree = sys_open_tree(AT_FDCWD, "merged", OPEN_TREE_CLONE);
+        enter->mounts[enter->mount_count++] =
+            (struct enter_mount){.source = SKILLS_PATH, .target = enter->skills.paths[i], .tree_fd = tree};
+        r = tree < 0 ? err_errno(err, -tree, SKILLS_PATH) : 0;
+    }
+    return r;
+}
+
+/* An ordinary user's mounts are opened from in here, so it stays until it knows them. */
+static int leave_host_late(struct enter *enter, struct err *err) {
+    if (enter->ranged)
+        return 0;
+    int r = enter_mounts(enter, err);
+    if (r == 0 && enter->skills.path_count)
+        r = mount_skills(enter, err);
+    return r < 0 ? r : pivot(err);
+}
+
+/* The descriptor stays: the runner looks into layers through them (op_diff.c). */
+static int attach(int tree_fd, const char *to, struct err *err) {
+    int r = sys_move_mount(tree_fd, AT_FDCWD, to);
+    return r < 0 ? err_errno(err, -r, "'%s'", to) : 0;
+}
+
+static int attach_own(struct enter *enter, struct err *err) {
+    if (!enter->tmpfs_bytes)
+        return attach(enter->upper_fd, "upper", err);
+    int r = enter_tmpfs(enter, "upper", err);
+    if (r < 0)
+        return r;
+    enter->upper_fd = open("upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return enter->upper_fd < 0 ? err_errno(err, errno, "'upper'") : 0;
+}
+
+static int attach_layers(struct enter *enter, struct err *err) {
+    int r = attach(enter->lower_fd, "lower", err);
+    for (size_t i = 0; r == 0 && i < enter->lower_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "l%zu", i);
+        r = mkdir(name, 0755) < 0 ? err_errno(err, errno, "'%s'", name) : attach(enter->lower_fds[i], name, err);
+    }
+    return r == 0 ? attach_own(enter, err) : r;
+}
+
+/* userxattr: trusted.* is not for a user namespace, and without either a removed directory could not be made again.
+ * It implies what else we want: no redirects, no metacopy. The box cannot write user.overlay.* through the overlay. */
+static int overlay(struct enter *enter, const char *lowest, const char *upper, const char *target, struct err *err) {
+    char options[2048] = "lowerdir="; /* of a page; a layer takes 12 at most */
+    size_t at = strlen(options);
+    for (size_t i = 0; i < enter->lower_count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "l%zu/%s", i, upper);
+        if (access(name, F_OK) == 0) /* one of a box with fewer system directories has none */
+            at += (size_t)snprintf(options + at, sizeof options - at, "%s:", name);
+    }
+    snprintf(options + at, sizeof options - at, "%s,upperdir=upper/%s,workdir=upper/%s.work,index=off,userxattr",
+             lowest, upper, upper);
+    int r = mount("overlay", target, "overlay", MOUNT_FLAGS, options);
+    if (r < 0 && errno == ENODEV)
+        return err_set(err, ERR_UNSUPPORTED, "the kernel has no overlayfs; modprobe overlay");
+    if (r < 0)
+        return err_errno(err, errno, "overlay on '%s'", target);
+    return 0;
+}
+
+/* Of an agent's box: its own file system, which has no other name, stays in the namespace for the process that mounts
+ * /skills over it (attach.c), before anybody else is there. */
+static int show_own(struct err *err) {
+    if (mkdir("root" SKILLS_PATH, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, errno, SKILLS_PATH);
+    int r = check_target("root" SKILLS_PATH, err);
+    if (r < 0)
+        return r;
+    autofd tree = sys_open_tree(AT_FDCWD, "upper", OPEN_TREE_CLONE);
+    r = tree < 0 ? tree : sys_move_mount(tree, AT_FDCWD, "root" SKILLS_PATH);
+    return r < 0 ? err_errno(err, -r, SKILLS_PATH) : 0;
+}
+
+static int mount_root(struct enter *enter, struct err *err) {
+    int r = overlay(enter, "lower", "upper", "root", err);
+    return r == 0 && enter->own_shown ? show_own(err) : r;
+}
+
+/* fs/upper.N and fs/upper.N.work belong to the N-th system directory. */
+static int mount_system(struct enter *enter, struct err *err) {
+    for (size_t i = 0; i < enter->system_count; i++) {
+        char name[32], upper[32], target[LIMIT_PATH_BYTES + 8];
+        snprintf(name, sizeof name, "system%zu", i);
+        snprintf(upper, sizeof upper, "upper.%zu", i);
+        snprintf(target, sizeof target, "root%s", enter->system[i].source);
+        if (mkdir(name, 0755) < 0)
+            return err_errno(err, errno, "'%s'", name);
+        int r = check_target(target, err);
+        if (r == 0)
+            r = attach(enter->system[i].tree_fd, name, err);
+        if (r == 0)
+            r = overlay(enter, name, upper, target, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int attach_mounts(struct enter *enter, struct err *err) {
+    if (enter->mount_count == 0)
+        return 0;
+    autofd root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return err_errno(err, errno, "the root");
+    if (enter->workspace) /* it has another place, and a template's empty one would only mislead */
+        unlinkat(root, WORKSPACE_PATH + 1, AT_REMOVEDIR);
+    return enter_put(enter, root, err);
+}
+
+/* ---- the runner ---- */
+
+/* Closes all but `keep` (sorted here) and what lies below `first`. */
+static void close_others(int *keep, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = i; j > 0 && keep[j] < keep[j - 1]; j--) {
+            int swap = keep[j];
+            keep[j] = keep[j - 1];
+            keep[j - 1] = swap;
+        }
+    unsigned next = 3;
+    for (size_t i = 0; i < count; i++) {
+        if (keep[i] < (int)next)
+            continue;
+        if ((unsigned)keep[i] > next)
+            syscall(SYS_close_range, next, (unsigned)keep[i] - 1, 0);
+        next = (unsigned)keep[i] + 1;
+    }
+    syscall(SYS_close_range, next, ~0u, 0);
+}
+
+static void take_layers(const struct enter *enter, struct stack_roots *layers) {
+    layers->own = enter->upper_fd;
+    layers->template = enter->lower_fd;
+    layers->kept_count = enter->lower_count;
+    memcpy(layers->kept, enter->lower_fds, sizeof layers->kept);
+    for (size_t i = 0; i < enter->system_count; i++) {
+        layers->system[i].path = enter->system[i].source;
+        layers->system[i].fd = enter->system[i].tree_fd;
+    }
+    layers->system_count = enter->system_count;
+}
+
+/* What a first command will look for: a jail made ahead has the time to find it for him. Absent ones are as good. */
+static void warm_up(void) {
+    static const char *const paths[] = {
+        "/workspace",
+        "/bin/bash",
+        "/bin/sh",
+        "/lib64/ld-linux-x86-64.so.2",
+        "/etc/ld.so.preload",
+        "/etc/ld.so.cache",
+        "/lib/x86_64-linux-gnu/libc.so.6",
+        "/lib/x86_64-linux-gnu/libtinfo.so.6",
+    };
+    struct stat status;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        (void)stat(paths[i], &status);
+}
+
+static int start_runner(struct enter *enter, struct err *err) {
+    struct runner_config config = {
+        .wire_fd = enter->stage_fd,
+        .listen_fd = enter->listen_fd,
+        .cgroup_fd = enter->cgroup_fd,
+        .oom_fd = enter->oom_fd,
+        .jail = true,
+        .blank = enter->blank,
+        .can_root = enter->ranged,
+        .agent_uid = ENTER_AGENT_ID,
+        .agent_gid = ENTER_AGENT_ID,
+        .workspace = enter->workspace ? enter->workspace : WORKSPACE_PATH,
+        .shell = enter->shell,
+        .env = enter->env,
+        .pids = enter->pids,
+        .open_files = init_open_files(enter->open_files),
+    };
+    if (!config.shell)
+        config.shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+    config.root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (config.root_fd < 0)
+        return err_errno(err, errno, "the root");
+    if (enter->blank)
+        warm_up();
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    umask(022);
+    for (size_t i = 0; i < enter->mount_count; i++)
+        config.no_set_id |= !enter->mounts[i].read_only;
+    int r = confine_runner(enter->ranged, config.no_set_id, &config.landlock_fd, err);
+    if (r < 0)
+        return r;
+    if (unshare(CLONE_FILES) < 0) /* the outer half may still be looking at its own */
+        return err_errno(err, errno, "unshare");
+    static struct stack_roots layers;
+    take_layers(enter, &layers);
+    config.layers = &layers;
+    int keep[6 + STACK_ROOTS_MAX] = {config.wire_fd, config.listen_fd, config.cgroup_fd,
+                                     config.oom_fd,  config.root_fd,   config.landlock_fd};
+    close_others(keep, 6 + stack_roots_fds(&layers, keep + 6));
+    init_main(&config);
+}

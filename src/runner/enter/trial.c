@@ -1,0 +1,80 @@
+/* `cubby-runner trial [DIR]`: asks the kernel for what every jail needs, and prints a line a thing: its name and the errno
+ * of the try, 0 where it works. Called by backend/jail/probe.c, because files below /proc tell what a kernel has, and only a
+ * try tells what it gives to this process (containers, security modules). DIR: the state directory, whose file system
+ * must take an idmapped mount where we are root. Not to break: it changes nothing outside its own namespaces. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "runner/enter/enter.h"
+#include "runner/runner.h"
+
+static void say(const char *name, int number) {
+    char line[64];
+    int len = snprintf(line, sizeof line, "%s %d\n", name, number);
+    fd_write_all(STDOUT_FILENO, line, (size_t)len);
+}
+
+/* Inside: what an overlay and a /proc of its own need. Ends when the outer side has looked at its user namespace. */
+static _Noreturn void trial_inside(int done_fd) {
+    char byte;
+    int context = (int)syscall(SYS_fsopen, "overlay", 0);
+    say("overlay", context < 0 ? errno : 0);
+    say("proc", mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? errno : 0);
+    while (read(done_fd, &byte, 1) < 0 && errno == EINTR)
+        ;
+    _exit(0);
+}
+
+/* Whether files of this directory can be shown with other owners, to the child's user namespace. */
+static int trial_idmap(pid_t child, const char *directory) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/uid_map", child);
+    int r = fd_write_file(AT_FDCWD, path, "0 100000 1\n");
+    snprintf(path, sizeof path, "/proc/%d/gid_map", child);
+    if (r == 0)
+        r = fd_write_file(AT_FDCWD, path, "0 100000 1\n");
+    snprintf(path, sizeof path, "/proc/%d/ns/user", child);
+    autofd userns = r < 0 ? r : open(path, O_RDONLY | O_CLOEXEC);
+    autofd tree = userns < 0 ? -1 : sys_open_tree(AT_FDCWD, directory, OPEN_TREE_CLONE);
+    if (r < 0)
+        return -r;
+    if (userns < 0)
+        return errno;
+    r = tree < 0 ? tree : sys_mount_setattr(tree, MOUNT_ATTR_IDMAP, userns);
+    return r < 0 ? -r : 0;
+}
+
+int trial_main(const char *directory) {
+    int done[2];
+    struct clone_args args = {
+        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP,
+        .exit_signal = SIGCHLD,
+    };
+    if (pipe2(done, O_CLOEXEC) < 0)
+        return 125;
+    long child = syscall(SYS_clone3, &args, sizeof args);
+    if (child == 0) {
+        close(done[1]);
+        trial_inside(done[0]);
+    }
+    say("userns", child < 0 ? errno : 0);
+    if (child < 0)
+        return 0;
+    if (directory && geteuid() == 0)
+        say("idmap", trial_idmap((pid_t)child, directory));
+    close(done[1]);
+    while (waitpid((pid_t)child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return 0;
+}

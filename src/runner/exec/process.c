@@ -1,0 +1,673 @@
+/* Commands of a box from start to end. Called by op_exec and op_process (begin), by the loop (reaping, timers).
+ *
+ * 1. Every change of phase goes through one function below: process_started, main_ended, tree_gone, process_done.
+ * 2. A command's answer comes when its main process has ended, its tree is empty and its pipes are: END is last.
+ * 3. Waiting for a tree to die is bounded (STUCK_MS): what hangs in the kernel does not hold the answer.
+ * 4. Frees go through later_free: events of the same turn may still name a process. */
+#include "runner/exec/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/fsuid.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+enum {
+    STUCK_MS = 5000,
+    SOON_MS = 2,
+    SPARE_PIPES = 3,
+    RAISE_PASSES = 16,
+    KEPT_BYTES = 16 << 20, /* output of ended commands: the runner's memory is the box's */
+    START_BYTES = 4 << 10, /* what a child reads of its request, usually */
+    ROOM_BYTES = START_BYTES + SPAWN_STACK_BYTES,
+};
+#define OOM_SCORE_OF_COMMANDS "500"
+
+struct process_table {
+    struct process *first;
+    struct leaf_pool *leaves;
+    bool leaves_work;          /* false: keepers from now on */
+    struct process *tidy;      /* ended in this turn: buried after the answers went out */
+    int spare[SPARE_PIPES][2]; /* made ahead, for the next command */
+    int null_fd;
+    struct slot *slots; /* LIMIT_PROCESSES of them, shared with children */
+    uint8_t *rooms;     /* ROOM_BYTES a slot, for children until they exec */
+    bool slot_used[LIMIT_PROCESSES];
+    unsigned count;
+    int oom_score_fd;
+    char oom_score[16]; /* the runner's own */
+};
+
+static void timer_soon(struct timer *timer);
+static void main_ended(struct process *process, int status);
+static void tree_gone(struct process *process, bool empty);
+static void leaf_changed(struct source *source, uint32_t events);
+static void leaf_left(struct source *source, uint32_t events);
+static void timer_stuck(struct timer *timer);
+static bool ended_drop_oldest(struct runner *runner, unsigned keep);
+
+/* ---- the table ---- */
+
+void process_table_open(struct runner *runner) {
+    struct process_table *table = calloc(1, sizeof *table);
+    if (!table)
+        abort();
+    runner->processes = table;
+    table->slots =
+        mmap(NULL, LIMIT_PROCESSES * sizeof *table->slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    table->rooms = mmap(NULL, (size_t)LIMIT_PROCESSES * ROOM_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (table->slots == MAP_FAILED || table->rooms == MAP_FAILED)
+        abort();
+    table->leaves = leaf_pool_new(runner);
+    table->leaves_work = table->leaves != NULL;
+    memset(table->spare, -1, sizeof table->spare);
+    table->null_fd = path_open(runner->config->root_fd, "/dev/null", O_RDWR, 0);
+    /* Children inherit the score. A process that is not dumpable may not open its own: open it now, keep it. */
+    int uid = setfsuid(geteuid()); /* first: it makes us not dumpable */
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    table->oom_score_fd = path_open(runner->config->root_fd, "/proc/self/oom_score_adj", O_RDWR, 0);
+    setfsuid((uid_t)uid);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    ssize_t n = 0;
+    if (table->oom_score_fd >= 0)
+        n = pread(table->oom_score_fd, table->oom_score, sizeof table->oom_score - 1, 0);
+    if (n <= 0 || (int)strtol(table->oom_score, NULL, 10) >= (int)strtol(OOM_SCORE_OF_COMMANDS, NULL, 10))
+        fd_close(&table->oom_score_fd);
+}
+
+void process_oom_score(struct runner *runner, bool raised) {
+    const struct process_table *table = runner->processes;
+    const char *text = raised ? OOM_SCORE_OF_COMMANDS : table->oom_score;
+    if (table->oom_score_fd >= 0)
+        (void)!pwrite(table->oom_score_fd, text, strlen(text), 0);
+}
+
+bool process_has_leaves(const struct runner *runner) {
+    return runner->processes->leaves_work;
+}
+
+struct process *process_first(struct runner *runner) {
+    return runner->processes->first;
+}
+
+bool process_is_child(const struct runner *runner, pid_t pid) {
+    for (const struct process *p = runner->processes->first; p; p = p->next)
+        if (p->child == pid)
+            return true;
+    return false;
+}
+
+struct process *process_find(struct runner *runner, uint64_t pid) {
+    struct process *found = NULL;
+    for (struct process *p = runner->processes->first; p; p = p->next)
+        if (p->phase != PHASE_STARTING && (uint64_t)p->pid == pid)
+            found = p;
+    return found;
+}
+
+int process_lookup(struct runner *runner, uint64_t pid, struct process **ret_process, struct err *err) {
+    struct process *process = process_find(runner, pid);
+    if (!process)
+        return err_set(err, ERR_NOT_FOUND, "no process %llu", (unsigned long long)pid);
+    *ret_process = process;
+    return 0;
+}
+
+int process_fork_error(const struct runner_config *config, int number, const char *what, struct err *err) {
+    if (number == EAGAIN && config->pids)
+        return err_set(err, ERR_LIMIT,
+                       "the box cannot %s: its limit of %llu processes and threads is reached (limits.pids)", what,
+                       (unsigned long long)config->pids);
+    if (number == EAGAIN || number == ENOMEM)
+        return err_set(err, ERR_LIMIT, "the box cannot %s: it has no more %s", what,
+                       number == EAGAIN ? "processes" : "memory (limits.memory_mb)");
+    return err_errno(err, number, "the box cannot %s", what);
+}
+
+int process_new(struct runner *runner, struct process **ret_process, struct err *err) {
+    struct process_table *table = runner->processes;
+    if (table->count >= LIMIT_PROCESSES && !ended_drop_oldest(runner, 0))
+        return err_set(
+            err, ERR_LIMIT,
+            "%u commands run in this box or have left something running, which is its limit; end some of them",
+            LIMIT_PROCESSES);
+    struct process *process = calloc(1, sizeof *process);
+    if (!process)
+        abort();
+    process->runner = runner;
+    unsigned at = 0;
+    while (table->slot_used[at])
+        at++;
+    table->slot_used[at] = true;
+    process->slot = &table->slots[at];
+    arena_init_in(&process->start, table->rooms + (size_t)at * ROOM_BYTES, START_BYTES);
+    memset(process->slot, 0, sizeof *process->slot);
+    process->ready.fd = process->input.fd = -1;
+    for (int i = 0; i < 2; i++)
+        process->streams[i] = (struct stream){.source.fd = -1, .process = process, .id = (uint8_t)(STREAM_STDOUT + i)};
+    struct process **link = &table->first;
+    while (*link)
+        link = &(*link)->next;
+    *link = process;
+    table->count++;
+    *ret_process = process;
+    return 0;
+}
+
+void process_drop(struct process *process) {
+    struct runner *runner = process->runner;
+    struct process_table *table = runner->processes;
+    struct process **link = &table->first;
+    while (*link != process)
+        link = &(*link)->next;
+    *link = process->next;
+    table->count--;
+    table->slot_used[process->slot - table->slots] = false;
+    timer_set(runner, &process->timer, 0);
+    timer_set(runner, &process->soon, 0);
+    timer_set(runner, &process->wait, 0);
+    if (process->ready.fd >= 0)
+        source_set(runner, &process->ready, 0);
+    fd_close(&process->ready.fd);
+    input_close(process);
+    feeder_drop(&process->own);
+    for (int i = 0; i < 2; i++)
+        stream_free(&process->streams[i]);
+    process_stdio_free(process);
+    if (process->leaf)
+        leaf_give(table->leaves, process->leaf, false);
+    arena_done(&process->start);
+    free(process->command);
+    free(process->program);
+    free(process->cwd);
+    free(process->session);
+    later_free(runner, process);
+}
+
+/* Ended ones nobody looks at any more, oldest first, until at most `keep` are left and their output takes no more than
+ * its share of the box's memory. True: at least one went. */
+static bool ended_drop_oldest(struct runner *runner, unsigned keep) {
+    unsigned ended = 0;
+    size_t kept_bytes = 0;
+    bool dropped = false;
+    for (struct process *p = runner->processes->first; p; p = p->next)
+        if (p->phase == PHASE_ENDED && p->background && !p->lives) {
+            ended++;
+            kept_bytes += stream_kept(&p->streams[0]) + stream_kept(&p->streams[1]);
+        }
+    for (struct process *p = runner->processes->first, *next; p && (ended > keep || kept_bytes > KEPT_BYTES);
+         p = next) {
+        next = p->next;
+        if (p->phase == PHASE_ENDED && p->background && !p->lives && !p->watchers) {
+            kept_bytes -= stream_kept(&p->streams[0]) + stream_kept(&p->streams[1]);
+            process_drop(p);
+            ended--;
+            dropped = true;
+            if (keep == 0)
+                break;
+        }
+    }
+    return dropped;
+}
+
+/* ---- made ahead, buried later: what need not be done while somebody waits for an answer ---- */
+
+void process_tidy(struct runner *runner) {
+    struct process_table *table = runner->processes;
+    if (!table->tidy)
+        return;
+    for (struct process *next; table->tidy; table->tidy = next) {
+        next = table->tidy->tidy_next;
+        process_drop(table->tidy);
+    }
+    for (int i = 0; i < SPARE_PIPES; i++)
+        if (table->spare[i][0] < 0 && pipe2(table->spare[i], O_CLOEXEC) == 0)
+            fcntl(table->spare[i][0], F_SETFL, O_NONBLOCK);
+}
+
+int process_pipe(struct runner *runner, int pair[2]) {
+    struct process_table *table = runner->processes;
+    for (int i = 0; i < SPARE_PIPES; i++)
+        if (table->spare[i][0] >= 0) {
+            memcpy(pair, table->spare[i], sizeof table->spare[i]);
+            table->spare[i][0] = table->spare[i][1] = -1;
+            return 0;
+        }
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return -errno;
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+int process_null(const struct runner *runner) {
+    return runner->processes->null_fd;
+}
+
+/* ---- start ---- */
+
+static void ready_event(struct source *source, uint32_t events) {
+    (void)events;
+    process_started((struct process *)((char *)source - offsetof(struct process, ready)));
+}
+
+/* The command itself, or its keeper. A kernel or a policy that does not let us clone into a leaf makes it keepers. */
+static pid_t start_below(struct process *process) {
+    struct process_table *table = process->runner->processes;
+    struct err ignored;
+    process->leaf = table->leaves_work ? leaf_take(table->leaves, &ignored) : NULL;
+    process->spawn.stack = table->rooms + (size_t)(process->slot - table->slots) * ROOM_BYTES + START_BYTES;
+    pid_t pid = process->leaf ? spawn_start(&process->spawn, process->leaf) : -ENOSYS;
+    if (pid >= 0 || pid == -EAGAIN || pid == -ENOMEM)
+        return pid; /* its score is raised once it has memory of its own: process_started */
+    if (process->leaf) {
+        leaf_give(table->leaves, process->leaf, true);
+        process->leaf = NULL;
+        table->leaves_work = false;
+    }
+    process_oom_score(process->runner, true);
+    pid = spawn_start(&process->spawn, NULL);
+    process_oom_score(process->runner, false);
+    return pid;
+}
+
+static pid_t start_child(struct process *process, struct err *err) {
+    int ready[2], r = process_pipe(process->runner, ready);
+    if (r < 0)
+        return err_errno(err, -r, "cannot start a process in the box");
+    process->spawn.slot = process->slot;
+    process->spawn.ready_fd = ready[1];
+    pid_t pid = start_below(process);
+    fd_close(&ready[1]);
+    if (pid < 0) {
+        fd_close(&ready[0]);
+        return process_fork_error(process->runner->config, -pid, "start the command", err);
+    }
+    process->ready = (struct source){.fd = ready[0], .ready = ready_event};
+    return pid;
+}
+
+int process_launch(struct process *process, struct err *err) {
+    struct runner *runner = process->runner;
+    process->oom_before = process_oom_count(runner);
+    process->started_ms = clock_ms();
+    process->started_wall_ms = clock_wall_ms();
+    pid_t pid = start_child(process, err);
+    if (pid < 0)
+        return pid;
+    process->child = pid;
+    if (process->background) {
+        source_set(runner, &process->ready, EPOLLIN);
+        return 0;
+    }
+    /* A short command is over before anybody could use its pid or its output: nothing is watched but its end, until
+     * SOON_MS have passed. What it prints meanwhile waits in its pipes. */
+    process->soon.fire = timer_soon;
+    timer_set(runner, &process->soon, clock_ms() + SOON_MS);
+    return 0;
+}
+
+static void timer_soon(struct timer *timer) {
+    struct process *process = (struct process *)((char *)timer - offsetof(struct process, soon));
+    source_set(process->runner, &process->ready, EPOLLIN);
+}
+
+struct raise {
+    const struct runner *runner;
+    uint64_t sum, count; /* who was there, roughly */
+};
+
+static void raise_score(pid_t pid, void *argument) {
+    struct raise *raise = argument;
+    char path[64];
+    raise->sum += (uint64_t)pid;
+    raise->count++;
+    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", pid);
+    autofd fd = path_open(raise->runner->config->root_fd, path, O_WRONLY, 0);
+    if (fd >= 0)
+        (void)!write(fd, OOM_SCORE_OF_COMMANDS, strlen(OOM_SCORE_OF_COMMANDS));
+}
+
+/* Again until nobody new was seen: what forks away from a parent that was not raised yet would stay as dear to the
+ * kernel as the runner is. */
+static void raise_scores(struct process *process) {
+    struct raise before = {0}, now;
+    for (int pass = 0; pass < RAISE_PASSES; pass++, before = now) {
+        now = (struct raise){.runner = process->runner};
+        leaf_each(process->leaf, raise_score, &now);
+        if (now.count <= 1 && pass > 0)
+            break;
+        if (now.sum == before.sum && now.count == before.count)
+            break;
+    }
+}
+
+/* It exec'ed, or could not: the child's end of `ready` is closed, or it wrote, or it ended. */
+void process_started(struct process *process) {
+    struct runner *runner = process->runner;
+    if (process->phase != PHASE_STARTING)
+        return;
+    process->phase = PHASE_RUNNING;
+    arena_done(&process->start);
+    process->pid = process->leaf ? process->child : process->slot->pid;
+    if (process->leaf && runner->processes->oom_score_fd >= 0 && !process->reaped)
+        raise_scores(process);
+    timer_set(runner, &process->soon, 0);
+    source_set(runner, &process->ready, 0);
+    fd_close(&process->ready.fd);
+    for (int i = 0; i < 2; i++) /* not before: STAT goes first */
+        if (process->streams[i].source.fd >= 0 && !process->reaped)
+            source_set(runner, &process->streams[i].source, EPOLLIN);
+    if (process->hooks && !process->slot->stage)
+        process->hooks->started(process);
+    if (process->slot->stage || !process->call)
+        return; /* answered at its end */
+    autobuf fields;
+    buf_init(&fields, 64);
+    field_number(&fields, FIELD_PID, (uint64_t)process->pid);
+    struct rcall *call = process->call;
+    if (process->background) {
+        process_detach(process);
+        field_number(&fields, FIELD_STARTED_MS, process->started_wall_ms);
+        reply_end(call, &fields);
+    } else {
+        reply_stat(call, &fields, -1);
+    }
+}
+
+/* ---- time-out, kill ---- */
+
+static struct process *timer_process(struct timer *timer) {
+    return (struct process *)((char *)timer - offsetof(struct process, timer));
+}
+
+static void timer_grace(struct timer *timer) {
+    process_kill(timer_process(timer));
+}
+
+static void timer_timeout(struct timer *timer) {
+    struct process *process = timer_process(timer);
+    process->timed_out = true;
+    if (process->leaf)
+        leaf_signal(process->leaf, SIGTERM);
+    else
+        kill(process->child, KEEPER_TERM);
+    timer->fire = timer_grace;
+    timer_set(process->runner, timer, clock_ms() + KILL_GRACE_MS);
+}
+
+void process_timeout_ms(struct process *process, uint64_t timeout_ms) {
+    if (timeout_ms == 0 || process->phase > PHASE_RUNNING)
+        return;
+    if (timeout_ms > LIMIT_EXEC_TIMEOUT_MS)
+        timeout_ms = LIMIT_EXEC_TIMEOUT_MS;
+    process->timer.fire = timer_timeout;
+    timer_set(process->runner, &process->timer, clock_ms() + timeout_ms);
+}
+
+void process_kill(struct process *process) {
+    if (process->lives)
+        leaf_kill(process->leaf);
+    if (process->phase > PHASE_ENDING || process->killed)
+        return;
+    process->killed = true;
+    if (process->leaf)
+        leaf_kill(process->leaf);
+    else if (process->child)
+        kill(process->child, KEEPER_KILL);
+    process->timer.fire = timer_stuck;
+    timer_set(process->runner, &process->timer, clock_ms() + STUCK_MS);
+}
+
+void process_signal(struct process *process, int number) {
+    if (number == SIGKILL)
+        process_kill(process);
+    else if (process->leaf)
+        leaf_signal(process->leaf, number);
+    else if (process->child)
+        tree_signal(process->child, number);
+}
+
+/* Killed, and still there: it hangs in the kernel. The answer does not wait for it. */
+static void timer_stuck(struct timer *timer) {
+    struct process *process = timer_process(timer);
+    process->stuck = true;
+    if (process->phase == PHASE_ENDING) {
+        tree_gone(process, false);
+        return;
+    }
+    process->status = SIGKILL;
+    process->discard = true;
+    process->duration_ms = clock_ms() - process->started_ms;
+    struct rcall *call = process->call;
+    if (!call)
+        return;
+    process_detach(process);
+    autobuf fields;
+    buf_init(&fields, 512);
+    process_put_result(process, &fields);
+    reply_end(call, &fields);
+}
+
+void process_detach(struct process *process) {
+    if (process->call)
+        process->call->state = NULL;
+    process->own.call = NULL;
+    process->call = NULL;
+}
+
+/* What it printed is in its rings; who had it so far goes on there. */
+static void timer_wait(struct timer *timer) {
+    struct process *process = (struct process *)((char *)timer - offsetof(struct process, wait));
+    struct rcall *call = process->call;
+    if (process->phase == PHASE_STARTING) {
+        timer_set(process->runner, timer, clock_ms() + SOON_MS);
+        return;
+    }
+    if (!call || process->discard || process->phase > PHASE_ENDING)
+        return; /* it ends */
+    process->background = true;
+    process_detach(process);
+    autobuf fields;
+    buf_init(&fields, 128);
+    field_number(&fields, FIELD_STATE, PROCESS_RUNNING);
+    field_number(&fields, FIELD_BYTES_OUT, process->streams[0].total);
+    field_number(&fields, FIELD_BYTES_ERR, process->streams[1].total);
+    field_number(&fields, FIELD_DURATION_MS, clock_ms() - process->started_ms);
+    reply_end(call, &fields);
+    for (int i = 0; i < 2; i++) /* one may have waited for credit */
+        stream_pump(&process->streams[i]);
+}
+
+void process_wait_ms(struct process *process, uint64_t wait_ms) {
+    if (!wait_ms)
+        return;
+    process->wait.fire = timer_wait;
+    timer_set(process->runner, &process->wait,
+              clock_ms() + (wait_ms < LIMIT_EXEC_TIMEOUT_MS ? wait_ms : LIMIT_EXEC_TIMEOUT_MS));
+}
+
+/* ---- the end ---- */
+
+bool process_reap(struct runner *runner, pid_t pid, int status) {
+    struct process *process = runner->processes->first;
+    while (process && process->child != pid)
+        process = process->next;
+    if (!process)
+        return false;
+    process->reaped = true;
+    process_started(process); /* before child is forgotten: it may be the pid */
+    process->child = 0;
+    if (!process->leaf && process->slot->done) {
+        status = process->slot->status;
+        process->left = process->slot->left && !process->killed && !process->timed_out;
+    } else if (!process->leaf && !process->slot->stage) {
+        status = SIGKILL; /* the keeper itself was killed; what it kept is ours now */
+        keeper_sweep(runner);
+    }
+    main_ended(process, status);
+    return true;
+}
+
+static void main_ended(struct process *process, int status) {
+    process->status = status;
+    process->duration_ms = clock_ms() - process->started_ms;
+    process->phase = PHASE_ENDING;
+    timer_set(process->runner, &process->timer, 0);
+    struct leaf *leaf = process->leaf;
+    if (!leaf || !leaf_populated(leaf)) {
+        tree_gone(process, true);
+        return;
+    }
+    bool alone = !process->killed && !process->timed_out;
+    if (alone && process->leave) {
+        process->lives = true;
+        tree_gone(process, false);
+        return;
+    }
+    process->left = alone;
+    leaf_kill(leaf);
+    leaf->process = process;
+    leaf->events.ready = leaf_changed;
+    source_set(process->runner, &leaf->events, EPOLLPRI);
+    process->timer.fire = timer_stuck;
+    timer_set(process->runner, &process->timer, clock_ms() + STUCK_MS);
+}
+
+static void leaf_changed(struct source *source, uint32_t events) {
+    struct leaf *leaf = (struct leaf *)source;
+    (void)events;
+    if (!leaf_populated(leaf))
+        tree_gone(leaf->process, true);
+}
+
+/* What a command had left has ended, too: from now on it is one that has ended like others. */
+static void leaf_left(struct source *source, uint32_t events) {
+    struct leaf *leaf = (struct leaf *)source;
+    struct process *process = leaf->process;
+    (void)events;
+    if (leaf_populated(leaf))
+        return;
+    process->lives = false;
+    process->leaf = NULL;
+    leaf_give(process->runner->processes->leaves, leaf, true);
+    ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
+}
+
+/* cgroup.events speaks up to 10 ms late; the orphans themselves are reaped at once. */
+void process_orphan(struct runner *runner) {
+    if (!runner->processes->leaves_work)
+        keeper_sweep(runner);
+    for (struct process *p = runner->processes->first, *next; p; p = next) {
+        next = p->next;
+        if (p->phase == PHASE_ENDING && p->leaf && !leaf_populated(p->leaf))
+            tree_gone(p, true);
+    }
+}
+
+static void tree_gone(struct process *process, bool empty) {
+    struct runner *runner = process->runner;
+    timer_set(runner, &process->timer, 0);
+    process->phase = PHASE_DRAINING;
+    process->oom = process_oom_count(runner) != process->oom_before;
+    if (process->lives) {
+        process->leaf->process = process;
+        process->leaf->events.ready = leaf_left;
+        source_set(runner, &process->leaf->events, EPOLLPRI);
+    } else {
+        if (process->leaf)
+            leaf_give(runner->processes->leaves, process->leaf, empty);
+        process->leaf = NULL;
+    }
+    if (process->background || process->keep)
+        process_stdio_free(process);
+    for (int i = 0; i < 2; i++)
+        stream_pump(&process->streams[i]);
+    process_done(process);
+}
+
+void process_done(struct process *process) {
+    if (process->phase != PHASE_DRAINING || !stream_done(&process->streams[0]) || !stream_done(&process->streams[1]))
+        return;
+    process->phase = PHASE_ENDED;
+    process->background |= process->keep || process->lives;
+    timer_set(process->runner, &process->wait, 0);
+    input_close(process);
+    struct rcall *call = process->call;
+    process_detach(process);
+    if (process->hooks)
+        process->hooks->ended(process);
+    struct err err;
+    autobuf fields;
+    buf_init(&fields, 512);
+    if (call && process->slot->stage) {
+        spawn_error(&process->spawn, &err);
+        reply_fail(call, &err);
+    } else if (call) {
+        process_put_result(process, &fields);
+        reply_end(call, &fields);
+    }
+    if (!process->background || process->slot->stage) {
+        process->tidy_next = process->runner->processes->tidy;
+        process->runner->processes->tidy = process;
+        return;
+    }
+    watchers_tell(process);
+    ended_drop_oldest(process->runner, LIMIT_PROCESSES_ENDED);
+}
+
+void process_put_result(const struct process *process, struct buf *out) {
+    if (WIFEXITED(process->status))
+        field_number(out, FIELD_EXIT, (uint64_t)WEXITSTATUS(process->status));
+    else
+        field_number(out, FIELD_SIGNALLED, (uint64_t)WTERMSIG(process->status));
+    if (process->timed_out)
+        field_number(out, FIELD_TIMED_OUT, 1);
+    if (process->oom)
+        field_number(out, FIELD_OOM, 1);
+    if (process->stuck)
+        field_number(out, FIELD_STUCK, 1);
+    if (process->left)
+        field_number(out, FIELD_LEFT, 1);
+    field_number(out, FIELD_BYTES_OUT, process->streams[0].total);
+    field_number(out, FIELD_BYTES_ERR, process->streams[1].total);
+    field_number(out, FIELD_DURATION_MS, process->duration_ms);
+}
+
+/* "oom_kill N": a line of memory.events (v2) and of memory.oom_control (v1). */
+uint64_t process_oom_count(const struct runner *runner) {
+    char text[512];
+    if (runner->config->oom_fd < 0)
+        return 0;
+    ssize_t n = pread(runner->config->oom_fd, text, sizeof text - 1, 0);
+    if (n <= 0)
+        return 0;
+    text[n] = 0;
+    const char *at = strstr(text, "oom_kill ");
+    return at ? strtoull(at + 9, NULL, 10) : 0;
+}
+
+void process_end_all(struct runner *runner) {
+    for (struct process *p = runner->processes->first; p; p = p->next)
+        process_kill(p);
+    uint64_t until_ms = clock_ms() + STUCK_MS;
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) >= 0 && clock_ms() < until_ms) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        if (pid == 0)
+            nanosleep(&pause, NULL);
+    }
+}

@@ -1,0 +1,196 @@
+/* Diff: what the box's files have that its template has not, or no longer. In a worker that holds the descriptors of the
+ * layers; the box's own and the kept ones are walked, the template is only looked up. Not to break: the answer is about
+ * files that commands may change meanwhile and may have made to be a nuisance: nothing is followed, and names, depth,
+ * time and the number of results are bounded. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "runner/ops/ops.h"
+#include "runner/enter/stack.h"
+#include "wire/spec.h"
+
+struct diff {
+    struct worker *worker;
+    struct stack stack;
+    const char *prefix; /* where in the box this stack is: "/" or "/usr/" */
+    int below;          /* what lies below the stack; -1: skills, of which nobody but the overlay knows */
+    uint64_t limit, sent;
+    bool truncated;
+};
+
+static enum file_type type_of(mode_t mode) {
+    return S_ISREG(mode) ? FILE_REGULAR : S_ISDIR(mode) ? FILE_DIR : S_ISLNK(mode) ? FILE_SYMLINK : FILE_OTHER;
+}
+
+/* 1: go on. 0: the limit is reached. */
+static int diff_tell(struct diff *diff, enum watch_event event, const char *name, const struct stat *status,
+                     struct err *err) {
+    char path[2 * LIMIT_PATH_BYTES];
+    int len = snprintf(path, sizeof path, "%s%s%s", diff->prefix, diff->stack.path, name);
+    bool fits = len > 0 && (unsigned)len <= LIMIT_PATH_BYTES;
+    if (diff->sent == diff->limit || !fits) {
+        diff->truncated = true;
+        return diff->sent < diff->limit;
+    }
+    struct buf *item = worker_item(diff->worker);
+    field_number(item, FIELD_EVENT, event);
+    field_bytes(item, FIELD_PATH, path, (size_t)len);
+    field_number(item, FIELD_TYPE, type_of(status->st_mode));
+    field_number(item, FIELD_SIZE, S_ISDIR(status->st_mode) ? 0 : (uint64_t)status->st_size);
+    diff->sent++;
+    int r = worker_item_end(diff->worker, err);
+    return r < 0 ? r : 1;
+}
+
+static bool same_directory(const struct stat *a, const struct stat *b) {
+    return S_ISDIR(a->st_mode) && S_ISDIR(b->st_mode) && a->st_mode == b->st_mode && a->st_uid == b->st_uid &&
+           a->st_gid == b->st_gid;
+}
+
+/* Without a look at what lies below: the overlay notes on what it copied up where that came from. */
+static bool is_copy(int dir, const char *name, const struct stat *status) {
+    char value[256];
+    if (!S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode))
+        return false;
+    autofd fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return fd >= 0 && (fgetxattr(fd, STACK_ORIGIN, value, sizeof value) >= 0 || errno == ERANGE);
+}
+
+static int diff_skill(struct diff *diff, const struct stack_entry *entry, struct err *err) {
+    struct stack *stack = &diff->stack;
+    const char *name = stack_name(stack, entry);
+    struct stat is = {0};
+    if (strncmp(stack->path, SKILLS_CHANGES "/", strlen(SKILLS_CHANGES "/")) == 0 ||
+        (stack->path_len == 0 && strcmp(name, SKILLS_CHANGES) == 0))
+        return 1;                      /* what is on its way is nobody's */
+    if (entry->kind == STACK_WHITEOUT) /* there would be none if there were nothing to hide */
+        return diff_tell(diff, WATCH_REMOVED, name, &is, err);
+    if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
+        return 1; /* gone meanwhile */
+    bool copy = is_copy(stack->fds[entry->layer], name, &is);
+    if (copy && S_ISDIR(is.st_mode))
+        return 1;
+    return diff_tell(diff, copy ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
+}
+
+/* below: the same directory of the template, or -1. As diff_tell. */
+static int diff_entry(struct diff *diff, const struct stack_entry *entry, int below, struct err *err) {
+    struct stack *stack = &diff->stack;
+    const char *name = stack_name(stack, entry);
+    struct stat was = {0}, is = {0};
+    bool had = below >= 0 && fstatat(below, name, &was, AT_SYMLINK_NOFOLLOW) == 0;
+    if (entry->kind == STACK_WHITEOUT)
+        return had ? diff_tell(diff, WATCH_REMOVED, name, &was, err) : 1;
+    if (fstatat(stack->fds[entry->layer], name, &is, AT_SYMLINK_NOFOLLOW) < 0)
+        return 1; /* gone meanwhile */
+    if (had && same_directory(&was, &is))
+        return 1;
+    return diff_tell(diff, had ? WATCH_MODIFIED : WATCH_CREATED, name, &is, err);
+}
+
+/* Of a directory that hides the template's: what that one has and this one has not. As diff_tell. */
+static int diff_hidden(struct diff *diff, int below, struct err *err) {
+    int fd = openat(below, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 1;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *entry; r == 1 && dir && (entry = readdir(dir));) {
+        struct stat was;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            stack_find(&diff->stack, entry->d_name) || fstatat(below, entry->d_name, &was, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        r = diff_tell(diff, WATCH_REMOVED, entry->d_name, &was, err);
+    }
+    if (dir)
+        closedir(dir);
+    return r;
+}
+
+static int open_below(int root, const char *path) {
+    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+    return (int)syscall(SYS_openat2, root, *path ? path : ".", &how, sizeof how);
+}
+
+static int diff_stack(struct diff *diff, struct err *err) {
+    struct stack *stack = &diff->stack;
+    int r = 1;
+    while (r == 1 && stack_next(stack)) {
+        autofd below = diff->below < 0 ? -1 : open_below(diff->below, stack->path);
+        for (size_t i = 0; r == 1 && i < stack->count_entries; i++)
+            r = diff->below < 0 ? diff_skill(diff, &stack->entries[i], err)
+                                : diff_entry(diff, &stack->entries[i], below, err);
+        if (r == 1 && below >= 0 && stack->hidden)
+            r = diff_hidden(diff, below, err);
+    }
+    diff->truncated |= stack->too_deep || stack->timed_out;
+    return r;
+}
+
+static void add_root(struct stack *stack, int layer, const char *name) {
+    int fd = openat(layer, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        stack->roots[stack->count++] = fd;
+}
+
+/* name: the directory of each layer that counts. As diff_tell. */
+static int diff_part(struct diff *diff, const struct stack_roots *roots, const char *name, uint64_t deadline_ms,
+                     struct err *err) {
+    struct stack *stack = &diff->stack;
+    stack_init(stack);
+    stack->deadline_ms = deadline_ms;
+    add_root(stack, roots->own, name);
+    for (size_t i = 0; i < roots->kept_count; i++)
+        add_root(stack, roots->kept[i], name);
+    int r = diff_stack(diff, err);
+    for (size_t i = 0; i < stack->count; i++)
+        close(stack->roots[i]);
+    stack_done(stack);
+    return r;
+}
+
+static int diff_work(struct worker *worker, const struct fields *args, struct err *err) {
+    const struct stack_roots *roots = worker->config->layers;
+    static struct diff diff;
+    if (!roots)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "this box has no layers of its own to compare: its files are the host's; use the backend jail");
+    diff.worker = worker;
+    diff.limit = args->has[FIELD_LIMIT] ? args->number[FIELD_LIMIT] : DEFAULT_DIFF_LIMIT;
+    if (diff.limit > LIMIT_DIFF_LIMIT)
+        return err_set(err, ERR_INVALID, "limit must be at most %u", LIMIT_DIFF_LIMIT);
+    uint64_t deadline_ms = clock_ms() + DEFAULT_WALK_TIMEOUT_MS;
+    diff.prefix = "/";
+    diff.below = roots->template;
+    int r = diff_part(&diff, roots, "upper", deadline_ms, err);
+    for (size_t i = 0; r == 1 && i < roots->system_count; i++) {
+        char name[32], prefix[LIMIT_PATH_BYTES + 2];
+        snprintf(name, sizeof name, "upper.%zu", i);
+        snprintf(prefix, sizeof prefix, "%s/", roots->system[i].path);
+        diff.prefix = prefix;
+        diff.below = roots->system[i].fd;
+        r = diff_part(&diff, roots, name, deadline_ms, err);
+    }
+    diff.prefix = SKILLS_PATH "/";
+    diff.below = -1;
+    if (r == 1)
+        r = diff_part(&diff, roots, "skills", deadline_ms, err);
+    if (r < 0)
+        return r;
+    autobuf out;
+    buf_init(&out, 64);
+    field_number(&out, FIELD_TRUNCATED, diff.truncated);
+    worker_end(worker, &out);
+    return 0;
+}
+
+const struct op_def op_diff = {.op = OP_DIFF, .work = diff_work, .layers = true};

@@ -1,0 +1,234 @@
+/* Removing a tree of any depth and width. Called by op_remove and by moves between file systems, in a worker.
+ *
+ * 1. Iterative: a stack of levels; only the deepest FDS_KEPT levels hold their descriptor open.
+ * 2. Going up past those, ".." of the child is opened and must be the directory we came from (device and inode), so a
+ *    directory moved away meanwhile is an error and never a way into another tree.
+ * 3. A level remembers at most BATCH_BYTES of names of subdirectories; when they are done it is read again. What could
+ *    not be removed ends the work, so reading again always makes progress. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/dent.h"
+#include "base/fd.h"
+#include "runner/ops/op_file.h"
+
+enum { FDS_KEPT = 64, BATCH_BYTES = 4096, DENTS_BYTES = 128 << 10, RETRIES_MAX = 100 };
+
+struct level {
+    int fd; /* -1: closed, reached again by ".." */
+    dev_t device;
+    ino_t inode;
+    char *batch; /* names of subdirectories, NUL-separated; NULL: read the directory (again) */
+    size_t batch_len, at;
+    bool read_all; /* the batch holds all that was left */
+};
+
+struct removal {
+    struct level *levels;
+    size_t depth, cap;
+    uint64_t *count;
+    const char *shown;
+    char *dents;
+    unsigned retries; /* directories found filled again, since the last removal */
+};
+
+static int level_push(struct removal *removal, int dirfd, const char *name, struct err *err);
+static int level_fill(struct removal *removal, struct level *level, struct err *err);
+static int level_up(struct removal *removal, struct err *err);
+static int removal_run(struct removal *removal, struct err *err);
+static void levels_drop(struct removal *removal);
+
+int remove_tree(int dirfd, const char *name, const char *shown, uint64_t *count, struct err *err) {
+    if (unlinkat(dirfd, name, 0) == 0) {
+        ++*count;
+        return 0;
+    }
+    if (errno != EISDIR && errno != EPERM)
+        return err_errno(err, errno, "'%s'", shown);
+    struct removal removal = {.count = count, .shown = shown, .dents = malloc(DENTS_BYTES)};
+    if (!removal.dents)
+        abort();
+    err->code = 0;
+    int r = 0;
+    do {
+        r = level_push(&removal, dirfd, name, err);
+        if (r >= 0)
+            r = removal_run(&removal, err);
+        levels_drop(&removal);
+        if (r == 0 && unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+            r = -errno;
+    } while ((r == -ENOTEMPTY || r == -EEXIST) && ++removal.retries < RETRIES_MAX && !err->code);
+    free(removal.levels);
+    free(removal.dents);
+    if (r < 0)
+        return err->code ? -err->code : err_errno(err, -r, "'%s'", shown);
+    ++*count;
+    return 0;
+}
+
+static void levels_drop(struct removal *removal) {
+    while (removal->depth > 0) {
+        struct level *level = &removal->levels[--removal->depth];
+        fd_close(&level->fd);
+        free(level->batch);
+    }
+}
+
+/* Empties the directory of the first level. */
+static int removal_run(struct removal *removal, struct err *err) {
+    for (;;) {
+        struct level *level = &removal->levels[removal->depth - 1];
+        if (!level->batch) {
+            int r = level_fill(removal, level, err);
+            if (r < 0)
+                return r;
+        }
+        if (level->at < level->batch_len) {
+            const char *name = level->batch + level->at;
+            int r = level_push(removal, level->fd, name, err);
+            if (r < 0)
+                return r;
+            if (r == 0) /* gone meanwhile */
+                level->at += strlen(name) + 1;
+            continue;
+        }
+        free(level->batch);
+        level->batch = NULL;
+        if (!level->read_all)
+            continue;
+        if (removal->depth == 1)
+            return 0;
+        int r = level_up(removal, err);
+        if (r < 0)
+            return r;
+    }
+}
+
+/* A directory when it was read may be something else by now, put in its place: then that is removed. Descriptor, or
+ * -errno; -ENOENT when nothing is left of the name. */
+static int open_or_unlink(int dirfd, const char *name) {
+    for (int tries = 0; tries < RETRIES_MAX; tries++) {
+        int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0 || (errno != ENOTDIR && errno != ELOOP))
+            return fd >= 0 ? fd : -errno;
+        if (unlinkat(dirfd, name, 0) == 0)
+            return -ENOENT;
+        if (errno != EISDIR && errno != EPERM)
+            return -errno;
+    }
+    return -EBUSY;
+}
+
+/* 1: entered. 0: it is not there (any more). */
+static int level_push(struct removal *removal, int dirfd, const char *name, struct err *err) {
+    int fd = open_or_unlink(dirfd, name);
+    if (fd == -ENOENT && removal->depth > 0)
+        return 0;
+    if (fd < 0)
+        return err_errno(err, -fd, "'%s' below '%s'", name, removal->shown);
+    struct stat status;
+    if (fstat(fd, &status) < 0) {
+        close(fd);
+        return err_errno(err, errno, "'%s' below '%s'", name, removal->shown);
+    }
+    if (removal->depth == removal->cap) {
+        removal->cap = removal->cap ? removal->cap * 2 : 64;
+        removal->levels = realloc(removal->levels, removal->cap * sizeof *removal->levels);
+        if (!removal->levels)
+            abort();
+    }
+    removal->levels[removal->depth++] = (struct level){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
+    if (removal->depth > FDS_KEPT)
+        fd_close(&removal->levels[removal->depth - 1 - FDS_KEPT].fd);
+    return 1;
+}
+
+/* Back in the parent; the emptied child goes. */
+static int level_up(struct removal *removal, struct err *err) {
+    struct level *child = &removal->levels[removal->depth - 1], *level = child - 1;
+    if (level->fd < 0) {
+        struct stat status;
+        level->fd = openat(child->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+        if (level->fd < 0 || fstat(level->fd, &status) < 0)
+            return err_errno(err, errno, "a directory below '%s'", removal->shown);
+        if (status.st_dev != level->device || status.st_ino != level->inode)
+            return err_set(err, ERR_BUSY, "a directory below '%s' was moved while it was removed", removal->shown);
+    }
+    fd_close(&child->fd);
+    removal->depth--;
+    const char *name = level->batch + level->at;
+    if (unlinkat(level->fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+        if ((errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) && ++removal->retries < RETRIES_MAX)
+            return 0; /* somebody put something in or in its place, or an entry was skipped: once more */
+        return err_errno(err, errno, "'%s' below '%s'", name, removal->shown);
+    }
+    ++*removal->count;
+    removal->retries = 0;
+    level->at += strlen(name) + 1;
+    return 0;
+}
+
+/* 1: removed or gone. 0: a directory, to be entered. */
+static int remove_entry(struct removal *removal, struct level *level, const struct dent *dent, struct err *err) {
+    if (dent->type == DT_DIR)
+        return 0;
+    if (unlinkat(level->fd, dent->name, 0) == 0) {
+        ++*removal->count;
+        return 1;
+    }
+    if (errno == ENOENT)
+        return 1;
+    if (errno == EISDIR)
+        return 0;
+    return err_errno(err, errno, "'%s' below '%s'", dent->name, removal->shown);
+}
+
+/* A level keeps no more than its names: a tree may be as deep as its maker had patience. */
+static void level_keep(struct level *level, const char *names) {
+    level->batch = malloc(level->batch_len + 1);
+    if (!level->batch)
+        abort();
+    memcpy(level->batch, names, level->batch_len);
+}
+
+static int level_fill(struct removal *removal, struct level *level, struct err *err) {
+    char names[BATCH_BYTES];
+    level->batch_len = level->at = 0;
+    level->read_all = false;
+    if (lseek(level->fd, 0, SEEK_SET) < 0)
+        return err_errno(err, errno, "a directory below '%s'", removal->shown);
+    for (;;) {
+        long n = syscall(SYS_getdents64, level->fd, removal->dents, (size_t)DENTS_BYTES);
+        if (n < 0)
+            return err_errno(err, errno, "a directory below '%s'", removal->shown);
+        if (n == 0) {
+            level->read_all = true;
+            level_keep(level, names);
+            return 0;
+        }
+        for (long at = 0; at < n;) {
+            const struct dent *dent = (const struct dent *)(const void *)(removal->dents + at);
+            at += dent->size;
+            if (dent_dots(dent->name))
+                continue;
+            int r = remove_entry(removal, level, dent, err);
+            size_t size = strlen(dent->name) + 1;
+            if (r < 0)
+                return r;
+            if (r == 0 && level->batch_len + size > BATCH_BYTES) {
+                level_keep(level, names);
+                return 0;
+            }
+            if (r == 0) {
+                memcpy(names + level->batch_len, dent->name, size);
+                level->batch_len += size;
+            }
+        }
+    }
+}

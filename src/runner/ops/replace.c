@@ -1,0 +1,304 @@
+/* Atomic replacement of a file. Called by op_write, op_edit and op_move. Not to break: until the rename the old file is
+ * untouched, and after a failure nothing of ours is left beside it; no link is followed but by path_open. */
+#include "runner/ops/replace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/path.h"
+#include "runner/runner.h"
+
+enum {
+    LINKS_MAX = 40, /* as the kernel's own limit */
+    PUT_BACK_TRIES = 100,
+};
+
+static int follow_last(int root, const char *path, char *target, struct replace *replace, struct err *err);
+static int check_old(struct replace *replace, const char *shown, const char *if_match, struct err *err);
+
+int replace_resolve(struct replace *replace, int root, const char *path, const char *shown, struct err *err) {
+    *replace = (struct replace){.dirfd = -1, .fd = -1};
+    char now[LIMIT_PATH_BYTES + 1], next[LIMIT_PATH_BYTES + 1];
+    snprintf(now, sizeof now, "%s", path);
+    for (int links = 0; links < LINKS_MAX; links++) {
+        int r = follow_last(root, now, next, replace, err);
+        if (r < 0)
+            replace_done(replace);
+        if (r <= 0)
+            return r;
+        snprintf(now, sizeof now, "%s", next);
+    }
+    replace_done(replace);
+    return err_errno(err, ELOOP, "'%s'", shown);
+}
+
+int replace_find(struct replace *replace, int root, const char *path, const char *shown, const char *if_match,
+                 struct err *err) {
+    int r = replace_resolve(replace, root, path, shown, err);
+    if (r < 0)
+        return r;
+    r = check_old(replace, shown, if_match, err);
+    if (r < 0)
+        replace_done(replace);
+    return r;
+}
+
+/* Opens the parent of path. 1 and *target when the last component is a link: relative ones are appended to the path's
+ * directory, so that the kernel itself walks their "..". */
+static int follow_last(int root, const char *path, char *target, struct replace *replace, struct err *err) {
+    fd_close(&replace->dirfd);
+    if (path[strlen(path) - 1] == '/')
+        return err_told(err, EISDIR, "'%s' names a directory", path);
+    int r = path_open_parent(root, path, &replace->dirfd, replace->name, err);
+    if (r < 0)
+        return r;
+    char link[LIMIT_PATH_BYTES + 1];
+    ssize_t len = readlinkat(replace->dirfd, replace->name, link, sizeof link - 1);
+    if (len < 0)
+        return 0;
+    link[len] = 0;
+    const char *slash = strrchr(path, '/');
+    int head = link[0] == '/' || !slash ? 0 : (int)(slash - path) + 1;
+    int n = snprintf(target, LIMIT_PATH_BYTES + 1, "%.*s%s", head, path, link);
+    if (n <= 0 || n > (int)LIMIT_PATH_BYTES)
+        return err_errno(err, ENAMETOOLONG, "the link '%s'", path);
+    return 1;
+}
+
+static int check_old(struct replace *replace, const char *shown, const char *if_match, struct err *err) {
+    struct stat *old = &replace->old;
+    if (fstatat(replace->dirfd, replace->name, old, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (errno != ENOENT)
+            return err_errno(err, errno, "'%s'", shown);
+        replace->existed = false;
+        return if_match ? err_set(err, ERR_EXISTS, "no file '%s' that If-Match could be true of", shown) : 0;
+    }
+    replace->existed = true;
+    if (!S_ISREG(old->st_mode))
+        return err_told(err, S_ISDIR(old->st_mode) ? EISDIR : EINVAL, "'%s' is %s, not a regular file", shown,
+                        file_kind_text(old->st_mode));
+    /* The rename needs no right on the file itself: ask for it, or a read-only file would be written. The raw call,
+     * since it is the file-system ids that count here. */
+    if (syscall(SYS_faccessat2, replace->dirfd, replace->name, W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0 &&
+        errno != ENOSYS)
+        return err_errno(err, errno, "'%s'", shown);
+    char etag[ETAG_TEXT_BYTES];
+    etag_text(old, etag);
+    if (if_match && strcmp(if_match, "*") != 0 && strcmp(if_match, etag) != 0)
+        return err_set(err, ERR_EXISTS, "'%s' has changed: its ETag is now %s", shown, etag);
+    return 0;
+}
+
+int replace_open(struct replace *replace, const char *shown, struct err *err) {
+    for (int tries = 0; tries < 16; tries++) {
+        temp_name(replace->temp, replace->existed);
+        replace->fd = openat(replace->dirfd, replace->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (replace->fd >= 0)
+            return 0;
+        if (errno != EEXIST && !confine_step_down(errno))
+            break;
+    }
+    replace->temp[0] = 0;
+    return err_errno(err, errno, "a new file for '%s'", shown);
+}
+
+/* Owner and mode before anybody can see it. The owner where the rights allow it, before the mode: chown clears bits.
+ * What is new content never runs with somebody's rights: the bits for that are not taken over. */
+static int replace_dress(struct replace *replace, const char *shown, mode_t mode, struct err *err) {
+    if (replace->existed && fchown(replace->fd, replace->old.st_uid, replace->old.st_gid) < 0)
+        (void)!fchown(replace->fd, (uid_t)-1, replace->old.st_gid);
+    mode_t final = mode ? mode : replace->existed ? replace->old.st_mode : 0644;
+    return fchmod(replace->fd, final & 01777) < 0 ? err_errno(err, errno, "mode of '%s'", shown) : 0;
+}
+
+static int replace_status(struct replace *replace, const char *shown, struct stat *ret_status, struct err *err) {
+    return fstat(replace->fd, ret_status) < 0 ? err_errno(err, errno, "'%s'", shown) : 0;
+}
+
+int replace_commit(struct replace *replace, const char *shown, mode_t mode, const char *if_match,
+                   struct stat *ret_status, struct err *err) {
+    int r = check_old(replace, shown, if_match, err); /* once more: the content may have taken long to come */
+    if (r == 0 && if_match && strcmp(if_match, "*") != 0) {
+        r = replace_exchange(replace, shown, mode, &replace->old, ret_status, err);
+        return r == 1 ? err_set(err, ERR_EXISTS, "'%s' has changed meanwhile", shown) : r;
+    }
+    if (r == 0)
+        r = replace_dress(replace, shown, mode, err);
+    if (r < 0)
+        return r;
+    if (renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0)
+        return err_errno(err, errno, "'%s'", shown);
+    replace->temp[0] = 0;
+    return replace_status(replace, shown, ret_status, err);
+}
+
+int replace_look(struct replace *replace, const char *shown, struct err *err) {
+    return check_old(replace, shown, NULL, err);
+}
+
+int replace_create(struct replace *replace, const char *shown, mode_t mode, struct stat *ret_status, struct err *err) {
+    int r = replace_dress(replace, shown, mode, err);
+    if (r < 0)
+        return r;
+    r = (int)syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_NOREPLACE);
+    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system that cannot: we have just looked */
+        r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name);
+    if (r < 0)
+        return errno == EEXIST ? 1 : err_errno(err, errno, "'%s'", shown);
+    replace->temp[0] = 0;
+    return replace_status(replace, shown, ret_status, err);
+}
+
+/* ---- one version for another ---- */
+
+static bool same_version(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* The names change places; *ret_taken is what the target's name led to. 0 or -errno. */
+static int swap_names(const struct replace *replace, struct stat *ret_taken) {
+    if (syscall(SYS_renameat2, replace->dirfd, replace->temp, replace->dirfd, replace->name, RENAME_EXCHANGE) < 0)
+        return -errno;
+    return fstatat(replace->dirfd, replace->temp, ret_taken, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* Somebody was between our look and our exchange, and his file lies under the hidden name. It goes back. What comes out
+ * then and is not what was put in last is newer still and goes back in its turn. */
+static void put_back(const struct replace *replace, struct stat taken) {
+    struct stat last, next;
+    if (fstat(replace->fd, &last) < 0)
+        return;
+    for (int tries = 0; tries < PUT_BACK_TRIES && swap_names(replace, &next) == 0; tries++) {
+        if (next.st_ino == last.st_ino && next.st_dev == last.st_dev)
+            return;
+        last = taken;
+        taken = next;
+    }
+}
+
+int replace_exchange(struct replace *replace, const char *shown, mode_t mode, const struct stat *read,
+                     struct stat *ret_status, struct err *err) {
+    struct stat now;
+    if (fstatat(replace->dirfd, replace->name, &now, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_errno(err, errno, "'%s'", shown);
+    if (!same_version(&now, read))
+        return 1;
+    int r = replace_dress(replace, shown, mode, err);
+    if (r < 0)
+        return r;
+    r = swap_names(replace, &now);
+    if (r == -EINVAL || r == -ENOSYS) { /* a file system that cannot: what is left is to have looked just now */
+        r = renameat(replace->dirfd, replace->temp, replace->dirfd, replace->name) < 0 ? -errno : 0;
+        now = *read;
+        if (r == 0)
+            replace->temp[0] = 0;
+    }
+    if (r < 0)
+        return err_errno(err, -r, "'%s'", shown);
+    if (!same_version(&now, read)) {
+        put_back(replace, now);
+        return 1;
+    }
+    return replace_status(replace, shown, ret_status, err); /* replace_done removes the old version */
+}
+
+void replace_done(struct replace *replace) {
+    if (replace->temp[0])
+        unlinkat(replace->dirfd, replace->temp, 0);
+    replace->temp[0] = 0;
+    fd_close(&replace->fd);
+    fd_close(&replace->dirfd);
+}
+
+/* One level: 1 made, 0 a directory was there. `path` ends at the level. */
+static int mkdir_one(int root, const char *path, const char *shown, mode_t mode, struct err *err) {
+    autofd there = path_open(root, path, O_PATH | O_DIRECTORY, 0);
+    if (there >= 0)
+        return 0;
+    if (there != -ENOENT)
+        return err_errno(err, -there, "'%s'", shown);
+    autofd dirfd = -1;
+    char name[256];
+    int r = path_open_parent(root, path, &dirfd, name, err);
+    if (r < 0)
+        return r;
+    /* The loop is one thread, and a worker makes directories before it starts any: the mask is nobody else's. */
+    mode_t mask = umask(0);
+    r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
+    if (r < 0 && confine_step_down(-r))
+        r = mkdirat(dirfd, name, mode) < 0 ? -errno : 1;
+    umask(mask);
+    if (r == -EEXIST) { /* somebody was faster, or it is a link that leads nowhere */
+        autofd again = path_open(root, path, O_PATH | O_DIRECTORY, 0);
+        if (again >= 0)
+            return 0;
+    }
+    return r < 0 ? err_errno(err, -r, "'%s'", shown) : 1;
+}
+
+int replace_mkdirs(int root, const char *path, const char *shown, mode_t mode, bool parent, struct err *err) {
+    char part[LIMIT_PATH_BYTES + 1];
+    size_t len = strlen(path), at = 0;
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    if (parent)
+        while (len > 0 && path[len - 1] != '/')
+            len--;
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    memcpy(part, path, len);
+    part[len] = 0;
+    autofd whole = path_open(root, len ? part : ".", O_PATH | O_DIRECTORY, 0);
+    if (whole >= 0 || len == 0)
+        return 0;
+    int made = 0;
+    while (at < len) {
+        while (at < len && path[at] == '/')
+            at++;
+        while (at < len && path[at] != '/')
+            at++;
+        memcpy(part, path, at);
+        part[at] = 0;
+        made = mkdir_one(root, part, shown, at == len && !parent ? mode : 0755, err);
+        if (made < 0)
+            return made;
+    }
+    return made;
+}
+
+void etag_text(const struct stat *status, char text[ETAG_TEXT_BYTES]) {
+    unsigned long long mtime_ns =
+        (unsigned long long)status->st_mtim.tv_sec * 1000000000ull + (unsigned long long)status->st_mtim.tv_nsec;
+    snprintf(text, ETAG_TEXT_BYTES, "\"%llx-%llx-%llx\"", (unsigned long long)status->st_ino,
+             (unsigned long long)status->st_size, mtime_ns);
+}
+
+const char *file_kind_text(mode_t mode) {
+    return S_ISDIR(mode)    ? "a directory"
+           : S_ISLNK(mode)  ? "a symbolic link"
+           : S_ISFIFO(mode) ? "a FIFO"
+           : S_ISSOCK(mode) ? "a socket"
+           : S_ISREG(mode)  ? "a file"
+                            : "a device";
+}
+
+void temp_name(char name[REPLACE_NAME_BYTES], bool existed) {
+    unsigned long long random = 0;
+    while (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        continue;
+    snprintf(name, REPLACE_NAME_BYTES, REPLACE_PREFIX "%c%016llx", existed ? 'r' : 'n', random);
+}
+
+bool temp_name_is(const char *name) {
+    size_t prefix = sizeof REPLACE_PREFIX - 1;
+    return strncmp(name, REPLACE_PREFIX, prefix) == 0 && strlen(name) == prefix + 17;
+}

@@ -1,0 +1,65 @@
+/* Searching one file for lines that match. The pattern is shared by threads, a scanner belongs to one. */
+#ifndef CUBBY_RUNNER_GREP_SCAN_H
+#define CUBBY_RUNNER_GREP_SCAN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/limits.h"
+#include "runner/search/scan.h"
+
+#define GREP_CONTEXT_BYTES (16u << 10) /* of the lines before a match, and of those behind it */
+
+struct pattern {
+    bool literal;
+    bool multiline; /* a match may cross lines */
+    bool whole;     /* regex: no match can hold a newline, so many lines are searched at once */
+    struct scan_literal text;
+    struct pcre2_real_code_8 *code;
+};
+#define PATTERN_LITERAL 0x1u
+#define PATTERN_IGNORE_CASE 0x2u
+#define PATTERN_MULTILINE 0x4u
+/* INVALID with pcre2's own words and the place for a bad regex. text must outlive the pattern. */
+int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsigned flags, struct err *err);
+
+/* grep_lines.c: writes the regex so that nothing in it matches a newline; false when that is not known how. */
+struct buf;
+bool pattern_in_line(const char *text, size_t len, struct buf *out);
+
+struct grep_hit {
+    uint64_t line;
+    const uint8_t *text, *before, *after; /* cut to their limits; no newline at the end. NULL: no such lines */
+    size_t text_len, before_len, after_len;
+};
+
+struct scanner {
+    const struct pattern *pattern;
+    unsigned before, after;                              /* lines of context */
+    uint64_t max_bytes;                                  /* larger files are not searched; 0: any */
+    atomic_bool *stop;                                   /* looked at between lines */
+    bool (*hit)(void *user, const struct grep_hit *hit); /* false: enough of this file */
+    void *user;
+    atomic_ullong *gave_up; /* lines on which the pattern took too much work to say whether they match */
+    atomic_bool *left_out;  /* a file was larger than matches over several lines are searched for in */
+    /* private */
+    uint8_t *buffer;
+    size_t buffer_size;
+    struct pcre2_real_match_data_8 *match_data;
+    struct pcre2_real_match_context_8 *match_context;
+    struct pcre2_real_jit_stack_8 *jit_stack;
+};
+void scanner_init(struct scanner *scanner, const struct pattern *pattern);
+void scanner_done(struct scanner *scanner);
+bool scanner_file(struct scanner *scanner, int fd); /* false: binary, too large or unreadable, not searched */
+
+/* for grep_block.c: a whole file in the buffer, matches over several lines */
+bool scanner_block(struct scanner *scanner, int fd);
+bool scanner_binary(const struct scanner *scanner, size_t len);
+/* Tells of the lines that begin at `begin` and end before `end` of len bytes; `line` is the number of the first. */
+bool scanner_tell(struct scanner *scanner, size_t begin, size_t end, size_t len, uint64_t line);
+
+#endif

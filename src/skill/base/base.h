@@ -1,0 +1,73 @@
+/* The public skills of an agent: a stack of layers. Every layer holds whole skills: the uppermost that has a name is that
+ * skill. A change is a new layer on top (a whiteout for a removal); a deep stack is made one layer again by hard links. The
+ * file agents/AGENT is the truth, changed under STATE/skills/lock (flock; several daemons), with skills.db in one transaction. */
+#ifndef CUBBY_SKILL_BASE_H
+#define CUBBY_SKILL_BASE_H
+
+#include "skill/stage.h"
+
+#define BASE_CREATOR "skill-creator" /* a skill of every agent's base (settings.creator), and of no agent's own */
+
+struct base_skill {
+    const char *skill, *layer;      /* valid during the callback, or in the arena */
+    const char *name, *description; /* of its SKILL.md (meta.h) */
+    uint8_t sha256[32];             /* of its tree: paths, modes (x or not), contents, in order */
+    uint64_t files, bytes, changed_ms;
+};
+
+/* Each top directory of the stage replaces that skill whole; others stay. Takes the stage. Boxes that run get it as soon as
+ * none of their commands uses the old one. */
+int base_put(struct skills *skills, const char *agent, struct stage *stage, struct err *err);
+/* The same, only while that version of a skill is the public one. EXISTS: it is not. */
+int base_put_instead(struct skills *skills, const char *agent, const struct base_skill *instead, struct stage *stage,
+                     struct err *err);
+/* One file of a public skill becomes what `change` makes of it ("" where there is none); all else of the skill stays, by links
+ * (base/edit.c). NOT_FOUND: no such skill. */
+typedef int (*base_change)(void *user, const char *text, size_t len, struct buf *out, struct err *err);
+int base_edit(struct skills *skills, const char *agent, const char *skill, const char *path, base_change change,
+              void *user, struct err *err);
+/* The same with the skills of a checked archive, which stays the caller's (base/zip.c). */
+struct zip;
+int stage_zip(struct stage *stage, struct zip *zip, struct err *err);
+int base_put_zip(struct skills *skills, const char *agent, struct zip *zip, struct err *err);
+int base_remove(struct skills *skills, const char *agent, const char *skill, struct err *err); /* NOT_FOUND */
+int base_each(struct skills *skills, const char *agent, int (*each)(void *user, const struct base_skill *skill),
+              void *user, struct err *err); /* by name */
+int base_find(struct skills *skills, const char *agent, const char *skill, struct arena *arena,
+              struct base_skill *ret_skill, struct err *err);
+int base_open(struct skills *skills, const struct base_skill *skill, int *ret_fd,
+              struct err *err); /* its directory, to read */
+/* What the public skills hold at "SKILL" or "SKILL/PATH", as a box shows it whose user has changed nothing (base/read.c).
+ * NOT_FOUND. */
+struct stat;
+int base_path_open(struct skills *skills, const char *agent, const char *path, int flags, int *ret_fd,
+                   struct stat *ret_status, struct err *err);
+/* Every regular file below such a directory, or of all skills ("" as path), as "SKILL/PATH". */
+int base_files(struct skills *skills, const char *agent, const char *path, int (*each)(void *user, const char *path),
+               void *user, struct err *err);
+/* As own_zip, of the public version (own/zip.c). */
+int base_zip(struct skills *skills, const char *owner, const char *agent, const char *skill,
+             int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
+/* Names of the layers, uppermost first, NULL-terminated, in the arena; the lowest holds skill-creator where there is one. */
+int base_layers(struct skills *skills, const char *agent, struct arena *arena, const char ***ret_layers,
+                size_t *ret_count, struct err *err);
+uint64_t base_generation(struct skills *skills, const char *agent); /* changes with every change; cheap */
+/* sha256 of a tree below fd by the rule above; also of what a box has (own.h) */
+int base_tree_hash(int fd, uint8_t ret_sha256[32], uint64_t *ret_files, uint64_t *ret_bytes, struct err *err);
+
+/* ---- the table agent_skill_registry: id, agent_id, skill_id, user_id (null: public), created_at ---- */
+struct skill_row {
+    int64_t id;
+    const char *agent, *skill, *user; /* user NULL: public */
+    uint64_t created_ms;
+};
+/* agent NULL: every one; user: his and the public ones, NULL: everybody's */
+int base_rows(struct skills *skills, const char *agent, const char *user,
+              int (*each)(void *each_user, const struct skill_row *row), void *each_user, struct err *err);
+/* What a user has of his own for an agent now: the rows become just these. NULL-terminated. */
+int base_user_rows(struct skills *skills, const char *agent, const char *user, const char *const *skill_ids,
+                   struct err *err);
+/* false: skills.db was lost, and nobody has said since what he has: look at his box, and say it. */
+int base_user_known(struct skills *skills, const char *agent, const char *user, bool *ret_known, struct err *err);
+
+#endif

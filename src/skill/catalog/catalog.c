@@ -1,0 +1,511 @@
+/* Which skills and sub-agents there are in a box. Called by the tools `skill` and `agent` and by the native API. Not to
+ * break: whatever lies in those directories, what can be read is offered, and what cannot is named with the reason. */
+#include "skill/catalog/catalog.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "skill/catalog/catalog_cache.h"
+
+enum {
+    CATALOG_LISTED =
+        50000, /* entries of a source and of the folders in it; beyond, folders are looked into one by one */
+    CATALOG_FOLDERS = 5000,
+    CATALOG_BAD = 100,
+    CATALOG_NAMES = 50,
+    CATALOG_BYTES = 16 << 20, /* of all they say */
+    CATALOG_LOOK_MS = 20000,  /* for what is not known yet; the next call goes on */
+};
+
+/* A folder's files that say what it is, the first that is there counts. */
+static const char *const catalog_files[] = {"SKILL.md", "skill.md", "README.md"};
+enum { CATALOG_FILES = sizeof catalog_files / sizeof *catalog_files };
+
+struct catalog_walk {
+    struct catalogs *catalogs;
+    struct box *box;
+    struct arena *arena;
+    int watch;
+    bool agents;
+    const char *what; /* it is kept as */
+    struct catalog_item *items;
+    size_t count, cap, first; /* first: of this source */
+    const char *root, *source;
+    unsigned rank;
+    const char **bad;
+    size_t bad_count, bytes;
+};
+
+/* ---- reading ---- */
+
+static int catalog_piece(void *user, const uint8_t *data, size_t len) {
+    buf_put(user, data, len);
+    return 0;
+}
+
+static int catalog_pread(int fd, const char *path, size_t most, struct buf *out, struct err *err) {
+    uint8_t *data = buf_reserve(out, most);
+    while (out->len < most) {
+        ssize_t n = pread(fd, data + out->len, most - out->len, (off_t)out->len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, errno, "reading '%s'", path);
+        if (n == 0)
+            break;
+        out->len += (size_t)n;
+    }
+    return 0;
+}
+
+int catalog_read(struct box *box, const char *path, size_t most, struct arena *arena, int watch, const char **ret_text,
+                 size_t *ret_len, struct err *err) {
+    struct file_stat stat;
+    autobuf out;
+    autofd fd = -1;
+    buf_init(&out, most + 1);
+    int code = box_read_open(box, path, &fd, &stat, err);
+    if (code == 0)
+        code = fd >= 0 ? catalog_pread(fd, path, most, &out, err)
+                       : box_read_stream(box, path, 0, most, watch, catalog_piece, &out, err);
+    if (code < 0)
+        return code;
+    *ret_text = arena_copy(arena, out.data, out.len);
+    *ret_len = out.len;
+    return 0;
+}
+
+/* The file's own fault, not the box's: the others can still be read. */
+static bool catalog_excused(int code) {
+    return code == -ERR_INVALID || code == -ERR_NOT_FOUND || code == -ERR_DENIED || code == -ERR_IO ||
+           code == -ERR_TOO_LARGE || code == -ERR_UNSUPPORTED;
+}
+
+static void catalog_note(struct catalog_walk *walk, const char *path, const char *why) {
+    autobuf out;
+    buf_init(&out, 64 << 10);
+    text_shown(&out, path, strlen(path));
+    buf_printf(&out, ": %s", why);
+    if (!walk->bad)
+        walk->bad = arena_alloc(walk->arena, (CATALOG_BAD + 2) * sizeof *walk->bad);
+    if (walk->bad_count < CATALOG_BAD)
+        walk->bad[walk->bad_count++] = arena_copy(walk->arena, out.data, out.len);
+    else
+        walk->bad[CATALOG_BAD] = "and more";
+}
+
+/* ---- listing ---- */
+
+static struct catalog_item *catalog_add(struct catalog_walk *walk, const char *id, size_t len) {
+    if (walk->count == walk->cap) {
+        size_t cap = walk->cap ? 2 * walk->cap : 32;
+        struct catalog_item *items = arena_alloc(walk->arena, cap * sizeof *items);
+        if (walk->count)
+            memcpy(items, walk->items, walk->count * sizeof *items);
+        walk->items = items;
+        walk->cap = cap;
+    }
+    struct catalog_item *item = &walk->items[walk->count++];
+    *item = (struct catalog_item){.source = walk->source, .rank = walk->rank};
+    item->id = arena_copy(walk->arena, id, len);
+    item->path = arena_printf(walk->arena, "%s/%s%s", walk->root, item->id, walk->agents ? ".md" : "");
+    return item;
+}
+
+static void catalog_mark(struct catalog_item *item, const struct file_stat *stat) {
+    item->size = stat->size;
+    item->mtime_ns = stat->mtime_ns;
+    item->inode = stat->inode;
+    item->fixed = stat->type == FILE_REGULAR;
+}
+
+/* Names that people would not call one: of a program's own, of staging, of what is no text. */
+static bool catalog_named(struct catalog_walk *walk, const struct file_stat *stat) {
+    if (stat->name[0] == '.')
+        return false;
+    if (text_utf8(stat->name, strlen(stat->name)))
+        return true;
+    catalog_note(walk, stat->path, "its name is not UTF-8");
+    return false;
+}
+
+/* A file in a folder: whether it says what the folder is, and goes before one that was seen. Folders come before what is in
+ * them, by name. */
+static void catalog_document(struct catalog_walk *walk, const char *folder, size_t len, const struct file_stat *stat) {
+    size_t low = walk->first, high = walk->count, rank = 0, old = 0;
+    while (rank < CATALOG_FILES && strcmp(stat->name, catalog_files[rank]) != 0)
+        rank++;
+    if (rank == CATALOG_FILES)
+        return;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const char *id = walk->items[middle].id;
+        int order = strncmp(id, folder, len);
+        if (order == 0)
+            order = id[len] != 0;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == walk->count || strncmp(walk->items[low].id, folder, len) != 0 || walk->items[low].id[len])
+        return;
+    struct catalog_item *item = &walk->items[low];
+    while (item->file && old < CATALOG_FILES && strcmp(strrchr(item->file, '/') + 1, catalog_files[old]) != 0)
+        old++;
+    if (item->file && old <= rank)
+        return;
+    item->file = arena_strdup(walk->arena, stat->path);
+    catalog_mark(item, stat);
+}
+
+static int catalog_skill(void *user, const struct file_stat *stat) {
+    struct catalog_walk *walk = user;
+    size_t root = strlen(walk->root);
+    if (strncmp(stat->path, walk->root, root) != 0 || stat->path[root] != '/')
+        return 0;
+    const char *below = stat->path + root + 1, *slash = strchr(below, '/');
+    if (slash)
+        catalog_document(walk, below, (size_t)(slash - below), stat);
+    else if ((stat->type == FILE_DIR || stat->type == FILE_SYMLINK) && catalog_named(walk, stat))
+        catalog_add(walk, below, strlen(below))->listed = stat->type == FILE_DIR;
+    return 0;
+}
+
+static int catalog_bare(void *user, const struct file_stat *stat) {
+    struct catalog_walk *walk = user;
+    if ((stat->type == FILE_DIR || stat->type == FILE_SYMLINK) && catalog_named(walk, stat))
+        catalog_add(walk, stat->name, strlen(stat->name));
+    return 0;
+}
+
+static int catalog_agent(void *user, const struct file_stat *stat) {
+    struct catalog_walk *walk = user;
+    size_t len = strlen(stat->name);
+    if (len <= 3 || strcmp(stat->name + len - 3, ".md") != 0 || !catalog_named(walk, stat))
+        return 0;
+    struct catalog_item *item = catalog_add(walk, stat->name, len - 3);
+    item->file = item->path;
+    item->listed = true;
+    catalog_mark(item, stat);
+    return 0;
+}
+
+static int catalog_list(struct catalog_walk *walk, unsigned depth, uint64_t limit,
+                        int (*each)(void *user, const struct file_stat *stat), bool *ret_truncated, struct err *err) {
+    const struct list_request list = {.path = walk->root, .depth = depth, .limit = limit};
+    walk->first = walk->count;
+    int code = box_list(walk->box, &list, walk->watch, each, walk, ret_truncated, err);
+    if (code == -ERR_NOT_FOUND)
+        return 0;
+    if (code < 0 && catalog_excused(code)) {
+        catalog_note(walk, walk->root, err->text);
+        return 0;
+    }
+    return code;
+}
+
+static int catalog_source(struct catalog_walk *walk, const char *root, const char *source, struct err *err) {
+    bool truncated = false;
+    size_t before = walk->count;
+    walk->root = root;
+    walk->source = source;
+    int code = walk->agents ? catalog_list(walk, 1, CATALOG_FOLDERS, catalog_agent, &truncated, err)
+                            : catalog_list(walk, 2, CATALOG_LISTED, catalog_skill, &truncated, err);
+    if (code == 0 && truncated && !walk->agents) { /* one folder full of files does not hide the others */
+        walk->count = before;
+        code = catalog_list(walk, 1, CATALOG_FOLDERS, catalog_bare, &truncated, err);
+    }
+    if (code == 0 && truncated)
+        catalog_note(walk, root, "there is more in it than can be listed");
+    walk->rank++;
+    return code;
+}
+
+/* ---- what they are ---- */
+
+/* What the text says, and no more of it than that, goes to the call's arena: what it takes to find out may be large. */
+static void catalog_parse(struct catalog_walk *walk, struct catalog_item *item, const char *text, size_t len) {
+    const char *why = NULL;
+    struct meta meta = {0};
+    autoarena scratch;
+    arena_init(&scratch);
+    if (walk->agents) {
+        if (!meta_agent(&scratch, strrchr(item->file, '/') + 1, text, len, &meta, &why)) {
+            item->bad = arena_strdup(walk->arena, why);
+            return;
+        }
+    } else if (item->file && strcmp(strrchr(item->file, '/') + 1, catalog_files[0]) != 0)
+        meta_heading(&scratch, item->id, text, len, &meta);
+    else
+        meta_skill(&scratch, item->id, text, len, &meta);
+    item->meta = catalog_copy(walk->arena, &meta, &walk->bytes);
+}
+
+/* Whether a name that was not listed with what is in it, perhaps a link, is a folder. */
+static int catalog_is_folder(struct catalog_walk *walk, struct catalog_item *item, struct err *err) {
+    struct file_stat stat;
+    const char *inside = arena_printf(walk->arena, "%s/.", item->path);
+    int code = item->listed ? 0 : box_stat(walk->box, inside, walk->arena, &stat, err);
+    if (code < 0 && catalog_excused(code)) {
+        item->bad = "it leads to no folder";
+        code = 0;
+    }
+    return code;
+}
+
+/* The file that says what it is, of a folder that was not listed the first that is there. NOT_FOUND: there is none. */
+static int catalog_fetch(struct catalog_walk *walk, struct catalog_item *item, struct arena *arena,
+                         const char **ret_text, size_t *ret_len, struct err *err) {
+    int code = -ERR_NOT_FOUND;
+    if (item->file)
+        code = catalog_read(walk->box, item->file, META_BYTES, arena, walk->watch, ret_text, ret_len, err);
+    for (size_t i = 0; !item->listed && i < CATALOG_FILES && code == -ERR_NOT_FOUND; i++) {
+        item->file = arena_printf(walk->arena, "%s/%s", item->path, catalog_files[i]);
+        code = catalog_read(walk->box, item->file, META_BYTES, arena, walk->watch, ret_text, ret_len, err);
+    }
+    return code;
+}
+
+static int catalog_look(struct catalog_walk *walk, struct catalog_item *item, struct err *err) {
+    const char *text = "";
+    size_t len = 0;
+    autoarena scratch;
+    arena_init(&scratch);
+    int code = catalog_is_folder(walk, item, err);
+    item->read = item->bad;
+    if (code < 0 || item->bad)
+        return code;
+    item->read_ms = clock_ms();
+    item->read_wall_ns = clock_wall_ms() * 1000000;
+    code = catalog_fetch(walk, item, &scratch, &text, &len, err);
+    if (code < 0 && !catalog_excused(code))
+        return code;
+    item->fixed = item->fixed && code == 0;
+    if (code < 0 && code != -ERR_NOT_FOUND)
+        item->bad = arena_strdup(walk->arena, err->text);
+    else if (walk->agents && code < 0)
+        item->bad = "it is gone";
+    else {
+        item->file = code == 0 ? item->file : NULL;
+        catalog_parse(walk, item, text, len);
+    }
+    item->read = true;
+    return 0;
+}
+
+static int catalog_look_all(struct catalog_walk *walk, struct err *err) {
+    size_t missing = walk->count;
+    uint64_t end_ms = clock_ms() + CATALOG_LOOK_MS;
+    int code = 0;
+    if (walk->catalogs)
+        missing = catalogs_fill(walk->catalogs, walk->box->id, walk->what, walk->items, walk->count, walk->arena,
+                                &walk->bytes);
+    for (size_t i = 0; i < walk->count && code == 0; i++)
+        if (!walk->items[i].read && (walk->bytes > CATALOG_BYTES || clock_ms() > end_ms))
+            walk->items[i].bad = walk->bytes > CATALOG_BYTES ? "there is more than a catalogue holds" : "out of time";
+        else if (!walk->items[i].read)
+            code = catalog_look(walk, &walk->items[i], err);
+    if (code == 0 && missing && walk->catalogs)
+        catalogs_store(walk->catalogs, walk->box->id, walk->what, walk->items, walk->count);
+    return code;
+}
+
+/* ---- which of them count ---- */
+
+static int catalog_by_id(const void *a, const void *b) {
+    const struct catalog_item *one = a, *other = b;
+    int order = strcmp(one->id, other->id);
+    return order ? order : (one->rank > other->rank) - (one->rank < other->rank);
+}
+
+static int catalog_by_name(const void *a, const void *b) {
+    const struct catalog_item *one = a, *other = b;
+    int order = strcmp(one->meta.name, other->meta.name);
+    if (order == 0)
+        order = (one->rank > other->rank) - (one->rank < other->rank);
+    return order ? order : strcmp(one->id, other->id);
+}
+
+/* Of those that are alike the first stays; two of one source that say the same name are told of. */
+static void catalog_choose(struct catalog_walk *walk, bool names) {
+    size_t kept = 0;
+    if (walk->count)
+        qsort(walk->items, walk->count, sizeof *walk->items, names ? catalog_by_name : catalog_by_id);
+    for (size_t i = 0; i < walk->count; i++) {
+        struct catalog_item *item = &walk->items[i], *last = kept ? &walk->items[kept - 1] : NULL;
+        bool same = last && strcmp(names ? last->meta.name : last->id, names ? item->meta.name : item->id) == 0;
+        if (same && names && item->rank == last->rank)
+            catalog_note(walk, item->path, arena_printf(walk->arena, "its name is that of %s", last->path));
+        if (!same)
+            walk->items[kept++] = *item;
+    }
+    walk->count = kept;
+}
+
+static void catalog_result(struct catalog_walk *walk, struct catalog *ret_catalog) {
+    static const char *const none[] = {NULL};
+    struct catalog_entry *entries = arena_alloc(walk->arena, (walk->count + 1) * sizeof *entries);
+    for (size_t i = 0; i < walk->count; i++) {
+        const struct catalog_item *item = &walk->items[i];
+        entries[i] = (struct catalog_entry){item->id, item->path, item->file, item->source, item->meta};
+    }
+    *ret_catalog = (struct catalog){entries, walk->count, walk->bad ? walk->bad : none};
+}
+
+static void catalog_drop_bad(struct catalog_walk *walk) {
+    size_t kept = 0;
+    for (size_t i = 0; i < walk->count; i++) {
+        if (walk->items[i].bad)
+            catalog_note(walk, walk->items[i].path, walk->items[i].bad);
+        else
+            walk->items[kept++] = walk->items[i];
+    }
+    walk->count = kept;
+}
+
+static void catalog_name_bad(struct catalog_walk *walk) {
+    for (size_t i = 0; i < walk->count; i++)
+        if (walk->items[i].bad) {
+            catalog_note(walk, walk->items[i].path, walk->items[i].bad);
+            walk->items[i].file = NULL;
+            catalog_parse(walk, &walk->items[i], "", 0);
+        }
+}
+
+/* ---- the calls ---- */
+
+static int catalog_text_order(const void *key, const void *at) {
+    return strcmp(key, *(const char *const *)at);
+}
+
+/* In /skills, what the agent's base does not have is the user's own. */
+static int catalog_own(struct catalog_walk *walk, struct err *err) {
+    void *user;
+    const char **names;
+    size_t count;
+    catalogs_base base = catalogs_base_of(walk->catalogs, &user);
+    if (!base || !walk->box->spec.agent)
+        return 0;
+    int code = base(user, walk->box->spec.agent, walk->arena, &names, &count, err);
+    for (size_t i = 0; code == 0 && i < walk->count; i++)
+        if (strcmp(walk->items[i].source, "agent") == 0 &&
+            (!count || !bsearch(walk->items[i].id, names, count, sizeof *names, catalog_text_order)))
+            walk->items[i].source = "personal";
+    return code;
+}
+
+/* Wherever /skills is seen besides, it is /skills. */
+static int catalog_same(struct catalog_walk *walk, const char *path, bool *ret_same, struct err *err) {
+    struct file_stat one = {0}, other = {0};
+    int code = box_stat(walk->box, path, walk->arena, &one, err);
+    if (code == 0)
+        code = box_stat(walk->box, SKILLS_PATH, walk->arena, &other, err);
+    *ret_same = code == 0 && one.inode == other.inode && one.mtime_ns == other.mtime_ns;
+    return code < 0 && catalog_excused(code) ? 0 : code;
+}
+
+static int catalog_sources(struct catalog_walk *walk, struct err *err) {
+    const char *workspace = box_workspace(walk->box), *what = walk->agents ? "agents" : "skills";
+    const char *personal = arena_printf(walk->arena, "%s/%s", workspace, what);
+    bool has_agent = walk->box->spec.agent && !walk->agents, same = false;
+    int code = has_agent ? catalog_same(walk, personal, &same, err) : 0;
+    if (code == 0 && !same)
+        code = catalog_source(walk, personal, "personal", err);
+    if (code == 0 && has_agent)
+        code = catalog_source(walk, SKILLS_PATH, "agent", err);
+    if (code == 0)
+        code = catalog_source(walk, arena_printf(walk->arena, "%s/.%s", workspace, what), "global", err);
+    return code;
+}
+
+/* Nothing in it depends on what lies outside it, where changes are not counted. */
+static bool catalog_is_closed(const struct catalog_walk *walk) {
+    const struct spec *spec = &walk->box->spec;
+    for (size_t i = 0; i < spec->mount_count; i++)
+        if (strncmp(spec->mounts[i].target, SKILLS_PATH "/", sizeof SKILLS_PATH) == 0)
+            return false;
+    for (size_t i = 0; i < walk->count; i++)
+        if (!walk->items[i].listed || walk->items[i].bad || (walk->items[i].file && !walk->items[i].fixed))
+            return false;
+    return !walk->bad_count;
+}
+
+/* dir NULL: all sources */
+static int catalog_make(struct catalog_walk *walk, const char *dir, struct catalog *ret_catalog, struct err *err) {
+    bool whole = dir && walk->catalogs && walk->box->spec.agent && strcmp(dir, SKILLS_PATH) == 0;
+    struct catalog_token token = {.generation = atomic_load(&walk->box->skill_generation)};
+    int code = box_share(walk->box, TURN_WAIT_MS, err); /* one version of every skill */
+    if (code < 0)
+        return code;
+    if (whole)
+        code = box_changes(walk->box, &token.changes, err); /* before the listing: what changes meanwhile counts */
+    whole = whole && code == 0 && token.changes;
+    if (whole && catalogs_whole(walk->catalogs, walk->box->id, dir, token, walk->arena, ret_catalog)) {
+        box_share_end(walk->box);
+        return 0;
+    }
+    if (code == 0)
+        code = dir ? catalog_source(walk, dir, "agent", err) : catalog_sources(walk, err);
+    if (code == 0)
+        code = catalog_look_all(walk, err);
+    box_share_end(walk->box);
+    if (code == 0)
+        code = catalog_own(walk, err);
+    if (code < 0)
+        return code;
+    whole = whole && catalog_is_closed(walk);
+    if (dir)
+        catalog_name_bad(walk);
+    else {
+        catalog_drop_bad(walk);
+        catalog_choose(walk, false);
+        catalog_choose(walk, true);
+    }
+    catalog_result(walk, ret_catalog);
+    if (whole)
+        catalogs_keep_whole(walk->catalogs, walk->box->id, dir, token, ret_catalog);
+    return 0;
+}
+
+int catalog_skills(struct catalogs *catalogs, struct box *box, struct arena *arena, int watch,
+                   struct catalog *ret_catalog, struct err *err) {
+    struct catalog_walk walk = {.catalogs = catalogs, .box = box, .arena = arena, .watch = watch, .what = "skills"};
+    return catalog_make(&walk, NULL, ret_catalog, err);
+}
+
+int catalog_agents(struct catalogs *catalogs, struct box *box, struct arena *arena, int watch,
+                   struct catalog *ret_catalog, struct err *err) {
+    struct catalog_walk walk = {.catalogs = catalogs, .box = box, .arena = arena, .watch = watch, .what = "agents"};
+    walk.agents = true;
+    return catalog_make(&walk, NULL, ret_catalog, err);
+}
+
+int catalog_folder(struct catalogs *catalogs, struct box *box, const char *dir, struct arena *arena, int watch,
+                   struct catalog *ret_catalog, struct err *err) {
+    struct catalog_walk walk = {.catalogs = catalogs, .box = box, .arena = arena, .watch = watch, .what = dir};
+    return catalog_make(&walk, dir, ret_catalog, err);
+}
+
+const struct catalog_entry *catalog_find(const struct catalog *catalog, const char *name) {
+    for (int by_name = 0; by_name < 2; by_name++)
+        for (size_t i = 0; i < catalog->count; i++)
+            if (strcmp(by_name ? catalog->entries[i].meta.name : catalog->entries[i].id, name) == 0)
+                return &catalog->entries[i];
+    return NULL;
+}
+
+const char *catalog_names(const struct catalog *catalog, struct arena *arena) {
+    autobuf out;
+    buf_init(&out, (size_t)CATALOG_NAMES * 1024);
+    for (size_t i = 0; i < catalog->count && i < CATALOG_NAMES; i++)
+        buf_printf(&out, "%s%s", i ? ", " : "", catalog->entries[i].meta.name);
+    if (catalog->count > CATALOG_NAMES)
+        buf_printf(&out, " and %zu more", catalog->count - CATALOG_NAMES);
+    return arena_copy(arena, out.data, out.len);
+}

@@ -1,0 +1,102 @@
+/* A catalogue as a block for a system prompt. Called by the native API. Not to break: names and descriptions are written by
+ * whoever wrote the files; nothing of them leaves its element. */
+#include <string.h>
+
+#include "base/text.h"
+#include "skill/catalog/catalog.h"
+
+/* One line, without anything that could be taken for the block's own marks. */
+static void prompt_text(struct buf *out, const char *text, size_t len) {
+    static const struct {
+        uint32_t character;
+        const char *shown;
+    } marks[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\n', " "}, {'\t', " "}};
+    enum { MARKS = sizeof marks / sizeof *marks };
+    for (size_t i = 0, used; i < len; i += used) {
+        uint32_t character = 0;
+        size_t mark = 0;
+        used = text_character(text + i, len - i, &character);
+        used = used ? used : 1;
+        while (mark < MARKS && marks[mark].character != character)
+            mark++;
+        if (mark < MARKS)
+            buf_puts(out, marks[mark].shown);
+        else if (!text_harmful(character))
+            text_point(out, character);
+    }
+}
+
+static void prompt_element(struct buf *out, const char *name, const char *text, size_t len) {
+    buf_printf(out, "    <%s>", name);
+    prompt_text(out, text, len);
+    buf_printf(out, "</%s>\n", name);
+}
+
+static void prompt_line(struct buf *out, const char *what, const char *workspace, const char *below) {
+    buf_printf(out, "- %s: ", what);
+    prompt_text(out, workspace, strlen(workspace));
+    buf_printf(out, "%s\n", below);
+}
+
+static bool prompt_has(const struct catalog *catalog, const char *source) {
+    for (size_t i = 0; i < catalog->count; i++)
+        if (strcmp(catalog->entries[i].source, source) == 0)
+            return true;
+    return false;
+}
+
+void catalog_prompt_skills(const struct catalog *catalog, const char *workspace, struct buf *out) {
+    if (!catalog->count)
+        return;
+    buf_puts(out, "## Available Skills\n\n"
+                  "A skill is a folder with instructions and files for one kind of task. When a task fits a skill's "
+                  "description, load it with the tool `skill` before you begin, and do as it says; what its "
+                  "instructions name lies in its folder.\n\n");
+    prompt_line(out, "personal skills", workspace, "/skills");
+    if (prompt_has(catalog, "agent"))
+        prompt_line(out, "skills of this agent", SKILLS_PATH, "");
+    if (prompt_has(catalog, "global"))
+        prompt_line(out, "skills of everybody, not to be changed", workspace, "/.skills");
+    buf_puts(out, "\n<available_skills>\n");
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct catalog_entry *entry = &catalog->entries[i];
+        buf_puts(out, "  <skill>\n");
+        prompt_element(out, "name", entry->meta.name, strlen(entry->meta.name));
+        prompt_element(out, "description", entry->meta.description, strlen(entry->meta.description));
+        prompt_element(out, "dir", entry->path, strlen(entry->path));
+        buf_puts(out, "  </skill>\n");
+    }
+    buf_puts(out, "</available_skills>\n");
+}
+
+static void prompt_tools(struct buf *out, const char *const *tools) {
+    buf_puts(out, "    <tools>");
+    for (size_t i = 0; tools[i]; i++) {
+        buf_puts(out, i ? ", " : "");
+        prompt_text(out, tools[i], strlen(tools[i]));
+    }
+    buf_puts(out, "</tools>\n");
+}
+
+void catalog_prompt_agents(const struct catalog *catalog, const char *workspace, struct buf *out) {
+    if (!catalog->count)
+        return;
+    buf_puts(out, "## Available Agents (SubAgents)\n\n"
+                  "Each is a role for a sub-agent: what it is good at, and what it may use. The tool `agent` gives its "
+                  "instructions.\n\n");
+    prompt_line(out, "personal agents", workspace, "/agents");
+    if (prompt_has(catalog, "global"))
+        prompt_line(out, "agents of everybody, not to be changed", workspace, "/.agents");
+    buf_puts(out, "\n<available_agents>\n");
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct catalog_entry *entry = &catalog->entries[i];
+        buf_puts(out, "  <agent>\n");
+        prompt_element(out, "name", entry->meta.name, strlen(entry->meta.name));
+        prompt_element(out, "description", entry->meta.description, strlen(entry->meta.description));
+        if (entry->meta.tools)
+            prompt_tools(out, entry->meta.tools);
+        prompt_element(out, "dir", entry->path, (size_t)(strrchr(entry->path, '/') - entry->path));
+        buf_puts(out, "  </agent>\n");
+    }
+    buf_puts(out, "</available_agents>\n");
+}

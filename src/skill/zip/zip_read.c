@@ -1,0 +1,264 @@
+/* Contents of a checked archive: inflated bit by bit, compared with what its entry says. Called by uploads. Not to break: an
+ * entry yields exactly as many bytes as were added up when the archive was checked, whatever its content does. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/tarfmt.h"
+#include "skill/zip/zip_dir.h"
+
+enum { READ_BYTES = 64 << 10 };
+
+struct stream { /* one entry after the other */
+    const struct zip *zip;
+    const struct zip_raw *raw;
+    z_stream inflate;
+    bool inflates, ended;
+    uint64_t at, left; /* of the packed content: next to be read, not read yet */
+    uint64_t out;      /* bytes yielded */
+    uint32_t crc;
+    uint8_t in[READ_BYTES];
+};
+
+static struct stream *stream_new(const struct zip *zip) {
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (!stream || inflateInit2(&stream->inflate, -MAX_WBITS) != Z_OK)
+        abort(); /* out of memory */
+    stream->zip = zip;
+    return stream;
+}
+
+static void stream_free(struct stream *stream) {
+    inflateEnd(&stream->inflate);
+    free(stream);
+}
+
+static void stream_begin(struct stream *stream, const struct zip_raw *raw) {
+    stream->raw = raw;
+    stream->inflates = raw->method == ZIP_DEFLATED;
+    stream->ended = false;
+    stream->at = raw->content;
+    stream->left = raw->packed;
+    stream->out = 0;
+    stream->crc = 0;
+    if (stream->inflates)
+        inflateReset(&stream->inflate);
+    stream->inflate.avail_in = 0;
+}
+
+static int refuse(const struct stream *stream, struct err *err, const char *why) {
+    char shown[ZIP_SHOWN_BYTES];
+    return err_set(err, ERR_INVALID, "entry '%s': %s", zip_shown(shown, stream->raw->name, stream->raw->name_len), why);
+}
+
+/* The next packed bytes; at most size of them. */
+static ssize_t stream_fetch(struct stream *stream, void *data, size_t size, struct err *err) {
+    if (size > stream->left)
+        size = (size_t)stream->left;
+    ssize_t n;
+    do
+        n = size ? pread(stream->zip->fd, data, size, (off_t)stream->at) : 0;
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return err_errno(err, errno, "the archive cannot be read");
+    if (n == 0 && size)
+        return refuse(stream, err, "the archive was cut off meanwhile");
+    stream->at += (uint64_t)n;
+    stream->left -= (uint64_t)n;
+    return n;
+}
+
+/* One step of inflating; bytes made, 0: none yet, or the end. */
+static ssize_t stream_inflate(struct stream *stream, void *data, size_t size, struct err *err) {
+    z_stream *inflater = &stream->inflate;
+    if (inflater->avail_in == 0) {
+        ssize_t n = stream_fetch(stream, stream->in, sizeof stream->in, err);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            return refuse(stream, err, "its content is cut off");
+        inflater->next_in = stream->in;
+        inflater->avail_in = (uInt)n;
+    }
+    inflater->next_out = data;
+    inflater->avail_out = (uInt)size;
+    int r = inflate(inflater, Z_NO_FLUSH);
+    if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
+        return refuse(stream, err, "its content is damaged");
+    stream->ended = r == Z_STREAM_END;
+    if (stream->ended && (inflater->avail_in || stream->left))
+        return refuse(stream, err, "there is something behind its content");
+    return (ssize_t)(size - inflater->avail_out);
+}
+
+static int stream_finish(struct stream *stream, struct err *err) {
+    uint8_t more;
+    stream->ended |= stream->raw->packed == 0 && stream->raw->size == 0; /* some writers deflate nothing to nothing */
+    while (stream->inflates && !stream->ended) {
+        ssize_t n = stream_inflate(stream, &more, 1, err);
+        if (n < 0)
+            return (int)n;
+        if (n > 0)
+            return refuse(stream, err, "it unpacks to more than it says");
+    }
+    if (stream->crc != stream->raw->crc)
+        return refuse(stream, err, "its content is damaged: the CRC differs");
+    return 0;
+}
+
+/* Bytes, at most size; 0 at the end, when all was right. size is at most some MiB. */
+static ssize_t stream_read(struct stream *stream, void *data, size_t size, struct err *err) {
+    uint64_t left = stream->raw->size - stream->out;
+    if (left == 0)
+        return stream_finish(stream, err);
+    if (size > left)
+        size = (size_t)left;
+    ssize_t n = 0;
+    if (!stream->inflates)
+        n = stream_fetch(stream, data, size, err);
+    while (stream->inflates && n == 0) {
+        if (stream->ended)
+            return refuse(stream, err, "it unpacks to less than it says");
+        n = stream_inflate(stream, data, size, err);
+    }
+    if (n <= 0)
+        return n;
+    stream->crc = (uint32_t)crc32(stream->crc, data, (uInt)n);
+    stream->out += (uint64_t)n;
+    return n;
+}
+
+int zip_read(struct zip *zip, size_t i, int (*sink)(void *user, const uint8_t *data, size_t len), void *user,
+             struct err *err) {
+    if (!zip->items[i].raw || zip->items[i].entry.dir)
+        return 0;
+    uint8_t *data = malloc(READ_BYTES);
+    struct stream *stream = stream_new(zip);
+    if (!data)
+        abort();
+    stream_begin(stream, zip->items[i].raw);
+    ssize_t n;
+    while ((n = stream_read(stream, data, READ_BYTES, err)) > 0) {
+        int r = sink(user, data, (size_t)n);
+        if (r < 0) {
+            n = err_set(err, err_from_wire((unsigned)-r), "the content of '%s' was not taken",
+                        zip->items[i].entry.path);
+            break;
+        }
+    }
+    stream_free(stream);
+    free(data);
+    return (int)n;
+}
+
+/* ---- tar ---- */
+
+struct zip_tar {
+    struct zip *zip;
+    struct stream *stream;
+    size_t next;          /* item */
+    bool content, closed; /* the content of item next - 1 is under way; the end was written */
+    uint64_t padding;
+    size_t head_len, head_at;
+    struct tar_entry entry;
+    uint8_t head[TAR_HEAD_BYTES];
+};
+
+struct zip_tar *zip_tar_new(struct zip *zip) {
+    struct zip_tar *tar = calloc(1, sizeof *tar);
+    if (!tar)
+        abort();
+    tar->zip = zip;
+    tar->stream = stream_new(zip);
+    return tar;
+}
+
+void zip_tar_free(struct zip_tar *tar) {
+    if (!tar)
+        return;
+    stream_free(tar->stream);
+    free(tar);
+}
+
+/* DOS times have no zone: taken as UTC. What is no date is the first one there is. */
+static int64_t dos_time(const struct zip_raw *raw) {
+    struct tm tm = {.tm_year = (raw->dos_date >> 9) + 80,
+                    .tm_mon = (raw->dos_date >> 5 & 15) - 1,
+                    .tm_mday = raw->dos_date & 31,
+                    .tm_hour = raw->dos_time >> 11,
+                    .tm_min = raw->dos_time >> 5 & 63,
+                    .tm_sec = 2 * (raw->dos_time & 31)};
+    time_t time = timegm(&tm);
+    return time < 315532800 ? 315532800 : time;
+}
+
+static void tar_begin(struct zip_tar *tar) {
+    const struct zip_item *item = &tar->zip->items[tar->next++];
+    if (item->entry.loose)
+        return;
+    size_t len = strlen(item->entry.path);
+    tar_reset(&tar->entry);
+    tar->entry.type = item->entry.dir ? TAR_DIR : TAR_FILE;
+    memcpy(tar->entry.name, item->entry.path, len + 1); /* zip_name bounds it */
+    if (item->entry.dir)
+        memcpy(tar->entry.name + len, "/", 2);
+    tar->entry.size = item->entry.size;
+    tar->entry.mode = item->entry.dir || item->entry.executable ? 0755 : 0644;
+    tar->entry.mtime = item->raw ? dos_time(item->raw) : 315532800;
+    tar->head_len = tar_format(tar->head, &tar->entry, 0, 0);
+    tar->head_at = 0;
+    tar->content = !item->entry.dir;
+    if (tar->content)
+        stream_begin(tar->stream, item->raw);
+}
+
+/* Some bytes of what comes next; 0: the next step has come. */
+static ssize_t tar_step(struct zip_tar *tar, uint8_t *data, size_t size, struct err *err) {
+    size_t n = tar->head_len - tar->head_at;
+    if (n) {
+        n = n < size ? n : size;
+        memcpy(data, tar->head + tar->head_at, n);
+        tar->head_at += n;
+        return (ssize_t)n;
+    }
+    if (tar->content) {
+        ssize_t got = stream_read(tar->stream, data, size, err);
+        if (got == 0) {
+            tar->content = false;
+            tar->padding = tar_padding(tar->entry.size);
+        }
+        return got;
+    }
+    if (tar->padding) {
+        n = tar->padding < size ? (size_t)tar->padding : size;
+        memset(data, 0, n);
+        tar->padding -= n;
+        return (ssize_t)n;
+    }
+    if (tar->next < tar->zip->count) {
+        tar_begin(tar);
+    } else if (!tar->closed) {
+        tar->closed = true;
+        tar->padding = 2ull * TAR_BLOCK_BYTES;
+    }
+    return 0;
+}
+
+static bool tar_done(const struct zip_tar *tar) {
+    return tar->closed && !tar->padding;
+}
+
+ssize_t zip_tar_read(void *of, void *data, size_t size, struct err *err) {
+    struct zip_tar *tar = of;
+    size_t len = 0;
+    while (len < size && !tar_done(tar)) {
+        ssize_t n = tar_step(tar, (uint8_t *)data + len, size - len, err);
+        if (n < 0)
+            return n;
+        len += (size_t)n;
+    }
+    return (ssize_t)len;
+}

@@ -1,0 +1,452 @@
+/* The queue of the audit log and the one thread that writes it. Called by the doors at the end of each request, by the
+ * provider for what happens by itself, and by the daemon at start and end. Not to break:
+ *
+ * 1. audit->lock guards everything but `db` and `writing`, which are the writer's. It is never held while SQLite works.
+ * 2. A put costs a copy under the lock; only the first one into an empty queue wakes the writer, which then waits
+ *    BATCH_MS for more. So a request never waits for the disk, and a thousand requests are one transaction.
+ * 3. A row leaves the queue when it is on disk. While the disk refuses, rows stay; those that find the queue full are
+ *    counted, and the count is the first row written afterwards. */
+#include "store/audit.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "store/audit_db.h"
+
+enum {
+    BATCH_MS = 200,
+    RETRY_MS = 1000,      /* while the disk refuses */
+    FULL_WAIT_MS = 1000,  /* a full queue means a writer that is behind: the request waits at most so long */
+    LAST_TRIES = 3,       /* at the end */
+    TRIM_TURN_MS = 60000, /* how often age and size are looked at */
+    LONG_MS = 1000,       /* a request that runs longer has a row before it ends; looked at as often */
+    STRANGERS_PER_S = 10,
+};
+#define RECENT_READS 256u /* places for reads of this batch, by their hash */
+#define KEPT_BYTES (256u << 10)
+#define QUEUE_BYTES (4u << 20) /* some 15,000 rows; twice that in memory while a batch is being written */
+
+struct audit_running {
+    struct audit_running *prev, *next;
+    uint64_t since_ms;
+    bool told;
+    size_t len;
+    uint8_t row[]; /* encoded */
+};
+
+struct audit {
+    char *directory;
+    uint64_t days, max_bytes;
+    struct audit_db db;
+    struct buf writing;
+    pthread_t writer;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work;  /* for the writer: rows, hurry, ending */
+    pthread_cond_t wrote; /* a batch is on disk: room in the queue, news for readers */
+    struct buf queue;
+    struct {
+        uint32_t at, len; /* in the queue; len 0: none */
+    } reads[RECENT_READS];
+    struct audit_running *running; /* the newest first */
+    uint64_t put, done;            /* rows ever put, and those of them that are on disk */
+    uint64_t writes;               /* transactions */
+    uint64_t lost, lost_told, strangers, strangers_told;
+    uint64_t stranger_second, stranger_count;
+    bool hurry, failing, ending;
+};
+
+static void *writer_main(void *argument);
+
+/* ---- opening and closing ---- */
+
+int audit_open(const struct audit_options *options, struct audit **ret_audit, struct err *err) {
+    struct audit *audit = calloc(1, sizeof *audit);
+    if (!audit || !(audit->directory = strdup(options->directory)))
+        abort();
+    audit->days = options->days;
+    audit->max_bytes = options->max_bytes;
+    int r = audit_db_open(audit->directory, &audit->db, err);
+    if (r == -ERR_FULL) { /* the writer tries again */
+        log_error("the audit log cannot be opened, rows wait in memory: %s", err->text);
+        audit->failing = true;
+    } else if (r < 0) {
+        free(audit->directory);
+        free(audit);
+        return r;
+    }
+    buf_init(&audit->queue, QUEUE_BYTES);
+    buf_init(&audit->writing, QUEUE_BYTES + 2 * AUDIT_ROW_BYTES); /* and the rows that tell what is missing */
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&audit->lock, NULL);
+    pthread_cond_init(&audit->work, &monotonic);
+    pthread_cond_init(&audit->wrote, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 512 << 10);
+    if (pthread_create(&audit->writer, &attributes, writer_main, audit) != 0)
+        abort();
+    pthread_attr_destroy(&attributes);
+    *ret_audit = audit;
+    return 0;
+}
+
+void audit_close(struct audit *audit) {
+    if (!audit)
+        return;
+    pthread_mutex_lock(&audit->lock);
+    audit->ending = true;
+    pthread_cond_signal(&audit->work);
+    pthread_mutex_unlock(&audit->lock);
+    pthread_join(audit->writer, NULL);
+    audit_db_close(&audit->db);
+    buf_done(&audit->queue);
+    buf_done(&audit->writing);
+    pthread_mutex_destroy(&audit->lock);
+    pthread_cond_destroy(&audit->work);
+    pthread_cond_destroy(&audit->wrote);
+    free(audit->directory);
+    free(audit);
+}
+
+const char *audit_directory(const struct audit *audit) {
+    return audit->directory;
+}
+
+/* ---- putting ---- */
+
+static struct timespec audit_until(unsigned ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000)
+        until.tv_sec++, until.tv_nsec -= 1000000000;
+    return until;
+}
+
+static bool audit_full_locked(const struct audit *audit) {
+    return audit->queue.max - audit->queue.len < AUDIT_ROW_BYTES;
+}
+
+static void audit_room_locked(struct audit *audit) {
+    const struct timespec until = audit_until(FULL_WAIT_MS);
+    while (audit_full_locked(audit) && !audit->failing && !audit->ending)
+        if (pthread_cond_timedwait(&audit->wrote, &audit->lock, &until) != 0)
+            return;
+}
+
+static void audit_put_locked(struct audit *audit, const struct audit_row *row, bool wait) {
+    if (wait && audit_full_locked(audit))
+        audit_room_locked(audit);
+    if (audit_full_locked(audit)) {
+        audit->lost++;
+        return;
+    }
+    struct audit_row copy = *row;
+    copy.at_ms = row->at_ms ? row->at_ms : clock_wall_ms();
+    bool first = !audit->queue.len, half = audit->queue.len < QUEUE_BYTES / 2;
+    audit_encode(&copy, &audit->queue);
+    audit->put++;
+    if (first || (half && audit->queue.len >= QUEUE_BYTES / 2))
+        pthread_cond_signal(&audit->work);
+}
+
+void audit_put(struct audit *audit, const struct audit_row *row) {
+    if (!audit)
+        return;
+    pthread_mutex_lock(&audit->lock);
+    audit_put_locked(audit, row, true);
+    pthread_mutex_unlock(&audit->lock);
+}
+
+/* Where a read of this kind may be noted. */
+static size_t audit_place(const struct audit_row *row) {
+    uint64_t hash = 14695981039346656037u; /* FNV-1a, over what tells reads apart most */
+    static const enum audit_field fields[] = {AUDIT_VERB, AUDIT_BOX, AUDIT_PEER, AUDIT_DETAIL};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        for (size_t at = 0; at < row->texts[fields[i]].len; at++)
+            hash = (hash ^ (uint8_t)row->texts[fields[i]].data[at]) * 1099511628211u;
+    return hash % RECENT_READS;
+}
+
+/* A row like one in the queue is added to it. False: there is none. */
+static bool audit_join_locked(struct audit *audit, const struct audit_row *row, const struct buf *encoded,
+                              size_t place) {
+    size_t at = audit->reads[place].at, len = audit->reads[place].len;
+    if (!len || !audit_alike(audit->queue.data + at, len, encoded->data, encoded->len))
+        return false;
+    audit_add(audit->queue.data + at, row);
+    return true;
+}
+
+void audit_put_read(struct audit *audit, const struct audit_row *row) {
+    if (!audit)
+        return;
+    uint8_t bytes[AUDIT_ROW_BYTES];
+    struct buf encoded = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}; /* on the stack: it never grows */
+    audit_encode(row, &encoded);
+    size_t place = audit_place(row);
+    pthread_mutex_lock(&audit->lock);
+    if (!audit_join_locked(audit, row, &encoded, place)) {
+        uint64_t put = audit->put;
+        audit_put_locked(audit, row, true);
+        if (audit->put > put) { /* the queue may have been emptied meanwhile, but this row is in it, at its end */
+            audit->reads[place].len = (uint32_t)encoded.len;
+            audit->reads[place].at = (uint32_t)(audit->queue.len - encoded.len);
+        }
+    }
+    pthread_mutex_unlock(&audit->lock);
+}
+
+void audit_put_stranger(struct audit *audit, const struct audit_row *row) {
+    if (!audit)
+        return;
+    uint64_t second = clock_ms() / 1000;
+    pthread_mutex_lock(&audit->lock);
+    if (audit->stranger_second != second)
+        audit->stranger_second = second, audit->stranger_count = 0;
+    if (audit->stranger_count++ < STRANGERS_PER_S) {
+        audit_put_locked(audit, row, true);
+    } else {
+        audit->strangers++;
+        if (!audit->queue.len)
+            pthread_cond_signal(&audit->work);
+    }
+    pthread_mutex_unlock(&audit->lock);
+}
+
+struct audit_running *audit_begin(struct audit *audit, const struct audit_row *row) {
+    if (!audit)
+        return NULL;
+    uint8_t bytes[AUDIT_ROW_BYTES];
+    struct buf encoded = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
+    audit_encode(row, &encoded);
+    struct audit_running *running = malloc(sizeof *running + encoded.len);
+    if (!running)
+        abort();
+    *running = (struct audit_running){.since_ms = clock_ms(), .len = encoded.len};
+    memcpy(running->row, encoded.data, encoded.len);
+    pthread_mutex_lock(&audit->lock);
+    running->next = audit->running;
+    if (running->next)
+        running->next->prev = running;
+    audit->running = running;
+    pthread_mutex_unlock(&audit->lock);
+    return running;
+}
+
+void audit_end(struct audit *audit, struct audit_running *running) {
+    if (!running)
+        return;
+    pthread_mutex_lock(&audit->lock);
+    *(running->prev ? &running->prev->next : &audit->running) = running->next;
+    if (running->next)
+        running->next->prev = running->prev;
+    pthread_mutex_unlock(&audit->lock);
+    free(running);
+}
+
+void audit_event(struct audit *audit, const char *verb, const char *box, const char *user, const char *detail) {
+    struct audit_row row = {0};
+    if (!audit)
+        return;
+    audit_set(&row, AUDIT_VERB, verb);
+    audit_set(&row, AUDIT_BOX, box);
+    audit_set(&row, AUDIT_USER, user);
+    audit_set(&row, AUDIT_OUTCOME, "ok");
+    audit_set(&row, AUDIT_DETAIL, detail);
+    pthread_mutex_lock(&audit->lock);
+    audit_put_locked(audit, &row, false); /* the table of boxes may be locked */
+    pthread_mutex_unlock(&audit->lock);
+}
+
+/* ---- waiting ---- */
+
+void audit_sync(struct audit *audit, unsigned timeout_ms) {
+    const struct timespec until = audit_until(timeout_ms);
+    pthread_mutex_lock(&audit->lock);
+    uint64_t wanted = audit->put;
+    if (audit->done < wanted) {
+        audit->hurry = true;
+        pthread_cond_signal(&audit->work);
+    }
+    while (audit->done < wanted && pthread_cond_timedwait(&audit->wrote, &audit->lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&audit->lock);
+}
+
+uint64_t audit_writes(struct audit *audit) {
+    pthread_mutex_lock(&audit->lock);
+    uint64_t writes = audit->writes;
+    pthread_mutex_unlock(&audit->lock);
+    return writes;
+}
+
+void audit_wait(struct audit *audit, uint64_t seen, unsigned timeout_ms) {
+    const struct timespec until = audit_until(timeout_ms);
+    pthread_mutex_lock(&audit->lock);
+    while (audit->writes == seen && !audit->ending && pthread_cond_timedwait(&audit->wrote, &audit->lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&audit->lock);
+}
+
+void audit_count(struct audit *audit, struct audit_counts *ret_counts) {
+    pthread_mutex_lock(&audit->lock);
+    *ret_counts = (struct audit_counts){.written = audit->done,
+                                        .lost = audit->lost,
+                                        .strangers = audit->strangers,
+                                        .queued_bytes = audit->queue.len,
+                                        .failing = audit->failing};
+    pthread_mutex_unlock(&audit->lock);
+}
+
+/* ---- the writer ---- */
+
+/* A row that tells what has no rows, before those that follow. */
+static void writer_tell(struct audit *audit, const char *verb, uint64_t count, const char *what) {
+    char detail[128];
+    struct audit_row row = {.at_ms = clock_wall_ms()};
+    snprintf(detail, sizeof detail, "%" PRIu64 " %s", count, what);
+    audit_set(&row, AUDIT_VERB, verb);
+    audit_set(&row, AUDIT_OUTCOME, "ok");
+    audit_set(&row, AUDIT_DETAIL, detail);
+    audit_encode(&row, &audit->writing);
+}
+
+static bool writer_idle_locked(const struct audit *audit) {
+    return !audit->queue.len && audit->lost == audit->lost_told && audit->strangers == audit->strangers_told &&
+           !audit->ending;
+}
+
+static void writer_running_locked(struct audit *audit) {
+    uint64_t now_ms = clock_ms();
+    for (struct audit_running *running = audit->running; running; running = running->next) {
+        struct view view = view_of(running->row, running->len);
+        struct audit_row row;
+        if (running->told || now_ms < running->since_ms + LONG_MS || !audit_decode(&view, &row))
+            continue;
+        running->told = true;
+        audit_put_locked(audit, &row, false);
+    }
+}
+
+/* Waits for something to write and takes it. False: a turn is over, or it is time to end. */
+static bool writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
+    const struct timespec turn = audit_until(LONG_MS);
+    writer_running_locked(audit);
+    while (writer_idle_locked(audit))
+        if (pthread_cond_timedwait(&audit->work, &audit->lock, &turn) != 0)
+            return false;
+    const struct timespec batch = audit_until(BATCH_MS);
+    while (!audit->ending && !audit->hurry && audit->queue.len < QUEUE_BYTES / 2)
+        if (pthread_cond_timedwait(&audit->work, &audit->lock, &batch) != 0)
+            break;
+    audit->hurry = false;
+    buf_clear(&audit->writing);
+    if (audit->lost > audit->lost_told)
+        writer_tell(audit, "audit_gap", audit->lost - audit->lost_told, "rows were lost: the log could not be written");
+    if (audit->strangers > audit->strangers_told)
+        writer_tell(audit, "audit_strangers", audit->strangers - audit->strangers_told,
+                    "more requests without a known token were refused");
+    audit->lost_told = audit->lost;
+    audit->strangers_told = audit->strangers;
+    buf_put(&audit->writing, audit->queue.data, audit->queue.len);
+    buf_clear(&audit->queue);
+    memset(audit->reads, 0, sizeof audit->reads);
+    *ret_rows = audit->put;
+    return audit->writing.len > 0;
+}
+
+static void writer_failing(struct audit *audit, bool failing, const struct err *err) {
+    pthread_mutex_lock(&audit->lock);
+    bool changed = audit->failing != failing;
+    uint64_t lost = audit->lost;
+    audit->failing = failing;
+    pthread_cond_broadcast(&audit->wrote); /* who waits for room need not wait any longer */
+    pthread_mutex_unlock(&audit->lock);
+    if (changed && failing)
+        log_error("the audit log cannot be written, rows wait in memory: %s", err->text);
+    else if (changed)
+        log_warn("the audit log is written again; rows lost since the start: %" PRIu64, lost);
+}
+
+/* A burst's memory goes back; what an ordinary batch needs stays. */
+static void writer_shrink(struct buf *buf) {
+    if (!buf->len && buf->cap > KEPT_BYTES)
+        buf_done(buf);
+}
+
+static int writer_append(struct audit *audit, struct err *err) {
+    int r = audit->db.db.handle ? 0 : audit_db_open(audit->directory, &audit->db, err);
+    return r < 0 ? r : audit_db_append(&audit->db, &audit->writing, err);
+}
+
+/* Until it is on disk; at the end a few tries only. */
+static bool writer_write(struct audit *audit) {
+    struct err err;
+    for (int tries = 1; writer_append(audit, &err) < 0; tries++) {
+        writer_failing(audit, true, &err);
+        const struct timespec retry = audit_until(RETRY_MS);
+        pthread_mutex_lock(&audit->lock);
+        bool ending = audit->ending;
+        if (!ending)
+            pthread_cond_timedwait(&audit->work, &audit->lock, &retry);
+        pthread_mutex_unlock(&audit->lock);
+        if (ending && tries >= LAST_TRIES)
+            return false;
+    }
+    writer_failing(audit, false, NULL);
+    return true;
+}
+
+static void writer_trim(struct audit *audit) {
+    uint64_t now_ms = clock_wall_ms(), age_ms = audit->days * 86400000;
+    bool more = (audit->days || audit->max_bytes) && audit->db.db.handle;
+    struct err err;
+    while (more)
+        if (audit_db_trim(&audit->db, audit->days && now_ms > age_ms ? now_ms - age_ms : 0, audit->max_bytes, &more,
+                          &err) < 0) {
+            log_warn("the audit log was not cut: %s", err.text);
+            return;
+        }
+}
+
+static void *writer_main(void *argument) {
+    struct audit *audit = argument;
+    uint64_t trim_ms = 0;
+    for (bool ending = false; !ending;) {
+        uint64_t rows = 0;
+        pthread_mutex_lock(&audit->lock);
+        bool taken = writer_take_locked(audit, &rows);
+        pthread_mutex_unlock(&audit->lock);
+        bool wrote = taken && writer_write(audit);
+        if (taken && !wrote)
+            log_error("the audit log could not be written to the end: up to %" PRIu64 " rows are lost",
+                      rows - audit->done);
+        pthread_mutex_lock(&audit->lock);
+        if (wrote)
+            audit->done = rows, audit->writes++;
+        buf_clear(&audit->writing);
+        writer_shrink(&audit->writing);
+        writer_shrink(&audit->queue);
+        pthread_cond_broadcast(&audit->wrote);
+        ending = audit->ending && (!audit->queue.len || (taken && !wrote));
+        pthread_mutex_unlock(&audit->lock);
+        if (!ending && (!trim_ms || clock_ms() >= trim_ms)) {
+            trim_ms = clock_ms() + TRIM_TURN_MS;
+            writer_trim(audit);
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,219 @@
+/* Opening and talking to an SQLite file of ours. Called by token_db, audit_db and tool/store. Not to break: a file that is
+ * there is never opened and closed beside SQLite (closing it would drop the locks that SQLite has on it), and whether a file
+ * is ours is decided within one write transaction, so that two daemons do not both fill an empty one. */
+#include "store/db.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+enum { DB_BUSY_MS = 5000, DB_TURN_US = 20000 };
+
+/* ---- opening ---- */
+
+/* SQLite would make it 0644 and root's, also where `cubby token` runs as root beside a daemon that does not. */
+static int file_make(const char *directory, const char *path, struct err *err) {
+    struct stat status;
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0)
+        return errno == EEXIST ? 0 : err_errno(err, errno, "it cannot be made");
+    int r = 0;
+    if (geteuid() == 0 && (stat(directory, &status) < 0 || fchown(file, status.st_uid, status.st_gid) < 0))
+        r = err_errno(err, errno, "its owner");
+    fd_close(&file);
+    return r;
+}
+
+static int file_check(struct db *db, struct err *err) {
+    struct stat status;
+    if (lstat(db->path, &status) < 0)
+        return err_errno(err, errno, "it cannot be opened");
+    if (!S_ISREG(status.st_mode) || (db->kind->closed && (status.st_mode & 077)))
+        return err_set(err, ERR_DENIED, "it must be a file that only its owner can read: chmod 600 it");
+    db->device = status.st_dev;
+    db->inode = status.st_ino;
+    return 0;
+}
+
+static int db_connect(struct db *db, struct err *err) {
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+    int code = sqlite3_open_v2(db->path, &db->handle, flags, NULL);
+    if (!db->handle)
+        abort();
+    if (code != SQLITE_OK)
+        return db_fail(db, err);
+    sqlite3_extended_result_codes(db->handle, 1);
+    sqlite3_busy_timeout(db->handle, DB_BUSY_MS);
+    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    return 0;
+}
+
+/* Another daemon may be making the same file at this moment, and the switch to a WAL does not wait for it. */
+static int db_journal(struct db *db, struct err *err) {
+    int r = 0;
+    for (uint64_t end_ms = clock_ms() + DB_BUSY_MS; db->kind->wal; usleep(DB_TURN_US)) {
+        r = db_exec(db, "PRAGMA journal_mode=WAL", err);
+        if (r != -ERR_BUSY || clock_ms() > end_ms)
+            break;
+    }
+    if (r == 0)
+        r = db_exec(db, "PRAGMA cell_size_check=ON", err);
+    return r == 0 && db->kind->pragmas ? db_exec(db, db->kind->pragmas, err) : r;
+}
+
+/* Whose file it is: ours, of a version we know, or an empty one that becomes ours. */
+static int db_identify(struct db *db, struct err *err) {
+    int64_t application = 0, version = 0, tables = 0;
+    int r = db_number(db, "PRAGMA application_id", &application, err);
+    if (r == 0)
+        r = db_number(db, "PRAGMA user_version", &version, err);
+    if (r == 0)
+        r = db_number(db, "SELECT count(*) FROM sqlite_master", &tables, err);
+    if (r < 0)
+        return r;
+    if (!tables && !application) {
+        char pragmas[96];
+        snprintf(pragmas, sizeof pragmas, "PRAGMA application_id=%" PRId32 ";PRAGMA user_version=%" PRId32,
+                 db->kind->application, db->kind->version);
+        r = db_exec(db, db->kind->schema, err);
+        return r < 0 ? r : db_exec(db, pragmas, err);
+    }
+    if (application != db->kind->application)
+        return err_set(err, ERR_INVALID, "this is some other program's data base; move it away");
+    if (version != db->kind->version)
+        return err_set(err, ERR_INVALID,
+                       "it was written by another version of cubby (format %" PRId64 ", not %" PRId32 "); move it away",
+                       version, db->kind->version);
+    return 0;
+}
+
+static void db_name(const struct db_kind *kind, const char *directory, struct db *ret_db) {
+    *ret_db = (struct db){.kind = kind};
+    if (asprintf(&ret_db->path, "%s/%s", directory, kind->name) < 0)
+        abort();
+}
+
+int db_open(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err) {
+    struct db db;
+    db_name(kind, directory, &db);
+    int r = file_make(directory, db.path, err);
+    if (r == 0)
+        r = file_check(&db, err);
+    if (r == 0)
+        r = db_connect(&db, err);
+    if (r == 0)
+        r = db_journal(&db, err);
+    if (r == 0)
+        r = db_begin(&db, err);
+    if (r == 0)
+        r = db_end(&db, db_identify(&db, err), err);
+    if (r < 0) {
+        db_close(&db);
+        return r;
+    }
+    *ret_db = db;
+    return 0;
+}
+
+int db_open_reading(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err) {
+    struct db db;
+    db_name(kind, directory, &db);
+    int r = db_connect(&db, err); /* for writing: a reader of a WAL may have to make its index */
+    if (r == 0)
+        r = db_exec(&db, "PRAGMA query_only=ON", err);
+    if (r < 0) {
+        db_close(&db);
+        return r;
+    }
+    *ret_db = db;
+    return 0;
+}
+
+void db_close(struct db *db) {
+    sqlite3_close(db->handle);
+    free(db->path);
+    *db = (struct db){0};
+}
+
+bool db_replaced(const struct db *db) {
+    struct stat status;
+    return lstat(db->path, &status) < 0 || status.st_dev != db->device || status.st_ino != db->inode;
+}
+
+/* ---- statements ---- */
+
+int db_fail(const struct db *db, struct err *err) {
+    const char *message = sqlite3_errmsg(db->handle);
+    int code = sqlite3_errcode(db->handle) & 0xff, number = sqlite3_system_errno(db->handle);
+    bool touched = code == SQLITE_IOERR || code == SQLITE_CANTOPEN; /* then that number is of this failure */
+    if (code == SQLITE_FULL || (touched && (number == ENOSPC || number == EDQUOT)))
+        return err_told(err, ENOSPC, "no space left on the disk of the state directory; free some");
+    switch (code) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return err_set(err, ERR_IO, "%s: the file is damaged (%s)", db->kind->what, message);
+    case SQLITE_INTERRUPT:
+        return err_set(err, ERR_TIMEOUT, "%s: it took too long; ask for less", db->kind->what);
+    case SQLITE_BUSY:
+        return err_set(err, ERR_BUSY, "%s: %s", db->kind->what, message);
+    default:
+        return err_set(err, ERR_IO, "%s: %s", db->kind->what, message);
+    }
+}
+
+int db_exec(struct db *db, const char *sql, struct err *err) {
+    return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(db, err);
+}
+
+int db_prepare(struct db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err) {
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL) != SQLITE_OK)
+        return db_fail(db, err);
+    *ret_statement = statement;
+    return 0;
+}
+
+int db_number(struct db *db, const char *sql, int64_t *ret_number, struct err *err) {
+    sqlite3_stmt *statement = NULL;
+    int r = db_prepare(db, sql, &statement, err);
+    if (r < 0)
+        return r;
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        *ret_number = sqlite3_column_int64(statement, 0);
+    else
+        r = db_fail(db, err);
+    sqlite3_finalize(statement);
+    return r;
+}
+
+int db_run(struct db *db, sqlite3_stmt *statement, struct err *err) {
+    int r = sqlite3_step(statement) == SQLITE_DONE ? 0 : db_fail(db, err);
+    sqlite3_finalize(statement);
+    return r;
+}
+
+int db_begin(struct db *db, struct err *err) {
+    return db_exec(db, "BEGIN IMMEDIATE", err);
+}
+
+int db_end(struct db *db, int code, struct err *err) {
+    struct err ignored;
+    if (code == 0)
+        code = db_exec(db, "COMMIT", err);
+    if (code < 0 && !sqlite3_get_autocommit(db->handle))
+        db_exec(db, "ROLLBACK", &ignored);
+    return code;
+}
+
+void db_text(sqlite3_stmt *statement, int column, const char *text) {
+    sqlite3_bind_text(statement, column, text, -1, SQLITE_TRANSIENT);
+}

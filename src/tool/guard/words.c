@@ -1,0 +1,508 @@
+/* Lists, pipelines and commands of a shell. Called by guard. Not to break: every command that bash would find in the text
+ * is in the result, those of conditions, loops, functions and groups as well; they are one flat list, for whoever judges
+ * commands does not ask in which branch one stands. */
+#include "tool/guard/words.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "tool/guard/words_scan.h"
+
+static void scan_command(struct scan *scan);
+static void scan_coproc(struct scan *scan);
+
+static struct command *scan_add(struct scan *scan, enum command_kind kind) {
+    struct command *command = arena_alloc(scan->arena, sizeof *command);
+    *command =
+        (struct command){.kind = kind, .source = scan->source, .function = scan->function, .endless = scan->endless};
+    *scan->tail = command;
+    scan->tail = (struct command **)&command->next;
+    return command;
+}
+
+/* ---- redirections ---- */
+
+/* What comes next is one: digits or {name} in front count. *ret_skip: bytes of that. */
+static bool redirect_next(struct scan *scan, size_t *ret_skip) {
+    size_t at = scan->at;
+    int c = scan_peek(scan);
+    bool found;
+    if (c == '{') {
+        scan->at++;
+        while ((c = scan_peek(scan)) >= 0 && (isalnum(c) || c == '_' || c == '[' || c == ']'))
+            scan->at++;
+        scan->at += c == '}';
+        found = c == '}' && (scan_peek(scan) == '<' || scan_peek(scan) == '>');
+    } else {
+        while ((c = scan_peek(scan)) >= 0 && isdigit(c))
+            scan->at++;
+        found = c == '<' || c == '>' || (scan->at == at && scan_next_is(scan, "&>"));
+    }
+    *ret_skip = scan->at - at;
+    if (scan_next_is(scan, "<(") || scan_next_is(scan, ">("))
+        found = false; /* a substitution */
+    scan->at = at;
+    return found;
+}
+
+static bool descriptor(const struct word *word) {
+    size_t digits = strspn(word->text, "0123456789");
+    return !(word->flags & WORD_QUOTED) && (!word->text[digits] || !strcmp(word->text + digits, "-"));
+}
+
+static void scan_redirect(struct scan *scan, size_t skip, const struct redirect ***last) {
+    static const struct {
+        const char *sign;
+        enum redirect_kind kind;
+    } signs[] = {{"&>>", REDIRECT_OUT}, {"&>", REDIRECT_OUT}, {"<<<", REDIRECT_TEXT}, {"<<-", REDIRECT_BODY},
+                 {"<<", REDIRECT_BODY}, {"<>", REDIRECT_OUT}, {"<&", REDIRECT_DUP},   {"<", REDIRECT_IN},
+                 {">>", REDIRECT_OUT},  {">|", REDIRECT_OUT}, {">&", REDIRECT_DUP},   {">", REDIRECT_OUT}};
+    struct redirect *redirect = arena_alloc(scan->arena, sizeof *redirect);
+    size_t i = 0;
+    scan->at += skip;
+    while (i < sizeof signs / sizeof *signs && !scan_take(scan, signs[i].sign))
+        i++;
+    if (i == sizeof signs / sizeof *signs) {
+        scan_fail(scan, "something unexpected");
+        return;
+    }
+    redirect->kind = signs[i].kind;
+    redirect->target.text = "";
+    **last = redirect;
+    *last = &redirect->next;
+    if (redirect->kind == REDIRECT_BODY) {
+        scan_body_begin(scan, redirect, signs[i].sign[2] == '-');
+        return;
+    }
+    scan_blanks(scan);
+    scan_word(scan, SCAN_ARGUMENT, &redirect->target);
+    if (signs[i].kind == REDIRECT_DUP && signs[i].sign[0] == '>' && !descriptor(&redirect->target))
+        redirect->kind = REDIRECT_OUT;
+}
+
+/* Behind a group: they are a command of their own, without words. */
+static void scan_group_redirects(struct scan *scan) {
+    const struct redirect *first = NULL, **last = &first;
+    size_t skip;
+    scan_blanks(scan);
+    while (redirect_next(scan, &skip)) {
+        scan_redirect(scan, skip, &last);
+        scan_blanks(scan);
+    }
+    if (first)
+        scan_add(scan, COMMAND_VALUES)->redirects = first;
+}
+
+/* ---- simple commands ---- */
+
+/* NAME=, NAME+= or NAME[...]=, none of it quoted; what is between the brackets may be. */
+static bool is_assignment(const struct word *word) {
+    const char *text = word->text;
+    size_t i = 0;
+    while (i < word->plain && (isalnum((unsigned char)text[i]) || text[i] == '_'))
+        i++;
+    if (!i || isdigit((unsigned char)text[0]) || i == word->plain)
+        return false;
+    if (text[i] == '[')
+        return strstr(text + i, "]=") || strstr(text + i, "]+=");
+    i += text[i] == '+';
+    return i < word->plain && text[i] == '=';
+}
+
+static void word_add(struct scan *scan, const struct word ***last, const struct word *word) {
+    struct word *copy = arena_alloc(scan->arena, sizeof *copy);
+    *copy = *word;
+    **last = copy;
+    *last = (const struct word **)&copy->next;
+}
+
+static void scan_function_body(struct scan *scan, const char *name);
+
+static void scan_simple(struct scan *scan) {
+    struct command *command = scan_add(scan, COMMAND_SIMPLE);
+    const struct word **words = &command->words, **assigns = &command->assigns;
+    const struct redirect **redirects = &command->redirects;
+    bool some = false;
+    for (;; some = true) {
+        struct word word;
+        size_t skip;
+        scan_blanks(scan);
+        if (redirect_next(scan, &skip)) {
+            scan_redirect(scan, skip, &redirects);
+            continue;
+        }
+        if (scan_peek(scan) == '(' && command->words && !command->words->next && !command->assigns) {
+            scan_take(scan, "(");
+            scan_blanks(scan);
+            if (!scan_take(scan, ")"))
+                scan_fail(scan, "something unexpected: (");
+            command->kind = COMMAND_FUNCTION;
+            scan_function_body(scan, command->words->text);
+            return;
+        }
+        if (scan_meta(scan_peek(scan)) && !scan_next_is(scan, "<(") && !scan_next_is(scan, ">("))
+            break;
+        scan_word(scan, command->words ? SCAN_ARGUMENT : SCAN_FIRST, &word);
+        bool assigned = !command->words && is_assignment(&word);
+        word_add(scan, assigned ? &assigns : &words, &word);
+    }
+    if (!some)
+        scan_fail(scan, "something unexpected");
+}
+
+/* ---- compound commands ---- */
+
+static bool take_keyword(struct scan *scan, const char *keyword) {
+    char plain[10];
+    scan_blanks(scan);
+    scan_plain(scan, plain);
+    if (strcmp(plain, keyword) != 0)
+        return false;
+    return scan_take(scan, keyword);
+}
+
+static void expect_keyword(struct scan *scan, const char *keyword, const char *error) {
+    if (!take_keyword(scan, keyword))
+        scan_fail(scan, error);
+}
+
+static void scan_newlines(struct scan *scan) {
+    for (scan_blanks(scan); scan_peek(scan) == '\n'; scan_blanks(scan))
+        scan_newline(scan);
+}
+
+static void scan_if(struct scan *scan) {
+    do {
+        scan_list(scan);
+        expect_keyword(scan, "then", "if without then");
+        scan_list(scan);
+    } while (take_keyword(scan, "elif"));
+    if (take_keyword(scan, "else"))
+        scan_list(scan);
+    expect_keyword(scan, "fi", "if without fi");
+}
+
+static void scan_do(struct scan *scan) {
+    expect_keyword(scan, "do", "a loop without do");
+    scan_list(scan);
+    expect_keyword(scan, "done", "a loop without done");
+}
+
+/* Whether the one command from here on is what never (or always) ends well. */
+static bool is_constant(const struct command *command, bool yes) {
+    static const char *const words[2][2] = {{"false", "false"}, {"true", ":"}};
+    const struct word *word = command ? command->words : NULL;
+    if (!word || command->next)
+        return false;
+    if (command->kind == COMMAND_VALUES)
+        return yes && !strcmp(word->text, "1");
+    return !strcmp(word->text, words[yes][0]) || !strcmp(word->text, words[yes][1]) ||
+           (yes && (!strcmp(word->text, "[") || !strcmp(word->text, "test")) && word->next &&
+            !strcmp(word->next->text, "1"));
+}
+
+static void scan_while(struct scan *scan, bool until) {
+    struct command **condition = scan->tail;
+    bool before = scan->endless;
+    scan_list(scan);
+    scan->endless = before || is_constant(*condition, !until);
+    scan_do(scan);
+    scan->endless = before;
+}
+
+/* for and select: the words behind `in` are values. */
+static void scan_for(struct scan *scan) {
+    struct word word;
+    bool before = scan->endless;
+    scan_blanks(scan);
+    if (scan_next_is(scan, "((")) {
+        scan_take(scan, "((");
+        struct command *command = scan_add(scan, COMMAND_VALUES);
+        const struct word **words = &command->words;
+        scan_arithmetic(scan, &word);
+        word_add(scan, &words, &word);
+        const char *end = strrchr(word.text, ';'), *middle = strchr(word.text, ';');
+        scan->endless = before || (middle && end != middle && middle + 1 + strspn(middle + 1, " \t") == end);
+    } else {
+        struct command *command = scan_add(scan, COMMAND_VALUES);
+        const struct word **words = &command->words;
+        scan_word(scan, SCAN_ARGUMENT, &word); /* its name */
+        scan_newlines(scan);
+        if (take_keyword(scan, "in"))
+            for (scan_blanks(scan); !scan->error; scan_blanks(scan)) {
+                if (scan_meta(scan_peek(scan)) && !scan_next_is(scan, "<(") && !scan_next_is(scan, ">("))
+                    break;
+                scan_word(scan, SCAN_ARGUMENT, &word);
+                word_add(scan, &words, &word);
+            }
+    }
+    scan_blanks(scan);
+    if (scan_peek(scan) == ';')
+        scan_take(scan, ";");
+    scan_newlines(scan);
+    if (take_keyword(scan, "{")) {
+        scan_list(scan);
+        expect_keyword(scan, "}", "unclosed {");
+    } else
+        scan_do(scan);
+    scan->endless = before;
+}
+
+static void scan_case(struct scan *scan) {
+    struct command *command = scan_add(scan, COMMAND_VALUES);
+    const struct word **words = &command->words;
+    struct word word;
+    scan_blanks(scan);
+    scan_word(scan, SCAN_ARGUMENT, &word);
+    word_add(scan, &words, &word);
+    scan_newlines(scan);
+    expect_keyword(scan, "in", "case without in");
+    for (;;) {
+        scan_newlines(scan);
+        if (scan->error || take_keyword(scan, "esac"))
+            return;
+        if (scan_peek(scan) == '(')
+            scan_take(scan, "(");
+        do {
+            struct command *pattern = scan_add(scan, COMMAND_VALUES); /* only for what is run inside */
+            scan_blanks(scan);
+            scan_word(scan, SCAN_PATTERN, &word);
+            if (word.inside)
+                pattern->words = arena_alloc(scan->arena, sizeof word), *(struct word *)pattern->words = word;
+            scan_blanks(scan);
+        } while (!scan->error && scan_take(scan, "|"));
+        if (!scan_take(scan, ")"))
+            scan_fail(scan, "case without )");
+        scan_list(scan);
+        scan_blanks(scan);
+        if (!scan_take(scan, ";;&") && !scan_take(scan, ";;") && !scan_take(scan, ";&")) {
+            expect_keyword(scan, "esac", "case without esac");
+            return;
+        }
+    }
+}
+
+static void scan_test(struct scan *scan) {
+    struct command *command = scan_add(scan, COMMAND_TEST);
+    const struct word **words = &command->words;
+    char plain[10];
+    for (;;) {
+        struct word word;
+        scan_newlines(scan);
+        scan_plain(scan, plain);
+        if (scan->error || (!strcmp(plain, "]]") && scan_take(scan, "]]")))
+            return;
+        if (scan_peek(scan) < 0 || scan_peek(scan) == ';') {
+            scan_fail(scan, "unclosed [[");
+            return;
+        }
+        scan_word(scan, SCAN_TEST, &word);
+        word_add(scan, &words, &word);
+    }
+}
+
+static void scan_function_body(struct scan *scan, const char *name) {
+    const char *before = scan->function;
+    scan->function = name;
+    scan_newlines(scan);
+    scan_command(scan);
+    scan->function = before;
+}
+
+static void scan_function(struct scan *scan) {
+    struct command *command = scan_add(scan, COMMAND_FUNCTION);
+    const struct word **words = &command->words;
+    struct word word;
+    scan_blanks(scan);
+    scan_word(scan, SCAN_ARGUMENT, &word);
+    word_add(scan, &words, &word);
+    scan_blanks(scan);
+    if (scan_take(scan, "(")) {
+        scan_blanks(scan);
+        if (!scan_take(scan, ")"))
+            scan_fail(scan, "something unexpected: (");
+    }
+    scan_function_body(scan, word.text);
+}
+
+static void scan_subshell(struct scan *scan) {
+    scan_take(scan, "(");
+    scan_list(scan);
+    if (!scan_take(scan, ")"))
+        scan_fail(scan, "unclosed (");
+}
+
+static void scan_arithmetic_command(struct scan *scan) {
+    struct command *command = scan_add(scan, COMMAND_VALUES);
+    const struct word **words = &command->words;
+    struct word word;
+    scan_take(scan, "((");
+    scan_arithmetic(scan, &word);
+    size_t len = strcspn(word.text, ")"); /* for is_constant: what stands inside alone */
+    if (len < word.len && word.text[len + 1] == ')' && !word.text[len + 2])
+        word.text = arena_copy(scan->arena, word.text, len), word.len = len;
+    word_add(scan, &words, &word);
+}
+
+static void scan_group(struct scan *scan) {
+    scan_list(scan);
+    expect_keyword(scan, "}", "unclosed {");
+}
+
+static void scan_while_true(struct scan *scan) {
+    scan_while(scan, false);
+}
+
+static void scan_until(struct scan *scan) {
+    scan_while(scan, true);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(struct scan *scan);
+    bool compound; /* redirections may follow */
+} keywords[] = {
+    {"{", scan_group, true},        {"if", scan_if, true},   {"while", scan_while_true, true},
+    {"until", scan_until, true},    {"for", scan_for, true}, {"select", scan_for, true},
+    {"case", scan_case, true},      {"[[", scan_test, true}, {"function", scan_function, false},
+    {"coproc", scan_coproc, false},
+};
+
+static bool is_keyword(const char *plain) {
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (!strcmp(plain, keywords[i].name))
+            return true;
+    return false;
+}
+
+/* coproc [NAME] GROUP, or coproc COMMAND. */
+static void scan_coproc(struct scan *scan) {
+    char plain[10], then[10];
+    struct word name;
+    scan_blanks(scan);
+    size_t at = scan->at;
+    scan_plain(scan, plain);
+    if (!is_keyword(plain) && !scan_meta(scan_peek(scan))) {
+        scan_word(scan, SCAN_FIRST, &name);
+        scan_blanks(scan);
+        scan_plain(scan, then);
+        if (!is_keyword(then) && scan_peek(scan) != '(')
+            scan->at = at;
+    }
+    scan_command(scan);
+}
+
+/* One command of a pipeline. */
+static void scan_command(struct scan *scan) {
+    char plain[10];
+    if (scan->depth >= WORDS_DEPTH) {
+        scan_fail(scan, "it is nested too deep");
+        return;
+    }
+    scan->depth++;
+    scan_blanks(scan);
+    scan_plain(scan, plain);
+    size_t i = 0;
+    while (i < sizeof keywords / sizeof *keywords && strcmp(plain, keywords[i].name) != 0)
+        i++;
+    if (i < sizeof keywords / sizeof *keywords) {
+        scan_take(scan, plain);
+        keywords[i].run(scan);
+        if (keywords[i].compound)
+            scan_group_redirects(scan);
+    } else if (scan_peek(scan) == '(') {
+        if (scan_next_is(scan, "((") && scan_is_arithmetic(scan))
+            scan_arithmetic_command(scan);
+        else
+            scan_subshell(scan);
+        scan_group_redirects(scan);
+    } else
+        scan_simple(scan);
+    scan->depth--;
+}
+
+/* ---- lists ---- */
+
+/* ! and time, which are words of the shell's only in front of a pipeline. True: there is none behind. */
+static bool scan_lead(struct scan *scan) {
+    bool timed = false;
+    for (;;) {
+        if (take_keyword(scan, "time"))
+            timed = true;
+        else if (!take_keyword(scan, "!") && !(timed && (take_keyword(scan, "-p") || take_keyword(scan, "--"))))
+            break;
+    }
+    scan_blanks(scan);
+    return timed && (scan_peek(scan) < 0 || strchr("\n;&)", scan_peek(scan)));
+}
+
+static void scan_pipeline(struct scan *scan) {
+    struct command **first = scan->tail;
+    const struct command *source = scan->source;
+    if (scan_lead(scan))
+        return;
+    for (;;) {
+        struct command **stage = scan->tail;
+        scan_command(scan);
+        scan_blanks(scan);
+        if (scan->error || scan_next_is(scan, "||") || !(scan_take(scan, "|&") || scan_take(scan, "|")))
+            break;
+        for (struct command *command = *stage; command; command = (struct command *)command->next)
+            command->pipes = true;
+        scan->source = *first;
+        scan_newlines(scan);
+    }
+    scan->source = source;
+}
+
+static bool ends_list(struct scan *scan) {
+    static const char *const words[] = {"then", "do", "done", "fi", "else", "elif", "esac", "}"};
+    char plain[10];
+    int c = scan_peek(scan);
+    if (c < 0 || c == ')' || scan_next_is(scan, ";;") || scan_next_is(scan, ";&"))
+        return true;
+    scan_plain(scan, plain);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(plain, words[i]))
+            return true;
+    return false;
+}
+
+void scan_list(struct scan *scan) {
+    for (scan_newlines(scan); !ends_list(scan); scan_newlines(scan)) {
+        struct command **first = scan->tail;
+        scan_pipeline(scan);
+        while (scan_take(scan, "&&") || scan_take(scan, "||")) {
+            scan_newlines(scan);
+            scan_pipeline(scan);
+        }
+        scan_blanks(scan);
+        int c = scan_peek(scan);
+        if (c == '&') {
+            scan_take(scan, "&");
+            for (struct command *command = *first; command; command = (struct command *)command->next)
+                command->background = true;
+        } else if (c == ';' && !scan_next_is(scan, ";;") && !scan_next_is(scan, ";&"))
+            scan_take(scan, ";");
+        else if (c != '\n' && c >= 0 && !ends_list(scan))
+            scan_fail(scan, "something unexpected");
+    }
+}
+
+int words_parse(struct arena *arena, const char *text, size_t len, const struct script **ret_script, struct err *err) {
+    size_t work = WORDS_WORK;
+    struct script *script = arena_alloc(arena, sizeof *script);
+    struct scan scan = {
+        .arena = arena, .text = text, .len = len, .work = &work, .tail = (struct command **)&script->commands};
+    if (len > WORDS_BYTES)
+        return err_set(err, ERR_INVALID, "it is too long");
+    if (len && memchr(text, 0, len))
+        return err_set(err, ERR_INVALID, "a null byte");
+    scan_list(&scan);
+    if (scan_peek(&scan) >= 0)
+        scan_fail(&scan, "something unexpected");
+    if (scan.error)
+        return err_set(err, ERR_INVALID, "%s", scan.error);
+    *ret_script = script;
+    return 0;
+}

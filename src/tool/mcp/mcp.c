@@ -1,0 +1,560 @@
+/* The protocol: reading a message, the table of methods, writing the response. Called by front/mcp and cli/mcp.
+ * Not to break: a call gets exactly one response with its own id (none when it was cancelled), a notification none. */
+#include "tool/mcp/mcp.h"
+
+#include <jansson.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "tool/mcp/mcp_core.h"
+
+#define META "io.modelcontextprotocol/"
+#define IN_LEGACY 0x1u
+#define IN_MODERN 0x2u
+#define SLOW 0x4u   /* may wait for a box */
+#define ASKS 0x10u  /* the same, where there are MCP servers */
+#define CACHED 0x8u /* the modern answer says how long it holds */
+
+static const char *const legacy_versions[] = {MCP_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"};
+
+static void method_initialize(struct mcp_answer *answer);
+static void method_discover(struct mcp_answer *answer);
+static void method_ping(struct mcp_answer *answer);
+static void method_tools(struct mcp_answer *answer);
+static void method_call(struct mcp_answer *answer);
+
+static const struct mcp_method {
+    const char *name;
+    unsigned flags;
+    void (*run)(struct mcp_answer *answer);
+    unsigned hold_ms; /* CACHED */
+} methods[] = {
+    {"tools/call", IN_LEGACY | IN_MODERN | SLOW, method_call, 0},
+    {"tools/list", IN_LEGACY | IN_MODERN | CACHED | ASKS, method_tools, 60000},
+    {"resources/read", IN_LEGACY | IN_MODERN | SLOW | CACHED, mcp_resources_read, 0},
+    {"resources/list", IN_LEGACY | IN_MODERN | SLOW | CACHED, mcp_resources_list, 0},
+    {"resources/templates/list", IN_LEGACY | IN_MODERN | CACHED, mcp_resources_templates, 3600000},
+    {"server/discover", IN_MODERN | CACHED, method_discover, 60000},
+    {"initialize", IN_LEGACY, method_initialize, 0},
+    {"ping", IN_LEGACY, method_ping, 0},
+};
+
+static const struct mcp_method *method_find(const char *name, bool modern) {
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (strcmp(methods[i].name, name) == 0 && methods[i].flags & (modern ? IN_MODERN : IN_LEGACY))
+            return &methods[i];
+    return NULL;
+}
+
+/* ---- reading ---- */
+
+void mcp_refuse(struct mcp_message *message, int error, int status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message->error_text, sizeof message->error_text, format, args);
+    va_end(args);
+    message->error = error;
+    message->status = status;
+    if (message->kind != MCP_NOTICE)
+        message->kind = MCP_BAD;
+}
+
+/* A string without NUL, or NULL. */
+static const char *read_text(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    const char *text = json_string_value(value);
+    return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+/* Numbers and short strings come back as they were; false: it is neither. */
+static bool read_token(json_t *value, char *text, size_t size) {
+    if (!json_is_integer(value) && !json_is_string(value))
+        return false;
+    size_t len = json_dumpb(value, text, size - 1, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (!len || len >= size)
+        return false;
+    text[len] = 0;
+    return true;
+}
+
+struct read_own {
+    struct body_text thread, parent;
+    const char **secrets;
+};
+
+/* What is ours in _meta. */
+static void read_own(struct mcp_message *message) {
+    static const struct body_field rows[] = {
+        {.name = "cubby/thread",
+         .type = BODY_TEXT,
+         .offset = offsetof(struct read_own, thread),
+         .max = LIMIT_THREAD_BYTES,
+         .text = "whose box"},
+        {.name = "cubby/parent",
+         .type = BODY_TEXT,
+         .offset = offsetof(struct read_own, parent),
+         .max = LIMIT_THREAD_BYTES,
+         .text = "in whose box"},
+        {.name = "cubby/secrets",
+         .type = BODY_MAP,
+         .offset = offsetof(struct read_own, secrets),
+         .max = LIMIT_LABELS,
+         .text = "for this call's command only"},
+        {.name = NULL},
+    };
+    struct read_own own = {0};
+    struct err err = {0};
+    json_t *ours = NULL;
+    for (const struct body_field *row = rows; row->name; row++) {
+        json_t *value = json_object_get(message->meta, row->name);
+        if (!value)
+            continue;
+        ours = ours ? ours : json_object();
+        json_object_set(ours, row->name, value);
+    }
+    if (!ours)
+        return;
+    if (body_take(ours, rows, &message->arena, &own, &err) < 0)
+        mcp_refuse(message, MCP_PARAMS, 400, "_meta: %.250s", err.text);
+    json_decref(ours);
+    message->thread = own.thread.data;
+    message->parent = own.parent.data;
+    message->secrets = own.secrets;
+}
+
+static void read_params(struct mcp_message *message) {
+    char token[sizeof message->id];
+    message->params = json_object_get(message->root, "params");
+    if (!message->params)
+        return;
+    if (!json_is_object(message->params)) {
+        message->params = NULL;
+        return mcp_refuse(message, MCP_PARAMS, 400, "'params' must be an object");
+    }
+    const char *name = read_text(message->params, "name");
+    message->name = name ? name : read_text(message->params, "uri");
+    message->meta = json_object_get(message->params, "_meta");
+    if (!message->meta)
+        return;
+    if (!json_is_object(message->meta)) {
+        message->meta = NULL;
+        return mcp_refuse(message, MCP_PARAMS, 400, "'params._meta' must be an object");
+    }
+    message->modern = json_object_get(message->meta, META "protocolVersion");
+    message->version = read_text(message->meta, META "protocolVersion");
+    message->progress = json_object_get(message->meta, "progressToken");
+    if (message->progress && !read_token(message->progress, token, sizeof token))
+        return mcp_refuse(message, MCP_PARAMS, 400, "'progressToken' must be an integer or a short string");
+    read_own(message);
+}
+
+static void read_object(struct mcp_message *message) {
+    json_t *id = json_object_get(message->root, "id");
+    const char *version = json_string_value(json_object_get(message->root, "jsonrpc"));
+    bool has_id = id && read_token(id, message->id, sizeof message->id);
+    message->kind = MCP_CALL;
+    if (!has_id)
+        memcpy(message->id, "null", sizeof "null");
+    if (id && !has_id)
+        return mcp_refuse(message, MCP_REQUEST, 400, "'id' must be an integer or a string of at most %zu bytes",
+                          sizeof message->id - 3);
+    if (!version || strcmp(version, "2.0") != 0)
+        return mcp_refuse(message, MCP_REQUEST, 400, "'jsonrpc' must be \"2.0\"");
+    if (!json_object_get(message->root, "method")) {
+        if (!json_object_get(message->root, "result") && !json_object_get(message->root, "error"))
+            return mcp_refuse(message, MCP_REQUEST, 400, "'method' is missing");
+        message->kind = MCP_RESPONSE;
+        return;
+    }
+    const char *method = read_text(message->root, "method");
+    if (!method)
+        return mcp_refuse(message, MCP_REQUEST, 400, "'method' must be a string");
+    message->method = method;
+    message->kind = id ? MCP_CALL : MCP_NOTICE;
+    read_params(message);
+}
+
+void mcp_read(struct mcp_message *ret_message, const char *data, size_t len) {
+    struct mcp_message *message = ret_message;
+    struct err err;
+    *message = (struct mcp_message){.kind = MCP_BAD, .id = "null", .method = ""};
+    arena_init(&message->arena);
+    if (!len)
+        return mcp_refuse(message, MCP_PARSE, 400, "there is no message");
+    if (body_load(data, len, &message->root, &err) < 0)
+        return mcp_refuse(message, MCP_PARSE, 400, "%.280s", err.text);
+    if (json_is_array(message->root))
+        return mcp_refuse(message, MCP_REQUEST, 400, "several messages in one are not taken; send them one by one");
+    if (!json_is_object(message->root))
+        return mcp_refuse(message, MCP_REQUEST, 400, "a message is a JSON object");
+    read_object(message);
+    const struct mcp_method *method = method_find(message->method, message->modern);
+    message->slow = message->kind == MCP_CALL && method && method->flags & SLOW;
+    message->asks = message->kind == MCP_CALL && method && method->flags & ASKS;
+}
+
+void mcp_message_done(struct mcp_message *message) {
+    json_decref(message->root);
+    message->root = NULL;
+    arena_done(&message->arena);
+}
+
+/* ---- writing ---- */
+
+static void put_text(struct json *json, const char *key, const char *text) {
+    json_key(json, key);
+    json_str(json, text);
+}
+
+static void put_token(struct json *json, json_t *token) {
+    char text[sizeof((struct mcp_message *)0)->id];
+    if (read_token(token, text, sizeof text))
+        json_raw(json, text, strlen(text));
+    else
+        json_nil(json);
+}
+
+static void put_head(struct json *json, const char *id) {
+    json_open(json, '{');
+    put_text(json, "jsonrpc", "2.0");
+    if (!id)
+        return;
+    json_key(json, "id");
+    json_raw(json, id, strlen(id));
+}
+
+static void put_server(struct json *json) {
+    json_open(json, '{');
+    put_text(json, "name", "cubby");
+    put_text(json, "title", "cubby: a box for an agent");
+    put_text(json, "version", CUBBY_VERSION);
+    json_close(json, '}');
+}
+
+static void put_error_data(struct json *json, const struct mcp_message *message) {
+    if (message->error == MCP_VERSION) {
+        json_key(json, "data");
+        json_open(json, '{');
+        json_key(json, "supported");
+        json_open(json, '[');
+        json_str(json, MCP_MODERN);
+        json_close(json, ']');
+        put_text(json, "requested", message->version ? message->version : "");
+        json_close(json, '}');
+    } else if (message->name && strcmp(message->method, "resources/read") == 0) {
+        json_key(json, "data");
+        json_open(json, '{');
+        put_text(json, "uri", message->name);
+        json_close(json, '}');
+    }
+}
+
+static void put_error(struct mcp_answer *answer) {
+    const struct mcp_message *message = answer->message;
+    struct json *json = &answer->json;
+    buf_clear(&answer->out);
+    answer->out.failed = false;
+    json_init(json, &answer->out);
+    put_head(json, message->id);
+    json_key(json, "error");
+    json_open(json, '{');
+    json_key(json, "code");
+    json_int(json, message->error);
+    put_text(json, "message", message->error_text);
+    put_error_data(json, message);
+    json_close(json, '}');
+    json_close(json, '}');
+}
+
+/* What every modern result says. */
+static void put_modern(struct json *json, const struct mcp_method *method) {
+    put_text(json, "resultType", "complete");
+    if (method->flags & CACHED) {
+        json_key(json, "ttlMs");
+        json_uint(json, method->hold_ms);
+        put_text(json, "cacheScope", "private");
+    }
+    json_key(json, "_meta");
+    json_open(json, '{');
+    json_key(json, META "serverInfo");
+    put_server(json);
+    json_close(json, '}');
+}
+
+/* ---- serving ---- */
+
+/* Whether a modern request says what it must. */
+static void serve_modern(struct mcp_message *message) {
+    if (!json_is_string(json_object_get(message->meta, META "protocolVersion")))
+        mcp_refuse(message, MCP_PARAMS, 400, "'params._meta' lacks '" META "protocolVersion'");
+    else if (!message->version || strcmp(message->version, MCP_MODERN) != 0)
+        mcp_refuse(message, MCP_VERSION, 400, "this protocol version is not supported");
+    else if (!json_is_object(json_object_get(message->meta, META "clientCapabilities")))
+        mcp_refuse(message, MCP_PARAMS, 400, "'params._meta' lacks '" META "clientCapabilities'");
+}
+
+static void serve_call(struct mcp_answer *answer) {
+    struct mcp_message *message = answer->message;
+    if (message->modern)
+        serve_modern(message);
+    if (message->kind == MCP_BAD)
+        return;
+    const struct mcp_method *method = method_find(message->method, message->modern);
+    if (!method)
+        return mcp_refuse(message, MCP_METHOD, message->modern ? 404 : 0, "there is no method '%.200s'",
+                          message->method);
+    put_head(&answer->json, message->id);
+    json_key(&answer->json, "result");
+    json_open(&answer->json, '{');
+    if (message->modern)
+        put_modern(&answer->json, method);
+    method->run(answer);
+    json_close(&answer->json, '}');
+    json_close(&answer->json, '}');
+    if (answer->out.failed)
+        mcp_refuse(message, MCP_INTERNAL, 0, "the result is larger than %u bytes", LIMIT_MCP_MESSAGE_BYTES);
+}
+
+void mcp_enter(struct mcp_exchange *exchange, struct mcp_message *message) {
+    char id[sizeof message->id];
+    exchange->running = NULL;
+    exchange->progress = exchange->progress_ms = 0;
+    if (!exchange->session)
+        return;
+    if (message->kind == MCP_CALL)
+        mcp_running_enter(exchange, message);
+    else if (message->kind == MCP_NOTICE && strcmp(message->method, "notifications/cancelled") == 0 &&
+             read_token(json_object_get(message->params, "requestId"), id, sizeof id))
+        mcp_running_cancel(exchange->session, id);
+}
+
+void mcp_serve(struct mcp_exchange *exchange, struct mcp_message *message) {
+    struct mcp_answer answer = {.exchange = exchange, .message = message};
+    if (message->kind != MCP_CALL && message->kind != MCP_BAD)
+        return;
+    buf_init(&answer.out, LIMIT_MCP_MESSAGE_BYTES);
+    json_init(&answer.json, &answer.out);
+    exchange->message = message;
+    if (message->kind == MCP_CALL)
+        serve_call(&answer);
+    if (message->kind == MCP_BAD)
+        put_error(&answer);
+    exchange->message = NULL;
+    bool cancelled = mcp_running_leave(exchange);
+    if (!cancelled && !answer.silent)
+        exchange->transport->send(exchange, (const char *)answer.out.data, answer.out.len, true);
+    buf_done(&answer.out);
+}
+
+/* ---- methods ---- */
+
+static void put_capabilities(struct mcp_answer *answer, bool changes) {
+    struct json *json = &answer->json;
+    const char *text =
+        changes ? "{\"tools\":{\"listChanged\":true},\"resources\":{}}" : "{\"tools\":{},\"resources\":{}}";
+    json_key(json, "capabilities");
+    json_raw(json, text, strlen(text));
+    put_text(
+        json, "instructions",
+        arena_printf(answer->exchange->arena,
+                     "These tools work in a Linux box of your own, made at the first call and kept between calls. Your "
+                     "files are in %s. Commands that take longer than a minute go to the background "
+                     "(bash_background, then bash_output).",
+                     mcp_workspace(answer)));
+}
+
+static const char *legacy_find(const char *version) {
+    for (size_t i = 0; i < sizeof legacy_versions / sizeof *legacy_versions; i++)
+        if (strcmp(legacy_versions[i], version) == 0)
+            return legacy_versions[i];
+    return NULL;
+}
+
+bool mcp_is_legacy(const char *version) {
+    return legacy_find(version);
+}
+
+static void method_initialize(struct mcp_answer *answer) {
+    const char *wanted = read_text(answer->message->params, "protocolVersion");
+    struct mcp_session *session = answer->exchange->session;
+    if (!wanted)
+        return mcp_refuse(answer->message, MCP_PARAMS, 0, "'protocolVersion' is missing");
+    const char *agreed = legacy_find(wanted) ? legacy_find(wanted) : MCP_LEGACY;
+    if (session && !mcp_session_agree(session, agreed))
+        return mcp_refuse(answer->message, MCP_REQUEST, 400, "this session is initialized already");
+    put_text(&answer->json, "protocolVersion", agreed);
+    put_capabilities(answer, answer->exchange->host->servers);
+    json_key(&answer->json, "serverInfo");
+    put_server(&answer->json);
+}
+
+static void method_discover(struct mcp_answer *answer) {
+    json_key(&answer->json, "supportedVersions");
+    json_open(&answer->json, '[');
+    json_str(&answer->json, MCP_MODERN);
+    json_close(&answer->json, ']');
+    put_capabilities(answer, false);
+}
+
+static void method_ping(struct mcp_answer *answer) {
+    (void)answer;
+}
+
+static void method_tools(struct mcp_answer *answer) {
+    if (json_object_get(answer->message->params, "cursor"))
+        return mcp_refuse(answer->message, MCP_PARAMS, 0, "this list has one page and no 'cursor'");
+    struct tool_call call;
+    struct err err = {0};
+    int code = mcp_call_begin(answer, &call, &err);
+    call.begins = NULL; /* a list is no call of a tool, whatever it takes to have it */
+    json_key(&answer->json, "tools");
+    if (code == 0)
+        code = tool_list_all_json(&call, &answer->json, true, &err);
+    if (code < 0)
+        mcp_failed(answer, &err);
+    tool_call_done(&call);
+}
+
+/* ---- a tool ---- */
+
+/* As much as was told within the time of one notice is told by the last of it. */
+static void call_progress(void *user, const char *text, size_t len) {
+    enum { TEXT_BYTES = 2048 };
+    struct mcp_exchange *exchange = user;
+    uint64_t now_ms = clock_ms();
+    if (exchange->progress && now_ms - exchange->progress_ms < MCP_PROGRESS_MS)
+        return;
+    exchange->progress_ms = now_ms;
+    struct json json;
+    autobuf out;
+    buf_init(&out, 16 * TEXT_BYTES);
+    json_init(&json, &out);
+    put_head(&json, NULL);
+    put_text(&json, "method", "notifications/progress");
+    json_key(&json, "params");
+    json_open(&json, '{');
+    json_key(&json, "progressToken");
+    put_token(&json, exchange->message->progress);
+    json_key(&json, "progress");
+    json_uint(&json, ++exchange->progress);
+    if (len) {
+        json_key(&json, "message");
+        json_strn(&json, len > TEXT_BYTES ? text + len - TEXT_BYTES : text, len > TEXT_BYTES ? TEXT_BYTES : len);
+    }
+    json_close(&json, '}');
+    json_close(&json, '}');
+    if (!out.failed)
+        exchange->transport->send(exchange, (const char *)out.data, out.len, false);
+}
+
+int mcp_call_begin(struct mcp_answer *answer, struct tool_call *call, struct err *err) {
+    struct mcp_exchange *exchange = answer->exchange;
+    tool_call_init(call, exchange->host, exchange->settings, exchange->arena);
+    call->thread = "mcp"; /* of a client that names none */
+    exchange->transport->begin(exchange, call);
+    call->thread = answer->message->thread ? answer->message->thread : call->thread;
+    call->parent = answer->message->parent ? answer->message->parent : call->parent;
+    call->secrets = answer->message->secrets;
+    call->watch = mcp_running_watch(exchange);
+    if (answer->message->progress) {
+        call->progress = call_progress;
+        call->progress_user = exchange;
+    }
+    return tool_call_names(call, err);
+}
+
+void mcp_failed(struct mcp_answer *answer, const struct err *err) {
+    struct pollfd look = {.fd = mcp_running_watch(answer->exchange), .events = POLLRDHUP};
+    answer->silent = err->code == ERR_GONE && poll(&look, 1, 0) > 0;
+    mcp_refuse(answer->message, err->code == ERR_INVALID ? MCP_PARAMS : MCP_INTERNAL, 0, "%.290s", err->text);
+}
+
+/* The text is part of the structured result too: some hosts show a model that one only. */
+static void put_structured(struct json *json, const struct tool_result *result, const uint8_t *text, size_t len) {
+    json_key(json, "structuredContent");
+    json_raw(json, (const char *)result->structured.data, result->structured.len - 1);
+    json->comma = result->structured.len > 2;
+    json_key(json, "text");
+    json_strn(json, text, len);
+    json_close(json, '}');
+}
+
+void mcp_result_json(struct json *json, const struct tool *tool, struct tool_result *result) {
+    size_t len;
+    const uint8_t *text = spool_view(&result->text, &len);
+    json_key(json, "content");
+    json_open(json, '[');
+    if (result->image.len) {
+        json_open(json, '{');
+        put_text(json, "type", "image");
+        json_key(json, "data");
+        json_bytes(json, result->image.data, result->image.len, false);
+        put_text(json, "mimeType", result->image_type);
+        json_close(json, '}');
+    }
+    if (len || !(result->image.len || result->content.len)) {
+        json_open(json, '{');
+        put_text(json, "type", "text");
+        json_key(json, "text");
+        json_strn(json, text, len);
+        json_close(json, '}');
+    }
+    if (result->content.len && !result->content.failed)
+        json_raw(json, (const char *)result->content.data, result->content.len);
+    json_close(json, ']');
+    bool structured = result->structured.len > 1 && !result->structured.failed;
+    if (structured && tool->served) {
+        json_key(json, "structuredContent");
+        json_raw(json, (const char *)result->structured.data, result->structured.len);
+    } else if (structured && tool->answer) {
+        put_structured(json, result, text, len);
+    }
+    if (result->is_error) {
+        json_key(json, "isError");
+        json_bool(json, true);
+    }
+}
+
+/* The newer era has another way for it (subscriptions), which we do not offer. */
+static void put_changed(struct mcp_exchange *exchange) {
+    static const char notice[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
+    exchange->transport->send(exchange, notice, sizeof notice - 1, false);
+}
+
+static void method_call(struct mcp_answer *answer) {
+    struct mcp_exchange *exchange = answer->exchange;
+    struct mcp_message *message = answer->message;
+    const char *name = read_text(message->params, "name");
+    json_t *args = json_object_get(message->params, "arguments"), *none = NULL;
+    struct tool_call call;
+    struct err err = {0};
+    int code = mcp_call_begin(answer, &call, &err);
+    const struct tool *tool =
+        name ? tool_find_for(exchange->host, exchange->settings, call.user, name, exchange->arena) : NULL;
+    if (!tool)
+        mcp_refuse(message, MCP_PARAMS, 0, "Unknown tool: %.200s", name ? name : "'name' is missing");
+    else if (args && !json_is_object(args))
+        mcp_refuse(message, MCP_PARAMS, 0, "'arguments' must be an object");
+    else if (code < 0)
+        mcp_failed(answer, &err);
+    if (message->kind == MCP_BAD) {
+        tool_call_done(&call);
+        return;
+    }
+    if (!args)
+        args = none = json_object();
+    code = exchange->transport->run(exchange, &call, tool, args, &err);
+    if (call.result.tools_changed && !message->modern)
+        put_changed(exchange);
+    if (code == 0)
+        mcp_result_json(&answer->json, tool, &call.result);
+    else
+        mcp_failed(answer, &err);
+    tool_call_done(&call);
+    json_decref(none);
+}

@@ -1,0 +1,312 @@
+/* Files of the workspace as MCP resources: file:///workspace/NAME, or wherever the box has its workspace, bytes
+ * percent-encoded. Called through the methods of mcp.c. Not to break: looking makes no box, and neither a list nor a file is larger than its limit. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "tool/mcp/mcp_core.h"
+#include "tool/tools/search.h"
+
+#define SCHEME "file://"
+
+struct entry {
+    const char *name; /* below the workspace */
+    uint64_t size, mtime_ns;
+};
+
+struct listing {
+    struct arena *arena;
+    const char *root;
+    struct entry *entries;
+    size_t count, room;
+};
+
+const char *mcp_workspace(struct mcp_answer *answer) {
+    const char *path = WORKSPACE_PATH;
+    struct tool_call call;
+    struct err err;
+    const struct tool_host *host = answer->exchange->host;
+    if (!host->find || host->only) /* `cubby mcp` has one box, which is made when a call needs it */
+        return path;
+    if (mcp_call_begin(answer, &call, &err) == 0 && tool_box_found(&call, &err) == 0 && call.box)
+        path = arena_strdup(answer->exchange->arena, box_workspace(call.box));
+    tool_call_done(&call);
+    return path;
+}
+
+/* ---- list ---- */
+
+static int listing_each(void *user, const struct file_stat *stat) {
+    struct listing *listing = user;
+    size_t root = strlen(listing->root);
+    if (stat->type != FILE_REGULAR || strncmp(stat->path, listing->root, root) != 0 || stat->path[root] != '/')
+        return 0;
+    if (listing->count == listing->room) {
+        size_t room = listing->room ? 2 * listing->room : 256;
+        struct entry *entries = arena_alloc(listing->arena, room * sizeof *entries);
+        if (listing->count)
+            memcpy(entries, listing->entries, listing->count * sizeof *entries);
+        listing->entries = entries;
+        listing->room = room;
+    }
+    listing->entries[listing->count++] = (struct entry){
+        .name = arena_strdup(listing->arena, stat->path + root + 1), .size = stat->size, .mtime_ns = stat->mtime_ns};
+    return 0;
+}
+
+static int entry_order(const void *left, const void *right) {
+    return strcmp(((const struct entry *)left)->name, ((const struct entry *)right)->name);
+}
+
+/* Bytes of a path as they are in a URI; *to is moved behind them. */
+static void uri_put(char **to, const char *path) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
+    static const char digits[] = "0123456789ABCDEF";
+    for (; *path; path++) {
+        uint8_t byte = (uint8_t)*path;
+        if (strchr(plain, byte)) {
+            *(*to)++ = (char)byte;
+            continue;
+        }
+        *(*to)++ = '%';
+        *(*to)++ = digits[byte >> 4];
+        *(*to)++ = digits[byte & 15];
+    }
+}
+
+static char *uri_begin(struct arena *arena, const char *root, size_t more, char **ret_to) {
+    char *uri = arena_alloc(arena, sizeof SCHEME "/" + 3 * (strlen(root) + more));
+    *ret_to = stpcpy(uri, SCHEME);
+    uri_put(ret_to, root);
+    *(*ret_to)++ = '/';
+    return uri;
+}
+
+static void put_uri(struct json *json, struct arena *arena, const char *root, const char *name) {
+    char *to, *uri = uri_begin(arena, root, strlen(name), &to);
+    uri_put(&to, name);
+    json_key(json, "uri");
+    json_strn(json, uri, (size_t)(to - uri));
+}
+
+static void put_entry(struct json *json, struct arena *arena, const char *root, const struct entry *entry) {
+    json_open(json, '{');
+    put_uri(json, arena, root, entry->name);
+    json_key(json, "name");
+    json_str(json, entry->name);
+    json_key(json, "size");
+    json_uint(json, entry->size);
+    json_key(json, "annotations");
+    json_open(json, '{');
+    json_key(json, "lastModified");
+    json_time(json, entry->mtime_ns / 1000000);
+    json_close(json, '}');
+    json_close(json, '}');
+}
+
+static void put_page(struct json *json, struct arena *arena, struct listing *listing, const char *after) {
+    size_t at = 0;
+    if (listing->count)
+        qsort(listing->entries, listing->count, sizeof *listing->entries, entry_order);
+    while (after && at < listing->count && strcmp(listing->entries[at].name, after) <= 0)
+        at++;
+    size_t end = listing->count - at > LIMIT_RESOURCES_PAGE ? at + LIMIT_RESOURCES_PAGE : listing->count;
+    json_key(json, "resources");
+    json_open(json, '[');
+    for (; at < end; at++)
+        put_entry(json, arena, listing->root, &listing->entries[at]);
+    json_close(json, ']');
+    if (end == listing->count)
+        return;
+    const char *last = listing->entries[end - 1].name;
+    json_key(json, "nextCursor");
+    json_bytes(json, last, strlen(last), false);
+}
+
+/* Where a page begins; false: the cursor is none of ours. */
+static bool read_cursor(const struct mcp_message *message, struct arena *arena, const char **ret_after) {
+    const json_t *cursor = json_object_get(message->params, "cursor");
+    autobuf name;
+    buf_init(&name, LIMIT_PATH_BYTES);
+    *ret_after = NULL;
+    if (!cursor)
+        return true;
+    if (!json_is_string(cursor) || !text_unbase64(&name, json_string_value(cursor), json_string_length(cursor)) ||
+        !name.len || memchr(name.data, 0, name.len))
+        return false;
+    *ret_after = arena_copy(arena, name.data, name.len);
+    return true;
+}
+
+void mcp_resources_list(struct mcp_answer *answer) {
+    struct listing listing = {.arena = answer->exchange->arena};
+    struct tool_call call;
+    struct err err = {0};
+    const char *after;
+    bool more = false;
+    if (!read_cursor(answer->message, listing.arena, &after))
+        return mcp_refuse(answer->message, MCP_PARAMS, 0, "'cursor' is not one that was given out");
+    int code = mcp_call_begin(answer, &call, &err);
+    if (code == 0)
+        code = tool_box_found(&call, &err);
+    if (code == 0 && call.box) {
+        listing.root = box_workspace(call.box);
+        const struct list_request request = {
+            .path = listing.root, .depth = LIMIT_LIST_DEPTH, .limit = LIMIT_RESOURCES, .ignore = search_ignored};
+        code = box_list(call.box, &request, call.watch, listing_each, &listing, &more, &err);
+    }
+    if (code == 0)
+        put_page(&answer->json, listing.arena, &listing, after);
+    else
+        mcp_failed(answer, &err);
+    tool_call_done(&call);
+}
+
+void mcp_resources_templates(struct mcp_answer *answer) {
+    struct json *json = &answer->json;
+    struct arena *arena = answer->exchange->arena;
+    const char *workspace = mcp_workspace(answer);
+    char *to, *uri = uri_begin(arena, workspace, sizeof "{+path}", &to);
+    to = stpcpy(to, "{+path}");
+    json_key(json, "resourceTemplates");
+    json_open(json, '[');
+    json_open(json, '{');
+    json_key(json, "uriTemplate");
+    json_strn(json, uri, (size_t)(to - uri));
+    json_key(json, "name");
+    json_str(json, "workspace");
+    json_key(json, "title");
+    json_str(json, "Files of the workspace");
+    json_key(json, "description");
+    json_str(json, arena_printf(arena, "A file of the box, by its path below %s.", workspace));
+    json_close(json, '}');
+    json_close(json, ']');
+}
+
+/* ---- read ---- */
+
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* "file:///workspace/a%20b" to "/workspace/a b"; NULL: not such a thing. */
+static const char *uri_path(struct arena *arena, const char *uri) {
+    if (strncmp(uri, SCHEME "/", sizeof SCHEME) != 0 || strlen(uri) > 3 * LIMIT_PATH_BYTES)
+        return NULL;
+    uri += sizeof SCHEME - 1;
+    char *path = arena_alloc(arena, strlen(uri) + 1), *to = path;
+    for (; *uri; uri++) {
+        int high = *uri == '%' ? hex_digit(uri[1]) : 0, low = *uri == '%' && high >= 0 ? hex_digit(uri[2]) : 0;
+        if (high < 0 || low < 0 || (*uri == '%' && !high && !low))
+            return NULL;
+        *to++ = *uri == '%' ? (char)(high << 4 | low) : *uri;
+        uri += *uri == '%' ? 2 : 0;
+    }
+    return path;
+}
+
+/* Its path in the box: below the workspace. NULL: not there. */
+static const char *resource_path(struct tool_call *call, const char *uri) {
+    const char *path = uri_path(call->arena, uri);
+    const char *root = box_workspace(call->box);
+    size_t len = strlen(root);
+    if (!path || strlen(path) > LIMIT_PATH_BYTES || strncmp(path, root, len) != 0 || path[len] != '/')
+        return NULL;
+    for (const char *at = path; (at = strstr(at, "/..")); at += 3)
+        if (!at[3] || at[3] == '/')
+            return NULL;
+    return path;
+}
+
+static int read_sink(void *user, const uint8_t *data, size_t len) {
+    struct buf *out = user;
+    buf_put(out, data, len);
+    return out->failed ? -ERR_TOO_LARGE : 0;
+}
+
+static int read_whole(struct tool_call *call, const char *path, struct buf *out, struct err *err) {
+    struct file_stat stat = {0};
+    autofd fd = -1;
+    int code = box_read_open(call->box, path, &fd, &stat, err);
+    if (code == 0 && stat.size > LIMIT_RESOURCE_BYTES)
+        code = -ERR_TOO_LARGE;
+    if (code == 0 && fd < 0)
+        code = box_read_stream(call->box, path, 0, LIMIT_RESOURCE_BYTES + 1, call->watch, read_sink, out, err);
+    while (code == 0 && fd >= 0) {
+        uint8_t *room = buf_reserve(out, 64 << 10);
+        ssize_t n = room ? read(fd, room, 64 << 10) : -1;
+        if (n == 0)
+            break;
+        if (n < 0)
+            code = room ? err_set(err, ERR_IO, "the file cannot be read") : -ERR_TOO_LARGE;
+        else
+            out->len += (size_t)n;
+    }
+    if (code == -ERR_TOO_LARGE || (code == 0 && out->len > LIMIT_RESOURCE_BYTES))
+        code =
+            err_set(err, ERR_INVALID, "a resource has at most %u bytes; the tool read_file reads parts of larger files",
+                    LIMIT_RESOURCE_BYTES);
+    return code;
+}
+
+static const char *media_type(const struct buf *content, bool text) {
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *type;
+    } known[] = {{"\x89PNG\r\n\x1a\n", 8, "image/png"},
+                 {"\xff\xd8\xff", 3, "image/jpeg"},
+                 {"GIF8", 4, "image/gif"},
+                 {"%PDF-", 5, "application/pdf"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (content->len >= known[i].len && memcmp(content->data, known[i].bytes, known[i].len) == 0)
+            return known[i].type;
+    if (content->len >= 12 && memcmp(content->data, "RIFF", 4) == 0 && memcmp(content->data + 8, "WEBP", 4) == 0)
+        return "image/webp";
+    return text ? "text/plain" : "application/octet-stream";
+}
+
+static void put_content(struct json *json, const char *uri, const struct buf *content) {
+    bool text = text_utf8(content->data, content->len) && !(content->len && memchr(content->data, 0, content->len));
+    json_key(json, "contents");
+    json_open(json, '[');
+    json_open(json, '{');
+    json_key(json, "uri");
+    json_str(json, uri);
+    json_key(json, "mimeType");
+    json_str(json, media_type(content, text));
+    json_key(json, text ? "text" : "blob");
+    json_bytes(json, content->data, content->len, text);
+    json_close(json, '}');
+    json_close(json, ']');
+}
+
+void mcp_resources_read(struct mcp_answer *answer) {
+    struct mcp_message *message = answer->message;
+    const json_t *value = json_object_get(message->params, "uri");
+    const char *uri = json_string_value(value), *path = NULL;
+    struct tool_call call;
+    struct err err = {0};
+    autobuf content;
+    buf_init(&content, LIMIT_RESOURCE_BYTES + (128u << 10));
+    if (!uri || strlen(uri) != json_string_length(value))
+        return mcp_refuse(message, MCP_PARAMS, 0, "'uri' is missing");
+    int code = mcp_call_begin(answer, &call, &err);
+    if (code == 0)
+        code = tool_box_found(&call, &err);
+    if (code == 0)
+        path = call.box ? resource_path(&call, uri) : NULL;
+    if (code == 0 && path)
+        code = read_whole(&call, path, &content, &err);
+    if (code == -ERR_NOT_FOUND || (code == 0 && !path))
+        mcp_refuse(message, message->modern ? MCP_PARAMS : MCP_RESOURCE, 0, "there is no resource '%.200s'", uri);
+    else if (code < 0)
+        mcp_failed(answer, &err);
+    else
+        put_content(&answer->json, uri, &content);
+    tool_call_done(&call);
+}

@@ -1,0 +1,213 @@
+/* Results too long for a model: kept, with a text of bounded length in their place. Called by the walk of a call
+ * (offload_result), by read_file (offload_source) and by the route that asks for stale ones. Not to break: what is kept is the
+ * text as the model may see it, without secrets; and a sha256 that is kept is that of the version the text shows. */
+#include "tool/offload/offload.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "box/policy.h"
+#include "tool/offload/offload_store.h"
+#include "tool/offload/offload_summary.h"
+#include "tool/secret.h"
+#include "tool/truncate.h"
+
+enum {
+    HEAD_CHARS = 2000,
+    TAIL_CHARS = 1000,
+    CHARS_PER_TOKEN = 4,
+    HASH_BYTES = 1 << 20, /* a file up to this size is hashed at every look; a larger one when its time is later */
+    MTIME_SLACK_MS = 1000,
+    TEXT_BYTES = 64 << 10, /* head, tail and summary at their longest are below 24 KiB */
+};
+
+void offload_box(const struct tool_call *call, char ret_id[17]) {
+    const char *thread = call->parent ? call->parent : call->thread;
+    const struct box *box = call->box ? call->box : call->host->only;
+    if (box)
+        memcpy(ret_id, box->id, 17);
+    else
+        policy_id(call->user, thread, strlen(thread), ret_id);
+}
+
+uint64_t offload_since_ms(const struct tool_settings *settings) {
+    uint64_t now_ms = clock_wall_ms(), age_ms = settings->offload_days * 86400000;
+    return settings->offload_days && age_ms < now_ms ? now_ms - age_ms : 0;
+}
+
+/* ---- keeping ---- */
+
+void offload_source(struct tool_call *call, const char *path, const struct file_stat *stat) {
+    char etag[ETAG_BYTES];
+    call->source = path;
+    call->source_etag = arena_strdup(call->arena, file_etag(stat, etag));
+}
+
+/* The file's sha256, if it is still the version that was read; else zeros, which no file has: the first look will find the
+ * result stale, as it is. */
+static void source_hash(struct tool_call *call, uint8_t ret_sha256[32]) {
+    struct file_stat stat;
+    struct err err;
+    char etag[ETAG_BYTES];
+    uint8_t sha256[32];
+    uint64_t size;
+    autofd fd = -1;
+    if (box_hash(call->box, call->source, call->watch, sha256, &size, &err) < 0 ||
+        box_read_open(call->box, call->source, &fd, &stat, &err) < 0 ||
+        strcmp(file_etag(&stat, etag), call->source_etag) != 0)
+        memset(ret_sha256, 0, 32);
+    else
+        memcpy(ret_sha256, sha256, 32);
+}
+
+/* bash(command=make -j4 all) */
+static void text_call(struct buf *out, struct tool_call *call, const void *args) {
+    const char *between = "";
+    buf_printf(out, "%s(", call->tool->name);
+    for (const struct body_field *field = call->tool->fields; args && field->name; field++) {
+        const void *at = (const char *)args + field->offset;
+        const struct body_text *text = at;
+        const struct body_number *number = at;
+        if (strcmp(field->name, "description") == 0)
+            continue;
+        if (field->type == BODY_TEXT && text->data) {
+            autobuf plain;
+            buf_init(&plain, 4 * LIMIT_JSON_BYTES);
+            secret_text(call, text->data, text->len, &plain);
+            size_t len = truncate_head(plain.data, plain.len, 80);
+            buf_printf(out, "%s%s=", between, field->name);
+            text_shown(out, (const char *)plain.data, len);
+            buf_puts(out, len < plain.len ? "..." : "");
+            between = ", ";
+        } else if (field->type == BODY_INT && number->has) {
+            buf_printf(out, "%s%s=%" PRIu64, between, field->name, number->value);
+            between = ", ";
+        }
+    }
+    buf_puts(out, ")");
+}
+
+/* What stands in the result's place. A text that is only a little too long is not shown nearly whole. */
+static void text_kept(struct buf *out, struct tool_call *call, const void *args, const struct offload_row *row,
+                      const uint8_t *text, size_t len, uint64_t limit) {
+    uint64_t head_chars = limit / 3 < HEAD_CHARS ? limit / 3 : HEAD_CHARS;
+    uint64_t tail_chars = limit / 6 < TAIL_CHARS ? limit / 6 : TAIL_CHARS, chars = row->index.chars;
+    size_t head = truncate_head(text, len, head_chars), tail = truncate_tail(text, len, tail_chars);
+    buf_printf(out, "[offload:%s] ", row->id);
+    text_call(out, call, args);
+    buf_printf(out, "\n%" PRIu64 " characters, %" PRIu64 " lines, %zu bytes, ~%" PRIu64 " tokens\n", chars,
+               row->index.lines, len, chars / CHARS_PER_TOKEN);
+    offload_summary(out, call, text, len, row->index.lines);
+    buf_printf(out,
+               "To see more: recall with id \"%s\" and offset and limit (characters), start_line and end_line, or "
+               "pattern.\n",
+               row->id);
+    buf_printf(out, "--- Head: characters 0-%" PRIu64 " ---\n", head_chars);
+    buf_put(out, text, head);
+    buf_printf(out, "\n--- %" PRIu64 " characters omitted ---\n", chars - head_chars - tail_chars);
+    buf_printf(out, "--- Tail: characters %" PRIu64 "-%" PRIu64 " ---\n", chars - tail_chars, chars);
+    buf_put(out, text + len - tail, tail);
+}
+
+/* How many characters are too many; 0: any number is fine. */
+static uint64_t offload_limit(const struct tool_call *call) {
+    const struct tool_settings *settings = call->settings;
+    const struct tool_result *result = &call->result;
+    if (!settings->offload || !call->host->store || !call->box || result->whole || result->ranged ||
+        result->image.len || call->tool->cut == TOOL_WHOLE)
+        return 0;
+    return settings->offload_chars ? settings->offload_chars : truncate_limit(call);
+}
+
+bool offload_result(struct tool_call *call, const void *args) {
+    uint64_t limit = offload_limit(call);
+    size_t len;
+    const uint8_t *text = limit ? spool_view(&call->result.text, &len) : NULL;
+    if (!text || len <= limit)
+        return false;
+    struct offload_row row = {.user = call->user,
+                              .box = call->box->id,
+                              .thread = call->thread,
+                              .tool = call->tool->name,
+                              .path = call->source};
+    struct err err;
+    offload_index_build(text, len, call->arena, &row.index);
+    if (row.index.chars <= limit)
+        return false;
+    if (row.path)
+        source_hash(call, row.sha256);
+    if (offload_add(call->host->store, &row, &call->result.text, call->settings->offload_max_mb << 20, &err) < 0) {
+        log_warn("a result of %s was cut instead of kept: %s", call->tool->name, err.text);
+        return false;
+    }
+    struct buf out;
+    buf_init(&out, TEXT_BYTES);
+    text = spool_view(&call->result.text, &len); /* keeping it may have moved it into a file */
+    text_kept(&out, call, args, &row, text, len, limit);
+    spool_clear(&call->result.text);
+    tool_put(call, out.data, out.len); /* the arguments may hold a secret */
+    secret_settle(call);
+    buf_done(&out);
+    return true;
+}
+
+/* ---- what is no longer so ---- */
+
+/* 1: the file has this sha256; 0: another one, or it is gone (*ret_removed). Negative: it cannot be said. */
+static int source_same(struct tool_call *call, const struct offload_row *row, bool *ret_removed, struct err *err) {
+    uint8_t sha256[32];
+    uint64_t size;
+    int r = box_hash(call->box, row->path, call->watch, sha256, &size, err);
+    *ret_removed = r == -ERR_NOT_FOUND;
+    if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) /* INVALID: a directory or the like stands there now */
+        return 0;
+    return r < 0 ? r : memcmp(sha256, row->sha256, sizeof sha256) == 0;
+}
+
+bool offload_changed(struct tool_call *call, const struct offload_row *row) {
+    struct file_stat stat;
+    struct err err;
+    bool removed;
+    if (row->stale || !row->path)
+        return row->stale;
+    if (tool_box_found(call, &err) < 0 || !call->box)
+        return false;
+    int r = box_stat(call->box, row->path, call->arena, &stat, &err);
+    if (r < 0)
+        return r == -ERR_NOT_FOUND;
+    if (stat.size > HASH_BYTES && stat.mtime_ns / 1000000 + MTIME_SLACK_MS < row->made_ms)
+        return false;
+    return source_same(call, row, &removed, &err) == 0;
+}
+
+int offload_refresh(struct tool_call *call, void (*each)(void *user, const char *id, const char *path, bool removed),
+                    void *user, struct err *err) {
+    struct tool_store *store = call->host->store;
+    struct offload_row *rows = NULL;
+    size_t count = 0;
+    char box[17];
+    offload_box(call, box);
+    if (!store || !call->settings->offload)
+        return 0;
+    int r = offload_sources(store, call->user, box, call->thread, offload_since_ms(call->settings), call->arena, &rows,
+                            &count, err);
+    if (r == 0 && count)
+        r = tool_box(call, err);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        bool removed = false, first = false;
+        int same = source_same(call, &rows[i], &removed, err);
+        if (same == -ERR_GONE)
+            return same;
+        if (same == 0)
+            r = offload_mark_stale(store, rows[i].id, &first, err);
+        if (first)
+            each(user, rows[i].id, rows[i].path, removed);
+    }
+    return r;
+}

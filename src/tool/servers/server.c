@@ -1,0 +1,449 @@
+/* A running MCP server: its process, and who waits for it. Called by server_talk.c and servers.c.
+ *
+ * Rules:
+ *  1. `leading` is whose the call and all that comes in is: one thread's at a time, set and cleared under the lock, used
+ *     without it. Nobody waits for a box with the lock held.
+ *  2. A leader goes on until it has its own answer; then it wakes one who follows. A new request pokes the leader, who sends it.
+ *  3. Dead is for ever: why is said once, and everybody who waits or comes later hears it.
+ *  4. Whatever a server sends, it is ended by it at worst. */
+#include "tool/servers/server.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "tool/servers/server_core.h"
+
+enum { LOOK_TURNS = 64 };
+
+/* ---- the end ---- */
+
+static void server_wake_all_locked(struct server *server) {
+    for (struct ask *ask = server->asks; ask; ask = ask->next)
+        ask_wake(ask);
+    eventfd_write(server->poke, 1);
+}
+
+static void server_vdie_locked(struct server *server, const char *format, va_list args) {
+    if (server->dead)
+        return;
+    vsnprintf(server->why, sizeof server->why, format, args);
+    server->dead = true;
+    server_wake_all_locked(server);
+}
+
+void server_die_locked(struct server *server, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    server_vdie_locked(server, format, args);
+    va_end(args);
+}
+
+void server_die(struct server *server, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    pthread_mutex_lock(&server->lock);
+    server_vdie_locked(server, format, args);
+    pthread_mutex_unlock(&server->lock);
+    va_end(args);
+}
+
+/* The last lines of its standard error, as they can be shown: "": none. */
+static void server_errors(const struct server *server, char *text, size_t size) {
+    size_t end = server->errors_len, begin = 0;
+    const char *errors = server->errors;
+    autobuf shown;
+    buf_init(&shown, 8 * sizeof server->errors);
+    while (end && strchr(" \t\r\n", errors[end - 1]))
+        end--;
+    if (end > 200)
+        begin = end - 200;
+    while (begin && begin < end && ((unsigned char)errors[begin] & 0xc0) == 0x80)
+        begin++;
+    text_shown(&shown, errors + begin, end - begin);
+    text[0] = 0;
+    if (end > begin && buf_cstr(&shown))
+        snprintf(text, size, "; its standard error ends with: %.240s", (const char *)shown.data);
+}
+
+static void server_exited(struct server *server, const struct event *end) {
+    struct exec_result result;
+    struct err err;
+    char errors[300];
+    server_errors(server, errors, sizeof errors);
+    if (exec_result_decode(NULL, end, &result, &err) < 0)
+        server_die(server, "%s", err.text);
+    else if (result.exited)
+        server_die(server, "it exited with code %d%s", result.exit_code, errors);
+    else
+        server_die(server, "it was killed by signal %d%s%s", result.signal, result.oom_killed ? " (out of memory)" : "",
+                   errors);
+}
+
+/* Of one that is dead: what its process was told by goes, and the process with it. */
+void server_settle(struct server *server) {
+    struct call *call = NULL;
+    struct err ignored;
+    pthread_mutex_lock(&server->lock);
+    if (server->dead && !server->leading) {
+        call = server->call;
+        server->call = NULL;
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (!call)
+        return;
+    call_send_eof(call, &ignored);
+    call_close(call);
+}
+
+void server_end(struct server *server, const char *why) {
+    server_die(server, "%s", why);
+    server_settle(server);
+}
+
+/* ---- the leader ---- */
+
+/* What waits to be said, as far as it is taken. */
+static int lead_send(struct server *server, struct err *err) {
+    struct buf *sending = &server->sending;
+    pthread_mutex_lock(&server->lock);
+    if (!sending->len) {
+        struct buf empty = *sending;
+        *sending = server->out;
+        server->out = empty;
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (!sending->len)
+        return 0;
+    ssize_t taken = call_send(server->call, sending->data, sending->len, err);
+    if (taken < 0)
+        return (int)taken;
+    buf_consume(sending, (size_t)taken);
+    if (!sending->len) {
+        size_t max = sending->max;
+        buf_done(sending);
+        buf_init(sending, max);
+    }
+    return 0;
+}
+
+static void lead_errors(struct server *server, const uint8_t *data, size_t len) {
+    size_t room = sizeof server->errors, n = len < room ? len : room, keep = room - n;
+    if (server->errors_len > keep) {
+        memmove(server->errors, server->errors + server->errors_len - keep, keep);
+        server->errors_len = keep;
+    }
+    memcpy(server->errors + server->errors_len, data + (len - n), n);
+    server->errors_len += n;
+}
+
+/* One turn: what waits goes out, what came is sorted. False: nothing came until the deadline, or it is dead. */
+static bool lead_turn(struct server *server, uint64_t deadline_ms) {
+    const struct call_wait wait = {.fd = server->poll_fd, .events = POLLIN, .deadline_ms = deadline_ms};
+    struct event event;
+    struct err err;
+    eventfd_t ignored;
+    int code = lead_send(server, &err);
+    if (code == 0)
+        code = call_next(server->call, &wait, &event, &err);
+    if (code == -ERR_TIMEOUT)
+        return false;
+    if (code < 0) {
+        server_die(server, "%.380s", err.text);
+        return false;
+    }
+    if (event.fd >= 0)
+        fd_close(&event.fd);
+    if (event.kind == EVENT_DATA && event.stream == STREAM_STDERR)
+        lead_errors(server, event.data, event.len);
+    else if (event.kind == EVENT_DATA)
+        server_take(server, event.data, event.len);
+    else if (event.kind == EVENT_END)
+        server_exited(server, &event);
+    else if (event.kind == EVENT_READY)
+        eventfd_read(server->poke, &ignored);
+    return true;
+}
+
+static void lead_locked(struct server *server, const struct server_wait *wait) {
+    struct epoll_event hang_up = {.events = EPOLLRDHUP};
+    server->leading = true;
+    pthread_mutex_unlock(&server->lock);
+    bool watched = wait->watch >= 0 && epoll_ctl(server->poll_fd, EPOLL_CTL_ADD, wait->watch, &hang_up) == 0;
+    lead_turn(server, wait->deadline_ms);
+    if (watched)
+        epoll_ctl(server->poll_fd, EPOLL_CTL_DEL, wait->watch, NULL);
+    pthread_mutex_lock(&server->lock);
+    server->leading = false;
+}
+
+bool server_look(struct server *server, struct err *err) {
+    pthread_mutex_lock(&server->lock);
+    if (!server->leading && !server->dead) {
+        server->leading = true;
+        pthread_mutex_unlock(&server->lock);
+        for (unsigned i = 0; i < LOOK_TURNS && lead_turn(server, clock_ms() + 1); i++)
+            ;
+        pthread_mutex_lock(&server->lock);
+        server->leading = false;
+        if (server->asks)
+            ask_wake(server->asks);
+    }
+    bool alive = !server->dead;
+    if (!alive)
+        err_set(err, ERR_IO, "%s", server->why);
+    pthread_mutex_unlock(&server->lock);
+    server_settle(server);
+    return alive;
+}
+
+/* ---- those who wait ---- */
+
+void ask_wake(struct ask *ask) {
+    if (ask->wake >= 0)
+        eventfd_write(ask->wake, 1);
+}
+
+void ask_enter_locked(struct server *server, struct ask *ask) {
+    ask->next = server->asks;
+    server->asks = ask;
+}
+
+/* The others need one who leads. */
+void ask_leave_locked(struct server *server, struct ask *ask) {
+    struct ask **at = &server->asks;
+    while (*at != ask)
+        at = &(*at)->next;
+    *at = ask->next;
+    for (struct ask *other = server->asks; other && !server->leading; other = other->next)
+        if (other->wake >= 0) {
+            ask_wake(other);
+            break;
+        }
+    fd_close(&ask->wake);
+}
+
+static bool hung_up(int watch) {
+    struct pollfd look = {.fd = watch, .events = POLLRDHUP};
+    return watch >= 0 && poll(&look, 1, 0) > 0;
+}
+
+static void follow_locked(struct server *server, struct ask *ask, const struct server_wait *wait) {
+    uint64_t now_ms = clock_ms();
+    eventfd_t ignored;
+    if (ask->wake < 0)
+        ask->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct pollfd look[2] = {{.fd = ask->wake, .events = POLLIN}, {.fd = wait->watch, .events = POLLRDHUP}};
+    uint64_t left_ms = wait->deadline_ms > now_ms ? wait->deadline_ms - now_ms : 0;
+    if (ask->wake < 0 && left_ms > 100)
+        left_ms = 100; /* without a descriptor of its own nobody can wake it */
+    pthread_mutex_unlock(&server->lock);
+    poll(look, 2, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
+    if (ask->wake >= 0)
+        eventfd_read(ask->wake, &ignored);
+    pthread_mutex_lock(&server->lock);
+}
+
+static void tell_locked(struct server *server, struct ask *ask, const struct server_wait *wait) {
+    char news[sizeof ask->news];
+    size_t len = ask->news_len;
+    memcpy(news, ask->news, len);
+    ask->told = false;
+    pthread_mutex_unlock(&server->lock);
+    if (wait->progress)
+        wait->progress(wait->user, news, len);
+    pthread_mutex_lock(&server->lock);
+}
+
+int ask_wait_locked(struct server *server, struct ask *ask, const struct server_wait *wait, struct err *err) {
+    int code = 0;
+    while (code == 0) {
+        if (ask->told)
+            tell_locked(server, ask, wait);
+        else if (ask->done)
+            break;
+        else if (server->dead)
+            code = err_set(err, ERR_IO, "%s", server->why);
+        else if (hung_up(wait->watch))
+            code = err_set(err, ERR_GONE, "nobody waits for it any more");
+        else if (clock_ms() >= wait->deadline_ms)
+            code = err_set(err, ERR_TIMEOUT, "it did not answer in time");
+        else if (!server->leading)
+            lead_locked(server, wait);
+        else
+            follow_locked(server, ask, wait);
+    }
+    return code;
+}
+
+/* ---- saying something ---- */
+
+static int put_bytes(const char *data, size_t len, void *user) {
+    buf_put(user, data, len);
+    return 0;
+}
+
+bool server_put_locked(struct server *server, json_t *message) {
+    bool fits = server->out.len <= LIMIT_SERVER_UNREAD_BYTES;
+    size_t before = server->out.len;
+    json_object_set_new(message, "jsonrpc", json_string("2.0"));
+    if (fits) {
+        json_dump_callback(message, put_bytes, &server->out, JSON_COMPACT);
+        buf_byte(&server->out, '\n');
+        fits = !server->out.failed;
+        if (!fits)
+            server->out.len = before;
+        server->out.failed = false;
+    }
+    json_decref(message);
+    if (server->leading)
+        eventfd_write(server->poke, 1);
+    return fits;
+}
+
+/* The one who asked has gone: the server is told, at once if nobody leads who would. */
+static void cancel_locked(struct server *server, uint64_t id, const char *why) {
+    struct err ignored;
+    server_put_locked(server, json_pack("{s:s,s:{s:I,s:s}}", "method", "notifications/cancelled", "params", "requestId",
+                                        (json_int_t)id, "reason", why));
+    if (server->leading || server->dead)
+        return;
+    server->leading = true;
+    pthread_mutex_unlock(&server->lock);
+    lead_send(server, &ignored);
+    pthread_mutex_lock(&server->lock);
+    server->leading = false;
+}
+
+int server_ask(struct server *server, const char *method, json_t *params, const struct server_wait *wait,
+               json_t **ret_answer, struct err *err) {
+    struct ask ask = {.wake = -1};
+    json_t *message = json_pack("{s:s}", "method", method);
+    int code = 0;
+    pthread_mutex_lock(&server->lock);
+    ask.id = ++server->last_id;
+    json_object_set_new(message, "id", json_integer((json_int_t)ask.id));
+    if (params && wait->progress) {
+        json_t *meta = json_object_get(params, "_meta");
+        if (!meta)
+            json_object_set_new(params, "_meta", meta = json_object());
+        json_object_set_new(meta, "progressToken", json_integer((json_int_t)ask.id));
+    }
+    if (params)
+        json_object_set_new(message, "params", params);
+    ask_enter_locked(server, &ask);
+    if (!server_put_locked(server, message))
+        code = err_set(err, ERR_BUSY, "it does not read what it is sent");
+    if (code == 0)
+        code = ask_wait_locked(server, &ask, wait, err);
+    if (code == -ERR_GONE || code == -ERR_TIMEOUT)
+        cancel_locked(server, ask.id, code == -ERR_GONE ? "cancelled" : "timed out");
+    ask_leave_locked(server, &ask);
+    pthread_mutex_unlock(&server->lock);
+    server_settle(server);
+    if (code == 0)
+        *ret_answer = ask.answer;
+    else
+        json_decref(ask.answer);
+    return code;
+}
+
+/* ---- life ---- */
+
+static int server_spawn(struct server *server, struct box *box, const struct server_spec *spec,
+                        const char *const *drops, struct err *err) {
+    const char *argv[LIMIT_SERVER_ARGS + 2] = {spec->command};
+    for (size_t i = 0; spec->args && spec->args[i] && i < LIMIT_SERVER_ARGS; i++)
+        argv[i + 1] = spec->args[i];
+    const struct exec_request request = {
+        .argv = argv, .env = (const char *const *)spec->env, .drops = drops, .cwd = spec->cwd};
+    return box_exec_open(box, &request, true, &server->call, err);
+}
+
+int server_start(struct box *box, const struct server_spec *spec, const char *const *drops, struct server **ret_server,
+                 struct err *err) {
+    struct server *server = calloc(1, sizeof *server);
+    struct epoll_event poked = {.events = EPOLLIN};
+    if (!server)
+        abort();
+    atomic_init(&server->refs, 1);
+    pthread_mutex_init(&server->lock, NULL);
+    snprintf(server->name, sizeof server->name, "%s", spec->name);
+    server->wire = wire_ref(box->wire);
+    server->started_ms = clock_ms();
+    server->start_timeout_ms = spec->start_timeout_ms;
+    server->flood = (struct server_flood){
+        .at_ms = server->started_ms, .messages = LIMIT_SERVER_FLOOD, .bytes = LIMIT_SERVER_FLOOD_BYTES};
+    buf_init(&server->line, LIMIT_SERVER_MESSAGE_BYTES);
+    buf_init(&server->out, LIMIT_SERVER_UNREAD_BYTES + LIMIT_JSON_BYTES + 4096);
+    buf_init(&server->sending, server->out.max);
+    server->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int code = 0;
+    if (server->poke < 0 || server->poll_fd < 0 || epoll_ctl(server->poll_fd, EPOLL_CTL_ADD, server->poke, &poked) < 0)
+        code = err_errno(err, errno, "no descriptor is left for it");
+    if (code == 0)
+        code = server_spawn(server, box, spec, drops, err);
+    if (code == 0)
+        *ret_server = server;
+    else
+        server_unref(server);
+    return code;
+}
+
+struct server *server_ref(struct server *server) {
+    atomic_fetch_add(&server->refs, 1);
+    return server;
+}
+
+void server_unref(struct server *server) {
+    if (!server || atomic_fetch_sub(&server->refs, 1) != 1)
+        return;
+    server_end(server, "nobody needs it any more");
+    wire_unref(server->wire);
+    fd_close(&server->poke);
+    fd_close(&server->poll_fd);
+    buf_done(&server->line);
+    buf_done(&server->out);
+    buf_done(&server->sending);
+    server_tools_unref(server->tools);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}
+
+bool server_box_alive(const struct server *server) {
+    return wire_alive(server->wire);
+}
+
+uint64_t server_started_ms(const struct server *server) {
+    return server->started_ms;
+}
+
+bool server_ready(struct server *server) {
+    pthread_mutex_lock(&server->lock);
+    bool ready = server->ready && !server->dead;
+    pthread_mutex_unlock(&server->lock);
+    return ready;
+}
+
+void server_listed(struct server *server) {
+    pthread_mutex_lock(&server->lock);
+    server->listed = server->changes;
+    pthread_mutex_unlock(&server->lock);
+}
+
+bool server_relisted(struct server *server) {
+    pthread_mutex_lock(&server->lock);
+    bool changed = server->listed != server->changes;
+    server->listed = server->changes;
+    pthread_mutex_unlock(&server->lock);
+    return changed;
+}

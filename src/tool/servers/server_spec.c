@@ -1,0 +1,150 @@
+/* What a user says of an MCP server: read, checked, written. Called by the doors, the configuration and the store. Not to
+ * break: a spec is checked the same wherever it comes from, and values of its environment are shown to nobody. */
+#include <ctype.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/limits.h"
+#include "tool/servers/server.h"
+
+struct spec_args {
+    struct body_text type, command, cwd, machine, thread;
+    const char **args, **env;
+    bool disabled;
+    struct body_number timeout_ms, start_timeout_ms;
+};
+
+#define ROW(label, kind, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct spec_args, member)
+
+const struct body_field server_fields[] = {
+    {ROW("command", TEXT, command), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "the program, found by the box's PATH"},
+    {ROW("args", TEXTS, args), .flags = BODY_TOLD, .max = LIMIT_SERVER_ARGS, .text = "its arguments"},
+    {ROW("env", MAP, env), .flags = BODY_SECRET, .max = LIMIT_LABELS, .text = "its environment, besides the box's"},
+    {ROW("cwd", TEXT, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+     .text = "where it runs; default: the workspace"},
+    {ROW("machine", TEXT, machine), .flags = BODY_TOLD, .min = 1, .max = LIMIT_RUNNER_BYTES,
+     .text = "it runs on this machine of the user's"},
+    {ROW("thread", TEXT, thread), .flags = BODY_TOLD, .min = 1, .max = LIMIT_THREAD_BYTES,
+     .text = "it runs in the box of this thread; default: in the box of whoever asks"},
+    {ROW("disabled", BOOL, disabled), .text = "it is kept, and not started"},
+    {ROW("timeout_ms", INT, timeout_ms), .min = 1, .max = LIMIT_SERVER_TIMEOUT_MS,
+     .fallback = DEFAULT_SERVER_TIMEOUT_MS, .text = "of a call"},
+    {ROW("start_timeout_ms", INT, start_timeout_ms), .min = 1, .max = LIMIT_SERVER_START_MS,
+     .fallback = DEFAULT_SERVER_START_MS, .text = "until it has told its tools"},
+    {ROW("type", TEXT, type), .choices = "stdio", .text = "how it is spoken to: over its standard input and output"},
+    {.name = NULL},
+};
+
+int server_name_check(const char *name, struct err *err) {
+    size_t len = strlen(name);
+    bool good = len > 0 && len <= LIMIT_SERVER_NAME_BYTES && !strstr(name, "__") && name[len - 1] != '_';
+    for (size_t i = 0; i < len && good; i++)
+        good = islower((unsigned char)name[i]) || isdigit((unsigned char)name[i]) || (i && strchr("-_", name[i]));
+    if (good)
+        return 0;
+    return err_set(
+        err, ERR_INVALID,
+        "a server's name has at most %u lower-case letters, digits, '-' and '_' ('_' neither twice in a row nor "
+        "last), and begins with a letter or a digit",
+        LIMIT_SERVER_NAME_BYTES);
+}
+
+static int spec_check(const struct server_spec *spec, struct err *err) {
+    size_t count = 0;
+    if (!spec->command || !spec->command[0])
+        return err_set(err, ERR_INVALID, "'command' is missing");
+    if (spec->machine && spec->thread)
+        return err_set(err, ERR_INVALID, "a server runs on a 'machine' or in the box of a 'thread', not both");
+    for (size_t i = 0; spec->args && spec->args[i]; i++)
+        if (++count > LIMIT_SERVER_ARGS)
+            return err_set(err, ERR_INVALID, "'args': more than %u", LIMIT_SERVER_ARGS);
+    for (size_t i = 0; spec->env && spec->env[i]; i++)
+        if (!strchr(spec->env[i], '=') || spec->env[i][0] == '=' || strcspn(spec->env[i], "=") > LIMIT_NAME_BYTES)
+            return err_set(err, ERR_INVALID, "'env': a name that is no variable's");
+    return server_name_check(spec->name, err);
+}
+
+int server_spec_finish(struct server_spec *spec, struct arena *arena, struct err *err) {
+    struct json json;
+    autobuf text;
+    buf_init(&text, LIMIT_SERVER_SPEC_BYTES);
+    int code = spec_check(spec, err);
+    if (code < 0)
+        return code;
+    spec->timeout_ms = spec->timeout_ms ? spec->timeout_ms : DEFAULT_SERVER_TIMEOUT_MS;
+    spec->start_timeout_ms = spec->start_timeout_ms ? spec->start_timeout_ms : DEFAULT_SERVER_START_MS;
+    json_init(&json, &text);
+    json_open(&json, '{');
+    server_spec_json(spec, &json, true);
+    json_close(&json, '}');
+    if (!buf_cstr(&text) || text.failed)
+        return err_set(err, ERR_TOO_LARGE, "a server is described by at most %u bytes", LIMIT_SERVER_SPEC_BYTES);
+    spec->text = arena_copy(arena, text.data, text.len);
+    return 0;
+}
+
+int server_spec_take(json_t *body, const char *name, struct arena *arena, struct server_spec *ret_spec,
+                     struct err *err) {
+    struct spec_args args = {0};
+    int code = body_take(body, server_fields, arena, &args, err);
+    struct server_spec spec = {.name = arena_strdup(arena, name),
+                               .command = args.command.data,
+                               .args = args.args,
+                               .env = args.env,
+                               .cwd = args.cwd.data,
+                               .machine = args.machine.data,
+                               .thread = args.thread.data,
+                               .timeout_ms = args.timeout_ms.value,
+                               .start_timeout_ms = args.start_timeout_ms.value,
+                               .disabled = args.disabled};
+    if (code == 0)
+        code = server_spec_finish(&spec, arena, err);
+    if (code == 0)
+        *ret_spec = spec;
+    return code;
+}
+
+static void spec_text(struct json *json, const char *key, const char *text) {
+    if (!text)
+        return;
+    json_key(json, key);
+    json_str(json, text);
+}
+
+static void spec_env(struct json *json, const char *const *env, bool secrets) {
+    json_key(json, secrets ? "env" : "env_names");
+    json_open(json, secrets ? '{' : '[');
+    for (; env && *env; env++) {
+        char name[LIMIT_NAME_BYTES + 1] = "";
+        size_t len = strcspn(*env, "=");
+        memcpy(name, *env, len < sizeof name ? len : sizeof name - 1);
+        if (secrets) {
+            json_key(json, name);
+            json_str(json, *env + len + 1);
+        } else {
+            json_str(json, name);
+        }
+    }
+    json_close(json, secrets ? '}' : ']');
+}
+
+void server_spec_json(const struct server_spec *spec, struct json *json, bool secrets) {
+    spec_text(json, "command", spec->command);
+    json_key(json, "args");
+    json_open(json, '[');
+    for (const char **arg = spec->args; arg && *arg; arg++)
+        json_str(json, *arg);
+    json_close(json, ']');
+    spec_env(json, (const char *const *)spec->env, secrets);
+    spec_text(json, "cwd", spec->cwd);
+    spec_text(json, "machine", spec->machine);
+    spec_text(json, "thread", spec->thread);
+    json_key(json, "disabled");
+    json_bool(json, spec->disabled);
+    json_key(json, "timeout_ms");
+    json_uint(json, spec->timeout_ms);
+    json_key(json, "start_timeout_ms");
+    json_uint(json, spec->start_timeout_ms);
+}

@@ -1,0 +1,291 @@
+/* What is said to an MCP server: the first words, its list of tools, a call. Called by servers.c and served.c. Not to break: what
+ * of a tool is offered to others has been checked here: its name, the size and the shape of its schemas. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tool/mcp/mcp.h"
+#include "tool/servers/server_core.h"
+
+#define META "io.modelcontextprotocol/"
+
+/* ---- requests ---- */
+
+static json_t *talk_client(void) {
+    return json_pack("{s:s,s:s}", "name", "cubby", "version", CUBBY_VERSION);
+}
+
+/* Parameters; the newer era says with each request who asks. */
+static json_t *talk_params(struct server *server) {
+    pthread_mutex_lock(&server->lock);
+    bool modern = server->modern;
+    pthread_mutex_unlock(&server->lock);
+    if (!modern)
+        return json_object();
+    return json_pack("{s:{s:s,s:{},s:o}}", "_meta", META "protocolVersion", MCP_MODERN, META "clientCapabilities",
+                     META "clientInfo", talk_client());
+}
+
+/* The result of a request of ours; IO with the server's own words when it has none. */
+static int talk_ask(struct server *server, const char *method, json_t *params, uint64_t deadline_ms,
+                    json_t **ret_answer, struct err *err) {
+    const struct server_wait wait = {.watch = -1, .deadline_ms = deadline_ms};
+    int code = server_ask(server, method, params, &wait, ret_answer, err);
+    if (code == -ERR_TIMEOUT)
+        err_set(err, ERR_IO, "it was ended: it did not answer '%s' in time", method);
+    return code < 0 ? -err->code : 0;
+}
+
+static int talk_refused(const char *method, json_t *answer, struct err *err) {
+    const char *why = json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
+    return err_set(err, ERR_IO, "it was ended: it refused '%s': %.200s", method, why ? why : "without a reason");
+}
+
+/* ---- the first words ---- */
+
+/* Whether a server that refused initialize may be one of the newer era, which has none. */
+static bool hello_is_modern(const json_t *answer) {
+    json_int_t code = json_integer_value(json_object_get(json_object_get(answer, "error"), "code"));
+    return code == MCP_METHOD || code == MCP_VERSION;
+}
+
+static int hello_check(struct server *server, json_t *answer, bool *ret_tools, struct err *err) {
+    const json_t *result = json_object_get(answer, "result");
+    const char *version = json_string_value(json_object_get(result, "protocolVersion"));
+    if (!result && hello_is_modern(answer)) {
+        pthread_mutex_lock(&server->lock);
+        server->modern = true;
+        pthread_mutex_unlock(&server->lock);
+        *ret_tools = true;
+        return 0;
+    }
+    if (!result)
+        return talk_refused("initialize", answer, err);
+    if (!version || !mcp_is_legacy(version))
+        return err_set(err, ERR_IO, "it was ended: it speaks version '%.40s' of the protocol, which is none of ours",
+                       version ? version : "");
+    *ret_tools = json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
+    pthread_mutex_lock(&server->lock);
+    server_put_locked(server, json_pack("{s:s}", "method", "notifications/initialized"));
+    pthread_mutex_unlock(&server->lock);
+    return 0;
+}
+
+static int hello(struct server *server, uint64_t deadline_ms, bool *ret_tools, struct err *err) {
+    json_t *answer = NULL, *params = json_pack("{s:s,s:{},s:o}", "protocolVersion", MCP_LEGACY, "capabilities",
+                                               "clientInfo", talk_client());
+    int code = talk_ask(server, "initialize", params, deadline_ms, &answer, err);
+    if (code == 0)
+        code = hello_check(server, answer, ret_tools, err);
+    json_decref(answer);
+    return code;
+}
+
+/* ---- its tools ---- */
+
+static const char *tool_text(struct arena *arena, const json_t *object, const char *key, size_t max) {
+    const char *text = json_string_value(json_object_get(object, key));
+    size_t len = text ? strlen(text) : 0;
+    if (!text)
+        return NULL;
+    if (len > max)
+        for (len = max; len && ((unsigned char)text[len] & 0xc0) == 0x80;)
+            len--;
+    return arena_copy(arena, text, len);
+}
+
+/* A schema as text; NULL: it is none, or too long. */
+static const char *tool_schema(struct arena *arena, const json_t *schema) {
+    const char *type = json_string_value(json_object_get(schema, "type"));
+    if (!json_is_object(schema) || !type || strcmp(type, "object") != 0)
+        return NULL;
+    size_t size = json_dumpb(schema, NULL, 0, JSON_COMPACT);
+    if (!size || size > LIMIT_SERVER_TOOL_BYTES)
+        return NULL;
+    char *text = arena_alloc(arena, size + 1);
+    json_dumpb(schema, text, size, JSON_COMPACT);
+    return text;
+}
+
+static const char *tool_annotations(struct arena *arena, const json_t *given) {
+    static const char *const hints[] = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"};
+    json_t *kept = json_object();
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
+        json_t *hint = json_object_get(given, hints[i]);
+        if (json_is_boolean(hint))
+            json_object_set(kept, hints[i], hint);
+    }
+    char *text = json_object_size(kept) ? json_dumps(kept, JSON_COMPACT) : NULL;
+    const char *copy = text ? arena_strdup(arena, text) : NULL;
+    free(text);
+    json_decref(kept);
+    return copy;
+}
+
+static bool tool_name_good(const struct server *server, const char *name) {
+    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    return name && *name && strspn(name, good) == strlen(name) &&
+           strlen(server->name) + 2 + strlen(name) <= LIMIT_TOOL_NAME_BYTES;
+}
+
+static bool tool_add(const struct server *server, struct server_tools *tools, const json_t *row) {
+    const char *name = json_string_value(json_object_get(row, "name"));
+    const json_t *output = json_object_get(row, "outputSchema");
+    struct arena *arena = &tools->arena;
+    if (!tool_name_good(server, name) || tools->count == LIMIT_SERVER_TOOLS)
+        return false;
+    for (size_t i = 0; i < tools->count; i++)
+        if (strcmp(tools->items[i].name, name) == 0)
+            return false;
+    struct server_tool tool = {
+        .name = arena_strdup(arena, name),
+        .title = tool_text(arena, row, "title", LIMIT_NAME_BYTES),
+        .description = tool_text(arena, row, "description", LIMIT_SERVER_DESCRIPTION_BYTES),
+        .input = tool_schema(arena, json_object_get(row, "inputSchema")),
+        .output = output ? tool_schema(arena, output) : NULL,
+        .annotations = tool_annotations(arena, json_object_get(row, "annotations")),
+    };
+    if (!tool.input || (output && !json_is_null(output) && !tool.output))
+        return false;
+    if (!tool.description)
+        tool.description = "";
+    tools->items[tools->count++] = tool;
+    return true;
+}
+
+static int tools_page(struct server *server, struct server_tools *tools, uint64_t deadline_ms, char **cursor,
+                      struct err *err) {
+    json_t *answer = NULL, *params = talk_params(server), *row;
+    size_t i;
+    if (*cursor)
+        json_object_set_new(params, "cursor", json_string(*cursor));
+    free(*cursor);
+    *cursor = NULL;
+    int code = talk_ask(server, "tools/list", params, deadline_ms, &answer, err);
+    const json_t *result = json_object_get(answer, "result"), *rows = json_object_get(result, "tools");
+    if (code == 0 && !result)
+        code = talk_refused("tools/list", answer, err);
+    if (code == 0 && !json_is_array(rows))
+        code = err_set(err, ERR_IO, "it was ended: its list of tools is none");
+    if (code == 0) {
+        json_array_foreach(rows, i, row) tools->left_out += !tool_add(server, tools, row);
+        const char *next = json_string_value(json_object_get(result, "nextCursor"));
+        *cursor = next ? strdup(next) : NULL;
+    }
+    json_decref(answer);
+    return code;
+}
+
+static int tools_list(struct server *server, struct server_tools *tools, uint64_t deadline_ms, struct err *err) {
+    char *cursor = NULL;
+    unsigned pages = 0;
+    int code;
+    do
+        code = tools_page(server, tools, deadline_ms, &cursor, err);
+    while (code == 0 && cursor && ++pages < LIMIT_SERVER_TOOL_PAGES);
+    if (code == 0 && cursor)
+        code = err_set(err, ERR_IO, "it was ended: its list of tools has more than %u pages", LIMIT_SERVER_TOOL_PAGES);
+    free(cursor);
+    return code;
+}
+
+static struct server_tools *tools_new(void) {
+    struct server_tools *tools = calloc(1, sizeof *tools);
+    if (!tools)
+        abort();
+    atomic_init(&tools->refs, 1);
+    arena_init(&tools->arena);
+    tools->items = arena_alloc(&tools->arena, LIMIT_SERVER_TOOLS * sizeof *tools->items);
+    return tools;
+}
+
+void server_tools_unref(struct server_tools *tools) {
+    if (!tools || atomic_fetch_sub(&tools->refs, 1) != 1)
+        return;
+    arena_done(&tools->arena);
+    free(tools);
+}
+
+struct server_tools *server_tools(struct server *server) {
+    pthread_mutex_lock(&server->lock);
+    struct server_tools *tools = server->tools;
+    if (tools)
+        atomic_fetch_add(&tools->refs, 1);
+    pthread_mutex_unlock(&server->lock);
+    return tools;
+}
+
+/* ---- being ready ---- */
+
+/* The words themselves; not cut short by whoever happens to wait for them, since they are for all who come. */
+static int prepare_talk(struct server *server, bool first, struct err *err) {
+    uint64_t deadline_ms = (first ? server->started_ms : clock_ms()) + server->start_timeout_ms;
+    struct server_tools *tools = tools_new();
+    bool has_tools = true;
+    int code = first ? hello(server, deadline_ms, &has_tools, err) : 0;
+    if (code == 0 && has_tools)
+        code = tools_list(server, tools, deadline_ms, err);
+    if (code < 0) {
+        server_tools_unref(tools);
+        server_end(server, err->text);
+        return code;
+    }
+    pthread_mutex_lock(&server->lock);
+    struct server_tools *before = server->tools;
+    server->tools = tools;
+    pthread_mutex_unlock(&server->lock);
+    server_tools_unref(before);
+    return 0;
+}
+
+/* While another one does it. */
+static int prepare_wait_locked(struct server *server, const struct server_wait *wait, struct err *err) {
+    struct ask ask = {.wake = -1};
+    ask_enter_locked(server, &ask);
+    int code = ask_wait_locked(server, &ask, wait, err);
+    ask_leave_locked(server, &ask);
+    return code;
+}
+
+static void prepared_locked(struct server *server, bool good) {
+    server->preparing = false;
+    server->ready |= good;
+    for (struct ask *ask = server->asks; ask; ask = ask->next)
+        if (!ask->id) {
+            ask->done = true;
+            ask_wake(ask);
+        }
+}
+
+int server_prepare(struct server *server, const struct server_wait *wait, struct err *err) {
+    int code = 0;
+    pthread_mutex_lock(&server->lock);
+    while (code == 0 && server->preparing)
+        code = prepare_wait_locked(server, wait, err);
+    if (code == 0 && server->dead)
+        code = err_set(err, ERR_IO, "%s", server->why);
+    bool first = !server->ready, mine = code == 0 && (first || server->stale);
+    server->preparing |= mine;
+    if (mine)
+        server->stale = false;
+    pthread_mutex_unlock(&server->lock);
+    if (mine) {
+        code = prepare_talk(server, first, err);
+        pthread_mutex_lock(&server->lock);
+        prepared_locked(server, code == 0);
+        pthread_mutex_unlock(&server->lock);
+    }
+    server_settle(server);
+    return code;
+}
+
+/* ---- a call ---- */
+
+int server_call(struct server *server, const char *tool, json_t *args, const struct server_wait *wait,
+                json_t **ret_answer, struct err *err) {
+    json_t *params = talk_params(server);
+    json_object_set_new(params, "name", json_string(tool));
+    json_object_set(params, "arguments", args);
+    return server_ask(server, "tools/call", params, wait, ret_answer, err);
+}

@@ -1,0 +1,492 @@
+/* Which MCP servers run, and which may. Called by served.c and the doors.
+ *
+ * Rules:
+ *  1. A place is a server's in one box, by name. It outlives the process, so that one that dies again and again is started at
+ *     growing intervals; it goes with the box, or when the server is removed.
+ *  2. `lock` guards the places and everything in them; it is never held while a box works. `turn` of a place is held while its
+ *     process is looked at or started, by one who has a reference to the place.
+ *  3. A process runs what was configured when it was started: if that is not what is configured now, it is ended. */
+#include "tool/servers/servers.h"
+
+#include <jansson.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "tool/servers/servers_db.h"
+
+struct place {
+    struct place *next;
+    char box[17], name[LIMIT_SERVER_NAME_BYTES + 1];
+    char *user;
+    pthread_mutex_t turn;
+    /* under the lock of all */
+    unsigned refs;
+    bool gone; /* nobody finds it any more */
+    struct server *server;
+    char *text; /* what it was started with */
+    unsigned failures;
+    uint64_t starts, retry_ms;
+    char why[400];
+};
+
+struct servers {
+    struct servers_db *db;
+    pthread_mutex_t lock;
+    struct place *places;
+    unsigned count;
+    struct servers_row *rows; /* of the configuration */
+    size_t row_count;
+};
+
+struct servers *servers_new(const char *directory) {
+    struct servers *servers = calloc(1, sizeof *servers);
+    if (!servers)
+        abort();
+    pthread_mutex_init(&servers->lock, NULL);
+    servers->db = directory ? servers_db_new(directory) : NULL;
+    return servers;
+}
+
+/* ---- what is configured ---- */
+
+static char *row_copy(const char *text) {
+    char *copy = text ? strdup(text) : NULL;
+    if (text && !copy)
+        abort();
+    return copy;
+}
+
+static void rows_free(struct servers_row *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free((char *)rows[i].user);
+        free((char *)rows[i].name);
+        free((char *)rows[i].text);
+    }
+    free(rows);
+}
+
+void servers_configure(struct servers *servers, const struct servers_row *rows, size_t count) {
+    struct servers_row *copy = calloc(count + 1, sizeof *copy);
+    if (!copy)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        copy[i] = (struct servers_row){
+            .user = row_copy(rows[i].user), .name = row_copy(rows[i].name), .text = row_copy(rows[i].text)};
+    pthread_mutex_lock(&servers->lock);
+    struct servers_row *before = servers->rows;
+    size_t before_count = servers->row_count;
+    servers->rows = copy;
+    servers->row_count = count;
+    pthread_mutex_unlock(&servers->lock);
+    rows_free(before, before_count);
+}
+
+static int spec_parse(const struct servers_row *row, bool configured, struct arena *arena, struct server_spec *ret_spec,
+                      struct err *err) {
+    json_t *body = NULL;
+    int code = body_load(row->text, strlen(row->text), &body, err);
+    if (code == 0)
+        code = server_spec_take(body, row->name, arena, ret_spec, err);
+    if (code == 0)
+        ret_spec->configured = configured;
+    json_decref(body);
+    return code < 0 ? err_wrap(err, "MCP server '%s'", row->name) : 0;
+}
+
+/* Rows of the configuration that are this user's; in the arena. */
+static size_t rows_configured(struct servers *servers, const char *user, struct arena *arena,
+                              struct servers_row **ret_rows) {
+    size_t count = 0;
+    bool own = false;
+    pthread_mutex_lock(&servers->lock);
+    struct servers_row *rows = arena_alloc(arena, (servers->row_count + 1) * sizeof *rows);
+    for (size_t i = 0; i < servers->row_count; i++)
+        own |= servers->rows[i].user && strcmp(servers->rows[i].user, user) == 0;
+    for (size_t i = 0; i < servers->row_count; i++) {
+        const struct servers_row *row = &servers->rows[i];
+        bool mine = own ? row->user && strcmp(row->user, user) == 0 : !row->user;
+        if (mine && row->name)
+            rows[count++] =
+                (struct servers_row){.name = arena_strdup(arena, row->name), .text = arena_strdup(arena, row->text)};
+    }
+    pthread_mutex_unlock(&servers->lock);
+    *ret_rows = rows;
+    return count;
+}
+
+static int spec_order(const void *left, const void *right) {
+    return strcmp(((const struct server_spec *)left)->name, ((const struct server_spec *)right)->name);
+}
+
+/* name NULL: all. */
+static int specs_find(struct servers *servers, const char *user, const char *name, struct arena *arena,
+                      struct server_spec **ret_specs, size_t *ret_count, struct err *err) {
+    struct servers_row *configured, *stored = NULL;
+    size_t configured_count = rows_configured(servers, user, arena, &configured), stored_count = 0, count = 0;
+    int code = servers->db ? servers_db_rows(servers->db, user, name, arena, &stored, &stored_count, err) : 0;
+    struct server_spec *specs = arena_alloc(arena, (configured_count + stored_count + 1) * sizeof *specs);
+    for (size_t i = 0; i < configured_count && code == 0; i++)
+        if (!name || strcmp(configured[i].name, name) == 0)
+            code = spec_parse(&configured[i], true, arena, &specs[count++], err);
+    size_t first = count;
+    for (size_t i = 0; i < stored_count && code == 0; i++) {
+        bool hidden = false;
+        for (size_t k = 0; k < first; k++)
+            hidden |= strcmp(specs[k].name, stored[i].name) == 0;
+        if (!hidden)
+            code = spec_parse(&stored[i], false, arena, &specs[count++], err);
+    }
+    if (code < 0)
+        return code;
+    qsort(specs, count, sizeof *specs, spec_order);
+    *ret_specs = specs;
+    *ret_count = count;
+    return 0;
+}
+
+int servers_specs(struct servers *servers, const char *user, struct arena *arena, struct server_spec **ret_specs,
+                  size_t *ret_count, struct err *err) {
+    return specs_find(servers, user, NULL, arena, ret_specs, ret_count, err);
+}
+
+int servers_spec(struct servers *servers, const char *user, const char *name, struct arena *arena,
+                 struct server_spec *ret_spec, struct err *err) {
+    struct server_spec *specs;
+    size_t count = 0;
+    int code = specs_find(servers, user, name, arena, &specs, &count, err);
+    if (code < 0)
+        return code;
+    if (!count)
+        return err_set(err, ERR_NOT_FOUND, "there is no MCP server '%.64s'", name);
+    *ret_spec = specs[0];
+    return 0;
+}
+
+static bool is_configured(struct servers *servers, const char *user, const char *name) {
+    autoarena arena;
+    arena_init(&arena);
+    struct servers_row *rows;
+    size_t count = rows_configured(servers, user, &arena, &rows);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+int servers_put(struct servers *servers, const char *user, const struct server_spec *spec, bool *ret_created,
+                struct err *err) {
+    if (is_configured(servers, user, spec->name))
+        return err_set(err, ERR_EXISTS, "the MCP server '%s' stands in the configuration; choose another name",
+                       spec->name);
+    if (!servers->db)
+        return err_set(err, ERR_UNSUPPORTED, "nothing is stored here");
+    return servers_db_put(servers->db, user, spec->name, spec->text, ret_created, err);
+}
+
+/* ---- places ---- */
+
+static void place_unref(struct servers *servers, struct place *place) {
+    pthread_mutex_lock(&servers->lock);
+    bool last = --place->refs == 0;
+    pthread_mutex_unlock(&servers->lock);
+    if (!last)
+        return;
+    server_unref(place->server);
+    pthread_mutex_destroy(&place->turn);
+    free(place->text);
+    free(place->user);
+    free(place);
+}
+
+/* Those that match are found no more; they come back as a list, for places_drop. NULL: any. */
+static struct place *places_take(struct servers *servers, const char *box, const char *user, const char *name) {
+    struct place *taken = NULL;
+    pthread_mutex_lock(&servers->lock);
+    for (struct place **at = &servers->places; *at;) {
+        struct place *place = *at;
+        if ((box && strcmp(place->box, box) != 0) || (user && strcmp(place->user, user) != 0) ||
+            (name && strcmp(place->name, name) != 0)) {
+            at = &place->next;
+            continue;
+        }
+        *at = place->next;
+        place->gone = true;
+        place->next = taken;
+        taken = place;
+        servers->count--;
+    }
+    pthread_mutex_unlock(&servers->lock);
+    return taken;
+}
+
+static void places_drop(struct servers *servers, struct place *taken, const char *why) {
+    for (struct place *place = taken, *next; place; place = next) {
+        next = place->next;
+        pthread_mutex_lock(&servers->lock);
+        struct server *server = place->server ? server_ref(place->server) : NULL;
+        pthread_mutex_unlock(&servers->lock);
+        if (server)
+            server_end(server, why);
+        server_unref(server);
+        place_unref(servers, place);
+    }
+}
+
+int servers_remove(struct servers *servers, const char *user, const char *name, struct err *err) {
+    if (is_configured(servers, user, name))
+        return err_set(err, ERR_DENIED, "the MCP server '%.64s' stands in the configuration", name);
+    if (!servers->db)
+        return err_set(err, ERR_NOT_FOUND, "there is no MCP server '%.64s'", name);
+    int code = servers_db_remove(servers->db, user, name, err);
+    if (code == 0)
+        places_drop(servers, places_take(servers, NULL, user, name), "it was removed");
+    return code;
+}
+
+void servers_box_ended(struct servers *servers, const char *box) {
+    if (servers && box)
+        places_drop(servers, places_take(servers, box, NULL, NULL), "its box ended");
+}
+
+void servers_stop(struct servers *servers) {
+    if (servers)
+        places_drop(servers, places_take(servers, NULL, NULL, NULL), "cubby ends");
+}
+
+void servers_free(struct servers *servers) {
+    if (!servers)
+        return;
+    servers_stop(servers);
+    rows_free(servers->rows, servers->row_count);
+    servers_db_free(servers->db);
+    pthread_mutex_destroy(&servers->lock);
+    free(servers);
+}
+
+static struct place *place_find_locked(struct servers *servers, const struct box *box, const char *name) {
+    for (struct place *place = servers->places; place; place = place->next)
+        if (strcmp(place->box, box->id) == 0 && strcmp(place->name, name) == 0)
+            return place;
+    return NULL;
+}
+
+/* Boxes that died without a word, of another daemon's too, leave places behind. */
+static void places_sweep(struct servers *servers) {
+    struct place *dead = NULL;
+    pthread_mutex_lock(&servers->lock);
+    for (struct place **at = &servers->places; *at;) {
+        struct place *place = *at;
+        bool over = place->refs == 1 && (!place->server || !server_box_alive(place->server));
+        if (!over) {
+            at = &place->next;
+            continue;
+        }
+        *at = place->next;
+        place->next = dead;
+        dead = place;
+        servers->count--;
+    }
+    pthread_mutex_unlock(&servers->lock);
+    places_drop(servers, dead, "its box ended");
+}
+
+static struct place *place_new(const struct box *box, const char *name) {
+    struct place *place = calloc(1, sizeof *place);
+    if (!place || !(place->user = strdup(box->user)))
+        abort();
+    memcpy(place->box, box->id, sizeof place->box);
+    snprintf(place->name, sizeof place->name, "%s", name);
+    pthread_mutex_init(&place->turn, NULL);
+    place->refs = 1;
+    return place;
+}
+
+/* With a reference. */
+static int place_take(struct servers *servers, const struct box *box, const char *name, struct place **ret_place,
+                      struct err *err) {
+    pthread_mutex_lock(&servers->lock);
+    bool full = servers->count >= LIMIT_SERVERS_RUNNING;
+    pthread_mutex_unlock(&servers->lock);
+    if (full)
+        places_sweep(servers);
+    pthread_mutex_lock(&servers->lock);
+    struct place *place = place_find_locked(servers, box, name);
+    if (!place && servers->count < LIMIT_SERVERS_RUNNING) {
+        place = place_new(box, name);
+        place->next = servers->places;
+        servers->places = place;
+        servers->count++;
+    }
+    if (place)
+        place->refs++;
+    pthread_mutex_unlock(&servers->lock);
+    if (!place)
+        return err_set(err, ERR_LIMIT, "%u MCP servers run, which is the limit", LIMIT_SERVERS_RUNNING);
+    *ret_place = place;
+    return 0;
+}
+
+/* ---- starting ---- */
+
+static void place_failed_locked(struct place *place, uint64_t lived_ms, const char *why) {
+    uint64_t delay_ms = SERVER_BACK_OFF_MS;
+    place->failures = lived_ms >= SERVER_STEADY_MS ? 0 : place->failures + 1;
+    for (unsigned i = 1; i < place->failures && delay_ms < SERVER_BACK_OFF_MOST_MS; i++)
+        delay_ms *= 2;
+    delay_ms = delay_ms > SERVER_BACK_OFF_MOST_MS ? SERVER_BACK_OFF_MOST_MS : delay_ms;
+    place->retry_ms = clock_ms() + (place->failures ? delay_ms : 0);
+    snprintf(place->why, sizeof place->why, "%.390s", why);
+}
+
+/* What runs there, if it still does and is what is configured now. In the place's turn. */
+static struct server *place_server(struct servers *servers, struct place *place, const struct server_spec *spec) {
+    struct err err;
+    pthread_mutex_lock(&servers->lock);
+    struct server *server = place->server ? server_ref(place->server) : NULL;
+    bool changed = server && strcmp(place->text, spec->text) != 0;
+    pthread_mutex_unlock(&servers->lock);
+    if (!server)
+        return NULL;
+    if (changed)
+        server_end(server, "it was configured anew");
+    if (server_look(server, &err))
+        return server;
+    bool boxless = !server_box_alive(server); /* no fault of its own */
+    pthread_mutex_lock(&servers->lock);
+    place->server = NULL;
+    if (changed || boxless)
+        place->failures = 0, place->retry_ms = 0, place->why[0] = 0;
+    else
+        place_failed_locked(place, clock_ms() - server_started_ms(server), err.text);
+    pthread_mutex_unlock(&servers->lock);
+    server_unref(server); /* the place's */
+    server_unref(server);
+    return NULL;
+}
+
+static int place_start(struct servers *servers, struct place *place, struct box *box, const struct server_spec *spec,
+                       const char *const *drops, struct server **ret_server, struct err *err) {
+    struct server *server = NULL;
+    char *text = row_copy(spec->text);
+    int code = server_start(box, spec, drops, &server, err);
+    pthread_mutex_lock(&servers->lock);
+    if (code == 0) {
+        place->server = server_ref(server);
+        place->starts++;
+        free(place->text);
+        place->text = text;
+        text = NULL;
+    } else {
+        place_failed_locked(place, 0, err->text);
+    }
+    bool gone = place->gone;
+    pthread_mutex_unlock(&servers->lock);
+    free(text);
+    if (gone && server)
+        server_end(server, "it was removed");
+    if (code == 0)
+        *ret_server = server;
+    return code;
+}
+
+/* 0: *ret_server; 1: not before *ret_left_ms. */
+static int place_turn(struct servers *servers, struct place *place, struct box *box, const struct server_spec *spec,
+                      const char *const *drops, struct server **ret_server, uint64_t *ret_left_ms, struct err *err) {
+    int code = 0;
+    pthread_mutex_lock(&place->turn);
+    struct server *server = place_server(servers, place, spec);
+    pthread_mutex_lock(&servers->lock);
+    uint64_t now_ms = clock_ms(), left_ms = place->retry_ms > now_ms ? place->retry_ms - now_ms : 0;
+    if (!server && left_ms)
+        code = 1, err_set(err, ERR_BUSY, "it ended (%.300s); it is started again in %llu s", place->why,
+                          (unsigned long long)(left_ms + 999) / 1000);
+    pthread_mutex_unlock(&servers->lock);
+    if (!server && code == 0)
+        code = place_start(servers, place, box, spec, drops, &server, err);
+    pthread_mutex_unlock(&place->turn);
+    *ret_left_ms = left_ms;
+    if (code == 0)
+        *ret_server = server;
+    return code;
+}
+
+int servers_get(struct servers *servers, struct box *box, const struct server_spec *spec, const char *const *drops,
+                const struct server_wait *wait, struct server **ret_server, struct err *err) {
+    struct place *place = NULL;
+    uint64_t left_ms = 0;
+    int code = place_take(servers, box, spec->name, &place, err);
+    if (code < 0)
+        return code;
+    while ((code = place_turn(servers, place, box, spec, drops, ret_server, &left_ms, err)) == 1) {
+        struct pollfd look = {.fd = wait->watch, .events = POLLRDHUP};
+        if (left_ms > SERVER_PATIENCE_MS || clock_ms() + left_ms > wait->deadline_ms)
+            code = -ERR_BUSY;
+        else if (poll(&look, wait->watch >= 0, (int)left_ms) > 0)
+            code = err_set(err, ERR_GONE, "nobody waits for it any more");
+        if (code < 0)
+            break;
+    }
+    place_unref(servers, place);
+    return code;
+}
+
+/* ---- looking ---- */
+
+static void running_json(const struct place *place, struct json *json) {
+    uint64_t now_ms = clock_ms();
+    struct server_tools *tools = place->server ? server_tools(place->server) : NULL;
+    const char *state = !place->server ? "ended" : server_ready(place->server) ? "ready" : "starting";
+    json_open(json, '{');
+    json_key(json, "box");
+    json_str(json, place->box);
+    json_key(json, "state");
+    json_str(json, state);
+    json_key(json, "tools");
+    json_uint(json, tools ? tools->count : 0);
+    json_key(json, "left_out");
+    json_uint(json, tools ? tools->left_out : 0);
+    json_key(json, "restarts");
+    json_uint(json, place->starts ? place->starts - 1 : 0);
+    json_key(json, "why");
+    json_str(json, place->why[0] ? place->why : NULL);
+    json_key(json, "retry_in_ms");
+    json_uint(json, !place->server && place->retry_ms > now_ms ? place->retry_ms - now_ms : 0);
+    json_close(json, '}');
+    server_tools_unref(tools);
+}
+
+/* Looks at each first, so that what died while nobody asked is told as such. */
+static void running_look(struct servers *servers, const char *user, const struct server_spec *spec) {
+    struct place *found[64];
+    size_t count = 0;
+    pthread_mutex_lock(&servers->lock);
+    for (struct place *place = servers->places; place && count < sizeof found / sizeof *found; place = place->next)
+        if (strcmp(place->user, user) == 0 && strcmp(place->name, spec->name) == 0) {
+            place->refs++;
+            found[count++] = place;
+        }
+    pthread_mutex_unlock(&servers->lock);
+    for (size_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&found[i]->turn);
+        server_unref(place_server(servers, found[i], spec));
+        pthread_mutex_unlock(&found[i]->turn);
+        place_unref(servers, found[i]);
+    }
+}
+
+void servers_running_json(struct servers *servers, const char *user, const struct server_spec *spec,
+                          struct json *json) {
+    running_look(servers, user, spec);
+    json_open(json, '[');
+    pthread_mutex_lock(&servers->lock);
+    for (struct place *place = servers->places; place; place = place->next)
+        if (strcmp(place->user, user) == 0 && strcmp(place->name, spec->name) == 0)
+            running_json(place, json);
+    pthread_mutex_unlock(&servers->lock);
+    json_close(json, ']');
+}

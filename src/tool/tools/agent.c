@@ -1,0 +1,204 @@
+/* agent: the roles that sub-agents can have, and the instructions of one. A row of tool_table. It starts no sub-agent: the
+ * host does, by what this answers. Not to break: what a file does not say is not made up. */
+#include <string.h>
+
+#include "skill/catalog/catalog.h"
+#include "tool/tool.h"
+
+enum { AGENT_BYTES = 256 << 10, AGENT_LIST_BYTES = 64 << 10, AGENT_BAD = 20 };
+
+struct agent_args {
+    struct body_text name, description;
+};
+
+static const struct body_field agent_fields[] = {
+    {.name = "name",
+     .type = BODY_TEXT,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct agent_args, name),
+     .max = 512,
+     .text = "Name of the role. Without it all roles are listed."},
+    TOOL_DESCRIPTION(struct agent_args),
+    {.name = NULL},
+};
+
+static const struct body_field agent_role_answer[] = {
+    {.name = "name", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "Of the role."},
+    {.name = "description", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "What it is good at."},
+    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "Its file in the box."},
+    {.name = "source", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "personal or global."},
+    {.name = "model",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED | BODY_NULLABLE,
+     .text = "The model it wants; null: any."},
+    {.name = "tools",
+     .type = BODY_TEXTS,
+     .flags = BODY_REQUIRED | BODY_NULLABLE,
+     .text = "The tools it may use; null: all."},
+    {.name = "memory", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "It may remember."},
+    {.name = "send_message", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "It may send messages."},
+    {.name = "spawn_agent", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "It may start sub-agents."},
+    {.name = "prompt", .type = BODY_TEXT, .text = "Its instructions; only of the one that was named."},
+    {.name = NULL},
+};
+
+static const struct body_field agent_answer[] = {
+    {.name = "agents",
+     .type = BODY_OBJECTS,
+     .flags = BODY_REQUIRED,
+     .fields = agent_role_answer,
+     .text = "All roles, or the one that was named."},
+    {.name = NULL},
+};
+
+static void agent_texts_json(struct json *json, const char *const *texts) {
+    if (!texts) {
+        json_nil(json);
+        return;
+    }
+    json_open(json, '[');
+    for (; *texts; texts++)
+        json_str(json, *texts);
+    json_close(json, ']');
+}
+
+static void agent_json(struct json *json, const struct catalog_entry *entry, const struct meta *meta,
+                       const char *prompt) {
+    const struct {
+        const char *name, *text;
+    } texts[] = {{"name", meta->name},
+                 {"description", meta->description},
+                 {"path", entry->path},
+                 {"source", entry->source},
+                 {"model", meta->model}};
+    const struct {
+        const char *name;
+        bool value;
+    } flags[] = {{"memory", meta->memory}, {"send_message", meta->send_message}, {"spawn_agent", meta->spawn_agent}};
+    json_open(json, '{');
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_key(json, texts[i].name);
+        json_str(json, texts[i].text);
+    }
+    json_key(json, "tools");
+    agent_texts_json(json, meta->tools);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        json_key(json, flags[i].name);
+        json_bool(json, flags[i].value);
+    }
+    if (prompt) {
+        json_key(json, "prompt");
+        json_str(json, prompt);
+    }
+    json_close(json, '}');
+}
+
+static void agent_say_list(struct tool_call *call, const char *label, const char *const *texts) {
+    if (!texts)
+        return;
+    tool_say(call, "%s:", label);
+    for (size_t i = 0; texts[i]; i++)
+        tool_say(call, "%s %s", i ? "," : "", texts[i]);
+    tool_say(call, "%s\n", texts[0] ? "" : " none");
+}
+
+/* ---- all ---- */
+
+static int agent_list(struct tool_call *call, const struct catalog *catalog) {
+    struct json *json = &call->result.json;
+    json_open(json, '{');
+    json_key(json, "agents");
+    json_open(json, '[');
+    if (!catalog->count)
+        tool_say(call, "There are no roles here.");
+    size_t shown = 0;
+    for (; shown < catalog->count && call->result.text.total < AGENT_LIST_BYTES; shown++) {
+        const struct catalog_entry *entry = &catalog->entries[shown];
+        tool_say(call, "%s%s: %s", shown ? "\n" : "", entry->meta.name, entry->meta.description);
+        agent_json(json, entry, &entry->meta, NULL);
+    }
+    if (shown < catalog->count)
+        tool_say(call, "\nand %zu more", catalog->count - shown);
+    for (size_t i = 0; i < AGENT_BAD && catalog->bad[i]; i++)
+        tool_say(call, "\nNot usable: %s", catalog->bad[i]);
+    json_close(json, ']');
+    json_close(json, '}');
+    return 0;
+}
+
+static int agent_unknown(struct tool_call *call, const struct catalog *catalog, const char *name) {
+    if (!catalog->count)
+        return tool_fail(call, "unknown role: %s; there are none", name);
+    return tool_fail(call, "unknown role: %s; there are: %s", name, catalog_names(catalog, call->arena));
+}
+
+/* ---- one ---- */
+
+static void agent_say(struct tool_call *call, const struct catalog_entry *entry, const struct meta *meta, bool more) {
+    static const char *const none[] = {NULL};
+    const char *may[] = {NULL, NULL, NULL, NULL};
+    size_t count = 0;
+    if (meta->memory)
+        may[count++] = "remember";
+    if (meta->send_message)
+        may[count++] = "send messages";
+    if (meta->spawn_agent)
+        may[count++] = "start sub-agents";
+    tool_say(call, "Role: %s\nDescription: %s\nFile: %s\n", meta->name, meta->description, entry->path);
+    if (meta->model)
+        tool_say(call, "Model: %s\n", meta->model);
+    agent_say_list(call, "Tools", meta->tools);
+    agent_say_list(call, "May", count ? may : none);
+    tool_say(call, "\n%s", *meta->body ? meta->body : "(no instructions)");
+    if (more)
+        tool_say(call, "\n[The file goes on; see %s.]", entry->path);
+}
+
+static int agent_one(struct tool_call *call, const struct catalog_entry *entry, struct err *err) {
+    struct json *json = &call->result.json;
+    const char *text, *why = NULL;
+    struct meta meta;
+    size_t len;
+    int code = catalog_read(call->box, entry->file, AGENT_BYTES, call->arena, call->watch, &text, &len, err);
+    if (code < 0)
+        return code;
+    if (!meta_agent(call->arena, strrchr(entry->file, '/') + 1, text, len, &meta, &why))
+        return tool_fail(call, "%s: %s", entry->path, why);
+    json_open(json, '{');
+    json_key(json, "agents");
+    json_open(json, '[');
+    agent_json(json, entry, &meta, meta.body);
+    json_close(json, ']');
+    json_close(json, '}');
+    agent_say(call, entry, &meta, len == AGENT_BYTES);
+    return 0;
+}
+
+static int agent_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct agent_args *args = user;
+    struct catalog catalog;
+    call->result.whole = true;
+    int code = tool_box(call, err);
+    if (code == 0)
+        code = catalog_agents(call->host->catalogs, call->box, call->arena, call->watch, &catalog, err);
+    if (code < 0)
+        return code;
+    if (!args->name.len)
+        return agent_list(call, &catalog);
+    const struct catalog_entry *entry = catalog_find(&catalog, args->name.data);
+    return entry ? agent_one(call, entry, err) : agent_unknown(call, &catalog, args->name.data);
+}
+
+const struct tool tool_agent = {
+    .name = "agent",
+    .title = "Roles for sub-agents",
+    .description =
+        "Show the roles that a sub-agent can have: without a name all of them with what each is good at, with a name the "
+        "instructions of that one, the model and the tools it wants, and what it may do. It starts nothing by itself.",
+    .fields = agent_fields,
+    .args_size = sizeof(struct agent_args),
+    .answer = agent_answer,
+    .flags = TOOL_READS | TOOL_SAME,
+    .cut = TOOL_WHOLE,
+    .run = agent_run,
+};

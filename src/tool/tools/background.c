@@ -1,0 +1,433 @@
+/* bash_background, bash_output, bash_kill: commands that outlive the call that started them. Rows of tool_table. They live
+ * in the box's runner with the last of what they said, so a restarted daemon and other threads of the box find them. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "box/signame.h"
+#include "wire/wire.h"
+#include "tool/guard/guard.h"
+#include "tool/secret.h"
+#include "tool/memo.h"
+#include "tool/shell.h"
+
+enum {
+    OUTPUT_WAIT_MS = 600000, /* longest wait_ms */
+    OUTPUT_PIECE_MS = 10000, /* of a wait, after which the door hears that it still goes on */
+    KILL_WAIT_MS = 5000,     /* for the end of what was killed */
+};
+
+/* ---- one of them ---- */
+
+struct background {
+    struct tool_call *call;
+    struct process process;
+    char command[1024]; /* as the runner lists it: shortened, without secrets */
+    size_t count;
+};
+
+static void background_each(void *user, const struct process *process) {
+    struct background *one = user;
+    one->process = *process;
+    snprintf(one->command, sizeof one->command, "%s", process->command);
+    one->process.command = one->command;
+    one->count++;
+}
+
+static int background_find(struct tool_call *call, uint64_t pid, struct background *ret_one, struct err *err) {
+    ret_one->call = call;
+    int code = tool_box(call, err);
+    if (code == 0)
+        code = box_processes(call->box, pid, background_each, ret_one, err);
+    if (code == -ERR_NOT_FOUND)
+        err_set(err, ERR_NOT_FOUND, "no background command %" PRIu64 "; bash_output without pid lists them", pid);
+    return code;
+}
+
+/* "is running for 12 s", "ended after 3.2 s with exit code 0" */
+static void background_state(struct tool_call *call, const struct process *process) {
+    const struct exec_result *result = &process->result;
+    char name[SIGNAME_BYTES];
+    if (process->running) {
+        uint64_t now_ms = clock_wall_ms(), since_ms = now_ms > process->started_ms ? now_ms - process->started_ms : 0;
+        tool_say(call, "is running for %" PRIu64 " s", since_ms / 1000);
+        return;
+    }
+    tool_say(call, "ended after %.1f s", (double)result->duration_ms / 1000);
+    if (result->timed_out)
+        tool_say(call, ", out of time");
+    else if (result->exited)
+        tool_say(call, " with exit code %d", result->exit_code);
+    else
+        tool_say(call, ", killed by %s", signame_text(result->signal, name));
+    if (result->oom_killed)
+        tool_say(call, "; a process was killed for memory meanwhile");
+}
+
+static const struct body_field background_answer[] = {
+    {.name = "pid", .type = BODY_INT, .text = "its number in the box"},
+    {.name = "state", .type = BODY_TEXT, .choices = "running|exited", .text = "whether it still runs"},
+    {.name = "started_at", .type = BODY_TIME, .text = "when it was started"},
+    SHELL_ANSWER,
+    {.name = "stdout_offset", .type = BODY_INT, .text = "where its output goes on"},
+    {.name = "stderr_offset", .type = BODY_INT, .text = "where its errors go on"},
+    {.name = NULL},
+};
+
+static void background_structured(struct tool_call *call, const struct process *process, const uint64_t offsets[2]) {
+    struct json *json = &call->result.json;
+    json_open(json, '{');
+    json_key(json, "pid");
+    json_uint(json, process->pid);
+    json_key(json, "state");
+    json_str(json, process->running ? "running" : "exited");
+    json_key(json, "started_at");
+    json_time(json, process->started_ms);
+    struct exec_result result = process->result;
+    if (process->running)
+        result = (struct exec_result){0};
+    shell_json(json, &result);
+    json_key(json, "stdout_offset");
+    json_uint(json, offsets[0]);
+    json_key(json, "stderr_offset");
+    json_uint(json, offsets[1]);
+    json_close(json, '}');
+}
+
+/* ---- bash_background ---- */
+
+struct start_args {
+    struct body_text command, cwd, description;
+    struct body_number timeout_ms;
+};
+
+static const struct body_field start_fields[] = {
+    {.name = "command",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED | BODY_TOLD,
+     .offset = offsetof(struct start_args, command),
+     .min = 1,
+     .max = SHELL_MAX_BYTES,
+     .text = "The command line, given to the box's shell."},
+    {.name = "timeout_ms",
+     .type = BODY_INT,
+     .offset = offsetof(struct start_args, timeout_ms),
+     .min = 1,
+     .max = LIMIT_EXEC_TIMEOUT_MS,
+     .text = "Milliseconds after which it is ended with everything it started; without it: never."},
+    {.name = "cwd",
+     .type = BODY_TEXT,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct start_args, cwd),
+     .max = LIMIT_PATH_BYTES,
+     .text = "Directory for this command; the default is the working directory."},
+    TOOL_DESCRIPTION(struct start_args),
+    {.name = NULL},
+};
+
+static int start_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct start_args *args = user;
+    struct exec_request request;
+    struct background one = {0};
+    uint64_t pid, started_ms;
+    int code = shell_prepare(call, &args->cwd, args->timeout_ms.value, &request, err);
+    if (code < 0)
+        return code;
+    if (!guard_admits(call, args->command.data))
+        return 0;
+    request.command = args->command.data;
+    request.input = ""; /* and its end: nobody will type */
+    code = box_spawn(call->box, &request, &pid, &started_ms, err);
+    if (code < 0)
+        return shell_failed(call, &request, code, err);
+    code = background_find(call, pid, &one, err);
+    if (code < 0)
+        return code;
+    tool_say(call,
+             "Background task started [pid: %" PRIu64 "]\nCommand: %s\nSee what it says with bash_output, end it with "
+             "bash_kill. It ends with the box.",
+             pid, one.command);
+    background_structured(call, &one.process, (const uint64_t[2]){0, 0});
+    return 0;
+}
+
+const struct tool tool_bash_background = {
+    .name = "bash_background",
+    .title = "Start a command in the background",
+    .description =
+        "Start a command line in the box's shell and do not wait for its end: servers, watchers, long builds. "
+        "Answers with its pid for bash_output and bash_kill. The last 1 MB of each of its streams is kept.",
+    .fields = start_fields,
+    .args_size = sizeof(struct start_args),
+    .answer = background_answer,
+    .flags = TOOL_ENDS | TOOL_WORLD,
+    .run = start_run,
+};
+
+/* ---- bash_output ---- */
+
+struct output_args {
+    struct body_number pid, stdout_offset, stderr_offset, wait_ms;
+    struct body_text description;
+    bool until_exit;
+};
+
+static const struct body_field output_fields[] = {
+    {.name = "pid",
+     .type = BODY_INT,
+     .offset = offsetof(struct output_args, pid),
+     .min = 1,
+     .max = INT32_MAX,
+     .text = "Of bash_background. Without it: the background commands of the box."},
+    {.name = "wait_ms",
+     .type = BODY_INT,
+     .offset = offsetof(struct output_args, wait_ms),
+     .max = OUTPUT_WAIT_MS,
+     .text = "Wait so many milliseconds for something new."},
+    {.name = "until_exit",
+     .type = BODY_BOOL,
+     .offset = offsetof(struct output_args, until_exit),
+     .text = "Wait for its end rather than for something new."},
+    {.name = "stdout_offset",
+     .type = BODY_INT,
+     .offset = offsetof(struct output_args, stdout_offset),
+     .max = INT64_MAX,
+     .text = "First byte of its output to show; the default is what is new since the last call."},
+    {.name = "stderr_offset",
+     .type = BODY_INT,
+     .offset = offsetof(struct output_args, stderr_offset),
+     .max = INT64_MAX,
+     .text = "The same of its errors."},
+    TOOL_DESCRIPTION(struct output_args),
+    {.name = NULL},
+};
+
+struct output {
+    struct tool_call *call;
+    const struct output_args *args;
+    struct background one;
+    uint64_t offsets[2], end_ms;
+    uint64_t lost; /* bytes that the ring no longer has */
+    struct spool errors;
+};
+
+static void output_list_each(void *user, const struct process *process) {
+    struct background *all = user;
+    all->count++;
+    tool_say(all->call, "%" PRIu64 " ", process->pid);
+    background_state(all->call, process);
+    tool_say(all->call, ": %s\n", process->command);
+}
+
+static int output_list(struct tool_call *call, struct err *err) {
+    struct background all = {.call = call};
+    int code = tool_box(call, err);
+    if (code == 0)
+        code = box_processes(call->box, 0, output_list_each, &all, err);
+    if (code == 0 && all.count == 0)
+        tool_say(call, "No background commands.");
+    return code;
+}
+
+/* Until there is something new, or it ended, or the time is over. */
+static int output_wait(struct output *output, bool *ret_running, struct err *err) {
+    struct tool_call *call = output->call;
+    const uint64_t never[2] = {UINT64_MAX, UINT64_MAX};
+    for (;;) {
+        uint64_t now_ms = clock_ms(), left_ms = output->end_ms > now_ms ? output->end_ms - now_ms : 0;
+        uint64_t piece_ms = call->progress && left_ms > OUTPUT_PIECE_MS ? OUTPUT_PIECE_MS : left_ms;
+        int code = box_output_wait(call->box, output->args->pid.value,
+                                   output->args->until_exit && call->progress ? never : output->offsets, piece_ms,
+                                   call->watch, ret_running, err);
+        if (code < 0 || !*ret_running || piece_ms == left_ms || !output->args->until_exit)
+            return code;
+        char line[64];
+        int n = snprintf(line, sizeof line, "waiting for %" PRIu64, output->args->pid.value);
+        call->progress(call->progress_user, line, (size_t)n);
+    }
+}
+
+/* What there is of a stream from its offset on. */
+static int output_take(struct output *output, int stream, struct err *err) {
+    uint64_t *offset = &output->offsets[stream - STREAM_STDOUT];
+    struct output_slice slice;
+    autobuf data;
+    buf_init(&data, LIMIT_RING_BYTES);
+    int code = box_output(output->call->box, output->args->pid.value, stream, *offset, 0, -1, &data, &slice, err);
+    if (code < 0)
+        return code;
+    if (slice.first > *offset)
+        output->lost += slice.first - *offset;
+    *offset = slice.next;
+    if (stream == STREAM_STDERR)
+        spool_put(&output->errors, data.data, data.len);
+    else if (data.len)
+        tool_put(output->call, data.data, data.len);
+    return 0;
+}
+
+static int output_gather(struct output *output, struct err *err) {
+    bool running = true;
+    int code = 0;
+    output->end_ms = clock_ms() + output->args->wait_ms.value;
+    for (;;) {
+        if (output->args->wait_ms.value)
+            code = output_wait(output, &running, err);
+        if (code == 0) /* before its output: what has ended says no more */
+            code = background_find(output->call, output->args->pid.value, &output->one, err);
+        if (code == 0)
+            code = output_take(output, STREAM_STDOUT, err);
+        if (code == 0)
+            code = output_take(output, STREAM_STDERR, err);
+        if (code < 0 || !output->one.process.running || !output->args->until_exit || clock_ms() >= output->end_ms)
+            return code;
+    }
+}
+
+static void output_tell(struct output *output) {
+    struct tool_call *call = output->call;
+    secret_settle(call);
+    bool any = call->result.text.total, both = any && output->errors.total;
+    if (both)
+        tool_say(call, "\nStd Error:\n");
+    if (output->errors.total)
+        tool_take(call, &output->errors);
+    else if (!any)
+        tool_say(call, "(no new output)");
+    if (output->lost)
+        tool_say(call, "\n[%" PRIu64 " bytes before this are gone: the last 1 MB of a stream is kept]", output->lost);
+    tool_say(call, "\n[process %" PRIu64 " ", output->one.process.pid);
+    background_state(call, &output->one.process);
+    tool_say(call, "; stdout_offset %" PRIu64 ", stderr_offset %" PRIu64 "]", output->offsets[0], output->offsets[1]);
+    background_structured(call, &output->one.process, output->offsets);
+}
+
+static int output_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct output_args *args = user;
+    struct output output = {.call = call, .args = args};
+    if (!args->pid.has)
+        return output_list(call, err);
+    int code = background_find(call, args->pid.value, &output.one, err);
+    if (code == 0)
+        code = memo_looked(call, args->pid.value, output.one.process.started_ms, output.offsets, err);
+    if (code < 0)
+        return code;
+    if (args->stdout_offset.has)
+        output.offsets[0] = args->stdout_offset.value;
+    if (args->stderr_offset.has)
+        output.offsets[1] = args->stderr_offset.value;
+    spool_init(&output.errors, call->result.text.dir);
+    code = output_gather(&output, err);
+    if (code == 0)
+        code = memo_look(call, args->pid.value, output.one.process.started_ms, output.offsets, err);
+    if (code == 0)
+        output_tell(&output);
+    spool_done(&output.errors);
+    return code;
+}
+
+const struct tool tool_bash_output = {
+    .name = "bash_output",
+    .title = "Output of a background command",
+    .description =
+        "What a background command has said since the last call (or from an offset on), whether it still runs, "
+        "and how it ended. Waits for something new or for its end when told to. Without pid: lists all.",
+    .fields = output_fields,
+    .args_size = sizeof(struct output_args),
+    .answer = background_answer,
+    .flags = TOOL_READS,
+    .cut = TOOL_MIDDLE,
+    .cut_setting = offsetof(struct tool_settings, bash_chars),
+    .run = output_run,
+};
+
+/* ---- bash_kill ---- */
+
+struct kill_args {
+    struct body_number pid;
+    struct body_text signal, description;
+};
+
+static const struct body_field kill_fields[] = {
+    {.name = "pid",
+     .type = BODY_INT,
+     .flags = BODY_REQUIRED,
+     .offset = offsetof(struct kill_args, pid),
+     .min = 1,
+     .max = INT32_MAX,
+     .text = "Of bash_background."},
+    {.name = "signal",
+     .type = BODY_NAME,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct kill_args, signal),
+     .max = 16,
+     .text = "Send this one and nothing else, such as SIGINT. The default is SIGTERM, and SIGKILL 2 seconds later."},
+    TOOL_DESCRIPTION(struct kill_args),
+    {.name = NULL},
+};
+
+/* Its end, for at most so long. */
+static int kill_wait(struct tool_call *call, uint64_t pid, uint64_t wait_ms, struct background *one, struct err *err) {
+    const uint64_t never[2] = {UINT64_MAX, UINT64_MAX};
+    bool running;
+    int code = box_output_wait(call->box, pid, never, wait_ms, call->watch, &running, err);
+    return code < 0 ? code : background_find(call, pid, one, err);
+}
+
+static int kill_send(struct tool_call *call, uint64_t pid, int number, struct err *err) {
+    int code = box_signal_tree(call->box, pid, number, err);
+    return code == -ERR_GONE && wire_alive(call->box->wire) ? 0 : code; /* it has just ended by itself */
+}
+
+static int kill_all(struct tool_call *call, uint64_t pid, int number, struct background *one, struct err *err) {
+    bool asked = number != 0;
+    int code = kill_send(call, pid, asked ? number : SIGTERM, err);
+    if (code == 0 && (!asked || number == SIGKILL))
+        code = kill_wait(call, pid, asked ? KILL_WAIT_MS : KILL_GRACE_MS, one, err);
+    else if (code == 0)
+        code = background_find(call, pid, one, err);
+    if (code == 0 && !asked && one->process.running) {
+        code = kill_send(call, pid, SIGKILL, err);
+        if (code == 0)
+            code = kill_wait(call, pid, KILL_WAIT_MS, one, err);
+    }
+    return code;
+}
+
+static int kill_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct kill_args *args = user;
+    struct background one = {0};
+    char name[SIGNAME_BYTES];
+    int number = args->signal.data ? signame_number(args->signal.data) : 0;
+    if (args->signal.data && !number)
+        return tool_fail(call, "'signal' must be a name such as SIGTERM or a number from 1 to 64, not '%s'",
+                         args->signal.data);
+    int code = background_find(call, args->pid.value, &one, err);
+    bool over = code == 0 && !one.process.running;
+    if (code == 0 && !over)
+        code = kill_all(call, args->pid.value, number, &one, err);
+    if (code < 0)
+        return code;
+    if (!over && number && one.process.running)
+        tool_say(call, "Sent %s to all of process %" PRIu64 "; it ", signame_text(number, name), args->pid.value);
+    else
+        tool_say(call, "Process %" PRIu64 " %s", args->pid.value, over ? "was over: it " : "");
+    background_state(call, &one.process);
+    const uint64_t offsets[2] = {one.process.result.stdout_bytes, one.process.result.stderr_bytes};
+    background_structured(call, &one.process, offsets);
+    return 0;
+}
+
+const struct tool tool_bash_kill = {
+    .name = "bash_kill",
+    .title = "End a background command",
+    .description = "End a background command and everything it started; answers when it is gone, with how it ended.",
+    .fields = kill_fields,
+    .args_size = sizeof(struct kill_args),
+    .answer = background_answer,
+    .flags = TOOL_ENDS | TOOL_SAME,
+    .run = kill_run,
+};

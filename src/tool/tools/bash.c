@@ -1,0 +1,156 @@
+/* bash: a command in the box, to its end. A row of tool_table. Not to break: an exit code other than 0 is a result, not an
+ * error: the command ran, and what it said is the answer. An error is a command that did not come to its own end. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "box/signame.h"
+#include "tool/guard/guard.h"
+#include "tool/guard/guard.h"
+#include "tool/shell.h"
+
+struct bash_args {
+    struct body_text command, cwd, description;
+    struct body_number timeout_ms;
+};
+
+static const struct body_field bash_fields[] = {
+    {.name = "command",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED | BODY_TOLD,
+     .offset = offsetof(struct bash_args, command),
+     .min = 1,
+     .max = SHELL_MAX_BYTES,
+     .text = "The command line, given to the box's shell."},
+    {.name = "timeout_ms",
+     .type = BODY_INT,
+     .offset = offsetof(struct bash_args, timeout_ms),
+     .min = 1,
+     .max = LIMIT_EXEC_TIMEOUT_MS,
+     .text = "Milliseconds after which it is ended with everything it started."},
+    {.name = "cwd",
+     .type = BODY_TEXT,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct bash_args, cwd),
+     .max = LIMIT_PATH_BYTES,
+     .text = "Directory for this command alone; the default is the working directory, which the cd tool changes."},
+    TOOL_DESCRIPTION(struct bash_args),
+    {.name = NULL},
+};
+
+static const struct body_field bash_answer[] = {
+    SHELL_ANSWER,
+    {.name = "left_running", .type = BODY_BOOL, .text = "it left processes running, which were ended with it"},
+    {.name = "duration_ms", .type = BODY_INT, .text = "how long it ran"},
+    {.name = "stdout_bytes", .type = BODY_INT, .text = "what it wrote, before anything was cut"},
+    {.name = "stderr_bytes", .type = BODY_INT, .text = "the same of its errors"},
+    {.name = "cwd", .type = BODY_TEXT, .text = "where it ran"},
+    {.name = NULL},
+};
+
+/* Whether the command line begins by changing the directory, which ends with it. */
+static bool bash_begins_with_cd(const char *command) {
+    command += strspn(command, " \t\n");
+    return strncmp(command, "cd", 2) == 0 && strchr(" \t\n;&|", command[2]);
+}
+
+static void bash_timeout(struct tool_call *call, uint64_t timeout_ms) {
+    char seconds[32];
+    int n = snprintf(seconds, sizeof seconds, "%llu.%03llu", (unsigned long long)timeout_ms / 1000,
+                     (unsigned long long)timeout_ms % 1000);
+    while (n && seconds[n - 1] == '0')
+        seconds[--n] = 0;
+    if (n && seconds[n - 1] == '.')
+        seconds[--n] = 0;
+    tool_say(
+        call,
+        "\nCommand timed out after %s seconds and was terminated. To run a long-lived process such as a web server, "
+        "start it with bash_background.",
+        seconds);
+}
+
+/* How it ended, when that is worth a line. */
+static void bash_end(struct tool_call *call, uint64_t timeout_ms) {
+    const struct exec_result *result = &call->exec;
+    char name[SIGNAME_BYTES];
+    if (result->timed_out)
+        bash_timeout(call, timeout_ms);
+    else if (!result->exited)
+        tool_say(call, "\nKilled by %s", signame_text(result->signal, name));
+    else if (result->exit_code)
+        tool_say(call, "\nExit Code: %d", result->exit_code);
+    if (result->oom_killed && result->memory_limit_bytes)
+        tool_say(call, "\nOut of memory: a process was killed (the box may use %llu MB).",
+                 (unsigned long long)result->memory_limit_bytes >> 20);
+    else if (result->oom_killed)
+        tool_say(call, "\nOut of memory: a process was killed.");
+    if (result->left)
+        tool_say(call, "\nIt left processes running, which were ended with it. To keep one running, start it with "
+                       "bash_background.");
+    if (result->stuck)
+        tool_say(call, "\nA process of the command hangs in the kernel; it ends with the box.");
+    call->result.is_error = result->timed_out || !result->exited || result->oom_killed;
+}
+
+static void bash_structured(struct tool_call *call, const struct exec_request *request) {
+    struct json *json = &call->result.json;
+    json_open(json, '{');
+    shell_json(json, &call->exec);
+    json_key(json, "left_running");
+    json_bool(json, call->exec.left);
+    json_key(json, "duration_ms");
+    json_uint(json, call->exec.duration_ms);
+    json_key(json, "stdout_bytes");
+    json_uint(json, call->exec.stdout_bytes);
+    json_key(json, "stderr_bytes");
+    json_uint(json, call->exec.stderr_bytes);
+    json_key(json, "cwd");
+    json_str(json, request->cwd);
+    json_close(json, '}');
+}
+
+static int bash_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct bash_args *args = user;
+    uint64_t timeout_ms = args->timeout_ms.has ? args->timeout_ms.value : call->settings->bash_timeout_ms;
+    struct exec_request request;
+    struct spool errors;
+    int code = shell_prepare(call, &args->cwd, timeout_ms, &request, err);
+    if (code < 0)
+        return code;
+    if (!guard_admits(call, args->command.data))
+        return 0;
+    request.command = args->command.data;
+    code = shell_run(call, &request, &errors, err);
+    if (code == 0) {
+        if (errors.total && call->result.text.total)
+            tool_say(call, "\nStd Error:\n");
+        if (errors.total)
+            tool_take(call, &errors);
+        if (call->result.text.total == 0)
+            tool_say(call, "(no output)");
+        bash_end(call, timeout_ms);
+        if (bash_begins_with_cd(request.command))
+            tool_say(call, "\nTip: cd holds for this command only; use the cd tool to stay in a directory.");
+        bash_structured(call, &request);
+    }
+    spool_done(&errors);
+    return code;
+}
+
+const struct tool tool_bash = {
+    .name = "bash",
+    .title = "Run a command",
+    .description =
+        "Run a command line in the box's shell and wait for its end. Answers with its output, then its errors below "
+        "'Std Error:', then 'Exit Code: n' when that is not 0. It starts in the working directory (see cd) with no "
+        "input; variables, functions and cd end with it, files stay. Whatever it leaves running is ended with it: use "
+        "bash_background for servers and other long work. Prefer ls, glob, grep, read_file and str_replace to their "
+        "shell counterparts.",
+    .fields = bash_fields,
+    .args_size = sizeof(struct bash_args),
+    .answer = bash_answer,
+    .flags = TOOL_ENDS | TOOL_WORLD,
+    .cut = TOOL_MIDDLE,
+    .cut_setting = offsetof(struct tool_settings, bash_chars),
+    .run = bash_run,
+};

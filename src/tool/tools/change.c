@@ -1,0 +1,140 @@
+/* Changes of files. Called by write_file, str_replace and edit. Not to break: a version that the thread has not seen is not
+ * replaced, and that is decided where it happens, in the runner; what is known here may be old by then. */
+#include "tool/tools/change.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sha256.h"
+#include "base/text.h"
+#include "tool/seen.h"
+
+/* No ETag: a version nobody has seen. */
+#define NEVER_SEEN "-"
+
+/* Of an argument, which may not name a directory: edit.path. 1: the model was told. */
+static int change_path(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err) {
+    int code = tool_path(call, path, &change->edit.path, err);
+    if (code == 0 && path->len && path->data[path->len - 1] == '/') {
+        tool_fail(call, "Path is a directory, not a file: %s", change->edit.path);
+        return 1;
+    }
+    return code;
+}
+
+static uint64_t change_author(const struct tool_call *call) {
+    uint8_t digest[32];
+    uint64_t author = 1; /* never 0 */
+    sha256(call->thread, strlen(call->thread), digest);
+    for (size_t i = 0; i < 8; i++)
+        author = author << 8 ^ digest[i];
+    return author ? author : 1;
+}
+
+/* The lines that come nearest, or that are too many. */
+static void change_show(struct tool_call *call, const struct edit_result *result) {
+    for (size_t i = 0; i < result->near_count; i++) {
+        const struct edit_line *line = &result->near[i];
+        tool_say(call, "\n%llu: ", (unsigned long long)line->line);
+        tool_put(call, line->text, line->len);
+    }
+    if (result->count > result->near_count && result->near_count)
+        tool_say(call, "\n(%llu places in all)", (unsigned long long)result->count);
+}
+
+static int change_judged(struct tool_call *call, const struct change *change) {
+    const struct edit_request *edit = &change->edit;
+    const struct edit_result *result = &change->result;
+    bool regex = edit->kind == EDIT_REGEX;
+    char range[80] = "";
+    if (edit->first || edit->last)
+        snprintf(range, sizeof range, " in lines %llu-%s", (unsigned long long)(edit->first ? edit->first : 1),
+                 edit->last ? arena_printf(call->arena, "%llu", (unsigned long long)edit->last) : "end");
+    if (result->count == 0 && regex)
+        return tool_fail(call, "no match found for pattern%s: %s", range, edit->old);
+    if (result->count == 0)
+        tool_fail(call, "String to replace not found in file%s: %s", range, edit->path);
+    else
+        tool_fail(call, "%s %llu times%s: %s\nGive more of the text around it, or set replace_all.",
+                  regex ? "pattern matches" : "String to replace is in the file", (unsigned long long)result->count,
+                  range, edit->path);
+    static const char *const heads[] = {[EDIT_NEAR_ALIKE] = "\nThe nearest lines are:",
+                                        [EDIT_NEAR_SPACES] = "\nThese lines differ from it in white space only:",
+                                        [EDIT_NEAR_OUTSIDE] = "\nIt is outside of these lines:"};
+    if (result->near_count)
+        tool_say(call, "%s", result->count ? "\nIt is here:" : heads[result->how]);
+    change_show(call, result);
+    return 0;
+}
+
+static int change_unseen(struct tool_call *call, const struct change *change, bool seen) {
+    if (change->fresh)
+        return tool_fail(call,
+                         "file already exists: %s (use mode replace to modify existing files, or set overwrite=true)",
+                         change->edit.path);
+    return tool_fail(
+        call,
+        "%s blocked — %s already exists and you have not read its current version.%s Call read_file on it (a ranged read "
+        "of the relevant section is enough, e.g. the last ~30 lines before an append), check what is already there, then "
+        "retry.",
+        call->tool->name, change->edit.path, seen ? " It has changed since you last read or wrote it." : "");
+}
+
+static int change_told(struct tool_call *call, const struct change *change, bool seen, const struct err *err) {
+    const char *path = change->edit.path;
+    struct file_stat stat;
+    struct err ignored;
+    if (err->code == ERR_EXISTS)
+        return change_unseen(call, change, seen);
+    if (change->result.judged)
+        return change_judged(call, change);
+    if (err->code == ERR_NOT_FOUND)
+        return tool_fail(call, "File not found: %s", path);
+    if (err->code == ERR_DENIED)
+        return tool_fail(call, "Permission denied %s: %s", change->denied, path);
+    if (err->code == ERR_INVALID && box_stat(call->box, path, call->arena, &stat, &ignored) == 0 &&
+        stat.type == FILE_DIR)
+        return tool_fail(call, "Path is a directory, not a file: %s", path);
+    return tool_fail(call, "%s '%s': %s", change->failed, path, err->text);
+}
+
+static int change_make(struct tool_call *call, struct change *change, struct err *err) {
+    struct edit_request *edit = &change->edit;
+    struct seen_version version;
+    char etag[ETAG_BYTES];
+    bool guarded = call->settings->read_before_write && !change->fresh;
+    bool seen = guarded && seen_last(call, edit->path, &version);
+    edit->author = change->fresh ? 0 : change_author(call);
+    edit->create = edit->kind == EDIT_WHOLE || edit->kind == EDIT_APPEND;
+    int code;
+    do {
+        const struct file_stat stat = {.inode = seen ? version.inode : 0,
+                                       .size = seen ? version.size : 0,
+                                       .mtime_ns = seen ? version.mtime_ns : 0};
+        edit->if_match = seen ? file_etag(&stat, etag) : guarded || change->fresh ? NEVER_SEEN : NULL;
+        edit->sha256 = seen && version.hashed ? version.sha256 : NULL;
+        code = box_edit(call->box, edit, call->arena, call->watch, &change->result, err);
+    } while (code == -ERR_EXISTS && guarded && seen_newer(call, edit->path, &version) && (seen = true));
+    if (code == 0) {
+        seen_wrote(call, edit->path, &change->result.stat, change->result.hashed ? change->result.sha256 : NULL);
+        return 0;
+    }
+    if (code == -ERR_GONE || code == -ERR_PROTOCOL)
+        return code;
+    change_told(call, change, seen, err);
+    return 1;
+}
+
+int change_run(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err) {
+    int code = change_path(call, path, change, err);
+    return code == 0 ? change_make(call, change, err) : code;
+}
+
+void change_answer(struct tool_call *call, const struct change *change) {
+    struct json *json = &call->result.json;
+    json_open(json, '{');
+    json_key(json, "path");
+    json_str(json, change->edit.path);
+    json_key(json, "size");
+    json_uint(json, change->result.stat.size);
+}

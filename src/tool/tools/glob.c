@@ -1,0 +1,147 @@
+/* glob: files by the pattern of their names. A row of tool_table. Not to break: what matches at any depth for a pattern
+ * without directories, and what a pattern with them means, are promises to models. */
+#include <string.h>
+
+#include "tool/tools/search.h"
+
+enum { GLOB_MOST = 1000 };
+
+struct glob_args {
+    struct body_text pattern, path, description;
+    bool include_dirs, include_ignored;
+    struct body_number max_results;
+};
+
+static const struct body_field glob_fields[] = {
+    {.name = "pattern",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED | BODY_TOLD,
+     .offset = offsetof(struct glob_args, pattern),
+     .min = 1,
+     .max = 4000,
+     .text =
+         "Such as '*.py', 'src/**/*.ts', 'test_*.{c,h}' or '/etc/*.conf'. '*' and '?' stay within one name, '**' "
+         "crosses directories. It may match at any depth below path; begin it with './' to hold it to path itself."},
+    {.name = "path",
+     .type = BODY_TEXT,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct glob_args, path),
+     .max = 4095,
+     .text = "Directory to search; absolute, or relative to the working directory, which is the default."},
+    {.name = "include_dirs",
+     .type = BODY_BOOL,
+     .offset = offsetof(struct glob_args, include_dirs),
+     .text = "Directories are results too."},
+    {.name = "include_ignored",
+     .type = BODY_BOOL,
+     .offset = offsetof(struct glob_args, include_ignored),
+     .text = "Also look into what is usually generated: .git, node_modules, build, dist and the like."},
+    {.name = "max_results",
+     .type = BODY_INT,
+     .offset = offsetof(struct glob_args, max_results),
+     .max = UINT32_MAX,
+     .text = "How many paths to show: 200 unless said, at most 1000."},
+    TOOL_DESCRIPTION(struct glob_args),
+    {.name = NULL},
+};
+
+static const struct body_field glob_answer[] = {
+    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The directory that was searched."},
+    {.name = "paths", .type = BODY_TEXTS, .flags = BODY_REQUIRED, .text = "Absolute paths that match."},
+    {.name = "truncated", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "There may be more than these."},
+    {.name = NULL},
+};
+
+struct glob_found {
+    struct tool_call *call;
+    struct buf lines;
+    uint64_t count;
+};
+
+static int glob_each(void *user, const char *path, size_t len) {
+    struct glob_found *found = user;
+    (void)len;
+    buf_printf(&found->lines, "\n%llu. ", (unsigned long long)++found->count);
+    search_show(&found->lines, path);
+    json_str(&found->call->result.json, path);
+    return 0;
+}
+
+static void glob_tell(struct tool_call *call, const char *path, const struct glob_found *found,
+                      const struct glob_result *result) {
+    bool cut = result->truncated || result->timed_out;
+    unsigned long long count = found->count;
+    if (count == 0)
+        tool_say(call, "No files matched under %s", path);
+    else
+        tool_say(call, "Found %llu paths under %s", count, path);
+    if (count && cut)
+        tool_say(call, " (showing first %llu)", count);
+    tool_put(call, found->lines.data, found->lines.len);
+    if (result->timed_out)
+        tool_say(call, "\nThe search was stopped by its time limit. Narrow the path.");
+    else if (cut)
+        tool_say(call, "\nResults truncated. Narrow the path or pattern to see fewer matches.");
+}
+
+/* An absolute pattern is a directory to search and a pattern below it: as many names as have nothing special go to path. */
+static int glob_absolute(struct tool_call *call, const char *pattern, const char **ret_path, const char **ret_pattern,
+                         struct err *err) {
+    size_t root = 1;
+    for (size_t at = 1; pattern[at] && !strchr("*?[{\\", pattern[at]); at++)
+        if (pattern[at] == '/')
+            root = at + 1;
+    const struct body_text path = {.data = arena_copy(call->arena, pattern, root), .len = root};
+    *ret_pattern = arena_printf(call->arena, "./%s", pattern + root);
+    return tool_path(call, &path, ret_path, err);
+}
+
+static int glob_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct glob_args *args = user;
+    const char *pattern = args->pattern.data, *path;
+    bool absolute = *pattern == '/';
+    int code = absolute ? glob_absolute(call, pattern, &path, &pattern, err) : tool_path(call, &args->path, &path, err);
+    if (code < 0)
+        return code;
+    bool anchored = absolute || strncmp(pattern, "./", 2) == 0;
+    struct glob_request glob = {.pattern = anchored ? pattern + 2 : arena_printf(call->arena, "**/%s", pattern),
+                                .path = path,
+                                .dirs = args->include_dirs,
+                                .limit = search_limit(&args->max_results, call->settings->glob_results, GLOB_MOST),
+                                .ignore = args->include_ignored ? NULL : search_ignored};
+    struct glob_found found = {.call = call};
+    struct glob_result result = {0};
+    struct json *json = &call->result.json;
+    buf_init(&found.lines, GLOB_MOST * 32768u);
+    json_open(json, '{');
+    json_key(json, "path");
+    json_str(json, path);
+    json_key(json, "paths");
+    json_open(json, '[');
+    code = box_glob(call->box, &glob, call->watch, glob_each, &found, &result, err);
+    json_close(json, ']');
+    json_key(json, "truncated");
+    json_bool(json, result.truncated || result.timed_out);
+    json_close(json, '}');
+    if (code == 0)
+        glob_tell(call, path, &found, &result);
+    else
+        code = search_failed(call, path, code, err);
+    buf_done(&found.lines);
+    return code;
+}
+
+const struct tool tool_glob = {
+    .name = "glob",
+    .title = "Find files by name",
+    .description =
+        "Find files whose path matches a pattern. A pattern matches at any depth below the path: '*.py' finds "
+        "every Python file, 'src/**/*.ts' every TypeScript file below a directory src. Answers with numbered "
+        "absolute paths. What is usually generated (.git, node_modules, build, dist and the like) is left out "
+        "unless include_ignored is set. To search by content use grep.",
+    .fields = glob_fields,
+    .args_size = sizeof(struct glob_args),
+    .answer = glob_answer,
+    .flags = TOOL_READS | TOOL_SAME,
+    .run = glob_run,
+};

@@ -1,0 +1,230 @@
+/* grep: lines of files that match. A row of tool_table. Not to break: one line a match, bounded, whatever the files hold. */
+#include <string.h>
+
+#include "base/limits.h"
+#include "tool/tools/search.h"
+#include "tool/truncate.h"
+
+enum {
+    GREP_MOST = 500,
+    GREP_LINE_CHARS = 200,
+};
+
+struct grep_args {
+    struct body_text pattern, path, glob, description;
+    bool literal, case_sensitive, include_ignored;
+    struct body_number context, max_results;
+};
+
+static const struct body_field grep_fields[] = {
+    {.name = "pattern",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED | BODY_TOLD,
+     .offset = offsetof(struct grep_args, pattern),
+     .min = 1,
+     .max = LIMIT_PATTERN_BYTES,
+     .text = "Regular expression (Perl's syntax), looked for in each line."},
+    {.name = "path",
+     .type = BODY_TEXT,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct grep_args, path),
+     .max = 4095,
+     .text = "File or directory to search; absolute, or relative to the working directory, which is the default."},
+    {.name = "glob",
+     .type = BODY_TEXT,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct grep_args, glob),
+     .max = 4000,
+     .text = "Only files that match, such as '*.py', '*.{ts,tsx}' or 'src/**/*.c'."},
+    {.name = "literal",
+     .type = BODY_BOOL,
+     .offset = offsetof(struct grep_args, literal),
+     .text = "The pattern is plain text."},
+    {.name = "case_sensitive",
+     .type = BODY_BOOL,
+     .offset = offsetof(struct grep_args, case_sensitive),
+     .text = "Upper and lower case differ; by default they do not."},
+    {.name = "include_ignored",
+     .type = BODY_BOOL,
+     .offset = offsetof(struct grep_args, include_ignored),
+     .text = "Also look into what is usually generated: .git, node_modules, build, dist and the like."},
+    {.name = "context",
+     .type = BODY_INT,
+     .offset = offsetof(struct grep_args, context),
+     .max = LIMIT_GREP_CONTEXT,
+     .text = "Lines to show before and after each match."},
+    {.name = "max_results",
+     .type = BODY_INT,
+     .offset = offsetof(struct grep_args, max_results),
+     .max = UINT32_MAX,
+     .text = "How many matches to show: 100 unless said, at most 500."},
+    TOOL_DESCRIPTION(struct grep_args),
+    {.name = NULL},
+};
+
+static const struct body_field grep_match_answer[] = {
+    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The file."},
+    {.name = "line", .type = BODY_INT, .flags = BODY_REQUIRED, .min = 1, .text = "Its number, from 1."},
+    {.name = "text", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The line, cut to 200 characters."},
+    {.name = NULL},
+};
+
+static const struct body_field grep_answer[] = {
+    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "What was searched."},
+    {.name = "matches",
+     .type = BODY_OBJECTS,
+     .flags = BODY_REQUIRED,
+     .fields = grep_match_answer,
+     .text = "Lines that match, file by file."},
+    {.name = "truncated", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "There may be more than these."},
+    {.name = NULL},
+};
+
+struct grep_found {
+    struct tool_call *call;
+    struct buf lines, path;
+    uint64_t count;
+    bool context;
+};
+
+/* A line as it is shown: without its end, and not longer than a model wants to read. */
+static struct body_text grep_line(struct tool_call *call, const uint8_t *text, size_t len) {
+    while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+        len--;
+    if (truncate_chars(text, len) <= GREP_LINE_CHARS)
+        return (struct body_text){.data = (const char *)text, .len = len};
+    size_t head = truncate_head(text, len, GREP_LINE_CHARS - 3);
+    char *cut = arena_alloc(call->arena, head + 4);
+    memcpy(cut, text, head);
+    memcpy(cut + head, "...", 3);
+    return (struct body_text){.data = cut, .len = head + 3};
+}
+
+static void grep_put(struct grep_found *found, char mark, uint64_t number, const struct body_text *line) {
+    buf_byte(&found->lines, '\n');
+    buf_put(&found->lines, found->path.data, found->path.len);
+    buf_printf(&found->lines, "%c%llu%c ", mark, (unsigned long long)number, mark);
+    buf_put(&found->lines, line->data, line->len);
+}
+
+static void grep_around(struct grep_found *found, const uint8_t *text, size_t len, uint64_t number) {
+    for (size_t at = 0; text && at <= len; number++) {
+        const uint8_t *end = memchr(text + at, '\n', len - at);
+        size_t line_len = end ? (size_t)(end - text) - at : len - at;
+        const struct body_text line = grep_line(found->call, text + at, line_len);
+        grep_put(found, '-', number, &line);
+        at += line_len + 1;
+    }
+}
+
+static uint64_t grep_count_lines(const uint8_t *text, size_t len) {
+    uint64_t lines = text ? 1 : 0;
+    for (const uint8_t *at = text; at && (at = memchr(at, '\n', (size_t)(text + len - at))); at++)
+        lines++;
+    return lines;
+}
+
+static int grep_each(void *user, const struct grep_match *match) {
+    struct grep_found *found = user;
+    struct json *json = &found->call->result.json;
+    const struct body_text line = grep_line(found->call, match->text, match->len);
+    buf_clear(&found->path);
+    search_show(&found->path, match->path);
+    if (found->context && found->count)
+        buf_puts(&found->lines, "\n--");
+    uint64_t before = grep_count_lines(match->before, match->before_len);
+    grep_around(found, match->before, match->before_len, match->line > before ? match->line - before : 1);
+    grep_put(found, ':', match->line, &line);
+    grep_around(found, match->after, match->after_len, match->line + 1);
+    found->count++;
+    json_open(json, '{');
+    json_key(json, "path");
+    json_str(json, match->path);
+    json_key(json, "line");
+    json_uint(json, match->line);
+    json_key(json, "text");
+    json_strn(json, line.data, line.len);
+    json_close(json, '}');
+    return 0;
+}
+
+static void grep_tell(struct tool_call *call, const char *path, const struct grep_found *found,
+                      const struct grep_result *result) {
+    unsigned long long count = found->count;
+    if (count == 0)
+        tool_say(call, "No matches found under %s", path);
+    else
+        tool_say(call, "Found %llu matches under %s", count, path);
+    if (count && (result->truncated || result->timed_out))
+        tool_say(call, " (showing first %llu)", count);
+    tool_put(call, found->lines.data, found->lines.len);
+    if (result->timed_out)
+        tool_say(call, "\nThe search was stopped by its time limit. Narrow the path or simplify the pattern.");
+    else if (result->truncated)
+        tool_say(call, "\nResults truncated. Narrow the path or add a glob filter.");
+    if (result->gave_up)
+        tool_say(call, "\nThe pattern took too much work on %llu lines, which may match or not. Simplify it.",
+                 (unsigned long long)result->gave_up);
+}
+
+static int grep_failed(struct tool_call *call, const char *path, int code, struct err *err) {
+    static const char pattern[] = "the pattern ";
+    if (code == -ERR_INVALID && strncmp(err->text, pattern, sizeof pattern - 1) == 0)
+        return tool_fail(call, "Invalid regex pattern: %s", err->text + sizeof pattern - 1);
+    return search_failed(call, path, code, err);
+}
+
+static int grep_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct grep_args *args = user;
+    const char *path;
+    int code = tool_path(call, &args->path, &path, err);
+    if (code < 0)
+        return code;
+    struct grep_request grep = {.pattern = args->pattern.data,
+                                .path = path,
+                                .glob = args->glob.len ? args->glob.data : NULL,
+                                .literal = args->literal,
+                                .ignore_case = !args->case_sensitive,
+                                .before = (unsigned)args->context.value,
+                                .after = (unsigned)args->context.value,
+                                .limit = search_limit(&args->max_results, call->settings->grep_results, GREP_MOST),
+                                .timeout_ms = DEFAULT_GREP_TIMEOUT_MS,
+                                .ignore = args->include_ignored ? NULL : search_ignored};
+    struct grep_found found = {.call = call, .context = args->context.value > 0};
+    struct grep_result result = {0};
+    struct json *json = &call->result.json;
+    buf_init(&found.lines, LIMIT_JSON_BYTES);
+    buf_init(&found.path, 32768);
+    json_open(json, '{');
+    json_key(json, "path");
+    json_str(json, path);
+    json_key(json, "matches");
+    json_open(json, '[');
+    code = box_grep(call->box, &grep, call->watch, grep_each, &found, &result, err);
+    json_close(json, ']');
+    json_key(json, "truncated");
+    json_bool(json, result.truncated || result.timed_out || result.gave_up);
+    json_close(json, '}');
+    if (code == 0)
+        grep_tell(call, path, &found, &result);
+    else
+        code = grep_failed(call, path, code, err);
+    buf_done(&found.lines);
+    buf_done(&found.path);
+    return code;
+}
+
+const struct tool tool_grep = {
+    .name = "grep",
+    .title = "Search in files",
+    .description =
+        "Search the lines of a file, or of all text files below a directory, for a regular expression (without regard to "
+        "case unless case_sensitive is set). Answers with one line a match: path:line: text. What is usually generated "
+        "(.git, node_modules, build, dist and the like) is left out unless include_ignored is set; binary files always. "
+        "Narrow a search by path and glob.",
+    .fields = grep_fields,
+    .args_size = sizeof(struct grep_args),
+    .answer = grep_answer,
+    .flags = TOOL_READS | TOOL_SAME,
+    .run = grep_run,
+};

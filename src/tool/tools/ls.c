@@ -1,0 +1,132 @@
+/* ls: two levels of a directory, one absolute path a line. A row of tool_table. Not to break: nothing is hidden; what is
+ * usually of no interest is named and not entered. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/tools/search.h"
+#include "tool/truncate.h"
+
+enum {
+    LS_DEPTH = 2,
+    LS_ENTRIES = 50000, /* more than a model will ever look at; they are held to be sorted */
+};
+
+struct ls_args {
+    struct body_text path, description;
+};
+
+static const struct body_field ls_fields[] = {
+    {.name = "path",
+     .type = BODY_TEXT,
+     .flags = BODY_TOLD,
+     .offset = offsetof(struct ls_args, path),
+     .max = 4095,
+     .text = "Directory to list; absolute, or relative to the working directory, which is the default."},
+    TOOL_DESCRIPTION(struct ls_args),
+    {.name = NULL},
+};
+
+static const struct body_field ls_answer[] = {
+    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The directory."},
+    {.name = "entries",
+     .type = BODY_TEXTS,
+     .flags = BODY_REQUIRED,
+     .text = "Absolute paths, sorted; those of directories end in '/'."},
+    {.name = "truncated", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "There is more than is listed here."},
+    {.name = NULL},
+};
+
+struct ls_found {
+    struct tool_call *call;
+    char **paths;
+    size_t count, cap;
+};
+
+static int ls_each(void *user, const struct file_stat *stat) {
+    struct ls_found *found = user;
+    if (found->count == found->cap) {
+        size_t cap = found->cap ? 2 * found->cap : 64;
+        char **paths = arena_alloc(found->call->arena, cap * sizeof *paths);
+        if (found->count)
+            memcpy(paths, found->paths, found->count * sizeof *paths);
+        found->paths = paths;
+        found->cap = cap;
+    }
+    size_t len = strlen(stat->path);
+    char *path = arena_alloc(found->call->arena, len + 2);
+    memcpy(path, stat->path, len);
+    if (stat->type == FILE_DIR)
+        path[len] = '/';
+    found->paths[found->count++] = path;
+    return 0;
+}
+
+static int ls_order(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The text has everything, for what keeps long results; the structured answer has what a model is shown at once. */
+static void ls_tell(struct tool_call *call, const char *path, const struct ls_found *found, bool truncated) {
+    struct json *json = &call->result.json;
+    uint64_t limit = truncate_limit(call);
+    autobuf line;
+    buf_init(&line, 64 << 10);
+    json_open(json, '{');
+    json_key(json, "path");
+    json_str(json, path);
+    json_key(json, "entries");
+    json_open(json, '[');
+    bool shown = true;
+    for (size_t i = 0; i < found->count; i++) {
+        buf_clear(&line);
+        search_show(&line, found->paths[i]);
+        if (i + 1 < found->count)
+            buf_byte(&line, '\n');
+        tool_put(call, line.data, line.len);
+        shown = shown && (limit == 0 || call->result.text.total <= limit);
+        if (shown)
+            json_str(json, found->paths[i]);
+    }
+    json_close(json, ']');
+    json_key(json, "truncated");
+    json_bool(json, truncated || !shown);
+    json_close(json, '}');
+    if (truncated)
+        tool_say(call, "\nResults truncated: there are more than %zu entries. Use a more specific path.", found->count);
+}
+
+static int ls_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct ls_args *args = user;
+    struct ls_found found = {.call = call};
+    bool truncated = false;
+    const char *path;
+    int code = tool_path(call, &args->path, &path, err);
+    if (code < 0)
+        return code;
+    const struct list_request list = {.path = path, .depth = LS_DEPTH, .limit = LS_ENTRIES, .ignore = search_ignored};
+    code = box_list(call->box, &list, call->watch, ls_each, &found, &truncated, err);
+    if (code < 0)
+        return search_failed(call, path, code, err);
+    if (found.count)
+        qsort(found.paths, found.count, sizeof *found.paths, ls_order);
+    ls_tell(call, path, &found, truncated);
+    return 0;
+}
+
+const struct tool tool_ls = {
+    .name = "ls",
+    .title = "List a directory",
+    .description =
+        "List what is in a directory, two levels deep: one absolute path a line, sorted, directories with a '/' behind "
+        "them; \"(empty)\" when there is nothing. Directories that are usually generated (.git, node_modules, build, dist "
+        "and the like) are named but not entered: list them by their own path. To look for files by name use glob, by "
+        "content grep.",
+    .fields = ls_fields,
+    .args_size = sizeof(struct ls_args),
+    .answer = ls_answer,
+    .flags = TOOL_READS | TOOL_SAME,
+    .cut = TOOL_HEAD,
+    .cut_setting = offsetof(struct tool_settings, ls_chars),
+    .cut_hint = "Use a more specific path to see fewer results",
+    .run = ls_run,
+};

@@ -1,0 +1,451 @@
+/* read_file: a text file or lines of it, or a picture. A row of tool_table.
+ *
+ * Not to break: 1. what is shown is exactly what is in the file, or the file is refused with the reason; 2. a file is read
+ * once, in pieces, no further than its lines or the counted characters need, and its size is never trusted; 3. what changed
+ * while it was read is read again, and refused when it does not stop. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "tool/decode.h"
+#include "tool/offload/offload.h"
+#include "tool/secret.h"
+#include "tool/seen.h"
+#include "tool/offload/sniff.h"
+#include "tool/truncate.h"
+
+enum {
+    READ_PIECE_BYTES = 256 << 10,
+    READ_LEAST_BYTES = 8 << 10,
+    READ_TRIES = 3,
+};
+#define READ_KEPT_BYTES SPOOL_FILE_BYTES /* of a whole file, for `recall`; longer ones are only cut */
+#define READ_COUNT_BYTES (64ull << 20)   /* read on to count what is not shown; then it is taken for ASCII */
+#define READ_SCAN_BYTES (1ull << 30)     /* in search of a line */
+#define READ_IMAGE_BYTES (5u << 20)      /* of a picture; what common models take */
+
+struct read_file_args {
+    struct body_text path, encoding, description;
+    struct body_number start_line, end_line;
+    bool line_numbers;
+};
+
+static const struct body_field read_file_fields[] = {
+    {.name = "path",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED | BODY_TOLD,
+     .offset = offsetof(struct read_file_args, path),
+     .min = 1,
+     .max = 4095,
+     .text = "File to read; absolute, or relative to the working directory."},
+    {.name = "start_line",
+     .type = BODY_INT,
+     .offset = offsetof(struct read_file_args, start_line),
+     .max = INT64_MAX,
+     .text = "First line to show, from 1."},
+    {.name = "end_line",
+     .type = BODY_INT,
+     .offset = offsetof(struct read_file_args, end_line),
+     .max = INT64_MAX,
+     .text = "Last line to show, included."},
+    {.name = "line_numbers",
+     .type = BODY_BOOL,
+     .offset = offsetof(struct read_file_args, line_numbers),
+     .text = "Begin each line with its number and a tab."},
+    {.name = "encoding",
+     .type = BODY_TEXT,
+     .offset = offsetof(struct read_file_args, encoding),
+     .choices = "utf-8|utf-16le|utf-16be|latin-1",
+     .text = "Of the file, where it is not UTF-8 and does not say so itself by a byte order mark."},
+    TOOL_DESCRIPTION(struct read_file_args),
+    {.name = NULL},
+};
+
+struct reading {
+    struct tool_call *call;
+    const char *path;
+    unsigned tries;
+    int fd;                /* -1: the box is elsewhere, pieces come over its wire */
+    struct file_stat stat; /* as it was opened */
+    struct stat before;    /* with fd */
+    struct decode decode;
+    struct buf piece;
+    size_t piece_bytes;
+    /* lines */
+    uint64_t start, end; /* end UINT64_MAX: the last */
+    bool ranged, numbers;
+    uint64_t line;      /* of the next character */
+    bool begun;         /* some of that line came */
+    bool newline;       /* the last selected character, not put yet: the end of a range has none */
+    bool found;         /* there is a selected line */
+    uint64_t keep, put; /* bytes of text: how many are wanted, how many were put */
+    uint64_t bytes, chars;
+};
+
+/* ---- the source ---- */
+
+static int reading_sink(void *user, const uint8_t *data, size_t len) {
+    buf_put(user, data, len);
+    return 0;
+}
+
+/* Up to size bytes at offset into reading->piece; fewer only at the end of the file. */
+static int reading_fetch(struct reading *reading, uint64_t offset, size_t size, struct err *err) {
+    struct buf *piece = &reading->piece;
+    buf_clear(piece);
+    if (reading->fd < 0)
+        return box_read_stream(reading->call->box, reading->path, offset, size, reading->call->watch, reading_sink,
+                               piece, err);
+    uint8_t *data = buf_reserve(piece, size);
+    while (piece->len < size) {
+        ssize_t n = pread(reading->fd, data + piece->len, size - piece->len, (off_t)(offset + piece->len));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, errno, "reading '%s'", reading->path);
+        piece->len += (size_t)n;
+        bool end = offset + piece->len == reading->stat.size; /* should there be more now, it is noticed afterwards */
+        if (n == 0 || end)
+            break;
+    }
+    return 0;
+}
+
+static bool reading_same(const struct stat *a, const struct stat *b) {
+    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static bool reading_changed(struct reading *reading) {
+    struct file_stat now;
+    struct stat after;
+    struct err err;
+    if (reading->fd >= 0)
+        return fstat(reading->fd, &after) < 0 || !reading_same(&reading->before, &after);
+    return box_stat(reading->call->box, reading->path, reading->call->arena, &now, &err) < 0 ||
+           (now.type == FILE_REGULAR && (now.size != reading->stat.size || now.mtime_ns != reading->stat.mtime_ns));
+}
+
+/* Whether somebody still waits, in a long search. */
+static int reading_waited(const struct reading *reading, struct err *err) {
+    struct pollfd client = {.fd = reading->call->watch, .events = POLLRDHUP};
+    if (client.fd >= 0 && poll(&client, 1, 0) > 0 && client.revents)
+        return err_set(err, ERR_GONE, "nobody waits for '%s' any more", reading->path);
+    return 0;
+}
+
+/* ---- lines ---- */
+
+static void reading_put(struct reading *reading, const void *text, size_t len) {
+    reading->chars += truncate_chars(text, len);
+    reading->bytes += len;
+    if (reading->put < reading->keep) {
+        uint64_t room = reading->keep - reading->put;
+        len = len < room ? len : (size_t)room;
+        tool_put(reading->call, text, len);
+        reading->put += len;
+    }
+}
+
+static void reading_newline(struct reading *reading) {
+    if (reading->newline)
+        reading_put(reading, "\n", 1);
+    reading->newline = false;
+}
+
+/* A part of one line, its '\n' included when it is there. */
+static void reading_line(struct reading *reading, const uint8_t *text, size_t len) {
+    bool ends = text[len - 1] == '\n';
+    reading->found = true;
+    reading_newline(reading);
+    if (reading->numbers && !reading->begun) {
+        char number[32];
+        int n = snprintf(number, sizeof number, "%6llu\t", (unsigned long long)reading->line);
+        reading_put(reading, number, (size_t)n);
+    }
+    reading_put(reading, text, len - ends);
+    reading->newline = ends;
+}
+
+/* Text of the file: what lies in the range goes to the result. False: the range is over. */
+static bool reading_take(struct reading *reading, const uint8_t *text, size_t len) {
+    if (!reading->ranged && !reading->numbers && len) { /* as it is, newlines and all */
+        reading->found = true;
+        reading_put(reading, text, len);
+        return true;
+    }
+    for (size_t at = 0; at < len;) {
+        const uint8_t *newline = memchr(text + at, '\n', len - at);
+        size_t n = newline ? (size_t)(newline - text) + 1 - at : len - at;
+        if (reading->line > reading->end)
+            return false;
+        if (reading->line >= reading->start)
+            reading_line(reading, text + at, n);
+        reading->begun = !newline;
+        reading->line += newline != NULL;
+        at += n;
+    }
+    return reading->line <= reading->end;
+}
+
+/* Whether there is any use in reading on behind offset. */
+static int reading_enough(struct reading *reading, uint64_t offset, bool *ret_enough, struct err *err) {
+    uint64_t size = reading->stat.size > offset ? reading->stat.size - offset : 0;
+    *ret_enough = false;
+    if (offset % (16 << 20) == 0) {
+        int code = reading_waited(reading, err);
+        if (code < 0)
+            return code;
+    }
+    if (!reading->found && offset >= READ_SCAN_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "line %llu of %s is behind its first %llu bytes; use bash (sed -n, tail)",
+                       (unsigned long long)reading->start, reading->path, READ_SCAN_BYTES);
+    bool full = reading->put >= reading->keep;
+    if (full && offset >= (reading->end == UINT64_MAX ? READ_COUNT_BYTES : READ_SCAN_BYTES)) {
+        reading->chars += size; /* the rest is not looked at */
+        reading->bytes += size;
+        *ret_enough = true;
+    }
+    return 0;
+}
+
+static int reading_text(struct reading *reading, struct err *err) {
+    for (uint64_t offset = 0;;) {
+        const uint8_t *text;
+        size_t len, fetched = reading->piece.len;
+        bool last = fetched < reading->piece_bytes, enough;
+        int code = decode_piece(&reading->decode, reading->piece.data, fetched, last, &text, &len, err);
+        if (code < 0)
+            return code;
+        offset += fetched;
+        if ((len && !reading_take(reading, text, len)) || last)
+            break;
+        code = reading_enough(reading, offset, &enough, err);
+        if (code == 0 && !enough)
+            code = reading_fetch(reading, offset, reading->piece_bytes, err);
+        if (code < 0 || enough)
+            return code;
+    }
+    if (!reading->ranged)
+        reading_newline(reading);
+    return 0;
+}
+
+/* ---- what is not text ---- */
+
+static int reading_binary(struct reading *reading, const struct sniff *sniff) {
+    const char *with = sniff->with ? sniff->with : "a suitable program or library";
+    return tool_fail(
+        reading->call,
+        "cannot read '%s' as text \u2014 it is %s (%llu bytes). read_file shows text, and PNG, JPEG, GIF and "
+        "WebP images. Use bash with %s instead.",
+        reading->path, sniff->what ? sniff->what : "a binary file", (unsigned long long)reading->stat.size, with);
+}
+
+static int reading_image(struct reading *reading, const struct sniff *sniff, struct err *err) {
+    struct tool_call *call = reading->call;
+    unsigned width = 0, height = 0;
+    int code = reading->stat.size <= READ_IMAGE_BYTES ? reading_fetch(reading, 0, READ_IMAGE_BYTES + 1, err) : 0;
+    if (code < 0)
+        return code;
+    if (reading->stat.size > READ_IMAGE_BYTES || reading->piece.len > READ_IMAGE_BYTES)
+        return tool_fail(call, "'%s' is %s of %llu bytes; at most %u can be shown. Use bash to make a smaller copy.",
+                         reading->path, sniff->what, (unsigned long long)reading->stat.size, READ_IMAGE_BYTES);
+    buf_put(&call->result.image, reading->piece.data, reading->piece.len);
+    call->result.image_type = sniff->type;
+    tool_say(call, "%s: %s", reading->path, sniff->what);
+    if (sniff_size(reading->piece.data, reading->piece.len, &width, &height))
+        tool_say(call, ", %u x %u pixels", width, height);
+    tool_say(call, ", %zu bytes", reading->piece.len);
+    return 0;
+}
+
+/* It holds no NUL and is still no text. */
+static int reading_undecodable(struct reading *reading, const uint8_t *head, size_t len, struct err *err) {
+    struct sniff sniff;
+    if (reading->decode.kind == DECODE_UTF8 && sniff_known(head, len, &sniff))
+        return reading_binary(reading, &sniff);
+    return tool_fail(
+        reading->call,
+        "cannot read '%s' as text \u2014 %s. If you know its encoding, pass it (encoding: latin-1, utf-16le, "
+        "utf-16be), or convert it with bash (iconv).",
+        reading->path, err->text);
+}
+
+/* ---- the call ---- */
+
+/* The whole text is wanted where it will be kept for `recall`; else what can be shown. */
+static uint64_t reading_keep(const struct reading *reading) {
+    const struct tool_call *call = reading->call;
+    uint64_t limit = truncate_limit(call);
+    bool kept = call->settings->offload && !reading->ranged && reading->stat.size <= READ_KEPT_BYTES;
+    return limit == 0 || kept ? UINT64_MAX : 4 * limit + 4;
+}
+
+static enum decode_kind reading_kind(const struct read_file_args *args, const struct sniff *sniff) {
+    static const struct {
+        const char *name;
+        enum decode_kind kind;
+    } names[] = {{"utf-16le", DECODE_UTF16LE}, {"utf-16be", DECODE_UTF16BE}, {"latin-1", DECODE_LATIN1}};
+    for (size_t i = 0; args->encoding.data && i < sizeof names / sizeof *names; i++)
+        if (strcmp(args->encoding.data, names[i].name) == 0)
+            return names[i].kind;
+    return sniff->kind == SNIFF_UTF16LE ? DECODE_UTF16LE : sniff->kind == SNIFF_UTF16BE ? DECODE_UTF16BE : DECODE_UTF8;
+}
+
+static void reading_reset(struct reading *reading, const struct read_file_args *args) {
+    struct tool_result *result = &reading->call->result;
+    secret_forget(reading->call);
+    spool_clear(&result->text);
+    buf_clear(&result->image);
+    reading->ranged = args->start_line.has || args->end_line.has;
+    reading->numbers = args->line_numbers;
+    reading->start = args->start_line.has ? args->start_line.value : 1;
+    reading->end = args->end_line.has ? args->end_line.value : UINT64_MAX;
+    reading->line = 1;
+    reading->begun = reading->newline = reading->found = false;
+    reading->put = reading->bytes = reading->chars = 0;
+    reading->keep = reading_keep(reading);
+    result->ranged = reading->ranged;
+}
+
+/* The version that is read: the answer stands for this one, whatever was there when the file was opened. */
+static int reading_begin(struct reading *reading, const struct read_file_args *args, struct err *err) {
+    if (reading->fd >= 0) {
+        struct stat *now = &reading->before;
+        if (fstat(reading->fd, now) < 0)
+            return err_errno(err, errno, "'%s'", reading->path);
+        reading->stat.size = (uint64_t)now->st_size;
+        reading->stat.mtime_ns = (uint64_t)now->st_mtim.tv_sec * 1000000000u + (uint64_t)now->st_mtim.tv_nsec;
+    } else if (reading->tries > 0) {
+        int code = box_read_open(reading->call->box, reading->path, &reading->fd, &reading->stat, err);
+        if (code < 0)
+            return code;
+    }
+    uint64_t size = reading->stat.size;
+    reading->piece_bytes = size < READ_LEAST_BYTES   ? READ_LEAST_BYTES
+                           : size < READ_PIECE_BYTES ? size + 1
+                                                     : READ_PIECE_BYTES;
+    reading_reset(reading, args);
+    return reading_fetch(reading, 0, reading->piece_bytes, err);
+}
+
+static int reading_once(struct reading *reading, const struct read_file_args *args, struct err *err) {
+    struct tool_call *call = reading->call;
+    struct sniff sniff;
+    uint8_t head[SNIFF_BYTES];
+    int code = reading_begin(reading, args, err);
+    if (code < 0)
+        return code;
+    size_t len = reading->piece.len < sizeof head ? reading->piece.len : sizeof head;
+    if (len)
+        memcpy(head, reading->piece.data, len);
+    sniff_head(head, len, &sniff);
+    if (!args->encoding.data && sniff.kind == SNIFF_IMAGE)
+        return reading_image(reading, &sniff, err);
+    if (!args->encoding.data && sniff.kind == SNIFF_BINARY)
+        return reading_binary(reading, &sniff);
+    decode_init(&reading->decode, reading_kind(args, &sniff));
+    code = reading_text(reading, err);
+    decode_done(&reading->decode);
+    if (code == -ERR_INVALID)
+        return reading_undecodable(reading, head, len, err);
+    if (code == 0 && !reading->found && reading->decode.at)
+        tool_say(call, "(start_line exceeds file length)");
+    return code;
+}
+
+static int reading_again(struct reading *reading, const struct read_file_args *args, struct err *err) {
+    for (; reading->tries < READ_TRIES; reading->tries++) {
+        struct tool_result *result = &reading->call->result;
+        result->is_error = false;
+        int code = reading_once(reading, args, err);
+        if (code < 0)
+            return code;
+        if (!reading_changed(reading)) {
+            if (!result->is_error && reading->put < reading->bytes)
+                truncate_part(reading->call, reading->chars);
+            return 0;
+        }
+    }
+    return tool_fail(
+        reading->call,
+        "%s was changed each time while it was read. Wait until it is written, or copy it with bash and read "
+        "the copy.",
+        reading->path);
+}
+
+static int read_file_failed(struct tool_call *call, const char *path, int code, struct err *err) {
+    static const char directory[] = "' is a directory", directory_too[] = "' is a directory, not a regular file";
+    size_t len = strlen(err->text);
+    if (code == -ERR_NOT_FOUND)
+        return tool_fail(call, "File not found: %s", path);
+    if (code == -ERR_DENIED)
+        return tool_fail(call, "Permission denied reading file: %s", path);
+    for (int i = 0; i < 2; i++) {
+        const char *why = i ? directory_too : directory;
+        if (code == -ERR_INVALID && len >= strlen(why) && strcmp(err->text + len - strlen(why), why) == 0)
+            return tool_fail(call, "Path is a directory, not a file: %s", path);
+    }
+    return code;
+}
+
+/* Texts that models know for ranges that cannot be. */
+static bool read_file_range(struct tool_call *call, const struct read_file_args *args) {
+    const struct body_number *start = &args->start_line, *end = &args->end_line;
+    const char *why = start->has && start->value < 1 ? "(start_line must be >= 1)"
+                      : end->has && end->value < 1   ? "(end_line must be >= 1)"
+                      : start->has && end->has && start->value > end->value
+                          ? "(start_line > end_line \u2014 no lines in range)"
+                          : NULL;
+    if (why)
+        tool_say(call, "%s", why);
+    call->result.is_error = why != NULL;
+    return !why;
+}
+
+static int read_file_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct read_file_args *args = user;
+    struct reading reading = {.call = call, .fd = -1};
+    if (!read_file_range(call, args))
+        return 0;
+    int code = tool_path(call, &args->path, &reading.path, err);
+    if (code < 0)
+        return code;
+    code = box_read_open(call->box, reading.path, &reading.fd, &reading.stat, err);
+    if (code < 0)
+        return read_file_failed(call, reading.path, code, err);
+    buf_init(&reading.piece, READ_IMAGE_BYTES + READ_PIECE_BYTES);
+    code = reading_again(&reading, args, err);
+    if (code == 0 && !call->result.is_error) {
+        seen_note(call, reading.path, &reading.stat);
+        offload_source(call, reading.path, &reading.stat);
+    }
+    buf_done(&reading.piece);
+    fd_close(&reading.fd);
+    return code;
+}
+
+const struct tool tool_read_file = {
+    .name = "read_file",
+    .title = "Read a file",
+    .description =
+        "Read a text file, whole or from start_line to end_line; long texts are cut, so read large files by ranges. Shows "
+        "exactly what is in the file (also the \\r of CRLF line ends); UTF-16 with a byte order mark is shown as text, "
+        "PNG, JPEG, GIF and WebP files as images, other binary files are refused with what they are. Answers \"(empty)\" "
+        "for an empty file.",
+    .fields = read_file_fields,
+    .args_size = sizeof(struct read_file_args),
+    .flags = TOOL_READS | TOOL_SAME,
+    .cut = TOOL_HEAD,
+    .cut_setting = offsetof(struct tool_settings, read_file_chars),
+    .cut_hint = "Use start_line/end_line to read a specific range",
+    .run = read_file_run,
+};

@@ -1,0 +1,366 @@
+/* Searching a kept result. Called by recall. Invariant: this runs in the daemon, on a pattern and a text from outside. Memory
+ * is one window whatever the text (a line longer than that is searched in pieces that overlap). No match runs without its
+ * limits, and the pattern is interpreted, never compiled to machine code. The whole has a limit of processor time, runs on
+ * a thread of the lowest priority, and few run at once (COUNTED_SEARCHES): everything else the daemon does goes first. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "tool/tools/recall_search.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pcre2.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/counted.h"
+#include "tool/truncate.h"
+
+enum {
+    WINDOW_BYTES = 256 << 10,
+    OVERLAP_BYTES = 4096,
+    SEARCH_CPU_MS = 2000, /* of processor time */
+    SEARCH_MS = 10000,    /* whatever else the machine does */
+    TURN_MS = 15000,      /* a search waits for its turn */
+    LOWEST_NICE = 19,
+    STACK_BYTES = 512 << 10,
+    MATCH_LIMIT = 200000,
+    HEAP_LIMIT_KB = 8192,
+    SHOWN_CHARS = 500,  /* of one line */
+    BEFORE_BYTES = 120, /* of a long line, shown before its match */
+    CONTEXT_MAX = 20,
+};
+
+struct line {
+    uint64_t number, from; /* from 1; its first byte */
+};
+
+struct seeker {
+    const struct recall_search *search;
+    pcre2_code *code;
+    pcre2_match_data *data;
+    pcre2_match_context *limits;
+    uint64_t end_ms;
+    bool plain; /* the pattern is its own text: nothing has to be matched */
+    struct buf *out;
+    struct recall_found found;
+    struct line before[CONTEXT_MAX]; /* of the lines that were not shown: a ring by number */
+    uint64_t shown;                  /* the last line shown; 0: none */
+    unsigned after;                  /* lines still to be shown behind the last match */
+    bool over;
+};
+
+/* ---- the pattern ---- */
+
+static int seeker_compile(struct seeker *seeker, struct err *err) {
+    const struct recall_search *search = seeker->search;
+    uint32_t options = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | (search->ignore_case ? PCRE2_CASELESS : 0) |
+                       (search->literal ? PCRE2_LITERAL : PCRE2_NEVER_BACKSLASH_C);
+    int number;
+    size_t offset;
+    seeker->plain =
+        !search->ignore_case && (search->literal || strcspn(search->pattern, "\\^$.[]|()?*+{}") == search->pattern_len);
+    if (memchr(search->pattern, '\n', search->pattern_len))
+        return err_set(err, ERR_INVALID, "the pattern holds a newline; lines are searched one by one");
+    seeker->code = pcre2_compile((PCRE2_SPTR)search->pattern, search->pattern_len, options, &number, &offset, NULL);
+    if (!seeker->code) {
+        PCRE2_UCHAR why[200];
+        pcre2_get_error_message(number, why, sizeof why);
+        return err_set(err, ERR_INVALID, "the pattern at byte %zu: %s", offset, (const char *)why);
+    }
+    seeker->data = pcre2_match_data_create(1, NULL);
+    seeker->limits = pcre2_match_context_create(NULL);
+    if (!seeker->data || !seeker->limits)
+        abort();
+    pcre2_set_match_limit(seeker->limits, MATCH_LIMIT);
+    pcre2_set_depth_limit(seeker->limits, MATCH_LIMIT);
+    pcre2_set_heap_limit(seeker->limits, HEAP_LIMIT_KB);
+    return 0;
+}
+
+static void seeker_done(struct seeker *seeker) {
+    pcre2_code_free(seeker->code);
+    pcre2_match_data_free(seeker->data);
+    pcre2_match_context_free(seeker->limits);
+}
+
+/* Where it matches in a (piece of a) line; -1: nowhere. */
+static int64_t seeker_match(struct seeker *seeker, const uint8_t *text, size_t len, uint32_t options) {
+    if (len && text[len - 1] == '\r' && !(options & PCRE2_NOTEOL))
+        len--;
+    int r = pcre2_match(seeker->code, text, len, 0, options, seeker->data, seeker->limits);
+    if (r < 0 && r != PCRE2_ERROR_NOMATCH)
+        seeker->found.gave_up++;
+    return r < 0 ? -1 : (int64_t)pcre2_get_ovector_pointer(seeker->data)[0];
+}
+
+/* ---- showing ---- */
+
+/* One line from byte `from` on, which is its begin or a place in it. */
+static int show(struct seeker *seeker, const struct line *line, uint64_t from, char mark, struct err *err) {
+    const struct offload_index *index = seeker->search->index;
+    uint8_t data[4 * SHOWN_CHARS + 8];
+    ssize_t n = pread(seeker->search->fd, data, sizeof data, (off_t)from);
+    if (n < 0)
+        return err_errno(err, errno, "the kept result cannot be read");
+    size_t begin = 0, len = (size_t)n;
+    const uint8_t *newline = memchr(data, '\n', len);
+    len = newline ? (size_t)(newline - data) : len;
+    while (from > line->from && begin < len && (data[begin] & 0xc0) == 0x80)
+        begin++;
+    size_t shown = truncate_head(data + begin, len - begin, SHOWN_CHARS);
+    bool cut = begin + shown < len || (!newline && from + len < index->bytes);
+    buf_printf(seeker->out, "%" PRIu64 "%c %s", line->number, mark, from > line->from ? "..." : "");
+    buf_put(seeker->out, data + begin, shown);
+    if (cut || from > line->from) {
+        uint64_t character, number;
+        int r = offload_index_at(index, seeker->search->fd, from + begin, &character, &number, err);
+        if (r < 0)
+            return r;
+        buf_printf(seeker->out, "%s (offset=%" PRIu64 ")", cut ? "..." : "", character);
+    }
+    buf_puts(seeker->out, "\n");
+    seeker->shown = line->number;
+    return 0;
+}
+
+/* A match with what comes before it. at: the byte that matches. */
+static int show_match(struct seeker *seeker, const struct line *line, uint64_t at, struct err *err) {
+    const struct recall_search *search = seeker->search;
+    size_t len = seeker->out->len;
+    if (truncate_chars(seeker->out->data, len) >= search->max_chars && seeker->found.matches) {
+        seeker->over = true;
+        seeker->found.next_line = line->number;
+        return 0;
+    }
+    uint64_t first = line->number > search->context ? line->number - search->context : 1;
+    first = first < search->first_line ? search->first_line : first;
+    first = first <= seeker->shown ? seeker->shown + 1 : first;
+    if (search->context && seeker->shown && first > seeker->shown + 1)
+        buf_puts(seeker->out, "--\n");
+    int r = 0;
+    for (; first < line->number && r == 0; first++) {
+        const struct line *before = &seeker->before[first % CONTEXT_MAX];
+        r = show(seeker, before, before->from, '-', err);
+    }
+    uint64_t from = at - line->from > SHOWN_CHARS - BEFORE_BYTES ? at - BEFORE_BYTES : line->from;
+    if (r == 0)
+        r = show(seeker, line, from, ':', err);
+    seeker->after = search->context;
+    seeker->found.matches++;
+    return r;
+}
+
+/* ---- line by line ---- */
+
+/* A line that was looked at whole, or of which a piece matched. at < 0: no match. */
+static int seeker_line(struct seeker *seeker, const struct line *line, int64_t at, struct err *err) {
+    int r = 0;
+    if (at >= 0 && seeker->found.matches == seeker->search->max_results) {
+        seeker->found.next_line = line->number;
+        seeker->over = true;
+    } else if (at >= 0) {
+        r = show_match(seeker, line, (uint64_t)at, err);
+    } else if (seeker->after) {
+        seeker->after--;
+        r = show(seeker, line, line->from, '-', err);
+    }
+    seeker->before[line->number % CONTEXT_MAX] = *line;
+    if (!seeker->over)
+        seeker->found.last_line = line->number;
+    return r;
+}
+
+static bool seeker_late(const struct seeker *seeker) {
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000 > SEARCH_CPU_MS ||
+           clock_ms() > seeker->end_ms;
+}
+
+/* Time is up, or nobody waits any more. */
+static int seeker_turn(struct seeker *seeker, const struct line *line, struct err *err) {
+    struct pollfd watched = {.fd = seeker->search->watch, .events = POLLRDHUP};
+    if (seeker->search->watch >= 0 && poll(&watched, 1, 0) > 0 && (watched.revents & (POLLRDHUP | POLLHUP | POLLERR)))
+        return err_set(err, ERR_GONE, "the client hung up");
+    if (seeker_late(seeker)) {
+        seeker->over = seeker->found.timed_out = true;
+        seeker->found.next_line = line->number;
+    }
+    return 0;
+}
+
+/* Lines [at, end) of which none matches; counted only, where nobody needs them. */
+static int seeker_skip(struct seeker *seeker, struct line *line, const uint8_t *data, size_t at, size_t end,
+                       struct err *err) {
+    int r = 0;
+    while (at < end && r == 0) {
+        const uint8_t *newline = memchr(data + at, '\n', end - at);
+        size_t next = newline ? (size_t)(newline - data) + 1 : end;
+        if (seeker->search->context)
+            r = seeker_line(seeker, line, -1, err);
+        seeker->found.last_line = line->number++;
+        line->from += next - at;
+        at = next;
+    }
+    return r;
+}
+
+/* The next line of [at, end) that may match: where it begins, end when there is none. *ret_match: the place in it that does,
+ * from its begin, or -1. */
+static size_t seeker_next(struct seeker *seeker, const uint8_t *data, size_t at, size_t end, int64_t *ret_match) {
+    const struct recall_search *search = seeker->search;
+    if (!seeker->plain) {
+        const uint8_t *newline = memchr(data + at, '\n', end - at);
+        *ret_match = seeker_match(seeker, data + at, newline ? (size_t)(newline - data) - at : end - at, 0);
+        return at;
+    }
+    const uint8_t *hit = memmem(data + at, end - at, search->pattern, search->pattern_len);
+    const uint8_t *before = hit ? memrchr(data + at, '\n', (size_t)(hit - data) - at) : NULL;
+    size_t begin = !hit ? end : before ? (size_t)(before - data) + 1 : at;
+    *ret_match = hit ? hit - (data + begin) : -1;
+    return begin;
+}
+
+/* The lines that are whole in a window, the text's last one (last) too; *ret_used: their bytes. */
+static int seeker_window(struct seeker *seeker, struct line *line, const uint8_t *data, size_t len, bool last,
+                         size_t *ret_used, struct err *err) {
+    const uint8_t *final = last ? NULL : memrchr(data, '\n', len);
+    size_t at = 0, end = last ? len : final ? (size_t)(final - data) + 1 : 0;
+    int r = 0;
+    while (at < end && r == 0 && !seeker->over) {
+        int64_t match;
+        size_t begin = seeker_next(seeker, data, at, end, &match);
+        r = seeker_skip(seeker, line, data, at, begin, err);
+        at = begin;
+        if (r < 0 || at == end)
+            break;
+        const uint8_t *newline = memchr(data + at, '\n', end - at);
+        size_t next = newline ? (size_t)(newline - data) + 1 : end;
+        r = seeker_line(seeker, line, match < 0 ? -1 : (int64_t)line->from + match, err);
+        line->number++;
+        line->from += next - at;
+        at = next;
+        if (r == 0 && !seeker->over && at < end && seeker_late(seeker))
+            r = seeker_turn(seeker, line, err);
+    }
+    *ret_used = at;
+    return r;
+}
+
+static ssize_t window_read(const struct seeker *seeker, uint8_t *data, uint64_t from, uint64_t end, struct err *err) {
+    size_t len = end - from < WINDOW_BYTES ? (size_t)(end - from) : WINDOW_BYTES;
+    ssize_t n = pread(seeker->search->fd, data, len, (off_t)from);
+    if (n <= 0)
+        return err_set(err, ERR_IO, "the kept result cannot be read: %s", n ? strerror(errno) : "it is shorter");
+    return n;
+}
+
+/* A line that is longer than a window, from its begin to its newline or the end. */
+static int seeker_long(struct seeker *seeker, struct line *line, uint8_t *data, uint64_t end, struct err *err) {
+    int64_t match = -1;
+    uint64_t at = line->from;
+    for (;;) {
+        ssize_t n = window_read(seeker, data, at, end, err);
+        int r = n < 0 ? (int)n : seeker_turn(seeker, line, err);
+        if (r < 0 || seeker->over)
+            return r;
+        const uint8_t *newline = memchr(data, '\n', (size_t)n);
+        size_t len = newline ? (size_t)(newline - data) : (size_t)n;
+        bool last = newline || at + len == end;
+        uint32_t options = (at > line->from ? PCRE2_NOTBOL : 0) | (last ? 0 : PCRE2_NOTEOL);
+        if (match < 0 && (match = seeker_match(seeker, data, len, options)) >= 0)
+            match += (int64_t)at;
+        if (last) {
+            r = seeker_line(seeker, line, match, err);
+            line->number++;
+            line->from = at + len + (newline != NULL);
+            return r;
+        }
+        at += match < 0 ? len - OVERLAP_BYTES : len;
+    }
+}
+
+static int seeker_lines(struct seeker *seeker, uint8_t *data, struct line *line, uint64_t end, struct err *err) {
+    int r = 0;
+    while (line->from < end && r == 0 && !seeker->over) {
+        size_t used = 0;
+        ssize_t n = window_read(seeker, data, line->from, end, err);
+        r = n < 0 ? (int)n : seeker_turn(seeker, line, err);
+        if (r == 0 && !seeker->over)
+            r = seeker_window(seeker, line, data, (size_t)n, line->from + (uint64_t)n == end, &used, err);
+        if (r == 0 && !seeker->over && used == 0)
+            r = seeker_long(seeker, line, data, end, err);
+    }
+    return r;
+}
+
+static int seeker_run(struct seeker *seeker, struct err *err) {
+    const struct recall_search *search = seeker->search;
+    struct line line = {.number = search->first_line};
+    uint64_t end = 0;
+    int r = offload_index_line(search->index, search->fd, search->first_line, &line.from, err);
+    if (r == 0)
+        r = offload_index_line(search->index, search->fd, search->last_line + 1, &end, err);
+    if (r == 0) {
+        uint8_t *data = malloc(WINDOW_BYTES);
+        if (!data)
+            abort();
+        r = seeker_lines(seeker, data, &line, end, err);
+        free(data);
+    }
+    return r;
+}
+
+/* ---- its thread ---- */
+
+struct searching {
+    struct seeker *seeker;
+    struct err *err;
+    int result;
+};
+
+static void *searching_main(void *user) {
+    struct searching *searching = user;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE); /* of this thread alone */
+    searching->seeker->end_ms = clock_ms() + SEARCH_MS;
+    searching->result = seeker_run(searching->seeker, searching->err);
+    return NULL;
+}
+
+/* A thread of its own, because a priority once lowered cannot be raised again by an ordinary user. */
+static int searching_run(struct seeker *seeker, struct err *err) {
+    struct searching searching = {.seeker = seeker, .err = err};
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    int number = pthread_create(&thread, &attributes, searching_main, &searching);
+    pthread_attr_destroy(&attributes);
+    if (number)
+        return err_errno(err, number, "a thread for the search");
+    pthread_join(thread, NULL);
+    return searching.result;
+}
+
+int recall_search(const struct recall_search *search, struct buf *out, struct recall_found *ret_found,
+                  struct err *err) {
+    struct seeker seeker = {.search = search, .out = out};
+    seeker.found.last_line = search->first_line;
+    int r = seeker_compile(&seeker, err);
+    if (r == 0)
+        r = counted_wait(COUNTED_SEARCHES, search->user, 1, TURN_MS, search->watch, err);
+    if (r == 0) {
+        r = searching_run(&seeker, err);
+        counted_give(COUNTED_SEARCHES, search->user, 1);
+    }
+    seeker_done(&seeker);
+    if (r == 0)
+        *ret_found = seeker.found;
+    return r;
+}

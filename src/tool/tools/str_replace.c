@@ -1,0 +1,79 @@
+/* str_replace: a string in a file by another one. A row of tool_table. */
+#include "base/limits.h"
+#include "tool/tools/change.h"
+
+struct str_replace_args {
+    struct body_text path, old_str, new_str, description;
+    bool replace_all;
+};
+
+static const struct body_field str_replace_fields[] = {
+    CHANGE_PATH(struct str_replace_args),
+    {.name = "old_str",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED,
+     .offset = offsetof(struct str_replace_args, old_str),
+     .min = 1,
+     .max = LIMIT_EDIT_BYTES,
+     .text =
+         "The text to replace, exactly as it is in the file, with its white space and line breaks. It must be there "
+         "exactly once, unless replace_all is set."},
+    {.name = "new_str",
+     .type = BODY_TEXT,
+     .flags = BODY_REQUIRED,
+     .offset = offsetof(struct str_replace_args, new_str),
+     .max = LIMIT_EDIT_BYTES,
+     .text = "The text instead; may be empty."},
+    {.name = "replace_all",
+     .type = BODY_BOOL,
+     .offset = offsetof(struct str_replace_args, replace_all),
+     .text = "Replace every occurrence."},
+    TOOL_DESCRIPTION(struct str_replace_args),
+    {.name = NULL},
+};
+
+static const struct body_field str_replace_answer[] = {
+    CHANGE_ANSWER,
+    {.name = "replacements", .type = BODY_INT, .text = "Places changed."},
+    {.name = "line", .type = BODY_INT, .text = "Where the first of them begins."},
+    {.name = NULL},
+};
+
+static int str_replace_run(struct tool_call *call, const void *user, struct err *err) {
+    const struct str_replace_args *args = user;
+    struct change change = {.denied = "accessing file",
+                            .failed = "Unexpected error replacing string in",
+                            .edit = {.kind = EDIT_STRING,
+                                     .all = args->replace_all,
+                                     .text = true,
+                                     .old = args->old_str.data,
+                                     .old_len = args->old_str.len,
+                                     .new_text = args->new_str.data,
+                                     .new_len = args->new_str.len}};
+    int code = change_run(call, &args->path, &change, err);
+    if (code != 0)
+        return code < 0 ? code : 0;
+    tool_say(call, "OK");
+    change_answer(call, &change);
+    json_key(&call->result.json, "replacements");
+    json_uint(&call->result.json, change.result.count);
+    json_key(&call->result.json, "line");
+    json_uint(&call->result.json, change.result.line);
+    json_close(&call->result.json, '}');
+    return 0;
+}
+
+const struct tool tool_str_replace = {
+    .name = "str_replace",
+    .title = "Replace a string",
+    .description =
+        "Replace a string in a text file. old_str must be in the file exactly once, or replace_all be set; otherwise nothing "
+        "is changed and the error shows the lines that come nearest, or where it is. Read the file first with read_file. "
+        "Answers OK.",
+    .fields = str_replace_fields,
+    .args_size = sizeof(struct str_replace_args),
+    .answer = str_replace_answer,
+    .flags = TOOL_ENDS,
+    .cut = TOOL_WHOLE,
+    .run = str_replace_run,
+};
