@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 /* Fixed widths, so that a shorter number leaves nothing of a longer one behind: of one process, and the head of all. */
@@ -142,9 +143,7 @@ void ids_each(bool (*gone)(void *user, const struct claim *claim), void *user) {
         return;
     DIR *dir = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 3));
     struct dirent *entry;
-    struct claim *claim = malloc(sizeof *claim);
-    if (!claim)
-        abort();
+    struct claim *claim = xmalloc(sizeof *claim);
     while (dir && (entry = readdir(dir))) {
         uint64_t slot;
         if (text_u64(entry->d_name, IDS_SLOTS - 1, &slot) && ids_read(fd, entry->d_name, claim) && gone(user, claim))

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 
 enum { TEXT_BYTES = 4 << 20 };
 
@@ -82,9 +83,7 @@ static int find(pid_t pid, const char *path, bool exact, char *text, struct row 
 
 int mountinfo_is(const char *source, pid_t pid, const char *target, bool *ret_is, struct err *err) {
     struct row here, there;
-    char *texts = malloc(2 * (size_t)TEXT_BYTES), wanted[2 * LIMIT_PATH_BYTES + 2];
-    if (!texts)
-        abort();
+    char *texts = xmalloc(2 * (size_t)TEXT_BYTES), wanted[2 * LIMIT_PATH_BYTES + 2];
     int r = find(0, source, false, texts, &here, err);
     if (r == 0)
         r = find(pid, target, true, texts + TEXT_BYTES, &there, err);

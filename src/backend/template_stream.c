@@ -17,6 +17,7 @@
 #include "backend/template.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 
 enum { STREAM_PIECE_BYTES = 256 << 10, STREAM_TICK_MS = 200, STREAM_RESERVE_PERCENT = 5 };
 
@@ -147,9 +148,7 @@ static int unpack_wait(struct unpacking *unpacking, struct err *err) {
 
 int template_unpack(const struct template_stream *stream, const char *to, struct err *err) {
     struct unpacking unpacking = {.stream = stream, .to = to, .pipe = -1, .pidfd = -1};
-    unpacking.data = malloc(STREAM_PIECE_BYTES);
-    if (!unpacking.data)
-        abort();
+    unpacking.data = xmalloc(STREAM_PIECE_BYTES);
     int code = unpack_read(&unpacking, err);
     if (code == 0 && unpacking.len == 0)
         code = err_set(err, ERR_INVALID, "the upload is empty; it must be a tar archive");

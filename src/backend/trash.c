@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "backend/quota/quota.h"
+#include "base/mem.h"
 #include "tree/removal.h"
 #include "base/fd.h"
 
@@ -42,9 +43,7 @@ static void empty(struct trash *trash);
 static bool remove_plain(int top, const char *name);
 
 struct trash *trash_new(const char *dir) {
-    struct trash *trash = calloc(1, sizeof *trash);
-    if (!trash)
-        abort();
+    struct trash *trash = xcalloc(1, sizeof *trash);
     mkdir(dir, 0700);
     trash->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     pthread_mutex_init(&trash->lock, NULL);

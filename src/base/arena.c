@@ -1,5 +1,6 @@
 /* Per-request memory: a list of blocks, freed together. Called by the doors and by whoever serves one request. */
 #include "base/arena.h"
+#include "base/mem.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -43,9 +44,7 @@ void *arena_alloc(struct arena *arena, size_t size) {
     struct arena_block *block = arena->blocks;
     if (!block || size > block->size - block->used) {
         size_t room = size > ARENA_BLOCK_BYTES ? size : ARENA_BLOCK_BYTES;
-        block = calloc(1, sizeof *block + room);
-        if (!block)
-            abort();
+        block = xcalloc(1, sizeof *block + room);
         block->size = room;
         block->next = arena->blocks;
         arena->blocks = block;

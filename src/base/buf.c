@@ -1,6 +1,7 @@
 /* Byte buffers with a maximum, and bounded reads. Called from everywhere. Not to break: a size from outside can never
  * make these wrap, over-read or grow past max. */
 #include "base/buf.h"
+#include "base/mem.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -32,9 +33,7 @@ uint8_t *buf_reserve(struct buf *buf, size_t n) {
         size_t cap = buf->cap ? buf->cap : 256;
         while (cap < buf->len + n)
             cap *= 2;
-        buf->data = realloc(buf->data, cap);
-        if (!buf->data)
-            abort();
+        buf->data = xrealloc(buf->data, cap);
         buf->cap = cap;
     }
     return buf->data + buf->len;

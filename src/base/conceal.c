@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/mem.h"
 
 struct conceal_value {
     uint8_t *bytes;
@@ -38,9 +39,7 @@ struct conceal {
 enum { CONCEAL_PIECE_BYTES = 65536 };
 
 static void *conceal_alloc(size_t count, size_t size) {
-    void *memory = calloc(count, size);
-    if (!memory)
-        abort();
+    void *memory = xcalloc(count, size);
     return memory;
 }
 
@@ -138,9 +137,7 @@ static void conceal_match(struct conceal *conceal, size_t len) {
     }
     if (conceal->range_count == conceal->range_cap) {
         conceal->range_cap = conceal->range_cap ? 2 * conceal->range_cap : 16;
-        conceal->ranges = realloc(conceal->ranges, conceal->range_cap * sizeof *conceal->ranges);
-        if (!conceal->ranges)
-            abort();
+        conceal->ranges = xrealloc(conceal->ranges, conceal->range_cap * sizeof *conceal->ranges);
     }
     conceal->ranges[conceal->range_count++] = range;
 }

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 
 enum { BUCKETS = 256, SLICE_MS = 50 /* how soon a waiter notices that its client hung up */ };
 
@@ -63,9 +64,7 @@ static void counted_add_locked(enum counted what, const char *user, uint64_t amo
     struct holder **at = holder_find_locked(user);
     if (!*at) {
         size_t size = strlen(user) + 1;
-        *at = calloc(1, sizeof **at + size);
-        if (!*at)
-            abort();
+        *at = xcalloc(1, sizeof **at + size);
         memcpy((*at)->user, user, size);
     }
     (*at)->held[what] += amount;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "box/file.h"
 
 struct box_watch {
@@ -101,9 +102,7 @@ int box_watch_open(struct box *box, const struct watch_request *request, struct 
     if ((request->all || include || exclude) && !(wire_features(box->wire) & FEATURE_SEARCH))
         return err_set(err, ERR_UNSUPPORTED, "the runner of box %s cannot watch like that", box->id);
     field_number(&args, FIELD_FLAGS, (request->recursive ? CALL_RECURSIVE : 0) | (request->all ? CALL_ALL : 0));
-    struct box_watch *watch = calloc(1, sizeof *watch);
-    if (!watch)
-        abort();
+    struct box_watch *watch = xcalloc(1, sizeof *watch);
     watch->wire = wire_ref(box->wire);
     r = call_open(watch->wire, OP_WATCH, &args, NULL, 0, false, &watch->call, err);
     if (r < 0) {

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "box/file.h"
 
 enum { WRITE_PIECE_BYTES = 256 << 10 };
@@ -91,9 +92,7 @@ int box_write_open(struct box *box, const struct write_request *request, int *re
         call_close(call);
         return r;
     }
-    struct box_write *write = malloc(sizeof *write);
-    if (!write)
-        abort();
+    struct box_write *write = xmalloc(sizeof *write);
     *write = (struct box_write){.box = box, .call = call, .fd = fd_take(&fd)};
     *ret_fd = write->fd;
     *ret_write = write;
@@ -203,8 +202,7 @@ static int write_passing(struct box *box, const struct write_request *request, s
     int r = box_write_open(box, request, &fd, &write, err);
     if (r < 0)
         return r;
-    if (!(content->data = realloc(content->data, WRITE_PIECE_BYTES)))
-        abort();
+    content->data = xrealloc(content->data, WRITE_PIECE_BYTES);
     r = write_into(request, fd, content, err);
     if (r < 0) {
         box_write_abort(write);
@@ -244,9 +242,7 @@ int box_write(struct box *box, const struct write_request *request, box_reader r
               bool *ret_created, struct file_stat *ret_stat, struct err *err) {
     if (request->size >= 0 && (uint64_t)request->size > request->max)
         return write_too_large(request, err);
-    struct content content = {.read_fn = read_fn, .user = user, .data = malloc(LIMIT_FRAME_PAYLOAD_BYTES + 1)};
-    if (!content.data)
-        abort();
+    struct content content = {.read_fn = read_fn, .user = user, .data = xmalloc(LIMIT_FRAME_PAYLOAD_BYTES + 1)};
     /* One byte more than a frame holds tells small from large. */
     int r = content_read_ahead(&content, LIMIT_FRAME_PAYLOAD_BYTES + 1, err);
     if (r == 0 && content.whole && content.len > request->max)

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -154,9 +155,7 @@ void policy_id(const char *user, const char *thread, size_t thread_len, char ret
         memcpy(ret_id, last.id, sizeof last.id);
         return;
     }
-    char *pair = malloc(len);
-    if (!pair)
-        abort();
+    char *pair = xmalloc(len);
     memcpy(pair, user, user_len);
     pair[user_len] = ':';
     memcpy(pair + user_len + 1, thread, thread_len);

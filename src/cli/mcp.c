@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
 #include "cli/terminal.h"
@@ -343,9 +344,7 @@ static bool stdio_spawn(struct stdio *stdio, struct stdio_request *request) {
 }
 
 static void stdio_message(struct stdio *stdio, const char *data, size_t len, bool too_long) {
-    struct stdio_request *request = calloc(1, sizeof *request);
-    if (!request)
-        abort();
+    struct stdio_request *request = xcalloc(1, sizeof *request);
     request->stdio = stdio;
     arena_init(&request->arena);
     mcp_read(&request->message, data, len);

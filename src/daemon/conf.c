@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "daemon/conf_table.h"
 
@@ -549,9 +550,7 @@ static int load(struct conf *conf, int argc, char **argv, struct err *err) {
 }
 
 int conf_new(int argc, char **argv, struct conf **ret_conf, struct err *err) {
-    struct conf *conf = calloc(1, sizeof *conf);
-    if (!conf)
-        abort();
+    struct conf *conf = xcalloc(1, sizeof *conf);
     arena_init(&conf->arena);
     atomic_init(&conf->refs, 1);
     int failed = load(conf, argc, argv, err);

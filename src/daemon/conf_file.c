@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "daemon/conf_table.h"
 
 static int read_value(struct conf_reader *reader, const struct conf_target *target, const struct conf_option *option,
@@ -106,9 +107,7 @@ int conf_file(struct conf *conf, const char *path, struct err *err) {
         return err_errno(err, errno, "configuration %s", path);
     if (S_ISDIR(status.st_mode))
         return err_set(err, ERR_INVALID, "configuration %s: it is a directory", path);
-    char *data = malloc(LIMIT_CONF_BYTES + 1);
-    if (!data)
-        abort();
+    char *data = xmalloc(LIMIT_CONF_BYTES + 1);
     ssize_t len = fd_read_full(fd, data, LIMIT_CONF_BYTES + 1);
     int failed = len < 0 ? err_errno(err, (int)-len, "configuration %s", path)
                  : len > LIMIT_CONF_BYTES

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "daemon/conf_table.h"
 
 /* ---- users ---- */
@@ -225,9 +226,7 @@ static struct share share_of(const struct conf_share *from) {
 }
 
 struct policy *conf_policy(struct conf *conf) {
-    struct conf_policy *own = calloc(1, sizeof *own + conf->user_count * sizeof *own->users);
-    if (!own)
-        abort();
+    struct conf_policy *own = xcalloc(1, sizeof *own + conf->user_count * sizeof *own->users);
     own->conf = conf_ref(conf);
     for (size_t i = 0; i < conf->user_count; i++)
         own->users[i] = (struct share_user){.user = conf->users[i].name, .share = share_of(&conf->users[i].share)};

@@ -12,6 +12,7 @@
 #include "backend/template.h"
 #include "base/counted.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "daemon/daemon.h"
 
@@ -261,9 +262,7 @@ static void settings_released(struct front_settings *settings) {
 }
 
 struct front_settings *daemon_settings(struct conf *conf) {
-    struct daemon_settings *own = calloc(1, sizeof *own);
-    if (!own)
-        abort();
+    struct daemon_settings *own = xcalloc(1, sizeof *own);
     own->conf = conf_ref(conf);
     uint64_t largest =
         conf->max_upload_bytes > conf->skills.unpacked_bytes ? conf->max_upload_bytes : conf->skills.unpacked_bytes;

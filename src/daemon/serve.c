@@ -13,6 +13,7 @@
 #include "backend/quota/store.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/prompt.h"
 #include "box/reserve.h"
 #include "daemon/daemon.h"
@@ -339,9 +340,7 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
 }
 
 int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
-    struct daemon *daemon = calloc(1, sizeof *daemon);
-    if (!daemon)
-        abort();
+    struct daemon *daemon = xcalloc(1, sizeof *daemon);
     *daemon = (struct daemon){.argc = argc, .argv = argv, .first = conf_ref(conf), .conf = conf_ref(conf)};
     struct front *front = &daemon->front;
     struct store *store = NULL;

@@ -11,6 +11,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "front/front.h"
 #include "skill/registry/sync.h"
 
@@ -110,8 +111,7 @@ void welcome_machine(void *welcome_of, const char *owner, const char *machine) {
     if (*at) {
         (*at)->again |= (*at)->busy;
     } else if (!welcome->stopping) {
-        if (!(*at = calloc(1, sizeof **at)))
-            abort();
+        *at = xcalloc(1, sizeof **at);
         snprintf((*at)->user, sizeof(*at)->user, "%s", owner);
         snprintf((*at)->machine, sizeof(*at)->machine, "%s", machine);
     }
@@ -121,9 +121,7 @@ void welcome_machine(void *welcome_of, const char *owner, const char *machine) {
 }
 
 struct welcome *welcome_new(struct front *front) {
-    struct welcome *welcome = calloc(1, sizeof *welcome);
-    if (!welcome)
-        abort();
+    struct welcome *welcome = xcalloc(1, sizeof *welcome);
     welcome->front = front;
     pthread_mutex_init(&welcome->lock, NULL);
     pthread_cond_init(&welcome->ended, NULL);

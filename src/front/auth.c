@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "box/policy.h"
 #include "front/auth_table.h"
@@ -38,9 +39,7 @@ static char *grant_text(const char *text) {
 }
 
 struct grant *grant_new(struct auth *auth, const char *user, const char *runner, enum scope scope) {
-    struct grant *grant = calloc(1, sizeof *grant);
-    if (!grant)
-        abort();
+    struct grant *grant = xcalloc(1, sizeof *grant);
     atomic_init(&grant->refs, 1);
     grant->uid = (uid_t)-1;
     grant->who = (struct who){.user = grant_text(user),
@@ -78,9 +77,7 @@ void grant_cut(struct auth *auth, const struct grant *grant, const struct http_r
 void grants_add(struct grants *grants, struct grant *grant) {
     if (grants->count == grants->room) {
         grants->room = grants->room ? grants->room * 2 : 8;
-        grants->items = realloc(grants->items, grants->room * sizeof *grants->items);
-        if (!grants->items)
-            abort();
+        grants->items = xrealloc(grants->items, grants->room * sizeof *grants->items);
     }
     grants->items[grants->count++] = grant;
 }
@@ -116,9 +113,7 @@ static struct grant_table *table_new(const struct grants *lists[], size_t list_c
         count += lists[i]->count;
     while (size < count * 2)
         size *= 2;
-    struct grant_table *table = calloc(1, sizeof *table + size * sizeof *table->places);
-    if (!table)
-        abort();
+    struct grant_table *table = xcalloc(1, sizeof *table + size * sizeof *table->places);
     table->mask = size - 1;
     for (size_t i = 0; i < list_count; i++)
         for (size_t j = 0; j < lists[i]->count; j++) {
@@ -163,9 +158,7 @@ void auth_swap(struct auth *auth, struct grants *list, struct grants *fresh, con
 /* ---- filling ---- */
 
 struct auth *auth_new(enum auth_mode mode) {
-    struct auth *auth = calloc(1, sizeof *auth);
-    if (!auth)
-        abort();
+    struct auth *auth = xcalloc(1, sizeof *auth);
     pthread_mutex_init(&auth->change, NULL);
     pthread_rwlock_init(&auth->lock, NULL);
     auth->mode = mode;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "front/auth_table.h"
 
 enum {
@@ -107,11 +108,9 @@ static void store_expire_locked(struct auth *auth) {
 }
 
 static void store_tell_locked(struct auth *auth) {
-    struct token_use *uses = calloc(auth->stored.count + 1, sizeof *uses);
+    struct token_use *uses = xcalloc(auth->stored.count + 1, sizeof *uses);
     size_t count = 0;
     struct err err;
-    if (!uses)
-        abort();
     for (size_t i = 0; i < auth->stored.count; i++) {
         struct grant *grant = auth->stored.items[i];
         uint64_t used_ms = atomic_load(&grant->used_ms);

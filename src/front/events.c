@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum { TAKE_BYTES = 64 << 10, ITEM_BYTES = 256 << 10, TYPE_BYTES = 16 };
@@ -129,9 +130,7 @@ void events_put(struct events *events, const struct box_event *event) {
     json_init(&json, &text);
     put_rest(&json, event, type);
     size_t size = sizeof(struct events_item) + text.len;
-    struct events_item *item = calloc(1, size);
-    if (!item)
-        abort();
+    struct events_item *item = xcalloc(1, size);
     item->size = size;
     item->len = text.len;
     memcpy(item->json, text.data, text.len);
@@ -176,9 +175,7 @@ int events_find(struct events *events, const char *id, struct events_place *ret_
 /* ---- listening ---- */
 
 int events_listen(struct events *events, const char *owner, struct events_reader **ret_reader, struct err *err) {
-    struct events_reader *reader = calloc(1, sizeof *reader);
-    if (!reader)
-        abort();
+    struct events_reader *reader = xcalloc(1, sizeof *reader);
     reader->events = events;
     snprintf(reader->owner, sizeof reader->owner, "%s", owner ? owner : "");
     reader->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

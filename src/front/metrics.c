@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/remote/machine.h"
+#include "base/mem.h"
 #include "store/audit.h"
 
 #define METRICS_CODES 16 /* ERR_ numbers and 0 */
@@ -33,9 +34,7 @@ struct metrics *metrics_new(const struct route *routes) {
     size_t count = 0;
     while (routes[count].method)
         count++;
-    struct metrics *metrics = calloc(1, sizeof *metrics + (count + 1) * sizeof *metrics->rows);
-    if (!metrics)
-        abort();
+    struct metrics *metrics = xcalloc(1, sizeof *metrics + (count + 1) * sizeof *metrics->rows);
     metrics->routes = routes;
     metrics->count = count;
     return metrics;

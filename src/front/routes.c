@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "front/aio/aio.h"
 #include "front/deerflow/deerflow.h"
 #include "front/filesecbox/filesecbox.h"
@@ -26,9 +27,7 @@ static void routes_join(void) {
     for (size_t i = 0; i < TABLES; i++)
         for (const struct route *route = tables[i]; route->method; route++)
             count++;
-    struct route *next = all = calloc(count, sizeof *all);
-    if (!all)
-        abort();
+    struct route *next = all = xcalloc(count, sizeof *all);
     for (size_t i = 0; i < TABLES; i++)
         for (const struct route *route = tables[i]; route->method; route++)
             *next++ = *route;

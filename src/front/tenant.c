@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 
 enum { TENANT_BUCKETS = 4096 };
 
@@ -27,18 +28,14 @@ struct tenants {
 };
 
 struct tenants *tenants_new(void) {
-    struct tenants *tenants = calloc(1, sizeof *tenants);
-    if (!tenants)
-        abort();
+    struct tenants *tenants = xcalloc(1, sizeof *tenants);
     pthread_mutex_init(&tenants->lock, NULL);
     return tenants;
 }
 
 static struct tenant *tenant_new(const char *user) {
     size_t size = strlen(user) + 1;
-    struct tenant *tenant = calloc(1, sizeof *tenant + size);
-    if (!tenant)
-        abort();
+    struct tenant *tenant = xcalloc(1, sizeof *tenant + size);
     pthread_mutex_init(&tenant->lock, NULL);
     memcpy(tenant->user, user, size);
     return tenant;

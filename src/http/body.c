@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "http/internal.h"
 
 enum { COPY_BYTES = 256 << 10, PIPE_BYTES = 1 << 20, SPLICE_BYTES = 64 << 10, LINE_BYTES = 4096, DRAIN_MS = 1000 };
@@ -297,9 +298,7 @@ static int body_write(struct http_request *request, int fd, const void *data, si
 
 static ssize_t body_copy(struct http_request *request, int fd, size_t len, struct err *err) {
     size_t size = len < COPY_BYTES ? len : COPY_BYTES, moved = 0;
-    char *data = malloc(size ? size : 1);
-    if (!data)
-        abort();
+    char *data = xmalloc(size ? size : 1);
     ssize_t n = 0;
     while (moved < len) {
         n = http_body_read(request, data, len - moved < size ? len - moved : size, err);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "http/internal.h"
 
 /* Lists are read without a lock, so none is freed before the server is; there is one for each change. */
@@ -19,8 +20,7 @@ static struct host_list *host_list_new(const char *const *names, struct host_lis
     if (!list || !(list->names = calloc(count + 1, sizeof *list->names)))
         abort();
     for (size_t i = 0; i < count; i++)
-        if (!(list->names[i] = strdup(names[i])))
-            abort();
+        list->names[i] = xstrdup(names[i]);
     list->before = before;
     return list;
 }

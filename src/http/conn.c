@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "http/internal.h"
 
 static void conn_park(struct http_server *server, struct conn *conn, enum conn_list list);
@@ -29,9 +30,7 @@ static void conn_linger(struct http_server *server, struct conn *conn);
 static void list_move_locked(struct http_server *server, struct conn *conn, enum conn_list list);
 
 bool conn_new(struct http_server *server, int fd, bool unix_socket, bool loopback, bool tls) {
-    struct conn *conn = calloc(1, sizeof *conn);
-    if (!conn)
-        abort();
+    struct conn *conn = xcalloc(1, sizeof *conn);
     *conn = (struct conn){.kind = SOURCE_CONN,
                           .fd = fd,
                           .list = LIST_IDLE,
@@ -117,9 +116,7 @@ static int conn_read_head(struct worker *worker, struct conn *conn) {
             bool begun = worker->have || (conn->tls && !tls_ready(conn->tls));
             if (worker->have) {
                 conn->partial_len = (uint32_t)worker->have;
-                conn->partial = malloc(worker->have);
-                if (!conn->partial)
-                    abort();
+                conn->partial = xmalloc(worker->have);
                 memcpy(conn->partial, worker->scratch, worker->have);
             }
             conn_park(server, conn, begun ? LIST_HEAD : LIST_IDLE);

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum {
@@ -106,9 +107,7 @@ static void head_done(struct head *head) {
 static bool keep(char **slot, const struct buf *text) {
     if (*slot || memchr(text->data ? text->data : (uint8_t *)"", 0, text->len))
         return false;
-    *slot = strndup(text->data ? (const char *)text->data : "", text->len);
-    if (!*slot)
-        abort();
+    *slot = xstrndup(text->data ? (const char *)text->data : "", text->len);
     return true;
 }
 
@@ -237,9 +236,7 @@ int multipart_new(const char *content_type, const struct multipart_sink *sink, s
         free(boundary);
         return malformed(err, "its boundary is missing or not understood");
     }
-    struct multipart *multipart = calloc(1, sizeof *multipart);
-    if (!multipart)
-        abort();
+    struct multipart *multipart = xcalloc(1, sizeof *multipart);
     multipart->sink = *sink;
     multipart->delimiter_len = 4 + strlen(boundary);
     snprintf(multipart->delimiter, sizeof multipart->delimiter, "\r\n--%s", boundary);
@@ -315,9 +312,7 @@ static int step_head(struct multipart *multipart, struct err *err) {
         return err_set(err, ERR_TOO_LARGE, "a part's head has more than %d bytes", HEAD_BYTES);
     if (!end)
         return 0;
-    char *text = strndup((const char *)window->data, len - 2);
-    if (!text)
-        abort();
+    char *text = xstrndup((const char *)window->data, len - 2);
     int r =
         strlen(text) == len - 2 ? head_parse(multipart, text, len - 2, err) : malformed(err, "a NUL in a part's head");
     free(text);
@@ -426,9 +421,7 @@ static int form_data(void *user, const uint8_t *data, size_t len, struct err *er
 }
 
 static int form_read(struct http_request *request, struct multipart *multipart, struct err *err) {
-    uint8_t *data = malloc(READ_BYTES);
-    if (!data)
-        abort();
+    uint8_t *data = xmalloc(READ_BYTES);
     ssize_t n;
     while ((n = http_body_read(request, data, READ_BYTES, err)) > 0) {
         int r = multipart_feed(multipart, data, (size_t)n, err);

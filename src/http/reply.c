@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "http/internal.h"
 
 enum { ERROR_BYTES = 16384, TLS_COPY_BYTES = 128 << 10, SEND_BUFFER_BYTES = 512 << 10, EVENT_BYTES = 64 << 20 };
@@ -283,9 +284,7 @@ static int file_small(struct http_request *request, int fd, uint64_t offset, siz
 
 static int file_copied(struct http_request *request, int fd, uint64_t offset, uint64_t len) {
     size_t size = len < TLS_COPY_BYTES ? (size_t)len : TLS_COPY_BYTES;
-    char *data = malloc(size);
-    if (!data)
-        abort();
+    char *data = xmalloc(size);
     int result = reply_flush(request, 0);
     while (len && result == 0) {
         ssize_t n = pread(fd, data, len < size ? (size_t)len : size, (off_t)offset);

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "http/internal.h"
 
 static void request_reset(struct worker *worker, struct conn *conn);
@@ -445,9 +446,7 @@ const char *http_peer_text(struct http_request *request) {
     size_t used = strlen(text);
     if (uid != (uid_t)-1)
         snprintf(text + used, sizeof text - used, "%suid:%u", used ? " " : "", uid);
-    conn->peer = strdup(text);
-    if (!conn->peer)
-        abort();
+    conn->peer = xstrdup(text);
     return conn->peer;
 }
 

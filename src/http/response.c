@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "http/internal.h"
 
@@ -26,10 +27,8 @@ struct response_state {
 };
 
 struct response *response_new(void) {
-    struct response *response = calloc(1, sizeof *response);
-    struct response_state *state = calloc(1, sizeof *state);
-    if (!response || !state)
-        abort();
+    struct response *response = xcalloc(1, sizeof *response);
+    struct response_state *state = xcalloc(1, sizeof *state);
     buf_init(&state->head, LIMIT_HEAD_BYTES + 1);
     head_scan_answer(&state->scan);
     response->state = state;

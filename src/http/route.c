@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "http/internal.h"
 
 struct route_entry {
@@ -24,9 +25,7 @@ static bool node_match(const struct route_node *node, const char *at, bool tail,
 static const struct route *node_method(const struct route_node *node, const char *method);
 
 int route_tree_new(const struct route *routes, struct route_node **ret_tree, struct err *err) {
-    struct route_node *tree = calloc(1, sizeof *tree);
-    if (!tree)
-        abort();
+    struct route_node *tree = xcalloc(1, sizeof *tree);
     for (const struct route *route = routes; route && route->method; route++) {
         struct route_node *node = tree;
         int params = 0;
@@ -138,9 +137,7 @@ static int node_add(struct route_node *node, const struct route *route, struct e
     if (other)
         return err_set(err, ERR_EXISTS, "routes %s and %s of %s are the same path", other->pattern, route->pattern,
                        route->method);
-    struct route_entry *entry = calloc(1, sizeof *entry);
-    if (!entry)
-        abort();
+    struct route_entry *entry = xcalloc(1, sizeof *entry);
     *entry = (struct route_entry){route, node->entries};
     node->entries = entry;
     return 0;

@@ -22,6 +22,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "http/internal.h"
 
@@ -47,9 +49,7 @@ static void config_defaults(struct http_config *config) {
 
 int http_server_new(const char *listen_text, const struct http_config *config, struct http_server **ret_server,
                     struct err *err) {
-    struct http_server *server = calloc(1, sizeof *server);
-    if (!server)
-        abort();
+    struct http_server *server = xcalloc(1, sizeof *server);
     server->config = *config;
     config_defaults(&server->config);
     server->epoll = server->stop_event = server->quit_event = server->reserve = -1;
@@ -57,11 +57,7 @@ int http_server_new(const char *listen_text, const struct http_config *config, s
     for (int i = 0; i < LIST_COUNT; i++)
         server->lists[i].prev = server->lists[i].next = &server->lists[i];
     pthread_mutex_init(&server->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&server->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init(&server->changed);
     int result = route_tree_new(config->routes, &server->tree, err);
     if (result == 0 && config->tls_cert)
         result =
@@ -225,10 +221,9 @@ static int tick_ms(const struct http_config *config) {
 /* Waits until no more of `what` are there than of `but`, at most timeout_ms. */
 static bool wait_gone(struct http_server *server, const unsigned *what, const unsigned *but, uint64_t timeout_ms) {
     uint64_t end_ms = clock_ms() + timeout_ms;
-    struct timespec until = {.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
     pthread_mutex_lock(&server->lock);
     while (*what > *but && clock_ms() < end_ms)
-        pthread_cond_timedwait(&server->changed, &server->lock, &until);
+        cond_wait_until(&server->changed, &server->lock, end_ms);
     bool gone = *what <= *but;
     pthread_mutex_unlock(&server->lock);
     return gone;

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum {
@@ -92,9 +93,7 @@ static int websocket_slow(struct websocket *websocket, struct err *err);
 static void websocket_put_owed(struct websocket *websocket);
 
 struct websocket *websocket_new(const struct websocket_io *io, void *user, size_t max_message) {
-    struct websocket *websocket = calloc(1, sizeof *websocket);
-    if (!websocket)
-        abort();
+    struct websocket *websocket = xcalloc(1, sizeof *websocket);
     uint64_t now_ms = clock_ms();
     *websocket = (struct websocket){.io = *io,
                                     .user = user,
@@ -222,9 +221,7 @@ static void websocket_room(struct websocket *websocket, size_t need) {
     size_t want = have * 2 < FIRST_BYTES ? FIRST_BYTES : have * 2 < most ? have * 2 : most;
     if (want <= websocket->in_cap)
         return;
-    websocket->in = realloc(websocket->in, want);
-    if (!websocket->in)
-        abort();
+    websocket->in = xrealloc(websocket->in, want);
     websocket->in_cap = want;
 }
 
@@ -266,9 +263,7 @@ static int websocket_fill(struct websocket *websocket, struct err *err) {
 void websocket_begin(struct websocket *websocket, const void *data, size_t len) {
     if (!len)
         return;
-    websocket->in = malloc(len);
-    if (!websocket->in)
-        abort();
+    websocket->in = xmalloc(len);
     memcpy(websocket->in, data, len);
     websocket->in_end = websocket->in_cap = len;
     websocket->more = true;
@@ -284,9 +279,7 @@ int websocket_ahead(struct websocket *websocket, struct err *err) {
         websocket->in_at = 0;
         websocket->in_end = have;
         websocket->in_cap = have * 2 < READ_BYTES ? READ_BYTES : have * 2;
-        websocket->in = realloc(websocket->in, websocket->in_cap);
-        if (!websocket->in)
-            abort();
+        websocket->in = xrealloc(websocket->in, websocket->in_cap);
     }
     int code = websocket->failure.code ? websocket_end(websocket, err) : websocket_fill(websocket, err);
     websocket->more = true; /* poll does not tell of what lies here */

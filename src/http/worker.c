@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/sync.h"
 #include "http/internal.h"
 
 static void worker_accept(struct worker *worker, struct listener *listener);
@@ -175,8 +176,7 @@ bool worker_relieve_wait(struct worker *worker) {
         atomic_store(&server->starved_since_ms, clock_ms());
     uint64_t end_ms = atomic_load(&server->starved_since_ms) + HTTP_STARVED_MS;
     while (atomic_load(&server->waiting) <= 0 && clock_ms() < end_ms) {
-        struct timespec until = {.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
-        pthread_cond_timedwait(&server->changed, &server->lock, &until);
+        cond_wait_until(&server->changed, &server->lock, end_ms);
     }
     worker->relieved = atomic_load(&server->waiting) > 0;
     pthread_mutex_unlock(&server->lock);

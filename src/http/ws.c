@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "http/internal.h"
 
@@ -25,9 +26,7 @@ int ws_accept(struct http_request *request, size_t max_message, struct ws **ret_
     int result = ws_shake(request, err);
     if (result < 0)
         return result;
-    struct ws *ws = calloc(1, sizeof *ws);
-    if (!ws)
-        abort();
+    struct ws *ws = xcalloc(1, sizeof *ws);
     const struct websocket_io io = {
         .read = ws_read, .write = ws_write, .gathers = request->conn->tls != NULL, .peer = "the client"};
     *ws = (struct ws){.request = request, .websocket = websocket_new(&io, ws, max_message), .events = POLLOUT};

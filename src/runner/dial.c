@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "runner/enter/container.h"
 #include "wire/dial.h"
 
@@ -89,9 +90,7 @@ const char *const *container_env(const char *const *rows) {
         own++;
     while (rows[given])
         given++;
-    const char **list = calloc(own + given + sizeof defaults / sizeof *defaults + 1, sizeof *list);
-    if (!list)
-        abort();
+    const char **list = xcalloc(own + given + sizeof defaults / sizeof *defaults + 1, sizeof *list);
     for (size_t i = 0; i < own; i++) /* one without a name is nobody's to pass on */
         if (strchr(environ[i], '=') > environ[i])
             list[count++] = environ[i];

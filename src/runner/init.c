@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "runner/exec/process.h"
 #include "runner/runner.h"
@@ -181,9 +182,7 @@ void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms) {
 void later_free(struct runner *runner, void *memory) {
     if (runner->grave_count == runner->grave_cap) {
         runner->grave_cap = runner->grave_cap ? 2 * runner->grave_cap : 64;
-        runner->graves = realloc(runner->graves, runner->grave_cap * sizeof *runner->graves);
-        if (!runner->graves)
-            abort();
+        runner->graves = xrealloc(runner->graves, runner->grave_cap * sizeof *runner->graves);
     }
     runner->graves[runner->grave_count++] = memory;
 }

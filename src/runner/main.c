@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "runner/enter/container.h"
 #include "runner/runner.h"
@@ -92,13 +93,9 @@ static bool option_set(struct options *options, const char *name, const char *va
 /* What lists of processes show of us, and of our forks, is our name and not the box's variables. */
 static char **hide_arguments(int argc, char **argv) {
     static const char name[] = "cubby-runner";
-    char **copy = calloc((size_t)argc + 1, sizeof *copy);
-    if (!copy)
-        abort();
+    char **copy = xcalloc((size_t)argc + 1, sizeof *copy);
     for (int i = 0; i < argc; i++) {
-        copy[i] = strdup(argv[i]);
-        if (!copy[i])
-            abort();
+        copy[i] = xstrdup(argv[i]);
         memset(argv[i], 0, strlen(argv[i]));
     }
     if (strlen(copy[0]) >= sizeof name - 1)

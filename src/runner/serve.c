@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "runner/enter/container.h"
 #include "runner/exec/process.h"
 #include "runner/work.h"
@@ -107,9 +108,7 @@ static void listener_ready(struct source *source, uint32_t events) {
 }
 
 static void wire_open(struct runner *runner, int fd, bool first) {
-    struct rwire *wire = calloc(1, sizeof *wire);
-    if (!wire)
-        abort();
+    struct rwire *wire = xcalloc(1, sizeof *wire);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     int family = 0;
     socklen_t size = sizeof family;
@@ -141,9 +140,7 @@ static void wire_greet(struct rwire *wire) {
     field_text(&hello, FIELD_WORKSPACE, runner->config->workspace);
     frame_put(&wire->out, FRAME_HELLO, 0, root ? FLAG_FD : 0, hello.data, hello.len);
     if (root) {
-        wire->passes = calloc(1, sizeof *wire->passes);
-        if (!wire->passes)
-            abort();
+        wire->passes = xcalloc(1, sizeof *wire->passes);
         wire->passes->fd = fcntl(runner->config->root_fd, F_DUPFD_CLOEXEC, 3);
     }
     wire->urgent = true;
@@ -339,9 +336,7 @@ static int frame_call(struct rwire *wire, const struct frame *frame, struct err 
     if (frame->call == 0 || (call && !own->collecting))
         return err_set(err, ERR_PROTOCOL, "CALL for call %u, which is open", frame->call);
     if (!call) {
-        own = calloc(1, sizeof *own);
-        if (!own)
-            abort();
+        own = xcalloc(1, sizeof *own);
         call = &own->call;
         *call = (struct rcall){.runner = wire->runner,
                                .wire = wire,
@@ -529,9 +524,7 @@ bool reply_room(struct rcall *call) {
 void reply_stat(struct rcall *call, const struct buf *fields, int pass_fd) {
     struct rwire *wire = call->wire;
     if (pass_fd >= 0 && wire->is_unix) {
-        struct pass *pass = malloc(sizeof *pass), **link = &wire->passes;
-        if (!pass)
-            abort();
+        struct pass *pass = xmalloc(sizeof *pass), **link = &wire->passes;
         *pass = (struct pass){.at = wire->out.len, .fd = fcntl(pass_fd, F_DUPFD_CLOEXEC, 3)};
         if (pass->fd < 0)
             wire->broken = true; /* the op has promised it: there is no half answer */

@@ -18,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "runner/exec/process.h"
 #include "runner/runner.h"
 #include "runner/serve.h"
@@ -231,9 +232,7 @@ static void work_pump(struct work *work);
 static void work_settle(struct work *work);
 
 void worker_table_open(struct runner *runner) {
-    runner->workers = calloc(1, sizeof *runner->workers);
-    if (!runner->workers)
-        abort();
+    runner->workers = xcalloc(1, sizeof *runner->workers);
 }
 
 static int work_turn(struct runner *runner, const struct buf *payload, struct turn *ret_turn, struct err *err) {
@@ -256,9 +255,7 @@ int worker_start(struct rcall *call, const struct op_def *def, const struct buf 
     bool queue = runner->workers->running >= WORKERS_MAX || turn.keyed;
     if (queue && payload->len > QUEUE_ARGS_BYTES)
         return err_set(err, ERR_BUSY, "%u file operations are under way in this box; try again", WORKERS_MAX);
-    struct work *work = calloc(1, sizeof *work);
-    if (!work)
-        abort();
+    struct work *work = xcalloc(1, sizeof *work);
     *work = (struct work){.runner = runner, .call = call, .out.fd = -1, .in.fd = -1, .turn = turn};
     buf_init(&work->args, QUEUE_ARGS_BYTES + 1);
     buf_init(&work->frames, 2 * FRAME_BYTES);

@@ -1,5 +1,6 @@
 /* The hash of a tree. Used by base.c and own*.c. Not to break: it depends on paths, kinds and contents alone, never on the
  * order in which they were told; a changed rule makes every recorded state look modified. */
+#include "base/mem.h"
 #include "skill/digest.h"
 
 #include <openssl/evp.h>
@@ -43,9 +44,7 @@ int digest_add(struct digest *digest, const char *path, enum digest_kind kind, c
         return err_set(err, ERR_TOO_LARGE, "the skill has more than %zu files", digest->most);
     if (digest->count == digest->room) {
         digest->room = digest->room ? 2 * digest->room : 64;
-        digest->entries = realloc(digest->entries, digest->room * sizeof *digest->entries);
-        if (!digest->entries)
-            abort();
+        digest->entries = xrealloc(digest->entries, digest->room * sizeof *digest->entries);
     }
     struct digest_entry *entry = &digest->entries[digest->count++];
     *entry = (struct digest_entry){.path = arena_strdup(&digest->arena, path), .kind = (uint8_t)kind};

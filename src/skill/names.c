@@ -1,4 +1,5 @@
 /* Lists of names. Used by own*.c. Not to break: there is a NULL behind them from the beginning. */
+#include "base/mem.h"
 #include "skill/names.h"
 
 #include <stdlib.h>
@@ -6,9 +7,7 @@
 
 static void names_room(struct names *names, size_t room) {
     names->room = room;
-    names->names = realloc(names->names, room * sizeof *names->names);
-    if (!names->names)
-        abort();
+    names->names = xrealloc(names->names, room * sizeof *names->names);
 }
 
 void names_init(struct names *names) {

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "skill/base/collect.h"
 #include "skill/base/rows.h"
@@ -47,9 +48,7 @@ static const char *const *copy_list(struct arena *arena, const char *const *list
 }
 
 static struct settings_copy *settings_add(struct skills *skills, const struct skill_settings *settings) {
-    struct settings_copy *copy = calloc(1, sizeof *copy);
-    if (!copy)
-        abort();
+    struct settings_copy *copy = xcalloc(1, sizeof *copy);
     arena_init(&copy->arena);
     copy->creator_fd = -1;
     copy->settings = *settings;

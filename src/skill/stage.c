@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "backend/ids.h"
+#include "base/mem.h"
 #include "tree/removal.h"
 #include "base/fd.h"
 #include "base/limits.h"
@@ -212,9 +213,7 @@ static int parent_enter(struct stage *stage, const char *path, size_t len, struc
     if (stage->parent && strlen(stage->parent) == len && memcmp(stage->parent, path, len) == 0)
         return 0;
     parent_forget(stage);
-    char *parent = strndup(path, len);
-    if (!parent)
-        abort();
+    char *parent = xstrndup(path, len);
     int r = dirs_enter(stage, parent, &stage->parent_fd, err);
     if (r < 0)
         free(parent);

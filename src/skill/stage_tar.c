@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "base/tarfmt.h"
 #include "skill/skills.h"
@@ -43,10 +44,8 @@ struct stage_tar {
 };
 
 struct stage_tar *stage_tar_new(struct stage *stage, const char *skill) {
-    struct stage_tar *tar = calloc(1, sizeof *tar);
+    struct stage_tar *tar = xcalloc(1, sizeof *tar);
     const struct skill_settings *settings = skills_settings(stage->skills);
-    if (!tar)
-        abort();
     tar->stage = stage;
     tar->file = -1;
     tar->bytes_max = settings->unpacked_bytes;
@@ -82,16 +81,12 @@ static int entry_path(struct stage_tar *tar, const char *name, char path[LIMIT_P
 }
 
 static char *text_new(const char *text) {
-    char *copy = strdup(text);
-    if (!copy)
-        abort();
+    char *copy = xstrdup(text);
     return copy;
 }
 
 static void link_add(struct stage_tar *tar, const char *path, const char *target) {
-    struct tar_link *link = calloc(1, sizeof *link);
-    if (!link)
-        abort();
+    struct tar_link *link = xcalloc(1, sizeof *link);
     link->path = text_new(path);
     link->target = text_new(target);
     *tar->links_end = link;
@@ -146,9 +141,7 @@ static int head(struct stage_tar *tar, struct err *err) {
     if (tar->left > TAR_EXTENSION_BYTES)
         return err_set(err, ERR_INVALID, "the tar stream: a name is too long");
     tar->extension_len = 0;
-    tar->extension = malloc(TAR_EXTENSION_BYTES);
-    if (!tar->extension)
-        abort();
+    tar->extension = xmalloc(TAR_EXTENSION_BYTES);
     return 0;
 }
 
@@ -241,8 +234,7 @@ static int copy_file(struct stage_tar *tar, int from, const struct stat *status,
     if (r < 0)
         return r;
     ssize_t n;
-    if (!(data = malloc(READ_BYTES)))
-        abort();
+    data = xmalloc(READ_BYTES);
     while ((n = fd_read_full(from, data, READ_BYTES)) > 0)
         if ((r = fd_write_all(file, data, (size_t)n)) < 0)
             break;
@@ -451,9 +443,7 @@ int stage_untar(struct stage *stage, const char *skill, box_reader read_fn, void
     struct stage_tar *tar = stage_tar_new(stage, skill);
     struct err told, reading = {0};
     ssize_t n = 0;
-    uint8_t *data = malloc(READ_BYTES);
-    if (!data)
-        abort();
+    uint8_t *data = xmalloc(READ_BYTES);
     while (!tar->err.code && (n = read_fn(user, data, READ_BYTES, &reading)) > 0)
         stage_tar_feed(tar, data, (size_t)n);
     free(data);

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/sha256.h"
 #include "skill/base/base.h"
 #include "skill/digest.h"
@@ -131,9 +132,7 @@ static int hash_entry(void *user, const struct tree_entry *entry, struct err *er
 }
 
 int base_tree_hash(int fd, uint8_t ret_sha256[32], uint64_t *ret_files, uint64_t *ret_bytes, struct err *err) {
-    struct hashing hashing = {.chunk = malloc(CHUNK_BYTES)};
-    if (!hashing.chunk)
-        abort();
+    struct hashing hashing = {.chunk = xmalloc(CHUNK_BYTES)};
     digest_init(&hashing.digest, LIMIT_UNPACK_ENTRIES);
     int r = tree_walk(fd, hash_entry, &hashing, err);
     if (r == 0) {

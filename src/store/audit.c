@@ -18,6 +18,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "store/audit_db.h"
 
 enum {
@@ -84,13 +86,9 @@ int audit_open(const struct audit_options *options, struct audit **ret_audit, st
     }
     buf_init(&audit->queue, QUEUE_BYTES);
     buf_init(&audit->writing, QUEUE_BYTES + 2 * AUDIT_ROW_BYTES); /* and the rows that tell what is missing */
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&audit->lock, NULL);
-    pthread_cond_init(&audit->work, &monotonic);
-    pthread_cond_init(&audit->wrote, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init(&audit->work);
+    cond_init(&audit->wrote);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 512 << 10);
@@ -232,9 +230,7 @@ struct audit_running *audit_begin(struct audit *audit, const struct audit_row *r
     uint8_t bytes[AUDIT_ROW_BYTES];
     struct buf encoded = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
     audit_encode(row, &encoded);
-    struct audit_running *running = malloc(sizeof *running + encoded.len);
-    if (!running)
-        abort();
+    struct audit_running *running = xmalloc(sizeof *running + encoded.len);
     *running = (struct audit_running){.since_ms = clock_ms(), .len = encoded.len};
     memcpy(running->row, encoded.data, encoded.len);
     pthread_mutex_lock(&audit->lock);

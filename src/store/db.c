@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 
 enum { DB_BUSY_MS = 5000, DB_TURN_US = 20000 };
 
@@ -98,8 +99,7 @@ static int db_identify(struct db *db, struct err *err) {
 
 static void db_name(const struct db_kind *kind, const char *directory, struct db *ret_db) {
     *ret_db = (struct db){.kind = kind};
-    if (asprintf(&ret_db->path, "%s/%s", directory, kind->name) < 0)
-        abort();
+    ret_db->path = xasprintf("%s/%s", directory, kind->name);
 }
 
 int db_open(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err) {

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/sha256.h"
 #include "tool/store.h"
 
@@ -128,9 +129,7 @@ static void write_rows(struct seen_table *table, const struct seen_row *rows, si
 
 static void *seen_writer(void *user) {
     struct seen_table *table = user;
-    struct seen_row *batch = malloc(sizeof table->waiting);
-    if (!batch)
-        abort();
+    struct seen_row *batch = xmalloc(sizeof table->waiting);
     pthread_mutex_lock(&table->lock);
     for (;;) {
         while (table->waiting_count == 0 && !table->ending)
@@ -249,9 +248,7 @@ bool seen_newer(struct tool_call *call, const char *path, struct seen_version *v
 /* ---- the table ---- */
 
 struct seen_table *seen_table_new(struct tool_store *store) {
-    struct seen_table *table = calloc(1, sizeof *table);
-    if (!table)
-        abort();
+    struct seen_table *table = xcalloc(1, sizeof *table);
     table->store = store;
     pthread_mutex_init(&table->lock, NULL);
     pthread_cond_init(&table->wake, NULL);

@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "tool/seen.h"
 
 enum { STATEMENTS = 48 };
@@ -73,9 +74,7 @@ int tool_store_open(const char *directory, struct tool_store **ret_store, struct
     snprintf(files, sizeof files, "%s/offload", directory);
     if (mkdir(files, 0700) < 0 && errno != EEXIST)
         return err_errno(err, errno, "cannot make %.400s", files);
-    struct tool_store *store = calloc(1, sizeof *store);
-    if (!store)
-        abort();
+    struct tool_store *store = xcalloc(1, sizeof *store);
     pthread_mutex_init(&store->lock, NULL);
     store->dir = open(files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int r = store->dir < 0 ? err_errno(err, errno, "%.400s", files) : db_open(&kind, directory, &store->db, err);

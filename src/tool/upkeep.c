@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "tool/offload/offload_store.h"
 #include "tool/seen.h"
 #include "tool/memo.h"
@@ -42,9 +44,7 @@ static void boxes_add(void *user, const char *box) {
         return;
     if (boxes->count == boxes->cap) {
         boxes->cap = boxes->cap ? 2 * boxes->cap : 16;
-        boxes->items = realloc(boxes->items, boxes->cap * sizeof *boxes->items);
-        if (!boxes->items)
-            abort();
+        boxes->items = xrealloc(boxes->items, boxes->cap * sizeof *boxes->items);
     }
     struct box_gone *gone = &boxes->items[boxes->count++];
     memcpy(gone->id, box, strlen(box) + 1);
@@ -106,18 +106,12 @@ static void *upkeep_main(void *argument) {
 /* ---- from outside ---- */
 
 int upkeep_start(const struct upkeep_options *options, struct upkeep **ret_upkeep, struct err *err) {
-    struct upkeep *upkeep = calloc(1, sizeof *upkeep);
-    pthread_condattr_t attributes;
-    if (!upkeep)
-        abort();
+    struct upkeep *upkeep = xcalloc(1, sizeof *upkeep);
     upkeep->options = *options;
     upkeep->days = options->days;
     upkeep->sweep = true;
     pthread_mutex_init(&upkeep->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&upkeep->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    cond_init(&upkeep->wake);
     int number = pthread_create(&upkeep->thread, NULL, upkeep_main, upkeep);
     if (number) {
         upkeep_free(upkeep);

@@ -24,6 +24,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "tree/removal.h"
 #include "base/dent.h"
 #include "base/fd.h"
@@ -61,9 +62,7 @@ static int copy_attributes(int from, int to, const char *name, char *bytes, stru
 static int copy_content(struct copytree *tree, int from, int to, off_t size, struct err *err);
 
 static void tree_init(struct copytree *tree, int from, int to) {
-    *tree = (struct copytree){.from = from, .to = to, .links = -1, .bytes = malloc(CHUNK_BYTES)};
-    if (!tree->bytes)
-        abort();
+    *tree = (struct copytree){.from = from, .to = to, .links = -1, .bytes = xmalloc(CHUNK_BYTES)};
 }
 
 static void tree_done(struct copytree *tree, int r, struct copied *ret_copied) {
@@ -155,9 +154,7 @@ static int level_push(struct copytree *tree, int from, int to, struct err *err) 
     level.to_inode = to_status.st_ino;
     if (tree->depth == tree->cap) {
         tree->cap = tree->cap ? tree->cap * 2 : 64;
-        tree->levels = realloc(tree->levels, tree->cap * sizeof *tree->levels);
-        if (!tree->levels)
-            abort();
+        tree->levels = xrealloc(tree->levels, tree->cap * sizeof *tree->levels);
     }
     tree->levels[tree->depth++] = level;
     if (tree->depth > LEVELS_OPEN)

@@ -16,6 +16,7 @@
 #include "base/dent.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 
 enum { DENTS_BYTES = 16384 };
 
@@ -54,9 +55,7 @@ static int go_down(struct walk *walk, const char *name, const struct stat *statu
         return moved(err);
     if (walk->depth == walk->cap) {
         walk->cap = walk->cap ? 2 * walk->cap : 32;
-        walk->levels = realloc(walk->levels, walk->cap * sizeof *walk->levels);
-        if (!walk->levels)
-            abort();
+        walk->levels = xrealloc(walk->levels, walk->cap * sizeof *walk->levels);
     }
     const struct dent *dent = (const void *)(walk->dents + walk->dents_at);
     walk->levels[walk->depth++] = (struct level){here.st_dev, here.st_ino, dent->offset, walk->path_len};
@@ -141,9 +140,7 @@ static int walk_run(struct walk *walk, struct err *err) {
 
 int treewalk(int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err), void *user,
              struct err *err) {
-    struct walk *walk = calloc(1, sizeof *walk);
-    if (!walk)
-        abort();
+    struct walk *walk = xcalloc(1, sizeof *walk);
     walk->each = each;
     walk->user = user;
     walk->fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,4 +1,5 @@
 /* The rules are in piece.h. */
+#include "base/mem.h"
 #include "wire/piece.h"
 
 #include <stdlib.h>
@@ -75,9 +76,7 @@ static int pieces_hold(struct pieces *pieces, uint64_t at, const uint8_t *data, 
         link = &(*link)->next;
     if (pieces->held_count == PIECES_MOST)
         return err_set(err, ERR_PROTOCOL, "more than %u pieces out of order", PIECES_MOST);
-    struct piece *piece = malloc(sizeof *piece + len);
-    if (!piece)
-        abort();
+    struct piece *piece = xmalloc(sizeof *piece + len);
     *piece = (struct piece){.next = *link, .at = at, .len = len};
     memcpy(piece->data, data, len);
     *link = piece;

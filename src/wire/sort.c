@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "wire/frame.h"
 
 enum { SORT_SMALL_BYTES = 4096, SORT_FRAME_BYTES = FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES };
@@ -64,9 +65,7 @@ static struct call **sorter_slot(struct sorter *sorter, uint32_t id) {
 struct call *sorter_add(struct sorter *sorter) {
     if (sorter->open + sorter->closed >= LIMIT_CALLS_PER_WIRE)
         return NULL;
-    struct call *call = calloc(1, sizeof *call);
-    if (!call)
-        abort();
+    struct call *call = xcalloc(1, sizeof *call);
     do
         call->id = ++sorter->last_id;
     while (call->id == 0 || *sorter_slot(sorter, call->id));
@@ -123,9 +122,7 @@ uint8_t *sorter_room(struct sorter *sorter, size_t *ret_size) {
     if (sorter->len >= FRAME_HEAD_BYTES || (sorter->cap && sorter->len == sorter->cap))
         need = SORT_FRAME_BYTES; /* a frame is being cut in pieces: make room for the largest */
     if (sorter->cap < need) {
-        sorter->data = realloc(sorter->data, need);
-        if (!sorter->data)
-            abort();
+        sorter->data = xrealloc(sorter->data, need);
         sorter->cap = need;
     }
     *ret_size = sorter->cap - sorter->len;

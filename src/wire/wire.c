@@ -27,6 +27,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "wire/frame.h"
 #include "wire/lead.h"
 
@@ -78,9 +79,7 @@ struct wire_reason {
 };
 
 struct wire_reason *wire_reason_new(void) {
-    struct wire_reason *reason = calloc(1, sizeof *reason);
-    if (!reason)
-        abort();
+    struct wire_reason *reason = xcalloc(1, sizeof *reason);
     atomic_init(&reason->refs, 1);
     pthread_mutex_init(&reason->lock, NULL);
     return reason;
@@ -349,9 +348,7 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
 }
 
 int wire_new(int fd, enum wire_pass pass, unsigned timeout_ms, struct wire **ret_wire, struct err *err) {
-    struct wire *wire = calloc(1, sizeof *wire);
-    if (!wire)
-        abort();
+    struct wire *wire = xcalloc(1, sizeof *wire);
     atomic_init(&wire->refs, 1);
     wire->fd = fd;
     wire->uid = (uid_t)-1;

@@ -25,6 +25,7 @@
 #include "backend/ids.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum { PATH_BYTES = 4300, BODY_BYTES = 16 << 20, END_MS = 15000, END_STEP_MS = 20, LIST_MS = 5000, LOOK_MS = 3000 };
@@ -103,9 +104,7 @@ static void docker_close(struct backend *backend) {
 static int docker_open(const struct backend_env *env, struct backend **ret_backend, struct err *err) {
     if (!env->docker)
         return err_set(err, ERR_UNSUPPORTED, "backend docker is not configured");
-    struct backend *backend = calloc(1, sizeof *backend);
-    if (!backend)
-        abort();
+    struct backend *backend = xcalloc(1, sizeof *backend);
     *backend =
         (struct backend){.env = env, .settings = env->docker, .root = geteuid() == 0, .boxes_fd = -1, .layers_fd = -1};
     pthread_mutex_init(&backend->lock, NULL);

@@ -20,6 +20,7 @@
 #include "backend/docker/docker.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum {
@@ -101,9 +102,7 @@ int docker_layer_note(struct backend *backend, const char *layer, const struct d
 static int read_settings(struct backend *backend, const char *layer, struct arena *arena,
                          struct docker_image *ret_image, struct err *err) {
     char path[32];
-    char *text = malloc(SETTINGS_BYTES + 1);
-    if (!text)
-        abort();
+    char *text = xmalloc(SETTINGS_BYTES + 1);
     snprintf(path, sizeof path, "%.16s/image", layer);
     ssize_t n = fd_read_file(backend->layers_fd, path, text, SETTINGS_BYTES);
     json_t *root = n < 0 ? NULL : json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, NULL);

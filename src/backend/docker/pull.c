@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum {
@@ -251,9 +252,7 @@ int docker_pull(struct backend *backend, const struct spec *spec, const struct r
     int r = registry ? pull_credentials(registry, &arena, &credentials, err) : 0;
     if (r < 0)
         return r;
-    struct pull *pull = calloc(1, sizeof *pull);
-    if (!pull)
-        abort();
+    struct pull *pull = xcalloc(1, sizeof *pull);
     pull->backend = backend;
     pull->spec = spec;
     pull->image = image->full;

@@ -11,6 +11,7 @@
 
 #include "backend/docker/docker.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/tarfmt.h"
 #include "base/text.h"
 
@@ -53,8 +54,7 @@ static int parcel_send(struct backend *backend, const char *id, const char *dire
     char name[DOCKER_NAME_BYTES];
     docker_name(backend, name, id);
     char *escaped = engine_escape(directory), *path = NULL;
-    if (asprintf(&path, "/containers/%s/archive?path=%s", name, escaped) < 0)
-        abort();
+    path = xasprintf("/containers/%s/archive?path=%s", name, escaped);
     autobuf out;
     buf_init(&out, ENGINE_ANSWER_BYTES);
     int status,
@@ -99,9 +99,7 @@ static bool account_number(const char *line, unsigned field, uint64_t *ret_numbe
 
 /* The first file of a tar, which came whole: its lines, each ended by NUL, are looked through for `user`. */
 static bool account_find(struct buf *tar, const char *user, uint64_t *ret_uid, uint64_t *ret_gid) {
-    struct tar_entry *entry = calloc(1, sizeof *entry);
-    if (!entry)
-        abort();
+    struct tar_entry *entry = xcalloc(1, sizeof *entry);
     bool zero = false;
     const char *wrong = tar->len < TAR_BLOCK_BYTES ? "short" : tar_parse(tar->data, entry, &zero);
     uint64_t size = entry->size;

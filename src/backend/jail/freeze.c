@@ -18,6 +18,7 @@
 #include "backend/jail/jail.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum { FREEZE_MS = 5000, PIDS_BYTES = 1 << 20, LOOK_MS = 2, ALONE_MS = 300 };
@@ -215,9 +216,7 @@ static int gather_all(const struct cgroup_host *host, const struct cgroup *cgrou
     if (!*from)
         return err_set(err, ERR_UNSUPPORTED, "this box has no cgroup by which its processes could be found");
     freezer_path(host, cgroup, "cgroup.procs", to, sizeof to);
-    struct pids *pids = malloc(sizeof *pids);
-    if (!pids)
-        abort();
+    struct pids *pids = xmalloc(sizeof *pids);
     int r;
     do
         r = gather(from, to, pids);

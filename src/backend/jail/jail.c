@@ -35,6 +35,7 @@
 #include "backend/jail/reaper.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "wire/plan.h"
 
@@ -61,9 +62,7 @@ static int jail_open(const struct backend_env *env, struct backend **ret_backend
     int r = probe_jail(env, err);
     if (r < 0)
         return r;
-    struct backend *backend = calloc(1, sizeof *backend);
-    if (!backend)
-        abort();
+    struct backend *backend = xcalloc(1, sizeof *backend);
     backend->env = env;
     backend->root = geteuid() == 0;
     backend->state_dir = backend->boxes_dir = backend->layers_dir = -1;

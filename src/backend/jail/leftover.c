@@ -19,6 +19,7 @@
 
 #include "backend/ids.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum { KILL_WAIT_MS = 5000 };
@@ -52,9 +53,7 @@ static void note_recorded(void *user, const char *id) {
         return;
     size_t count = leftover->recorded_count++;
     if ((count & (count - 1)) == 0) { /* grows to the next power of two */
-        leftover->recorded = realloc(leftover->recorded, (count ? count * 2 : 1) * sizeof *leftover->recorded);
-        if (!leftover->recorded)
-            abort();
+        leftover->recorded = xrealloc(leftover->recorded, (count ? count * 2 : 1) * sizeof *leftover->recorded);
     }
     leftover->recorded[count] = (struct recorded){record.pid, record.start};
 }

@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/sync.h"
 
 #define POOL_MAX 256
 #define POOL_LULL_MS 20
@@ -43,20 +45,14 @@ struct pool *pool_new(struct backend *backend) {
     unsigned size = backend->env->pool_size;
     if (size == 0 || !backend->root)
         return NULL;
-    struct pool *pool = calloc(1, sizeof *pool);
-    if (!pool)
-        abort();
+    struct pool *pool = xcalloc(1, sizeof *pool);
     pool->backend = backend;
     pool->limits = backend->env->limits;
     pool->limits.terminals = DEFAULT_TERMINALS;
     pool->blank = true;
     pool->size = size < POOL_MAX ? size : POOL_MAX;
     pthread_mutex_init(&pool->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&pool->wanted, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init(&pool->wanted);
     pool->threaded = pthread_create(&pool->thread, NULL, pool_main, pool) == 0;
     return pool;
 }
@@ -150,9 +146,7 @@ bool pool_take(struct pool *pool, const struct template *template, const struct 
 static struct slot *make_begin(struct backend *backend, const struct limits *limits, bool blank) {
     struct template template;
     struct err err;
-    struct slot *slot = calloc(1, sizeof *slot);
-    if (!slot)
-        abort();
+    struct slot *slot = xcalloc(1, sizeof *slot);
     struct slot_want want = {.template = &template, .limits = limits};
     int r = template_find(backend->env, "host", &template, &err);
     if (r == 0)
@@ -209,8 +203,7 @@ static void pool_wait_locked(struct pool *pool) {
         uint64_t at_ms = pool->taken_ms + POOL_LULL_MS;
         if (pool->filling || pool->ready.count <= pool->size / 4 || clock_ms() >= at_ms)
             break;
-        struct timespec at = {.tv_sec = (time_t)(at_ms / 1000), .tv_nsec = (long)(at_ms % 1000) * 1000000};
-        pthread_cond_timedwait(&pool->wanted, &pool->lock, &at);
+        cond_wait_until(&pool->wanted, &pool->lock, at_ms);
     }
     pool->filling = true;
 }

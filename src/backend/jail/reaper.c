@@ -20,6 +20,8 @@
 
 #include "backend/ids.h"
 #include "base/fd.h"
+#include "base/mem.h"
+#include "base/sync.h"
 
 #define QUEUE_MAX 64
 #define DEVICES_KEPT 16 /* free loop devices, for the next boxes */
@@ -49,18 +51,12 @@ static void give_mounts(struct reaper *reaper, struct remains *remains);
 static void take_mounts(struct reaper *reaper, struct remains *remains);
 
 struct reaper *reaper_new(struct backend *backend) {
-    struct reaper *reaper = calloc(1, sizeof *reaper);
-    if (!reaper)
-        abort();
+    struct reaper *reaper = xcalloc(1, sizeof *reaper);
     reaper->backend = backend;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, reaper->door) < 0)
         reaper->door[0] = reaper->door[1] = -1;
     pthread_mutex_init(&reaper->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&reaper->more, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init(&reaper->more);
     pthread_cond_init(&reaper->less, NULL);
     return reaper;
 }

@@ -19,6 +19,7 @@
 #include "backend/usher.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "wire/plan.h"
 
 static int make_cgroup(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err);
@@ -55,10 +56,8 @@ int slot_make(struct backend *backend, const struct slot_want *want, struct slot
 }
 
 void slot_early(struct backend *backend) {
-    struct slot *slot = calloc(1, sizeof *slot);
+    struct slot *slot = xcalloc(1, sizeof *slot);
     struct err ignored;
-    if (!slot)
-        abort();
     slot->pidfd = slot->stage_fd = slot->errors_fd = -1;
     if (spawn_runner(backend, slot, &ignored) == 0) {
         backend->early = slot;

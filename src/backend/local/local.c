@@ -25,6 +25,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum { LOCAL_HELLO_MS = 10000, LOCAL_TERM_MS = 5000, CHILD_WIRE_FD = 3, CHILD_LISTEN_FD = 4, ARGS_MAX = 4096 };
@@ -46,9 +47,7 @@ static int local_open(const struct backend_env *env, struct backend **ret_backen
     autofd boxes = openat(state, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (boxes < 0)
         return err_errno(err, errno, "'%s/boxes'", env->state_dir);
-    struct backend *backend = calloc(1, sizeof *backend);
-    if (!backend)
-        abort();
+    struct backend *backend = xcalloc(1, sizeof *backend);
     char path[4200];
     snprintf(path, sizeof path, "%s/trash", env->state_dir);
     *backend = (struct backend){.env = env, .boxes_fd = fd_take(&boxes), .trash = trash_new(path)};

@@ -30,6 +30,8 @@
 #include "backend/jail/jail.h"
 #include "backend/quota/loopdev.h"
 #include "backend/quota/quota.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "tree/removal.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -147,19 +149,13 @@ int store_open(const struct backend_env *env, struct store **ret_store, struct e
         *ret_store = NULL;
         return r < 0 ? err_wrap(err, "the store") : 0;
     }
-    struct store *store = calloc(1, sizeof *store);
-    if (!store)
-        abort();
+    struct store *store = xcalloc(1, sizeof *store);
     store->env = env;
     store->state = fd_take(&state);
     store->image = -1;
     snprintf(store->place, sizeof store->place, "%s/" PLACE, env->state_dir);
     pthread_mutex_init(&store->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&store->stop, &attributes);
-    pthread_condattr_destroy(&attributes);
+    cond_init(&store->stop);
     r = open_image(store, err);
     if (r == 0)
         r = mount_image(store, err);

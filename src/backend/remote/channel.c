@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "wire/proto.h"
 
@@ -42,9 +43,7 @@ static struct channel *channel_find(struct channels *channels, uint32_t number) 
 }
 
 static struct channel *channel_new(struct channels *channels, uint32_t number) {
-    struct channel *channel = calloc(1, sizeof *channel);
-    if (!channel)
-        abort();
+    struct channel *channel = xcalloc(1, sizeof *channel);
     channel->number = number;
     channel->fd = -1;
     channel->send_window = channel->receive_left = channel->window = LIMIT_CHANNEL_BYTES;
@@ -274,9 +273,7 @@ static char *why_shown(const struct link_record *record) {
     autobuf why;
     buf_init(&why, 4 * LIMIT_LINK_WHY_BYTES + 1);
     text_shown(&why, (const char *)record->data, record->len);
-    char *text = strdup(buf_cstr(&why));
-    if (!text)
-        abort();
+    char *text = xstrdup(buf_cstr(&why));
     return text;
 }
 

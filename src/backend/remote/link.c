@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "wire/proto.h"
 
 /* ACKs go out by themselves after so much; less is left to link_idle. */
@@ -38,9 +39,7 @@ struct link {
 };
 
 struct link *link_new(void) {
-    struct link *link = calloc(1, sizeof *link);
-    if (!link)
-        abort();
+    struct link *link = xcalloc(1, sizeof *link);
     link->last = &link->first;
     return link;
 }
@@ -86,9 +85,7 @@ uint8_t *link_reserve(struct link *link, size_t max) {
     if (link->reserved && link->reserved_bytes >= max)
         return link->reserved->data + LINK_HEAD_BYTES;
     free(link->reserved);
-    link->reserved = malloc(sizeof *link->reserved + LINK_HEAD_BYTES + max);
-    if (!link->reserved)
-        abort();
+    link->reserved = xmalloc(sizeof *link->reserved + LINK_HEAD_BYTES + max);
     link->reserved_bytes = max;
     return link->reserved->data + LINK_HEAD_BYTES;
 }
@@ -98,9 +95,7 @@ void link_commit(struct link *link, enum link_kind kind, uint32_t channel, size_
     struct record *record = link->reserved;
     link->reserved = NULL;
     if (len < link->reserved_bytes / 2) /* kept until it is acknowledged: not with room for another one */
-        record = realloc(record, sizeof *record + LINK_HEAD_BYTES + len);
-    if (!record)
-        abort();
+        record = xrealloc(record, sizeof *record + LINK_HEAD_BYTES + len);
     record->len = LINK_HEAD_BYTES + len;
     record->next = NULL;
     put_head(record->data, kind, channel);

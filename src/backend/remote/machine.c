@@ -21,6 +21,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 
 enum { BUCKETS = 1024, EVENT_STACK = 512 << 10, ENTER_TURNS = 4, LEAVE_AGAIN_MS = 100, WHY_BYTES = 200 };
@@ -192,9 +194,7 @@ static void machine_describe(struct machine *machine, const struct machine_hello
     size_t len = 0;
     for (size_t i = 0; i < sizeof from / sizeof *from; i++)
         len += strlen(from[i] ? from[i] : "") + 1;
-    char *words = malloc(len), *at = words;
-    if (!words)
-        abort();
+    char *words = xmalloc(len), *at = words;
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         size_t n = strlen(from[i] ? from[i] : "") + 1;
         memcpy(at, from[i] ? from[i] : "", n);
@@ -211,9 +211,7 @@ static int machine_get_locked(struct machines *machines, const struct machine_he
     int r = machine ? 0 : room_locked(machines, hello->user, err);
     if (r == 0 && !machine) {
         struct machine **bucket = &machines->buckets[bucket_of(hello->user, hello->name)];
-        machine = calloc(1, sizeof *machine);
-        if (!machine)
-            abort();
+        machine = xcalloc(1, sizeof *machine);
         machine_describe(machine, hello);
         machine->since_ms = clock_wall_ms();
         machine->next = *bucket;
@@ -226,21 +224,15 @@ static int machine_get_locked(struct machines *machines, const struct machine_he
 }
 
 struct machines *machines_new(const struct machines_settings *settings) {
-    struct machines *machines = calloc(1, sizeof *machines);
-    pthread_condattr_t monotonic;
-    if (!machines)
-        abort();
+    struct machines *machines = xcalloc(1, sizeof *machines);
     machines->settings = *settings;
     if (!machines->settings.max)
         machines->settings.max = LIMIT_MACHINES;
     if (!machines->settings.max_per_user)
         machines->settings.max_per_user = LIMIT_MACHINES_PER_USER;
     pthread_mutex_init(&machines->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&machines->changed, &monotonic);
-    pthread_cond_init(&machines->work, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init(&machines->changed);
+    cond_init(&machines->work);
     machines->keeping = pthread_create(&machines->keeper, NULL, keeper_main, machines) == 0;
     if (!machines->keeping)
         abort();
@@ -249,10 +241,9 @@ struct machines *machines_new(const struct machines_settings *settings) {
 
 /* Until `changed`, or the time. False: the time has come. */
 static bool wait_locked(struct machines *machines, pthread_cond_t *cond, uint64_t deadline_ms) {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ms / 1000), .tv_nsec = (long)(deadline_ms % 1000) * 1000000};
     if (!deadline_ms)
         return pthread_cond_wait(cond, &machines->lock) == 0;
-    return pthread_cond_timedwait(cond, &machines->lock, &until) != ETIMEDOUT;
+    return cond_wait_until(cond, &machines->lock, deadline_ms);
 }
 
 void machines_close(struct machines *machines, const char *why) {
@@ -390,9 +381,7 @@ static void greet_locked(struct machines *machines, struct machine *machine, boo
         machine->greet_again = true;
         return;
     }
-    struct greeting *greeting = malloc(sizeof *greeting);
-    if (!greeting)
-        abort();
+    struct greeting *greeting = xmalloc(sizeof *greeting);
     *greeting = (struct greeting){.machines = machines, .machine = machine};
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, EVENT_STACK);
@@ -502,9 +491,7 @@ int machine_enter(struct machines *machines, const struct machine_hello *hello, 
         old = session_take_locked(machine);
         machine->session = session_new();
     }
-    struct machine_seat *seat = calloc(1, sizeof *seat);
-    if (!seat)
-        abort();
+    struct machine_seat *seat = xcalloc(1, sizeof *seat);
     machine_describe(machine, hello);
     machine->text = text;
     machine->deadline_ms = 0; /* it does not end while it is being taken up again */

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/mem.h"
 
 enum {
     START_MS = 60000,
@@ -71,9 +72,7 @@ static int channel_add(struct link_peer *peer, uint32_t number, struct wire_reas
     if (r == 0 && count >= LIMIT_CHANNELS)
         r = err_set(err, ERR_LIMIT, "machine '%s' has %u running boxes, which is the limit", peer->name, count);
     if (r == 0) {
-        struct channel *channel = calloc(1, sizeof *channel);
-        if (!channel)
-            abort();
+        struct channel *channel = xcalloc(1, sizeof *channel);
         *channel = (struct channel){.next = peer->channels, .number = number, .reason = reason};
         peer->channels = channel;
     }
@@ -349,9 +348,7 @@ static int peer_tick(void *user, struct err *err) {
 static const struct pump_events peer_events = {.shut = peer_shut, .tick = peer_tick};
 
 void *machine_link_new(const char *name) {
-    struct link_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        abort();
+    struct link_peer *peer = xcalloc(1, sizeof *peer);
     snprintf(peer->name, sizeof peer->name, "%s", name);
     pthread_mutex_init(&peer->lock, NULL);
     peer->pump = pump_new(&peer_events, peer);

@@ -25,6 +25,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "http/websocket.h"
 
@@ -74,20 +76,14 @@ static void pump_wake(struct pump *pump) {
 }
 
 struct pump *pump_new(const struct pump_events *events, void *user) {
-    struct pump *pump = calloc(1, sizeof *pump);
-    if (!pump)
-        abort();
+    struct pump *pump = xcalloc(1, sizeof *pump);
     pump->events = events;
     pump->user = user;
     pump->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pump->link = link_new();
     pump->channels = (struct channels){.link = pump->link, .server = !events->ask};
     pthread_mutex_init(&pump->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&pump->answered, &attributes);
-    pthread_condattr_destroy(&attributes);
+    cond_init(&pump->answered);
     buf_init(&pump->text, 2u * LIMIT_LINK_TALK_BYTES);
     return pump;
 }
@@ -290,9 +286,7 @@ static size_t pump_slots(struct pump *pump, const struct ride *ride) {
     if (pump->fds_max < SLOT_CHANNELS + pump->channels.count) {
         pump->fds_max = SLOT_CHANNELS + pump->channels.count + 4;
         free(pump->fds);
-        pump->fds = calloc(pump->fds_max, sizeof *pump->fds);
-        if (!pump->fds)
-            abort();
+        pump->fds = xcalloc(pump->fds_max, sizeof *pump->fds);
     }
     size_t count = SLOT_CHANNELS;
     pump->fds[SLOT_SOCKET] =
@@ -442,9 +436,7 @@ uint32_t pump_number(struct pump *pump) {
 }
 
 static struct ask *ask_new(struct pump *pump, uint32_t number) {
-    struct ask *ask = calloc(1, sizeof *ask);
-    if (!ask)
-        abort();
+    struct ask *ask = xcalloc(1, sizeof *ask);
     ask->number = number;
     buf_init(&ask->answer, LIMIT_LINK_TALK_BYTES);
     ask->next = pump->asks;
@@ -454,10 +446,9 @@ static struct ask *ask_new(struct pump *pump, uint32_t number) {
 
 static int ask_wait(struct pump *pump, struct ask *ask, uint64_t timeout_ms, struct buf *out, struct err *err) {
     uint64_t until = clock_ms() + timeout_ms;
-    struct timespec at = {.tv_sec = (time_t)(until / 1000), .tv_nsec = (long)(until % 1000) * 1000000};
     int late = 0;
     while (!ask->answered && !pump->ended && late != ETIMEDOUT)
-        late = pthread_cond_timedwait(&pump->answered, &pump->lock, &at);
+        late = cond_wait_until(&pump->answered, &pump->lock, until);
     if (!ask->answered && !pump->ended) {
         ask->given_up = true;
         pump->late++;

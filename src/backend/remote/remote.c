@@ -23,6 +23,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 
 enum {
@@ -105,9 +107,7 @@ static bool claimed_locked(const struct backend *backend, const char *id) {
 }
 
 static void claim_begin_locked(struct backend *backend, const char *id) {
-    struct claim *claim = calloc(1, sizeof *claim);
-    if (!claim)
-        abort();
+    struct claim *claim = xcalloc(1, sizeof *claim);
     text_id_copy(claim->id, id);
     claim->next = backend->claims;
     backend->claims = claim;
@@ -198,9 +198,7 @@ static bool errand_start_locked(struct backend *backend, const char *id,
                                 void (*run)(struct backend *backend, const char *id)) {
     pthread_t thread;
     pthread_attr_t attributes;
-    struct errand *errand = calloc(1, sizeof *errand);
-    if (!errand)
-        abort();
+    struct errand *errand = xcalloc(1, sizeof *errand);
     errand->backend = backend;
     errand->run = run;
     snprintf(errand->id, sizeof errand->id, "%s", id);
@@ -233,19 +231,13 @@ static int remote_open(const struct backend_env *env, struct backend **ret_backe
     autofd owed = openat(state, "owed", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (boxes < 0 || owed < 0)
         return err_errno(err, errno, "state directory '%s'", env->state_dir);
-    struct backend *backend = calloc(1, sizeof *backend);
-    if (!backend)
-        abort();
+    struct backend *backend = xcalloc(1, sizeof *backend);
     char path[4200];
     snprintf(path, sizeof path, "%s/trash", env->state_dir);
     *backend =
         (struct backend){.env = env, .boxes_fd = fd_take(&boxes), .owed_fd = fd_take(&owed), .trash = trash_new(path)};
     pthread_mutex_init(&backend->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&backend->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init(&backend->changed);
     machines_listen(env->machines, owed_settle_machine, backend);
     *ret_backend = backend;
     return 0;

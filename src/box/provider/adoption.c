@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "box/provider/table.h"
 
@@ -120,9 +121,7 @@ static void ids_note(void *user, const char *id) {
     if (!text_id(id))
         return;
     if ((ids->count & (ids->count - 1)) == 0) { /* grows to the next power of two */
-        ids->list = realloc(ids->list, (ids->count ? ids->count * 2 : 1) * sizeof *ids->list);
-        if (!ids->list)
-            abort();
+        ids->list = xrealloc(ids->list, (ids->count ? ids->count * 2 : 1) * sizeof *ids->list);
     }
     text_id_copy(ids->list[ids->count++], id);
 }

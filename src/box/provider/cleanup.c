@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "tree/removal.h"
 #include "backend/quota/store.h"
 #include "base/fd.h"
@@ -75,9 +76,7 @@ static void list_layers(struct cleanup *cleanup, int state) {
             continue;
         if ((cleanup->layer_count & (cleanup->layer_count - 1)) == 0) { /* grows to the next power of two */
             size_t room = cleanup->layer_count ? cleanup->layer_count * 2 : 1;
-            cleanup->layers = realloc(cleanup->layers, room * sizeof *cleanup->layers);
-            if (!cleanup->layers)
-                abort();
+            cleanup->layers = xrealloc(cleanup->layers, room * sizeof *cleanup->layers);
         }
         text_id_copy(cleanup->layers[cleanup->layer_count++], entry->d_name);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "box/provider/table.h"
 
 static size_t list_count(const char *const *list) {
@@ -52,9 +53,7 @@ bool dress_take(struct box *box, const struct spec *spec) {
     bool other = !list_same(box->spec.skill_layers, spec->skill_layers) ||
                  !list_same(box->spec.skill_paths, spec->skill_paths) || box->spec.skill_unsure != spec->skill_unsure;
     if (other || !box->skill_arena) {
-        struct arena *arena = calloc(1, sizeof *arena), *before = box->skill_arena;
-        if (!arena)
-            abort();
+        struct arena *arena = xcalloc(1, sizeof *arena), *before = box->skill_arena;
         box->spec.skill_layers = list_copy(arena, spec->skill_layers);
         box->spec.skill_layer_count = list_count(spec->skill_layers);
         box->spec.skill_paths = list_copy(arena, spec->skill_paths);

@@ -16,6 +16,7 @@
 #include "base/counted.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "box/container.h"
 #include "box/mounts.h"
 #include "box/snapshot/snapshot.h"
@@ -38,10 +39,8 @@ static char **copy_list(struct arena *arena, const char *const *list, size_t *re
 }
 
 struct box *box_make(const struct backend_ops *ops, struct backend *backend, const struct record *record) {
-    struct box *box = calloc(1, sizeof *box);
-    struct arena *arena = calloc(1, sizeof *arena);
-    if (!box || !arena)
-        abort();
+    struct box *box = xcalloc(1, sizeof *box);
+    struct arena *arena = xcalloc(1, sizeof *arena);
     const struct spec *from = &record->spec;
     struct spec spec = *from;
     size_t count;
@@ -119,9 +118,7 @@ static void orphan_add(int *pidfd) {
     pthread_mutex_lock(&orphans.lock);
     if (orphans.count == orphans.size) {
         orphans.size = orphans.size ? 2 * orphans.size : 16;
-        orphans.pidfds = realloc(orphans.pidfds, orphans.size * sizeof *orphans.pidfds);
-        if (!orphans.pidfds)
-            abort();
+        orphans.pidfds = xrealloc(orphans.pidfds, orphans.size * sizeof *orphans.pidfds);
     }
     orphans.pidfds[orphans.count++] = fd_take(pidfd);
     pthread_mutex_unlock(&orphans.lock);
@@ -210,9 +207,7 @@ bool place_is_machine(const struct place *place) {
 
 struct place *place_add_locked(struct provider *provider, struct box *box) {
     struct place **at = place_find_locked(provider, box->id);
-    struct place *place = calloc(1, sizeof *place);
-    if (!place)
-        abort();
+    struct place *place = xcalloc(1, sizeof *place);
     memcpy(place->id, box->id, sizeof place->id);
     place->box = box;
     place->was = BOX_WARM;

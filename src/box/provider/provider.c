@@ -55,6 +55,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "box/container.h"
 #include "box/snapshot/snapshot.h"
@@ -488,9 +489,7 @@ int provider_destroy_for(struct provider *provider, const char *user, const char
 int provider_each(struct provider *provider, int (*each)(void *user, struct box *box), void *user) {
     adoption_refresh(provider);
     pthread_mutex_lock(&provider->lock);
-    struct box **boxes = calloc(provider->count + 1, sizeof *boxes);
-    if (!boxes)
-        abort();
+    struct box **boxes = xcalloc(provider->count + 1, sizeof *boxes);
     size_t count = 0;
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
         for (struct place *place = provider->buckets[i]; place; place = place->next)

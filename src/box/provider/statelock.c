@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 
 /* Bytes of the file; a lock may lie beyond its end. Its content is one number, the visits. */
 enum { AT_SERVE = 0, AT_REAPER = 1, AT_VISITS = 2, AT_BOXES = 16 };
@@ -78,9 +79,7 @@ static bool hold(struct statelock *lock, off_t at) {
     bool ours = i == lock->held_count;
     if (ours && i == lock->held_max) {
         lock->held_max = i ? i * 2 : 16;
-        lock->held = realloc(lock->held, lock->held_max * sizeof *lock->held);
-        if (!lock->held)
-            abort();
+        lock->held = xrealloc(lock->held, lock->held_max * sizeof *lock->held);
     }
     if (ours)
         lock->held[lock->held_count++] = at;

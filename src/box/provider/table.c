@@ -19,6 +19,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "box/snapshot/layer.h"
 #include "box/signame.h"
 #include "box/snapshot/squash.h"
@@ -403,8 +405,7 @@ static void *keeper_main(void *argument) {
         } else if (!provider->ending && room_wanted_locked(provider)) {
             keeper_room_locked(provider);
         } else if (!provider->ending) {
-            struct timespec until = {.tv_sec = (time_t)(turn_ms / 1000), .tv_nsec = (long)(turn_ms % 1000) * 1000000};
-            pthread_cond_timedwait(&provider->work, &provider->lock, &until);
+            cond_wait_until(&provider->work, &provider->lock, turn_ms);
         }
     }
     pthread_mutex_unlock(&provider->lock);
@@ -445,22 +446,16 @@ static int open_state(struct provider *provider, struct err *err) {
 }
 
 static void open_locks(struct provider *provider) {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&provider->lock, NULL);
     pthread_mutex_init(&provider->backend_lock, NULL);
     pthread_mutex_init(&provider->room_lock, NULL);
-    pthread_cond_init(&provider->changed, &monotonic);
-    pthread_cond_init(&provider->work, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init(&provider->changed);
+    cond_init(&provider->work);
 }
 
 int provider_new(const struct backend_env *env, struct policy *policy, const char *default_backend,
                  struct provider **ret_provider, struct err *err) {
-    struct provider *provider = calloc(1, sizeof *provider);
-    if (!provider)
-        abort();
+    struct provider *provider = xcalloc(1, sizeof *provider);
     provider->env = env;
     provider->policy = policy_ref(policy);
     provider->event = policy->event;

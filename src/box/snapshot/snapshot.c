@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "box/snapshot/layer.h"
 #include "box/snapshot/squash.h"
 #include "box/provider/table.h"
@@ -538,11 +539,9 @@ struct snapshot_holding *snapshot_note(struct provider *provider, const struct b
     if (!box->ops->keep || (box->spec.layer_count == 0 && !table_crowded(provider) &&
                             faccessat(provider->boxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0))
         return NULL;
-    struct snapshot_holding *holding = calloc(1, sizeof *holding);
+    struct snapshot_holding *holding = xcalloc(1, sizeof *holding);
     struct record record;
     struct err ignored;
-    if (!holding)
-        abort();
     const char *id = box->id;
     arena_init(&holding->arena);
     if (record_read(provider->boxes_fd, id, &holding->arena, &record, &ignored) == 0)

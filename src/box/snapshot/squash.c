@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "box/snapshot/layer.h"
 
@@ -51,9 +52,7 @@ static struct squash *squash_get(struct provider *provider) {
     pthread_mutex_lock(&provider->lock);
     struct squash *squash = provider->squash;
     if (!squash && !provider->ending && !provider->env->one_shot) {
-        squash = calloc(1, sizeof *squash);
-        if (!squash)
-            abort();
+        squash = xcalloc(1, sizeof *squash);
         squash->provider = provider;
         pthread_mutex_init(&squash->lock, NULL);
         pthread_cond_init(&squash->more, NULL);
@@ -196,11 +195,9 @@ static int end_work(void *argument, struct work *work, struct err *err) {
 
 static void squash_one(struct squash *squash, const char *id) {
     struct provider *provider = squash->provider;
-    struct job *job = calloc(1, sizeof *job);
+    struct job *job = xcalloc(1, sizeof *job);
     struct err err;
     const char *layers[LIMIT_LAYERS + 1] = {0};
-    if (!job)
-        abort();
     text_id_copy(job->id, id);
     int r = provider_work(provider, NULL, id, begin_work, job, &err);
     for (size_t i = 0, at = 0; i < job->count; i++)

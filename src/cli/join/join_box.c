@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "backend/cgroup.h"
+#include "base/mem.h"
 #include "tree/removal.h"
 #include "base/fd.h"
 #include "base/text.h"
@@ -256,10 +257,8 @@ static int ask_spawn(struct join *join, struct ask *ask, struct err *err) {
 
 void join_ask(void *user, uint32_t number, const void *json, size_t len) {
     struct join_session *session = user;
-    struct ask *ask = calloc(1, sizeof *ask);
+    struct ask *ask = xcalloc(1, sizeof *ask);
     struct err err;
-    if (!ask)
-        abort();
     *ask = (struct ask){.session = session, .number = number, .box_fd = -1};
     int code = ask_read(ask, json, len, &err);
     if (code == 0)

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "cli/join/join.h"
 #include "http/client/client.h"
 #include "http/websocket.h"
@@ -329,9 +330,7 @@ static struct join_session *line_session(struct line *line, bool resumed) {
     pthread_mutex_lock(&join->lock);
     struct join_session *old = join->session, *session = old;
     if (!resumed || !old) {
-        session = calloc(1, sizeof *session);
-        if (!session)
-            abort();
+        session = xcalloc(1, sizeof *session);
         *session = (struct join_session){.join = join, .refs = 1, .pump = pump_new(&session_events, session)};
         join->session = session;
     } else {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/rest/event.h"
@@ -123,7 +124,6 @@ struct news *news_begin(struct cli *cli, const char *user, const char *box) {
     struct http_client *first;
     struct err ignored;
     pthread_t thread;
-    pthread_condattr_t clock;
     /* The client of this thread first: it loads what both need. */
     if (!isatty(STDERR_FILENO) || remote_client(cli, &first, &ignored) < 0)
         return NULL;
@@ -135,9 +135,7 @@ struct news *news_begin(struct cli *cli, const char *user, const char *box) {
              box ? "&box=" : "", box ? box : "");
     free(owner);
     pthread_mutex_init(&news->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&news->ended, &clock);
+    cond_init(&news->ended);
     if (pthread_create(&thread, NULL, news_thread, news) == 0)
         pthread_detach(thread);
     return news;

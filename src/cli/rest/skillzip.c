@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "skill/zip/zip.h"
 
 enum { PACK_PIECE = 64 << 10, PACK_DEPTH = 64 };
@@ -95,9 +96,7 @@ static int pack_dir(struct pack *pack, int dir, const char *path, unsigned depth
 }
 
 int skillzip_pack(const char *dir, int fd, struct err *err) {
-    struct pack *pack = calloc(1, sizeof *pack);
-    if (!pack)
-        abort();
+    struct pack *pack = xcalloc(1, sizeof *pack);
     pack->fd = fd;
     int r = 0;
     const char *name = NULL;

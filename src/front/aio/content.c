@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/headtail.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "front/aio/file.h"
 #include "skill/stage.h"
@@ -265,8 +266,7 @@ int aio_content_take(struct http_request *request, const struct box *box, struct
     *content = (struct aio_content){.request = request, .box = box, .file.fd = -1};
     buf_init(&content->memory, MEMORY_BYTES);
     buf_init(&reader.rest, REST_BYTES);
-    if (!(content->piece = malloc(PIECE_BYTES)))
-        abort();
+    content->piece = xmalloc(PIECE_BYTES);
     ssize_t n;
     int failed = content_length(content, http_body_length(request), err);
     while (!failed && (n = http_body_read(request, content->piece, PIECE_BYTES, err)) != 0)

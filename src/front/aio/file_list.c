@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "front/aio/file.h"
 
 #define LIST_MOST 10000u /* entries of one answer, as its server has it */
@@ -79,8 +80,7 @@ static int list_each(void *user, const struct file_stat *stat) {
     }
     if (list->count == list->room) {
         list->room = list->room ? 2 * list->room : 256;
-        if (!(list->entries = realloc(list->entries, list->room * sizeof *list->entries)))
-            abort();
+        list->entries = xrealloc(list->entries, list->room * sizeof *list->entries);
     }
     struct arena *arena = http_arena(list->request);
     size_t bytes = sizeof entry + strlen(entry.name) + strlen(entry.path) + 2;

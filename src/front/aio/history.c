@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "front/aio/file.h"
 
 #define HISTORY_OF_FILE 10u            /* changes of one file */
@@ -27,9 +28,7 @@ struct aio_history {
 };
 
 struct aio_history *aio_history_new(void) {
-    struct aio_history *history = calloc(1, sizeof *history);
-    if (!history)
-        abort();
+    struct aio_history *history = xcalloc(1, sizeof *history);
     pthread_mutex_init(&history->lock, NULL);
     return history;
 }
@@ -98,9 +97,7 @@ static bool count_locked(struct aio_history *history, const struct change *fresh
 }
 
 static char *copy(const void *data, size_t len) {
-    char *text = malloc(len + 1);
-    if (!text)
-        abort();
+    char *text = xmalloc(len + 1);
     if (len)
         memcpy(text, data, len);
     text[len] = 0;
@@ -109,9 +106,7 @@ static char *copy(const void *data, size_t len) {
 
 void aio_history_put(struct aio_history *history, const struct box *box, const char *path, const void *old, size_t len,
                      const char *etag) {
-    struct change *change = calloc(1, sizeof *change);
-    if (!change)
-        abort();
+    struct change *change = xcalloc(1, sizeof *change);
     snprintf(change->box, sizeof change->box, "%s", box->id);
     change->created_ms = box->created_ms;
     change->path = copy(path, strlen(path));

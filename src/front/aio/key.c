@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "box/box.h"
 
@@ -74,9 +75,7 @@ static int secret_make(int dir, struct err *err) {
 }
 
 int aio_key_open(const char *state_dir, struct aio_key **ret_key, struct err *err) {
-    struct aio_key *key = calloc(1, sizeof *key);
-    if (!key)
-        abort();
+    struct aio_key *key = xcalloc(1, sizeof *key);
     autofd dir = open(state_dir, O_DIRECTORY | O_PATH | O_CLOEXEC);
     int failed = dir < 0 ? err_errno(err, errno, "%s", state_dir) : secret_read(dir, key->secret, err);
     if (failed == -ERR_NOT_FOUND && dir >= 0) {

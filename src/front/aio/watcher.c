@@ -24,6 +24,8 @@
 #include "base/counted.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 
 enum {
@@ -118,9 +120,7 @@ static uint64_t hash_of(const struct change *change) {
 
 static struct held *held_new(const struct change *change) {
     size_t path = strlen(change->path) + 1, old = change->old_path ? strlen(change->old_path) + 1 : 0;
-    struct held *held = calloc(1, sizeof *held + path + old);
-    if (!held)
-        abort();
+    struct held *held = xcalloc(1, sizeof *held + path + old);
     held->change = *change;
     held->bytes = sizeof *held + path + old;
     held->hash = hash_of(change);
@@ -290,9 +290,7 @@ static void *watcher_main(void *user) {
 /* ---- the table ---- */
 
 struct watchers *watchers_new(void) {
-    struct watchers *watchers = calloc(1, sizeof *watchers);
-    if (!watchers)
-        abort();
+    struct watchers *watchers = xcalloc(1, sizeof *watchers);
     pthread_mutex_init(&watchers->lock, NULL);
     pthread_cond_init(&watchers->idle, NULL);
     return watchers;
@@ -369,9 +367,7 @@ static char *watcher_key(const char *box_id, const struct watcher_request *reque
     key_list(&key, '+', request->include);
     key_list(&key, '-', request->exclude);
     const char *text = buf_cstr(&key);
-    char *copy = strdup(text ? text : "");
-    if (!copy)
-        abort();
+    char *copy = xstrdup(text ? text : "");
     return copy;
 }
 
@@ -385,9 +381,7 @@ static struct watcher *watcher_new(struct watchers *watchers, const struct box *
     text_id_copy(watcher->box_id, box->id);
     snprintf(watcher->user, sizeof watcher->user, "%s", box->user);
     watcher->table = watchers;
-    watcher->path = strdup(request->path);
-    if (!watcher->path)
-        abort();
+    watcher->path = xstrdup(request->path);
     watcher->recursive = request->recursive;
     watcher->debounce_ms = request->debounce_ms;
     watcher->created_ms = clock_wall_ms();
@@ -395,22 +389,16 @@ static struct watcher *watcher_new(struct watchers *watchers, const struct box *
     watcher->stop_fd = -1;
     queue_init(&watcher->kept);
     queue_init(&watcher->pending);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&watcher->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    cond_init(&watcher->changed);
     return watcher;
 }
 
 /* It is in the table from here on. */
 static int watcher_start_locked(struct watcher *watcher, struct err *err) {
     struct watchers *table = watcher->table;
-    struct start *start = malloc(sizeof *start);
+    struct start *start = xmalloc(sizeof *start);
     int ends[2];
     pthread_t thread;
-    if (!start)
-        abort();
     if (pipe2(ends, O_CLOEXEC) < 0) {
         free(start);
         return err_errno(err, errno, "a watcher's pipe");
@@ -444,8 +432,7 @@ static bool hung_up(int fd) {
 }
 
 static void wait_locked(struct watcher *watcher, uint64_t until_ms) {
-    struct timespec until = {.tv_sec = (time_t)(until_ms / 1000), .tv_nsec = (long)(until_ms % 1000) * 1000000};
-    pthread_cond_timedwait(&watcher->changed, &watcher->table->lock, &until);
+    cond_wait_until(&watcher->changed, &watcher->table->lock, until_ms);
 }
 
 static int watcher_await_locked(struct watcher *watcher, int watch, struct err *err) {

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "base/sha256.h"
 #include "front/filesecbox/filesecbox.h"
@@ -247,9 +248,7 @@ static int listing_add(struct listing *listing, const char *path) {
     size_t len = strlen(path) - listing->from_len;
     if (listing->count == listing->room) {
         listing->room = listing->room ? 2 * listing->room : 64;
-        listing->paths = realloc(listing->paths, listing->room * sizeof *listing->paths);
-        if (!listing->paths)
-            abort();
+        listing->paths = xrealloc(listing->paths, listing->room * sizeof *listing->paths);
     }
     listing->paths[listing->count++] = arena_copy(http_arena(request), path + listing->from_len, len);
     return http_hold(request, 2 * len + 64, listing->err);
@@ -267,9 +266,7 @@ static int listing_top(void *user, const struct file_stat *stat) {
             return 0;
     if (stat->type != FILE_DIR)
         return listing_each(user, stat);
-    listing->dirs = realloc(listing->dirs, (listing->dir_count + 1) * sizeof *listing->dirs);
-    if (!listing->dirs)
-        abort();
+    listing->dirs = xrealloc(listing->dirs, (listing->dir_count + 1) * sizeof *listing->dirs);
     listing->dirs[listing->dir_count++] = arena_strdup(http_arena(listing->call->request), stat->path);
     return http_hold(listing->call->request, strlen(stat->path) + 64, listing->err);
 }

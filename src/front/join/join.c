@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "front/events.h"
 #include "front/trail.h"
 #include "http/websocket.h"
@@ -52,9 +53,7 @@ struct runner_door {
 };
 
 struct runner_door *runner_door_new(void) {
-    struct runner_door *door = calloc(1, sizeof *door);
-    if (!door)
-        abort();
+    struct runner_door *door = xcalloc(1, sizeof *door);
     pthread_mutex_init(&door->lock, NULL);
     return door;
 }

@@ -14,6 +14,8 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "front/toolbox.h"
 #include "front/trail.h"
@@ -149,16 +151,10 @@ static void keeper_leave(struct mcp_door *door, struct mcp_post *post) {
 }
 
 struct mcp_door *mcp_door_new(void) {
-    struct mcp_door *door = calloc(1, sizeof *door);
-    pthread_condattr_t monotonic;
-    if (!door)
-        abort();
+    struct mcp_door *door = xcalloc(1, sizeof *door);
     door->mcp = mcp_new();
     pthread_mutex_init(&door->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&door->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    cond_init(&door->changed);
     return door;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "http/client/client_curl.h"
 
 #define CONNECT_TIMEOUT_MS 10000L
@@ -20,9 +21,7 @@ static int client_load(struct curl_api *api, struct err *err);
 static int client_address(struct http_client *client, const char *url, struct err *err);
 
 int http_client_new(const char *url, const char *token, struct http_client **ret_client, struct err *err) {
-    struct http_client *client = calloc(1, sizeof *client);
-    if (!client)
-        abort();
+    struct http_client *client = xcalloc(1, sizeof *client);
     int code = client_address(client, url, err);
     if (code == 0 && token && strpbrk(token, "\r\n"))
         code = err_set(err, ERR_INVALID, "the token holds a line break");
@@ -91,8 +90,7 @@ static int client_address(struct http_client *client, const char *url, struct er
     if (!web || strlen(url) > 2000)
         return err_set(err, ERR_INVALID,
                        "'%.200s' is not the address of a daemon: http://HOST:PORT, https://… or unix:/PATH", url);
-    if (asprintf(&client->base, "%s%s", schemes[scheme][1], url + strlen(schemes[scheme][0])) < 0)
-        abort();
+    client->base = xasprintf("%s%s", schemes[scheme][1], url + strlen(schemes[scheme][0]));
     for (size_t len = strlen(client->base); len && client->base[len - 1] == '/'; len--)
         client->base[len - 1] = 0;
     return 0;
@@ -294,8 +292,7 @@ int http_client_call(struct http_client *client, const struct http_call *call, i
     CURL *easy = client->easy;
     struct client_run run = {.client = client, .call = call, .out = out};
     char *url = NULL;
-    if (asprintf(&url, "%s%s", client->base, call->path) < 0)
-        abort();
+    url = xasprintf("%s%s", client->base, call->path);
     struct curl_slist *headers = client_headers(client, call);
     api->easy_reset(easy); /* keeps the connection */
     client_prepare(client, easy, url);
@@ -332,9 +329,7 @@ int http_client_call(struct http_client *client, const struct http_call *call, i
 
 char *http_encode(const char *text, size_t len) {
     static const char digits[] = "0123456789ABCDEF";
-    char *out = malloc(len * 3 + 1), *p = out;
-    if (!out)
-        abort();
+    char *out = xmalloc(len * 3 + 1), *p = out;
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c < 128 && c && (isalnum(c) || strchr("-._~/", c))) {

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "http/client/client_curl.h"
 
@@ -36,9 +37,7 @@ static int socket_unreached(struct http_socket *socket, CURLcode result, struct 
 
 int http_client_ws(struct http_client *client, const char *path, struct http_socket **ret_socket, struct err *err) {
     const struct curl_api *api = &client->api;
-    struct http_socket *socket = calloc(1, sizeof *socket);
-    if (!socket)
-        abort();
+    struct http_socket *socket = xcalloc(1, sizeof *socket);
     *socket = (struct http_socket){.client = client, .easy = api->easy_init(), .fd = -1};
     buf_init(&socket->input, LIMIT_HEAD_BYTES * 2);
     if (!socket->easy)

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "runner/runner.h"
 
@@ -43,9 +44,7 @@ struct mask {
 /* ---- the table ---- */
 
 static char *copy_text(const char *text, size_t len) {
-    char *copy = strndup(text, len);
-    if (!copy)
-        abort();
+    char *copy = xstrndup(text, len);
     while (len > 1 && copy[len - 1] == '/')
         copy[--len] = 0;
     return copy;
@@ -100,9 +99,7 @@ static int map_longer(const void *a, const void *b) {
 }
 
 int maps_new(const char *const *rows, struct maps **ret_maps, struct err *err) {
-    struct maps *maps = calloc(1, sizeof *maps);
-    if (!maps)
-        abort();
+    struct maps *maps = xcalloc(1, sizeof *maps);
     for (; *rows; rows++) {
         int r = maps->count == MAPS_MAX ? err_set(err, ERR_LIMIT, "more than %d mappings", MAPS_MAX)
                                         : map_parse(*rows, &maps->rows[maps->count], err);
@@ -277,9 +274,7 @@ char *maps_command(const struct runner_config *config, const char *command) {
 struct mask *mask_new(const struct runner_config *config) {
     if (!config->maps)
         return NULL;
-    struct mask *mask = calloc(1, sizeof *mask);
-    if (!mask)
-        abort();
+    struct mask *mask = xcalloc(1, sizeof *mask);
     mask->maps = config->maps;
     buf_init(&mask->held, LIMIT_FRAME_PAYLOAD_BYTES + 4 * PATH_MAX);
     return mask;

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/dent.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "runner/search/walk.h"
 
 enum { DENTS_BYTES = 65536 };
@@ -55,9 +56,7 @@ size_t stack_roots_fds(const struct stack_roots *roots, int *ret_fds) {
 }
 
 void stack_init(struct stack *stack) {
-    *stack = (struct stack){.buffer = malloc(DENTS_BYTES)};
-    if (!stack->buffer)
-        abort();
+    *stack = (struct stack){.buffer = xmalloc(DENTS_BYTES)};
     for (size_t i = 0; i < STACK_MAX; i++)
         stack->fds[i] = -1;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "runner/exec/process.h"
 #include "runner/raw.h"
 #include "runner/work.h"
@@ -123,9 +124,7 @@ static size_t relations_read(struct relation **ret_list) {
             continue;
         if (count == cap) {
             cap = cap ? 2 * cap : 256;
-            list = realloc(list, cap * sizeof *list);
-            if (!list)
-                abort();
+            list = xrealloc(list, cap * sizeof *list);
         }
         list[count++] = (struct relation){.pid = pid, .parent = parent_of(dirfd(dir), entry->d_name)};
     }

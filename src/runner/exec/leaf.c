@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "runner/exec/process.h"
 
 enum { LEAVES_IDLE_MAX = 16 };
@@ -29,9 +30,7 @@ static void leaf_free(struct leaf_pool *pool, struct leaf *leaf);
 struct leaf_pool *leaf_pool_new(struct runner *runner) {
     if (runner->config->cgroup_fd < 0)
         return NULL;
-    struct leaf_pool *pool = calloc(1, sizeof *pool);
-    if (!pool)
-        abort();
+    struct leaf_pool *pool = xcalloc(1, sizeof *pool);
     pool->runner = runner;
     struct err err;
     struct leaf *leaf = leaf_make(pool, &err);
@@ -80,9 +79,7 @@ static struct leaf *leaf_make(struct leaf_pool *pool, struct err *err) {
         err_errno(err, errno, "cannot make a cgroup for the command");
         return NULL;
     }
-    struct leaf *leaf = calloc(1, sizeof *leaf);
-    if (!leaf)
-        abort();
+    struct leaf *leaf = xcalloc(1, sizeof *leaf);
     leaf->number = pool->made++;
     leaf->dir_fd = openat(cgroup_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     leaf->kill_fd = openat(leaf->dir_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);

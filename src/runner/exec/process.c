@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/path.h"
 
 enum {
@@ -62,9 +63,7 @@ static bool ended_drop_oldest(struct runner *runner, unsigned keep);
 /* ---- the table ---- */
 
 void process_table_open(struct runner *runner) {
-    struct process_table *table = calloc(1, sizeof *table);
-    if (!table)
-        abort();
+    struct process_table *table = xcalloc(1, sizeof *table);
     runner->processes = table;
     table->slots =
         mmap(NULL, LIMIT_PROCESSES * sizeof *table->slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -145,9 +144,7 @@ int process_new(struct runner *runner, struct process **ret_process, struct err 
             err, ERR_LIMIT,
             "%u commands run in this box or have left something running, which is its limit; end some of them",
             LIMIT_PROCESSES);
-    struct process *process = calloc(1, sizeof *process);
-    if (!process)
-        abort();
+    struct process *process = xcalloc(1, sizeof *process);
     process->runner = runner;
     unsigned at = 0;
     while (table->slot_used[at])

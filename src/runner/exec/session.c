@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
 
@@ -19,9 +20,7 @@ struct session_table {
 };
 
 void session_table_open(struct runner *runner) {
-    runner->sessions = calloc(1, sizeof *runner->sessions);
-    if (!runner->sessions)
-        abort();
+    runner->sessions = xcalloc(1, sizeof *runner->sessions);
 }
 
 struct session *session_first(struct runner *runner) {
@@ -70,9 +69,7 @@ static int session_room(struct runner *runner, struct err *err) {
 }
 
 static char *copy_of(const char *text) {
-    char *copy = strdup(text);
-    if (!copy)
-        abort();
+    char *copy = xstrdup(text);
     return copy;
 }
 
@@ -86,9 +83,7 @@ int session_new(struct runner *runner, const struct fields *args, struct session
     int r = session_room(runner, err);
     if (r < 0)
         return r;
-    struct session *session = calloc(1, sizeof *session), **link = &runner->sessions->first;
-    if (!session)
-        abort();
+    struct session *session = xcalloc(1, sizeof *session), **link = &runner->sessions->first;
     session->runner = runner;
     memcpy(session->name, name, strlen(name));
     session->cwd = copy_of(args->has[FIELD_CWD] ? args->text[FIELD_CWD] : runner->config->workspace);

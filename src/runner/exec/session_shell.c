@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/conceal.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "runner/exec/session.h"
 
@@ -114,10 +115,8 @@ static int shell_prepare(struct session *session, const struct fields *call_args
     int r = spawn_prepare(&process->spawn, session->runner->config, &args, &process->start, err);
     if (r < 0)
         return r;
-    process->program = strdup(path);
-    process->cwd = strdup(process->spawn.cwd);
-    if (!process->program || !process->cwd)
-        abort();
+    process->program = xstrdup(path);
+    process->cwd = xstrdup(process->spawn.cwd);
     process->spawn.shell = true;
     process->spawn.program = process->program;
     process->spawn.cwd = process->cwd;
@@ -181,8 +180,7 @@ static void shell_streams_given(struct session *session) {
 
 static char *shown_command(const struct session *session) {
     char *text = NULL;
-    if (asprintf(&text, "session %s", session->name) < 0)
-        abort();
+    text = xasprintf("session %s", session->name);
     return text;
 }
 

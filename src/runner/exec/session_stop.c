@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "runner/exec/session.h"
 
@@ -61,9 +62,7 @@ static void members_add(pid_t pid, void *argument) {
     struct members *members = argument;
     if (members->count == members->cap) {
         members->cap = members->cap ? 2 * members->cap : 64;
-        members->pids = realloc(members->pids, members->cap * sizeof *members->pids);
-        if (!members->pids)
-            abort();
+        members->pids = xrealloc(members->pids, members->cap * sizeof *members->pids);
     }
     members->pids[members->count++] = pid;
 }
@@ -114,9 +113,7 @@ static void member_term(struct session *session, pid_t pid) {
         return;
     if (session->termed_count == session->termed_cap) {
         session->termed_cap = session->termed_cap ? 2 * session->termed_cap : 16;
-        session->termed = realloc(session->termed, session->termed_cap * sizeof *session->termed);
-        if (!session->termed)
-            abort();
+        session->termed = xrealloc(session->termed, session->termed_cap * sizeof *session->termed);
     }
     session->termed[session->termed_count++] = (struct kept){.pid = pid, .started = relative.started};
 }

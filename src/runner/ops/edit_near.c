@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "runner/ops/edit_text.h"
 
 enum {
@@ -69,9 +70,7 @@ static size_t best_by_lines(const struct near_old *old, const uint8_t *data, siz
     for (const uint8_t *at = data, *end = data + len; at < end && (at = memchr(at, '\n', (size_t)(end - at))); at++)
         total++;
     uint8_t *hits =
-        calloc(total + OLD_LINES_MAX, 1); /* by the line it would begin at, OLD_LINES_MAX before the first */
-    if (!hits)
-        abort();
+        xcalloc(total + OLD_LINES_MAX, 1); /* by the line it would begin at, OLD_LINES_MAX before the first */
     const uint8_t *at = data, *begin, *stop;
     struct near_line line;
     for (; next_line(&at, data + len, &line, &begin, &stop); index++)

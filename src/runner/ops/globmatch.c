@@ -1,5 +1,6 @@
 /* The glob matcher. Called by op_glob and op_grep for every name of a walk. Not to break: the work of a step is at most
  * (parts x name x part length), with no recursion and no pattern that multiplies it; any bytes may be a pattern. */
+#include "base/mem.h"
 #include "runner/ops/globmatch.h"
 
 #include <stdlib.h>
@@ -43,9 +44,7 @@ const char *glob_compile_any(struct glob *glob, const char *const *patterns, siz
 
 /* What is expanded, cut into parts. */
 static const char *glob_finish(struct glob *glob, struct expand *expand, const char *why) {
-    glob->text = malloc(expand->bytes + expand->count + 1);
-    if (!glob->text)
-        abort();
+    glob->text = xmalloc(expand->bytes + expand->count + 1);
     char *at = glob->text;
     for (size_t i = 0; i < expand->count; i++) {
         size_t item = strlen(expand->items[i]);
@@ -118,9 +117,7 @@ static const char *push(struct expand *expand, const char *head, size_t head_len
     size_t len = head_len + middle_len + tail_len;
     if (expand->count == ALTERNATIVES_MAX || expand->bytes + len > GLOB_BYTES)
         return "the pattern has too many alternatives";
-    char *text = malloc(len + 1);
-    if (!text)
-        abort();
+    char *text = xmalloc(len + 1);
     memcpy(text, head, head_len);
     memcpy(text + head_len, middle, middle_len);
     memcpy(text + head_len + middle_len, tail, tail_len);

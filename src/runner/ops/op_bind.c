@@ -3,12 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "runner/ops/ops.h"
 
 static char *copy(const char *text) {
-    char *own = strdup(text);
-    if (!own)
-        abort();
+    char *own = xstrdup(text);
     return own;
 }
 
@@ -17,9 +16,7 @@ static const char *const *bound_env(const struct runner_config *config, const st
     size_t count = 0;
     while (config->env[count])
         count++;
-    const char **env = calloc(count + args->env_count + 1, sizeof *env);
-    if (!env)
-        abort();
+    const char **env = xcalloc(count + args->env_count + 1, sizeof *env);
     memcpy(env, config->env, count * sizeof *env);
     for (size_t i = 0; i < args->env_count; i++)
         env[count + i] = copy(args->env[i]);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "runner/ops/ops.h"
 #include "runner/serve.h"
 
@@ -207,9 +208,7 @@ static int connect_begin(struct rcall *call, const struct fields *args, struct e
         return err_set(err, ERR_INVALID, "a port is a number from 1 to 65535");
     if (dial_count >= LIMIT_CONNECTS)
         return err_set(err, ERR_LIMIT, "the box has %u connections to its ports, which is the limit", LIMIT_CONNECTS);
-    struct dial *dial = calloc(1, sizeof *dial);
-    if (!dial)
-        abort();
+    struct dial *dial = xcalloc(1, sizeof *dial);
     *dial = (struct dial){
         .source = {.fd = -1, .ready = dial_ready}, .timer.fire = dial_late, .call = call, .port = (uint16_t)port};
     buf_init(&dial->out, 2 * LIMIT_CREDIT_MOST_BYTES);

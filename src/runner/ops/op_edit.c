@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "runner/ops/edit_text.h"
 #include "runner/ops/op_file.h"
@@ -80,9 +81,7 @@ static void edit_tell_near(const struct edit *edit) {
 
 static int edit_work(struct worker *worker, const struct fields *args, struct err *err) {
     struct edit *edit =
-        calloc(1, sizeof *edit); /* a path is too much for some stacks; the process ends with the call */
-    if (!edit)
-        abort();
+        xcalloc(1, sizeof *edit); /* a path is too much for some stacks; the process ends with the call */
     edit->worker = worker;
     edit->args = args;
     edit->shown = args->has[FIELD_PATH] ? args->text[FIELD_PATH] : "";

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/conceal.h"
+#include "base/mem.h"
 #include "runner/ops/ops.h"
 #include "runner/exec/session.h"
 
@@ -14,9 +15,7 @@ static void exec_writable(struct rcall *call);
 static char *command_text(const struct fields *args);
 
 static char *copy_of(const char *text) {
-    char *copy = strdup(text);
-    if (!copy)
-        abort();
+    char *copy = xstrdup(text);
     return copy;
 }
 
@@ -150,9 +149,7 @@ static char *command_text(const struct fields *args) {
         while (len > PROCESS_COMMAND_BYTES - 4 && (shown->data[len] & 0xc0) == 0x80)
             len--;
     }
-    char *copy = strndup(shown->data ? (char *)shown->data : "", len);
-    if (!copy)
-        abort();
+    char *copy = xstrndup(shown->data ? (char *)shown->data : "", len);
     return copy;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
@@ -186,9 +187,7 @@ static void read_send(struct rcall *call) {
 }
 
 static int read_inline(struct rcall *call, int fd, uint64_t offset, size_t len, const char *path, struct err *err) {
-    struct reading *reading = malloc(sizeof *reading + len);
-    if (!reading)
-        abort();
+    struct reading *reading = xmalloc(sizeof *reading + len);
     *reading = (struct reading){0};
     ssize_t n = pread(fd, reading->data, len, (off_t)offset);
     if (n < 0) {
@@ -341,9 +340,7 @@ static int write_begin(struct rcall *call, const struct fields *args, struct err
     mode_t mode;
     if (args->number[FIELD_FLAGS] & CALL_APPEND) /* takes turns with edits of the same file */
         return op_mode(args, 0, &mode, err) < 0 ? -err->code : op_to_worker(call, &op_edit, args, err);
-    struct writing *writing = calloc(1, sizeof *writing);
-    if (!writing)
-        abort();
+    struct writing *writing = xcalloc(1, sizeof *writing);
     writing->replace = (struct replace){.dirfd = -1, .fd = -1};
     writing->shown = strdup(args->has[FIELD_PATH] ? args->text[FIELD_PATH] : "");
     writing->if_match = args->has[FIELD_IF_MATCH] ? strdup(args->text[FIELD_IF_MATCH]) : NULL;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
 #include "runner/search/walk.h"
@@ -138,9 +139,7 @@ static int sorted_entry(void *user, const struct walk_entry *entry, struct err *
         search->truncated = true;
         return 1;
     }
-    struct found *found = malloc(sizeof *found + len + 1);
-    if (!found)
-        abort();
+    struct found *found = xmalloc(sizeof *found + len + 1);
     found->status = status;
     found->len = len;
     memcpy(found->path, search->shown.text, len + 1);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/sync.h"
 #include "runner/search/grep_scan.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
@@ -419,10 +420,8 @@ static void grep_start(struct grep *grep, struct searcher *searchers) {
 
 /* Until all are done or the time is over. Returns with the lock held, for good: nothing may be sent behind END. */
 static void grep_wait(struct grep *grep, const struct searcher *searchers) {
-    struct timespec until = {.tv_sec = (time_t)(grep->deadline_ms / 1000),
-                             .tv_nsec = (long)(grep->deadline_ms % 1000) * 1000000};
     while (grep->active > 0 && !(atomic_load(&grep->stop) && (grep->truncated || grep->err.code)))
-        if (pthread_cond_timedwait(&grep->changed, &grep->lock, &until) == ETIMEDOUT) {
+        if (!cond_wait_until(&grep->changed, &grep->lock, grep->deadline_ms)) {
             grep->timed_out |= grep->active > 0 && !atomic_load(&grep->stop);
             break;
         }
@@ -442,11 +441,8 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
         return r;
     for (size_t i = 0; i < RING; i++)
         buf_init(&grep.ring[i], HELD_BYTES + 2 * RECORD_BYTES);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&grep.lock, NULL);
-    pthread_cond_init(&grep.changed, &attributes);
+    cond_init(&grep.changed);
     pthread_mutex_lock(&grep.lock);
     grep_start(&grep, searchers);
     if (grep.active == 0) {

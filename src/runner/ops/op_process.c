@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "runner/ops/ops.h"
 #include "runner/exec/process.h"
 #include "runner/serve.h"
@@ -13,9 +14,7 @@
 enum { COPY_BYTES = 64 << 10 };
 
 static void *state_new(size_t size) {
-    void *state = calloc(1, size);
-    if (!state)
-        abort();
+    void *state = xcalloc(1, size);
     return state;
 }
 

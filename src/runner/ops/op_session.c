@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "runner/ops/ops.h"
 #include "runner/serve.h"
@@ -40,9 +41,7 @@ static void wait_fire(struct timer *timer);
 static void quiet_fire(struct timer *timer);
 
 static struct session_call *call_new(struct rcall *call, struct session *session, enum want want) {
-    struct session_call *own = calloc(1, sizeof *own);
-    if (!own)
-        abort();
+    struct session_call *own = xcalloc(1, sizeof *own);
     own->call = call;
     own->session = session;
     own->want = want;
@@ -353,9 +352,7 @@ static char *command_shown(const char *text) {
         while (len > PROCESS_COMMAND_BYTES - 4 && ((uint8_t)text[len] & 0xc0) == 0x80)
             len--;
     }
-    char *copy = strndup(text, len);
-    if (!copy)
-        abort();
+    char *copy = xstrndup(text, len);
     return copy;
 }
 

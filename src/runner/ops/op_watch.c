@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
@@ -484,9 +485,7 @@ static int watch_open(struct watch *watch, const struct fields *args, struct err
 static int watch_work(struct worker *worker, const struct fields *args, struct err *err) {
     static struct watch watch;
     watch = (struct watch){.worker = worker, .fd = -1, .top_fd = -1, .parent_wd = -1};
-    watch.nodes = calloc(LIMIT_WATCHES, sizeof *watch.nodes);
-    if (!watch.nodes)
-        abort();
+    watch.nodes = xcalloc(LIMIT_WATCHES, sizeof *watch.nodes);
     for (size_t i = 0; i < LIMIT_WATCHES; i++)
         watch.nodes[i].wd = -1;
     int r = watch_open(&watch, args, err);

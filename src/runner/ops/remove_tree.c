@@ -16,6 +16,7 @@
 
 #include "base/dent.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "runner/ops/op_file.h"
 
 enum { FDS_KEPT = 64, BATCH_BYTES = 4096, DENTS_BYTES = 128 << 10, RETRIES_MAX = 100 };
@@ -51,9 +52,7 @@ int remove_tree(int dirfd, const char *name, const char *shown, uint64_t *count,
     }
     if (errno != EISDIR && errno != EPERM)
         return err_errno(err, errno, "'%s'", shown);
-    struct removal removal = {.count = count, .shown = shown, .dents = malloc(DENTS_BYTES)};
-    if (!removal.dents)
-        abort();
+    struct removal removal = {.count = count, .shown = shown, .dents = xmalloc(DENTS_BYTES)};
     err->code = 0;
     int r = 0;
     do {
@@ -139,9 +138,7 @@ static int level_push(struct removal *removal, int dirfd, const char *name, stru
     }
     if (removal->depth == removal->cap) {
         removal->cap = removal->cap ? removal->cap * 2 : 64;
-        removal->levels = realloc(removal->levels, removal->cap * sizeof *removal->levels);
-        if (!removal->levels)
-            abort();
+        removal->levels = xrealloc(removal->levels, removal->cap * sizeof *removal->levels);
     }
     removal->levels[removal->depth++] = (struct level){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
     if (removal->depth > FDS_KEPT)
@@ -191,9 +188,7 @@ static int remove_entry(struct removal *removal, struct level *level, const stru
 
 /* A level keeps no more than its names: a tree may be as deep as its maker had patience. */
 static void level_keep(struct level *level, const char *names) {
-    level->batch = malloc(level->batch_len + 1);
-    if (!level->batch)
-        abort();
+    level->batch = xmalloc(level->batch_len + 1);
     memcpy(level->batch, names, level->batch_len);
 }
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "runner/enter/enter.h"
 
 #define OVERLAY_XATTRS "user.overlay."
@@ -106,9 +107,7 @@ static int merge_all(struct squash *squash, struct err *err) {
 }
 
 int squash_merge(struct stack *stack, int target, struct err *err) {
-    struct squash squash = {.stack = stack, .target = target, .buffer = malloc(COPY_BYTES)};
-    if (!squash.buffer)
-        abort();
+    struct squash squash = {.stack = stack, .target = target, .buffer = xmalloc(COPY_BYTES)};
     int r = merge_all(&squash, err);
     for (size_t i = 0; i < squash.twin_cap; i++)
         free(squash.twins[i].path);
@@ -188,9 +187,7 @@ static struct twin *twin_find(struct squash *squash, uint8_t layer, uint64_t ino
         size_t old_cap = squash->twin_cap;
         struct twin *old = squash->twins;
         squash->twin_cap = old_cap ? 2 * old_cap : 256;
-        squash->twins = calloc(squash->twin_cap, sizeof *squash->twins);
-        if (!squash->twins)
-            abort();
+        squash->twins = xcalloc(squash->twin_cap, sizeof *squash->twins);
         squash->twin_count = 0;
         for (size_t i = 0; i < old_cap; i++)
             if (old[i].path) {
@@ -220,9 +217,7 @@ static int copy_entry(struct squash *squash, const struct stack_entry *entry, st
     if (r < 0 || !twin)
         return r;
     size_t size = stack->path_len + entry->len + 1;
-    *twin = (struct twin){.inode = status.st_ino, .layer = entry->layer, .path = malloc(size)};
-    if (!twin->path)
-        abort();
+    *twin = (struct twin){.inode = status.st_ino, .layer = entry->layer, .path = xmalloc(size)};
     snprintf(twin->path, size, "%s%s", stack->path, name);
     squash->twin_count++;
     return 0;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "runner/search/grep_scan.h"
 
 #pragma GCC optimize("O2")
@@ -20,9 +21,7 @@ static bool block_read(struct scanner *scanner, int fd, size_t *ret_len) {
                 atomic_store(scanner->left_out, true);
                 return false;
             }
-            uint8_t *larger = realloc(scanner->buffer, 2 * len);
-            if (!larger)
-                abort();
+            uint8_t *larger = xrealloc(scanner->buffer, 2 * len);
             scanner->buffer = larger;
             scanner->buffer_size = 2 * len;
         }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #pragma GCC optimize("O2")
@@ -133,9 +134,7 @@ void scanner_init(struct scanner *scanner, const struct pattern *pattern) {
     memset(scanner, 0, sizeof *scanner);
     scanner->pattern = pattern;
     scanner->buffer_size = BUFFER_BYTES;
-    scanner->buffer = malloc(BUFFER_BYTES);
-    if (!scanner->buffer)
-        abort();
+    scanner->buffer = xmalloc(BUFFER_BYTES);
     if (pattern->literal)
         return;
     scanner->match_data = pcre2_match_data_create(1, NULL);

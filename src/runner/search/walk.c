@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/dent.h"
 #include "base/fd.h"
+#include "base/mem.h"
 
 #pragma GCC optimize("O2")
 
@@ -44,9 +45,7 @@ void walk_init(struct walk *walk, int start_fd) {
     walk->max_depth = UINT32_MAX;
     walk->sorted = true;
     walk->dirfd = -1;
-    walk->buffer = malloc(DENTS_BYTES);
-    if (!walk->buffer)
-        abort();
+    walk->buffer = xmalloc(DENTS_BYTES);
 }
 
 int walk_each(struct walk *walk, int (*each)(void *user, const struct walk_entry *entry, struct err *err), void *user,
@@ -200,9 +199,7 @@ static void walk_cut(struct walk *walk) {
         walk->count = kept;
         for (size_t i = 0; i < kept; i++)
             bytes += walk->entries[i].len + 1u;
-        char *names = malloc(bytes);
-        if (!names)
-            abort();
+        char *names = xmalloc(bytes);
         walk->names_cap = bytes;
         walk->names_len = 0;
         for (size_t i = 0; i < kept; i++) {
@@ -279,9 +276,7 @@ static void walk_push(struct walk *walk) {
     size_t bytes, count = count_descend(walk, &bytes);
     if (count == 0)
         return;
-    struct walk_level *level = calloc(1, sizeof *level);
-    if (!level)
-        abort();
+    struct walk_level *level = xcalloc(1, sizeof *level);
     *level = (struct walk_level){.up = walk->level, .path_len = walk->path_len, .names = malloc(bytes)};
     bool globs = walk_has_globs(walk);
     if (globs)
@@ -355,9 +350,7 @@ static void walk_sort(struct walk *walk) {
     }
     if (count <= RUN)
         return;
-    struct walk_entry *to = malloc(walk->entries_cap * sizeof *to);
-    if (!to)
-        abort();
+    struct walk_entry *to = xmalloc(walk->entries_cap * sizeof *to);
     for (size_t width = RUN; width < count; width *= 2) {
         for (size_t start = 0; start < count; start += 2 * width) {
             size_t a = start, middle = start + width < count ? start + width : count, b = middle;
@@ -379,9 +372,7 @@ void *walk_grow(void *data, size_t *cap, size_t need, size_t size) {
     size_t next = *cap ? *cap : 256;
     while (next < need)
         next *= 2;
-    data = realloc(data, next * size);
-    if (!data)
-        abort();
+    data = xrealloc(data, next * size);
     *cap = next;
     return data;
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "skill/base/collect.h"
 #include "skill/base/rows.h"
@@ -28,9 +29,7 @@ struct names {
 static void names_add(struct names *names, const char *name) {
     if (names->count == names->cap) {
         names->cap = names->cap ? names->cap * 2 : 64;
-        names->all = realloc(names->all, names->cap * sizeof *names->all);
-        if (!names->all)
-            abort();
+        names->all = xrealloc(names->all, names->cap * sizeof *names->all);
     }
     if (text_id(name))
         memcpy(names->all[names->count++], name, LAYER_NAME_BYTES);
@@ -202,9 +201,7 @@ static void *collector_main(void *arg) {
 }
 
 struct collector *collector_new(struct skills *skills) {
-    struct collector *collector = calloc(1, sizeof *collector);
-    if (!collector)
-        abort();
+    struct collector *collector = xcalloc(1, sizeof *collector);
     collector->skills = skills;
     pthread_mutex_init(&collector->lock, NULL);
     pthread_cond_init(&collector->end, NULL);

@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "skill/catalog/meta.h"
 
@@ -102,9 +103,7 @@ static void version_meta(int dir, const char *skill, struct arena *arena, struct
         const char *file;
         void (*parse)(struct arena *arena, const char *folder, const char *text, size_t len, struct meta *ret_meta);
     } sources[] = {{"SKILL.md", meta_skill}, {"skill.md", meta_heading}, {"README.md", meta_heading}};
-    char *text = malloc(META_BYTES);
-    if (!text)
-        abort();
+    char *text = xmalloc(META_BYTES);
     ssize_t n = -1;
     for (size_t i = 0; n < 0 && i < sizeof sources / sizeof *sources; i++)
         if ((n = read_text(dir, sources[i].file, text)) >= 0)
@@ -232,9 +231,7 @@ struct seeing {
 static void see(struct seeing *seeing, const char *name, size_t level, bool hides) {
     if (seeing->count == seeing->cap) {
         seeing->cap = seeing->cap ? seeing->cap * 2 : 64;
-        seeing->all = realloc(seeing->all, seeing->cap * sizeof *seeing->all);
-        if (!seeing->all)
-            abort();
+        seeing->all = xrealloc(seeing->all, seeing->cap * sizeof *seeing->all);
     }
     seeing->all[seeing->count++] =
         (struct seen){.name = arena_strdup(seeing->arena, name), .level = level, .hides = hides};
@@ -280,9 +277,7 @@ static void view_fill(struct base_view *view, struct seeing *seeing) {
 
 int base_view_make(struct skills *skills, const struct base_stack *stack, struct base_view **ret_view,
                    struct err *err) {
-    struct base_view *view = calloc(1, sizeof *view);
-    if (!view)
-        abort();
+    struct base_view *view = xcalloc(1, sizeof *view);
     struct seeing seeing = {.arena = &view->arena};
     int r = 0;
     atomic_init(&view->refs, 1);
@@ -333,9 +328,7 @@ struct base_cache {
 };
 
 struct base_cache *base_cache_new(void) {
-    struct base_cache *cache = calloc(1, sizeof *cache);
-    if (!cache)
-        abort();
+    struct base_cache *cache = xcalloc(1, sizeof *cache);
     pthread_mutex_init(&cache->lock, NULL);
     return cache;
 }
@@ -380,9 +373,7 @@ static void cache_put(struct base_cache *cache, const char *agent, struct base_v
     atomic_fetch_add(&view->refs, 1);
     cache->views[place].view = view;
     cache->views[place].used = ++cache->turn;
-    cache->views[place].agent = strdup(agent);
-    if (!cache->views[place].agent)
-        abort();
+    cache->views[place].agent = xstrdup(agent);
     pthread_mutex_unlock(&cache->lock);
 }
 

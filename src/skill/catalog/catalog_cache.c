@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 
 enum { CATALOGS_BOXES = 512, CATALOGS_KEEP_MS = 300000, CATALOGS_SETTLE_NS = 1000000000 };
 #define CATALOGS_BYTES ((size_t)64 << 20)
@@ -37,9 +38,7 @@ struct catalogs {
 };
 
 struct catalogs *catalogs_new(void) {
-    struct catalogs *catalogs = calloc(1, sizeof *catalogs);
-    if (!catalogs)
-        abort();
+    struct catalogs *catalogs = xcalloc(1, sizeof *catalogs);
     pthread_mutex_init(&catalogs->lock, NULL);
     catalogs->keep_ms = CATALOGS_KEEP_MS;
     return catalogs;
@@ -180,9 +179,7 @@ size_t catalogs_fill(struct catalogs *catalogs, const char *box, const char *wha
 
 static struct catalog_record *catalog_record_new(const char *box, const char *what, const struct catalog_item *items,
                                                  size_t count) {
-    struct catalog_record *record = calloc(1, sizeof *record);
-    if (!record)
-        abort();
+    struct catalog_record *record = xcalloc(1, sizeof *record);
     arena_init(&record->arena);
     strncpy(record->box, box, sizeof record->box - 1);
     record->what = arena_strdup(&record->arena, what);
@@ -268,9 +265,7 @@ bool catalogs_whole(struct catalogs *catalogs, const char *box, const char *what
 
 void catalogs_keep_whole(struct catalogs *catalogs, const char *box, const char *what, struct catalog_token token,
                          const struct catalog *catalog) {
-    struct catalog_record *record = calloc(1, sizeof *record);
-    if (!record)
-        abort();
+    struct catalog_record *record = xcalloc(1, sizeof *record);
     arena_init(&record->arena);
     strncpy(record->box, box, sizeof record->box - 1);
     record->what = arena_printf(&record->arena, "all of %.290s", what);

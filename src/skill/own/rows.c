@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "skill/names.h"
 #include "skill/skills.h"
 
@@ -167,9 +168,7 @@ struct gone_list {
 
 static void *gone_make(struct skills *skills) {
     (void)skills;
-    struct gone_list *list = calloc(1, sizeof *list);
-    if (!list)
-        abort();
+    struct gone_list *list = xcalloc(1, sizeof *list);
     pthread_mutex_init(&list->lock, NULL);
     return list;
 }
@@ -201,9 +200,7 @@ void own_forget(struct skills *skills, const char *box_id, const char *user, con
     const char *agent = thread + prefix;
     struct gone_list *list = gone_of(skills);
     size_t agent_bytes = strlen(agent) + 1;
-    struct gone *gone = calloc(1, sizeof *gone + user_bytes + agent_bytes);
-    if (!gone)
-        abort();
+    struct gone *gone = xcalloc(1, sizeof *gone + user_bytes + agent_bytes);
     snprintf(gone->id, sizeof gone->id, "%s", box_id);
     gone->user = memcpy(gone->texts, user, user_bytes);
     gone->agent = memcpy(gone->texts + user_bytes, agent, agent_bytes);

@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "skill/own/own.h"
 #include "skill/registry/parcel.h"
 
@@ -34,9 +35,7 @@ static int pack_item(void *user, const struct tar_entry *entry, uint64_t offset,
         return err_set(err, ERR_TOO_LARGE, "the skill has more than %u files", LIMIT_UNPACK_ENTRIES);
     if (packing->count == packing->room) {
         packing->room = packing->room ? 2 * packing->room : 64;
-        packing->items = realloc(packing->items, packing->room * sizeof *packing->items);
-        if (!packing->items)
-            abort();
+        packing->items = xrealloc(packing->items, packing->room * sizeof *packing->items);
     }
     packing->items[packing->count++] = (struct item){
         .path = arena_strdup(&packing->arena, entry->name),

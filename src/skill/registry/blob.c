@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/tarfmt.h"
 #include "base/text.h"
 #include "skill/skills.h"
@@ -52,10 +53,8 @@ static int writing_put(struct writing *writing, const void *data, size_t len, st
 
 static int writing_head(struct writing *writing, char type, const char *path, uint32_t mode, uint64_t size,
                         struct err *err) {
-    struct tar_entry *entry = calloc(1, sizeof *entry); /* two names of 4 KiB: not on every level's stack */
-    uint8_t *head = malloc(TAR_HEAD_BYTES);
-    if (!entry || !head)
-        abort();
+    struct tar_entry *entry = xcalloc(1, sizeof *entry); /* two names of 4 KiB: not on every level's stack */
+    uint8_t *head = xmalloc(TAR_HEAD_BYTES);
     entry->type = type;
     entry->mode = mode;
     entry->size = size;
@@ -169,9 +168,7 @@ int blob_make(struct skills *skills, int tree, struct blob *ret_blob, struct err
         return err_errno(err, errno, "random bytes");
     text_hex(hex, random, sizeof random);
     snprintf(blob.name, sizeof blob.name, NEW_PREFIX "%s", hex);
-    struct writing *writing = calloc(1, sizeof *writing);
-    if (!writing)
-        abort();
+    struct writing *writing = xcalloc(1, sizeof *writing);
     writing->blob = &blob;
     writing->fd = openat(blobs, blob.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (writing->fd < 0) {

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "skill/digest.h"
 #include "skill/skills.h"
 #include "skill/stage.h"
@@ -83,10 +84,8 @@ static int pack_head(struct packing *packing, const char *path, char kind, uint6
 
 static int pack_content(struct packing *packing, int fd, uint64_t size, struct err *err) {
     static const uint8_t zeros[TAR_BLOCK_BYTES];
-    uint8_t *data = malloc(PIECE_BYTES);
+    uint8_t *data = xmalloc(PIECE_BYTES);
     int r = 0;
-    if (!data)
-        abort();
     for (uint64_t left = size; r == 0 && left > 0;) {
         ssize_t n = fd_read_full(fd, data, left < PIECE_BYTES ? (size_t)left : PIECE_BYTES);
         if (n <= 0)
@@ -185,10 +184,8 @@ ssize_t parcel_read(void *user, void *data, size_t size, struct err *err) {
 int parcel_content(const struct parcel *parcel, uint64_t offset, uint64_t size,
                    int (*sink)(void *user, const void *data, size_t len, struct err *err), void *user,
                    struct err *err) {
-    uint8_t *data = malloc(PIECE_BYTES);
+    uint8_t *data = xmalloc(PIECE_BYTES);
     int r = 0;
-    if (!data)
-        abort();
     while (r == 0 && size > 0) {
         size_t n = size < PIECE_BYTES ? (size_t)size : PIECE_BYTES;
         r = read_at(parcel, data, n, offset, err);
@@ -204,9 +201,7 @@ int parcel_content(const struct parcel *parcel, uint64_t offset, uint64_t size,
 static int each_extension(const struct parcel *parcel, struct tar_entry *entry, uint64_t at, struct err *err) {
     if (entry->size > TAR_EXTENSION_BYTES)
         return err_set(err, ERR_PROTOCOL, "the box sent an archive with a head that is too large");
-    char *data = malloc((size_t)entry->size + 1);
-    if (!data)
-        abort();
+    char *data = xmalloc((size_t)entry->size + 1);
     int r = read_at(parcel, data, (size_t)entry->size, at, err);
     const char *why = r < 0 ? NULL : tar_extend(entry, entry->type, data, (size_t)entry->size);
     free(data);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "store/db.h"
 #include "skill/registry/registry_tree.h"
@@ -50,9 +51,7 @@ static const struct db_kind kind = {
 /* ---- the connection ---- */
 
 static void *registry_new(struct skills *skills) {
-    struct registry *registry = calloc(1, sizeof *registry);
-    if (!registry)
-        abort();
+    struct registry *registry = xcalloc(1, sizeof *registry);
     registry->skills = skills;
     pthread_mutex_init(&registry->lock, NULL);
     return registry;

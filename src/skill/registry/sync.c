@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "box/policy.h"
 #include "skill/digest.h"
@@ -57,9 +58,7 @@ struct sync {
 
 static void *sync_make(struct skills *skills) {
     (void)skills;
-    struct sync *sync = calloc(1, sizeof *sync);
-    if (!sync)
-        abort();
+    struct sync *sync = xcalloc(1, sizeof *sync);
     for (size_t i = 0; i < SYNC_TURNS; i++)
         pthread_mutex_init(&sync->copying[i], NULL);
     pthread_mutex_init(&sync->lock, NULL);
@@ -420,9 +419,7 @@ static struct sync_note *note_find(struct sync *sync, const char *id, bool make)
     while (*at && strcmp((*at)->id, id) != 0)
         at = &(*at)->next;
     if (!*at && make) {
-        *at = calloc(1, sizeof **at);
-        if (!*at)
-            abort();
+        *at = xcalloc(1, sizeof **at);
         snprintf((*at)->id, sizeof(*at)->id, "%s", id);
     }
     return *at;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "skill/skill.h"
+#include "base/mem.h"
 #include "skill/zip/zip_dir.h"
 
 enum { RATIO_BYTES = 1 << 20 /* below it a ratio means nothing */, DEFAULT_DEPTH = 32, DEFAULT_RATIO = 200 };
@@ -301,9 +302,7 @@ int zip_open(int fd, const struct zip_limits *limits, struct zip **ret_zip, stru
     if ((uint64_t)status.st_size > limits->bytes)
         return err_set(err, ERR_TOO_LARGE, "the archive has %llu bytes; %llu are allowed",
                        (unsigned long long)status.st_size, (unsigned long long)limits->bytes);
-    struct zip *zip = calloc(1, sizeof *zip);
-    if (!zip)
-        abort();
+    struct zip *zip = xcalloc(1, sizeof *zip);
     zip->fd = fd;
     arena_init(&zip->arena);
     int r = check(zip, limits, (uint64_t)status.st_size, err);

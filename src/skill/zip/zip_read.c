@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "base/tarfmt.h"
+#include "base/mem.h"
 #include "skill/zip/zip_dir.h"
 
 enum { READ_BYTES = 64 << 10 };
@@ -135,10 +136,8 @@ int zip_read(struct zip *zip, size_t i, int (*sink)(void *user, const uint8_t *d
              struct err *err) {
     if (!zip->items[i].raw || zip->items[i].entry.dir)
         return 0;
-    uint8_t *data = malloc(READ_BYTES);
+    uint8_t *data = xmalloc(READ_BYTES);
     struct stream *stream = stream_new(zip);
-    if (!data)
-        abort();
     stream_begin(stream, zip->items[i].raw);
     ssize_t n;
     while ((n = stream_read(stream, data, READ_BYTES, err)) > 0) {
@@ -168,9 +167,7 @@ struct zip_tar {
 };
 
 struct zip_tar *zip_tar_new(struct zip *zip) {
-    struct zip_tar *tar = calloc(1, sizeof *tar);
-    if (!tar)
-        abort();
+    struct zip_tar *tar = xcalloc(1, sizeof *tar);
     tar->zip = zip;
     tar->stream = stream_new(zip);
     return tar;

@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "skill/zip/zip.h"
 
@@ -150,9 +151,7 @@ int zip_writer_entry(struct zip_writer *writer, const struct zip_entry *entry, s
     if (len == 0 || len > UINT16_MAX - 1 || size > MOST_BYTES)
         return err_set(err, ERR_TOO_LARGE, "'%s' is too large for a ZIP archive", entry->path);
     free(writer->entry.name);
-    writer->entry.name = malloc(len + 2);
-    if (!writer->entry.name)
-        abort();
+    writer->entry.name = xmalloc(len + 2);
     memcpy(writer->entry.name, entry->path, len);
     memcpy(writer->entry.name + len, entry->dir ? "/" : "", 2 - !entry->dir);
     uint32_t mode = entry->dir ? S_IFDIR | 0755 : entry->executable ? S_IFREG | 0755 : S_IFREG | 0644;

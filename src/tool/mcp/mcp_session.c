@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "tool/mcp/mcp_core.h"
 
@@ -49,9 +50,7 @@ struct mcp {
 };
 
 struct mcp *mcp_new(void) {
-    struct mcp *mcp = calloc(1, sizeof *mcp);
-    if (!mcp)
-        abort();
+    struct mcp *mcp = xcalloc(1, sizeof *mcp);
     pthread_mutex_init(&mcp->lock, NULL);
     return mcp;
 }
@@ -280,9 +279,7 @@ static void pipe_give_locked(struct mcp *mcp, int pipe[2]) {
 void mcp_running_enter(struct mcp_exchange *exchange, struct mcp_message *message) {
     struct mcp_session *session = exchange->session;
     struct mcp *mcp = session->mcp;
-    struct mcp_running *running = calloc(1, sizeof *running);
-    if (!running)
-        abort();
+    struct mcp_running *running = xcalloc(1, sizeof *running);
     *running = (struct mcp_running){.id = message->id, .hang_up = {-1, -1}};
     if (message->slow && !pipe_take(mcp, running->hang_up)) {
         mcp_refuse(message, MCP_INTERNAL, 0, "no descriptor is left: %s", strerror(errno));

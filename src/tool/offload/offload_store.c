@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum { SOURCES_MAX = 1000 }; /* looked at by one refresh, the newest: each costs a hash in the box */
@@ -46,9 +47,7 @@ static void doomed_add(struct doomed *doomed, const char *id) {
         return;
     if (doomed->count == doomed->cap) {
         doomed->cap = doomed->cap ? 2 * doomed->cap : 16;
-        doomed->ids = realloc(doomed->ids, doomed->cap * sizeof *doomed->ids);
-        if (!doomed->ids)
-            abort();
+        doomed->ids = xrealloc(doomed->ids, doomed->cap * sizeof *doomed->ids);
     }
     memcpy(doomed->ids[doomed->count++], id, OFFLOAD_ID_BYTES);
 }

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "tool/servers/server_core.h"
 
@@ -370,10 +371,8 @@ static int server_spawn(struct server *server, struct box *box, const struct ser
 
 int server_start(struct box *box, const struct server_spec *spec, const char *const *drops, struct server **ret_server,
                  struct err *err) {
-    struct server *server = calloc(1, sizeof *server);
+    struct server *server = xcalloc(1, sizeof *server);
     struct epoll_event poked = {.events = EPOLLIN};
-    if (!server)
-        abort();
     atomic_init(&server->refs, 1);
     pthread_mutex_init(&server->lock, NULL);
     snprintf(server->name, sizeof server->name, "%s", spec->name);

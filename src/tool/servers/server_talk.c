@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "tool/mcp/mcp.h"
 #include "tool/servers/server_core.h"
 
@@ -191,9 +192,7 @@ static int tools_list(struct server *server, struct server_tools *tools, uint64_
 }
 
 static struct server_tools *tools_new(void) {
-    struct server_tools *tools = calloc(1, sizeof *tools);
-    if (!tools)
-        abort();
+    struct server_tools *tools = xcalloc(1, sizeof *tools);
     atomic_init(&tools->refs, 1);
     arena_init(&tools->arena);
     tools->items = arena_alloc(&tools->arena, LIMIT_SERVER_TOOLS * sizeof *tools->items);

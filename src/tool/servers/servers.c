@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "tool/servers/servers_db.h"
 
 struct place {
@@ -44,9 +45,7 @@ struct servers {
 };
 
 struct servers *servers_new(const char *directory) {
-    struct servers *servers = calloc(1, sizeof *servers);
-    if (!servers)
-        abort();
+    struct servers *servers = xcalloc(1, sizeof *servers);
     pthread_mutex_init(&servers->lock, NULL);
     servers->db = directory ? servers_db_new(directory) : NULL;
     return servers;
@@ -71,9 +70,7 @@ static void rows_free(struct servers_row *rows, size_t count) {
 }
 
 void servers_configure(struct servers *servers, const struct servers_row *rows, size_t count) {
-    struct servers_row *copy = calloc(count + 1, sizeof *copy);
-    if (!copy)
-        abort();
+    struct servers_row *copy = xcalloc(count + 1, sizeof *copy);
     for (size_t i = 0; i < count; i++)
         copy[i] = (struct servers_row){
             .user = row_copy(rows[i].user), .name = row_copy(rows[i].name), .text = row_copy(rows[i].text)};

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/counted.h"
+#include "base/mem.h"
 #include "tool/truncate.h"
 
 enum {
@@ -308,9 +309,7 @@ static int seeker_run(struct seeker *seeker, struct err *err) {
     if (r == 0)
         r = offload_index_line(search->index, search->fd, search->last_line + 1, &end, err);
     if (r == 0) {
-        uint8_t *data = malloc(WINDOW_BYTES);
-        if (!data)
-            abort();
+        uint8_t *data = xmalloc(WINDOW_BYTES);
         r = seeker_lines(seeker, data, &line, end, err);
         free(data);
     }

@@ -13,6 +13,7 @@
 #include "backend/docker/engine/exchange.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #define IDLE_MAX 8u
@@ -36,9 +37,7 @@ static int engine_ask_version(struct engine *engine, const struct engine_call *l
                               struct err *err);
 
 int engine_new(const struct engine_where *where, struct engine **ret_engine, struct err *err) {
-    struct engine *engine = calloc(1, sizeof *engine);
-    if (!engine)
-        abort();
+    struct engine *engine = xcalloc(1, sizeof *engine);
     int code = engine_place_find(where, &engine->place, err);
     if (code < 0) {
         free(engine);
@@ -344,9 +343,7 @@ int engine_json(struct engine *engine, const char *method, const char *path, con
 
 char *engine_escape(const char *text) {
     static const char digits[] = "0123456789ABCDEF";
-    char *out = malloc(strlen(text) * 3 + 1), *p = out;
-    if (!out)
-        abort();
+    char *out = xmalloc(strlen(text) * 3 + 1), *p = out;
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
         if (c < 128 && (isalnum(c) || strchr("-._~", c))) {

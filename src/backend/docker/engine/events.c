@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/mem.h"
 
 #define LINE_BYTES 65536u /* a longer event is passed over */
 #define LINE_DEPTH 16u
@@ -40,9 +41,7 @@ static void *events_run(void *user);
 
 struct engine_events *engine_watch(struct engine *engine, const char *label,
                                    void (*each)(void *user, const struct engine_event *event), void *user) {
-    struct engine_events *events = calloc(1, sizeof *events);
-    if (!events)
-        abort();
+    struct engine_events *events = xcalloc(1, sizeof *events);
     *events = (struct engine_events){.engine = engine, .label = strdup(label), .each = each, .user = user};
     buf_init(&events->line, LINE_BYTES);
     events->wake_fd = eventfd(0, EFD_CLOEXEC);
@@ -155,9 +154,8 @@ static char *events_path(struct engine_events *events) {
     if (!text)
         abort();
     filters = engine_escape(text);
-    if (asprintf(&path, "/events?since=%" PRIu64 ".%09" PRIu64 "&filters=%s", events->last_ns / 1000000000u,
-                 events->last_ns % 1000000000u, filters) < 0)
-        abort();
+    path = xasprintf("/events?since=%" PRIu64 ".%09" PRIu64 "&filters=%s", events->last_ns / 1000000000u,
+                     events->last_ns % 1000000000u, filters);
     json_decref(value);
     free(text);
     free(filters);

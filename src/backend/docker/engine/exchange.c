@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 
 #define REQUEST_BYTES (96u << 10)
 #define UPLOAD_BYTES (64u << 10) /* one chunk */
@@ -95,9 +96,7 @@ static int exchange_send(struct engine_exchange *exchange, const void *data, siz
 static int exchange_upload(struct engine_exchange *exchange, struct err *err) {
     const struct engine_call *call = exchange->call;
     const size_t before = 16; /* the chunk's size in front of it, and its end behind */
-    uint8_t *data = malloc(before + UPLOAD_BYTES + 2);
-    if (!data)
-        abort();
+    uint8_t *data = xmalloc(before + UPLOAD_BYTES + 2);
     int code = 0;
     for (bool more = true; more && code == 0;) {
         if ((code = exchange_early(exchange)) != 0)

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 
 #define CONNECT_MS 10000u
 #define STOP_LOOK_MS 200 /* how often a caller's stop is looked at */
@@ -54,9 +55,7 @@ int engine_link_open(const struct engine_place *place, const struct engine_wait 
     } else if ((code = link_connect_tcp(place, &connecting, &fd, err)) < 0) {
         return code;
     }
-    struct engine_link *link = malloc(sizeof *link); /* not zeroed: its input is large */
-    if (!link)
-        abort();
+    struct engine_link *link = xmalloc(sizeof *link); /* not zeroed: its input is large */
     link->fd = fd;
     link->tls = NULL;
     link->at = link->len = 0;

@@ -10,14 +10,13 @@
 #include <unistd.h>
 
 #include "backend/docker/engine/exchange.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #define URL_BYTES 1024u
 
 static char *text_of(const char *text, size_t len) {
-    char *copy = strndup(text, len);
-    if (!copy)
-        abort();
+    char *copy = xstrndup(text, len);
     return copy;
 }
 
@@ -97,8 +96,7 @@ static int place_tcp(struct engine_place *place, const char *rest, struct err *e
     if (!host_len)
         return place_bad(place->url, "a host is missing", err);
     place->host = text_of(host, host_len);
-    if (asprintf(&place->port, "%u", (unsigned)number) < 0)
-        abort();
+    place->port = xasprintf("%u", (unsigned)number);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "backend/docker/engine/exchange.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #define STREAM_BYTES (128u << 10) /* on their way, each direction */
@@ -93,17 +94,13 @@ void engine_stream_leave(struct engine_stream *stream) {
 /* What came with the answer's head is the stream's beginning. */
 static struct engine_stream *stream_new(struct engine_link *link, int *ret_fd) {
     int pair[2];
-    struct engine_stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
-        abort();
+    struct engine_stream *stream = xcalloc(1, sizeof *stream);
     stream->link = link;
     stream->wake_fd = eventfd(0, EFD_CLOEXEC);
     stream->fd = -1;
     pthread_mutex_init(&stream->lock, NULL);
-    stream->up.data = malloc(STREAM_BYTES);
-    stream->down.data = malloc(STREAM_BYTES);
-    if (!stream->up.data || !stream->down.data)
-        abort();
+    stream->up.data = xmalloc(STREAM_BYTES);
+    stream->down.data = xmalloc(STREAM_BYTES);
     if (stream->wake_fd < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
         stream_done(stream);
         return NULL;

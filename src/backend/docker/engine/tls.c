@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "backend/docker/engine/link.h"
+#include "base/mem.h"
 
 /* name, result, arguments; of libssl, which brings libcrypto */
 #define TLS_LIST(X)                                                                                                    \
@@ -160,9 +161,7 @@ int engine_tls_open(const struct engine_place *place, const struct engine_wait *
     if (!api.ok)
         return err_set(err, ERR_UNSUPPORTED,
                        "the container engine at %s: TLS needs libssl.so.3; install the package libssl3", place->url);
-    struct engine_tls *tls = calloc(1, sizeof *tls);
-    if (!tls)
-        abort();
+    struct engine_tls *tls = xcalloc(1, sizeof *tls);
     link->tls = tls; /* closed with it, however this ends */
     tls->broken = true;
     tls->context = api.SSL_CTX_new(api.TLS_client_method());

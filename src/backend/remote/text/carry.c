@@ -16,6 +16,7 @@
 #include "backend/remote/text/call.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "wire/piece.h"
@@ -86,9 +87,7 @@ static int carry_ask(struct machine_text *text, const char *hash, const struct b
     char *said = buf_cstr(&out);
     said[strcspn(said, "\n")] = '\0';
     if (strncmp(said, "runner /", 8) == 0) {
-        text->runner = strdup(said + 7);
-        if (!text->runner)
-            abort();
+        text->runner = xstrdup(said + 7);
         return 1;
     }
     err_set(err, ERR_UNSUPPORTED, "%.200s", strncmp(said, "why ", 4) == 0 ? said + 4 : "its shell said something else");
@@ -292,9 +291,7 @@ static void stream_close(struct text_stream *stream, uint64_t wait_ms) {
 
 static void *stream_main(void *argument) {
     struct text_stream *stream = argument;
-    uint8_t *data = malloc(PIECE_BYTES);
-    if (!data)
-        abort();
+    uint8_t *data = xmalloc(PIECE_BYTES);
     while (stream_turn(stream, data))
         ;
     free(data);
@@ -332,10 +329,8 @@ int text_carry_open(struct machine_text *text, const struct spec *spec, struct w
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "a wire to machine %s", text->name);
-    struct text_stream *stream = calloc(1, sizeof *stream);
+    struct text_stream *stream = xcalloc(1, sizeof *stream);
     struct wire_reason *reason = wire_reason_new();
-    if (!stream)
-        abort();
     *stream = (struct text_stream){.text = machine_text_ref(text), .fd = pair[0], .reason = wire_reason_ref(reason)};
     stream->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pieces_init(&stream->pieces);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/conceal.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "wire/frame.h"
@@ -508,9 +509,7 @@ static struct few_call *call_find_locked(struct few_wire *wire, const struct fra
         call = call->next;
     if (call || frame->type != FRAME_CALL)
         return call;
-    call = calloc(1, sizeof *call);
-    if (!call)
-        abort();
+    call = xcalloc(1, sizeof *call);
     *call = (struct few_call){.next = wire->calls, .wire = wire, .text = wire->text, .id = frame->call};
     call->credit = LIMIT_CREDIT_BYTES;
     arena_init(&call->arena);
@@ -621,10 +620,8 @@ int text_few_open(struct machine_text *text, const struct spec *spec, struct wir
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "a wire to machine %s", text->name);
-    struct few_wire *wire = calloc(1, sizeof *wire);
+    struct few_wire *wire = xcalloc(1, sizeof *wire);
     struct wire_reason *reason = wire_reason_new();
-    if (!wire)
-        abort();
     *wire = (struct few_wire){.text = machine_text_ref(text), .fd = pair[0], .reason = wire_reason_ref(reason)};
     pthread_mutex_init(&wire->out, NULL);
     arena_init(&wire->arena);

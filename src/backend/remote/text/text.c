@@ -14,7 +14,9 @@
 #include "backend/remote/text/call.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/path.h"
+#include "base/sync.h"
 #include "base/text.h"
 
 enum {
@@ -42,16 +44,10 @@ struct text_message {
 /* ---- life ---- */
 
 struct machine_text *machine_text_new(const struct machine_hello *hello, const struct machine_text_options *options) {
-    struct machine_text *text = calloc(1, sizeof *text);
-    if (!text)
-        abort();
+    struct machine_text *text = xcalloc(1, sizeof *text);
     atomic_init(&text->refs, 1);
     pthread_mutex_init(&text->lock, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&text->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&text->changed);
     arena_init(&text->arena);
     text->user = arena_strdup(&text->arena, hello->user);
     text->name = arena_strdup(&text->arena, hello->name);
@@ -112,8 +108,7 @@ static void kick_locked(struct machine_text *text) {
 bool text_wait_locked(struct machine_text *text, uint64_t deadline_ms) {
     if (deadline_ms == 0)
         return pthread_cond_wait(&text->changed, &text->lock) == 0;
-    struct timespec until = {.tv_sec = (time_t)(deadline_ms / 1000), .tv_nsec = (long)(deadline_ms % 1000) * 1000000};
-    return pthread_cond_timedwait(&text->changed, &text->lock, &until) != ETIMEDOUT;
+    return cond_wait_until(&text->changed, &text->lock, deadline_ms);
 }
 
 static void die_locked(struct machine_text *text, const char *why) {
@@ -165,9 +160,7 @@ static int queue_locked(struct machine_text *text, struct buf *bytes, struct err
         text_wait_locked(text, 0);
     if (text->dead)
         return text_gone_locked(text, err);
-    struct text_message *message = calloc(1, sizeof *message);
-    if (!message)
-        abort();
+    struct text_message *message = xcalloc(1, sizeof *message);
     message->bytes = *bytes;
     buf_init(bytes, bytes->max);
     text->queued_bytes += message->bytes.len;
@@ -192,9 +185,7 @@ static int request_new_locked(struct machine_text *text, enum text_type type, st
         return text_gone_locked(text, err);
     if (text->request_count >= REQUESTS_MAX)
         return err_set(err, ERR_LIMIT, "machine %s has %d requests to answer already", text->name, REQUESTS_MAX);
-    struct text_request *request = calloc(1, sizeof *request);
-    if (!request)
-        abort();
+    struct text_request *request = xcalloc(1, sizeof *request);
     request->number = text->next_id++;
     request->type = type;
     *request_slot(text, request->number) = request;

@@ -1,0 +1,56 @@
+/* See mem.h. Invariant: a size that overflows ends the program, as a lack of memory does. */
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *mem_checked(void *pointer) {
+    if (!pointer)
+        abort();
+    return pointer;
+}
+
+/* malloc(0) may return NULL. */
+void *xmalloc(size_t size) {
+    return mem_checked(malloc(size ? size : 1));
+}
+
+void *xcalloc(size_t count, size_t size) {
+    return mem_checked(calloc(count ? count : 1, size ? size : 1));
+}
+
+void *xrealloc(void *old, size_t size) {
+    return mem_checked(realloc(old, size ? size : 1));
+}
+
+char *xstrdup(const char *text) {
+    return mem_checked(strdup(text));
+}
+
+char *xstrndup(const char *text, size_t len) {
+    return mem_checked(strndup(text, len));
+}
+
+char *xasprintf(const char *format, ...) {
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int len = vasprintf(&text, format, args);
+    va_end(args);
+    return mem_checked(len < 0 ? NULL : text);
+}
+
+void *vec_room(void *items, size_t *cap, size_t need, size_t size) {
+    if (items && need <= *cap)
+        return items;
+    size_t grown = *cap ? *cap * 2 : 8;
+    if (grown < need)
+        grown = need;
+    if (grown > SIZE_MAX / size)
+        abort();
+    *cap = grown;
+    return xrealloc(items, grown * size);
+}

@@ -1,0 +1,32 @@
+/* See sync.h. Invariant: no wait depends on the wall clock, which may be set. */
+#include "base/sync.h"
+
+#include <errno.h>
+#include <time.h>
+
+void cond_init(pthread_cond_t *cond) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ms) {
+    if (!deadline_ms)
+        return pthread_cond_wait(cond, lock) == 0;
+    struct timespec until = {.tv_sec = (time_t)(deadline_ms / 1000), .tv_nsec = (long)(deadline_ms % 1000) * 1000000};
+    return pthread_cond_timedwait(cond, lock, &until) != ETIMEDOUT;
+}
+
+int thread_detached(void *(*run)(void *argument), void *argument, size_t stack_bytes) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (stack_bytes)
+        pthread_attr_setstacksize(&attributes, stack_bytes);
+    int error = pthread_create(&thread, &attributes, run, argument);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
