@@ -8,6 +8,7 @@ struct arena {
     struct arena_block *blocks;
 };
 
+#define ARENA_EMPTY ((struct arena){.blocks = NULL}) /* `autoarena arena = ARENA_EMPTY;` */
 void arena_init(struct arena *arena);
 /* Begins with memory of the caller's, which outlives the arena: 16-aligned, larger than 64 bytes, not zeroed. */
 void arena_init_in(struct arena *arena, void *memory, size_t size);

@@ -16,6 +16,10 @@ struct buf {
     bool failed; /* something did not fit below max; data holds what came before */
 };
 
+/* An empty buffer: `autobuf text = buf_max(LIMIT);` */
+static inline struct buf buf_max(size_t max) {
+    return (struct buf){.max = max};
+}
 void buf_init(struct buf *buf, size_t max);
 void buf_done(struct buf *buf);                  /* frees; safe twice */
 void buf_clear(struct buf *buf);                 /* empties, keeps the memory */

@@ -68,8 +68,7 @@ static void conceal_forms(struct conceal *conceal, const char *value) {
     size_t len = strlen(value), bare = len;
     while (bare && strchr(" \t\r\n", value[bare - 1]))
         bare--;
-    autobuf quoted;
-    buf_init(&quoted, 6 * len + 3);
+    autobuf quoted = buf_max(6 * len + 3);
     struct json json;
     json_init(&json, &quoted);
     json_strn(&json, value, len);

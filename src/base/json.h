@@ -31,6 +31,18 @@ void json_nil(struct json *json);
 void json_raw(struct json *json, const char *text,
               size_t len);                           /* one value, or members of one, that are JSON already */
 void json_time(struct json *json, uint64_t wall_ms); /* RFC 3339 string; 0 writes null */
+/* A key and its value in one call. */
+#define json_put_str(json, key, text) (json_key(json, key), json_str(json, text))
+#define json_put_strn(json, key, text, len) (json_key(json, key), json_strn(json, text, len))
+#define json_put_int(json, key, value) (json_key(json, key), json_int(json, value))
+#define json_put_uint(json, key, value) (json_key(json, key), json_uint(json, value))
+#define json_put_double(json, key, value) (json_key(json, key), json_double(json, value))
+#define json_put_bool(json, key, value) (json_key(json, key), json_bool(json, value))
+#define json_put_nil(json, key) (json_key(json, key), json_nil(json))
+#define json_put_raw(json, key, text, len) (json_key(json, key), json_raw(json, text, len))
+#define json_put_time(json, key, wall_ms) (json_key(json, key), json_time(json, wall_ms))
+#define json_put_bytes(json, key, data, len, utf8) (json_key(json, key), json_bytes(json, data, len, utf8))
+#define json_put_open(json, key, bracket) (json_key(json, key), json_open(json, bracket))
 /* One string value: as it is when utf8, base64 otherwise. The caller decides for all fields that share one
  * "encoding" (text_utf8) and writes that key itself. */
 void json_bytes(struct json *json, const void *data, size_t len, bool utf8);

@@ -162,8 +162,7 @@ static int verb_alive(struct box *box, const struct verb *verb, struct err *err)
     if (atomic_load(&box->state) == BOX_PAUSED)
         return 0; /* and does the rest when it is woken */
     struct verb ping = {.op = OP_PING, .watch = -1, .timeout_ms = VERB_SILENCE_MS};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     return verb_run(box, &ping, &arena, &end, err);
 }

@@ -60,8 +60,7 @@ static int told_change(void *user, const struct file_change *change) {
     struct file_change whole = *change;
     struct file_stat stat;
     struct err ignored;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     told->workspace |= below(change->path, box_workspace(told->box));
     if (change->event != WATCH_REMOVED && change->type == FILE_OTHER &&
         box_stat(told->box, change->path, &arena, &stat, &ignored) == 0) {

@@ -95,8 +95,7 @@ static int edit_args(const struct box *box, const struct edit_request *request, 
 int box_edit(struct box *box, const struct edit_request *request, struct arena *arena, int watch,
              struct edit_result *ret_result, struct err *err) {
     static const struct verb_sink sink = {.item = edit_item};
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     *ret_result = (struct edit_result){0};
     int r = edit_args(box, request, &args, err);
     if (r < 0)

@@ -58,8 +58,7 @@ static int exec_args(const struct exec_request *request, uint64_t flags, struct 
 
 int box_exec_open(struct box *box, const struct exec_request *request, bool stream_input, struct call **ret_call,
                   struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_CALL_ARGS_BYTES);
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     int r = exec_args(request, stream_input ? CALL_STDIN : 0, &args, err);
     return r < 0 ? r : call_open(box->wire, OP_EXEC, &args, NULL, 0, false, ret_call, err);
 }
@@ -83,8 +82,7 @@ static struct exec_result exec_result_of(const struct box *box, const struct fie
 
 int exec_result_decode(const struct box *box, const struct event *end, struct exec_result *ret_result,
                        struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields fields;
     int r = fields_parse(view_of(end->data, end->len), &arena, &fields, err);
     if (r == 0)
@@ -142,8 +140,7 @@ int box_output_limit(const struct box *box, bool asked, uint64_t wanted, uint64_
 static int exec_shared(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
                        struct exec_result *ret_result, struct err *err) {
     static const struct verb_sink to_sink = {.stat = exec_stat, .data = exec_data};
-    autobuf args;
-    buf_init(&args, LIMIT_CALL_ARGS_BYTES);
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     int r = exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err);
     if (r < 0)
         return r;
@@ -164,8 +161,7 @@ static int exec_shared(struct box *box, const struct exec_request *request, cons
                   &call, err);
     if (r < 0)
         return r;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     r = verb_finish(box, call, &verb, &arena, &end, err);
     if (r == 0)
@@ -185,14 +181,12 @@ int box_exec(struct box *box, const struct exec_request *request, const struct e
 
 static int spawn_shared(struct box *box, const struct exec_request *request, uint64_t *ret_pid,
                         uint64_t *ret_started_ms, struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_CALL_ARGS_BYTES);
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     /* Its stdin stays open for box_input; what the request brings is fed first. */
     int r = exec_args(request, CALL_BACKGROUND | CALL_STDIN, &args, err);
     if (r < 0)
         return r;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     r = verb_short(box, OP_EXEC, &args, &arena, &end, err);
     if (r < 0)
@@ -257,15 +251,13 @@ int box_processes(struct box *box, uint64_t pid, void (*each)(void *user, const 
 int verb_processes(struct box *box, uint64_t pid, uint64_t timeout_ms,
                    void (*each)(void *user, const struct process *process), void *user, struct err *err) {
     static const struct verb_sink sink = {.item = process_item};
-    autobuf args;
-    buf_init(&args, 64);
+    autobuf args = buf_max(64);
     if (pid)
         field_number(&args, FIELD_PID, pid);
     struct process_walk walk = {.box = box, .each = each, .user = user};
     struct verb verb = {
         .op = OP_PS, .args = &args, .watch = -1, .timeout_ms = timeout_ms, .sink = &sink, .user = &walk};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     int r = verb_run(box, &verb, &arena, &end, err);
     arena_done(&walk.arena);
@@ -311,8 +303,7 @@ static int output_run(struct box *box, const struct buf *args, uint64_t wait_ms,
                               .timeout_ms = wait_ms + VERB_SHORT_MS,
                               .sink = sink,
                               .user = take};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     return verb_run(box, &verb, &arena, &end, err);
 }
@@ -320,8 +311,7 @@ static int output_run(struct box *box, const struct buf *args, uint64_t wait_ms,
 int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint64_t wait_ms, int watch, struct buf *out,
                struct output_slice *ret_slice, struct err *err) {
     static const struct verb_sink sink = {.stat = output_stat, .data = output_data};
-    autobuf args;
-    buf_init(&args, 256);
+    autobuf args = buf_max(256);
     field_number(&args, FIELD_PID, pid);
     field_number(&args, FIELD_STREAM, (uint64_t)stream);
     field_number(&args, FIELD_OFFSET, offset);
@@ -337,8 +327,7 @@ int box_output(struct box *box, uint64_t pid, int stream, uint64_t offset, uint6
 int box_output_wait(struct box *box, uint64_t pid, const uint64_t offsets[2], uint64_t wait_ms, int watch,
                     bool *ret_running, struct err *err) {
     static const struct verb_sink sink = {.stat = output_stat};
-    autobuf args;
-    buf_init(&args, 256);
+    autobuf args = buf_max(256);
     field_number(&args, FIELD_PID, pid);
     field_number(&args, FIELD_STREAM, STREAM_STDOUT);
     field_number(&args, FIELD_OFFSET, offsets[0]);
@@ -353,13 +342,11 @@ int box_output_wait(struct box *box, uint64_t pid, const uint64_t offsets[2], ui
 }
 
 static int signal_send(struct box *box, uint64_t pid, int signal, uint64_t flags, struct err *err) {
-    autobuf args;
-    buf_init(&args, 64);
+    autobuf args = buf_max(64);
     field_number(&args, FIELD_PID, pid);
     field_number(&args, FIELD_SIGNAL, (uint64_t)signal);
     field_number(&args, FIELD_FLAGS, flags);
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     return verb_short(box, OP_SIGNAL, &args, &arena, &end, err);
 }
@@ -373,33 +360,28 @@ int box_signal_tree(struct box *box, uint64_t pid, int signal, struct err *err) 
 }
 
 int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, struct err *err) {
-    autobuf args;
-    buf_init(&args, 64);
+    autobuf args = buf_max(64);
     field_number(&args, FIELD_PID, pid);
     field_number(&args, FIELD_COLS, cols);
     field_number(&args, FIELD_ROWS, rows);
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     return verb_short(box, OP_RESIZE, &args, &arena, &end, err);
 }
 
 int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_fn, void *user, int watch,
               struct err *err) {
-    autobuf args;
-    buf_init(&args, 64);
+    autobuf args = buf_max(64);
     field_number(&args, FIELD_PID, pid);
     field_number(&args, FIELD_FLAGS, close_after ? CALL_CLOSE : 0);
     struct verb verb = {.op = OP_INPUT, .args = &args, .watch = watch, .read_fn = read_fn, .read_user = user};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     return verb_run(box, &verb, &arena, &end, err);
 }
 
 int box_attach(struct box *box, uint64_t pid, uint64_t offset, struct call **ret_call, struct err *err) {
-    autobuf args;
-    buf_init(&args, 64);
+    autobuf args = buf_max(64);
     field_number(&args, FIELD_PID, pid);
     field_number(&args, FIELD_OFFSET, offset);
     return call_open(box->wire, OP_ATTACH, &args, NULL, 0, false, ret_call, err);

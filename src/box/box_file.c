@@ -190,9 +190,8 @@ int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_st
     if (wire_root(box->wire) >= 0)
         return read_open_direct(box, path, ret_fd, ret_stat, err);
     bool pass = wire_features(box->wire) & FEATURE_PASS_FD;
-    autobuf args, content;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    buf_init(&content, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf content = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     field_text(&args, FIELD_PATH, path);
     field_number(&args, FIELD_LENGTH, pass ? 0 : LIMIT_FRAME_PAYLOAD_BYTES);
     field_number(&args, FIELD_FLAGS, pass ? CALL_WANT_FD : CALL_ALL);
@@ -207,8 +206,7 @@ int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_st
                         .timeout_ms = VERB_SHORT_MS,
                         .sink = pass ? &sink : &far_sink,
                         .user = &take};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     r = verb_run(box, &verb, &arena, &end, err);
     struct stat status;
@@ -228,8 +226,7 @@ int box_read_open(struct box *box, const char *path, int *ret_fd, struct file_st
 static int read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, uint64_t flags, int watch,
                        int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
     static const struct verb_sink to_sink = {.stat = read_stat, .data = read_data};
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = verb_path(&args, FIELD_PATH, path, err);
     if (r < 0)
         return r;
@@ -239,8 +236,7 @@ static int read_stream(struct box *box, const char *path, uint64_t offset, uint6
         field_number(&args, FIELD_FLAGS, flags);
     struct read_take take = {.fd = -1, .sink = sink, .user = user, .left = length};
     struct verb verb = {.op = OP_READ, .args = &args, .watch = watch, .sink = &to_sink, .user = &take};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     r = verb_run(box, &verb, &arena, &end, err);
     fd_close(&take.fd);
@@ -261,8 +257,7 @@ int box_read_root(struct box *box, const char *path, uint64_t length, int watch,
 /* ---- the rest ---- */
 
 int box_changes(struct box *box, uint64_t *ret_changes, struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     *ret_changes = 0;
     if (!box->ops->attach) /* its files are the machine's */
@@ -274,8 +269,7 @@ int box_changes(struct box *box, uint64_t *ret_changes, struct err *err) {
 }
 
 int box_stat(struct box *box, const char *path, struct arena *arena, struct file_stat *ret_stat, struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = verb_path(&args, FIELD_PATH, path, err);
     struct fields end;
     if (r == 0)
@@ -291,10 +285,8 @@ int box_stat(struct box *box, const char *path, struct arena *arena, struct file
 }
 
 int box_mkdir(struct box *box, const char *path, uint32_t mode, bool parents, struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    autoarena arena;
-    arena_init(&arena);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     int r = verb_path(&args, FIELD_PATH, path, err);
     field_number(&args, FIELD_MODE, mode);
@@ -303,10 +295,8 @@ int box_mkdir(struct box *box, const char *path, uint32_t mode, bool parents, st
 }
 
 int box_remove(struct box *box, const char *path, bool recursive, int watch, struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    autoarena arena;
-    arena_init(&arena);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     int r = verb_path(&args, FIELD_PATH, path, err);
     field_number(&args, FIELD_FLAGS, recursive ? CALL_RECURSIVE : 0);
@@ -315,10 +305,8 @@ int box_remove(struct box *box, const char *path, bool recursive, int watch, str
 }
 
 int box_move(struct box *box, const char *from, const char *to, bool overwrite, struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    autoarena arena;
-    arena_init(&arena);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     int r = verb_path(&args, FIELD_PATH, from, err);
     if (r == 0)
@@ -329,10 +317,8 @@ int box_move(struct box *box, const char *from, const char *to, bool overwrite, 
 
 int box_hash(struct box *box, const char *path, int watch, uint8_t ret_sha256[32], uint64_t *ret_size,
              struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    autoarena arena;
-    arena_init(&arena);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     int r = verb_path(&args, FIELD_PATH, path, err);
     struct verb verb = {.op = OP_HASH, .args = &args, .watch = watch};

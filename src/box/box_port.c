@@ -7,8 +7,7 @@
 enum { CONNECT_MS = 10000, ANSWER_MS = CONNECT_MS + 5000 };
 
 int box_connect(struct box *box, uint16_t port, int watch, struct call **ret_call, struct err *err) {
-    autobuf args;
-    buf_init(&args, 64);
+    autobuf args = buf_max(64);
     field_number(&args, FIELD_PORT, port);
     field_number(&args, FIELD_TIMEOUT_MS, CONNECT_MS);
     struct call *call;

@@ -34,8 +34,7 @@ static int walk_count(struct walk *walk, struct err *err) {
 static int walk_run(struct box *box, enum op op, const struct buf *args, uint64_t bound_ms, int watch,
                     const struct verb_sink *sink, struct walk *walk, struct fields *ret_end, struct err *err) {
     struct verb verb = {.op = op, .args = args, .watch = watch, .bound_ms = bound_ms, .sink = sink, .user = walk};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     int r = verb_run(box, &verb, &arena, ret_end, err);
     return r == -ERR_PROTOCOL ? verb_broken(box, err) : r;
 }
@@ -72,8 +71,7 @@ int box_list(struct box *box, const struct list_request *request, int watch,
              int (*each)(void *user, const struct file_stat *stat), void *user, bool *ret_truncated, struct err *err) {
     static const struct verb_sink sink = {.item = list_item};
     uint64_t limit = request->limit ? request->limit : DEFAULT_LIST_LIMIT;
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = verb_path(&args, FIELD_PATH, request->path, err);
     if (request->ignore)
         field_text(&args, FIELD_IGNORE, request->ignore);
@@ -151,8 +149,7 @@ int box_glob(struct box *box, const struct glob_request *request, int watch,
              struct err *err) {
     static const struct verb_sink sink = {.item = glob_item};
     uint64_t limit = request->limit ? request->limit : DEFAULT_GLOB_LIMIT;
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = glob_args(box, request, &args, err);
     field_number(&args, FIELD_LIMIT, limit);
     field_number(&args, FIELD_FLAGS, glob_flags(request));
@@ -187,8 +184,7 @@ int box_glob_sorted(struct box *box, const struct glob_request *request, enum se
                     struct glob_result *ret_result, struct err *err) {
     static const struct verb_sink sink = {.item = sorted_item};
     uint64_t limit = request->limit ? request->limit : DEFAULT_GLOB_LIMIT;
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = search_known(box, true, err);
     if (r == 0)
         r = glob_args(box, request, &args, err);
@@ -279,8 +275,7 @@ int box_grep(struct box *box, const struct grep_request *request, int watch,
     static const struct verb_sink sink = {.item = grep_item};
     uint64_t limit = request->limit ? request->limit : DEFAULT_GREP_LIMIT;
     uint64_t bound_ms = request->timeout_ms ? request->timeout_ms : DEFAULT_GREP_TIMEOUT_MS;
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = grep_args(box, request, &args, err);
     field_number(&args, FIELD_LIMIT, limit);
     struct walk walk = {.user = user, .left = limit, .match = each};
@@ -307,8 +302,7 @@ static int tar_data(void *user, int stream, const uint8_t *data, size_t len, str
 int box_tar_out(struct box *box, const char *path, int watch, int (*sink)(void *user, const uint8_t *data, size_t len),
                 void *user, struct err *err) {
     static const struct verb_sink to_sink = {.data = tar_data};
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = verb_path(&args, FIELD_PATH, path, err);
     struct walk walk = {.user = user, .sink = sink};
     struct fields end;
@@ -337,10 +331,8 @@ static int unpack_item(void *user, struct view view, struct err *err) {
 int box_tar_in(struct box *box, const struct unpack_request *request, box_reader read_fn, void *user, int watch,
                struct unpack_result *ret_result, struct err *err) {
     static const struct verb_sink sink = {.item = unpack_item};
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
-    autoarena arena;
-    arena_init(&arena);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     struct walk walk = {.user = request->user, .left = LIMIT_UNPACK_SKIPPED, .skipped = request->skipped};
     int r = verb_path(&args, FIELD_PATH, request->path, err);

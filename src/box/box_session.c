@@ -110,8 +110,7 @@ static int open_args(const struct session_request *request, struct buf *args, st
 
 int box_session_open(struct box *box, const struct session_request *request, struct arena *arena,
                      struct session *ret_session, bool *ret_created, struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_CALL_ARGS_BYTES);
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     int r = open_args(request, &args, err);
     if (r == 0)
         r = box_share(box, TURN_WAIT_MS, err);
@@ -129,8 +128,7 @@ int box_session_open(struct box *box, const struct session_request *request, str
 
 void box_session_begin(struct box *box, const struct session_request *request) {
     struct err ignored;
-    autobuf args;
-    buf_init(&args, LIMIT_CALL_ARGS_BYTES);
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     if (wire_features(box->wire) & FEATURE_SESSION && open_args(request, &args, &ignored) == 0)
         (void)call_tell(box->wire, OP_SESSION, &args, &ignored);
 }
@@ -179,8 +177,7 @@ static int run_args(const struct session_run *run, struct buf *args, struct err 
 int box_session_run(struct box *box, const struct session_run *run, const struct exec_sink *sink, int watch,
                     struct arena *arena, struct session_result *ret_result, struct err *err) {
     static const struct verb_sink to_sink = {.stat = run_stat, .data = run_data};
-    autobuf args;
-    buf_init(&args, LIMIT_CALL_ARGS_BYTES);
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     int r = run_args(run, &args, err);
     if (r == 0)
         r = box_share(box, TURN_WAIT_MS, err);
@@ -215,8 +212,7 @@ static int walk_item(void *user, struct view view, struct err *err) {
     struct session_walk *walk = user;
     if (++walk->count > 2 * LIMIT_SESSIONS)
         return err_set(err, ERR_PROTOCOL, "the runner names more than %u sessions", LIMIT_SESSIONS);
-    autoarena own;
-    arena_init(&own);
+    autoarena own = ARENA_EMPTY;
     struct fields fields;
     int r = fields_parse(view, walk->arena ? walk->arena : &own, &fields, err);
     if (r < 0)
@@ -229,8 +225,7 @@ static int walk_item(void *user, struct view view, struct err *err) {
 static int walk_run(struct box *box, const char *name, uint64_t timeout_ms, uint64_t wait_ms, int watch,
                     struct session_walk *walk, struct err *err) {
     static const struct verb_sink sink = {.item = walk_item};
-    autobuf args;
-    buf_init(&args, 512);
+    autobuf args = buf_max(512);
     if (name && put_name(&args, name, err) < 0)
         return -err->code;
     if (wait_ms)
@@ -241,8 +236,7 @@ static int walk_run(struct box *box, const char *name, uint64_t timeout_ms, uint
                         .timeout_ms = timeout_ms + wait_ms,
                         .sink = &sink,
                         .user = walk};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     int r = verb_run(box, &verb, &arena, &end, err);
     if (r == 0 && name && walk->count == 0)
@@ -268,8 +262,7 @@ struct running_walk {
 static void running_add(struct running_walk *walk, const char *command) {
     struct running *running = &walk->running;
     size_t len = strlen(running->text), room = sizeof running->text - len;
-    autobuf name;
-    buf_init(&name, RUNNING_NAME_BYTES);
+    autobuf name = buf_max(RUNNING_NAME_BYTES);
     redact_text(&walk->secrets, &name, command, strlen(command));
     if (running->count++ < RUNNING_NAMED)
         snprintf(running->text + len, room, "%s%.*s", len ? ", " : "", (int)name.len, (const char *)name.data);
@@ -295,8 +288,7 @@ static void running_process(void *user, const struct process *process) {
 }
 
 int box_running(struct box *box, uint64_t timeout_ms, struct running *ret_running, struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct running_walk running = {.secrets = {.arena = &arena}};
     struct session_walk walk = {.each = running_session, .user = &running};
     redact_env(&running.secrets, (const char *const *)box->spec.env);
@@ -322,8 +314,7 @@ int box_session_wait(struct box *box, const char *name, uint64_t wait_ms, int wa
 
 static int end_run(struct box *box, const char *name, uint64_t flags, struct arena *arena, struct fields *ret_end,
                    struct err *err) {
-    autobuf args;
-    buf_init(&args, 512);
+    autobuf args = buf_max(512);
     if (name && put_name(&args, name, err) < 0)
         return -err->code;
     field_number(&args, FIELD_FLAGS, flags);
@@ -340,8 +331,7 @@ int box_session_stop(struct box *box, const char *name, struct arena *arena, str
 }
 
 int box_session_end(struct box *box, const char *name, bool leave, struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     return end_run(box, name, CALL_ALL | (leave ? CALL_LEAVE : 0), &arena, &end, err);
 }

@@ -90,8 +90,7 @@ static int watch_loop(struct box_watch *watch, int fd, struct err *err) {
 
 int box_watch_open(struct box *box, const struct watch_request *request, struct box_watch **ret_watch,
                    struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = verb_path(&args, FIELD_PATH, request->path, err), include = 0, exclude = 0;
     if (r == 0)
         r = include = verb_globs(&args, FIELD_INCLUDE, request->include, err);

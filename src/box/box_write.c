@@ -77,8 +77,7 @@ int box_write_open(struct box *box, const struct write_request *request, int *re
         *ret_fd = -1;
         return 0;
     }
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = write_args(box, request, CALL_WANT_FD, &args, err);
     if (r < 0)
         return r;
@@ -102,8 +101,7 @@ int box_write_open(struct box *box, const struct write_request *request, int *re
 int box_write_commit(struct box_write *write, bool *ret_created, struct file_stat *ret_stat, struct err *err) {
     fd_close(&write->fd);
     struct verb verb = {.op = OP_WRITE, .watch = -1, .timeout_ms = VERB_SHORT_MS};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     int r = call_send_eof(write->call, err);
     if (r < 0) {
@@ -214,8 +212,7 @@ static int write_passing(struct box *box, const struct write_request *request, s
 /* CALL, DATA and EOF in one send when it is all at hand; else streamed within credit. */
 static int write_sending(struct box *box, const struct write_request *request, struct content *content, int watch,
                          bool *ret_created, struct file_stat *ret_stat, struct err *err) {
-    autobuf args;
-    buf_init(&args, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf args = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     int r = write_args(box, request, 0, &args, err);
     if (r < 0)
         return r;
@@ -229,8 +226,7 @@ static int write_sending(struct box *box, const struct write_request *request, s
                         .read_fn = small ? NULL : content_next,
                         .read_user = content,
                         .input_max = request->max};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields end;
     r = verb_finish(box, call, &verb, &arena, &end, err);
     if (r == 0)

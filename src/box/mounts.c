@@ -315,8 +315,7 @@ int mounts_spec(const struct policy *policy, const struct share *share, const st
 static bool mount_given(const struct share *share, const struct spec *spec, const struct mount *mount) {
     char resolved[PATH_MAX];
     struct err ignored;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     for (size_t i = 0; i < share->mount_count; i++) {
         const struct share_mount *given = &share->mounts[i];
         if (strcmp(given->target, mount->target) == 0 && (mount->read_only || !given->read_only) &&

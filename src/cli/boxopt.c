@@ -94,8 +94,7 @@ void box_options_request(struct cli *cli, const struct box_options *options, str
 static void box_options_text(struct json *json, const char *key, const char *text) {
     if (!text)
         return;
-    json_key(json, key);
-    json_str(json, text);
+    json_put_str(json, key, text);
 }
 
 static void box_options_limits(const struct box_options *options, struct json *json) {
@@ -107,31 +106,25 @@ static void box_options_limits(const struct box_options *options, struct json *j
                    {"disk_mb", options->disk_mb},
                    {"open_files", options->open_files},
                    {"output_bytes", options->output_bytes}};
-    json_key(json, "limits");
-    json_open(json, '{');
+    json_put_open(json, "limits", '{');
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (!numbers[i].value)
             continue;
-        json_key(json, numbers[i].key);
-        json_uint(json, numbers[i].value);
+        json_put_uint(json, numbers[i].key, numbers[i].value);
     }
-    if (options->cpus > 0) {
-        json_key(json, "cpus");
-        json_double(json, options->cpus);
-    }
+    if (options->cpus > 0)
+        json_put_double(json, "cpus", options->cpus);
     json_close(json, '}');
 }
 
 static void box_options_mounts_json(struct cli *cli, const struct box_options *options, struct json *json) {
     const struct mount *mounts = box_options_mounts(cli, &options->mounts);
-    json_key(json, "mounts");
-    json_open(json, '[');
+    json_put_open(json, "mounts", '[');
     for (size_t i = 0; i < options->mounts.count; i++) {
         json_open(json, '{');
         box_options_text(json, "source", mounts[i].source);
         box_options_text(json, "target", mounts[i].target);
-        json_key(json, "read_only");
-        json_bool(json, mounts[i].read_only);
+        json_put_bool(json, "read_only", mounts[i].read_only);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -141,17 +134,14 @@ static void box_options_container(const struct box_options *options, struct json
     if (!options->container_user && !options->runtime && !options->platform && !options->pull && !options->read_only &&
         !options->image_init)
         return;
-    json_key(json, "container");
-    json_open(json, '{');
+    json_put_open(json, "container", '{');
     box_options_text(json, "user", options->container_user);
     box_options_text(json, "runtime", options->runtime);
     box_options_text(json, "platform", options->platform);
     box_options_text(json, "pull", options->pull);
     box_options_text(json, "init", options->image_init ? "image" : NULL);
-    if (options->read_only) {
-        json_key(json, "read_only");
-        json_bool(json, true);
-    }
+    if (options->read_only)
+        json_put_bool(json, "read_only", true);
     json_close(json, '}');
 }
 
@@ -160,13 +150,10 @@ static void box_options_life(struct cli *cli, const struct box_options *options,
     if (options->idle_timeout) {
         if (!text_u64(options->idle_timeout, UINT64_MAX / 1000, &seconds))
             option_fail(cli, "--idle-timeout must be a number of seconds, not '%s'", options->idle_timeout);
-        json_key(json, "idle_timeout_ms");
-        json_uint(json, seconds * 1000);
+        json_put_uint(json, "idle_timeout_ms", seconds * 1000);
     }
-    if (options->temporary) {
-        json_key(json, "temporary");
-        json_bool(json, true);
-    }
+    if (options->temporary)
+        json_put_bool(json, "temporary", true);
 }
 
 void box_options_json(struct cli *cli, const struct box_options *options, struct json *json) {
@@ -184,8 +171,7 @@ void box_options_json(struct cli *cli, const struct box_options *options, struct
     const char **env = box_options_env(cli, &options->env);
     if (!env)
         return;
-    json_key(json, "env");
-    json_open(json, '{');
+    json_put_open(json, "env", '{');
     for (; *env; env++) {
         const char *value = strchr(*env, '=');
         json_key(json, arena_copy(&cli->arena, *env, (size_t)(value - *env)));

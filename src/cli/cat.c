@@ -19,8 +19,7 @@ static int cat_one(struct cli *cli, const char *id, const char *path, struct err
                              .write_body = cat_write,
                              .header = remote_header};
     int status = 0, code = remote_client(cli, &client, err);
-    autobuf out;
-    buf_init(&out, 1 << 20);
+    autobuf out = buf_max(1 << 20);
     if (code == 0)
         code = http_client_call(client, &call, &status, &out, err);
     return code < 0 ? code : remote_status(status, &out, err);

@@ -149,8 +149,7 @@ static int cp_send(struct cp *cp, const char *path, int64_t length, struct err *
                              .tick = cp_tick,
                              .user = cp};
     int status = 0, code = remote_client(cp->cli, &client, err);
-    autobuf out;
-    buf_init(&out, 1 << 20);
+    autobuf out = buf_max(1 << 20);
     progress_begin(&cp->progress, cp->values.quiet, length);
     if (code == 0)
         code = http_client_call(client, &call, &status, &out, err);
@@ -166,10 +165,8 @@ static int cp_up_tree(struct cp *cp, const char *target, struct err *err) {
     buf_init(&body, 64 << 10);
     json_init(&json, &body);
     json_open(&json, '{');
-    json_key(&json, "path");
-    json_str(&json, target);
-    json_key(&json, "parents");
-    json_bool(&json, true);
+    json_put_str(&json, "path", target);
+    json_put_bool(&json, "parents", true);
     json_close(&json, '}');
     int code = remote_call(cp->cli, "POST", remote_path(cp->cli, cp->id, "/mkdir", NULL), &body, NULL, err);
     if (code == 0)
@@ -257,8 +254,7 @@ static int cp_receive(struct cp *cp, const char *path, struct err *err) {
     struct http_call call = {
         .method = "GET", .path = path, .write_body = cp_write, .header = cp_header, .tick = cp_tick, .user = cp};
     int status = 0, code = remote_client(cp->cli, &client, err);
-    autobuf out;
-    buf_init(&out, 1 << 20);
+    autobuf out = buf_max(1 << 20);
     progress_begin(&cp->progress, cp->values.quiet, -1);
     if (code == 0)
         code = http_client_call(client, &call, &status, &out, err);

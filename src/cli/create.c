@@ -30,8 +30,7 @@ int command_create(struct cli *cli, int argc, char **argv) {
     char id[17];
     if (option_parse(cli, argc, argv, &values) > 0)
         option_fail(cli, "unexpected argument '%s' (to run a command: `cubby run` or `cubby exec`)", argv[0]);
-    autobuf answer;
-    buf_init(&answer, 1 << 20);
+    autobuf answer = buf_max(1 << 20);
     if (remote_create(cli, &values.box, values.user, values.thread, &answer, id, &err) < 0)
         return cli_fail(&err);
     if (values.json)

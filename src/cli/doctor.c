@@ -68,21 +68,15 @@ static void doctor_json(const struct doctor *doctor) {
     buf_init(&out, 1 << 20);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "checks");
-    json_open(&json, '[');
+    json_put_open(&json, "checks", '[');
     for (size_t i = 0; i < doctor->count; i++) {
         const struct check *check = &doctor->checks[i];
         json_open(&json, '{');
-        json_key(&json, "name");
-        json_str(&json, check->name);
-        json_key(&json, "ok");
-        json_bool(&json, check->ok);
-        json_key(&json, "required");
-        json_bool(&json, check->required);
-        json_key(&json, "detail");
-        json_str(&json, check->detail);
-        json_key(&json, "fix");
-        json_str(&json, check->fix[0] ? check->fix : NULL);
+        json_put_str(&json, "name", check->name);
+        json_put_bool(&json, "ok", check->ok);
+        json_put_bool(&json, "required", check->required);
+        json_put_str(&json, "detail", check->detail);
+        json_put_str(&json, "fix", check->fix[0] ? check->fix : NULL);
         json_close(&json, '}');
     }
     json_close(&json, ']');

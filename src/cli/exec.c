@@ -78,8 +78,7 @@ int command_exec(struct cli *cli, int argc, char **argv) {
     bool whole = exec.values.json && !exec.values.background;
     exec.feed = !whole && !exec.values.background && !exec.values.session && exec_wants_input();
     exec.path = remote_path(cli, exec.id, exec.values.background ? "/processes" : "/exec", NULL);
-    autobuf body;
-    buf_init(&body, LIMIT_JSON_BYTES);
+    autobuf body = buf_max(LIMIT_JSON_BYTES);
     int code = 0;
     buf_init(&exec.input, LIMIT_STDIN_BYTES);
     if (whole && !exec.values.session && exec_wants_input())
@@ -116,16 +115,14 @@ static bool exec_wants_input(void) {
 static void exec_text(struct json *json, const char *key, const char *text) {
     if (!text)
         return;
-    json_key(json, key);
-    json_str(json, text);
+    json_put_str(json, key, text);
 }
 
 static void exec_env(const struct exec *exec, struct json *json) {
     const char **env = box_options_env(exec->cli, &exec->values.env);
     if (!env)
         return;
-    json_key(json, "env");
-    json_open(json, '{');
+    json_put_open(json, "env", '{');
     for (; *env; env++) {
         const char *value = strchr(*env, '=');
         exec_text(json, arena_copy(&exec->cli->arena, *env, (size_t)(value - *env)), value + 1);
@@ -137,8 +134,8 @@ static void exec_env(const struct exec *exec, struct json *json) {
 static void exec_timeout(const struct exec_values *values, struct json *json) {
     if (values->background && values->timeout_s <= 0)
         return;
-    json_key(json, "timeout_ms");
-    json_uint(json, values->timeout_s > 0 ? (uint64_t)(values->timeout_s * 1000) : LIMIT_EXEC_TIMEOUT_MS);
+    json_put_uint(json, "timeout_ms",
+                  values->timeout_s > 0 ? (uint64_t)(values->timeout_s * 1000) : LIMIT_EXEC_TIMEOUT_MS);
 }
 
 static void exec_body(const struct exec *exec, struct buf *body) {
@@ -148,8 +145,7 @@ static void exec_body(const struct exec *exec, struct buf *body) {
     json_open(&json, '{');
     exec_text(&json, "command", values->line);
     if (!values->line) {
-        json_key(&json, "argv");
-        json_open(&json, '[');
+        json_put_open(&json, "argv", '[');
         for (char **word = exec->argv; *word; word++)
             json_str(&json, *word);
         json_close(&json, ']');
@@ -157,14 +153,10 @@ static void exec_body(const struct exec *exec, struct buf *body) {
     exec_text(&json, "cwd", values->workdir);
     exec_text(&json, "user", values->user);
     exec_env(exec, &json);
-    if (exec->feed) {
-        json_key(&json, "stdin_open");
-        json_bool(&json, true);
-    }
-    if (exec->input.len) {
-        json_key(&json, "stdin_base64");
-        json_bytes(&json, exec->input.data, exec->input.len, false);
-    }
+    if (exec->feed)
+        json_put_bool(&json, "stdin_open", true);
+    if (exec->input.len)
+        json_put_bytes(&json, "stdin_base64", exec->input.data, exec->input.len, false);
     exec_timeout(values, &json);
     json_close(&json, '}');
 }
@@ -187,8 +179,7 @@ static int exec_read_input(struct exec *exec, struct err *err) {
 static const char *exec_line(const struct exec *exec) {
     if (exec->values.line)
         return exec->values.line;
-    autobuf line;
-    buf_init(&line, LIMIT_JSON_BYTES);
+    autobuf line = buf_max(LIMIT_JSON_BYTES);
     for (char **word = exec->argv; *word; word++) {
         if (word != exec->argv)
             buf_byte(&line, ' ');
@@ -217,10 +208,8 @@ static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
     json_open(&json, '{');
     exec_text(&json, "command", exec_line(exec));
     exec_text(&json, "cwd", values->workdir);
-    if (values->background) {
-        json_key(&json, "background");
-        json_bool(&json, true);
-    }
+    if (values->background)
+        json_put_bool(&json, "background", true);
     exec_timeout(values, &json);
     json_close(&json, '}');
     const char *rest = arena_printf(&exec->cli->arena, "/sessions/%s/exec", values->session);
@@ -229,8 +218,7 @@ static int exec_session(struct exec *exec, struct buf *body, struct err *err) {
 }
 
 static int exec_background(struct exec *exec, const struct buf *body, struct err *err) {
-    autobuf answer;
-    buf_init(&answer, 64 << 10);
+    autobuf answer = buf_max(64 << 10);
     int code = remote_call(exec->cli, "POST", exec->path, body, &answer, err);
     if (code < 0)
         return code;
@@ -275,8 +263,7 @@ static int exec_feed_piece(struct http_client *client, const char *path, const v
     struct http_call call = {.method = "POST", .path = path, .headers = headers, .body = data, .body_len = len};
     struct err err;
     int status = 0;
-    autobuf out;
-    buf_init(&out, 64 << 10);
+    autobuf out = buf_max(64 << 10);
     int code = http_client_call(client, &call, &status, &out, &err);
     return code < 0 || status >= 300 ? -1 : 0;
 }
@@ -306,8 +293,7 @@ static void *exec_feed(void *user) {
 /* ---- events ---- */
 
 static int exec_output(struct exec *exec, int fd, const char *data, size_t len) {
-    autobuf bytes;
-    buf_init(&bytes, len + 1);
+    autobuf bytes = buf_max(len + 1);
     if (!event_data(data, len, &bytes)) {
         json_t *json = json_loadb(data, len, JSON_ALLOW_NUL, NULL);
         buf_clear(&bytes);
@@ -357,8 +343,7 @@ static int exec_failed_status(struct exec *exec, int code) {
     if (exec->values.session || (code != -ERR_NOT_FOUND && code != -ERR_DENIED))
         return EXIT_OURS;
     /* A request without a command is INVALID, unless the token may not run any. */
-    autobuf empty;
-    buf_init(&empty, 16);
+    autobuf empty = buf_max(16);
     buf_puts(&empty, "{}");
     if (code == -ERR_DENIED && remote_call(exec->cli, "POST", exec->path, &empty, NULL, &ignored) == -ERR_DENIED)
         return EXIT_OURS;
@@ -382,8 +367,7 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
     if (body->failed)
         return err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_JSON_BYTES);
     int status = 0, code = remote_client(exec->cli, &client, err);
-    autobuf out;
-    buf_init(&out, 1 << 20);
+    autobuf out = buf_max(1 << 20);
     event_init(&exec->reader, exec_event, exec);
     if (code == 0)
         code = http_client_call(client, &call, &status, &out, err);

@@ -52,9 +52,8 @@ static void ls_names(const json_t *entries) {
     bool terminal = isatty(STDOUT_FILENO);
     size_t i;
     json_t *entry;
-    autobuf name, shown;
-    buf_init(&name, 64 << 10);
-    buf_init(&shown, 512 << 10);
+    autobuf name = buf_max(64 << 10);
+    autobuf shown = buf_max(512 << 10);
     json_array_foreach(entries, i, entry) {
         buf_clear(&name);
         buf_clear(&shown);
@@ -106,8 +105,7 @@ static const char *ls_owner(struct cli *cli, const json_t *entry) {
 }
 
 static const char *ls_name(struct cli *cli, const json_t *entry) {
-    autobuf name;
-    buf_init(&name, 128 << 10);
+    autobuf name = buf_max(128 << 10);
     remote_bytes(entry, "name", &name);
     if (json_is_string(json_object_get(entry, "link_target"))) {
         buf_puts(&name, " -> ");

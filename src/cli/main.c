@@ -248,8 +248,7 @@ static int main_unknown(const char *name) {
             best_distance = distance;
         }
     }
-    autobuf shown;
-    buf_init(&shown, 1024);
+    autobuf shown = buf_max(1024);
     text_shown(&shown, name, strnlen(name, 200));
     const char *text = buf_cstr(&shown);
     fprintf(stderr, "cubby: unknown command '%s'", text ? text : "");
@@ -276,8 +275,7 @@ static const char *main_commands(struct arena *arena, const char *text) {
 
 int cli_fail(const struct err *err) {
     autobuf shown;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     buf_init(&shown, 8192);
     const char *said = main_commands(&arena, err->text);
     text_shown(&shown, said, strlen(said));

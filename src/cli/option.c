@@ -159,8 +159,7 @@ void option_fail(const struct cli *cli, const char *format, ...) {
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    autobuf shown;
-    buf_init(&shown, sizeof text * 4 + 1);
+    autobuf shown = buf_max(sizeof text * 4 + 1);
     text_shown(&shown, text, strlen(text)); /* a word may come from a box, by completion or a script */
     fprintf(stderr, "cubby %s: %s", cli->command->name, buf_cstr(&shown));
     fprintf(stderr, "\nusage: cubby %s %s\n", cli->command->name, cli->command->usage);

@@ -24,8 +24,7 @@ void progress_add(struct progress *progress, uint64_t bytes) {
         return;
     progress->last_ms = now;
     progress->shown = true;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     fprintf(stderr, "\r%s", table_size(&arena, progress->done));
     if (progress->total > 0)
         fprintf(stderr, " of %s (%u %%)", table_size(&arena, (uint64_t)progress->total),

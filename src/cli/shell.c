@@ -63,8 +63,7 @@ int command_shell(struct cli *cli, int argc, char **argv) {
     if (!own)
         text_id_copy(shell.id, argv[0]);
     shell.command = shell_words(cli, argv + (own ? 0 : 1));
-    autobuf answer;
-    buf_init(&answer, 1 << 20);
+    autobuf answer = buf_max(1 << 20);
     int code = shell.signal_fd = terminal_signals(&err);
     if (code >= 0)
         code = own ? remote_create(cli, &shell.values.box, NULL, NULL, &answer, shell.id, &err) : 0;
@@ -84,8 +83,7 @@ int command_shell(struct cli *cli, int argc, char **argv) {
 
 /* The words as one line for the box's shell, each quoted. */
 static const char *shell_words(struct cli *cli, char **words) {
-    autobuf line;
-    buf_init(&line, 1 << 20);
+    autobuf line = buf_max(1 << 20);
     for (char **word = words; *word; word++) {
         buf_puts(&line, word == words ? "'" : " '");
         for (const char *p = *word; *p; p++)
@@ -116,8 +114,7 @@ static int shell_open(struct shell *shell, struct err *err) {
         code = remote_client(shell->cli, &client, err);
     if (code < 0)
         return code;
-    autobuf path;
-    buf_init(&path, 64 << 10);
+    autobuf path = buf_max(64 << 10);
     buf_printf(&path, "/v1/boxes/%s/pty?cols=%u&rows=%u", shell->id, cols, rows);
     shell_query(&path, "command", shell->command);
     shell_query(&path, "user", shell->values.user);

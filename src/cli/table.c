@@ -22,8 +22,7 @@ void table_cell(struct table *table, const char *text) {
         table->cells = cells;
         table->cap = cap;
     }
-    autobuf shown;
-    buf_init(&shown, 64 << 10);
+    autobuf shown = buf_max(64 << 10);
     text_shown(&shown, text ? text : "-", text ? strlen(text) : 1);
     table->cells[table->count++] = arena_copy(table->arena, shown.data, shown.len);
 }

@@ -53,12 +53,10 @@ static void template_json(const struct template_names *list) {
     buf_init(&out, 16 << 20);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "templates");
-    json_open(&json, '[');
+    json_put_open(&json, "templates", '[');
     for (size_t i = 0; i < list->count; i++) {
         json_open(&json, '{');
-        json_key(&json, "name");
-        json_str(&json, list->names[i]);
+        json_put_str(&json, "name", list->names[i]);
         json_close(&json, '}');
     }
     json_close(&json, ']');
@@ -113,8 +111,7 @@ static int template_send(struct cli *cli, const char *name, struct template_uplo
                              .read_length = length,
                              .user = upload};
     int status = 0, code = remote_client(cli, &client, err);
-    autobuf out;
-    buf_init(&out, 1 << 20);
+    autobuf out = buf_max(1 << 20);
     progress_begin(&upload->progress, false, length);
     if (code == 0)
         code = http_client_call(client, &call, &status, &out, err);

@@ -54,8 +54,7 @@ static int tool_list(struct cli *cli, const json_t *tools) {
 
 /* "@FILE", "@-": what stands there; anything else is itself. */
 static json_t *tool_text(struct cli *cli, const char *word) {
-    autobuf text;
-    buf_init(&text, LIMIT_JSON_BYTES);
+    autobuf text = buf_max(LIMIT_JSON_BYTES);
     if (word[0] != '@')
         return json_string(word);
     FILE *file = strcmp(word, "@-") == 0 ? stdin : fopen(word + 1, "re");
@@ -107,8 +106,7 @@ static json_t *tool_arguments(struct cli *cli, const json_t *schema, int argc, c
 /* ---- the answer ---- */
 
 static void tool_show(const char *text, size_t len) {
-    autobuf shown;
-    buf_init(&shown, (size_t)64 << 20);
+    autobuf shown = buf_max((size_t)64 << 20);
     for (size_t at = 0; at < len;) {
         size_t plain = 0;
         while (at + plain < len && text[at + plain] != '\n' && text[at + plain] != '\t')
@@ -124,8 +122,7 @@ static void tool_show(const char *text, size_t len) {
 static void tool_image(const json_t *image) {
     const char *type = json_string_value(json_object_get(image, "mime_type"));
     const json_t *data = json_object_get(image, "data");
-    autobuf bytes;
-    buf_init(&bytes, LIMIT_JSON_BYTES);
+    autobuf bytes = buf_max(LIMIT_JSON_BYTES);
     if (!json_is_string(data) || !text_unbase64(&bytes, json_string_value(data), json_string_length(data)))
         return;
     if (isatty(STDOUT_FILENO))
@@ -181,8 +178,7 @@ static const json_t *tool_schema(const json_t *tools, const char *name) {
 
 static int tool_run(struct cli *cli, const struct tool_values *values, const json_t *tools, int argc, char **argv) {
     struct err err = {0};
-    autobuf body;
-    buf_init(&body, LIMIT_JSON_BYTES);
+    autobuf body = buf_max(LIMIT_JSON_BYTES);
     const json_t *schema = tool_schema(tools, argv[0]);
     if (!schema)
         option_fail(cli, "there is no tool '%s'; `cubby tool` lists them", argv[0]);

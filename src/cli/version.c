@@ -16,8 +16,7 @@ const struct option_row version_options[] = {
 
 /* The reason as it may be shown: it can hold words of whatever answered. */
 static const char *version_why(struct cli *cli, const struct err *err) {
-    autobuf shown;
-    buf_init(&shown, 8192);
+    autobuf shown = buf_max(8192);
     text_shown(&shown, err->text, strlen(err->text));
     return buf_cstr(&shown) && shown.len ? arena_strdup(&cli->arena, buf_cstr(&shown)) : "its answer has no version";
 }
@@ -42,12 +41,9 @@ int command_version(struct cli *cli, int argc, char **argv) {
         buf_init(&out, 64 << 10);
         json_init(&json, &out);
         json_open(&json, '{');
-        json_key(&json, "version");
-        json_str(&json, CUBBY_VERSION);
-        json_key(&json, "wire_version");
-        json_int(&json, PROTO_VERSION);
-        json_key(&json, "daemon_version");
-        json_str(&json, daemon);
+        json_put_str(&json, "version", CUBBY_VERSION);
+        json_put_int(&json, "wire_version", PROTO_VERSION);
+        json_put_str(&json, "daemon_version", daemon);
         json_close(&json, '}');
         printf("%.*s\n", (int)out.len, (const char *)out.data);
     }

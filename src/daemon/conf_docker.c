@@ -123,8 +123,7 @@ bool conf_same_registries(const struct conf *a, const struct conf *b) {
 int conf_check_images(const struct conf *conf, const struct conf_user *user, const struct conf_share *share,
                       struct err *err) {
     struct reference image;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     if (!reference_parse(share->docker_image, &arena, &image))
         return err_set(err, ERR_INVALID, "docker_image: '%.80s' is no name of an image", share->docker_image);
     /* An empty list would be no list: everything would be allowed where nothing was meant to be. */

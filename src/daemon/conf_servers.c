@@ -117,8 +117,7 @@ static size_t rows_add(struct arena *arena, const struct conf_list *list, const 
 
 void conf_servers(const struct conf *conf, struct servers *servers) {
     size_t row = conf_row(conf_find("mcp_servers")), count = 0, most = conf->share.servers.count;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     for (size_t i = 0; i < conf->user_count; i++)
         most += conf->users[i].share.servers.count + 1;
     struct servers_row *rows = arena_alloc(&arena, (most + 1) * sizeof *rows);

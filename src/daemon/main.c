@@ -18,8 +18,7 @@ static void daemon_print_routes(void) {
 /* As the defaults have them. */
 static void daemon_print_tools(void) {
     struct json json;
-    autobuf out;
-    buf_init(&out, 4u << 20);
+    autobuf out = buf_max(4u << 20);
     json_init(&json, &out);
     tool_list_json(&json, &tool_defaults, false);
     fwrite(out.data, 1, out.len, stdout);
@@ -27,8 +26,7 @@ static void daemon_print_tools(void) {
 }
 
 static void daemon_print_openapi(void) {
-    autobuf out;
-    buf_init(&out, 4u << 20);
+    autobuf out = buf_max(4u << 20);
     openapi_write(routes_all(), &out);
     fwrite(out.data, 1, out.len, stdout);
     putchar('\n');

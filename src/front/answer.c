@@ -46,8 +46,7 @@ int answer_long(struct answer *answer, const uint8_t *data, size_t len, bool utf
         answer_piece(&answer->json, data, len, utf8);
         return answer_spill(answer);
     }
-    autobuf piece;
-    buf_init(&piece, ANSWER_MAX_BYTES);
+    autobuf piece = buf_max(ANSWER_MAX_BYTES);
     bool first = true;
     while (len && !answer->failed) {
         size_t n = len < ANSWER_PIECE_BYTES ? len : ANSWER_PIECE_BYTES;

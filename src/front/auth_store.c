@@ -45,8 +45,7 @@ static int store_load_locked(struct auth *auth, const struct http_request *but, 
     struct token *tokens;
     size_t count;
     struct grants fresh = {0};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     int r = token_list(auth->store, &arena, &tokens, &count, err);
     if (r < 0)
         return r;

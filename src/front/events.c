@@ -94,8 +94,7 @@ static void put_member(struct json *json, const char *key, const char *text) {
 /* The members behind the id, which is known only under the lock. */
 static void put_rest(struct json *json, const struct box_event *event, const char *type) {
     put_member(json, "type", type);
-    json_key(json, "time");
-    json_time(json, clock_wall_ms());
+    json_put_time(json, "time", clock_wall_ms());
     put_member(json, "box", event->id);
     put_member(json, "user", event->user);
     put_member(json, "thread", event->thread);
@@ -104,10 +103,8 @@ static void put_rest(struct json *json, const struct box_event *event, const cha
     put_member(json, "why", event->detail);
     if (event->work) {
         put_member(json, "work", event->work);
-        json_key(json, "done");
-        json_uint(json, event->done);
-        json_key(json, "total");
-        json_uint(json, event->total);
+        json_put_uint(json, "done", event->done);
+        json_put_uint(json, "total", event->total);
     }
     json_close(json, '}');
 }

@@ -19,26 +19,20 @@ static const struct schema_style *openapi_style(const struct endpoint *endpoint)
 static void openapi_parameter(struct json *json, const char *name, size_t len, const char *in, bool required,
                               const struct body_field *field) {
     json_open(json, '{');
-    json_key(json, "name");
-    json_strn(json, name, len);
-    json_key(json, "in");
-    json_str(json, in);
-    json_key(json, "required");
-    json_bool(json, required);
+    json_put_strn(json, "name", name, len);
+    json_put_str(json, "in", in);
+    json_put_bool(json, "required", required);
     bool map = field && field->type == BODY_MAP; /* a JSON text in the query */
     if (map) {
-        json_key(json, "content");
-        json_open(json, '{');
-        json_key(json, "application/json");
-        json_open(json, '{');
+        json_put_open(json, "content", '{');
+        json_put_open(json, "application/json", '{');
     }
     json_key(json, "schema");
     if (field) {
         schema_field(json, field, &asked);
     } else {
         json_open(json, '{');
-        json_key(json, "type");
-        json_str(json, "string");
+        json_put_str(json, "type", "string");
         json_close(json, '}');
     }
     for (int i = 0; map && i < 2; i++)
@@ -47,8 +41,7 @@ static void openapi_parameter(struct json *json, const char *name, size_t len, c
 }
 
 static void openapi_parameters(struct json *json, const char *pattern, const struct body_field *query) {
-    json_key(json, "parameters");
-    json_open(json, '[');
+    json_put_open(json, "parameters", '[');
     for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{'))
         openapi_parameter(json, p + 1, strcspn(p + 1, ".}"), "path", true, NULL);
     for (const struct body_field *field = query; field && field->name; field++)
@@ -57,8 +50,7 @@ static void openapi_parameters(struct json *json, const char *pattern, const str
 }
 
 static void openapi_object(struct json *json, const struct body_field *fields, const struct schema_style *style) {
-    json_key(json, "type");
-    json_str(json, "object");
+    json_put_str(json, "type", "object");
     if (fields)
         schema_members(json, fields, style);
 }
@@ -67,11 +59,9 @@ static void openapi_media(struct json *json, const char *media, const struct bod
                           const struct schema_style *style) {
     json_key(json, media ? media : "application/json");
     json_open(json, '{');
-    json_key(json, "schema");
-    json_open(json, '{');
+    json_put_open(json, "schema", '{');
     if (media) {
-        json_key(json, "type");
-        json_str(json, "string");
+        json_put_str(json, "type", "string");
     } else if (schema_name(fields)) {
         schema_reference(json, schema_name(fields));
     } else {
@@ -83,8 +73,7 @@ static void openapi_media(struct json *json, const char *media, const struct bod
 
 static void openapi_content(struct json *json, const char *media, const struct body_field *fields, bool events,
                             const struct schema_style *style) {
-    json_key(json, "content");
-    json_open(json, '{');
+    json_put_open(json, "content", '{');
     openapi_media(json, media, fields, style);
     if (events)
         openapi_media(json, "text/event-stream", NULL, style);
@@ -101,10 +90,12 @@ static void openapi_headers(struct json *json) {
 static void openapi_response(struct json *json, int status, const struct endpoint *endpoint) {
     char code[12];
     snprintf(code, sizeof code, "%d", status);
-    json_key(json, code);
-    json_open(json, '{');
-    json_key(json, "description");
-    json_str(json, status == 201 ? "made" : status == 206 ? "a part" : status == 101 ? "a WebSocket" : "done");
+    json_put_open(json, code, '{');
+    json_put_str(json, "description",
+                 status == 201   ? "made"
+                 : status == 206 ? "a part"
+                 : status == 101 ? "a WebSocket"
+                                 : "done");
     if (endpoint->flags & ENDPOINT_ETAG)
         openapi_headers(json);
     if (status != 204 && status != 101 && (endpoint->answer || endpoint->answer_media || !endpoint->body_media))
@@ -115,8 +106,7 @@ static void openapi_response(struct json *json, int status, const struct endpoin
 
 /* The noun that a route's name begins with: "box" of box_acquire; a dialect's name for all of its routes. */
 static void openapi_tags(struct json *json, const struct route *route) {
-    json_key(json, "tags");
-    json_open(json, '[');
+    json_put_open(json, "tags", '[');
     json_strn(json, route->name, strcspn(route->name, "_"));
     json_close(json, ']');
 }
@@ -124,31 +114,24 @@ static void openapi_tags(struct json *json, const struct route *route) {
 static void openapi_operation(struct json *json, const struct route *route) {
     const struct endpoint *endpoint = route->extra;
     json_open(json, '{');
-    json_key(json, "operationId");
-    json_str(json, route->name);
+    json_put_str(json, "operationId", route->name);
     openapi_tags(json, route);
-    json_key(json, "summary");
-    json_str(json, route->summary);
+    json_put_str(json, "summary", route->summary);
     if (!strcmp(route->method, "ANY")) { /* OpenAPI has no word for it, and seven copies would say no more */
-        json_key(json, "description");
-        json_str(json, "Any method.");
-        json_key(json, "x-any-method");
-        json_bool(json, true);
+        json_put_str(json, "description", "Any method.");
+        json_put_bool(json, "x-any-method", true);
     }
     openapi_parameters(json, route->pattern, endpoint->query);
     if (endpoint->body || endpoint->body_media) {
-        json_key(json, "requestBody");
-        json_open(json, '{');
+        json_put_open(json, "requestBody", '{');
         openapi_content(json, endpoint->body_media, endpoint->body, false, &asked);
         json_close(json, '}');
     }
     if (endpoint->flags & ENDPOINT_OPEN) {
-        json_key(json, "security");
-        json_open(json, '[');
+        json_put_open(json, "security", '[');
         json_close(json, ']');
     }
-    json_key(json, "responses");
-    json_open(json, '{');
+    json_put_open(json, "responses", '{');
     openapi_response(json, endpoint->status, endpoint);
     if (endpoint->other_status)
         openapi_response(json, endpoint->other_status, endpoint);
@@ -177,8 +160,7 @@ static void openapi_name(struct json *json, const struct body_field *fields, con
         return;
     named->fields[named->count++] = fields;
     if (name) {
-        json_key(json, name);
-        json_open(json, '{');
+        json_put_open(json, name, '{');
         openapi_object(json, fields, style);
         json_close(json, '}');
     }
@@ -188,8 +170,7 @@ static void openapi_name(struct json *json, const struct body_field *fields, con
 
 static void openapi_schemas(struct json *json, const struct route *routes) {
     struct openapi_named named = {.count = 0};
-    json_key(json, "schemas");
-    json_open(json, '{');
+    json_put_open(json, "schemas", '{');
     json_key(json, "Error");
     buf_puts(json->out, "{\"type\":\"object\",\"properties\":{\"error\":{\"type\":\"object\","
                         "\"properties\":{\"code\":{\"type\":\"string\",\"enum\":[");
@@ -212,8 +193,7 @@ static void openapi_schemas(struct json *json, const struct route *routes) {
 /* ---- the document ---- */
 
 static void openapi_components(struct json *json, const struct route *routes) {
-    json_key(json, "components");
-    json_open(json, '{');
+    json_put_open(json, "components", '{');
     openapi_schemas(json, routes);
     json_key(json, "securitySchemes");
     buf_puts(json->out, "{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}");
@@ -240,8 +220,7 @@ static void openapi_path(struct json *json, const struct route *first) {
     snprintf(pattern, sizeof pattern, "%s", first->pattern);
     if ((rest = strstr(pattern, "...}")))
         memcpy(rest, "}", 2);
-    json_key(json, pattern);
-    json_open(json, '{');
+    json_put_open(json, pattern, '{');
     for (const struct route *route = first; route->method; route++) {
         char method[16] = "";
         if (strcmp(route->pattern, first->pattern) != 0 || !route->extra)
@@ -259,24 +238,17 @@ void openapi_write(const struct route *routes, struct buf *out) {
     struct json json;
     json_init(&json, out);
     json_open(&json, '{');
-    json_key(&json, "openapi");
-    json_str(&json, "3.1.0");
-    json_key(&json, "info");
-    json_open(&json, '{');
-    json_key(&json, "title");
-    json_str(&json, "cubby");
-    json_key(&json, "version");
-    json_str(&json, CUBBY_VERSION);
-    json_key(&json, "summary");
-    json_str(&json, "Boxes for agents: a shell and files, walled off.");
-    json_key(&json, "description");
-    json_str(&json, "null for a member that is not required is as if it were not there.");
+    json_put_str(&json, "openapi", "3.1.0");
+    json_put_open(&json, "info", '{');
+    json_put_str(&json, "title", "cubby");
+    json_put_str(&json, "version", CUBBY_VERSION);
+    json_put_str(&json, "summary", "Boxes for agents: a shell and files, walled off.");
+    json_put_str(&json, "description", "null for a member that is not required is as if it were not there.");
     json_close(&json, '}');
     json_key(&json, "servers");
     buf_puts(out, "[{\"url\":\"/\",\"description\":\"the daemon that serves this document\"}]");
     json.comma = true;
-    json_key(&json, "paths");
-    json_open(&json, '{');
+    json_put_open(&json, "paths", '{');
     for (const struct route *route = routes; route->method; route++)
         if (!openapi_seen(routes, route))
             openapi_path(&json, route);

@@ -77,8 +77,7 @@ static void put_header(struct buf *out, const char *name, const char *value) {
 
 static void request_own_headers(struct http_request *request, const struct port_path *path, bool websocket,
                                 struct buf *out) {
-    autobuf cookies;
-    buf_init(&cookies, LIMIT_HEAD_BYTES);
+    autobuf cookies = buf_max(LIMIT_HEAD_BYTES);
     const char *name, *value;
     for (size_t i = 0; http_header_at(request, i, &name, &value); i++)
         if (strcmp(name, "cookie") == 0)
@@ -169,8 +168,7 @@ static bool answer_hop(const struct response *response, const char *header) {
 
 static void answer_special(struct http_request *request, const struct port_path *path, const char *name,
                            const char *value) {
-    autobuf text;
-    buf_init(&text, 2 * LIMIT_HEAD_BYTES);
+    autobuf text = buf_max(2 * LIMIT_HEAD_BYTES);
     bool cookie = strcmp(name, "set-cookie") == 0;
     if (cookie && !port_cookie_out(path, value, &text))
         return;

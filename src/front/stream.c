@@ -49,8 +49,7 @@ int stream_send(struct stream *stream, const char *name) {
 int stream_started(void *user, uint64_t pid) {
     struct stream *stream = user;
     stream_open(stream);
-    json_key(&stream->json, "pid");
-    json_uint(&stream->json, pid);
+    json_put_uint(&stream->json, "pid", pid);
     return stream_send(stream, "started");
 }
 
@@ -62,8 +61,7 @@ static int stream_piece(struct stream *stream, int i, const uint8_t *data, size_
         json_strn(&stream->json, data, len);
     } else {
         json_bytes(&stream->json, data, len, utf8);
-        json_key(&stream->json, "encoding");
-        json_str(&stream->json, utf8 ? "utf-8" : "base64");
+        json_put_str(&stream->json, "encoding", utf8 ? "utf-8" : "base64");
     }
     return stream_send(stream, stream->names[i]);
 }
@@ -112,9 +110,7 @@ int stream_failed(struct stream *stream, int failed, struct err *err) {
     if (front_stopped(stream->request, err))
         failed = -err->code;
     stream_open(stream);
-    json_key(&stream->json, "code");
-    json_str(&stream->json, err_name(err->code));
-    json_key(&stream->json, "message");
-    json_str(&stream->json, err->text);
+    json_put_str(&stream->json, "code", err_name(err->code));
+    json_put_str(&stream->json, "message", err->text);
     return stream_send(stream, "error") || http_reply_end(stream->request) ? failed : -failed;
 }

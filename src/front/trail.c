@@ -107,8 +107,7 @@ static void trail_secrets(struct http_request *request, const struct body_field 
 void trail_quote(struct http_request *request, const char *text) {
     static const struct body_field nothing[] = {{.name = NULL}};
     struct redact secrets = {.arena = http_arena(request)};
-    autobuf out;
-    buf_init(&out, audit_columns[AUDIT_DETAIL].max);
+    autobuf out = buf_max(audit_columns[AUDIT_DETAIL].max);
     trail_secrets(request, nothing, NULL, &secrets);
     if (front_of(request)->audit && front_settings(request)->audit_detail &&
         !redact_text(&secrets, &out, text, strlen(text)))
@@ -126,8 +125,7 @@ static void trail_say(struct trail_text *text, const char *name, const char *dat
 
 /* Arguments as one text, so that a secret across two of them (with the blank between) is still one. */
 static void trail_say_list(struct trail_text *text, const char *name, const char *const *list) {
-    autobuf joined;
-    buf_init(&joined, LIMIT_CALL_ARGS_BYTES);
+    autobuf joined = buf_max(LIMIT_CALL_ARGS_BYTES);
     for (const char *const *item = list; *item && !joined.failed; item++) {
         if (item != list)
             buf_byte(&joined, ' ');

@@ -133,9 +133,8 @@ static bool unpercent(char *text) {
 }
 
 static int disposition(struct head *head, const char *value, struct err *err) {
-    autobuf name, text;
-    buf_init(&name, HEAD_BYTES);
-    buf_init(&text, HEAD_BYTES);
+    autobuf name = buf_max(HEAD_BYTES);
+    autobuf text = buf_max(HEAD_BYTES);
     if (head->disposition || strncasecmp(value, "form-data", 9) != 0)
         return malformed(err, "a part is not form-data, or says so twice");
     head->disposition = true;

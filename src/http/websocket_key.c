@@ -54,8 +54,7 @@ void websocket_accept(const char *key, char ret_accept[32]) {
     uint8_t digest[20];
     snprintf(text, sizeof text, "%.24s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
     sha1_short(text, digest);
-    autobuf out;
-    buf_init(&out, 31);
+    autobuf out = buf_max(31);
     text_base64(&out, digest, sizeof digest);
     snprintf(ret_accept, 32, "%.*s", (int)out.len, (const char *)out.data);
 }

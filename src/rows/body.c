@@ -288,8 +288,7 @@ static int body_base64(const struct body_field *field, const char *where, json_t
                        void *args, struct err *err) {
     if (!json_is_string(value))
         return body_wrong(field, where, "a string", value, err);
-    autobuf bytes;
-    buf_init(&bytes, LIMIT_JSON_BYTES);
+    autobuf bytes = buf_max(LIMIT_JSON_BYTES);
     if (!text_unbase64(&bytes, json_string_value(value), json_string_length(value)))
         return err_set(err, ERR_INVALID, "'%s%s' is not base64, which encoding says it is", where, field->name);
     return body_put_text(field, where, bytes.len ? (const char *)bytes.data : "", bytes.len, arena, args, err);

@@ -6,8 +6,7 @@
 #include <string.h>
 
 static void schema_choices(struct json *json, const char *choices) {
-    json_key(json, "enum");
-    json_open(json, '[');
+    json_put_open(json, "enum", '[');
     for (const char *p = choices; p;) {
         size_t len = strcspn(p, "|");
         json_strn(json, p, len);
@@ -33,18 +32,12 @@ static void schema_type(struct json *json, const struct body_field *field) {
 }
 
 static void schema_range(struct json *json, const struct body_field *field, const char *low, const char *high) {
-    if (field->min || field->type == BODY_INT || field->type == BODY_REAL) {
-        json_key(json, low);
-        json_uint(json, field->min);
-    }
-    if (field->max && field->max < INT64_MAX) {
-        json_key(json, high);
-        json_uint(json, field->max);
-    }
-    if (field->fallback) {
-        json_key(json, "default");
-        json_uint(json, field->fallback);
-    }
+    if (field->min || field->type == BODY_INT || field->type == BODY_REAL)
+        json_put_uint(json, low, field->min);
+    if (field->max && field->max < INT64_MAX)
+        json_put_uint(json, high, field->max);
+    if (field->fallback)
+        json_put_uint(json, "default", field->fallback);
 }
 
 static void schema_details(struct json *json, const struct body_field *field) {
@@ -57,18 +50,14 @@ static void schema_details(struct json *json, const struct body_field *field) {
         schema_range(json, field, "minLength", "maxLength");
         break;
     case BODY_MODE:
-        json_key(json, "pattern");
-        json_str(json, "^[0-7]{1,5}$");
+        json_put_str(json, "pattern", "^[0-7]{1,5}$");
         break;
     case BODY_TIME:
-        json_key(json, "format");
-        json_str(json, "date-time");
+        json_put_str(json, "format", "date-time");
         break;
     case BODY_MAP:
-        json_key(json, "additionalProperties");
-        json_open(json, '{');
-        json_key(json, "type");
-        json_str(json, "string");
+        json_put_open(json, "additionalProperties", '{');
+        json_put_str(json, "type", "string");
         json_close(json, '}');
         break;
     default:
@@ -85,21 +74,18 @@ const char *schema_name(const struct body_field *fields) {
 void schema_reference(struct json *json, const char *name) {
     char target[128];
     snprintf(target, sizeof target, "#/components/schemas/%s", name);
-    json_key(json, "$ref");
-    json_str(json, target);
+    json_put_str(json, "$ref", target);
 }
 
 /* An object with a name: what is said of it here stands beside the reference. */
 static void schema_named(struct json *json, const struct body_field *field, const char *name) {
     if (field->flags & BODY_NULLABLE) {
-        json_key(json, "anyOf");
-        json_open(json, '[');
+        json_put_open(json, "anyOf", '[');
         json_open(json, '{');
         schema_reference(json, name);
         json_close(json, '}');
         json_open(json, '{');
-        json_key(json, "type");
-        json_str(json, "null");
+        json_put_str(json, "type", "null");
         json_close(json, '}');
         json_close(json, ']');
     } else {
@@ -110,13 +96,11 @@ static void schema_named(struct json *json, const struct body_field *field, cons
 static void schema_items(struct json *json, const struct body_field *field, const struct schema_style *style) {
     const char *name = style->refers ? schema_name(field->fields) : NULL;
     schema_range(json, field, "minItems", "maxItems");
-    json_key(json, "items");
-    json_open(json, '{');
+    json_put_open(json, "items", '{');
     if (name) {
         schema_reference(json, name);
     } else {
-        json_key(json, "type");
-        json_str(json, field->type == BODY_TEXTS ? "string" : "object");
+        json_put_str(json, "type", field->type == BODY_TEXTS ? "string" : "object");
         if (field->fields)
             schema_members(json, field->fields, style);
     }
@@ -138,8 +122,7 @@ void schema_field(struct json *json, const struct body_field *field, const struc
     }
     if (field->type == BODY_TEXTS || field->type == BODY_OBJECTS)
         schema_items(json, field, style);
-    json_key(json, "description");
-    json_str(json, field->text);
+    json_put_str(json, "description", field->text);
     json_close(json, '}');
 }
 
@@ -149,8 +132,7 @@ static bool schema_required(const struct body_field *field, const struct schema_
 
 void schema_members(struct json *json, const struct body_field *fields, const struct schema_style *style) {
     bool any = false;
-    json_key(json, "properties");
-    json_open(json, '{');
+    json_put_open(json, "properties", '{');
     for (const struct body_field *field = fields; field->name; field++) {
         json_key(json, field->name);
         schema_field(json, field, style);
@@ -158,8 +140,7 @@ void schema_members(struct json *json, const struct body_field *fields, const st
     }
     json_close(json, '}');
     if (any) {
-        json_key(json, "required");
-        json_open(json, '[');
+        json_put_open(json, "required", '[');
         for (const struct body_field *field = fields; field->name; field++)
             if (schema_required(field, style))
                 json_str(json, field->name);
@@ -169,10 +150,8 @@ void schema_members(struct json *json, const struct body_field *fields, const st
 
 void schema_object(struct json *json, const struct body_field *fields) {
     json_open(json, '{');
-    json_key(json, "type");
-    json_str(json, "object");
+    json_put_str(json, "type", "object");
     schema_members(json, fields, &(const struct schema_style){0});
-    json_key(json, "additionalProperties");
-    json_bool(json, false);
+    json_put_bool(json, "additionalProperties", false);
     json_close(json, '}');
 }

@@ -129,8 +129,7 @@ static void wire_open(struct runner *runner, int fd, bool first) {
 /* Over the first wire at once; over a later one as an answer: whoever connects says whether descriptors reach him. */
 static void wire_greet(struct rwire *wire) {
     struct runner *runner = wire->runner;
-    autobuf hello;
-    buf_init(&hello, 2 * LIMIT_PATH_BYTES);
+    autobuf hello = buf_max(2 * LIMIT_PATH_BYTES);
     bool root = wire->is_unix && runner->config->jail;
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     field_number(&hello, FIELD_FEATURES,

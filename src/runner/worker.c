@@ -142,8 +142,7 @@ void worker_end(struct worker *worker, const struct buf *fields) {
 
 static void worker_fail(struct worker *worker, const struct err *failure) {
     struct err err;
-    autobuf fields;
-    buf_init(&fields, 2048);
+    autobuf fields = buf_max(2048);
     field_number(&fields, FIELD_CODE, (uint64_t)failure->code);
     field_text(&fields, FIELD_MESSAGE, failure->text);
     if (failure->number)
@@ -236,8 +235,7 @@ void worker_table_open(struct runner *runner) {
 }
 
 static int work_turn(struct runner *runner, const struct buf *payload, struct turn *ret_turn, struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields fields;
     int r = fields_parse(view_of(payload->data, payload->len), &arena, &fields, err);
     if (r == 0)

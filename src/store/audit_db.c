@@ -189,8 +189,7 @@ void audit_db_row(sqlite3_stmt *statement, struct audit_row *ret_row) {
 
 bool audit_db_row_fits(const struct audit_row *row, const uint8_t before[32]) {
     uint8_t hash[32];
-    autobuf encoded;
-    buf_init(&encoded, AUDIT_ROW_BYTES);
+    autobuf encoded = buf_max(AUDIT_ROW_BYTES);
     audit_encode(row, &encoded);
     if (encoded.failed)
         return false;
@@ -353,8 +352,7 @@ static int trim_look(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes
 static int trim_tell(struct audit_db *db, const char *detail, struct err *err) {
     struct audit_row row = {.at_ms = clock_wall_ms()};
     uint64_t last;
-    autobuf batch;
-    buf_init(&batch, AUDIT_ROW_BYTES);
+    autobuf batch = buf_max(AUDIT_ROW_BYTES);
     audit_set(&row, AUDIT_VERB, "audit_cut");
     audit_set(&row, AUDIT_OUTCOME, "ok");
     audit_set(&row, AUDIT_DETAIL, detail);

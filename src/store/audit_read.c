@@ -46,8 +46,7 @@ static int read_prepare(struct audit_db *db, const struct audit_query *query, sq
                         struct err *err) {
     struct read_filter filters[8];
     size_t count = read_filters(query, filters);
-    autobuf sql;
-    buf_init(&sql, 2048);
+    autobuf sql = buf_max(2048);
     if (query->tail)
         buf_puts(&sql, "SELECT * FROM (");
     buf_puts(&sql, "SELECT " AUDIT_DB_COLUMNS " FROM audit");

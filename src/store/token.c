@@ -71,16 +71,11 @@ int token_wish(struct token *wish, bool has_scope, struct err *err) {
 }
 
 void token_members(const struct token *token, struct json *json) {
-    json_key(json, "id");
-    json_str(json, token->id);
-    json_key(json, "user");
-    json_str(json, token->user);
-    json_key(json, "scope");
-    json_str(json, scope_name(token->scope));
-    json_key(json, "runner");
-    json_str(json, token->runner);
-    json_key(json, "label");
-    json_str(json, token->label);
+    json_put_str(json, "id", token->id);
+    json_put_str(json, "user", token->user);
+    json_put_str(json, "scope", scope_name(token->scope));
+    json_put_str(json, "runner", token->runner);
+    json_put_str(json, "label", token->label);
     const struct {
         const char *key;
         uint64_t ms;
@@ -88,8 +83,6 @@ void token_members(const struct token *token, struct json *json) {
                  {"expires_at", token->expires_ms},
                  {"last_used_at", token->used_ms},
                  {"revoked_at", token->revoked_ms}};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        json_key(json, times[i].key);
-        json_time(json, times[i].ms);
-    }
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        json_put_time(json, times[i].key, times[i].ms);
 }

@@ -71,8 +71,7 @@ int secret_take(struct tool_call *call, json_t *args, struct err *err) {
 
 void secret_put(struct tool_call *call, const void *text, size_t len) {
     const uint8_t *from = text;
-    autobuf out;
-    buf_init(&out, SECRET_OUT_BYTES);
+    autobuf out = buf_max(SECRET_OUT_BYTES);
     while (len) {
         size_t n = len < SECRET_PIECE_BYTES ? len : SECRET_PIECE_BYTES;
         conceal_put(call->conceal, from, n, &out);
@@ -86,8 +85,7 @@ void secret_put(struct tool_call *call, const void *text, size_t len) {
 void secret_settle(struct tool_call *call) {
     if (!call->conceal)
         return;
-    autobuf out;
-    buf_init(&out, SECRET_OUT_BYTES);
+    autobuf out = buf_max(SECRET_OUT_BYTES);
     conceal_flush(call->conceal, &out);
     spool_put(&call->result.text, out.data, out.len);
 }
@@ -95,8 +93,7 @@ void secret_settle(struct tool_call *call) {
 void secret_forget(struct tool_call *call) {
     if (!call->conceal)
         return;
-    autobuf out;
-    buf_init(&out, SECRET_OUT_BYTES);
+    autobuf out = buf_max(SECRET_OUT_BYTES);
     conceal_flush(call->conceal, &out);
 }
 
@@ -111,8 +108,7 @@ void secret_hide(struct tool_call *call, struct err *err) {
     struct buf *structured = &call->result.structured;
     if (!call->conceal)
         return;
-    autobuf out;
-    buf_init(&out, 4 * structured->max);
+    autobuf out = buf_max(4 * structured->max);
     if (structured->len) {
         conceal_text(call->conceal, structured->data, structured->len, &out);
         buf_clear(structured);

@@ -117,10 +117,7 @@ void shell_json(struct json *json, const struct exec_result *result) {
         json_int(json, result->exit_code);
     else
         json_nil(json);
-    json_key(json, "signal");
-    json_str(json, !result->exited && result->signal ? signame_text(result->signal, name) : NULL);
-    json_key(json, "timed_out");
-    json_bool(json, result->timed_out);
-    json_key(json, "oom_killed");
-    json_bool(json, result->oom_killed);
+    json_put_str(json, "signal", !result->exited && result->signal ? signame_text(result->signal, name) : NULL);
+    json_put_bool(json, "timed_out", result->timed_out);
+    json_put_bool(json, "oom_killed", result->oom_killed);
 }

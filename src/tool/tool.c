@@ -78,12 +78,9 @@ static void tool_hints_json(struct json *json, const struct tool *tool) {
                  {"idempotentHint", TOOL_SAME},
                  {"openWorldHint", TOOL_WORLD}};
     json_open(json, '{');
-    json_key(json, "title");
-    json_str(json, tool->title);
-    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
-        json_key(json, hints[i].name);
-        json_bool(json, tool->flags & hints[i].flag);
-    }
+    json_put_str(json, "title", tool->title);
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        json_put_bool(json, hints[i].name, tool->flags & hints[i].flag);
     json_close(json, '}');
 }
 
@@ -105,12 +102,9 @@ static void tool_rows_json(struct json *json, const struct tool_settings *settin
         if (!tool_offered(tool, settings))
             continue;
         json_open(json, '{');
-        json_key(json, "name");
-        json_str(json, tool->name);
-        json_key(json, "title");
-        json_str(json, tool->title);
-        json_key(json, "description");
-        json_str(json, tool->description);
+        json_put_str(json, "name", tool->name);
+        json_put_str(json, "title", tool->title);
+        json_put_str(json, "description", tool->description);
         json_key(json, mcp ? "inputSchema" : "input_schema");
         schema_object(json, tool->fields);
         if (tool->answer && mcp)

@@ -16,8 +16,7 @@ enum { LOOK_EVERY = 32, PIECE_BYTES = 256 << 10 };
 
 /* The CALL frames: OP first, then the arguments, cut wherever a frame is full. */
 static int call_put_args(struct buf *out, uint32_t id, enum op op, const struct buf *args, struct err *err) {
-    autobuf whole;
-    buf_init(&whole, LIMIT_CALL_ARGS_BYTES);
+    autobuf whole = buf_max(LIMIT_CALL_ARGS_BYTES);
     field_number(&whole, FIELD_OP, op);
     if (args)
         buf_put(&whole, args->data, args->len);
@@ -60,8 +59,7 @@ int call_open(struct wire *wire, enum op op, const struct buf *args, const void 
     struct call *call = call_new(wire, input_len, err);
     if (!call)
         return -err->code;
-    autobuf frames;
-    buf_init(&frames, LIMIT_CALL_ARGS_BYTES + 2 * LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf frames = buf_max(LIMIT_CALL_ARGS_BYTES + 2 * LIMIT_FRAME_PAYLOAD_BYTES);
     int r = call_put_args(&frames, call->id, op, args, err);
     if (r < 0) {
         pthread_mutex_lock(&wire->lock);
@@ -95,8 +93,7 @@ int call_tell(struct wire *wire, enum op op, const struct buf *args, struct err 
 
 static void call_send_frame(struct call *call, uint8_t type, const void *payload, size_t len) {
     struct err ignored; /* a wire that cannot send is dead: the next call_next says so */
-    autobuf frame;
-    buf_init(&frame, 64);
+    autobuf frame = buf_max(64);
     frame_put(&frame, type, call->id, 0, payload, len);
     wire_send(call->wire, frame.data, frame.len, &ignored);
 }
@@ -244,8 +241,7 @@ ssize_t call_send(struct call *call, const void *data, size_t len, struct err *e
             return -err->code;
         if (ended || take == 0)
             break; /* ended: the rest has no reader; call_next has the END */
-        autobuf frame;
-        buf_init(&frame, FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES);
+        autobuf frame = buf_max(FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES);
         frame_put(&frame, FRAME_DATA, call->id, STREAM_INPUT, at, take);
         int r = wire_send(call->wire, frame.data, frame.len, err);
         if (r < 0)

@@ -324,8 +324,7 @@ int wire_send(struct wire *wire, const void *data, size_t len, struct err *err) 
 /* ---- life ---- */
 
 static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
-    autobuf hello;
-    buf_init(&hello, 256);
+    autobuf hello = buf_max(256);
     size_t begin = frame_begin(&hello, FRAME_HELLO, 0, 0);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     field_number(&hello, FIELD_FEATURES, wire->sorter.pass ? FEATURE_PASS_FD : FEATURE_FAR);

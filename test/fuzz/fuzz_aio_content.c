@@ -153,8 +153,7 @@ static bool expected(const char *encoding, const uint8_t *text, size_t len, stru
         }
         return true;
     }
-    autobuf packed;
-    buf_init(&packed, 1 << 20);
+    autobuf packed = buf_max(1 << 20);
     for (size_t i = 0; i < len; i++)
         if (!text[i] || !strchr(" \t\r\n", text[i]))
             buf_byte(&packed, text[i]);

@@ -31,8 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         memcpy(text + i * len, data + 1, len);
     len *= times;
     enum markdown_kind kind = kinds[data[0] & 7];
-    autobuf out;
-    buf_init(&out, markdown_room(len));
+    autobuf out = buf_max(markdown_room(len));
     uint64_t before = spent_ms();
     markdown_write(kind, text, len, &out);
     assert(spent_ms() - before < MOST_MS);

@@ -35,8 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char cwd[LIMIT_PATH_BYTES + 1], digits[8];
     if (size < 5)
         return 0;
-    autobuf text;
-    buf_init(&text, 4 << 20);
+    autobuf text = buf_max(4 << 20);
     size_t before = data[1] % (size - 4), long_by = (size_t)data[2] * 97, times = 1 + data[3] % 40u;
     for (size_t i = 0; i < times; i++) { /* what is around it, for more than there is room for */
         buf_put(&text, data + 4, before);

@@ -20,15 +20,13 @@ static void times(const char *text) {
 
 /* The first bytes are two secrets, the rest is the text. No whole secret may come out, cut or not. */
 static void secrets(const uint8_t *data, size_t len) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct redact redact = {.arena = &arena};
     if (len < 20)
         return;
     redact_add(&redact, "A", 1, (const char *)data, 4 + data[0] % 4);
     redact_add(&redact, "B", 1, (const char *)data + 8, 4 + data[1] % 4);
-    autobuf out;
-    buf_init(&out, 16 + data[2]);
+    autobuf out = buf_max(16 + data[2]);
     redact_text(&redact, &out, (const char *)data + 16, len - 16);
     for (size_t i = 0; i < redact.count; i++) {
         const struct redact_value *value = &redact.values[i];
@@ -46,8 +44,7 @@ static void rows(const uint8_t *data, size_t len) {
     for (int i = 0; i < AUDIT_TEXTS; i++)
         if (row.texts[i].len > audit_columns[i].max)
             return;
-    autobuf encoded;
-    buf_init(&encoded, AUDIT_ROW_BYTES);
+    autobuf encoded = buf_max(AUDIT_ROW_BYTES);
     audit_encode(&row, &encoded);
     struct audit_row again;
     view = view_of(encoded.data, encoded.len);
@@ -57,8 +54,7 @@ static void rows(const uint8_t *data, size_t len) {
 }
 
 static void shown(const uint8_t *data, size_t len) {
-    autobuf out;
-    buf_init(&out, len * 4 + 1);
+    autobuf out = buf_max(len * 4 + 1);
     text_shown(&out, (const char *)data, len);
     if (out.failed || !text_utf8(out.data, out.len))
         abort();

@@ -31,8 +31,7 @@ static void decode(const uint8_t *data, size_t len) {
     while (item_next(&view, &record, &err) > 0)
         while (field_next(&record, &field, &err) > 0)
             assert(field.data + field.len <= data + len);
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields *fields = arena_alloc(&arena, sizeof *fields);
     fields_parse(view_of(data, len), &arena, fields, &err);
 }
@@ -75,8 +74,7 @@ static int feed(struct sorter *sorter, const uint8_t *data, size_t len, int pass
 }
 
 static void greet(struct sorter *sorter) {
-    autobuf hello;
-    buf_init(&hello, 256);
+    autobuf hello = buf_max(256);
     size_t begin = frame_begin(&hello, FRAME_HELLO, 0, 0);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     frame_end(&hello, begin);
@@ -99,8 +97,7 @@ static int act(struct sorter *sorter, struct call *calls[CALLS], uint8_t action,
     if (!(action & ACTION_FRAME) || len == 0)
         return feed(sorter, data, len, pass_fd);
     /* A frame with a good head, so that the fuzzer need not learn lengths first. */
-    autobuf frame;
-    buf_init(&frame, 2 * LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf frame = buf_max(2 * LIMIT_FRAME_PAYLOAD_BYTES);
     frame_put(&frame, data[0] % 12, *slot ? (*slot)->id : 1, len > 1 ? data[1] & 0x83 : 0, data + (len > 1 ? 2 : 1),
               len > 1 ? len - 2 : 0);
     return feed(sorter, frame.data, frame.len, pass_fd);

@@ -75,8 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_plain((const char *)data, size);
     struct mcp_message message;
     struct mcp_session *session = mcp_session_only(mcp);
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     for (int turn = 0; turn < 2; turn++) { /* twice in one session: the second initialize, the id again */
         mcp_read(&message, (const char *)data, size);
         struct mcp_exchange exchange = {.mcp = mcp,

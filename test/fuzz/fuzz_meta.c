@@ -32,8 +32,7 @@ static void look(const struct meta *meta, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *text = (const char *)data, *why = NULL;
     struct meta meta, again;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     meta_skill(&arena, "folder", text, size, &meta);
     look(&meta, size);
     meta_skill(&arena, "folder", text, size, &again);

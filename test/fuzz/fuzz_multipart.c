@@ -59,9 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t type_len = line ? (size_t)(line - data) - 1 : 0;
     char *type = type_len ? strndup((const char *)data + 1, type_len) : strdup("multipart/form-data; boundary=b");
     size_t at = 1 + type_len + (line != NULL);
-    autobuf whole, pieces;
-    buf_init(&whole, 1 << 20);
-    buf_init(&pieces, 1 << 20);
+    autobuf whole = buf_max(1 << 20);
+    autobuf pieces = buf_max(1 << 20);
     int r = feed(type, data + at, size - at, size, &whole), again = feed(type, data + at, size - at, step, &pieces);
     assert((r < 0) == (again < 0));
     assert(r < 0 || (whole.len == pieces.len && (!whole.len || memcmp(whole.data, pieces.data, whole.len) == 0)));

@@ -19,8 +19,7 @@ static void check_fields(const struct response *response) {
     port_path_init(&path, "0123456789abcdef", 8080);
     assert(response->status >= 100 && response->status <= 599 && response->count <= LIMIT_HEADERS);
     for (size_t i = 0; i < response->count; i++) {
-        autobuf out;
-        buf_init(&out, 4 * LIMIT_HEAD_BYTES);
+        autobuf out = buf_max(4 * LIMIT_HEAD_BYTES);
         assert(response->fields[i].name[0] && !strpbrk(response->fields[i].name, "\r\n: "));
         assert(!strpbrk(response->fields[i].value, "\r\n"));
         port_cookie_out(&path, response->fields[i].value, &out);

@@ -29,8 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct guard_verdict first, again;
     struct err err = {0};
     const struct script *script;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     char *text = arena_copy(&arena, data, size);
     if (words_parse(&arena, text, size, &script, &err) == 0)
         look(script, 0);

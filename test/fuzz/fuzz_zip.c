@@ -58,8 +58,7 @@ static void write_again(struct zip *zip) {
     struct zip_limits bounds = {.bytes = 8 << 20, .unpacked_bytes = 1 << 20, .entries = 64, .depth = 8, .ratio = 2000};
     struct zip *again = NULL;
     struct err err;
-    autobuf out;
-    buf_init(&out, 8 << 20);
+    autobuf out = buf_max(8 << 20);
     struct zip_writer *writer = zip_writer_new(put, &out);
     int r = 0;
     for (size_t i = 0; r == 0 && i < zip_count(zip); i++) {
@@ -110,8 +109,7 @@ static void archive(const uint8_t *data, size_t size) {
 }
 
 static void name(const uint8_t *data, size_t size) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct zip_raw raw = {.name = (const char *)data + 2, .name_len = (uint16_t)(size - 2), .host = data[0]};
     raw.flags = data[1] & 1 ? ZIP_FLAG_UTF8 : 0;
     const char *path;

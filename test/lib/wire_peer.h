@@ -46,8 +46,7 @@ static bool peer_read(struct peer *peer) {
 
 static void peer_send_fd(int fd, uint8_t type, uint32_t call, uint8_t flags, const void *payload, size_t len,
                          int pass) {
-    autobuf out;
-    buf_init(&out, 2 * LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf out = buf_max(2 * LIMIT_FRAME_PAYLOAD_BYTES);
     frame_put(&out, type, call, flags, payload, len);
     size_t at = 0;
     while (at < out.len) {

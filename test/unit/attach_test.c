@@ -181,8 +181,7 @@ static int each_change(void *user, const struct file_change *change) {
 static void test_diff(void) {
     struct err err = {0};
     bool truncated;
-    autobuf out;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
     layer("eeeeeeeeeeeeeeee", "gone", "SKILL.md", "x");
     dressed("eeeeeeeeeeeeeeee", "aaaaaaaaaaaaaaaa");
     struct box *other = acquire("erin", "app");
@@ -217,8 +216,7 @@ static void test_busy(struct box *box) {
     layer("cccccccccccccccc", "more", "SKILL.md", "much more");
     dressed("cccccccccccccccc", "aaaaaaaaaaaaaaaa");
     ok(box_spawn(box, &request, &pid, &started_ms, &err) == 0, "a process in the background stands in a skill");
-    autobuf out;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
     struct output_slice slice = {0};
     box_output(box, pid, STREAM_STDOUT, 0, 5000, -1, &out, &slice, &err);
     ok(attach(box) == -ERR_BUSY, "what a process uses is not replaced");
@@ -255,8 +253,7 @@ static void test_whole(struct box *box) {
     printf("# %u attached, %u times busy\n", done, busy);
     ok(done >= 20, "they are replaced again and again beside a process that reads them");
     run(box, "touch /tmp/end");
-    autobuf out;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
     struct output_slice slice = {.running = true};
     while (slice.running)
         if (box_output(box, pid, STREAM_STDOUT, slice.next, 5000, -1, &out, &slice, &err) < 0)
@@ -299,8 +296,7 @@ static void test_unsure(struct box **box) {
     *box = acquire("alice", "app");
     struct exec_request request = {.command = "cd /skills; echo in; sleep 1000"};
     box_spawn(*box, &request, &pid, &started_ms, &err);
-    autobuf out;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
     struct output_slice slice;
     box_output(*box, pid, STREAM_STDOUT, 0, 5000, -1, &out, &slice, &err);
     ok(attach(*box) == -ERR_BUSY, "the same layers are attached again");
@@ -315,8 +311,7 @@ static void test_unsure(struct box **box) {
 
 static void test_kept(struct box *box) {
     struct err err = {0};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct snapshot snapshot;
     char id[17];
     memcpy(id, box->id, sizeof id);

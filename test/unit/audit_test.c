@@ -638,11 +638,9 @@ static void test_wait(void) {
 /* ---- secrets ---- */
 
 static void redacts(const char *const *env, const char *text, size_t max, const char *want, const char *name) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct redact redact = {.arena = &arena};
-    autobuf out;
-    buf_init(&out, max);
+    autobuf out = buf_max(max);
     redact_env(&redact, env);
     redact_text(&redact, &out, text, strlen(text));
     bool fine = out.len == strlen(want) && !memcmp(out.data ? (char *)out.data : "", want, out.len);

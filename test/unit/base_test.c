@@ -38,8 +38,7 @@ static void must(bool condition, const char *what) {
 }
 
 static void test_buf(void) {
-    autobuf buf;
-    buf_init(&buf, 10);
+    autobuf buf = buf_max(10);
     buf_puts(&buf, "0123456789");
     ok(buf.len == 10 && !buf.failed, "a buffer takes its maximum");
     buf_byte(&buf, 'x');
@@ -56,8 +55,7 @@ static void test_buf(void) {
     buf_puts(&buf, "abcdef");
     buf_consume(&buf, 2);
     ok(strcmp(buf_cstr(&buf), "cdef") == 0 && buf.len == 4, "consume drops the front");
-    autobuf big;
-    buf_init(&big, 100000);
+    autobuf big = buf_max(100000);
     char *text = malloc(5001);
     memset(text, 'y', 5000);
     text[5000] = 0;
@@ -74,8 +72,7 @@ static void test_buf(void) {
 }
 
 static bool decodes(const char *text, const char *expected) {
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     bool good = text_unbase64(&out, text, strlen(text));
     return expected ? good && out.len == strlen(expected) && (out.len == 0 || memcmp(out.data, expected, out.len) == 0)
                     : !good;
@@ -114,8 +111,7 @@ static void test_text(void) {
     ok(decodes("Zg", NULL) && decodes("Zg=", NULL) && decodes("Z===", NULL) && decodes("Zg==Zg==", NULL) &&
            decodes("Zm9v\n", NULL) && decodes("Zm9-", NULL) && decodes("=", NULL),
        "base64 that is not strict is refused");
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     text_base64(&out, "\xff\xfe\xfd\xfc", 4);
     ok(out.len == 8 && memcmp(out.data, "//79/A==", 8) == 0, "bytes to base64");
     ok(text_id("0123456789abcdef") && !text_id("0123456789ABCDEF") && !text_id("0123456789abcde") &&
@@ -125,8 +121,7 @@ static void test_text(void) {
 }
 
 static void test_json(void) {
-    autobuf out;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
     struct json json;
     json_init(&json, &out);
     json_open(&json, '{');
@@ -176,13 +171,11 @@ static bool escapes_alike(const char *text, size_t len, size_t more) {
     char *want = malloc(6 * len + 16);
     size_t want_len = escape_slowly(text, len, want);
     struct json json;
-    autobuf out;
-    buf_init(&out, want_len + more);
+    autobuf out = buf_max(want_len + more);
     json_init(&json, &out);
     json_strn(&json, text, len);
     bool alike = !out.failed && out.len == want_len && memcmp(out.data, want, want_len) == 0;
-    autobuf tight;
-    buf_init(&tight, want_len - 1);
+    autobuf tight = buf_max(want_len - 1);
     json_init(&json, &tight);
     json_strn(&json, text, len);
     alike = alike && tight.failed && tight.len <= tight.max;
@@ -418,8 +411,7 @@ static void test_err(void) {
 }
 
 static void test_arena(void) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     bool good = true;
     for (size_t i = 1; i < 3000; i += 7) {
         char *p = arena_alloc(&arena, i);

@@ -193,8 +193,7 @@ static int query(const struct body_field *fields, const char *const *pairs, void
 }
 
 static void test_query(void) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct put_args put = {0};
     check(!query(put_query, (const char *const[]){"path", "/x", "mode", "600", "append", "1", NULL}, &put, &arena) &&
               put.mode.value == 0600 && put.append && !put.parents,

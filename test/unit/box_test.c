@@ -57,8 +57,7 @@ static void test_acquire(void) {
     ok(provider_get(provider, NULL, "../../etc", &found, &err) == -ERR_NOT_FOUND, "and what is not an id");
     ok(provider_get(provider, "u", a->id, &found, &err) == 0 && found == a, "its owner gets it");
     provider_put(provider, found);
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     ok(run(a, "hello", &out) == 3 && strcmp(buf_cstr(&out), "hello") == 0, "a command runs in it");
     ok(provider_release(provider, a, &err) == 0 && a->state == BOX_WARM, "released it is warm");
     ok(provider_look(provider, "u", a->id, &found, &err) == 0 && found == a && a->state == BOX_WARM,
@@ -115,8 +114,7 @@ static void test_death(void) {
     memcpy(died_id, box->id, sizeof died_id);
     unsigned stops = fake.stops;
     runner_dies(box->id);
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     ok(run(box, "x", &out) == -ERR_GONE, "a verb on a dead box is GONE");
     ok(soon(is_gone), "its death is noticed, and get says GONE");
     again = acquire("u", "mortal", &created);
@@ -128,8 +126,7 @@ static void test_death(void) {
 }
 
 static void *hang_main(void *argument) {
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     return (void *)(intptr_t)run(argument, "hang", &out);
 }
 
@@ -181,8 +178,7 @@ static void test_idle(void) {
     ok(provider_look(provider, "u", id, &again, &err) == 0 && fake.starts == starts, "looking does not start it");
     provider_look_end(provider, again);
     ok(provider_get(provider, "u", id, &again, &err) == 0 && fake.starts == starts + 1, "use does");
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     ok(run(again, "z", &out) == 3, "and works");
     provider_put(provider, again);
 }
@@ -238,8 +234,7 @@ static void test_restart(void) {
     ok(strcmp(box->thread, request.thread) == 0 && strcmp(box->spec.env[0], "A=\xff") == 0 && box->created_ms == made &&
            strcmp(box->labels[0], "k=v") == 0,
        "with all they were, whatever bytes");
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     ok(run(box, "on", &out) == 3, "and they work");
     provider_put(provider, box);
     restart(false);
@@ -367,8 +362,7 @@ static void test_two(void) {
     struct box *box = acquire("u", "both", NULL), *same;
     memcpy(died_id, box->id, sizeof died_id);
     ok(provider_get(other, "u", box->id, &same, &err) == 0, "the other knows it");
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     ok(run(box, "x", &out) == 3 && run(same, "x", &out) == 3, "both work in it");
     provider_put(provider, box);
     provider_put(other, same);
@@ -444,8 +438,7 @@ static void test_verbs(void) {
     ok(box_hash(box, "/x", -1, digest, &size, &err) == -ERR_PROTOCOL, "a hash of 5 bytes ends the wire");
     provider_put(provider, box);
     box = acquire("h", NULL, NULL);
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct file_stat stat;
     ok(box_stat(box, "/x", &arena, &stat, &err) == -ERR_PROTOCOL, "a stream where none belongs ends the wire");
     provider_put(provider, box);
@@ -460,8 +453,7 @@ static void test_verbs(void) {
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, client) == 0, "socketpair");
     close(client[1]);
     struct exec_request request = {.command = "hang", .timeout_ms = 60000};
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     struct exec_sink sink = {.output = keep_output, .user = &out};
     struct exec_result result;
     ok(box_exec(box, &request, &sink, client[0], &result, &err) == -ERR_GONE && wire_alive(box->wire),

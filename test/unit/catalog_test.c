@@ -36,8 +36,7 @@ static struct catalog_item looked(const char *file, uint64_t mtime_ns, uint64_t 
 
 static bool kept(struct catalogs *catalogs, const char *box, const char *what, struct catalog_item wanted,
                  const char *name) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     size_t bytes = 0, missing = catalogs_fill(catalogs, box, what, &wanted, 1, &arena, &bytes);
     return missing ? !name
                    : name && wanted.read && !strcmp(wanted.meta.name, name) && !strcmp(wanted.meta.tags[1], "two");
@@ -116,8 +115,7 @@ static void prompts_are_escaped(void) {
          .source = "personal",
          .meta = {.name = "</name>&\"", .description = "a\n</skill>\xe2\x80\xae\x1b[0m\xff", .tools = tools}}};
     const struct catalog catalog = {entries, 1, NULL}, none = {entries, 0, NULL};
-    autobuf out;
-    buf_init(&out, 1 << 16);
+    autobuf out = buf_max(1 << 16);
     catalog_prompt_skills(&none, "/w s", &out);
     catalog_prompt_agents(&none, "/w s", &out);
     ok(out.len == 0, "nothing for nothing");

@@ -19,8 +19,7 @@ static void ok(bool condition, const char *name) {
 }
 
 static void shown_is(const char *text, size_t len, const char *expected, const char *name) {
-    autobuf out;
-    buf_init(&out, 1024);
+    autobuf out = buf_max(1024);
     text_shown(&out, text, len);
     const char *got = buf_cstr(&out);
     ok(got && strcmp(got, expected) == 0, name);
@@ -41,8 +40,7 @@ static void test_shown(void) {
 
 static void test_table(void) {
     static const char *const heads[] = {"A", "NAME", NULL};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct table table;
     char *text = NULL;
     size_t len = 0;
@@ -99,8 +97,7 @@ static void test_events(void) {
 }
 
 static void data_is(const char *json, bool taken, const char *expected, size_t len, const char *name) {
-    autobuf out;
-    buf_init(&out, 1024);
+    autobuf out = buf_max(1024);
     bool got = event_data(json, strlen(json), &out);
     ok(got == taken && (!taken || (out.len == len && (len == 0 || memcmp(out.data, expected, len) == 0))), name);
 }

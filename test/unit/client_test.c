@@ -47,8 +47,7 @@ static void server_accept_key(const struct answer *answer, char *ret_text, size_
     if (key)
         snprintf(text, sizeof text, "%.24s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key + 19);
     SHA1((const uint8_t *)text, strlen(text), digest);
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     text_base64(&out, digest, sizeof digest);
     snprintf(ret_text, size, "%.*s", (int)out.len, (const char *)out.data);
 }
@@ -125,8 +124,7 @@ static void call_is(struct server *server, const char *bytes, int code, int stat
     struct http_call call = {.method = "GET", .path = "/x?path=a%20b"};
     struct err err = {0};
     int got_status = 0;
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     int got = http_client_call(client, &call, &got_status, &out, &err);
     http_client_free(client);
     pthread_join(thread, NULL);
@@ -155,8 +153,7 @@ static void test_calls(struct server *server) {
     struct http_call call = {.method = "GET", .path = "/"};
     struct err err = {0};
     int status = 0;
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     ok(http_client_call(client, &call, &status, &out, &err) == -ERR_TOO_LARGE,
        "an answer beyond its bound is an error");
     http_client_free(client);

@@ -123,16 +123,14 @@ static void test_map(void) {
         {"/p/skill/../x", "/skills/s/../x"},
         {"plain", "plain"},
     };
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         ok(!strcmp(command_map_arg(&arena, table[i].arg, "/p/skill", "/skills/s"), table[i].want), table[i].arg);
     ok(!strcmp(command_map_arg(&arena, "/a /a/b", "/a", "/a/a"), "/a/a /a/a/b"), "what was put in is not mapped again");
 }
 
 static void test_split(void) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     size_t words;
     const char **argv = command_split(&arena, "  python3 main.py\t--city \n Beijing ", &words);
     ok(words == 4 && !strcmp(argv[0], "python3") && !strcmp(argv[3], "Beijing") && !argv[4],

@@ -17,8 +17,7 @@ static void check(bool ok, const char *name) {
 
 static bool becomes_by(const char *const *rows, const char *text, size_t step, const char *wanted) {
     struct conceal *conceal = conceal_new(rows);
-    autobuf out;
-    buf_init(&out, 1 << 20);
+    autobuf out = buf_max(1 << 20);
     for (size_t at = 0; at < strlen(text); at += step)
         conceal_put(conceal, text + at, strlen(text) - at < step ? strlen(text) - at : step, &out);
     conceal_flush(conceal, &out);
@@ -72,8 +71,7 @@ static bool agrees(unsigned seed) {
     for (size_t i = 0; i < len; i++)
         text[i] = (char)(rand() % 9 ? 'a' + rand() % 2 : 'c');
     text[len] = 0;
-    autobuf wanted;
-    buf_init(&wanted, 1 << 16);
+    autobuf wanted = buf_max(1 << 16);
     plainly(list, text, &wanted);
     return becomes_by(list, text, 1 + (size_t)(rand() % 7), len ? buf_cstr(&wanted) : "");
 }
@@ -95,8 +93,7 @@ static bool endless(void) {
     memset(block, 'a', sizeof block);
     const char *rows[] = {row, NULL};
     struct conceal *conceal = conceal_new(rows);
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     for (int i = 0; i < 100; i++)
         conceal_put(conceal, block, sizeof block, &out);
     conceal_flush(conceal, &out);
@@ -107,8 +104,7 @@ static bool endless(void) {
 static bool again(void) {
     const char *rows[] = {"A=secret", NULL};
     struct conceal *conceal = conceal_new(rows);
-    autobuf out;
-    buf_init(&out, 256);
+    autobuf out = buf_max(256);
     conceal_text(conceal, "sec", 3, &out);
     conceal_text(conceal, "ret secret", 10, &out);
     conceal_free(conceal);

@@ -65,8 +65,7 @@ static int made(const struct spec *spec, const struct docker_image *image, bool 
                                    .runner_path = env.runner_path,
                                    .dial_dir = "/state/boxes/x/dial",
                                    .workspace_dir = near ? "/state/boxes/x/workspace" : NULL};
-    autobuf body;
-    buf_init(&body, 8 << 20);
+    autobuf body = buf_max(8 << 20);
     int r = docker_spec_body(&backend, spec, image, &way, &facts, &body, err);
     *ret_root = r == 0 ? json_loadb((const char *)body.data, body.len, JSON_REJECT_DUPLICATES, NULL) : NULL;
     return r;
@@ -248,8 +247,7 @@ static void test_users(void) {
 
 /* Every text that is somebody else's: of the request, and of the image. */
 static void test_hostile(const char *bad, const char *called) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     const char *words[] = {bad, arena_printf(&arena, "%s=x", bad), NULL};
     const struct mount mounts[] = {{.source = bad, .target = "/mnt/a"},
                                    {.source = "/srv", .target = bad, .read_only = true}};

@@ -94,8 +94,7 @@ static struct edit_text edit_of(int kind, const char *old, const char *given, ui
 static void test_table(void) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct err err = {0};
-        autobuf out;
-        buf_init(&out, 4096);
+        autobuf out = buf_max(4096);
         size_t len = strlen(table[i].text);
         uint8_t *text = malloc(len + !len); /* its end is the sanitizer's */
         memcpy(text, table[i].text, len);
@@ -115,8 +114,7 @@ static void test_table(void) {
 
 static void test_too_large(void) {
     struct err err = {0};
-    autobuf out;
-    buf_init(&out, 16);
+    autobuf out = buf_max(16);
     struct edit_text edit = edit_of(ALL, "a", "bbbbbbbb", 0, 0);
     int r = edit_text_apply(&edit, (const uint8_t *)"aaaa", 4, "f", &out, &err);
     ok(r == -ERR_TOO_LARGE && strcmp(err.text, "'f' would be larger than 16 bytes") == 0,
@@ -142,8 +140,7 @@ static void test_time(void) {
         size_t unit = strlen(texts[i].unit);
         for (size_t at = 0; at < len; at++)
             text[at] = (uint8_t)texts[i].unit[at % unit];
-        autobuf out;
-        buf_init(&out, LIMIT_EDIT_BYTES);
+        autobuf out = buf_max(LIMIT_EDIT_BYTES);
         struct edit_text edit = edit_of(STRING, texts[i].old, "", 0, 0);
         uint64_t begin_ms = clock_ms();
         int r = edit_text_apply(&edit, text, len, "f", &out, &err);

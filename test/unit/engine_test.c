@@ -623,8 +623,7 @@ static void uploads(void) {
     struct server server;
     struct err err;
     int status = 0;
-    autobuf out;
-    buf_init(&out, 65536);
+    autobuf out = buf_max(65536);
     server_start(&server);
     struct engine *engine = engine_of(&server);
     struct upload upload = {.left = 3000000, .seed = 7};

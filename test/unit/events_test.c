@@ -37,8 +37,7 @@ static void drain(struct events_reader *reader, const struct events_filter *filt
     size_t before;
     do {
         before = out->len;
-        autobuf piece;
-        buf_init(&piece, 1 << 20);
+        autobuf piece = buf_max(1 << 20);
         events_take(reader, filter, place, &piece);
         buf_put(out, piece.data, piece.len);
     } while (out->len > before);
@@ -56,8 +55,7 @@ static void test_overflow(void) {
         put(events, "box_warm", "0123456789abcdef", "ann");
     put(events, "daemon_started", NULL, NULL);
     put(events, "box_unknown", NULL, NULL);
-    autobuf out;
-    buf_init(&out, 16 << 20);
+    autobuf out = buf_max(16 << 20);
     drain(reader, &any, &place, &out);
     check(count(&out, "event: lost\ndata: {\"type\":\"lost\",\"count\":100}\n\n") == 1, "what fell out is counted");
     check(count(&out, "event: warm\n") == LIMIT_EVENTS_HELD, "what is held is told, and nothing that is no box's life");
@@ -80,10 +78,9 @@ static void test_ids(void) {
     struct events *events = events_new(), *other = events_new();
     struct events_place place;
     struct err err;
-    autobuf id, foreign, future;
-    buf_init(&id, 64);
-    buf_init(&foreign, 64);
-    buf_init(&future, 64);
+    autobuf id = buf_max(64);
+    autobuf foreign = buf_max(64);
+    autobuf future = buf_max(64);
     put(events, "box_warm", "a", "ann");
     put(events, "box_ready", "a", "ann");
     events_id(events, 1, &id);
@@ -137,8 +134,7 @@ static void test_filters(void) {
                 {{0}, 9}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct events_place place = {0};
-        autobuf out;
-        buf_init(&out, 1 << 20);
+        autobuf out = buf_max(1 << 20);
         drain(reader, &rows[i].filter, &place, &out);
         check(count(&out, "data: ") == rows[i].want, "a filter");
     }
@@ -182,8 +178,7 @@ static void *reader_main(void *argument) {
         last = atomic_load(&over);
         if (events_listen(argument, NULL, &reader, &err) < 0)
             break;
-        autobuf out;
-        buf_init(&out, 32 << 20);
+        autobuf out = buf_max(32 << 20);
         drain(reader, &any, &place, &out);
         told += count(&out, "event: warm\n");
         for (const char *at = buf_cstr(&out); at && (at = strstr(at, "\"count\":")); at++)

@@ -106,8 +106,7 @@ static const char *only_layer(void) {
 static const char *lies_on(const char *id) {
     static char name[17];
     struct record record;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     must(record_read(provider->boxes_fd, id, &arena, &record, &err) == 0, err.text);
     must(record.spec.layer_count <= 1, "one layer alone");
     snprintf(name, sizeof name, "%s", record.spec.layer_count ? record.spec.layers[0] : "");

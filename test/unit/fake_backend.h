@@ -39,20 +39,17 @@ static void must(bool condition, const char *what) {
 /* ---- a runner ---- */
 
 static void answer(int fd, uint8_t type, uint32_t call, uint8_t flags, const void *payload, size_t len) {
-    autobuf out;
-    buf_init(&out, 2 * LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf out = buf_max(2 * LIMIT_FRAME_PAYLOAD_BYTES);
     frame_put(&out, type, call, flags, payload, len);
     ssize_t n = fd_send(fd, out.data, out.len, -1, 0);
     (void)n;
 }
 
 static void answer_call(int fd, const struct frame *frame) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields args;
     struct err err;
-    autobuf out;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
     if (fields_parse(view_of(frame->payload, frame->len), &arena, &args, &err) < 0)
         return;
     if (args.number[FIELD_OP] == OP_EXEC && strcmp(args.text[FIELD_COMMAND], "hang") == 0)
@@ -180,8 +177,7 @@ static void fake_end_locked(struct fake_runner *runner) {
 static int fake_wire(const char *id, struct wire **ret_wire, struct err *err) {
     int pair[2];
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
-    autobuf hello;
-    buf_init(&hello, 64);
+    autobuf hello = buf_max(64);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     answer(pair[1], FRAME_HELLO, 0, 0, hello.data, hello.len);
     pthread_mutex_lock(&fake.lock);

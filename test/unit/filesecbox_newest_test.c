@@ -89,8 +89,7 @@ static void check_lines(void) {
                                            "grep",   "sed",     "awk",  "tee",   "mkdir", "touch", "cp",
                                            "mv",     "rm",      "find", "chmod", "xargs", "curl",  NULL};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        autoarena arena;
-        arena_init(&arena);
+        autoarena arena = ARENA_EMPTY;
         const char *got = newest_refusal(&arena, commands, "/workspace", lines[i].line, strlen(lines[i].line));
         check(got == lines[i].refusal || (got && lines[i].refusal && !strcmp(got, lines[i].refusal)), lines[i].what,
               lines[i].refusal ? "refused" : "runs", got);
@@ -136,8 +135,7 @@ static const struct {
 
 static void check_paths(void) {
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        autoarena arena;
-        arena_init(&arena);
+        autoarena arena = ARENA_EMPTY;
         const char *given = paths[i].given;
         struct newest_path path = {0};
         struct err err = {0};
@@ -148,8 +146,7 @@ static void check_paths(void) {
                               (!path.skill || !strcmp(path.skill, paths[i].skill));
         check(fine, "path", given, code ? err.text : path.logical);
     }
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct newest_path path = {0};
     struct err err = {0};
     check(newest_logical(&arena, "files/a\0b", 9, &path, &err) == -ERR_INVALID, "path", "with a NUL", path.logical);

@@ -11,8 +11,7 @@ static void judged(const struct guard_policy *policy, const char *command, size_
                    const char *reason) {
     static const char *const names[] = {"pass", "warn", "block", "refuse"};
     struct guard_verdict verdict;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     guard_judge(policy, &arena, command, len, "/workspace", &verdict);
     bool fine = verdict.risk == risk && (risk == GUARD_PASS ? !verdict.reason[0] : !strcmp(verdict.reason, reason));
     printf("%sok %d - %s: ", fine ? "" : "not ", ++count, names[risk]);

@@ -52,8 +52,7 @@ static void test_table(void) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct lines_range range = {table[i].start != NONE, table[i].end != NONE, table[i].start, table[i].end};
         struct err err = {0};
-        autobuf out;
-        buf_init(&out, 1 << 20);
+        autobuf out = buf_max(1 << 20);
         int failed = lines_replace(table[i].file, strlen(table[i].file), table[i].body, strlen(table[i].body), &range,
                                    &out, &err);
         bool same = table[i].want ? !failed && out.len == strlen(table[i].want) &&
@@ -68,12 +67,10 @@ static void test_table(void) {
 static void test_bounds(void) {
     struct lines_range range = {.has_start = true, .start = LINES_PAD_MAX + 2};
     struct err err = {0};
-    autobuf out;
-    buf_init(&out, 1 << 20);
+    autobuf out = buf_max(1 << 20);
     int failed = lines_replace("a\n", 2, "X", 1, &range, &out, &err);
     ok(!failed && out.len == 2 + LINES_PAD_MAX + 2, "a start at the bound is reached by empty lines");
-    autobuf small;
-    buf_init(&small, 8);
+    autobuf small = buf_max(8);
     range = (struct lines_range){.has_start = true, .start = 2};
     ok(lines_replace("a\nb\n", 4, "much too long", 13, &range, &small, &err) == -ERR_TOO_LARGE,
        "what becomes too large is refused");

@@ -72,9 +72,8 @@ static bool connect_once(struct pair *pair, size_t cut_a, size_t cut_b) {
     uint64_t a_has = link_received(pair->a), b_has = link_received(pair->b);
     if (link_resume(pair->a, b_has, &err) < 0 || link_resume(pair->b, a_has, &err) < 0)
         return false;
-    autobuf from_a, from_b;
-    buf_init(&from_a, 1 << 20);
-    buf_init(&from_b, 1 << 20);
+    autobuf from_a = buf_max(1 << 20);
+    autobuf from_b = buf_max(1 << 20);
     carry_out(pair->a, &from_a);
     carry_out(pair->b, &from_b);
     bool good = carry_in(pair->b, &from_a, cut_a, &pair->seen_b) && carry_in(pair->a, &from_b, cut_b, &pair->seen_a);

@@ -115,20 +115,17 @@ static struct pump_socket carrier_socket(struct carrier *carrier) {
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* held: a command "wait" does not end */
 
 static void answer(int fd, uint8_t type, uint32_t call, uint8_t flags, const void *payload, size_t len) {
-    autobuf out;
-    buf_init(&out, 2 * LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf out = buf_max(2 * LIMIT_FRAME_PAYLOAD_BYTES);
     frame_put(&out, type, call, flags, payload, len);
     ssize_t n = fd_send(fd, out.data, out.len, -1, 0);
     (void)n;
 }
 
 static void answer_call(int fd, const struct frame *frame) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct fields args;
     struct err err;
-    autobuf out;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
     if (fields_parse(view_of(frame->payload, frame->len), &arena, &args, &err) < 0)
         return;
     if (args.number[FIELD_OP] == OP_EXEC) {
@@ -148,8 +145,7 @@ static void answer_call(int fd, const struct frame *frame) {
 static void *runner_main(void *argument) {
     int fd = (int)(intptr_t)argument;
     uint8_t *data = malloc(FRAME_HEAD_BYTES + LIMIT_FRAME_PAYLOAD_BYTES);
-    autobuf hello;
-    buf_init(&hello, 256);
+    autobuf hello = buf_max(256);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     field_number(&hello, FIELD_FEATURES, 0);
     field_text(&hello, FIELD_WORKSPACE, "/home/ann/project");
@@ -427,8 +423,7 @@ static int output(void *user, int stream, const uint8_t *data, size_t len) {
 }
 
 static int exec(struct box *box, const char *command, struct err *err) {
-    autobuf out;
-    buf_init(&out, 100);
+    autobuf out = buf_max(100);
     struct exec_request request = {.command = command, .timeout_ms = 20000};
     struct exec_sink sink = {.output = output, .user = &out};
     struct exec_result result;

@@ -584,8 +584,7 @@ static void test_pieces_lies(void) {
     int r = 0;
     pieces_init(&pieces);
     for (unsigned i = 0; i <= PIECES_MOST && r == 0; i++) {
-        autobuf piece;
-        buf_init(&piece, 64);
+        autobuf piece = buf_max(64);
         buf_u64(&piece, 2 * i + 1);
         buf_u64(&piece, 0);
         buf_u32(&piece, 1);

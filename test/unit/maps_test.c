@@ -30,8 +30,7 @@ static void masked_is(const struct runner_config *config, const char *text, cons
     bool same = true;
     for (size_t piece = 1; piece <= strlen(text); piece++) {
         struct mask *mask = mask_new(config);
-        autobuf out;
-        buf_init(&out, 65536);
+        autobuf out = buf_max(65536);
         for (size_t at = 0; at < strlen(text); at += piece) {
             size_t left = strlen(text) - at;
             mask_put(mask, (const uint8_t *)text + at, left < piece ? left : piece, &out);

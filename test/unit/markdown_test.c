@@ -16,8 +16,7 @@ static void check(bool ok, const char *name) {
 }
 
 static void becomes(const char *name, enum markdown_kind kind, const char *text, const char *want) {
-    autobuf out;
-    buf_init(&out, 1 << 20);
+    autobuf out = buf_max(1 << 20);
     char *copy = malloc(strlen(text) + 1); /* exactly as long as it says, so that a sanitizer sees a read behind it */
     memcpy(copy, text, strlen(text));
     markdown_write(kind, copy, strlen(text), &out);
@@ -136,9 +135,8 @@ static void test_any(void) {
     bool text = true, fits = true;
     srand(1);
     for (int round = 0; round < 3000; round++) {
-        autobuf in, out;
-        buf_init(&in, 1 << 16);
-        buf_init(&out, 1 << 20);
+        autobuf in = buf_max(1 << 16);
+        autobuf out = buf_max(1 << 20);
         for (int i = rand() % 60; i > 0; i--)
             buf_puts(&in, pieces[(size_t)rand() % (sizeof pieces / sizeof *pieces)]);
         char *copy = malloc(in.len + 1);
@@ -172,9 +170,8 @@ static void test_long(void) {
                                         "\"",
                                         "<p a="};
     for (size_t i = 0; i < sizeof worst / sizeof *worst; i++) {
-        autobuf in, out;
-        buf_init(&in, 2 << 20);
-        buf_init(&out, 256 << 20);
+        autobuf in = buf_max(2 << 20);
+        autobuf out = buf_max(256 << 20);
         while (in.len < 1 << 18)
             buf_puts(&in, worst[i]);
         uint64_t begin_us = clock_us();

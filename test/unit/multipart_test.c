@@ -184,9 +184,8 @@ static const struct route routes[] = {{"POST", "/", handle, 0, "form", "", NULL}
 
 /* The answer to a form with a file of so many bytes; declared: with its length, else in chunks. */
 static bool upload(struct lab *lab, size_t bytes, bool declared, const char *want) {
-    autobuf body, text;
-    buf_init(&body, 4 << 20);
-    buf_init(&text, 4 << 20);
+    autobuf body = buf_max(4 << 20);
+    autobuf text = buf_max(4 << 20);
     buf_puts(&body, "--b\r\nContent-Disposition: form-data; name=other\r\n\r\nvalue\r\n--b\r\nContent-Disposition: "
                     "form-data; name=file; filename=f.zip\r\n\r\n");
     for (size_t i = 0; i < bytes; i++)

@@ -296,8 +296,7 @@ static void lab_free(struct lab *lab) {
 
 /* A channel; its two halves: the server's is returned, the machine's is lab->opened_fd of that index. */
 static int lab_open(struct lab *lab, uint32_t *ret_number) {
-    autobuf answer;
-    buf_init(&answer, 1000);
+    autobuf answer = buf_max(1000);
     struct err err = {0};
     uint32_t number = pump_number(lab->server.pump);
     int r = pump_ask(lab->server.pump, number, "\"open\"", 6, 20000, &answer, &err);
@@ -486,8 +485,7 @@ static void shuts_after_the_last_byte(void) {
 
 static void questions(void) {
     struct lab *lab = lab_new(false, 0, 0);
-    autobuf answer;
-    buf_init(&answer, 1000);
+    autobuf answer = buf_max(1000);
     struct err err = {0};
     uint32_t number = pump_number(lab->server.pump);
     ok(pump_ask(lab->server.pump, number, "\"hold\"", 6, 30, &answer, &err) == -ERR_TIMEOUT,
@@ -503,8 +501,7 @@ static void questions(void) {
        "an answer that comes too late opens nothing: its channel is shut");
     close(fds[0]);
     struct err small_err = {0};
-    autobuf small;
-    buf_init(&small, 4);
+    autobuf small = buf_max(4);
     ok(pump_ask(lab->server.pump, pump_number(lab->server.pump), "{}", 2, 5000, &small, &small_err) == -ERR_TOO_LARGE,
        "an answer that is longer than the one who asks takes");
     lab_free(lab);
@@ -522,8 +519,7 @@ struct asker {
 
 static void *ask_hold(void *arg) {
     struct asker *asker = arg;
-    autobuf answer;
-    buf_init(&answer, 1000);
+    autobuf answer = buf_max(1000);
     struct pump *pump = asker->lab->server.pump;
     asker->result = pump_ask(pump, pump_number(pump), "\"hold\"", 6, 60000, &answer, &asker->err);
     return NULL;
@@ -552,8 +548,7 @@ static void ends(void) {
     char byte;
     ok(read(fd, &byte, 1) == 0, "and closes its channels");
     struct err err = {0};
-    autobuf answer;
-    buf_init(&answer, 10);
+    autobuf answer = buf_max(10);
     ok(pump_ask(lab->server.pump, 1000, "{}", 2, 1000, &answer, &err) == -ERR_GONE, "later questions hear it too");
     close(fd);
     lab_free(lab);
@@ -583,8 +578,7 @@ static void liar_start(struct liar *liar) {
 }
 
 static void liar_say(struct liar *liar, char kind, const void *data, size_t len) {
-    autobuf out;
-    buf_init(&out, CARRY_MAX);
+    autobuf out = buf_max(CARRY_MAX);
     buf_byte(&out, (uint8_t)kind);
     buf_u32(&out, (uint32_t)len);
     buf_put(&out, data, len);

@@ -116,8 +116,7 @@ static void test_rows(void) {
 }
 
 static void test_bounds(void) {
-    autobuf text;
-    buf_init(&text, 1 << 20);
+    autobuf text = buf_max(1 << 20);
     buf_puts(&text, "HTTP/1.1 200 OK\r\nX: ");
     for (int i = 0; i < 40000; i++)
         buf_byte(&text, 'x');

@@ -166,8 +166,7 @@ static void test_stdin_credit(struct peer *peer) {
 static void test_far(void) {
     struct peer peer;
     peer_open(&peer, -1);
-    autobuf fields;
-    buf_init(&fields, 64);
+    autobuf fields = buf_max(64);
     field_number(&fields, FIELD_VERSION, PROTO_VERSION);
     field_number(&fields, FIELD_FEATURES, FEATURE_FAR);
     frame_put(&peer.out, FRAME_HELLO, 0, 0, fields.data, fields.len);

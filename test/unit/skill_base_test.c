@@ -87,8 +87,7 @@ static const char *version_of(struct skills *skills, const char *agent, const ch
     char text[512], name[128];
     struct base_skill found;
     static _Thread_local struct err err;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     autofd dir = -1;
     if (base_find(skills, agent, skill, &arena, &found, &err) < 0)
         return err.code == ERR_NOT_FOUND ? "" : err.text;
@@ -169,8 +168,7 @@ static void test_names(void) {
 static void test_put(void) {
     struct skills *skills = skills_new(NULL);
     struct err err;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     uint64_t before = base_generation(skills, "app");
     check(is(listed(skills, "app"), ""), "an agent nobody heard of has no skills");
     check(put(skills, "app", "b", "1") == 0 && put(skills, "app", "a", "1") == 0, "two skills are put");
@@ -199,8 +197,7 @@ static void test_disk(void) {
     struct skills *skills = skills_new(NULL);
     struct stat status = {0};
     char path[512], value[8] = "";
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct base_skill found = find(skills, "app", "a", &arena);
     uid_t wanted = geteuid() == 0 ? 1000 : geteuid();
     snprintf(path, sizeof path, "skills/layers/%s/a", found.layer);
@@ -263,8 +260,7 @@ static void test_compact(void) {
     char version[16];
     bool shallow = true;
     struct stat before = {0}, after = {0};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     put(skills, "deep", "kept", "k");
     put(skills, "deep", "gone", "g");
     base_remove(skills, "deep", "gone", &err);
@@ -413,8 +409,7 @@ static void test_creator(void) {
     const char **layers;
     size_t layer_count;
     char source[128];
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     snprintf(source, sizeof source, "%s/source", state);
     mkdir(source, 0755);
     int fd = open(in_state("source/SKILL.md"), O_WRONLY | O_CREAT, 0600);

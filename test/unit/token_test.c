@@ -83,8 +83,7 @@ static bool changed(struct token_store *store) {
 }
 
 static void test_store(void) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct err err = {0};
     struct token_store *one = NULL, *two = NULL;
     struct token token = {.user = "ann", .scope = SCOPE_USER, .label = "x"}, *tokens;

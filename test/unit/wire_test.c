@@ -40,8 +40,7 @@ static void job_begin(int fd, struct job *job, const struct frame *frame) {
 }
 
 static void job_end(int fd, struct job *job) {
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     field_number(&out, FIELD_SIZE, job->taken);
     peer_send(fd, FRAME_END, job->id, 0, out.data, out.len);
     job->open = false;
@@ -124,8 +123,7 @@ static int ping(struct wire *wire) {
 }
 
 static bool stream(struct wire *wire, uint64_t length) {
-    autobuf args;
-    buf_init(&args, 64);
+    autobuf args = buf_max(64);
     field_number(&args, FIELD_LENGTH, length);
     struct call *call;
     struct err err;
@@ -320,8 +318,7 @@ static int drain(struct call *call) {
 }
 
 static void raw_frame(int fd, const struct hostile *row, uint32_t call) {
-    autobuf out;
-    buf_init(&out, 2 * LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf out = buf_max(2 * LIMIT_FRAME_PAYLOAD_BYTES);
     buf_u32(&out, (uint32_t)row->len);
     buf_u32(&out, call);
     buf_byte(&out, row->type);
@@ -432,8 +429,7 @@ static int pass_two(void) {
     struct call *call;
     struct err err;
     must(call_open(wire, OP_READ, NULL, NULL, 0, false, &call, &err) == 0, "open");
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     frame_put(&out, FRAME_STAT, 1, FLAG_FD, NULL, 0);
     autofd a = open("/etc/passwd", O_RDONLY | O_CLOEXEC), b = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
     int fds[2] = {a, b};
@@ -659,8 +655,7 @@ static void test_limits(void) {
     free(calls);
     r = ping(wire);
     ok(r == 0 || r == -ERR_BUSY, "given-up calls are cleared as their ENDs come in");
-    autobuf args;
-    buf_init(&args, 4u << 20);
+    autobuf args = buf_max(4u << 20);
     uint8_t *text = malloc(400000);
     memset(text, 'a', 400000);
     field_bytes(&args, FIELD_COMMAND, text, 400000);

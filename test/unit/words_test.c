@@ -413,18 +413,16 @@ static char *whole(const char *dir, const char *name) {
 
 static void compare(char **texts, unsigned n, const char *dir) {
     unsigned differ = 0, commands = 0, refused = 0, unsure = 0;
-    autobuf ours, one, other;
-    buf_init(&ours, 1 << 20);
-    buf_init(&one, 1 << 20);
-    buf_init(&other, 1 << 20);
+    autobuf ours = buf_max(1 << 20);
+    autobuf one = buf_max(1 << 20);
+    autobuf other = buf_max(1 << 20);
     for (unsigned i = 0; i < n; i++) {
         char name[32];
         snprintf(name, sizeof name, "log.%u", i);
         char *log = whole(dir, name);
         const struct script *script;
         struct err err = {0};
-        autoarena arena;
-        arena_init(&arena);
+        autoarena arena = ARENA_EMPTY;
         buf_clear(&ours);
         int code = words_parse(&arena, texts[i], strlen(texts[i]), &script, &err);
         if (code == 0)
@@ -480,8 +478,7 @@ static void test_beside_bash(unsigned n) {
     snprintf(path, sizeof path, "%s/cases", dir);
     FILE *file = fopen(path, "w");
     for (unsigned i = 0; file && i < n; i++) {
-        autobuf out;
-        buf_init(&out, 1 << 20);
+        autobuf out = buf_max(1 << 20);
         make_list(&out, 0);
         texts[i] = strdup(buf_cstr(&out));
         fwrite(texts[i], 1, strlen(texts[i]) + 1, file);

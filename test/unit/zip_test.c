@@ -64,8 +64,7 @@ static void check_bad(const char *top, const char *name, const char *code, const
     struct zip *zip = NULL;
     struct err err = {0};
     char what[200], why[1200];
-    autobuf tar;
-    buf_init(&tar, 300 << 20);
+    autobuf tar = buf_max(300 << 20);
     int fd = open_row(top, "bad", name), r = fd < 0 ? 0 : unpack(fd, &zip, &tar, &err);
     snprintf(what, sizeof what, "%s is refused: %s", name, part);
     snprintf(why, sizeof why, "wanted %s '%s', got %d %s '%s'", code, part, r, err_name(err.code), err.text);
@@ -120,10 +119,9 @@ static int as_file(const struct buf *data) {
 
 /* Written, read, written again: the same names, the same bytes. */
 static bool round_trip(struct zip *zip, const char *files, struct err *err) {
-    autobuf one, two, names;
-    buf_init(&one, 64 << 20);
-    buf_init(&two, 64 << 20);
-    buf_init(&names, 1 << 20);
+    autobuf one = buf_max(64 << 20);
+    autobuf two = buf_max(64 << 20);
+    autobuf names = buf_max(1 << 20);
     struct zip *again = NULL;
     int fd = -1;
     bool same = rewrite(zip, &one, err) == 0 && (fd = as_file(&one)) >= 0 && zip_open(fd, &limits, &again, err) == 0 &&
@@ -141,9 +139,8 @@ static void check_good(const char *top, const char *name, const char *encoding, 
     struct zip *zip = NULL;
     struct err err = {0};
     char what[200], why[1200];
-    autobuf tar, names;
-    buf_init(&tar, 64 << 20);
-    buf_init(&names, 1 << 20);
+    autobuf tar = buf_max(64 << 20);
+    autobuf names = buf_max(1 << 20);
     int fd = open_row(top, "good", name), r = unpack(fd, &zip, &tar, &err);
     if (r == 0)
         files_of(zip, &names);
@@ -183,9 +180,8 @@ static void test_tar(const char *top) {
     static struct tar_entry entry;
     struct zip *zip = NULL;
     struct err err = {0};
-    autobuf tar, seen;
-    buf_init(&tar, 1 << 20);
-    buf_init(&seen, 1 << 16);
+    autobuf tar = buf_max(1 << 20);
+    autobuf seen = buf_max(1 << 16);
     int fd = open_row(top, "good", "loose"), r = unpack(fd, &zip, &tar, &err);
     bool zero = false;
     for (size_t at = 0; r == 0 && at + TAR_BLOCK_BYTES <= tar.len && !zero;) {
@@ -213,8 +209,7 @@ static void test_many(void) {
     enum { MANY = 70000 }; /* more than 16 bits count */
     struct zip_limits bounds = {.bytes = 64 << 20, .unpacked_bytes = 64 << 20, .entries = MANY + 1};
     struct err err = {0};
-    autobuf out;
-    buf_init(&out, 64 << 20);
+    autobuf out = buf_max(64 << 20);
     struct zip_writer *writer = zip_writer_new(put, &out);
     int r = 0, fd;
     for (int i = 0; r == 0 && i < MANY; i++) {
@@ -235,8 +230,7 @@ static void test_many(void) {
 
 static void test_writer(void) {
     struct err err = {0};
-    autobuf out;
-    buf_init(&out, 1 << 20);
+    autobuf out = buf_max(1 << 20);
     int fd;
     struct zip_writer *writer = zip_writer_new(put, &out);
     zip_writer_entry(writer, &(struct zip_entry){.path = "s", .dir = true}, &err);

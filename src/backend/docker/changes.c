@@ -141,8 +141,7 @@ static const char *const *mounts_of(const struct spec *spec, const json_t *inspe
 static int changes_ask(struct backend *backend, const char *id, struct changes *changes, struct err *err) {
     char name[DOCKER_NAME_BYTES], path[80];
     int status = 0;
-    autobuf answer;
-    buf_init(&answer, ANSWER_BYTES);
+    autobuf answer = buf_max(ANSWER_BYTES);
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/changes", name);
     struct engine_call call = {
@@ -161,8 +160,7 @@ static int changes_ask(struct backend *backend, const char *id, struct changes *
 int docker_changes(struct backend *backend, const struct spec *spec, uint64_t *left,
                    int (*each)(void *user, const struct file_change *change), void *user, bool *ret_truncated,
                    struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     json_t *inspection = NULL;
     int r = docker_inspect(backend, spec->id, &inspection, err);
     if (r < 0)

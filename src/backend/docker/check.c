@@ -156,8 +156,7 @@ static size_t run_rows(const struct looked *looked, struct check *checks, size_t
 static void look(struct backend *backend, struct looked *looked) {
     struct engine_call call = {.method = "GET", .path = "/_ping", .timeout_ms = CHECK_MS};
     int status = 0;
-    autobuf out;
-    buf_init(&out, 65536);
+    autobuf out = buf_max(65536);
     looked->url = engine_url(backend->engine);
     looked->near = engine_near(backend->engine);
     looked->tls = engine_encrypted(backend->engine);
@@ -194,19 +193,13 @@ static void info_engine(const struct looked *looked, struct json *json) {
                                     {"arch", facts->arch},
                                     {"storage", facts->storage},
                                     {"runtime", facts->runtime}};
-    json_key(json, "engine");
-    json_open(json, '{');
-    json_key(json, "url");
-    json_str(json, looked->url);
-    for (size_t i = 0; looked->answers && i < sizeof words / sizeof *words; i++) {
-        json_key(json, words[i][0]);
-        json_str(json, words[i][1]);
-    }
+    json_put_open(json, "engine", '{');
+    json_put_str(json, "url", looked->url);
+    for (size_t i = 0; looked->answers && i < sizeof words / sizeof *words; i++)
+        json_put_str(json, words[i][0], words[i][1]);
     if (looked->answers) {
-        json_key(json, "rootless");
-        json_bool(json, facts->rootless);
-        json_key(json, "runtimes");
-        json_open(json, '[');
+        json_put_bool(json, "rootless", facts->rootless);
+        json_put_open(json, "runtimes", '[');
         for (size_t i = 0; i < facts->runtime_count; i++)
             json_str(json, facts->runtimes[i]);
         json_close(json, ']');
@@ -222,10 +215,8 @@ void docker_info(const struct backend_env *env, struct backend *backend, struct 
     else
         err_set(&looked.err, ERR_UNSUPPORTED, "backend docker is not configured");
     size_t count = run_rows(&looked, checks, ROWS);
-    json_key(json, "available");
-    json_bool(json, looked.answers && strcmp(looked.facts.os, "linux") == 0);
-    json_key(json, "can");
-    json_open(json, '[');
+    json_put_bool(json, "available", looked.answers && strcmp(looked.facts.os, "linux") == 0);
+    json_put_open(json, "can", '[');
     for (size_t i = 0; i < count; i++)
         if (checks[i].ok && rows[i].gives)
             json_str(json, rows[i].gives);

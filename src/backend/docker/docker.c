@@ -187,8 +187,7 @@ int docker_inspect_within(struct backend *backend, const char *id, unsigned time
     char name[DOCKER_NAME_BYTES], path[64], doing[64];
     json_t *inspection = NULL;
     int status;
-    autobuf answer;
-    buf_init(&answer, ENGINE_ANSWER_BYTES);
+    autobuf answer = buf_max(ENGINE_ANSWER_BYTES);
     bool known = home_known(backend); /* its name has it */
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/json", name);
@@ -336,8 +335,7 @@ static bool unseen(const struct err *err) {
 
 static int start_make(struct starting *starting, struct docker_record *record, struct err *err) {
     struct backend *backend = starting->backend;
-    autobuf body;
-    buf_init(&body, BODY_BYTES);
+    autobuf body = buf_max(BODY_BYTES);
     int r = docker_image_get(backend, starting->spec, starting->arena, &starting->image, err);
     bool cleared = false;
     while (r == 0) {
@@ -472,8 +470,7 @@ static void start_undo(struct starting *starting) {
 
 static int docker_start(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
                         struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct starting *starting = arena_alloc(&arena, sizeof *starting);
     *starting = (struct starting){.backend = backend, .spec = spec, .arena = &arena};
     int r = docker_settle(backend, err);
@@ -613,8 +610,7 @@ static json_t *list_by(struct backend *backend, const char *path, const char *fi
     json_t *rows = NULL;
     int status;
     struct err ignored;
-    autobuf answer;
-    buf_init(&answer, ENGINE_ANSWER_BYTES);
+    autobuf answer = buf_max(ENGINE_ANSWER_BYTES);
     snprintf(text, sizeof text, "{\"%s\":[\"%s\"]}", filter, value);
     char *escaped = engine_escape(text);
     snprintf(whole, sizeof whole, "%s?all=1&filters=%s", path, escaped);

@@ -87,8 +87,7 @@ static void say(const struct docker_end *end, const char *more, char *text, size
 static int wait_noticed(struct backend *backend, const char *id, struct err *err) {
     char name[DOCKER_NAME_BYTES], path[80];
     int status;
-    autobuf answer;
-    buf_init(&answer, 4096);
+    autobuf answer = buf_max(4096);
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/wait", name);
     const struct engine_call call = {.method = "POST", .path = path, .timeout_ms = WAIT_MS};

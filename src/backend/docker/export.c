@@ -49,8 +49,7 @@ static void put_change(struct words *words, struct buf *line) {
 
 /* One instruction of a Dockerfile: `value` quoted so that nothing in it is expanded. */
 static void put_words(struct words *words, const char *before, const char *value) {
-    autobuf line;
-    buf_init(&line, CHANGES_BYTES);
+    autobuf line = buf_max(CHANGES_BYTES);
     buf_printf(&line, "%s\"", before);
     for (const char *c = value; *c; c++) {
         if (!words->podman && strchr("\\\"$", *c))
@@ -65,8 +64,7 @@ static void put_list(struct words *words, const char *word, const char *const *l
     struct json json;
     if (!*list)
         return;
-    autobuf line;
-    buf_init(&line, CHANGES_BYTES);
+    autobuf line = buf_max(CHANGES_BYTES);
     buf_printf(&line, "%s ", word);
     json_init(&json, &line);
     json_open(&json, '[');
@@ -181,8 +179,7 @@ static void *flow_main(void *user) {
     struct flow *flow = user;
     char name[DOCKER_NAME_BYTES], path[80];
     int status = 0;
-    autobuf answer;
-    buf_init(&answer, ANSWER_BYTES);
+    autobuf answer = buf_max(ANSWER_BYTES);
     docker_name(flow->backend, name, flow->spec->id);
     snprintf(path, sizeof path, "/containers/%s/export", name);
     struct engine_call call = {
@@ -290,8 +287,7 @@ int docker_flatten(struct backend *backend, const struct spec *spec, const char 
     struct flow flow = {.backend = backend, .spec = spec, .total = total};
     char name[DOCKER_LAYER_BYTES];
     autobuf path;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     buf_init(&path, 4 * CHANGES_BYTES);
     docker_layer_image(backend, layer, name);
     int r = put_import(backend, spec, layer, image, &path, err);
@@ -349,8 +345,7 @@ static int export_still(struct backend *backend, const struct spec *spec, const 
 
 int docker_export(struct backend *backend, const struct spec *spec, const char *layer, struct exported *ret_exported,
                   struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct exported exported = {0};
     json_t *inspection = NULL;
     docker_layer_image(backend, layer, exported.image);

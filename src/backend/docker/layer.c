@@ -62,8 +62,7 @@ bool docker_layer_top(struct backend *backend, const struct spec *spec, char ret
 /* ---- settings ---- */
 
 static void put_list(struct json *json, const char *key, const char *const *list) {
-    json_key(json, key);
-    json_open(json, '[');
+    json_put_open(json, key, '[');
     for (; list && *list; list++)
         json_str(json, *list);
     json_close(json, ']');
@@ -74,8 +73,7 @@ static void put_settings(struct json *json, const struct docker_image *image) {
     put_list(json, "Entrypoint", image->entrypoint);
     put_list(json, "Cmd", image->command);
     put_list(json, "Env", image->env);
-    json_key(json, "WorkingDir");
-    json_str(json, image->working_dir);
+    json_put_str(json, "WorkingDir", image->working_dir);
 }
 
 int docker_layer_note(struct backend *backend, const char *layer, const struct docker_image *image, struct err *err) {
@@ -86,10 +84,8 @@ int docker_layer_note(struct backend *backend, const char *layer, const struct d
     json_init(&json, &text);
     json_open(&json, '{');
     put_settings(&json, image);
-    json_key(&json, "User");
-    json_str(&json, image->user);
-    json_key(&json, "Image");
-    json_str(&json, image->reference);
+    json_put_str(&json, "User", image->user);
+    json_put_str(&json, "Image", image->reference);
     json_close(&json, '}');
     if (text.failed)
         return err_set(err, ERR_TOO_LARGE, "the settings of image '%.100s' are too long", image->reference);
@@ -120,8 +116,7 @@ static int read_settings(struct backend *backend, const char *layer, struct aren
 /* The id of an image, and how many layers it has (0: not told). */
 static int look_image(struct backend *backend, const char *name, char ret_id[80], size_t *ret_depth,
                       json_t **ret_inspection, struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     json_t *inspection = NULL;
     int r = engine_json(backend->engine, "GET", arena_printf(&arena, "/images/%s/json", name), NULL,
                         arena_printf(&arena, "image '%.100s'", name), &inspection, err);
@@ -276,14 +271,10 @@ static void put_commit(struct json *json, const struct backend *backend, const s
         said.command = none; /* an empty list would be filled with the runner's words */
     json_open(json, '{');
     put_settings(json, &said);
-    json_key(json, "User");
-    json_str(json, *image->user ? image->user : "0");
-    json_key(json, "Labels");
-    json_open(json, '{');
-    json_key(json, DOCKER_LABEL_HOME);
-    json_str(json, backend->home);
-    json_key(json, DOCKER_LABEL_USER);
-    json_str(json, spec->user);
+    json_put_str(json, "User", *image->user ? image->user : "0");
+    json_put_open(json, "Labels", '{');
+    json_put_str(json, DOCKER_LABEL_HOME, backend->home);
+    json_put_str(json, DOCKER_LABEL_USER, spec->user);
     json_close(json, '}');
     json_close(json, '}');
 }
@@ -305,8 +296,7 @@ static int commit(struct backend *backend, const struct spec *spec, const char *
     int status = 0;
     struct engine_call call = {
         .method = "POST", .path = path, .body = text, .body_len = body.len, .timeout_ms = COMMIT_MS};
-    autobuf answer;
-    buf_init(&answer, SETTINGS_BYTES);
+    autobuf answer = buf_max(SETTINGS_BYTES);
     int r = engine_do(backend->engine, &call, &status, &answer, err);
     return r < 0 ? r : engine_answer(backend->engine, status, &answer, "keeping the container's files", NULL, err);
 }
@@ -372,8 +362,7 @@ static int keep_container(struct backend *backend, const struct spec *spec, cons
 
 int docker_keep(struct backend *backend, const struct spec *spec, const char *layer, bool move, struct kept *ret_kept,
                 struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     json_t *inspection = NULL;
     struct copied copied = {0};
     assert(!move); /* docker_files never says that it could */

@@ -34,30 +34,21 @@ static bool own_workspace(const struct spec *spec) {
 /* Alone: what is mounted below a directory on this machine is not the box's business, and would not be read-only. */
 static void put_bind(struct json *json, const char *source, const char *target, bool read_only) {
     json_open(json, '{');
-    json_key(json, "Type");
-    json_str(json, "bind");
-    json_key(json, "Source");
-    json_str(json, source);
-    json_key(json, "Target");
-    json_str(json, target);
-    json_key(json, "ReadOnly");
-    json_bool(json, read_only);
-    json_key(json, "BindOptions");
-    json_open(json, '{');
-    json_key(json, "Propagation");
-    json_str(json, "rprivate");
-    json_key(json, "NonRecursive");
-    json_bool(json, true);
+    json_put_str(json, "Type", "bind");
+    json_put_str(json, "Source", source);
+    json_put_str(json, "Target", target);
+    json_put_bool(json, "ReadOnly", read_only);
+    json_put_open(json, "BindOptions", '{');
+    json_put_str(json, "Propagation", "rprivate");
+    json_put_bool(json, "NonRecursive", true);
     json_close(json, '}');
     json_close(json, '}');
 }
 
 static void put_volume(struct json *json, const char *target) {
     json_open(json, '{');
-    json_key(json, "Type");
-    json_str(json, "volume");
-    json_key(json, "Target");
-    json_str(json, target);
+    json_put_str(json, "Type", "volume");
+    json_put_str(json, "Target", target);
     json_close(json, '}');
 }
 
@@ -263,8 +254,7 @@ static int put_skills(struct backend *backend, const struct spec *spec, struct b
 
 static int visit(struct backend *backend, const struct spec *spec, const struct docker_record *who, bool again,
                  pid_t *ret_left, struct err *err) {
-    autobuf message;
-    buf_init(&message, PLAN_MAX_BYTES);
+    autobuf message = buf_max(PLAN_MAX_BYTES);
     usher_begin(&message);
     int r = put_ids(&message, who, err);
     if (r == 0 && spec->agent)

@@ -50,8 +50,7 @@ static const struct docker_registry *pull_registry(const struct docker_settings 
 static void pull_member(struct json *json, const char *key, const char *text) {
     if (!text)
         return;
-    json_key(json, key);
-    json_str(json, text);
+    json_put_str(json, key, text);
 }
 
 /* What a file holds, without the newline at its end: it may have changed since the last image. */
@@ -197,8 +196,7 @@ static int pull_failed(const struct pull *pull, const struct reference *image, b
     static const char *const absent[] = {"not found", "manifest unknown", "name unknown", "does not exist", NULL};
     static const char *const foreign[] = {"no matching manifest", "no image found in", NULL};
     static const char *const full[] = {"no space left", "disk quota", NULL};
-    autobuf shown;
-    buf_init(&shown, 2048);
+    autobuf shown = buf_max(2048);
     text_shown(&shown, why, strlen(why));
     const char *text = buf_cstr(&shown) ? (const char *)shown.data : "?";
     if (has_any(why, full))
@@ -245,8 +243,7 @@ static const char *pull_path(const struct reference *image, const char *platform
 }
 
 int docker_pull(struct backend *backend, const struct spec *spec, const struct reference *image, struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     const struct docker_registry *registry = pull_registry(backend->settings, image->registry);
     char *credentials = NULL;
     int r = registry ? pull_credentials(registry, &arena, &credentials, err) : 0;
@@ -257,8 +254,7 @@ int docker_pull(struct backend *backend, const struct spec *spec, const struct r
     pull->spec = spec;
     pull->image = image->full;
     buf_init(&pull->line, PULL_LINE_BYTES);
-    autobuf out;
-    buf_init(&out, 64 << 10);
+    autobuf out = buf_max(64 << 10);
     struct engine_call call = {.method = "POST",
                                .path = pull_path(image, spec->container.platform, &arena),
                                .registry_auth = credentials,

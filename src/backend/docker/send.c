@@ -55,8 +55,7 @@ static int parcel_send(struct backend *backend, const char *id, const char *dire
     docker_name(backend, name, id);
     char *escaped = engine_escape(directory), *path = NULL;
     path = xasprintf("/containers/%s/archive?path=%s", name, escaped);
-    autobuf out;
-    buf_init(&out, ENGINE_ANSWER_BYTES);
+    autobuf out = buf_max(ENGINE_ANSWER_BYTES);
     int status,
         r = engine_do(backend->engine,
                       &(struct engine_call){.method = "PUT", .path = path, .read_body = parcel_read, .user = parcel},
@@ -122,8 +121,7 @@ static bool account_ask(struct backend *backend, const char *id, const char *use
     int status;
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/archive?path=/etc/passwd", name);
-    autobuf tar;
-    buf_init(&tar, ACCOUNTS_BYTES);
+    autobuf tar = buf_max(ACCOUNTS_BYTES);
     return engine_do(backend->engine, &(struct engine_call){.method = "GET", .path = path}, &status, &tar, &ignored) ==
                0 &&
            status == 200 && account_find(&tar, user, ret_uid, ret_gid);

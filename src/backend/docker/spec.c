@@ -84,18 +84,15 @@ static int check_names(const struct backend *backend, const struct spec *spec, c
 /* ---- what it is ---- */
 
 static void put_text(struct json *json, const char *key, const char *value) {
-    json_key(json, key);
-    json_str(json, value);
+    json_put_str(json, key, value);
 }
 
 static void put_flag(struct json *json, const char *key, bool value) {
-    json_key(json, key);
-    json_bool(json, value);
+    json_put_bool(json, key, value);
 }
 
 static void put_list(struct json *json, const char *key, const char *const *values) {
-    json_key(json, key);
-    json_open(json, '[');
+    json_put_open(json, key, '[');
     for (; values && *values; values++)
         json_str(json, *values);
     json_close(json, ']');
@@ -157,8 +154,7 @@ const char *const *docker_spec_words(const struct spec *spec, const struct docke
 
 /* The runner is what the container runs, or, beside the image's own, is started by an exec with the same words. */
 static void put_program(struct json *json, const struct spec *spec, const struct docker_image *image) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     if (spec->container.image_init) {
         put_list(json, "Entrypoint", image->entrypoint);
         put_list(json, "Cmd", image->command);
@@ -189,8 +185,7 @@ static void put_walls(struct json *json, const struct spec *spec, const char *us
     put_text(json, "UsernsMode", "");
     put_flag(json, "Init", false);
     put_flag(json, "AutoRemove", false);
-    json_key(json, "RestartPolicy");
-    json_open(json, '{');
+    json_put_open(json, "RestartPolicy", '{');
     put_text(json, "Name", "no");
     json_close(json, '}');
     json_key(json, "LogConfig"); /* its streams may be a wire: nobody writes that to a disk */
@@ -198,8 +193,7 @@ static void put_walls(struct json *json, const struct spec *spec, const char *us
     put_text(json, "Type", "none");
     json_close(json, '}');
     if (spec->container.read_only) {
-        json_key(json, "Tmpfs");
-        json_open(json, '{');
+        json_put_open(json, "Tmpfs", '{');
         put_text(json, "/tmp", "rw,exec,nosuid,nodev,mode=1777");
         json_close(json, '}');
     }
@@ -208,40 +202,31 @@ static void put_walls(struct json *json, const struct spec *spec, const char *us
 static void put_limits(struct json *json, const struct spec *spec, const struct docker_facts *facts) {
     const struct limits *limits = &spec->limits;
     if (limits->memory_mb) {
-        json_key(json, "Memory");
-        json_uint(json, limits->memory_mb << 20);
+        json_put_uint(json, "Memory", limits->memory_mb << 20);
         if (facts->swap_limit) { /* both together: the same, so none */
-            json_key(json, "MemorySwap");
-            json_uint(json, limits->memory_mb << 20);
+            json_put_uint(json, "MemorySwap", limits->memory_mb << 20);
         }
     }
     if (limits->cpus > 0) { /* an engine refuses more than its machine has, which is no limit anyway */
         double cpus = facts->cpus && limits->cpus > facts->cpus ? facts->cpus : limits->cpus;
-        json_key(json, "NanoCpus");
-        json_uint(json, (uint64_t)(cpus * 1e9));
+        json_put_uint(json, "NanoCpus", (uint64_t)(cpus * 1e9));
     }
-    if (limits->pids) {
-        json_key(json, "PidsLimit");
-        json_uint(json, limits->pids);
-    }
+    if (limits->pids)
+        json_put_uint(json, "PidsLimit", limits->pids);
     if (limits->open_files &&
         spec->container.image_init) { /* else the runner gives it to commands, and needs more itself */
-        json_key(json, "Ulimits");
-        json_open(json, '[');
+        json_put_open(json, "Ulimits", '[');
         json_open(json, '{');
         put_text(json, "Name", "nofile");
-        json_key(json, "Soft");
-        json_uint(json, limits->open_files);
-        json_key(json, "Hard");
-        json_uint(json, limits->open_files);
+        json_put_uint(json, "Soft", limits->open_files);
+        json_put_uint(json, "Hard", limits->open_files);
         json_close(json, '}');
         json_close(json, ']');
     }
     if (limits->disk_mb) {
         char size[32];
         snprintf(size, sizeof size, "%lluM", (unsigned long long)limits->disk_mb);
-        json_key(json, "StorageOpt");
-        json_open(json, '{');
+        json_put_open(json, "StorageOpt", '{');
         put_text(json, "size", size);
         json_close(json, '}');
     }
@@ -259,8 +244,7 @@ static void put_mount(struct json *json, const char *type, const char *source, c
 
 static int put_mounts(struct backend *backend, const struct spec *spec, const struct docker_way *way, struct json *json,
                       struct err *err) {
-    json_key(json, "Mounts");
-    json_open(json, '[');
+    json_put_open(json, "Mounts", '[');
     if (way->near) {
         put_mount(json, "bind", way->runner_path, DOCKER_RUN "/runner", true);
         put_mount(json, "bind", way->dial_dir, DOCKER_RUN "/run", true);
@@ -275,8 +259,7 @@ static int put_mounts(struct backend *backend, const struct spec *spec, const st
 static int put_host(struct backend *backend, const struct spec *spec, const struct docker_way *way,
                     const struct docker_facts *facts, const char *user, struct json *json, struct err *err) {
     const char *open = backend->settings->network ? backend->settings->network : "default";
-    json_key(json, "HostConfig");
-    json_open(json, '{');
+    json_put_open(json, "HostConfig", '{');
     put_walls(json, spec, user);
     put_limits(json, spec, facts);
     put_text(json, "NetworkMode", spec->network == NETWORK_OPEN ? open : "none");
@@ -290,8 +273,7 @@ static int put_host(struct backend *backend, const struct spec *spec, const stru
 static void put_labels(struct json *json, struct backend *backend, const struct spec *spec) {
     char from[65];
     docker_spec_from(backend, spec, from);
-    json_key(json, "Labels");
-    json_open(json, '{');
+    json_put_open(json, "Labels", '{');
     put_text(json, DOCKER_LABEL_HOME, backend->home);
     put_text(json, DOCKER_LABEL_BOX, spec->id);
     put_text(json, DOCKER_LABEL_USER, spec->user ? spec->user : "");

@@ -102,8 +102,7 @@ static void engine_usage(struct backend *backend, const char *id, struct usage *
     char name[DOCKER_NAME_BYTES], path[96];
     int status = 0;
     struct err ignored;
-    autobuf answer;
-    buf_init(&answer, STATS_BYTES);
+    autobuf answer = buf_max(STATS_BYTES);
     docker_name(backend, name, id);
     snprintf(path, sizeof path, "/containers/%s/stats?stream=false&one-shot=true", name);
     const struct engine_call call = {.method = "GET", .path = path, .timeout_ms = STATS_MS};

@@ -67,18 +67,14 @@ static int start_prepare(struct start *start, const struct docker_way *way, stru
 /* Starts a program beside what runs in the container, with our end of its standard streams. */
 static int exec_attached(struct backend *backend, const char *name, const char *const *words, int *ret_fd,
                          struct engine_stream **ret_stream, struct err *err) {
-    autobuf body;
-    buf_init(&body, LIMIT_CALL_ARGS_BYTES);
+    autobuf body = buf_max(LIMIT_CALL_ARGS_BYTES);
     struct json json;
     json_init(&json, &body);
     json_open(&json, '{');
     static const char *const streams[] = {"AttachStdin", "AttachStdout", "AttachStderr"};
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
-        json_key(&json, streams[i]);
-        json_bool(&json, true);
-    }
-    json_key(&json, "Cmd");
-    json_open(&json, '[');
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        json_put_bool(&json, streams[i], true);
+    json_put_open(&json, "Cmd", '[');
     for (; *words; words++)
         json_str(&json, *words);
     json_close(&json, ']');
@@ -119,8 +115,7 @@ static int start_run(struct start *start, const struct docker_image *image, stru
     r = engine_json(engine, "POST", path, NULL, doing, NULL, err);
     if (r < 0 || !beside)
         return r;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     r = exec_attached(start->backend, start->name, docker_spec_words(start->spec, image, &arena), &start->stream_fd,
                       &start->stream, err);
     return r == -ERR_BUSY || r == -ERR_INTERNAL /* what engines call it where that program has just ended */
@@ -217,8 +212,7 @@ static void printed(struct engine_stream *stream, struct buf *out) {
 
 /* Why: the engine knows how the container ended, a moment after its streams did. */
 static int start_failed(struct start *start, enum err_code code, const char *what, struct err *err) {
-    autobuf said;
-    buf_init(&said, 4096);
+    autobuf said = buf_max(4096);
     printed(start->stream, &said);
     const char *text = (const char *)said.data;
     json_t *inspection = NULL;
@@ -365,8 +359,7 @@ int docker_wire_find(struct backend *backend, const char *id, struct wire **ret_
     if (r < 0)
         return r;
     if (wire_new(fd_take(&fd), stream ? WIRE_PASS_NOTHING : WIRE_PASS_FILES, HELLO_MS, ret_wire, err) < 0) {
-        autobuf said;
-        buf_init(&said, 4096);
+        autobuf said = buf_max(4096);
         printed(stream, &said);
         engine_stream_free(stream);
         return err_set(err, ERR_GONE, "the runner of box %s does not answer%s%s", id, said.len > 1 ? ": " : "",

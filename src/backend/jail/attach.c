@@ -43,8 +43,7 @@ static void put_message(struct backend *backend, const struct spec *spec, bool r
 /* Where the daemon is an ordinary user, the box itself does it, by its plan. */
 static int attach_run(struct backend *backend, const struct spec *spec, pid_t box_pid, uint64_t start, bool replace,
                       struct err *err) {
-    autobuf message;
-    buf_init(&message, PLAN_MAX_BYTES);
+    autobuf message = buf_max(PLAN_MAX_BYTES);
     put_message(backend, spec, replace, &message);
     const struct usher usher = {backend->image.path, backend->null_fd, spec->id, box_pid, start};
     pid_t left = 0;

@@ -358,8 +358,7 @@ static int squash_run(struct backend *backend, char *const argv[], const atomic_
 int layer_squash(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,
                  struct err *err) {
     char *argv[LIMIT_LAYERS + 4] = {"cubby-runner", "squash"};
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     autofd dir = open_layer(backend, layer, err);
     if (dir < 0)
         return dir;

@@ -183,8 +183,7 @@ static void drop_owner(unsigned slot, bool last) {
     unlink(path);
     if (last) /* the table has gone */
         return;
-    autobuf text;
-    buf_init(&text, 1024);
+    autobuf text = buf_max(1024);
     put_text(&text, "delete set inet cubby flows-%s\ndelete limit inet cubby begun-%s\n", owner, owner);
     run_nft(&text, true, &ignored);
 }
@@ -331,8 +330,7 @@ void net_detach(unsigned slot) {
         last &= strncmp(links[i].if_name, "cubby-", 6) != 0;
     if_freenameindex(links);
     struct err ignored;
-    autobuf text;
-    buf_init(&text, 1024);
+    autobuf text = buf_max(1024);
     if (last) /* added first: to delete what is not there would be an error */
         put_text(&text, "add table inet cubby\ndelete table inet cubby\n");
     else

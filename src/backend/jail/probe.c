@@ -171,18 +171,14 @@ static bool lacks(const struct check *checks, size_t count, const char *weaker) 
 }
 
 void backend_missing(const struct check *checks, size_t count, struct json *json) {
-    json_key(json, "missing");
-    json_open(json, '[');
+    json_put_open(json, "missing", '[');
     for (size_t i = 0; i < count; i++) {
         if (checks[i].ok && !checks[i].partly)
             continue;
         json_open(json, '{');
-        json_key(json, "what");
-        json_str(json, checks[i].name);
-        json_key(json, "detail");
-        json_str(json, checks[i].detail);
-        json_key(json, "fix");
-        json_str(json, checks[i].fix);
+        json_put_str(json, "what", checks[i].name);
+        json_put_str(json, "detail", checks[i].detail);
+        json_put_str(json, "fix", checks[i].fix);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -191,25 +187,21 @@ void backend_missing(const struct check *checks, size_t count, struct json *json
 void probe_info(const struct backend_env *env, bool available, struct json *json) {
     struct check checks[ROWS];
     size_t count = run_rows(env, false, !available, checks, ROWS);
-    json_key(json, "available");
-    json_bool(json, available);
-    json_key(json, "can");
-    json_open(json, '[');
+    json_put_bool(json, "available", available);
+    json_put_open(json, "can", '[');
     for (size_t i = 0; i < count; i++)
         if (checks[i].ok && gives(checks[i].name))
             json_str(json, gives(checks[i].name));
     json_close(json, ']');
     backend_missing(checks, count, json);
-    json_key(json, "weaker");
-    json_open(json, '[');
+    json_put_open(json, "weaker", '[');
     for (const char *const *word = backend_weaker_words; *word; word++)
         if (backend_allows_weaker(env, *word) && lacks(checks, count, *word))
             json_str(json, *word);
     json_close(json, ']');
     struct err err;
     const struct quota_method *method = quota_probe(env, &err);
-    json_key(json, "disk_quota");
-    json_str(json, method ? method->name : NULL);
+    json_put_str(json, "disk_quota", method ? method->name : NULL);
 }
 
 /* ---- rows ---- */

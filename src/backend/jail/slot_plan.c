@@ -51,8 +51,7 @@ static void put_limits(struct buf *out, const struct limits *limits) {
 
 static int send_plan(struct backend *backend, struct slot *slot, const struct spec *spec, const struct net_plan *net,
                      struct err *err) {
-    autobuf out;
-    buf_init(&out, PLAN_MAX_BYTES);
+    autobuf out = buf_max(PLAN_MAX_BYTES);
     buf_u32(&out, 0);
     for (size_t i = 0; i < spec->env_count; i++)
         plan_text(&out, PLAN_ENV, spec->env[i]);
@@ -133,8 +132,7 @@ int slot_bind(struct backend *backend, struct slot *slot, const struct spec *spe
         r = take_limits(backend, slot, &spec->limits, err);
     if (r < 0)
         return r;
-    autobuf args;
-    buf_init(&args, LIMIT_CALL_ARGS_BYTES);
+    autobuf args = buf_max(LIMIT_CALL_ARGS_BYTES);
     for (size_t i = 0; i < spec->env_count; i++)
         field_text(&args, FIELD_ENV, spec->env[i]);
     if (spec->shell)

@@ -221,8 +221,7 @@ static void local_end(int pidfd) {
 
 static int local_launch(struct backend *backend, const struct spec *spec, int box_fd, struct wire **ret_wire,
                         int *ret_pidfd, struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct args *args = arena_alloc(&arena, sizeof *args);
     args->arena = &arena;
     if (spec->agent && mkdirat(box_fd, skills_dir(backend, spec), 0755) < 0 && errno != EEXIST)
@@ -330,10 +329,8 @@ static int local_usage(struct backend *backend, const char *id, struct usage *re
 }
 
 static void local_info(const struct backend_env *env, struct backend *backend, struct json *json) {
-    json_key(json, "available");
-    json_bool(json, backend != NULL);
-    json_key(json, "can");
-    json_open(json, '[');
+    json_put_bool(json, "available", backend != NULL);
+    json_put_open(json, "can", '[');
     if (backend) {
         json_str(json, "path mappings");
         json_str(json, "adoption after a restart");
@@ -341,15 +338,12 @@ static void local_info(const struct backend_env *env, struct backend *backend, s
     json_close(json, ']');
     static const char *const missing[][2] = {
         {"isolation", "backend jail"}, {"limits", "backend jail"}, {"network rules", "backend jail"}};
-    json_key(json, "missing");
-    json_open(json, '[');
+    json_put_open(json, "missing", '[');
     for (size_t i = 0; i < sizeof missing / sizeof *missing + !env->allow_local; i++) {
         bool off = i == sizeof missing / sizeof *missing;
         json_open(json, '{');
-        json_key(json, "what");
-        json_str(json, off ? "permission" : missing[i][0]);
-        json_key(json, "fix");
-        json_str(json, off ? "allow_local in the configuration" : missing[i][1]);
+        json_put_str(json, "what", off ? "permission" : missing[i][0]);
+        json_put_str(json, "fix", off ? "allow_local in the configuration" : missing[i][1]);
         json_close(json, '}');
     }
     json_close(json, ']');

@@ -270,8 +270,7 @@ static int take_window(struct channels *channels, const struct link_record *reco
 
 /* Theirs, as text that harms no terminal. */
 static char *why_shown(const struct link_record *record) {
-    autobuf why;
-    buf_init(&why, 4 * LIMIT_LINK_WHY_BYTES + 1);
+    autobuf why = buf_max(4 * LIMIT_LINK_WHY_BYTES + 1);
     text_shown(&why, (const char *)record->data, record->len);
     char *text = xstrdup(buf_cstr(&why));
     return text;

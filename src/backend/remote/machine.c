@@ -347,8 +347,7 @@ static void *greet_main(void *argument) {
     free(greeting);
     pthread_mutex_lock(&machines->lock);
     for (bool first = true; first || machine->greet_again; first = false) {
-        autoarena arena;
-        arena_init(&arena);
+        autoarena arena = ARENA_EMPTY;
         const char *user = arena_strdup(&arena, machine->hello.user), *name = arena_strdup(&arena, machine->hello.name);
         bool again = machine->again;
         machine->greet_again = false;
@@ -706,8 +705,7 @@ int machine_facts(struct machines *machines, const char *user, const char *name,
 
 void machines_each(struct machines *machines, const char *user,
                    void (*each)(void *context, const struct machine_facts *), void *context) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     pthread_mutex_lock(&machines->lock);
     size_t count = 0;
     struct machine_facts *list = arena_alloc(&arena, (machines->counts.known + 1) * sizeof *list);

@@ -128,8 +128,7 @@ static int ask(struct link_peer *peer, uint32_t number, const struct buf *questi
                json_t **ret_json, struct err *err) {
     if (question->failed)
         return err_set(err, ERR_TOO_LARGE, "what the box should be is too long to tell a machine");
-    autobuf answer;
-    buf_init(&answer, ANSWER_BYTES);
+    autobuf answer = buf_max(ANSWER_BYTES);
     int r = pump_ask(peer->pump, number, question->data, question->len, timeout_ms, &answer, err);
     return r < 0 ? err_wrap(err, "machine '%s'", peer->name) : answer_read(peer, &answer, ret_json, err);
 }
@@ -138,12 +137,10 @@ static void question_open(struct json *json, struct buf *out, const char *op, co
     buf_init(out, QUESTION_BYTES);
     json_init(json, out);
     json_open(json, '{');
-    json_key(json, "op");
-    json_str(json, op);
+    json_put_str(json, "op", op);
     if (!id)
         return;
-    json_key(json, "id");
-    json_str(json, id);
+    json_put_str(json, "id", id);
 }
 
 /* A question whose answer is only ok. */
@@ -153,10 +150,8 @@ static int ask_plain(struct link_peer *peer, const char *op, const char *id, int
     struct json json;
     json_t *answer = NULL;
     question_open(&json, &out, op, id);
-    if (keep_files >= 0) {
-        json_key(&json, "keep_files");
-        json_bool(&json, keep_files);
-    }
+    if (keep_files >= 0)
+        json_put_bool(&json, "keep_files", keep_files);
     json_close(&json, '}');
     int r = ask(peer, pump_number(peer->pump), &out, timeout_ms, &answer, err);
     json_decref(answer);
@@ -174,14 +169,10 @@ static void limits_json(struct json *json, const struct limits *limits) {
                 {"disk_mb", limits->disk_mb},
                 {"open_files", limits->open_files},
                 {"output_bytes", limits->output_bytes}};
-    json_key(json, "limits");
-    json_open(json, '{');
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        json_key(json, rows[i].name);
-        json_uint(json, rows[i].value);
-    }
-    json_key(json, "cpus");
-    json_double(json, limits->cpus);
+    json_put_open(json, "limits", '{');
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        json_put_uint(json, rows[i].name, rows[i].value);
+    json_put_double(json, "cpus", limits->cpus);
     json_close(json, '}');
 }
 
@@ -195,15 +186,11 @@ static void spec_json(struct json *json, const struct spec *spec) {
                     : spec->network == NETWORK_OPEN ? "open"
                                                     : "none"},
     };
-    json_key(json, "spec");
-    json_open(json, '{');
+    json_put_open(json, "spec", '{');
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i][1]) {
-            json_key(json, texts[i][0]);
-            json_str(json, texts[i][1]);
-        }
-    json_key(json, "env");
-    json_open(json, '[');
+        if (texts[i][1])
+            json_put_str(json, texts[i][0], texts[i][1]);
+    json_put_open(json, "env", '[');
     for (size_t i = 0; i < spec->env_count; i++)
         json_str(json, spec->env[i]);
     json_close(json, ']');

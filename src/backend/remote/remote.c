@@ -477,47 +477,37 @@ static bool remote_paused(struct backend *backend, const char *id) {
 static void remote_show(struct backend *backend, const struct spec *spec, struct json *json) {
     struct machine_facts facts = {0};
     struct err ignored;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     bool known = machine_facts(backend->env->machines, spec->user, spec->machine ? spec->machine : "", &arena, &facts,
                                &ignored) == 0;
     const char *const texts[][2] = {{"version", facts.hello.version},
                                     {"isolation", facts.hello.isolation},
                                     {"platform", facts.hello.platform},
                                     {"address", facts.hello.address}};
-    json_key(json, "online");
-    json_bool(json, facts.online);
-    json_key(json, "since");
-    json_time(json, facts.since_ms);
+    json_put_bool(json, "online", facts.online);
+    json_put_time(json, "since", facts.since_ms);
     json_key(json, "latency_ms");
     if (facts.latency_us)
         json_double(json, (double)facts.latency_us / 1000);
     else
         json_nil(json);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        json_key(json, texts[i][0]);
-        json_str(json, known && texts[i][1][0] ? texts[i][1] : NULL);
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        json_put_str(json, texts[i][0], known && texts[i][1][0] ? texts[i][1] : NULL);
 }
 
 static void remote_info(const struct backend_env *env, struct backend *backend, struct json *json) {
     static const char *const can[] = {"the user's own directory", "limits and pause where the machine has them",
                                       "calls that survive a lost connection", "adoption after a restart"};
     (void)env;
-    json_key(json, "available");
-    json_bool(json, backend != NULL);
-    json_key(json, "can");
-    json_open(json, '[');
+    json_put_bool(json, "available", backend != NULL);
+    json_put_open(json, "can", '[');
     for (size_t i = 0; backend && i < sizeof can / sizeof *can; i++)
         json_str(json, can[i]);
     json_close(json, ']');
-    json_key(json, "missing");
-    json_open(json, '[');
+    json_put_open(json, "missing", '[');
     json_open(json, '{');
-    json_key(json, "what");
-    json_str(json, "snapshots, mounts, templates");
-    json_key(json, "fix");
-    json_str(json, "backend jail");
+    json_put_str(json, "what", "snapshots, mounts, templates");
+    json_put_str(json, "fix", "backend jail");
     json_close(json, '}');
     json_close(json, ']');
 }

@@ -73,8 +73,7 @@ static bool follow_others(struct provider *provider, const char *id) {
 }
 
 static int load_record(struct provider *provider, const char *id, struct box **ret_box, struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct record record;
     const struct backend_ops *ops = NULL;
     struct backend *backend = NULL;

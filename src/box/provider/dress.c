@@ -143,8 +143,7 @@ int provider_attach(struct provider *provider, struct box *box, uint64_t wait_ms
 
 static int each_recorded(struct provider *provider, const char *id, void (*each)(void *user, const char *layer),
                          void *user, struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct record record;
     int r = record_read(provider->boxes_fd, id, &arena, &record, err);
     if (r == -ERR_NOT_FOUND) /* not made yet: then what it starts with is of now; or gone */

@@ -295,8 +295,7 @@ static int wire_start(struct provider *provider, struct box *box, uint64_t termi
                       struct err *err) {
     struct wire *wire;
     int pidfd = -1;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct spec spec;
     bool dealt = box->spec.limits.terminals != terminals;
     box->spec.limits.terminals = terminals;
@@ -471,8 +470,7 @@ static int open_recorded(struct provider *provider, struct box *old, const struc
 /* Under the box's lock between daemons. */
 static int open_box(struct provider *provider, struct box *old, enum place_how how, struct opened *opened,
                     struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct record record;
     int r = old->spec.one_shot ? -ERR_NOT_FOUND : record_read(provider->boxes_fd, old->id, &arena, &record, err);
     if (r < 0 && (how & HOW_MAKES)) { /* a damaged one, too: the id says whose it is */

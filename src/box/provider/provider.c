@@ -160,8 +160,7 @@ static int request_box(struct provider *provider, const struct box_request *requ
                        struct box **ret_box, struct err *err) {
     const struct backend_ops *ops = NULL;
     struct backend *backend = NULL;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct record record = {.labels = (char **)(void *)request->labels, .created_ms = clock_wall_ms()};
     struct policy *policy = table_policy(provider);
     const struct share *share = policy_for(policy, request->user ? request->user : "default");
@@ -266,8 +265,7 @@ static int acquire_once(struct provider *provider, const struct box_request *req
 int provider_acquire(struct provider *provider, const struct box_request *wanted, struct box **ret_box,
                      bool *ret_created, struct err *err) {
     char id[17];
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct box_request asked = *wanted, *request = &asked;
     int r = policy_pair(request, &arena, err);
     if (r == 0)
@@ -520,10 +518,8 @@ void provider_info(struct provider *provider, struct json *json) {
     json_open(json, '[');
     for (size_t i = 0; backend_table[i]; i++) {
         json_open(json, '{');
-        json_key(json, "name");
-        json_str(json, backend_table[i]->name);
-        json_key(json, "default");
-        json_bool(json, strcmp(backend_table[i]->name, provider->default_backend) == 0);
+        json_put_str(json, "name", backend_table[i]->name);
+        json_put_bool(json, "default", strcmp(backend_table[i]->name, provider->default_backend) == 0);
         const struct backend_ops *ops;
         struct backend *backend = NULL;
         struct err ignored; /* info tells what is missing */

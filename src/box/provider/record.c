@@ -33,8 +33,7 @@ static void put_text(struct json *json, const char *text) {
         return;
     }
     json_open(json, '{');
-    json_key(json, "base64");
-    json_bytes(json, text, strlen(text), false);
+    json_put_bytes(json, "base64", text, strlen(text), false);
     json_close(json, '}');
 }
 
@@ -44,29 +43,24 @@ static void put_member(struct json *json, const char *key, const char *text) {
 }
 
 static void put_list(struct json *json, const char *key, const char *const *list) {
-    json_key(json, key);
-    json_open(json, '[');
+    json_put_open(json, key, '[');
     for (; list && *list; list++)
         put_text(json, *list);
     json_close(json, ']');
 }
 
 static void put_number(struct json *json, const char *key, uint64_t value) {
-    json_key(json, key);
-    json_uint(json, value);
+    json_put_uint(json, key, value);
 }
 
 static void put_container(struct json *json, const struct container *container) {
-    json_key(json, "container");
-    json_open(json, '{');
+    json_put_open(json, "container", '{');
     put_member(json, "user", container->user);
     put_member(json, "runtime", container->runtime);
     put_member(json, "platform", container->platform);
     put_member(json, "pull", container->pull);
-    json_key(json, "read_only");
-    json_bool(json, container->read_only);
-    json_key(json, "image_init");
-    json_bool(json, container->image_init);
+    json_put_bool(json, "read_only", container->read_only);
+    json_put_bool(json, "image_init", container->image_init);
     json_close(json, '}');
 }
 
@@ -80,8 +74,7 @@ static void put_record(struct json *json, const struct box *box) {
     put_member(json, "template", spec->template_name);
     put_member(json, "shell", spec->shell);
     put_member(json, "network", spec->network == NETWORK_OPEN ? "open" : "none");
-    json_key(json, "network_asked");
-    json_bool(json, spec->network_asked);
+    json_put_bool(json, "network_asked", spec->network_asked);
     put_list(json, "env", spec->env);
     put_list(json, "labels", (const char *const *)box->labels);
     put_list(json, "layers", spec->layers);
@@ -92,20 +85,15 @@ static void put_record(struct json *json, const struct box *box) {
         put_container(json, &spec->container);
     put_list(json, "skill_layers", spec->skill_layers);
     put_list(json, "skill_paths", spec->skill_paths);
-    json_key(json, "skill_unsure");
-    json_bool(json, spec->skill_unsure);
-    json_key(json, "mounts");
-    json_open(json, '[');
+    json_put_bool(json, "skill_unsure", spec->skill_unsure);
+    json_put_open(json, "mounts", '[');
     for (size_t i = 0; i < spec->mount_count; i++) {
         json_open(json, '{');
         put_member(json, "source", spec->mounts[i].source);
         put_member(json, "target", spec->mounts[i].target);
-        json_key(json, "read_only");
-        json_bool(json, spec->mounts[i].read_only);
-        if (spec->mounts[i].door) {
-            json_key(json, "door");
-            json_bool(json, true);
-        }
+        json_put_bool(json, "read_only", spec->mounts[i].read_only);
+        if (spec->mounts[i].door)
+            json_put_bool(json, "door", true);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -118,10 +106,8 @@ static void put_record(struct json *json, const struct box *box) {
     put_number(json, "terminals", spec->limits.terminals);
     put_number(json, "idle_timeout_ms", box->idle_timeout_ms);
     put_number(json, "created_ms", box->created_ms);
-    json_key(json, "temporary");
-    json_bool(json, box->temporary);
-    json_key(json, "discard");
-    json_bool(json, spec->discard);
+    json_put_bool(json, "temporary", box->temporary);
+    json_put_bool(json, "discard", spec->discard);
     json_close(json, '}');
 }
 
@@ -132,8 +118,7 @@ int record_errno(struct err *err, int number, const char *what) {
 }
 
 int record_write(int boxes_fd, const struct box *box, struct err *err) {
-    autobuf text;
-    buf_init(&text, LIMIT_JSON_BYTES);
+    autobuf text = buf_max(LIMIT_JSON_BYTES);
     struct json json;
     json_init(&json, &text);
     put_record(&json, box);
@@ -238,8 +223,7 @@ static const char *get_text(const json_t *value, struct arena *arena) {
     const json_t *coded = json_object_get(value, "base64");
     if (!json_is_string(coded))
         return NULL;
-    autobuf bytes;
-    buf_init(&bytes, LIMIT_JSON_BYTES);
+    autobuf bytes = buf_max(LIMIT_JSON_BYTES);
     if (!text_unbase64(&bytes, json_string_value(coded), json_string_length(coded)))
         return NULL;
     return arena_copy(arena, bytes.data, bytes.len);
@@ -385,8 +369,7 @@ static json_t *load_record(int fd, struct err *err, const char *id) {
         return NULL;
     }
     size_t size = (size_t)status.st_size;
-    autobuf text;
-    buf_init(&text, LIMIT_JSON_BYTES);
+    autobuf text = buf_max(LIMIT_JSON_BYTES);
     char *data = (char *)buf_reserve(&text, size); /* json_loadfd would read byte by byte */
     json_error_t where = {.text = "it is cut short"};
     json_t *root = data && fd_read_full(fd, data, size) == (ssize_t)size

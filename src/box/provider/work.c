@@ -120,8 +120,7 @@ static int work_as(struct provider *provider, const char *user, const char *id, 
     struct place *place = work_mark(provider, user, id, mark, err);
     if (!place)
         return -err->code;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct work work = {.provider = provider, .box = place->box, .arena = &arena, .state = place->was};
     struct box *after = NULL;
     bool gone = false;

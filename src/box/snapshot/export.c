@@ -136,8 +136,7 @@ static int export_start(struct provider *provider, const char *user, const char 
 
 int export_run(struct provider *provider, const char *user, const char *id, struct export_result *ret_result,
                struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct export export = {.arena = &arena};
     uint64_t begin_ms = clock_ms();
     int r = provider_work_long(provider, user, id, export_work, &export, err);

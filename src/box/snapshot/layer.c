@@ -206,8 +206,7 @@ static bool names_layer(const char *const *layers, const char *layer) {
 
 /* Whether the record of the owner says that it needs the layer. One that cannot be read might. */
 static bool owner_needs(struct provider *provider, const char *owner, const char *layer) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     char id[17];
     struct err err;
     size_t len = strcspn(owner, ":");

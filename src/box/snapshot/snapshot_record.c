@@ -36,18 +36,12 @@ static void put_snapshot(struct json *json, const struct snapshot *snapshot) {
         uint64_t value;
     } numbers[] = {{"created_ms", snapshot->created_ms}, {"pause_us", snapshot->pause_us}, {"bytes", snapshot->bytes}};
     json_open(json, '{');
-    json_key(json, "name");
-    json_str(json, snapshot->name);
-    json_key(json, "method");
-    json_str(json, snapshot->method);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        json_key(json, numbers[i].key);
-        json_uint(json, numbers[i].value);
-    }
-    json_key(json, "stopped");
-    json_bool(json, snapshot->stopped);
-    json_key(json, "layers");
-    json_open(json, '[');
+    json_put_str(json, "name", snapshot->name);
+    json_put_str(json, "method", snapshot->method);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        json_put_uint(json, numbers[i].key, numbers[i].value);
+    json_put_bool(json, "stopped", snapshot->stopped);
+    json_put_open(json, "layers", '[');
     for (size_t i = 0; snapshot->layers[i]; i++)
         json_str(json, snapshot->layers[i]);
     json_close(json, ']');

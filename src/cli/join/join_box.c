@@ -164,8 +164,7 @@ static void ask_answer(struct ask *ask) {
     buf_init(&rest, 8192);
     json_init(&json, &rest);
     json_open(&json, '{');
-    json_key(&json, "ok");
-    json_bool(&json, true);
+    json_put_bool(&json, "ok", true);
     int code = ask_run(ask->session->join, ask, &json, &err);
     json_close(&json, '}');
     if (code < 0) {
@@ -429,10 +428,8 @@ static int ask_usage(struct join *join, struct ask *ask, struct json *out, struc
         {"oom_kills", usage.has_memory, usage.oom_kills},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].has) {
-            json_key(out, rows[i].key);
-            json_uint(out, rows[i].value);
-        }
+        if (rows[i].has)
+            json_put_uint(out, rows[i].key, rows[i].value);
     return 0;
 }
 

@@ -112,8 +112,7 @@ const char *join_address(struct arena *arena, const char *server) {
 
 /* A reason may come from the server or a proxy: on one line, and harmless. */
 static void line_reason(struct join *join, const char *why) {
-    autobuf shown;
-    buf_init(&shown, 4 * sizeof join->why);
+    autobuf shown = buf_max(4 * sizeof join->why);
     size_t len = strlen(why);
     while (len && (unsigned char)why[len - 1] <= ' ')
         len--;
@@ -183,21 +182,14 @@ static void line_register(struct line *line, uint64_t received, struct buf *out)
     };
     json_init(&json, out);
     json_open(&json, '{');
-    json_key(&json, "type");
-    json_str(&json, "register");
-    json_key(&json, "body");
-    json_open(&json, '{');
-    json_key(&json, "link");
-    json_uint(&json, LINK_VERSION);
+    json_put_str(&json, "type", "register");
+    json_put_open(&json, "body", '{');
+    json_put_uint(&json, "link", LINK_VERSION);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i][1]) {
-            json_key(&json, rows[i][0]);
-            json_str(&json, rows[i][1]);
-        }
-    json_key(&json, "received");
-    json_uint(&json, received);
-    json_key(&json, "text");
-    json_bool(&json, line->text);
+        if (rows[i][1])
+            json_put_str(&json, rows[i][0], rows[i][1]);
+    json_put_uint(&json, "received", received);
+    json_put_bool(&json, "text", line->text);
     json_close(&json, '}');
     json_close(&json, '}');
 }
@@ -262,8 +254,7 @@ struct line_welcome {
 
 static void copy_text(char *out, size_t size, const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
-    autobuf shown;
-    buf_init(&shown, 4096);
+    autobuf shown = buf_max(4096);
     if (text)
         text_shown(&shown, text, strnlen(text, 512));
     const char *safe = buf_cstr(&shown);

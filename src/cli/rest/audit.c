@@ -157,12 +157,10 @@ static const char *audit_took(struct arena *arena, const json_t *row) {
 }
 
 static const char *audit_detail(struct arena *arena, const json_t *row) {
-    autobuf bytes;
-    buf_init(&bytes, 16 << 10);
+    autobuf bytes = buf_max(16 << 10);
     if (!remote_bytes(row, "detail", &bytes))
         return NULL;
-    autobuf shown;
-    buf_init(&shown, 64 << 10);
+    autobuf shown = buf_max(64 << 10);
     text_shown(&shown, (const char *)bytes.data, bytes.len); /* here: a NUL in it would end the cell */
     return arena_copy(arena, shown.data, shown.len);
 }
@@ -178,8 +176,7 @@ static const struct audit_column {
  * a terminal it ends where the terminal does. */
 static void audit_line(const char *const cells[AUDIT_COLUMNS], bool detail_shown) {
     unsigned columns = 0, rows;
-    autobuf line;
-    buf_init(&line, 256 << 10);
+    autobuf line = buf_max(256 << 10);
     for (size_t i = 0; i < AUDIT_COLUMNS; i++) {
         size_t start = line.len, width = 0;
         const char *cell = cells[i] ? cells[i] : "-";
@@ -238,9 +235,8 @@ static void audit_rows(const json_t *events, bool json) {
 static int audit_show(struct cli *cli, const struct audit_values *values) {
     uint64_t lines = values->since ? LIMIT_AUDIT_ROWS : values->lines ? values->lines : SHOWN_ROWS;
     struct err err = {0};
-    autobuf path, rest;
-    buf_init(&rest, 16 << 10);
-    buf_init(&path, 32 << 10);
+    autobuf path = buf_max(32 << 10);
+    autobuf rest = buf_max(16 << 10);
     audit_parameters(cli, values, &rest);
     buf_printf(&path, "/v1/audit?limit=%llu%s", (unsigned long long)lines, values->since ? "" : "&tail=1");
     if (!values->json) {

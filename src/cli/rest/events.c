@@ -37,8 +37,7 @@ static void events_cell(struct buf *line, const char *text, int width) {
 }
 
 static void events_line(const json_t *event, const char *type) {
-    autobuf line;
-    buf_init(&line, 256 << 10);
+    autobuf line = buf_max(256 << 10);
     if (strcmp(type, "lost") == 0) {
         const json_t *count = json_object_get(event, "count");
         if (json_is_integer(count))
@@ -88,9 +87,8 @@ int command_events(struct cli *cli, int argc, char **argv) {
         option_fail(cli, "unexpected argument '%s'", argv[0]);
     struct http_client *client;
     struct event_reader reader;
-    autobuf path, refusal;
-    buf_init(&path, 64 << 10);
-    buf_init(&refusal, 1 << 20);
+    autobuf path = buf_max(64 << 10);
+    autobuf refusal = buf_max(1 << 20);
     buf_puts(&path, "/v1/events");
     events_parameter(&path, "box", values.box);
     events_parameter(&path, "user", values.user);

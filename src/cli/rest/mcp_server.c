@@ -74,8 +74,7 @@ static int server_add(struct cli *cli, const struct mcp_server_values *values, i
     } texts[] = {{"command", argv[1]}, {"cwd", values->cwd}, {"machine", values->machine}, {"thread", values->thread}};
     struct err err;
     json_t *body = json_object(), *args = json_array(), *answer = NULL;
-    autobuf text;
-    buf_init(&text, LIMIT_JSON_BYTES);
+    autobuf text = buf_max(LIMIT_JSON_BYTES);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].value)
             json_object_set_new(body, texts[i].key, json_string(texts[i].value));
@@ -102,8 +101,7 @@ static int server_add(struct cli *cli, const struct mcp_server_values *values, i
 /* ---- list ---- */
 
 static const char *server_cell(struct cli *cli, const char *text) {
-    autobuf shown;
-    buf_init(&shown, 64 << 10);
+    autobuf shown = buf_max(64 << 10);
     if (!text)
         return NULL;
     text_shown(&shown, text, strlen(text));

@@ -107,8 +107,7 @@ static void *news_thread(void *user) {
     struct event_reader reader;
     struct err ignored;
     const char *token = getenv("CUBBY_TOKEN");
-    autobuf refusal;
-    buf_init(&refusal, 64 << 10);
+    autobuf refusal = buf_max(64 << 10);
     if (!news_patient(news) || http_client_new(remote_url(), token && *token ? token : NULL, &client, &ignored) < 0)
         return NULL;
     event_init(&reader, news_each, news);

@@ -72,8 +72,7 @@ void remote_header(void *user, const char *name, const char *value) {
     (void)user;
     if (strcasecmp(name, "cubby-restarted") != 0)
         return;
-    autobuf shown;
-    buf_init(&shown, 1024);
+    autobuf shown = buf_max(1024);
     text_shown(&shown, value, strlen(value));
     const char *text = buf_cstr(&shown);
     fprintf(stderr, "cubby: the box was started again on its files, without its processes: %s\n", text ? text : "");
@@ -93,16 +92,14 @@ int remote_call(struct cli *cli, const char *method, const char *path, const str
         call.body = body->data;
         call.body_len = body->len;
     }
-    autobuf answer;
-    buf_init(&answer, ANSWER_BYTES);
+    autobuf answer = buf_max(ANSWER_BYTES);
     code = http_client_call(client, &call, &status, out ? out : &answer, err);
     return code < 0 ? code : remote_status(status, out ? out : &answer, err);
 }
 
 int remote_json(struct cli *cli, const char *method, const char *path, const struct buf *body, json_t **ret_json,
                 struct err *err) {
-    autobuf answer;
-    buf_init(&answer, ANSWER_BYTES);
+    autobuf answer = buf_max(ANSWER_BYTES);
     int code = remote_call(cli, method, path, body, &answer, err);
     if (code < 0)
         return code;
@@ -161,19 +158,14 @@ bool remote_bytes(const json_t *object, const char *key, struct buf *out) {
 
 int remote_create(struct cli *cli, const struct box_options *options, const char *user, const char *thread,
                   struct buf *ret_answer, char ret_id[17], struct err *err) {
-    autobuf body;
-    buf_init(&body, LIMIT_JSON_BYTES);
+    autobuf body = buf_max(LIMIT_JSON_BYTES);
     struct json json;
     json_init(&json, &body);
     json_open(&json, '{');
-    if (user) {
-        json_key(&json, "user");
-        json_str(&json, user);
-    }
-    if (thread) {
-        json_key(&json, "thread");
-        json_str(&json, thread);
-    }
+    if (user)
+        json_put_str(&json, "user", user);
+    if (thread)
+        json_put_str(&json, "thread", thread);
     box_options_json(cli, options, &json);
     json_close(&json, '}');
     struct news *news = news_begin(cli, user, NULL);

@@ -39,8 +39,7 @@ bool session_named(const char *name) {
 
 static const char *session_cell(struct cli *cli, const json_t *row, const char *key, size_t most) {
     const char *text = json_string_value(json_object_get(row, key));
-    autobuf shown;
-    buf_init(&shown, 64 << 10);
+    autobuf shown = buf_max(64 << 10);
     if (!text)
         return NULL;
     text_shown(&shown, text, strnlen(text, most));

@@ -68,8 +68,7 @@ static const char *text_of(const json_t *object, const char *key) {
 static void body_text(struct json *json, const char *key, const char *text) {
     if (!text)
         return;
-    json_key(json, key);
-    json_str(json, text);
+    json_put_str(json, key, text);
 }
 
 static const char *encoded(struct cli *cli, const char *text) {
@@ -80,8 +79,7 @@ static const char *encoded(struct cli *cli, const char *text) {
 }
 
 static const char *shown(struct cli *cli, const char *text) {
-    autobuf out;
-    buf_init(&out, 64 << 10);
+    autobuf out = buf_max(64 << 10);
     text_shown(&out, text, strlen(text));
     return arena_strdup(&cli->arena, buf_cstr(&out) ? buf_cstr(&out) : "?");
 }
@@ -160,8 +158,7 @@ static int upload_file(struct cli *cli, const struct skill_box *box, bool base, 
                              .read_body = sending_read,
                              .read_length = status.st_size,
                              .user = &sending};
-    autobuf answer;
-    buf_init(&answer, 16u << 20);
+    autobuf answer = buf_max(16u << 20);
     code = http_client_call(client, &call, &answered, &answer, err);
     if (sending.number)
         return err_errno(err, sending.number, "the archive");
@@ -319,8 +316,7 @@ static int edit_put(struct cli *cli, const struct skill_box *box, const char *pa
                              .headers = headers,
                              .body = text->data ? (const void *)text->data : "",
                              .body_len = text->len};
-    autobuf answer;
-    buf_init(&answer, 1 << 20);
+    autobuf answer = buf_max(1 << 20);
     code = http_client_call(client, &call, &answered, &answer, err);
     return code < 0 ? code : remote_status(answered, &answer, err);
 }
@@ -378,9 +374,8 @@ static int editor_run(const char *file, struct err *err) {
 
 static int edit_interactive(struct cli *cli, const struct skill_box *box, const char *path, struct err *err) {
     char etag[128] = "", name[] = "/tmp/cubby-edit.XXXXXX";
-    autobuf text, after;
-    buf_init(&text, LIMIT_EDIT_BYTES);
-    buf_init(&after, LIMIT_EDIT_BYTES);
+    autobuf text = buf_max(LIMIT_EDIT_BYTES);
+    autobuf after = buf_max(LIMIT_EDIT_BYTES);
     int code = edit_get(cli, box, path, etag, &text, err);
     if (code < 0)
         return code;
@@ -415,8 +410,7 @@ static int skill_edit(struct cli *cli, const struct skill_values *values, int ar
     } else if (argc == 1 && isatty(STDIN_FILENO)) {
         code = edit_interactive(cli, &box, path, &err);
     } else {
-        autobuf text;
-        buf_init(&text, LIMIT_EDIT_BYTES);
+        autobuf text = buf_max(LIMIT_EDIT_BYTES);
         autofd fd = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
         code =
             fd < 0 ? err_errno(&err, errno, "%s", argc > 1 ? argv[1] : "standard input") : text_read(fd, &text, &err);
@@ -479,8 +473,7 @@ static int skill_sync(struct cli *cli, const struct skill_values *values, int ar
         return cli_fail(&err);
     if (global)
         return sync_global(cli, values, &box);
-    autobuf body;
-    buf_init(&body, 256);
+    autobuf body = buf_max(256);
     buf_printf(&body, "{\"direction\":\"%s\"}", values->to_base ? "to_base" : "from_base");
     for (int i = 0; i < argc; i++) {
         const char *rest = arena_printf(&cli->arena, "/skills/%s/sync", encoded(cli, argv[i]));
@@ -560,8 +553,7 @@ static int skill_install(struct cli *cli, const struct skill_values *values, int
         json_init(&out, &body);
         json_open(&out, '{');
         body_text(&out, "entry", argv[i]);
-        json_key(&out, "replace");
-        json_bool(&out, values->replace);
+        json_put_bool(&out, "replace", values->replace);
         json_close(&out, '}');
         if (remote_json(cli, "POST", remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), &body, &json,
                         &err) < 0)

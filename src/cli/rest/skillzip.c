@@ -75,8 +75,7 @@ static int pack_order(const struct dirent **a, const struct dirent **b) {
 
 static int pack_dir(struct pack *pack, int dir, const char *path, unsigned depth, struct err *err) {
     struct dirent **names = NULL;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     if (depth > PACK_DEPTH)
         return err_set(err, ERR_INVALID, "%.300s lies deeper than %d directories", path, PACK_DEPTH);
     int r = zip_writer_entry(pack->writer, &(struct zip_entry){.path = path, .dir = true}, err);

@@ -41,10 +41,8 @@ static void body_of(struct buf *body, const char *const (*rows)[2], size_t count
     json_init(&json, body);
     json_open(&json, '{');
     for (size_t i = 0; i < count; i++)
-        if (rows[i][1]) {
-            json_key(&json, rows[i][0]);
-            json_str(&json, rows[i][1]);
-        }
+        if (rows[i][1])
+            json_put_str(&json, rows[i][0], rows[i][1]);
     json_close(&json, '}');
 }
 
@@ -185,8 +183,7 @@ static void diff_table(struct cli *cli, const json_t *changes) {
     size_t i;
     table_init(&table, &cli->arena, heads);
     json_array_foreach(changes, i, row) {
-        autobuf path;
-        buf_init(&path, 64 << 10);
+        autobuf path = buf_max(64 << 10);
         bool good = remote_bytes(row, "path", &path);
         table_cell(&table, text_of(row, "change"));
         table_cell(&table, text_of(row, "type"));

@@ -109,8 +109,7 @@ static int token_create_here(const struct token_values *values, json_t **ret_jso
     json_init(&json, &out);
     json_open(&json, '{');
     token_members(&token, &json);
-    json_key(&json, "token");
-    json_str(&json, text);
+    json_put_str(&json, "token", text);
     json_close(&json, '}');
     *ret_json = token_parsed(&out);
     return 0;
@@ -131,8 +130,7 @@ static int token_list_here(struct cli *cli, const struct token_values *values, j
     buf_init(&out, 256u << 20);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "tokens");
-    json_open(&json, '[');
+    json_put_open(&json, "tokens", '[');
     for (size_t i = 0; i < count; i++) {
         json_open(&json, '{');
         token_members(&tokens[i], &json);
@@ -157,14 +155,10 @@ static int token_create_there(struct cli *cli, const struct token_values *values
     } texts[] = {
         {"user", values->user}, {"scope", values->scope}, {"runner", values->runner}, {"label", values->label}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i].value) {
-            json_key(&json, texts[i].key);
-            json_str(&json, texts[i].value);
-        }
-    if (values->expires_days) {
-        json_key(&json, "expires_in_ms");
-        json_uint(&json, values->expires_days * DAY_MS);
-    }
+        if (texts[i].value)
+            json_put_str(&json, texts[i].key, texts[i].value);
+    if (values->expires_days)
+        json_put_uint(&json, "expires_in_ms", values->expires_days * DAY_MS);
     json_close(&json, '}');
     return remote_json(cli, "POST", "/v1/tokens", &body, ret_json, err);
 }
@@ -193,8 +187,7 @@ static int token_command_create(struct cli *cli, const struct token_values *valu
 
 static const char *token_cell(struct cli *cli, const json_t *row, const char *key) {
     const char *text = json_string_value(json_object_get(row, key));
-    autobuf shown;
-    buf_init(&shown, 16 << 10);
+    autobuf shown = buf_max(16 << 10);
     if (!text)
         return NULL;
     text_shown(&shown, text, strlen(text));

@@ -17,16 +17,13 @@
 
 static void envelope_open(struct json *json, bool success, const char *message) {
     json_open(json, '{');
-    json_key(json, "success");
-    json_bool(json, success);
-    json_key(json, "message");
-    json_str(json, message);
+    json_put_bool(json, "success", success);
+    json_put_str(json, "message", message);
     json_key(json, "data");
 }
 
 static void envelope_close(struct json *json) {
-    json_key(json, "hint");
-    json_nil(json);
+    json_put_nil(json, "hint");
     json_close(json, '}');
 }
 
@@ -42,8 +39,7 @@ static void detail(struct buf *out, const char *text) {
     struct json json;
     json_init(&json, out);
     json_open(&json, '{');
-    json_key(&json, "detail");
-    json_str(&json, text);
+    json_put_str(&json, "detail", text);
     json_close(&json, '}');
 }
 
@@ -166,17 +162,14 @@ static int ticket(struct http_request *request, struct box *box, struct err *err
     struct front *front = front_of(request);
     char text[AIO_TICKET_BYTES];
     struct json json;
-    autobuf out;
-    buf_init(&out, 1024);
+    autobuf out = buf_max(1024);
     if (!front->aio_key)
         return err_set(err, ERR_UNSUPPORTED, "there are no tickets here");
     aio_ticket_make(front->aio_key, box, clock_wall_ms() + AIO_TICKET_SECONDS * 1000, text);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "ticket");
-    json_str(&json, text);
-    json_key(&json, "expires_in");
-    json_uint(&json, AIO_TICKET_SECONDS);
+    json_put_str(&json, "ticket", text);
+    json_put_uint(&json, "expires_in", AIO_TICKET_SECONDS);
     json_close(&json, '}');
     return http_reply(request, 200, "application/json", out.data, out.len);
 }

@@ -274,8 +274,7 @@ static void result_code(struct json *json, const struct exec_result *result) {
 static void command_id_json(struct json *json, uint64_t pid) {
     char digits[24];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)pid);
-    json_key(json, "command_id");
-    json_str(json, digits);
+    json_put_str(json, "command_id", digits);
 }
 
 static int exec_answer(struct exec_call *call, struct err *err) {
@@ -284,13 +283,11 @@ static int exec_answer(struct exec_call *call, struct err *err) {
     struct json *json = &answer.json;
     aio_open(&answer, call->request, NULL);
     json_open(json, '{');
-    json_key(json, "session_id");
-    json_str(json, call->session);
+    json_put_str(json, "session_id", call->session);
     command_id_json(json, call->pid);
     json_key(json, "command");
     aio_text(&answer, (const uint8_t *)call->args->command.data, call->args->command.len);
-    json_key(json, "status");
-    json_str(json, result_status(&call->result));
+    json_put_str(json, "status", result_status(&call->result));
     for (int i = 0; i < 2; i++) {
         size_t len;
         const uint8_t *text = aio_kept_text(&call->streams[i], call->request, &len);
@@ -298,10 +295,8 @@ static int exec_answer(struct exec_call *call, struct err *err) {
         aio_text(&answer, text, len);
     }
     result_code(json, &call->result);
-    json_key(json, "offset");
-    json_uint(json, call->result.stdout_bytes);
-    json_key(json, "stderr_offset");
-    json_uint(json, call->result.stderr_bytes);
+    json_put_uint(json, "offset", call->result.stdout_bytes);
+    json_put_uint(json, "stderr_offset", call->result.stderr_bytes);
     json_close(json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -336,8 +331,7 @@ static int exec_spawn(struct exec_call *call, struct box *box, struct err *err) 
 static const char *exec_command(struct arena *arena, const struct session *session, const char *command) {
     if (!session->note || !*session->note)
         return command;
-    autobuf out;
-    buf_init(&out, LIMIT_CALL_ARGS_BYTES + 6 * LIMIT_SESSION_NOTE_BYTES);
+    autobuf out = buf_max(LIMIT_CALL_ARGS_BYTES + 6 * LIMIT_SESSION_NOTE_BYTES);
     buf_puts(&out, ". ");
     text_quote(&out, session->note);
     buf_puts(&out, "\n");
@@ -442,10 +436,8 @@ static void command_json(struct answer *answer, const struct command *command) {
     result.running = command->process.running;
     json_open(json, '{');
     command_id_json(json, command->pid);
-    json_key(json, "command");
-    json_str(json, strncmp(text, command->begin, begin) ? text : text + begin);
-    json_key(json, "status");
-    json_str(json, result_status(&result));
+    json_put_str(json, "command", strncmp(text, command->begin, begin) ? text : text + begin);
+    json_put_str(json, "status", result_status(&result));
     result_code(json, &result);
     json_close(json, '}');
 }
@@ -457,16 +449,13 @@ static int output_answer(struct http_request *request, const struct output_args 
     struct json *json = &answer.json;
     aio_open(&answer, request, NULL);
     json_open(json, '{');
-    json_key(json, "session_id");
-    json_str(json, args->session_id.data);
+    json_put_str(json, "session_id", args->session_id.data);
     for (int i = 0; i < 2; i++) {
         json_key(json, texts[i]);
         aio_text(&answer, out[i].data, out[i].len);
     }
-    for (int i = 0; i < 2; i++) {
-        json_key(json, numbers[i]);
-        json_uint(json, offsets[i]);
-    }
+    for (int i = 0; i < 2; i++)
+        json_put_uint(json, numbers[i], offsets[i]);
     json_key(json, "command");
     if (command->pid)
         command_json(&answer, command);
@@ -555,20 +544,15 @@ static int bash_kill(struct http_request *request, struct box *box, struct err *
 static void session_json(struct answer *answer, const struct session *session, const char *running) {
     struct json *json = &answer->json;
     json_open(json, '{');
-    json_key(json, "session_id");
-    json_str(json, session->name + strlen(PREFIX));
-    json_key(json, "status");
-    json_str(json, "ready");
-    json_key(json, "working_dir");
-    json_str(json, session->cwd);
+    json_put_str(json, "session_id", session->name + strlen(PREFIX));
+    json_put_str(json, "status", "ready");
+    json_put_str(json, "working_dir", session->cwd);
     json_key(json, "created_at");
     aio_time(json, session->created_ms);
     json_key(json, "last_used_at");
     aio_time(json, session->used_ms);
-    json_key(json, "current_command");
-    json_str(json, running);
-    json_key(json, "command_count");
-    json_uint(json, session->commands);
+    json_put_str(json, "current_command", running);
+    json_put_uint(json, "command_count", session->commands);
     json_close(json, '}');
     answer_spill(answer);
 }

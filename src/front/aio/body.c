@@ -115,22 +115,18 @@ static void forgive(json_t *object, const struct body_field *fields) {
 static void detail_open(struct buf *out, struct json *json) {
     json_init(json, out);
     json_open(json, '{');
-    json_key(json, "detail");
-    json_open(json, '[');
+    json_put_open(json, "detail", '[');
 }
 
 static void detail_row(struct json *json, const char *place, const char *member, const char *text, const char *type) {
     json_open(json, '{');
-    json_key(json, "loc");
-    json_open(json, '[');
+    json_put_open(json, "loc", '[');
     json_str(json, place);
     if (member)
         json_str(json, member);
     json_close(json, ']');
-    json_key(json, "msg");
-    json_str(json, text);
-    json_key(json, "type");
-    json_str(json, type);
+    json_put_str(json, "msg", text);
+    json_put_str(json, "type", type);
     json_close(json, '}');
 }
 
@@ -144,8 +140,7 @@ static int detail_send(struct http_request *request, struct buf *out, struct jso
 static int refuse_one(struct http_request *request, const char *place, const char *member, const char *text,
                       const char *type) {
     struct json json;
-    autobuf out;
-    buf_init(&out, 16384);
+    autobuf out = buf_max(16384);
     detail_open(&out, &json);
     detail_row(&json, place, member, text, type);
     return detail_send(request, &out, &json);
@@ -222,8 +217,7 @@ static bool detail_member(struct json *json, json_t *root, const struct body_fie
 static int refuse_body(struct http_request *request, json_t *root, const struct body_field *fields, void *args,
                        const struct err *err) {
     struct json json;
-    autobuf out;
-    buf_init(&out, 256u << 10);
+    autobuf out = buf_max(256u << 10);
     detail_open(&out, &json);
     bool all = true;
     for (const struct body_field *field = fields; field->name; field++)

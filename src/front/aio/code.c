@@ -195,10 +195,8 @@ static void stream_json(struct answer *answer, const char *name, const struct bu
     if (!text->len)
         return;
     json_open(json, '{');
-    json_key(json, "output_type");
-    json_str(json, "stream");
-    json_key(json, "name");
-    json_str(json, name);
+    json_put_str(json, "output_type", "stream");
+    json_put_str(json, "name", name);
     json_key(json, "text");
     code_text_json(answer, text);
     json_close(json, '}');
@@ -222,14 +220,11 @@ static void uncaught_json(struct answer *answer, const struct code_result *resul
         return;
     stop = stop ? stop : end;
     json_open(json, '{');
-    json_key(json, "output_type");
-    json_str(json, "error");
-    json_key(json, "ename");
-    json_strn(json, line, (size_t)(colon - line));
-    json_key(json, "evalue");
-    json_strn(json, colon + 2 < stop ? colon + 2 : stop, colon + 2 < stop ? (size_t)(stop - colon - 2) : 0);
-    json_key(json, "traceback");
-    json_open(json, '[');
+    json_put_str(json, "output_type", "error");
+    json_put_strn(json, "ename", line, (size_t)(colon - line));
+    json_put_strn(json, "evalue", colon + 2 < stop ? colon + 2 : stop,
+                  colon + 2 < stop ? (size_t)(stop - colon - 2) : 0);
+    json_put_open(json, "traceback", '[');
     for (unsigned i = 0; i < 50 && line < end; i++) {
         const char *next = memchr(line, '\n', (size_t)(end - line));
         size_t len = next ? (size_t)(next - line) : (size_t)(end - line);
@@ -413,10 +408,8 @@ static int code_answer(struct http_request *request, const struct code_args *arg
     struct json *json = &answer.json;
     aio_open(&answer, request, NULL);
     json_open(json, '{');
-    json_key(json, "language");
-    json_str(json, args->language.data);
-    json_key(json, "status");
-    json_str(json, result->status);
+    json_put_str(json, "language", args->language.data);
+    json_put_str(json, "status", result->status);
     json_key(json, "outputs");
     code_outputs_json(&answer, result);
     json_key(json, "code");
@@ -431,8 +424,7 @@ static int code_answer(struct http_request *request, const struct code_args *arg
     else
         json_nil(json);
     code_traceback(&answer, result);
-    json_key(json, "session_id");
-    json_str(json, session);
+    json_put_str(json, "session_id", session);
     json_close(json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -462,18 +454,12 @@ static int code_execute(struct http_request *request, struct box *box, struct er
 
 static void language_json(struct json *json, const char *language, const char *text, const char *version) {
     json_open(json, '{');
-    json_key(json, "language");
-    json_str(json, language);
-    json_key(json, "description");
-    json_str(json, text);
-    json_key(json, "runtime_version");
-    json_str(json, version);
-    json_key(json, "default_timeout");
-    json_uint(json, KERNEL_TIMEOUT_S);
-    json_key(json, "max_timeout");
-    json_uint(json, LIMIT_KERNEL_TIMEOUT_S);
-    json_key(json, "details");
-    json_open(json, '{');
+    json_put_str(json, "language", language);
+    json_put_str(json, "description", text);
+    json_put_str(json, "runtime_version", version);
+    json_put_uint(json, "default_timeout", KERNEL_TIMEOUT_S);
+    json_put_uint(json, "max_timeout", LIMIT_KERNEL_TIMEOUT_S);
+    json_put_open(json, "details", '{');
     json_close(json, '}');
     json_close(json, '}');
 }
@@ -492,8 +478,7 @@ static int code_info(struct http_request *request, struct box *box, struct err *
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "languages");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "languages", '[');
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         json_t *version = NULL;
         int failed = code_script(request, box, rows[i].kind, rows[i].script, &version, err);

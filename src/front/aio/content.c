@@ -311,8 +311,7 @@ static ssize_t piece_base64(struct aio_content *content, size_t len, struct err 
             content->piece[kept++] = content->piece[i];
     bool last = content->at == content->len;
     size_t groups = kept / 4 * 4;
-    autobuf out;
-    buf_init(&out, PIECE_BYTES);
+    autobuf out = buf_max(PIECE_BYTES);
     if ((last && groups != kept) || (groups && content->ended) ||
         !text_unbase64(&out, (const char *)content->piece, groups))
         return not_base64(err);

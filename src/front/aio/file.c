@@ -70,25 +70,18 @@ static const struct kind *kind_of(const struct err *err) {
 static void fail_json(struct json *json, const struct kind *kind, const char *operation, const char *path,
                       const char *message) {
     json_open(json, '{');
-    json_key(json, "path");
-    json_str(json, path);
-    json_key(json, "operation");
-    json_str(json, operation);
-    json_key(json, "message");
-    json_str(json, message);
-    json_key(json, "error_type");
-    json_str(json, kind->type);
-    json_key(json, "retryable");
-    json_bool(json, kind->status == 503);
+    json_put_str(json, "path", path);
+    json_put_str(json, "operation", operation);
+    json_put_str(json, "message", message);
+    json_put_str(json, "error_type", kind->type);
+    json_put_bool(json, "retryable", kind->status == 503);
     json_key(json, "errno");
     if (kind->name)
         json_int(json, kind->number);
     else
         json_nil(json);
-    json_key(json, "errno_name");
-    json_str(json, kind->name);
-    json_key(json, "exception_type");
-    json_str(json, kind->exception);
+    json_put_str(json, "errno_name", kind->name);
+    json_put_str(json, "exception_type", kind->exception);
     json_close(json, '}');
 }
 
@@ -108,10 +101,8 @@ int aio_file_fail(struct http_request *request, const char *what, const char *op
     answer_init(&answer, request, envelope ? 200 : kind->status);
     struct json *json = &answer.json;
     json_open(json, '{');
-    json_key(json, "success");
-    json_bool(json, false);
-    json_key(json, "message");
-    json_str(json, arena_printf(arena, "%s: %s", what, message));
+    json_put_bool(json, "success", false);
+    json_put_str(json, "message", arena_printf(arena, "%s: %s", what, message));
     json_key(json, "data");
     fail_json(json, kind, operation, path, message);
     int code = err->code;
@@ -239,8 +230,7 @@ int aio_file_read(struct http_request *request, struct box *box, struct err *err
     int failed = aio_body(request, &args, err);
     if (failed)
         return failed;
-    autobuf text;
-    buf_init(&text, AIO_TEXT_BYTES);
+    autobuf text = buf_max(AIO_TEXT_BYTES);
     struct aio_load load = {.path = aio_path(request, box, &args.file, false, err),
                             .root = args.sudo,
                             .ranged = args.start_line.has || args.end_line.has,
@@ -255,8 +245,7 @@ int aio_file_read(struct http_request *request, struct box *box, struct err *err
     json_open(&answer.json, '{');
     json_key(&answer.json, "content");
     aio_text(&answer, text.data, text.len);
-    json_key(&answer.json, "file");
-    json_str(&answer.json, args.file.data);
+    json_put_str(&answer.json, "file", args.file.data);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }

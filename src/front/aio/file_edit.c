@@ -53,10 +53,8 @@ int aio_file_replace(struct http_request *request, struct box *box, struct err *
     autoanswer answer;
     aio_open(&answer, request, none ? "old_str not found in file: nothing was replaced" : "Replacement completed");
     json_open(&answer.json, '{');
-    json_key(&answer.json, "file");
-    json_str(&answer.json, args.file.data);
-    json_key(&answer.json, "replaced_count");
-    json_uint(&answer.json, none ? 0 : result.count);
+    json_put_str(&answer.json, "file", args.file.data);
+    json_put_uint(&answer.json, "replaced_count", none ? 0 : result.count);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -109,12 +107,9 @@ static int editor_answer(struct editor *editor, const char *message, struct err 
     json_open(json, '{');
     json_key(json, "output");
     aio_text(&answer, editor->output.data, editor->output.len);
-    json_key(json, "error");
-    json_nil(json);
-    json_key(json, "path");
-    json_str(json, editor_path(editor));
-    json_key(json, "prev_exist");
-    json_bool(json, editor->existed);
+    json_put_nil(json, "error");
+    json_put_str(json, "path", editor_path(editor));
+    json_put_bool(json, "prev_exist", editor->existed);
     json_key(json, "old_content");
     if (editor->changed && editor->existed)
         aio_text(&answer, editor->old.data, editor->old.len);
@@ -125,8 +120,7 @@ static int editor_answer(struct editor *editor, const char *message, struct err 
         aio_text(&answer, editor->new_text.data, editor->new_text.len);
     else
         json_nil(json);
-    json_key(json, "metadata");
-    json_nil(json);
+    json_put_nil(json, "metadata");
     json_close(json, '}');
     if (editor->output.failed)
         return err_set(err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);

@@ -155,12 +155,9 @@ static void entry_json(struct json *json, const struct list_args *args, const st
     char mode[10];
     permissions(entry->mode, mode);
     json_open(json, '{');
-    json_key(json, "name");
-    json_str(json, entry->name);
-    json_key(json, "path");
-    json_str(json, entry->path);
-    json_key(json, "is_directory");
-    json_bool(json, entry->dir);
+    json_put_str(json, "name", entry->name);
+    json_put_str(json, "path", entry->path);
+    json_put_bool(json, "is_directory", entry->dir);
     json_key(json, "size");
     if (args->include_size && !entry->dir)
         json_uint(json, entry->size);
@@ -168,10 +165,8 @@ static void entry_json(struct json *json, const struct list_args *args, const st
         json_nil(json);
     json_key(json, "modified_time");
     aio_time(json, entry->mtime_ns / 1000000);
-    json_key(json, "permissions");
-    json_str(json, args->include_permissions ? mode : NULL);
-    json_key(json, "extension");
-    json_str(json, *extension(entry) ? extension(entry) : NULL);
+    json_put_str(json, "permissions", args->include_permissions ? mode : NULL);
+    json_put_str(json, "extension", *extension(entry) ? extension(entry) : NULL);
     json_close(json, '}');
 }
 
@@ -182,23 +177,17 @@ static int list_answer(struct list *list, struct err *err) {
              list->more ? "There is more: the list is cut off, narrow the path" : "Directory listed successfully");
     struct json *json = &answer.json;
     json_open(json, '{');
-    json_key(json, "path");
-    json_str(json, list->args->path.data);
-    json_key(json, "files");
-    json_open(json, '[');
+    json_put_str(json, "path", list->args->path.data);
+    json_put_open(json, "files", '[');
     for (size_t i = 0; i < list->count && answer_spill(&answer) >= 0; i++) {
         entry_json(json, list->args, &list->entries[i]);
         dirs += list->entries[i].dir;
     }
     json_close(json, ']');
-    json_key(json, "total_count");
-    json_uint(json, list->count);
-    json_key(json, "directory_count");
-    json_uint(json, dirs);
-    json_key(json, "file_count");
-    json_uint(json, list->count - dirs);
-    json_key(json, "truncated");
-    json_bool(json, list->more);
+    json_put_uint(json, "total_count", list->count);
+    json_put_uint(json, "directory_count", dirs);
+    json_put_uint(json, "file_count", list->count - dirs);
+    json_put_bool(json, "truncated", list->more);
     json_close(json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -258,10 +247,8 @@ struct find {
 static int find_open(struct find *find) {
     aio_open(&find->answer, find->request, NULL);
     json_open(&find->answer.json, '{');
-    json_key(&find->answer.json, "path");
-    json_str(&find->answer.json, find->args->path.data);
-    json_key(&find->answer.json, "files");
-    json_open(&find->answer.json, '[');
+    json_put_str(&find->answer.json, "path", find->args->path.data);
+    json_put_open(&find->answer.json, "files", '[');
     return 0;
 }
 
@@ -287,8 +274,7 @@ int aio_file_find(struct http_request *request, struct box *box, struct err *err
     find_open(&find);
     failed = path ? box_glob(box, &glob, http_fd(request), find_each, &find, &result, err) : -err->code;
     json_close(&find.answer.json, ']');
-    json_key(&find.answer.json, "truncated");
-    json_bool(&find.answer.json, result.truncated);
+    json_put_bool(&find.answer.json, "truncated", result.truncated);
     json_close(&find.answer.json, '}');
     failed = failed && !http_replied(request)
                  ? aio_file_fail(request, "Failed to find files", "find", args.path.data, err)
@@ -322,10 +308,8 @@ struct search {
 static void search_open(struct search *search) {
     aio_open(&search->answer, search->request, NULL);
     json_open(&search->answer.json, '{');
-    json_key(&search->answer.json, "file");
-    json_str(&search->answer.json, search->args->file.data);
-    json_key(&search->answer.json, "matches");
-    json_open(&search->answer.json, '[');
+    json_put_str(&search->answer.json, "file", search->args->file.data);
+    json_put_open(&search->answer.json, "matches", '[');
     buf_init(&search->numbers, LIMIT_GREP_LIMIT * sizeof(uint64_t));
 }
 
@@ -340,13 +324,11 @@ static int search_close(struct search *search, bool truncated, int failed, struc
     struct json *json = &search->answer.json;
     struct view numbers = view_of(search->numbers.data, search->numbers.len);
     json_close(json, ']');
-    json_key(json, "line_numbers");
-    json_open(json, '[');
+    json_put_open(json, "line_numbers", '[');
     while (numbers.len && answer_spill(&search->answer) >= 0)
         json_uint(json, view_u64(&numbers));
     json_close(json, ']');
-    json_key(json, "truncated");
-    json_bool(json, truncated);
+    json_put_bool(json, "truncated", truncated);
     json_close(json, '}');
     return aio_close(&search->answer, failed, err);
 }

@@ -35,10 +35,8 @@ static int write_answer(struct http_request *request, const struct write_args *a
     autoanswer answer;
     aio_open(&answer, request, args->append ? "Content appended successfully" : "File written successfully");
     json_open(&answer.json, '{');
-    json_key(&answer.json, "file");
-    json_str(&answer.json, args->file.data);
-    json_key(&answer.json, "bytes_written");
-    json_uint(&answer.json, bytes);
+    json_put_str(&answer.json, "file", args->file.data);
+    json_put_uint(&answer.json, "bytes_written", bytes);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -128,12 +126,9 @@ static int upload_answer(struct http_request *request, const char *path, uint64_
     autoanswer answer;
     aio_open(&answer, request, "File uploaded successfully");
     json_open(&answer.json, '{');
-    json_key(&answer.json, "file_path");
-    json_str(&answer.json, path);
-    json_key(&answer.json, "file_size");
-    json_uint(&answer.json, size);
-    json_key(&answer.json, "success");
-    json_bool(&answer.json, true);
+    json_put_str(&answer.json, "file_path", path);
+    json_put_uint(&answer.json, "file_size", size);
+    json_put_bool(&answer.json, "success", true);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }

@@ -64,12 +64,9 @@ int jupyter_execute(struct http_request *request, struct box *box, struct err *e
     struct json *json = &answer.json;
     aio_open(&answer, request, NULL);
     json_open(json, '{');
-    json_key(json, "kernel_name");
-    json_str(json, kernel.program);
-    json_key(json, "session_id");
-    json_str(json, kernel.name);
-    json_key(json, "status");
-    json_str(json, result.status);
+    json_put_str(json, "kernel_name", kernel.program);
+    json_put_str(json, "session_id", kernel.name);
+    json_put_str(json, "status", result.status);
     json_key(json, "execution_count");
     if (json_is_integer(result.count))
         json_int(json, json_integer_value(result.count));
@@ -79,8 +76,7 @@ int jupyter_execute(struct http_request *request, struct box *box, struct err *e
     code_outputs_json(&answer, &result);
     json_key(json, "code");
     aio_text(&answer, (const uint8_t *)args.code.data, args.code.len);
-    json_key(json, "msg_id");
-    json_str(json, http_request_id(request));
+    json_put_str(json, "msg_id", http_request_id(request));
     json_close(json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -102,12 +98,9 @@ int jupyter_create(struct http_request *request, struct box *box, struct err *er
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "session_id");
-    json_str(&answer.json, kernel.name);
-    json_key(&answer.json, "kernel_name");
-    json_str(&answer.json, kernel.program);
-    json_key(&answer.json, "message");
-    json_str(&answer.json, created ? "Session created" : "Session already exists");
+    json_put_str(&answer.json, "session_id", kernel.name);
+    json_put_str(&answer.json, "kernel_name", kernel.program);
+    json_put_str(&answer.json, "message", created ? "Session created" : "Session already exists");
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -118,14 +111,11 @@ static void jupyter_each(void *user, const struct kernel *kernel) {
     struct answer *answer = user;
     struct json *json = &answer->json;
     uint64_t now = clock_wall_ms();
-    json_key(json, kernel->name);
-    json_open(json, '{');
-    json_key(json, "kernel_name");
-    json_str(json, kernel->program);
+    json_put_open(json, kernel->name, '{');
+    json_put_str(json, "kernel_name", kernel->program);
     json_key(json, "created_at");
     aio_time(json, kernel->created_ms);
-    json_key(json, "age_seconds");
-    json_uint(json, now > kernel->created_ms ? (now - kernel->created_ms) / 1000 : 0);
+    json_put_uint(json, "age_seconds", now > kernel->created_ms ? (now - kernel->created_ms) / 1000 : 0);
     json_close(json, '}');
     answer_spill(answer);
 }
@@ -134,8 +124,7 @@ int jupyter_sessions(struct http_request *request, struct box *box, struct err *
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "sessions");
-    json_open(&answer.json, '{');
+    json_put_open(&answer.json, "sessions", '{');
     int failed = kernel_each(box, &kernel_python, jupyter_each, &answer, err);
     json_close(&answer.json, '}');
     json_close(&answer.json, '}');
@@ -177,20 +166,14 @@ int jupyter_info(struct http_request *request, struct box *box, struct err *err)
     struct json *json = &answer.json;
     aio_open(&answer, request, NULL);
     json_open(json, '{');
-    json_key(json, "default_kernel");
-    json_str(json, kernel_python.program);
+    json_put_str(json, "default_kernel", kernel_python.program);
     json_key(json, "available_kernels");
     jupyter_kernels(request, box, json);
-    json_key(json, "active_sessions");
-    json_uint(json, active);
-    json_key(json, "session_timeout_seconds");
-    json_uint(json, KERNEL_IDLE_S);
-    json_key(json, "max_sessions");
-    json_uint(json, LIMIT_KERNELS);
-    json_key(json, "description");
-    json_str(json, "Python sessions: the box's own interpreter, with the outputs of a notebook");
-    json_key(json, "kernel_detection");
-    json_str(json, "programs python3 and python3.N in /usr/local/bin and /usr/bin");
+    json_put_uint(json, "active_sessions", active);
+    json_put_uint(json, "session_timeout_seconds", KERNEL_IDLE_S);
+    json_put_uint(json, "max_sessions", LIMIT_KERNELS);
+    json_put_str(json, "description", "Python sessions: the box's own interpreter, with the outputs of a notebook");
+    json_put_str(json, "kernel_detection", "programs python3 and python3.N in /usr/local/bin and /usr/bin");
     json_close(json, '}');
     return aio_close(&answer, 0, err);
 }

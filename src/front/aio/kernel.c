@@ -272,8 +272,7 @@ static int talk_send(struct kernel_talk *talk, const char *last, const struct bu
     int failed = 0;
     for (size_t at = 0; !failed && at < body->len; at += PIECE_BYTES) {
         size_t left = body->len - at, n = left < PIECE_BYTES ? left : PIECE_BYTES;
-        autobuf line;
-        buf_init(&line, LIMIT_FRAME_PAYLOAD_BYTES);
+        autobuf line = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
         buf_printf(&line, "%s %s ", n < left ? "part" : last, talk->id);
         text_base64(&line, body->data + at, n);
         buf_byte(&line, '\n');
@@ -338,8 +337,7 @@ static int talk_listen(struct kernel_talk *talk, struct err *err) {
         struct output_slice slice;
         if (now >= talk->deadline_ms)
             return KERNEL_STUCK;
-        autobuf out;
-        buf_init(&out, READ_BYTES);
+        autobuf out = buf_max(READ_BYTES);
         int failed = box_output(talk->box, talk->kernel->pid, STREAM_STDOUT, talk->offset, talk->deadline_ms - now,
                                 http_fd(talk->request), &out, &slice, err);
         if (failed == -ERR_NOT_FOUND)
@@ -419,22 +417,17 @@ static void run_body(struct buf *body, const char *code, size_t len, const char 
     struct json json;
     json_init(&json, body);
     json_open(&json, '{');
-    json_key(&json, "code");
-    json_strn(&json, code, len);
-    json_key(&json, "timeout");
-    json_uint(&json, timeout_s);
-    if (cwd) {
-        json_key(&json, "cwd");
-        json_str(&json, cwd);
-    }
+    json_put_strn(&json, "code", code, len);
+    json_put_uint(&json, "timeout", timeout_s);
+    if (cwd)
+        json_put_str(&json, "cwd", cwd);
     json_close(&json, '}');
 }
 
 int kernel_run(struct http_request *request, struct box *box, const struct kernel *kernel, const char *code, size_t len,
                const char *cwd, uint64_t timeout_s, struct kernel_answer *ret_answer, struct err *err) {
     struct kernel_talk talk;
-    autobuf body;
-    buf_init(&body, 6 * LIMIT_JSON_BYTES);
+    autobuf body = buf_max(6 * LIMIT_JSON_BYTES);
     run_body(&body, code, len, cwd, timeout_s);
     int outcome = talk_begin(&talk, request, box, kernel, err);
     talk.own_ms = timeout_s * 1000;
@@ -456,15 +449,12 @@ int kernel_run(struct http_request *request, struct box *box, const struct kerne
 int kernel_look(struct http_request *request, struct box *box, const struct kernel *kernel, const char *cwd,
                 uint64_t idle_s, json_t **ret_value, struct err *err) {
     struct kernel_talk talk;
-    autobuf body;
-    buf_init(&body, LIMIT_PATH_BYTES * 6 + 256);
+    autobuf body = buf_max(LIMIT_PATH_BYTES * 6 + 256);
     struct json json;
     json_init(&json, &body);
     json_open(&json, '{');
-    json_key(&json, "cwd");
-    json_str(&json, cwd);
-    json_key(&json, "idle");
-    json_uint(&json, idle_s);
+    json_put_str(&json, "cwd", cwd);
+    json_put_uint(&json, "idle", idle_s);
     json_close(&json, '}');
     int outcome = talk_begin(&talk, request, box, kernel, err);
     talk.deadline_ms = clock_ms() + LOOK_MS;

@@ -30,8 +30,7 @@ static int server_check(struct http_request *request, struct err *err) {
 static int tools(struct http_request *request, struct box *box, struct err *err) {
     struct tool_call call;
     struct json json;
-    autobuf list;
-    buf_init(&list, 2 * LIMIT_SERVER_LIST_BYTES);
+    autobuf list = buf_max(2 * LIMIT_SERVER_LIST_BYTES);
     int code = server_check(request, err);
     if (code < 0)
         return code;
@@ -54,8 +53,7 @@ static int tools(struct http_request *request, struct box *box, struct err *err)
 
 static int tool_answer(struct http_request *request, const struct tool *tool, struct tool_call *call, struct err *err) {
     struct json json;
-    autobuf out;
-    buf_init(&out, LIMIT_MCP_MESSAGE_BYTES);
+    autobuf out = buf_max(LIMIT_MCP_MESSAGE_BYTES);
     json_init(&json, &out);
     json_open(&json, '{');
     mcp_result_json(&json, tool, &call->result);

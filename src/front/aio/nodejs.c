@@ -175,10 +175,8 @@ static int node_answer(struct http_request *request, const struct nodejs_args *a
     struct json *json = &answer.json;
     aio_open(&answer, request, NULL);
     json_open(json, '{');
-    json_key(json, "language");
-    json_str(json, "javascript");
-    json_key(json, "status");
-    json_str(json, result->status);
+    json_put_str(json, "language", "javascript");
+    json_put_str(json, "status", result->status);
     json_key(json, "execution_count");
     if (json_is_integer(result->count))
         json_int(json, json_integer_value(result->count));
@@ -192,10 +190,8 @@ static int node_answer(struct http_request *request, const struct nodejs_args *a
         json_key(json, streams[i]);
         code_text_json(&answer, &result->texts[i]);
     }
-    json_key(json, "exit_code");
-    json_int(json, result->exited ? result->exit_code : 124);
-    json_key(json, "session_id");
-    json_str(json, session);
+    json_put_int(json, "exit_code", result->exited ? result->exit_code : 124);
+    json_put_str(json, "session_id", session);
     json_close(json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -245,20 +241,13 @@ static int node_session_json(struct http_request *request, struct box *box, cons
     bool busy = !facts || json_is_true(json_object_get(facts, "busy"));
     double used = json_number_value(json_object_get(facts, "used"));
     json_open(json, '{');
-    json_key(json, "session_id");
-    json_str(json, kernel->name);
-    json_key(json, "cwd");
-    json_str(json, at ? at : "");
-    json_key(json, "created_at");
-    json_double(json, (double)kernel->created_ms / 1000);
-    json_key(json, "last_used");
-    json_double(json, used > 0 && used < 1e11 ? used : (double)now / 1000);
-    json_key(json, "max_idle_time");
-    json_int(json, json_integer_value(json_object_get(facts, "idle")));
-    json_key(json, "age_seconds");
-    json_uint(json, now > kernel->created_ms ? (now - kernel->created_ms) / 1000 : 0);
-    json_key(json, "state");
-    json_str(json, busy ? "busy" : "idle");
+    json_put_str(json, "session_id", kernel->name);
+    json_put_str(json, "cwd", at ? at : "");
+    json_put_double(json, "created_at", (double)kernel->created_ms / 1000);
+    json_put_double(json, "last_used", used > 0 && used < 1e11 ? used : (double)now / 1000);
+    json_put_int(json, "max_idle_time", json_integer_value(json_object_get(facts, "idle")));
+    json_put_uint(json, "age_seconds", now > kernel->created_ms ? (now - kernel->created_ms) / 1000 : 0);
+    json_put_str(json, "state", busy ? "busy" : "idle");
     json_close(json, '}');
     json_decref(facts);
     return 0;
@@ -285,12 +274,9 @@ int nodejs_create(struct http_request *request, struct box *box, struct err *err
     struct json *json = &answer.json;
     aio_open(&answer, request, NULL);
     json_open(json, '{');
-    json_key(json, "session_id");
-    json_str(json, kernel.name);
-    json_key(json, "created");
-    json_bool(json, created);
-    json_key(json, "message");
-    json_str(json, created ? "Session created" : "Session already exists");
+    json_put_str(json, "session_id", kernel.name);
+    json_put_bool(json, "created", created);
+    json_put_str(json, "message", created ? "Session created" : "Session already exists");
     json_key(json, "session");
     failed = node_session_json(request, box, &kernel, NULL, 0, &answer, err);
     json_close(json, '}');
@@ -303,8 +289,7 @@ int nodejs_sessions(struct http_request *request, struct box *box, struct err *e
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "sessions");
-    json_open(&answer.json, '{');
+    json_put_open(&answer.json, "sessions", '{');
     for (size_t i = 0; !failed && i < all.count; i++) {
         json_key(&answer.json, all.items[i].name);
         failed = node_session_json(request, box, &all.items[i], NULL, 0, &answer, err);
@@ -331,10 +316,8 @@ static int node_one(struct http_request *request, struct box *box, bool update, 
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    if (update) {
-        json_key(&answer.json, "updated");
-        json_bool(&answer.json, true);
-    }
+    if (update)
+        json_put_bool(&answer.json, "updated", true);
     json_key(&answer.json, "session");
     failed = node_session_json(request, box, &kernel, args.cwd.data, args.max_idle_time.value, &answer, err);
     json_close(&answer.json, '}');
@@ -358,8 +341,7 @@ int nodejs_delete(struct http_request *request, struct box *box, struct err *err
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "deleted");
-    json_bool(&answer.json, true);
+    json_put_bool(&answer.json, "deleted", true);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }

@@ -26,8 +26,7 @@ struct facts {
 
 /* One line of text that anybody may print; NULL: it is none. */
 static const char *word(struct facts *facts, const char *text, size_t len) {
-    autobuf shown;
-    buf_init(&shown, 4 * WORD_BYTES + 1);
+    autobuf shown = buf_max(4 * WORD_BYTES + 1);
     while (len && strchr(" \t\r\"'", text[len - 1]))
         len--;
     while (len && strchr(" \t\"'", *text))
@@ -116,8 +115,7 @@ static void facts_ask(struct facts *facts, int watch) {
     const struct exec_request request = {.command = ask, .cwd = "/", .timeout_ms = ASK_MS};
     struct exec_result result;
     struct err err;
-    autobuf out;
-    buf_init(&out, 256u << 10);
+    autobuf out = buf_max(256u << 10);
     const struct exec_sink sink = {.output = keep, .user = &out};
     if (box_exec(facts->box, &request, &sink, watch, &result, &err) < 0 || !buf_cstr(&out) || !out.len)
         return;
@@ -211,12 +209,9 @@ static const char *program(struct facts *facts, const char *name, const char **r
 
 static void tool_spec(struct json *json, const char *version, const char *path, const char *const *aliases) {
     json_open(json, '{');
-    json_key(json, "ver");
-    json_str(json, version);
-    json_key(json, "bin");
-    json_str(json, path);
-    json_key(json, "alias");
-    json_open(json, '[');
+    json_put_str(json, "ver", version);
+    json_put_str(json, "bin", path);
+    json_put_open(json, "alias", '[');
     for (; *aliases; aliases++)
         json_str(json, *aliases);
     json_close(json, ']');
@@ -269,18 +264,14 @@ static void utils_json(struct facts *facts, struct json *json) {
     json_open(json, '[');
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         json_open(json, '{');
-        json_key(json, "category");
-        json_str(json, rows[i].category);
-        json_key(json, "tools");
-        json_open(json, '[');
+        json_put_str(json, "category", rows[i].category);
+        json_put_open(json, "tools", '[');
         for (const char *const *tool = rows[i].tools; *tool; tool++) {
             if (!there(facts, *tool))
                 continue;
             json_open(json, '{');
-            json_key(json, "name");
-            json_str(json, strrchr(*tool, '/') + 1);
-            json_key(json, "description");
-            json_str(json, *tool);
+            json_put_str(json, "name", strrchr(*tool, '/') + 1);
+            json_put_str(json, "description", *tool);
             json_close(json, '}');
         }
         json_close(json, ']');
@@ -292,8 +283,7 @@ static void utils_json(struct facts *facts, struct json *json) {
 /* ---- the answer ---- */
 
 static void member(struct json *json, const char *name, const char *text) {
-    json_key(json, name);
-    json_str(json, text);
+    json_put_str(json, name, text);
 }
 
 static void system_json(const struct facts *facts, struct json *json) {
@@ -305,8 +295,7 @@ static void system_json(const struct facts *facts, struct json *json) {
     member(json, "home_dir", facts->home);
     member(json, "workspace", box_workspace(facts->box));
     member(json, "timezone", facts->timezone ? facts->timezone : "UTC");
-    json_key(json, "occupied_ports");
-    json_open(json, '[');
+    json_put_open(json, "occupied_ports", '[');
     for (size_t i = 0; i < facts->port_count; i++) {
         char number[16];
         snprintf(number, sizeof number, "%u", facts->ports[i]);
@@ -328,12 +317,10 @@ int aio_sandbox(struct http_request *request, struct box *box, struct err *err) 
     member(json, "home_dir", facts.home);
     member(json, "workspace", box_workspace(box));
     member(json, "version", CUBBY_VERSION);
-    json_key(json, "detail");
-    json_open(json, '{');
+    json_put_open(json, "detail", '{');
     json_key(json, "system");
     system_json(&facts, json);
-    json_key(json, "runtime");
-    json_open(json, '{');
+    json_put_open(json, "runtime", '{');
     json_key(json, "python");
     python_json(&facts, json);
     json_key(json, "nodejs");

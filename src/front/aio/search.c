@@ -231,8 +231,7 @@ static int grep_each(void *user, const struct grep_match *match) {
     json_open(&answer->json, '{');
     json_key(&answer->json, "file");
     aio_text(answer, (const uint8_t *)match->path, strlen(match->path));
-    json_key(&answer->json, "line_number");
-    json_uint(&answer->json, match->line);
+    json_put_uint(&answer->json, "line_number", match->line);
     json_key(&answer->json, "line_content");
     aio_text(answer, match->text, len);
     grep_lines(answer, "context_before", grep->before, match->before, match->before_len);
@@ -273,8 +272,7 @@ static void answer_head(struct answer *answer, const struct body_text *path, con
     aio_text(answer, (const uint8_t *)path->data, path->len);
     json_key(&answer->json, "pattern");
     aio_text(answer, (const uint8_t *)pattern->data, pattern->len);
-    json_key(&answer->json, list);
-    json_open(&answer->json, '[');
+    json_put_open(&answer->json, list, '[');
 }
 
 static int aio_grep(struct http_request *request, struct box *box, struct err *err) {
@@ -295,14 +293,10 @@ static int aio_grep(struct http_request *request, struct box *box, struct err *e
     if (failed < 0 && !answer.begun)
         return aio_file_fail(request, "Failed to grep files", "grep", args.path.data, err);
     json_close(&answer.json, ']');
-    json_key(&answer.json, "match_count");
-    json_uint(&answer.json, found.count);
-    json_key(&answer.json, "files_searched");
-    json_uint(&answer.json, result.files_searched);
-    json_key(&answer.json, "files_matched");
-    json_uint(&answer.json, found.files);
-    json_key(&answer.json, "truncated");
-    json_bool(&answer.json, result.truncated || result.timed_out || result.gave_up);
+    json_put_uint(&answer.json, "match_count", found.count);
+    json_put_uint(&answer.json, "files_searched", result.files_searched);
+    json_put_uint(&answer.json, "files_matched", found.files);
+    json_put_bool(&answer.json, "truncated", result.truncated || result.timed_out || result.gave_up);
     json_close(&answer.json, '}');
     return aio_close(&answer, failed, err);
 }
@@ -373,8 +367,7 @@ static int glob_each(void *user, const struct file_stat *stat) {
     aio_text(answer, (const uint8_t *)stat->path, strlen(stat->path));
     json_key(&answer->json, "name");
     aio_text(answer, (const uint8_t *)stat->name, strlen(stat->name));
-    json_key(&answer->json, "is_directory");
-    json_bool(&answer->json, stat->type == FILE_DIR);
+    json_put_bool(&answer->json, "is_directory", stat->type == FILE_DIR);
     json_key(&answer->json, "size");
     if (glob->metadata)
         json_uint(&answer->json, stat->size);
@@ -424,10 +417,8 @@ static int aio_glob(struct http_request *request, struct box *box, struct err *e
     if (failed < 0 && !answer.begun)
         return aio_file_fail(request, "Failed to glob files", "glob", args.path.data, err);
     json_close(&answer.json, ']');
-    json_key(&answer.json, "total_count");
-    json_uint(&answer.json, result.matched);
-    json_key(&answer.json, "truncated");
-    json_bool(&answer.json, result.truncated || result.timed_out);
+    json_put_uint(&answer.json, "total_count", result.matched);
+    json_put_bool(&answer.json, "truncated", result.truncated || result.timed_out);
     json_close(&answer.json, '}');
     return aio_close(&answer, failed, err);
 }

@@ -172,8 +172,7 @@ static int shell_output_put(void *user, int number, const uint8_t *data, size_t 
 /* Their values before `eval` are seen by it and what it runs, and are gone
  * afterwards. */
 static const char *shell_with_env(struct http_request *request, const char *command, const char *const *env) {
-    autobuf out;
-    buf_init(&out, LIMIT_CALL_ARGS_BYTES);
+    autobuf out = buf_max(LIMIT_CALL_ARGS_BYTES);
     if (!env || !*env)
         return command;
     for (; *env; env++) {
@@ -349,12 +348,9 @@ static int shell_run(struct http_request *request, struct box *box, const struct
 
 static void shell_result(struct json *json, const struct exec_args *args, const char *name,
                          const struct session_result *result) {
-    json_key(json, "session_id");
-    json_str(json, name);
-    json_key(json, "command");
-    json_str(json, args->command.data);
-    json_key(json, "status");
-    json_str(json, aio_shell_status(result->state));
+    json_put_str(json, "session_id", name);
+    json_put_str(json, "command", args->command.data);
+    json_put_str(json, "status", aio_shell_status(result->state));
     shell_exit_code(json, "exit_code", result->exited, result->exit_code);
 }
 
@@ -375,13 +371,10 @@ static const char *shell_message(const struct session_result *result) {
 
 static void shell_console(struct answer *answer, const char *command, const uint8_t *text, size_t len) {
     struct json *json = &answer->json;
-    json_key(json, "console");
-    json_open(json, '[');
+    json_put_open(json, "console", '[');
     json_open(json, '{');
-    json_key(json, "ps1");
-    json_str(json, PS1);
-    json_key(json, "command");
-    json_str(json, command);
+    json_put_str(json, "ps1", PS1);
+    json_put_str(json, "command", command);
     json_key(json, "output");
     aio_text(answer, text, len);
     json_close(json, '}');
@@ -461,20 +454,16 @@ int aio_shell_exec(struct http_request *request, struct box *box, struct err *er
 /* ---- view ---- */
 
 static void shell_view_result(struct json *json, const struct session *session) {
-    json_key(json, "session_id");
-    json_str(json, session->name);
-    json_key(json, "status");
-    json_str(json, shell_now(session));
-    json_key(json, "command");
-    json_str(json, aio_shell_command(session));
+    json_put_str(json, "session_id", session->name);
+    json_put_str(json, "status", shell_now(session));
+    json_put_str(json, "command", aio_shell_command(session));
     shell_exit_code(json, "exit_code", session->exited, session->exit_code);
 }
 
 static int shell_view_whole(struct http_request *request, struct box *box, const struct session *session,
                             struct err *err) {
     struct output_slice slice = {.next = session->from};
-    autobuf out;
-    buf_init(&out, LIMIT_RING_BYTES);
+    autobuf out = buf_max(LIMIT_RING_BYTES);
     if (session->to > session->from) {
         uint64_t printed = session->to - session->from;
         int failed = http_hold(request, 2 * (printed < LIMIT_RING_BYTES ? (size_t)printed : LIMIT_RING_BYTES), err);
@@ -560,8 +549,7 @@ static int shell_status_answer(struct http_request *request, const char *status,
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "status");
-    json_str(&answer.json, status);
+    json_put_str(&answer.json, "status", status);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -650,8 +638,7 @@ int aio_shell_kill(struct http_request *request, struct box *box, struct err *er
     autoanswer answer;
     aio_open(&answer, request, aio_shell_busy(&session) ? "Process terminated" : "No command is running");
     json_open(&answer.json, '{');
-    json_key(&answer.json, "status");
-    json_str(&answer.json, aio_shell_status(result.state));
+    json_put_str(&answer.json, "status", aio_shell_status(result.state));
     shell_exit_code(&answer.json, "exit_code", result.exited, result.exit_code);
     shell_exit_code(&answer.json, "returncode", result.exited, result.exit_code);
     json_close(&answer.json, '}');

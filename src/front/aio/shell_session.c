@@ -61,10 +61,8 @@ int aio_shell_create(struct http_request *request, struct box *box, struct err *
     autoanswer answer;
     aio_open(&answer, request, created ? "Session created" : "Session already exists");
     json_open(&answer.json, '{');
-    json_key(&answer.json, "session_id");
-    json_str(&answer.json, session.name);
-    json_key(&answer.json, "working_dir");
-    json_str(&answer.json, session.cwd);
+    json_put_str(&answer.json, "session_id", session.name);
+    json_put_str(&answer.json, "working_dir", session.cwd);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -101,20 +99,15 @@ static void listing_each(void *user, const struct session *session) {
     uint64_t age_ms = listing->now_ms > session->created_ms ? listing->now_ms - session->created_ms : 0;
     if (session->plain)
         return;
-    json_key(json, session->name);
-    json_open(json, '{');
-    json_key(json, "working_dir");
-    json_str(json, session->cwd);
+    json_put_open(json, session->name, '{');
+    json_put_str(json, "working_dir", session->cwd);
     json_key(json, "created_at");
     aio_time(json, session->created_ms);
     json_key(json, "last_used_at");
     aio_time(json, session->used_ms);
-    json_key(json, "age_seconds");
-    json_uint(json, age_ms / 1000);
-    json_key(json, "status");
-    json_str(json, aio_shell_busy(session) ? "running" : "idle");
-    json_key(json, "current_command");
-    json_str(json, aio_shell_busy(session) ? aio_shell_command(session) : NULL);
+    json_put_uint(json, "age_seconds", age_ms / 1000);
+    json_put_str(json, "status", aio_shell_busy(session) ? "running" : "idle");
+    json_put_str(json, "current_command", aio_shell_busy(session) ? aio_shell_command(session) : NULL);
     json_close(json, '}');
     answer_spill(listing->answer);
 }
@@ -124,8 +117,7 @@ int aio_shell_list(struct http_request *request, struct box *box, struct err *er
     struct listing listing = {.answer = &answer, .now_ms = clock_wall_ms()};
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "sessions");
-    json_open(&answer.json, '{');
+    json_put_open(&answer.json, "sessions", '{');
     int failed = box_sessions(box, NULL, listing_each, &listing, err);
     json_close(&answer.json, '}');
     json_close(&answer.json, '}');
@@ -154,18 +146,13 @@ int aio_shell_stats(struct http_request *request, struct box *box, struct err *e
     aio_open(&answer, request, NULL);
     struct json *json = &answer.json;
     json_open(json, '{');
-    json_key(json, "total_sessions");
-    json_uint(json, counts.total);
-    json_key(json, "active_sessions");
-    json_uint(json, counts.active);
-    json_key(json, "idle_sessions");
-    json_uint(json, counts.total - counts.active);
-    json_key(json, "max_sessions");
-    json_uint(json, LIMIT_SESSIONS);
+    json_put_uint(json, "total_sessions", counts.total);
+    json_put_uint(json, "active_sessions", counts.active);
+    json_put_uint(json, "idle_sessions", counts.total - counts.active);
+    json_put_uint(json, "max_sessions", LIMIT_SESSIONS);
     json_key(json, "session_timeout"); /* they end with the box's processes */
     json_uint(json, box->idle_timeout_ms / 1000);
-    json_key(json, "usage_ratio");
-    json_double(json, (double)counts.total / LIMIT_SESSIONS);
+    json_put_double(json, "usage_ratio", (double)counts.total / LIMIT_SESSIONS);
     json_close(json, '}');
     return aio_close(&answer, 0, err);
 }

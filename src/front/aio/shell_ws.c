@@ -132,8 +132,7 @@ static void message_open(struct terminal *terminal, const char *type) {
     buf_clear(&terminal->out);
     json_init(&terminal->json, &terminal->out);
     json_open(&terminal->json, '{');
-    json_key(&terminal->json, "type");
-    json_str(&terminal->json, type);
+    json_put_str(&terminal->json, "type", type);
 }
 
 /* 0, or 1: nobody listens. */
@@ -145,17 +144,14 @@ static int message_send(struct terminal *terminal) {
 
 static int message_text(struct terminal *terminal, const char *type, const char *text) {
     message_open(terminal, type);
-    json_key(&terminal->json, "data");
-    json_str(&terminal->json, text);
+    json_put_str(&terminal->json, "data", text);
     return message_send(terminal);
 }
 
 static int message_time(struct terminal *terminal, const char *type, uint64_t timestamp) {
     message_open(terminal, type);
-    json_key(&terminal->json, "data");
-    json_uint(&terminal->json, timestamp);
-    json_key(&terminal->json, "timestamp");
-    json_uint(&terminal->json, timestamp);
+    json_put_uint(&terminal->json, "data", timestamp);
+    json_put_uint(&terminal->json, "timestamp", timestamp);
     return message_send(terminal);
 }
 
@@ -168,8 +164,7 @@ static int message_bytes(struct terminal *terminal, const char *type, const uint
     if (terminal->binary)
         return ws_send(terminal->ws, WS_BINARY, data, len, &ignored) < 0;
     message_open(terminal, type);
-    json_key(&terminal->json, "data");
-    json_strn(&terminal->json, data, len);
+    json_put_strn(&terminal->json, "data", data, len);
     return message_send(terminal);
 }
 
@@ -180,8 +175,7 @@ static int terminal_say(struct terminal *terminal, const char *text) {
 /* What a command printed. Sessions end lines with a line feed alone, screens
  * want a carriage return before it. */
 static int terminal_show(struct terminal *terminal, const char *type, const uint8_t *data, size_t len, bool raw) {
-    autobuf text;
-    buf_init(&text, 2 * MESSAGE_BYTES);
+    autobuf text = buf_max(2 * MESSAGE_BYTES);
     buf_put(&text, terminal->held, terminal->held_count);
     for (size_t i = 0; i < len; i++) {
         if (data[i] == '\n' && !terminal->shown_cr && !raw)
@@ -261,8 +255,7 @@ static int terminal_run(struct terminal *terminal, struct err *err) {
 /* ---- the line between commands ---- */
 
 static int line_show(struct terminal *terminal) {
-    autobuf text;
-    buf_init(&text, 2 * MESSAGE_BYTES);
+    autobuf text = buf_max(2 * MESSAGE_BYTES);
     buf_puts(&text, terminal->at_start && !terminal->prompted ? "" : "\r\x1b[K");
     buf_puts(&text, terminal->cwd);
     buf_puts(&text, "$ ");
@@ -473,8 +466,7 @@ static int terminal_settle(struct terminal *terminal, struct err *err) {
     int result = line_show(terminal);
     if (result || !terminal->pending.len)
         return result;
-    autobuf typed;
-    buf_init(&typed, 4 * MESSAGE_BYTES);
+    autobuf typed = buf_max(4 * MESSAGE_BYTES);
     buf_put(&typed, terminal->pending.data, terminal->pending.len);
     buf_clear(&terminal->pending);
     return line_type(terminal, typed.data, typed.len, err);
@@ -568,16 +560,11 @@ static int terminal_attach(struct terminal *terminal, struct err *err) {
 
 static int terminal_greet(struct terminal *terminal, const struct buf *before, bool resumed) {
     message_open(terminal, "ready");
-    json_key(&terminal->json, "data");
-    json_str(&terminal->json, terminal->name);
-    json_key(&terminal->json, "session_id");
-    json_str(&terminal->json, terminal->name);
-    json_key(&terminal->json, "transport");
-    json_str(&terminal->json, terminal->binary ? "binary" : "json");
-    json_key(&terminal->json, "backend");
-    json_str(&terminal->json, "native");
-    json_key(&terminal->json, "resumed");
-    json_bool(&terminal->json, resumed);
+    json_put_str(&terminal->json, "data", terminal->name);
+    json_put_str(&terminal->json, "session_id", terminal->name);
+    json_put_str(&terminal->json, "transport", terminal->binary ? "binary" : "json");
+    json_put_str(&terminal->json, "backend", "native");
+    json_put_bool(&terminal->json, "resumed", resumed);
     if (message_send(terminal))
         return 1;
     if (!before->len)
@@ -592,8 +579,7 @@ static int terminal_begin(struct terminal *terminal, const struct ws_args *args,
     struct session session;
     struct output_slice slice = {0};
     bool created = !terminal->name;
-    autobuf before;
-    buf_init(&before, RESTORE_BYTES);
+    autobuf before = buf_max(RESTORE_BYTES);
     int failed = created ? aio_shell_open(terminal->request, terminal->box, &wanted, &session, &created, err)
                          : aio_shell_find(terminal->request, terminal->box, terminal->name, 0, &session, err);
     if (failed)

@@ -53,8 +53,7 @@ static int source_data(struct http_request *request, const struct body_text *uri
     const char *text = comma + 1;
     size_t len = uri->len - (size_t)(text - uri->data), head = (size_t)(comma - media);
     bool base64 = head >= 7 && !strncasecmp(comma - 7, ";base64", 7);
-    autobuf out;
-    buf_init(&out, LIMIT_EDIT_BYTES);
+    autobuf out = buf_max(LIMIT_EDIT_BYTES);
     if (!base64)
         unescape(&out, text, len);
     else if (!text_unbase64(&out, text, len))
@@ -74,8 +73,7 @@ static int source_file(struct http_request *request, struct box *box, const char
                        struct err *err) {
     struct file_stat status;
     autofd fd = -1;
-    autobuf out;
-    buf_init(&out, LIMIT_EDIT_BYTES);
+    autobuf out = buf_max(LIMIT_EDIT_BYTES);
     int failed = box_read_open(box, path, &fd, &status, err);
     if (!failed && status.size > LIMIT_EDIT_BYTES)
         failed = err_set(err, ERR_TOO_LARGE, "'%.200s' is larger than %u bytes", path, LIMIT_EDIT_BYTES);
@@ -100,8 +98,7 @@ static int source_file(struct http_request *request, struct box *box, const char
 
 static int source_read(struct http_request *request, struct box *box, const struct body_text *uri, struct source *ret,
                        struct err *err) {
-    autobuf path;
-    buf_init(&path, LIMIT_PATH_BYTES);
+    autobuf path = buf_max(LIMIT_PATH_BYTES);
     if (!strncasecmp(uri->data, "data:", 5))
         return source_data(request, uri, ret, err);
     if (uri->data[0] == '/')
@@ -135,8 +132,7 @@ static int convert(struct http_request *request, struct box *box, struct err *er
             err, ERR_UNSUPPORTED,
             "this is no text in UTF-8: only text, HTML, JSON and CSV are converted here; for other documents run a "
             "converter in the box");
-    autobuf out;
-    buf_init(&out, markdown_room(source.len));
+    autobuf out = buf_max(markdown_room(source.len));
     failed = http_hold(request, out.max, err);
     if (failed)
         return failed;

@@ -55,18 +55,12 @@ static const char *below(const char *root, const char *path) {
 
 static void change_json(struct json *json, const char *root, const struct change *change) {
     json_open(json, '{');
-    json_key(json, "seq");
-    json_uint(json, change->seq);
-    json_key(json, "type");
-    json_str(json, change_name(change->type));
-    json_key(json, "path");
-    json_str(json, change->path);
-    json_key(json, "relative_path");
-    json_str(json, below(root, change->path));
-    json_key(json, "old_path");
-    json_str(json, change->old_path);
-    json_key(json, "is_dir");
-    json_bool(json, change->dir);
+    json_put_uint(json, "seq", change->seq);
+    json_put_str(json, "type", change_name(change->type));
+    json_put_str(json, "path", change->path);
+    json_put_str(json, "relative_path", below(root, change->path));
+    json_put_str(json, "old_path", change->old_path);
+    json_put_bool(json, "is_dir", change->dir);
     seconds(json, "timestamp", true, change->wall_ms);
     seconds(json, "mtime", change->known, change->mtime_ns / 1000000);
     number(json, "size", change->known, change->size);
@@ -116,14 +110,10 @@ static const struct body_field watch_body[] = {
 };
 
 static void info_json(struct json *json, const struct watcher_info *info) {
-    json_key(json, "watcher_id");
-    json_str(json, info->id);
-    json_key(json, "path");
-    json_str(json, info->path);
-    json_key(json, "recursive");
-    json_bool(json, info->recursive);
-    json_key(json, "status");
-    json_str(json, info->running ? "running" : "stopped");
+    json_put_str(json, "watcher_id", info->id);
+    json_put_str(json, "path", info->path);
+    json_put_bool(json, "recursive", info->recursive);
+    json_put_str(json, "status", info->running ? "running" : "stopped");
     seconds(json, "created_at", true, info->created_ms);
 }
 
@@ -151,10 +141,8 @@ static int watch_create(struct http_request *request, struct box *box, struct er
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
     info_json(&answer.json, &info);
-    json_key(&answer.json, "reused");
-    json_bool(&answer.json, reused);
-    json_key(&answer.json, "initial_cursor");
-    json_uint(&answer.json, info.latest_seq);
+    json_put_bool(&answer.json, "reused", reused);
+    json_put_uint(&answer.json, "initial_cursor", info.latest_seq);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -163,12 +151,9 @@ static void list_each(void *user, const struct watcher_info *info) {
     struct json *json = user;
     json_open(json, '{');
     info_json(json, info);
-    json_key(json, "subscriber_count");
-    json_uint(json, info->readers);
-    json_key(json, "event_count");
-    json_uint(json, info->events);
-    json_key(json, "latest_seq");
-    json_uint(json, info->latest_seq);
+    json_put_uint(json, "subscriber_count", info->readers);
+    json_put_uint(json, "event_count", info->events);
+    json_put_uint(json, "latest_seq", info->latest_seq);
     json_close(json, '}');
 }
 
@@ -190,10 +175,8 @@ static int watch_delete(struct http_request *request, struct box *box, struct er
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "watcher_id");
-    json_str(&answer.json, id);
-    json_key(&answer.json, "status");
-    json_str(&answer.json, running ? "running" : "stopped");
+    json_put_str(&answer.json, "watcher_id", id);
+    json_put_str(&answer.json, "status", running ? "running" : "stopped");
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -257,8 +240,7 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
     bool lost = false;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "events");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "events", '[');
     for (;;) {
         uint64_t now_ms = clock_ms(), left_ms = now_ms < until_ms ? until_ms - now_ms : 0;
         failed = watcher_read(watcher, slice.cursor, (unsigned)args.limit.value,
@@ -268,10 +250,8 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
             break;
     }
     json_close(&answer.json, ']');
-    json_key(&answer.json, "cursor");
-    json_uint(&answer.json, slice.cursor);
-    json_key(&answer.json, "overflow");
-    json_bool(&answer.json, lost);
+    json_put_uint(&answer.json, "cursor", slice.cursor);
+    json_put_bool(&answer.json, "overflow", lost);
     json_close(&answer.json, '}');
     watcher_put(watcher);
     return aio_close(&answer, failed, err);
@@ -304,8 +284,7 @@ static int stream_begin(struct stream *stream, uint64_t cursor) {
     json_init(&json, &stream->out);
     json_open(&json, '{');
     info_json(&json, stream->info);
-    json_key(&json, "cursor");
-    json_uint(&json, cursor);
+    json_put_uint(&json, "cursor", cursor);
     json_close(&json, '}');
     return failed ? failed : stream_put(stream, "watch_started", cursor, &stream->out);
 }
@@ -315,8 +294,7 @@ static int stream_lost(struct stream *stream, uint64_t cursor) {
     buf_clear(&stream->out);
     json_init(&json, &stream->out);
     json_open(&json, '{');
-    json_key(&json, "cursor");
-    json_uint(&json, cursor);
+    json_put_uint(&json, "cursor", cursor);
     json_close(&json, '}');
     return stream_put(stream, "overflow", cursor, &stream->out);
 }
@@ -514,8 +492,7 @@ static int watch_wait(struct http_request *request, struct box *box, struct err 
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "event");
-    json_raw(&answer.json, (const char *)found.data, found.len);
+    json_put_raw(&answer.json, "event", (const char *)found.data, found.len);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }

@@ -360,8 +360,7 @@ static void key_list(struct buf *key, char mark, const char *const *globs) {
 }
 
 static char *watcher_key(const char *box_id, const struct watcher_request *request) {
-    autobuf key;
-    buf_init(&key, 4 * LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf key = buf_max(4 * LIMIT_FRAME_PAYLOAD_BYTES);
     buf_printf(&key, "%s %d %u %zu ", box_id, request->recursive, request->debounce_ms, strlen(request->path));
     buf_puts(&key, request->path);
     key_list(&key, '+', request->include);

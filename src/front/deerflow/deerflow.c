@@ -140,8 +140,10 @@ int deerflow_refuse(struct http_request *request, int status, const char *code, 
     bool routed = http_route(request);
     json_init(&json, out);
     json_open(&json, '{');
-    json_key(&json, "detail");
-    json_str(&json, !routed && status == 404 ? "Not Found" : !routed && status == 405 ? "Method Not Allowed" : text);
+    json_put_str(&json, "detail",
+                 !routed && status == 404   ? "Not Found"
+                 : !routed && status == 405 ? "Method Not Allowed"
+                                            : text);
     json_close(&json, '}');
     return status;
 }
@@ -190,15 +192,13 @@ static const char *status(struct box *box) {
 }
 
 static void put_text(struct json *json, const char *name, const char *value) {
-    json_key(json, name);
-    json_str(json, value);
+    json_put_str(json, name, value);
 }
 
 static void put_identity(struct json *json, const struct box *box) {
     put_text(json, "user_id", box->user);
     put_text(json, "thread_id", box->thread ? box->thread : box->id);
-    json_key(json, "mount_contract_version");
-    json_uint(json, CONTRACT);
+    json_put_uint(json, "mount_contract_version", CONTRACT);
 }
 
 static void put_sandbox(struct json *json, struct http_request *request, struct box *box) {
@@ -385,8 +385,7 @@ static int end(struct http_request *request, struct box *unused, struct err *err
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "ok");
-    json_bool(&answer.json, true);
+    json_put_bool(&answer.json, "ok", true);
     put_text(&answer.json, "sandbox_id", id);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
@@ -413,12 +412,10 @@ static int list(struct http_request *request, struct box *unused, struct err *er
     struct listing listing = {.request = request, .answer = &answer};
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "sandboxes");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "sandboxes", '[');
     provider_each(front_of(request)->provider, list_one, &listing);
     json_close(&answer.json, ']');
-    json_key(&answer.json, "count");
-    json_uint(&answer.json, listing.count);
+    json_put_uint(&answer.json, "count", listing.count);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -431,12 +428,9 @@ static int capabilities(struct http_request *request, struct box *unused, struct
     answer_init(&answer, request, 200);
     struct json *json = &answer.json;
     json_open(json, '{');
-    json_key(json, "lark_cli_init_image");
-    json_bool(json, false);
-    json_key(json, "lark_cli_broker_image");
-    json_bool(json, false);
-    json_key(json, "mount_contract_version");
-    json_uint(json, CONTRACT);
+    json_put_bool(json, "lark_cli_init_image", false);
+    json_put_bool(json, "lark_cli_broker_image", false);
+    json_put_uint(json, "mount_contract_version", CONTRACT);
     json_close(json, '}');
     return answer_end(&answer, 0, err);
 }

@@ -17,10 +17,8 @@ static void envelope(struct buf *out, bool success, const char *data) {
     struct json json;
     json_init(&json, out);
     json_open(&json, '{');
-    json_key(&json, "status");
-    json_str(&json, success ? "success" : "error");
-    json_key(&json, "data");
-    json_str(&json, data);
+    json_put_str(&json, "status", success ? "success" : "error");
+    json_put_str(&json, "data", data);
     json_close(&json, '}');
 }
 
@@ -43,8 +41,7 @@ bool filesecbox_claims(const char *path) {
 void filesecbox_open(struct answer *answer, struct http_request *request) {
     answer_init(answer, request, 200);
     json_open(&answer->json, '{');
-    json_key(&answer->json, "status");
-    json_str(&answer->json, "success");
+    json_put_str(&answer->json, "status", "success");
     json_key(&answer->json, "data");
 }
 
@@ -54,8 +51,7 @@ int filesecbox_close(struct answer *answer, int result, struct err *err) {
 }
 
 static int reply(struct http_request *request, int status, bool success, const char *data) {
-    autobuf out;
-    buf_init(&out, LIMIT_JSON_BYTES);
+    autobuf out = buf_max(LIMIT_JSON_BYTES);
     envelope(&out, success, data);
     return http_reply(request, status, "application/json", out.data, out.len);
 }

@@ -35,16 +35,11 @@ static void result_json(struct answer *answer, struct outputs *outputs, const st
         json_key(json, names[i]);
         answer_long(answer, data, len, true); /* bytes that are no UTF-8 become U+FFFD */
     }
-    json_key(json, "exit_code");
-    json_int(json, result->exited ? result->exit_code : 128 + result->signal);
-    if (truncated) {
-        json_key(json, "truncated");
-        json_bool(json, true);
-    }
-    if (result->oom_killed) {
-        json_key(json, "oom_killed");
-        json_bool(json, true);
-    }
+    json_put_int(json, "exit_code", result->exited ? result->exit_code : 128 + result->signal);
+    if (truncated)
+        json_put_bool(json, "truncated", true);
+    if (result->oom_killed)
+        json_put_bool(json, "oom_killed", true);
     json_close(json, '}');
 }
 
@@ -54,10 +49,9 @@ static int timed_out(struct filesecbox *call, const struct filesecbox_exec *exec
     autoanswer answer;
     answer_init(&answer, call->request, exec->status);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "status");
-    json_str(&answer.json, "error");
-    json_key(&answer.json, "data");
-    json_str(&answer.json, arena_printf(http_arena(call->request), "%s%s", exec->prefix, exec->timeout_text));
+    json_put_str(&answer.json, "status", "error");
+    json_put_str(&answer.json, "data",
+                 arena_printf(http_arena(call->request), "%s%s", exec->prefix, exec->timeout_text));
     json_key(&answer.json, "partial");
     result_json(&answer, outputs, result);
     json_close(&answer.json, '}');

@@ -122,14 +122,12 @@ static int list(struct http_request *request, struct box *unused, struct err *er
         if (newest && !skills[i].has_skill_md)
             continue;
         json_open(&body.json, '{');
-        json_key(&body.json, "name");
-        json_str(&body.json, skills[i].name);
-        json_key(&body.json, "description");
-        json_str(&body.json, skills[i].described ? skills[i].description
-                             : newest            ? "No description."
-                                                 : "No description available.");
-        json_key(&body.json, "skillId");
-        json_str(&body.json, skills[i].id);
+        json_put_str(&body.json, "name", skills[i].name);
+        json_put_str(&body.json, "description",
+                     skills[i].described ? skills[i].description
+                     : newest            ? "No description."
+                                         : "No description available.");
+        json_put_str(&body.json, "skillId", skills[i].id);
         json_close(&body.json, '}');
         answer_spill(&body);
     }
@@ -297,8 +295,7 @@ static int edit_lines_try(struct filesecbox *call, const char *path, const struc
         int failed = filesecbox_read(call, path, &text, &len, &version, err);
         if (failed && failed != -ERR_NOT_FOUND)
             return failed;
-        autobuf out;
-        buf_init(&out, LIMIT_EDIT_BYTES);
+        autobuf out = buf_max(LIMIT_EDIT_BYTES);
         failed = lines_replace(text, len, body->text, body->len, &body->range, &out, err);
         if (!failed)
             failed = filesecbox_write(call, path, out.data, out.len, &version, err);
@@ -460,8 +457,7 @@ static int execute_check(struct filesecbox *call, const char **argv, const char 
 
 /* For the audit log, whose rows hold less than this. */
 static void execute_told(struct http_request *request, const char *const *argv) {
-    autobuf out;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
     for (const char *const *arg = argv; *arg && out.len < 3000; arg++)
         buf_printf(&out, "%s%.1000s", arg == argv ? "" : " ", *arg);
     trail_quote(request, buf_cstr(&out));

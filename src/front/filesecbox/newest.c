@@ -180,16 +180,12 @@ static int newest_status_work(struct filesecbox *call, struct err *err) {
         if (!skills[i].has_skill_md || rows[i].gone)
             continue;
         json_open(&out.json, '{');
-        json_key(&out.json, "name");
-        json_str(&out.json, skills[i].name);
-        json_key(&out.json, "description");
-        json_str(&out.json, skills[i].described ? skills[i].description : "No description.");
-        json_key(&out.json, "status");
-        json_str(&out.json, names[rows[i].status]);
+        json_put_str(&out.json, "name", skills[i].name);
+        json_put_str(&out.json, "description", skills[i].described ? skills[i].description : "No description.");
+        json_put_str(&out.json, "status", names[rows[i].status]);
         json_key(&out.json, "lastSyncTime");
         newest_time(&out.json, skills[i].id, rows[i].synced_ms);
-        json_key(&out.json, "skillId");
-        json_str(&out.json, skills[i].id);
+        json_put_str(&out.json, "skillId", skills[i].id);
         json_close(&out.json, '}');
     }
     json_close(&out.json, ']');

@@ -204,8 +204,7 @@ static int newest_content_answer(struct filesecbox *call, const char *text, size
     json_open(&out.json, '{');
     json_key(&out.json, "content");
     answer_long(&out, (const uint8_t *)text, len, utf8);
-    json_key(&out.json, "lines");
-    json_open(&out.json, '[');
+    json_put_open(&out.json, "lines", '[');
     const char *at = text, *end = text + len;
     while (utf8 && any && !out.failed) {
         size_t line;
@@ -215,10 +214,8 @@ static int newest_content_answer(struct filesecbox *call, const char *text, size
         at = next;
     }
     json_close(&out.json, ']');
-    if (!utf8) {
-        json_key(&out.json, "encoding");
-        json_str(&out.json, "base64");
-    }
+    if (!utf8)
+        json_put_str(&out.json, "encoding", "base64");
     json_close(&out.json, '}');
     return filesecbox_close(&out, 0, err);
 }

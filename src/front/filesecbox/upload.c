@@ -62,14 +62,10 @@ int filesecbox_told(struct filesecbox *call, const char *text, const struct own_
     autoanswer answer;
     filesecbox_open(&answer, call->request);
     json_str(&answer.json, text);
-    if (change->pending) {
-        json_key(&answer.json, "pending");
-        json_bool(&answer.json, true);
-    }
-    if (change->background) {
-        json_key(&answer.json, "background");
-        json_uint(&answer.json, change->background);
-    }
+    if (change->pending)
+        json_put_bool(&answer.json, "pending", true);
+    if (change->background)
+        json_put_uint(&answer.json, "background", change->background);
     return filesecbox_close(&answer, 0, err);
 }
 
@@ -127,8 +123,7 @@ int filesecbox_upload(struct http_request *request, struct box *unused, struct e
         return scope;
     if (upload_run(&call, &upload, scope, &change, err) < 0)
         return filesecbox_fail(request, newest ? 200 : 500, newest ? "" : "Upload failed: ", err);
-    autobuf text;
-    buf_init(&text, 4u << 20);
+    autobuf text = buf_max(4u << 20);
     upload_names(upload.skills, newest && scope == SCOPE_BASELINE, &text);
     const char *shown = buf_cstr(&text);
     return filesecbox_told(&call, shown ? shown : "Upload successful.", &change, err);

@@ -98,8 +98,7 @@ static int hello_can(const json_t *body, struct arena *arena, struct runner_hell
     size_t i;
     if (!json_is_array(list))
         return 0;
-    autobuf words;
-    buf_init(&words, LIMIT_MACHINE_TEXT);
+    autobuf words = buf_max(LIMIT_MACHINE_TEXT);
     json_array_foreach(list, i, item) {
         const char *word = json_string_value(item);
         buf_puts(&words, i ? " " : "");

@@ -227,17 +227,13 @@ static void runner_error(struct runner *runner, const struct err *err) {
     buf_init(&out, 16384);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "type");
-    json_str(&json, "error");
+    json_put_str(&json, "type", "error");
     for (int i = 0; i < 2; i++) {
         if (i) {
-            json_key(&json, "body");
-            json_open(&json, '{');
+            json_put_open(&json, "body", '{');
         }
-        json_key(&json, "code");
-        json_str(&json, runner_word(runner, err->code));
-        json_key(&json, "message");
-        json_str(&json, err->text);
+        json_put_str(&json, "code", runner_word(runner, err->code));
+        json_put_str(&json, "message", err->text);
     }
     json_close(&json, '}');
     json_close(&json, '}');
@@ -251,29 +247,19 @@ static int runner_welcome(struct runner *runner, const char *session, bool resum
     buf_init(&out, 16384);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "type");
-    json_str(&json, "register_ok");
+    json_put_str(&json, "type", "register_ok");
     if (runner->hello.nested) {
-        json_key(&json, "body");
-        json_open(&json, '{');
+        json_put_open(&json, "body", '{');
     }
-    json_key(&json, "status");
-    json_str(&json, "ok");
-    json_key(&json, "user");
-    json_str(&json, runner->user);
-    json_key(&json, "name");
-    json_str(&json, runner->name);
-    json_key(&json, "version");
-    json_str(&json, CUBBY_VERSION);
+    json_put_str(&json, "status", "ok");
+    json_put_str(&json, "user", runner->user);
+    json_put_str(&json, "name", runner->name);
+    json_put_str(&json, "version", CUBBY_VERSION);
     if (runner->hello.link) {
-        json_key(&json, "session");
-        json_str(&json, session);
-        json_key(&json, "resumed");
-        json_bool(&json, resumed);
-        json_key(&json, "received");
-        json_uint(&json, received);
-        json_key(&json, "grace_ms");
-        json_uint(&json, machines_grace_ms(runner->front->machines));
+        json_put_str(&json, "session", session);
+        json_put_bool(&json, "resumed", resumed);
+        json_put_uint(&json, "received", received);
+        json_put_uint(&json, "grace_ms", machines_grace_ms(runner->front->machines));
     }
     if (runner->hello.nested)
         json_close(&json, '}');

@@ -181,8 +181,7 @@ static bool header_names(const char *value, const char *text) {
     size_t len = strlen(value), head = sizeof open - 1, tail = sizeof close - 1;
     if (len < head + tail || strncasecmp(value, open, head) != 0 || strcmp(value + len - tail, close) != 0)
         return strcmp(value, text) == 0;
-    autobuf plain;
-    buf_init(&plain, LIMIT_HEAD_BYTES);
+    autobuf plain = buf_max(LIMIT_HEAD_BYTES);
     return text_unbase64(&plain, value + head, len - head - tail) && plain.len == strlen(text) &&
            memcmp(plain.data, text, plain.len) == 0;
 }
@@ -231,20 +230,14 @@ static void find_session(struct http_request *request, struct mcp_message *messa
 /* A message that nobody could read: an error without an id. */
 static int refuse(struct http_request *request, int status, const char *text) {
     struct json json;
-    autobuf out;
-    buf_init(&out, 4096);
+    autobuf out = buf_max(4096);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "jsonrpc");
-    json_str(&json, "2.0");
-    json_key(&json, "id");
-    json_nil(&json);
-    json_key(&json, "error");
-    json_open(&json, '{');
-    json_key(&json, "code");
-    json_int(&json, MCP_REFUSED);
-    json_key(&json, "message");
-    json_str(&json, text);
+    json_put_str(&json, "jsonrpc", "2.0");
+    json_put_nil(&json, "id");
+    json_put_open(&json, "error", '{');
+    json_put_int(&json, "code", MCP_REFUSED);
+    json_put_str(&json, "message", text);
     json_close(&json, '}');
     json_close(&json, '}');
     return http_reply(request, status, "application/json", out.data, out.len);

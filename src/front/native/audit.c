@@ -33,8 +33,8 @@ static void audit_json_result(struct json *json, const struct audit_row *row) {
         json_int(json, row->exit_code);
     else
         json_nil(json);
-    json_key(json, "signal");
-    json_str(json, row->has_result && !row->exited && row->signal ? signame_text(row->signal, name) : NULL);
+    json_put_str(json, "signal",
+                 row->has_result && !row->exited && row->signal ? signame_text(row->signal, name) : NULL);
     const struct {
         const char *key;
         bool value;
@@ -76,10 +76,8 @@ static void audit_json(void *user, const struct audit_row *row) {
     bool utf8 = !detail->data || text_utf8(detail->data, detail->len);
     char hash[65];
     json_open(json, '{');
-    json_key(json, "id");
-    json_uint(json, row->id);
-    json_key(json, "at");
-    json_time(json, row->at_ms);
+    json_put_uint(json, "id", row->id);
+    json_put_time(json, "at", row->at_ms);
     audit_json_text(json, "verb", row, AUDIT_VERB);
     audit_json_text(json, "box", row, AUDIT_BOX);
     audit_json_text(json, "user", row, AUDIT_USER);
@@ -92,21 +90,16 @@ static void audit_json(void *user, const struct audit_row *row) {
         json_nil(json);
     audit_json_text(json, "outcome", row, AUDIT_OUTCOME);
     audit_json_result(json, row);
-    json_key(json, "count");
-    json_uint(json, row->count);
-    json_key(json, "bytes_in");
-    json_uint(json, row->bytes_in);
-    json_key(json, "bytes_out");
-    json_uint(json, row->bytes_out);
-    json_key(json, "duration_ms");
-    json_double(json, (double)row->duration_us / 1000);
+    json_put_uint(json, "count", row->count);
+    json_put_uint(json, "bytes_in", row->bytes_in);
+    json_put_uint(json, "bytes_out", row->bytes_out);
+    json_put_double(json, "duration_ms", (double)row->duration_us / 1000);
     json_key(json, "detail");
     if (detail->data)
         json_bytes(json, detail->data, detail->len, utf8);
     else
         json_nil(json);
-    json_key(json, "encoding");
-    json_str(json, utf8 ? "utf-8" : "base64");
+    json_put_str(json, "encoding", utf8 ? "utf-8" : "base64");
     json_key(json, "hash");
     text_hex(hash, row->hash, sizeof row->hash);
     json_str(json, list->user ? NULL : hash); /* it is made of others' rows, too: whoever guesses one could check it */
@@ -152,8 +145,7 @@ static void audit_list_begin(struct audit_list *list) {
     buf_clear(&list->out);
     json_init(&list->json, &list->out);
     json_open(&list->json, '{');
-    json_key(&list->json, "events");
-    json_open(&list->json, '[');
+    json_put_open(&list->json, "events", '[');
     list->count = 0;
 }
 
@@ -202,10 +194,8 @@ int native_audit(struct http_request *request, struct box *unused, struct err *e
     failed = audit_page(request, &query, args.wait_ms.value, &list, &page, err);
     if (!failed) {
         json_close(&list.json, ']');
-        json_key(&list.json, "next");
-        json_uint(&list.json, foreign ? args.after.value : page.next);
-        json_key(&list.json, "truncated");
-        json_bool(&list.json, page.more);
+        json_put_uint(&list.json, "next", foreign ? args.after.value : page.next);
+        json_put_bool(&list.json, "truncated", page.more);
         json_close(&list.json, '}');
         failed = list.out.failed ? err_set(err, ERR_INTERNAL, "the answer is too long; ask for fewer rows")
                                  : http_reply(request, 200, "application/json", list.out.data, list.out.len);
@@ -231,18 +221,13 @@ int native_audit_verify(struct http_request *request, struct box *unused, struct
         return failed;
     char hash[65];
     struct json json;
-    autobuf out;
-    buf_init(&out, 64 << 10);
+    autobuf out = buf_max(64 << 10);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "intact");
-    json_bool(&json, !verdict.broken && !verdict.damage);
-    json_key(&json, "rows");
-    json_uint(&json, verdict.rows);
-    json_key(&json, "first");
-    json_uint(&json, verdict.first);
-    json_key(&json, "last");
-    json_uint(&json, verdict.last);
+    json_put_bool(&json, "intact", !verdict.broken && !verdict.damage);
+    json_put_uint(&json, "rows", verdict.rows);
+    json_put_uint(&json, "first", verdict.first);
+    json_put_uint(&json, "last", verdict.last);
     json_key(&json, "hash");
     text_hex(hash, verdict.hash, sizeof verdict.hash);
     json_str(&json, hash);
@@ -251,8 +236,7 @@ int native_audit_verify(struct http_request *request, struct box *unused, struct
         json_uint(&json, verdict.broken);
     else
         json_nil(&json);
-    json_key(&json, "damage");
-    json_str(&json, verdict.damage);
+    json_put_str(&json, "damage", verdict.damage);
     json_close(&json, '}');
     free((char *)verdict.damage);
     return http_reply(request, 200, "application/json", out.data, out.len);

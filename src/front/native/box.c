@@ -113,8 +113,7 @@ static void native_usage_json(struct json *json, struct box *box) {
                 {"cpu_ms", usage.has_cpu, usage.cpu_ms},
                 {"pids", usage.has_pids, usage.pids},
                 {"disk_bytes", usage.has_disk, usage.disk_bytes}};
-    json_key(json, "usage");
-    json_open(json, '{');
+    json_put_open(json, "usage", '{');
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         json_key(json, rows[i].name);
         if (rows[i].has)
@@ -126,26 +125,18 @@ static void native_usage_json(struct json *json, struct box *box) {
 }
 
 static void native_limits_json(struct json *json, const struct limits *limits) {
-    json_key(json, "limits");
-    json_open(json, '{');
-    json_key(json, "memory_mb");
-    json_uint(json, limits->memory_mb);
-    json_key(json, "cpus");
-    json_double(json, limits->cpus);
-    json_key(json, "pids");
-    json_uint(json, limits->pids);
-    json_key(json, "disk_mb");
-    json_uint(json, limits->disk_mb);
-    json_key(json, "open_files");
-    json_uint(json, limits->open_files);
-    json_key(json, "output_bytes");
-    json_uint(json, limits->output_bytes);
+    json_put_open(json, "limits", '{');
+    json_put_uint(json, "memory_mb", limits->memory_mb);
+    json_put_double(json, "cpus", limits->cpus);
+    json_put_uint(json, "pids", limits->pids);
+    json_put_uint(json, "disk_mb", limits->disk_mb);
+    json_put_uint(json, "open_files", limits->open_files);
+    json_put_uint(json, "output_bytes", limits->output_bytes);
     json_close(json, '}');
 }
 
 static void native_labels_json(struct json *json, char **labels) {
-    json_key(json, "labels");
-    json_open(json, '{');
+    json_put_open(json, "labels", '{');
     for (char **label = labels; label && *label; label++) {
         size_t name_len = strcspn(*label, "=");
         json_strn(json, *label, name_len);
@@ -164,18 +155,12 @@ static void native_container_json(struct json *json, const struct box *box) {
         return;
     }
     json_open(json, '{');
-    json_key(json, "user");
-    json_str(json, container->user);
-    json_key(json, "runtime");
-    json_str(json, container->runtime);
-    json_key(json, "platform");
-    json_str(json, container->platform);
-    json_key(json, "pull");
-    json_str(json, container->pull ? container->pull : "missing");
-    json_key(json, "read_only");
-    json_bool(json, container->read_only);
-    json_key(json, "init");
-    json_str(json, container->image_init ? "image" : "runner");
+    json_put_str(json, "user", container->user);
+    json_put_str(json, "runtime", container->runtime);
+    json_put_str(json, "platform", container->platform);
+    json_put_str(json, "pull", container->pull ? container->pull : "missing");
+    json_put_bool(json, "read_only", container->read_only);
+    json_put_str(json, "init", container->image_init ? "image" : "runner");
     json_close(json, '}');
 }
 
@@ -202,43 +187,25 @@ static void native_remote_json(struct json *json, struct box *box) {
 void native_box_json(struct json *json, struct box *box) {
     bool died = box->died[0] && !native_offline(box); /* else nobody knows what became of it */
     json_open(json, '{');
-    json_key(json, "id");
-    json_str(json, box->id);
-    json_key(json, "user");
-    json_str(json, box->user);
-    json_key(json, "thread");
-    json_str(json, box->thread);
-    json_key(json, "agent");
-    json_str(json, box->spec.agent);
-    json_key(json, "machine");
-    json_str(json, box->spec.machine);
-    json_key(json, "backend");
-    json_str(json, box->ops->name);
-    json_key(json, "state");
-    json_str(json, native_state(box));
-    json_key(json, "running");
-    json_bool(json, (box->wire || box->state == BOX_PAUSED) && !box->died[0]);
-    json_key(json, "died");
-    json_str(json, died ? box->died : NULL);
-    json_key(json, "ended");
-    json_str(json, box->ended[0] ? box->ended : NULL);
-    json_key(json, "restarted");
-    json_str(json, box->restarted[0] ? box->restarted : NULL);
-    json_key(json, "workspace");
-    json_str(json, box_workspace(box));
-    json_key(json, "template");
-    json_str(json, box->spec.template_name);
+    json_put_str(json, "id", box->id);
+    json_put_str(json, "user", box->user);
+    json_put_str(json, "thread", box->thread);
+    json_put_str(json, "agent", box->spec.agent);
+    json_put_str(json, "machine", box->spec.machine);
+    json_put_str(json, "backend", box->ops->name);
+    json_put_str(json, "state", native_state(box));
+    json_put_bool(json, "running", (box->wire || box->state == BOX_PAUSED) && !box->died[0]);
+    json_put_str(json, "died", died ? box->died : NULL);
+    json_put_str(json, "ended", box->ended[0] ? box->ended : NULL);
+    json_put_str(json, "restarted", box->restarted[0] ? box->restarted : NULL);
+    json_put_str(json, "workspace", box_workspace(box));
+    json_put_str(json, "template", box->spec.template_name);
     native_container_json(json, box);
-    json_key(json, "network");
-    json_str(json, box->spec.network == NETWORK_OPEN ? "open" : "none");
-    json_key(json, "idle_timeout_ms");
-    json_uint(json, box->idle_timeout_ms);
-    json_key(json, "temporary");
-    json_bool(json, box->temporary);
-    json_key(json, "created_at");
-    json_time(json, box->created_ms);
-    json_key(json, "last_used_at");
-    json_time(json, box_last_used_ms(box));
+    json_put_str(json, "network", box->spec.network == NETWORK_OPEN ? "open" : "none");
+    json_put_uint(json, "idle_timeout_ms", box->idle_timeout_ms);
+    json_put_bool(json, "temporary", box->temporary);
+    json_put_time(json, "created_at", box->created_ms);
+    json_put_time(json, "last_used_at", box_last_used_ms(box));
     native_limits_json(json, &box->spec.limits);
     native_usage_json(json, box);
     native_remote_json(json, box);
@@ -294,8 +261,7 @@ int native_boxes(struct http_request *request, struct box *unused, struct err *e
     if (failed)
         return failed;
     json_open(&answer.json, '{');
-    json_key(&answer.json, "boxes");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "boxes", '[');
     provider_each(front_of(request)->provider, native_boxes_each, &walk);
     json_close(&answer.json, ']');
     json_close(&answer.json, '}');
@@ -406,8 +372,7 @@ int native_destroy_all(struct http_request *request, struct box *unused, struct 
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "ended");
-    json_uint(&answer.json, ended);
+    json_put_uint(&answer.json, "ended", ended);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }

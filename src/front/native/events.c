@@ -40,8 +40,7 @@ static int native_events_place(struct http_request *request, const struct events
 
 static int native_events_pump(struct http_request *request, struct events_reader *reader,
                               const struct events_filter *filter, struct events_place *place) {
-    autobuf out;
-    buf_init(&out, OUT_BYTES);
+    autobuf out = buf_max(OUT_BYTES);
     buf_puts(&out, "id: "); /* a place to come back to before anything has happened */
     events_id(front_of(request)->events, place->number, &out);
     buf_puts(&out, "\n\n");

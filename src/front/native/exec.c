@@ -48,8 +48,7 @@ static int native_exec_input(struct http_request *request, const struct exec_arg
     exec->input_len = args->stdin_text.len;
     if (!args->stdin_base64.data)
         return 0;
-    autobuf raw;
-    buf_init(&raw, LIMIT_STDIN_BYTES);
+    autobuf raw = buf_max(LIMIT_STDIN_BYTES);
     if (!text_unbase64(&raw, args->stdin_base64.data, args->stdin_base64.len))
         return err_set(err, ERR_INVALID, "'stdin_base64' is not base64 (RFC 4648, with padding)");
     exec->input = arena_copy(http_arena(request), raw.data, raw.len);
@@ -82,12 +81,9 @@ void native_result_json(struct json *json, const struct exec_result *result) {
         json_uint(json, result->memory_limit_bytes);
     else
         json_nil(json);
-    json_key(json, "stuck");
-    json_bool(json, result->stuck);
-    json_key(json, "stdout_bytes");
-    json_uint(json, result->stdout_bytes);
-    json_key(json, "stderr_bytes");
-    json_uint(json, result->stderr_bytes);
+    json_put_bool(json, "stuck", result->stuck);
+    json_put_uint(json, "stdout_bytes", result->stdout_bytes);
+    json_put_uint(json, "stderr_bytes", result->stderr_bytes);
 }
 
 /* ---- whole ---- */
@@ -126,15 +122,11 @@ static int native_exec_answer(struct http_request *request, struct native_output
         json_key(json, names[i]);
         answer_long(&answer, data[i], len[i], utf8);
     }
-    json_key(json, "encoding");
-    json_str(json, utf8 ? "utf-8" : "base64");
+    json_put_str(json, "encoding", utf8 ? "utf-8" : "base64");
     native_result_json(json, result);
-    json_key(json, "stdout_truncated");
-    json_bool(json, truncated[0]);
-    json_key(json, "stderr_truncated");
-    json_bool(json, truncated[1]);
-    json_key(json, "duration_ms");
-    json_uint(json, result->duration_ms);
+    json_put_bool(json, "stdout_truncated", truncated[0]);
+    json_put_bool(json, "stderr_truncated", truncated[1]);
+    json_put_uint(json, "duration_ms", result->duration_ms);
     json_close(json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -164,12 +156,9 @@ static int native_exec_exit(struct stream *stream, const struct exec_result *res
         return failed;
     stream_open(stream);
     native_result_json(&stream->json, result);
-    json_key(&stream->json, "stdout_truncated");
-    json_bool(&stream->json, false);
-    json_key(&stream->json, "stderr_truncated");
-    json_bool(&stream->json, false);
-    json_key(&stream->json, "duration_ms");
-    json_uint(&stream->json, result->duration_ms);
+    json_put_bool(&stream->json, "stdout_truncated", false);
+    json_put_bool(&stream->json, "stderr_truncated", false);
+    json_put_uint(&stream->json, "duration_ms", result->duration_ms);
     failed = stream_send(stream, "exit");
     return failed ? failed : http_reply_end(stream->request);
 }

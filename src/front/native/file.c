@@ -293,26 +293,16 @@ void native_stat_json(struct json *json, const struct file_stat *stat) {
     char mode[8];
     snprintf(mode, sizeof mode, "%04o", stat->mode & 07777);
     json_open(json, '{');
-    json_key(json, "name");
-    json_bytes(json, name, strlen(name), utf8);
-    json_key(json, "path");
-    json_bytes(json, path, strlen(path), utf8);
-    json_key(json, "encoding");
-    json_str(json, utf8 ? "utf-8" : "base64");
-    json_key(json, "type");
-    json_str(json, native_type_name(stat->type));
-    json_key(json, "size");
-    json_uint(json, stat->size);
-    json_key(json, "mode");
-    json_str(json, mode);
-    json_key(json, "mtime");
-    json_time(json, stat->mtime_ns / 1000000);
-    json_key(json, "uid");
-    json_uint(json, stat->uid);
-    json_key(json, "gid");
-    json_uint(json, stat->gid);
-    json_key(json, "special");
-    json_str(json, stat->type == FILE_OTHER ? stat->special : NULL);
+    json_put_bytes(json, "name", name, strlen(name), utf8);
+    json_put_bytes(json, "path", path, strlen(path), utf8);
+    json_put_str(json, "encoding", utf8 ? "utf-8" : "base64");
+    json_put_str(json, "type", native_type_name(stat->type));
+    json_put_uint(json, "size", stat->size);
+    json_put_str(json, "mode", mode);
+    json_put_time(json, "mtime", stat->mtime_ns / 1000000);
+    json_put_uint(json, "uid", stat->uid);
+    json_put_uint(json, "gid", stat->gid);
+    json_put_str(json, "special", stat->type == FILE_OTHER ? stat->special : NULL);
     json_key(json, "link_target");
     if (target)
         json_bytes(json, target, strlen(target), utf8);
@@ -366,12 +356,9 @@ static int native_unpack_skipped(void *user, const char *name, const char *why) 
     struct json *json = &answer->json;
     bool utf8 = text_utf8(name, strlen(name));
     json_open(json, '{');
-    json_key(json, "name");
-    json_bytes(json, name, strlen(name), utf8);
-    json_key(json, "encoding");
-    json_str(json, utf8 ? "utf-8" : "base64");
-    json_key(json, "reason");
-    json_str(json, why);
+    json_put_bytes(json, "name", name, strlen(name), utf8);
+    json_put_str(json, "encoding", utf8 ? "utf-8" : "base64");
+    json_put_str(json, "reason", why);
     json_close(json, '}');
     return answer_spill(answer);
 }
@@ -392,18 +379,15 @@ int native_unpack(struct http_request *request, struct box *box, struct err *err
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "skipped");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "skipped", '[');
     const struct unpack_request unpack = {.path = path,
                                           .max_entries = front_settings(request)->max_unpack_entries,
                                           .skipped = native_unpack_skipped,
                                           .user = &answer};
     failed = box_tar_in(box, &unpack, native_put_read, &upload, http_fd(request), &result, err);
     json_close(&answer.json, ']');
-    json_key(&answer.json, "truncated");
-    json_bool(&answer.json, result.truncated);
-    json_key(&answer.json, "files");
-    json_uint(&answer.json, result.files);
+    json_put_bool(&answer.json, "truncated", result.truncated);
+    json_put_uint(&answer.json, "files", result.files);
     json_close(&answer.json, '}');
     return answer_end(&answer, failed, err);
 }

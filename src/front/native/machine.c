@@ -48,21 +48,16 @@ static void machine_json(struct json *json, const struct machine_facts *facts) {
                  {"shell", hello->shell},       {"version", hello->version}, {"isolation", hello->isolation},
                  {"platform", hello->platform}, {"address", hello->address}, {"form", facts->text ? "text" : "link"}};
     json_open(json, '{');
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        json_key(json, texts[i].key);
-        json_str(json, texts[i].value ? texts[i].value : "");
-    }
-    json_key(json, "online");
-    json_bool(json, facts->online);
-    json_key(json, "since");
-    json_time(json, facts->since_ms);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        json_put_str(json, texts[i].key, texts[i].value ? texts[i].value : "");
+    json_put_bool(json, "online", facts->online);
+    json_put_time(json, "since", facts->since_ms);
     json_key(json, "latency_ms");
     if (facts->latency_us)
         json_double(json, (double)facts->latency_us / 1000);
     else
         json_nil(json);
-    json_key(json, "connections");
-    json_uint(json, facts->connections);
+    json_put_uint(json, "connections", facts->connections);
     json_close(json, '}');
 }
 
@@ -95,8 +90,7 @@ int native_machines(struct http_request *request, struct box *unused, struct err
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "machines");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "machines", '[');
     if (front_of(request)->machines)
         machines_each(front_of(request)->machines, user, machine_each, &answer);
     json_close(&answer.json, ']');

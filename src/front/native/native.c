@@ -337,12 +337,9 @@ int native_info(struct http_request *request, struct box *unused, struct err *er
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "version");
-    json_str(&answer.json, CUBBY_VERSION);
-    json_key(&answer.json, "default_backend");
-    json_str(&answer.json, front_settings(request)->default_backend);
-    json_key(&answer.json, "started_at");
-    json_time(&answer.json, front->started_ms);
+    json_put_str(&answer.json, "version", CUBBY_VERSION);
+    json_put_str(&answer.json, "default_backend", front_settings(request)->default_backend);
+    json_put_time(&answer.json, "started_at", front->started_ms);
     json_key(&answer.json, "backends");
     provider_info(front->provider, &answer.json);
     json_close(&answer.json, '}');
@@ -354,8 +351,7 @@ int native_metrics(struct http_request *request, struct box *unused, struct err 
     struct front *front = front_of(request);
     if (front_who(request)->user)
         return err_set(err, ERR_DENIED, "the metrics are for tokens that are not bound to a user");
-    autobuf out;
-    buf_init(&out, 4u << 20);
+    autobuf out = buf_max(4u << 20);
     const struct metrics_sources sources = {
         .provider = front->provider, .server = front->server, .audit = front->audit, .machines = front->machines};
     metrics_write(front->metrics, &sources, &out);
@@ -364,8 +360,7 @@ int native_metrics(struct http_request *request, struct box *unused, struct err 
 
 int native_openapi(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused, (void)err;
-    autobuf out;
-    buf_init(&out, 4u << 20);
+    autobuf out = buf_max(4u << 20);
     openapi_write(front_of(request)->routes, &out);
     return http_reply(request, 200, "application/json", out.data, out.len);
 }

@@ -14,12 +14,9 @@ static void refresh_each(void *user, const char *id, const char *path, bool remo
     struct refresh *refresh = user;
     json_str(&refresh->ids_json, id);
     json_open(&refresh->json, '{');
-    json_key(&refresh->json, "id");
-    json_str(&refresh->json, id);
-    json_key(&refresh->json, "path");
-    json_str(&refresh->json, path);
-    json_key(&refresh->json, "change");
-    json_str(&refresh->json, removed ? "removed" : "modified");
+    json_put_str(&refresh->json, "id", id);
+    json_put_str(&refresh->json, "path", path);
+    json_put_str(&refresh->json, "change", removed ? "removed" : "modified");
     json_close(&refresh->json, '}');
 }
 

@@ -34,10 +34,8 @@ int native_spawn(struct http_request *request, struct box *box, struct err *err)
     autoanswer answer;
     answer_init(&answer, request, 201);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "pid");
-    json_uint(&answer.json, pid);
-    json_key(&answer.json, "started_at");
-    json_time(&answer.json, started_ms);
+    json_put_uint(&answer.json, "pid", pid);
+    json_put_time(&answer.json, "started_at", started_ms);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -46,14 +44,10 @@ static void native_process_each(void *user, const struct process *process) {
     struct answer *answer = user;
     struct json *json = &answer->json;
     json_open(json, '{');
-    json_key(json, "pid");
-    json_uint(json, process->pid);
-    json_key(json, "command");
-    json_str(json, process->command);
-    json_key(json, "state");
-    json_str(json, process->running ? "running" : "exited");
-    json_key(json, "started_at");
-    json_time(json, process->started_ms);
+    json_put_uint(json, "pid", process->pid);
+    json_put_str(json, "command", process->command);
+    json_put_str(json, "state", process->running ? "running" : "exited");
+    json_put_time(json, "started_at", process->started_ms);
     native_result_json(json, &process->result);
     json_close(json, '}');
     answer_spill(answer);
@@ -63,8 +57,7 @@ int native_processes(struct http_request *request, struct box *box, struct err *
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "processes");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "processes", '[');
     int failed = box_processes(box, 0, native_process_each, &answer, err);
     json_close(&answer.json, ']');
     json_close(&answer.json, '}');
@@ -91,8 +84,7 @@ int native_output(struct http_request *request, struct box *box, struct err *err
     if (failed)
         return failed;
     int stream = args.stream.data && !strcmp(args.stream.data, "stderr") ? STREAM_STDERR : STREAM_STDOUT;
-    autobuf out;
-    buf_init(&out, (size_t)args.limit.value);
+    autobuf out = buf_max((size_t)args.limit.value);
     failed = box_output(box, pid, stream, args.offset.value, args.wait_ms.value, http_fd(request), &out, &slice, err);
     if (failed)
         return failed;

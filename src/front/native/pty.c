@@ -160,10 +160,8 @@ static void native_pty_warn(struct native_pty *pty, const char *text) {
     buf_init(&out, 4096);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "warning");
-    json_open(&json, '{');
-    json_key(&json, "message");
-    json_str(&json, text);
+    json_put_open(&json, "warning", '{');
+    json_put_str(&json, "message", text);
     json_close(&json, '}');
     json_close(&json, '}');
     ws_send(pty->ws, WS_TEXT, out.data, out.len, &ignored);
@@ -224,11 +222,9 @@ static int native_pty_exit(struct native_pty *pty, const struct event *event, st
     buf_init(&out, 4096);
     json_init(&json, &out);
     json_open(&json, '{');
-    json_key(&json, "exit");
-    json_open(&json, '{');
+    json_put_open(&json, "exit", '{');
     native_result_json(&json, &result);
-    json_key(&json, "duration_ms");
-    json_uint(&json, result.duration_ms);
+    json_put_uint(&json, "duration_ms", result.duration_ms);
     json_close(&json, '}');
     json_close(&json, '}');
     ws_send(pty->ws, WS_TEXT, out.data, out.len, err);

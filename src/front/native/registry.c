@@ -47,20 +47,13 @@ static void entry_members(struct json *json, const struct registry_entry *entry)
                                     {"author", entry->author},   {"version", entry->version},
                                     {"sharing", entry->sharing}, {"description", entry->description},
                                     {"tags", entry->tags},       {"sha256", entry->sha256}};
-    json_key(json, "id");
-    json_int(json, entry->id);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        json_key(json, texts[i][0]);
-        json_str(json, texts[i][1]);
-    }
-    json_key(json, "bytes");
-    json_uint(json, entry->bytes);
-    json_key(json, "files");
-    json_uint(json, entry->files);
-    json_key(json, "created_at");
-    json_time(json, entry->created_ms);
-    json_key(json, "updated_at");
-    json_time(json, entry->updated_ms);
+    json_put_int(json, "id", entry->id);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        json_put_str(json, texts[i][0], texts[i][1]);
+    json_put_uint(json, "bytes", entry->bytes);
+    json_put_uint(json, "files", entry->files);
+    json_put_time(json, "created_at", entry->created_ms);
+    json_put_time(json, "updated_at", entry->updated_ms);
 }
 
 static int entry_reply(struct http_request *request, int status, const struct registry_entry *entry, const char *path,
@@ -69,10 +62,8 @@ static int entry_reply(struct http_request *request, int status, const struct re
     answer_init(&answer, request, status);
     json_open(&answer.json, '{');
     entry_members(&answer.json, entry);
-    if (path) {
-        json_key(&answer.json, "path");
-        json_str(&answer.json, path);
-    }
+    if (path)
+        json_put_str(&answer.json, "path", path);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -105,12 +96,10 @@ int native_registry_search(struct http_request *request, struct box *unused, str
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "entries");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "entries", '[');
     failed = registry_search(skills, &asker, &query, search_row, &answer, &total, err);
     json_close(&answer.json, ']');
-    json_key(&answer.json, "total");
-    json_uint(&answer.json, total);
+    json_put_uint(&answer.json, "total", total);
     json_close(&answer.json, '}');
     return answer_end(&answer, failed, err);
 }
@@ -297,15 +286,12 @@ static int upload_answer(struct http_request *request, const struct own_change *
     autoanswer answer;
     answer_init(&answer, request, change->pending ? 202 : 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "skills");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "skills", '[');
     for (size_t i = 0; change->skills && change->skills[i]; i++)
         json_str(&answer.json, change->skills[i]);
     json_close(&answer.json, ']');
-    json_key(&answer.json, "pending");
-    json_bool(&answer.json, change->pending);
-    json_key(&answer.json, "background");
-    json_uint(&answer.json, change->background);
+    json_put_bool(&answer.json, "pending", change->pending);
+    json_put_uint(&answer.json, "background", change->background);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }

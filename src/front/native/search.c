@@ -35,8 +35,7 @@ static int native_glob_answer(struct http_request *request, const struct native_
     answer_init(&answer, request, 200);
     struct json *json = &answer.json;
     json_open(json, '{');
-    json_key(json, "paths");
-    json_open(json, '[');
+    json_put_open(json, "paths", '[');
     for (size_t at = 0; at < glob->kept.len;) {
         size_t len = strlen((const char *)glob->kept.data + at);
         json_bytes(json, glob->kept.data + at, len, glob->utf8);
@@ -45,12 +44,9 @@ static int native_glob_answer(struct http_request *request, const struct native_
             break;
     }
     json_close(json, ']');
-    json_key(json, "encoding");
-    json_str(json, glob->utf8 ? "utf-8" : "base64");
-    json_key(json, "truncated");
-    json_bool(json, result->truncated);
-    json_key(json, "timed_out");
-    json_bool(json, result->timed_out);
+    json_put_str(json, "encoding", glob->utf8 ? "utf-8" : "base64");
+    json_put_bool(json, "truncated", result->truncated);
+    json_put_bool(json, "timed_out", result->timed_out);
     json_close(json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -82,8 +78,7 @@ int native_glob(struct http_request *request, struct box *box, struct err *err) 
 /* ---- grep ---- */
 
 static void native_lines_json(struct json *json, const char *name, const uint8_t *data, size_t len, bool utf8) {
-    json_key(json, name);
-    json_open(json, '[');
+    json_put_open(json, name, '[');
     for (size_t at = 0; data && at <= len;) {
         const uint8_t *end = memchr(data + at, '\n', len - at);
         size_t n = end ? (size_t)(end - data) - at : len - at;
@@ -99,18 +94,14 @@ static int native_grep_each(void *user, const struct grep_match *match) {
     bool utf8 = text_utf8(match->path, strlen(match->path)) && text_utf8(match->text, match->len) &&
                 text_utf8(match->before, match->before_len) && text_utf8(match->after, match->after_len);
     json_open(json, '{');
-    json_key(json, "path");
-    json_bytes(json, match->path, strlen(match->path), utf8);
-    json_key(json, "line");
-    json_uint(json, match->line);
-    json_key(json, "text");
-    json_bytes(json, match->text, match->len, utf8);
+    json_put_bytes(json, "path", match->path, strlen(match->path), utf8);
+    json_put_uint(json, "line", match->line);
+    json_put_bytes(json, "text", match->text, match->len, utf8);
     if (match->before)
         native_lines_json(json, "before", match->before, match->before_len, utf8);
     if (match->after)
         native_lines_json(json, "after", match->after, match->after_len, utf8);
-    json_key(json, "encoding");
-    json_str(json, utf8 ? "utf-8" : "base64");
+    json_put_str(json, "encoding", utf8 ? "utf-8" : "base64");
     json_close(json, '}');
     return answer_spill(answer);
 }
@@ -138,16 +129,12 @@ int native_grep(struct http_request *request, struct box *box, struct err *err) 
         .timeout_ms = args.timeout_ms.value,
     };
     json_open(&answer.json, '{');
-    json_key(&answer.json, "matches");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "matches", '[');
     failed = box_grep(box, &grep, http_fd(request), native_grep_each, &answer, &result, err);
     json_close(&answer.json, ']');
-    json_key(&answer.json, "truncated");
-    json_bool(&answer.json, result.truncated);
-    json_key(&answer.json, "timed_out");
-    json_bool(&answer.json, result.timed_out);
-    json_key(&answer.json, "files_searched");
-    json_uint(&answer.json, result.files_searched);
+    json_put_bool(&answer.json, "truncated", result.truncated);
+    json_put_bool(&answer.json, "timed_out", result.timed_out);
+    json_put_uint(&answer.json, "files_searched", result.files_searched);
     json_close(&answer.json, '}');
     return answer_end(&answer, failed, err);
 }
@@ -170,10 +157,8 @@ int native_hash(struct http_request *request, struct box *box, struct err *err) 
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "sha256");
-    json_str(&answer.json, hex);
-    json_key(&answer.json, "size");
-    json_uint(&answer.json, size);
+    json_put_str(&answer.json, "sha256", hex);
+    json_put_uint(&answer.json, "size", size);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -197,10 +182,8 @@ int native_edit(struct http_request *request, struct box *box, struct err *err) 
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "replacements");
-    json_uint(&answer.json, result.count);
-    json_key(&answer.json, "size");
-    json_uint(&answer.json, result.stat.size);
+    json_put_uint(&answer.json, "replacements", result.count);
+    json_put_uint(&answer.json, "size", result.stat.size);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }

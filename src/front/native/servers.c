@@ -75,13 +75,10 @@ static int servers_of(struct http_request *request, struct servers **ret_servers
 
 static void server_json(struct servers *servers, const char *user, const struct server_spec *spec, struct json *json) {
     json_open(json, '{');
-    json_key(json, "name");
-    json_str(json, spec->name);
-    json_key(json, "user");
-    json_str(json, user);
+    json_put_str(json, "name", spec->name);
+    json_put_str(json, "user", user);
     server_spec_json(spec, json, false);
-    json_key(json, "configured");
-    json_bool(json, spec->configured);
+    json_put_bool(json, "configured", spec->configured);
     json_key(json, "running");
     servers_running_json(servers, user, spec, json);
     json_close(json, '}');
@@ -101,8 +98,7 @@ int native_servers(struct http_request *request, struct box *unused, struct err 
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "servers");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "servers", '[');
     for (size_t i = 0; i < count && answer_spill(&answer) >= 0; i++)
         server_json(servers, user, &specs[i], &answer.json);
     json_close(&answer.json, ']');

@@ -139,34 +139,23 @@ static void native_session_exit(struct json *json, bool exited, int exit_code) {
 
 static void native_session_json(struct json *json, const struct session *session) {
     json_open(json, '{');
-    json_key(json, "name");
-    json_str(json, session->name);
+    json_put_str(json, "name", session->name);
     json_key(json, "pid");
     if (session->plain)
         json_nil(json);
     else
         json_uint(json, session->pid);
-    json_key(json, "state");
-    json_str(json, native_session_state(session->state));
-    json_key(json, "command");
-    json_str(json, session->command);
+    json_put_str(json, "state", native_session_state(session->state));
+    json_put_str(json, "command", session->command);
     native_session_exit(json, session->exited, session->exit_code);
-    json_key(json, "cwd");
-    json_str(json, session->cwd);
-    json_key(json, "created_at");
-    json_time(json, session->created_ms);
-    json_key(json, "used_at");
-    json_time(json, session->used_ms);
-    json_key(json, "commands");
-    json_uint(json, session->commands);
-    json_key(json, "waiting");
-    json_uint(json, session->waiting);
-    json_key(json, "quiet_ms");
-    json_uint(json, session->quiet_ms);
-    json_key(json, "offset");
-    json_uint(json, session->from);
-    json_key(json, "next_offset");
-    json_uint(json, session->to);
+    json_put_str(json, "cwd", session->cwd);
+    json_put_time(json, "created_at", session->created_ms);
+    json_put_time(json, "used_at", session->used_ms);
+    json_put_uint(json, "commands", session->commands);
+    json_put_uint(json, "waiting", session->waiting);
+    json_put_uint(json, "quiet_ms", session->quiet_ms);
+    json_put_uint(json, "offset", session->from);
+    json_put_uint(json, "next_offset", session->to);
     json_close(json, '}');
 }
 
@@ -208,8 +197,7 @@ int native_sessions(struct http_request *request, struct box *box, struct err *e
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "sessions");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "sessions", '[');
     int failed = box_sessions(box, NULL, native_session_each, &answer, err);
     json_close(&answer.json, ']');
     json_close(&answer.json, '}');
@@ -259,23 +247,15 @@ int native_session_stdin(struct http_request *request, struct box *box, struct e
 /* ---- commands ---- */
 
 static void native_session_result(struct json *json, const struct session_result *result) {
-    json_key(json, "state");
-    json_str(json, native_session_state(result->state));
+    json_put_str(json, "state", native_session_state(result->state));
     native_session_exit(json, result->exited, result->exit_code);
-    json_key(json, "timed_out");
-    json_bool(json, result->state == SESSION_HARD_TIMEOUT);
-    json_key(json, "ended");
-    json_bool(json, result->gone);
-    json_key(json, "oom_killed");
-    json_bool(json, result->oom_killed);
-    json_key(json, "cwd");
-    json_str(json, result->cwd);
-    json_key(json, "offset");
-    json_uint(json, result->from);
-    json_key(json, "next_offset");
-    json_uint(json, result->to);
-    json_key(json, "duration_ms");
-    json_uint(json, result->duration_ms);
+    json_put_bool(json, "timed_out", result->state == SESSION_HARD_TIMEOUT);
+    json_put_bool(json, "ended", result->gone);
+    json_put_bool(json, "oom_killed", result->oom_killed);
+    json_put_str(json, "cwd", result->cwd);
+    json_put_uint(json, "offset", result->from);
+    json_put_uint(json, "next_offset", result->to);
+    json_put_uint(json, "duration_ms", result->duration_ms);
 }
 
 int native_session_stop(struct http_request *request, struct box *box, struct err *err) {
@@ -318,12 +298,9 @@ static int native_printed_answer(struct native_printed *printed, const struct se
     json_open(&answer.json, '{');
     json_key(&answer.json, "output");
     answer_long(&answer, data, len, utf8);
-    json_key(&answer.json, "encoding");
-    json_str(&answer.json, utf8 ? "utf-8" : "base64");
-    json_key(&answer.json, "output_bytes");
-    json_uint(&answer.json, total);
-    json_key(&answer.json, "output_truncated");
-    json_bool(&answer.json, truncated);
+    json_put_str(&answer.json, "encoding", utf8 ? "utf-8" : "base64");
+    json_put_uint(&answer.json, "output_bytes", total);
+    json_put_bool(&answer.json, "output_truncated", truncated);
     native_session_result(&answer.json, result);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);

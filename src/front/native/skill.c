@@ -72,16 +72,12 @@ static void entry_json(struct json *json, const struct catalog_entry *entry, boo
         bool value;
     } flags[] = {{"memory", meta->memory}, {"send_message", meta->send_message}, {"spawn_agent", meta->spawn_agent}};
     json_open(json, '{');
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        json_key(json, texts[i][0]);
-        json_str(json, texts[i][1]);
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        json_put_str(json, texts[i][0], texts[i][1]);
     texts_json(json, "tags", meta->tags);
     texts_json(json, "tools", meta->tools);
-    for (size_t i = 0; agent && i < sizeof flags / sizeof *flags; i++) {
-        json_key(json, flags[i].name);
-        json_bool(json, flags[i].value);
-    }
+    for (size_t i = 0; agent && i < sizeof flags / sizeof *flags; i++)
+        json_put_bool(json, flags[i].name, flags[i].value);
     json_close(json, '}');
 }
 
@@ -91,8 +87,7 @@ static int catalog_answer(struct http_request *request, const struct box *box, c
     answer_init(&answer, request, 200);
     struct json *json = &answer.json;
     json_open(json, '{');
-    json_key(json, "workspace");
-    json_str(json, box_workspace(box));
+    json_put_str(json, "workspace", box_workspace(box));
     json_key(json, agents ? "agents" : "skills");
     json_open(json, '[');
     for (size_t i = 0; i < catalog->count; i++) {
@@ -119,8 +114,7 @@ static int catalog_handle(struct http_request *request, struct box *box, bool ag
         return failed;
     if (!args.format.data || strcmp(args.format.data, "prompt") != 0)
         return catalog_answer(request, box, &catalog, agents, err);
-    autobuf out;
-    buf_init(&out, PROMPT_BYTES);
+    autobuf out = buf_max(PROMPT_BYTES);
     (agents ? catalog_prompt_agents : catalog_prompt_skills)(&catalog, box_workspace(box), &out);
     if (out.failed)
         return err_set(err, ERR_TOO_LARGE, "the block has more than %u bytes; ask for format=json", PROMPT_BYTES);

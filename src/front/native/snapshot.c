@@ -28,20 +28,13 @@ static void native_snapshot_json(struct json *json, const struct snapshot *snaps
     while (snapshot->layers[layers])
         layers++;
     json_open(json, '{');
-    json_key(json, "name");
-    json_str(json, snapshot->name);
-    json_key(json, "created_at");
-    json_time(json, snapshot->created_ms);
-    json_key(json, "method");
-    json_str(json, snapshot->method);
-    json_key(json, "pause_ms");
-    json_double(json, (double)snapshot->pause_us / 1000);
-    json_key(json, "copied_bytes");
-    json_uint(json, snapshot->bytes);
-    json_key(json, "stopped");
-    json_bool(json, snapshot->stopped);
-    json_key(json, "layers");
-    json_uint(json, layers);
+    json_put_str(json, "name", snapshot->name);
+    json_put_time(json, "created_at", snapshot->created_ms);
+    json_put_str(json, "method", snapshot->method);
+    json_put_double(json, "pause_ms", (double)snapshot->pause_us / 1000);
+    json_put_uint(json, "copied_bytes", snapshot->bytes);
+    json_put_bool(json, "stopped", snapshot->stopped);
+    json_put_uint(json, "layers", layers);
     json_close(json, '}');
 }
 
@@ -75,8 +68,7 @@ int native_snapshots(struct http_request *request, struct box *unused, struct er
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "snapshots");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "snapshots", '[');
     for (size_t i = 0; i < count; i++)
         native_snapshot_json(&answer.json, &list[i]);
     json_close(&answer.json, ']');
@@ -107,10 +99,8 @@ int native_rollback(struct http_request *request, struct box *unused, struct err
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "snapshot");
-    json_str(&answer.json, args.name.data);
-    json_key(&answer.json, "processes_ended");
-    json_uint(&answer.json, ended);
+    json_put_str(&answer.json, "snapshot", args.name.data);
+    json_put_uint(&answer.json, "processes_ended", ended);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -162,14 +152,10 @@ int native_export(struct http_request *request, struct box *unused, struct err *
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "changed");
-    json_bool(&answer.json, result.exported.changed);
-    json_key(&answer.json, "image");
-    json_str(&answer.json, result.exported.changed ? result.exported.image : NULL);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        json_key(&answer.json, numbers[i].key);
-        json_uint(&answer.json, numbers[i].value);
-    }
+    json_put_bool(&answer.json, "changed", result.exported.changed);
+    json_put_str(&answer.json, "image", result.exported.changed ? result.exported.image : NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        json_put_uint(&answer.json, numbers[i].key, numbers[i].value);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -183,16 +169,11 @@ static int native_diff_each(void *user, const struct file_change *change) {
     struct json *json = &answer->json;
     bool utf8 = text_utf8(change->path, strlen(change->path));
     json_open(json, '{');
-    json_key(json, "path");
-    json_bytes(json, change->path, strlen(change->path), utf8);
-    json_key(json, "encoding");
-    json_str(json, utf8 ? "utf-8" : "base64");
-    json_key(json, "change");
-    json_str(json, changes[change->event]);
-    json_key(json, "type");
-    json_str(json, native_type_name(change->type));
-    json_key(json, "size");
-    json_uint(json, change->size);
+    json_put_bytes(json, "path", change->path, strlen(change->path), utf8);
+    json_put_str(json, "encoding", utf8 ? "utf-8" : "base64");
+    json_put_str(json, "change", changes[change->event]);
+    json_put_str(json, "type", native_type_name(change->type));
+    json_put_uint(json, "size", change->size);
     json_close(json, '}');
     return answer_spill(answer);
 }
@@ -206,12 +187,10 @@ int native_diff(struct http_request *request, struct box *box, struct err *err) 
     if (failed)
         return failed;
     json_open(&answer.json, '{');
-    json_key(&answer.json, "changes");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "changes", '[');
     failed = box_diff(box, args.limit.value, http_fd(request), native_diff_each, &answer, &truncated, err);
     json_close(&answer.json, ']');
-    json_key(&answer.json, "truncated");
-    json_bool(&answer.json, truncated);
+    json_put_bool(&answer.json, "truncated", truncated);
     json_close(&answer.json, '}');
     return answer_end(&answer, failed, err);
 }

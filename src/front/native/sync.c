@@ -16,10 +16,8 @@ static int sync_answer(struct http_request *request, const struct sync_report *r
                  {"version", *report->version ? report->version : NULL},
                  {"at", report->at_ms ? clock_text(report->at_ms, at) : NULL},
                  {"error", *report->error ? report->error : NULL}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        json_key(&answer.json, texts[i].name);
-        json_str(&answer.json, texts[i].text);
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        json_put_str(&answer.json, texts[i].name, texts[i].text);
     const struct {
         const char *name;
         uint64_t count;
@@ -27,10 +25,8 @@ static int sync_answer(struct http_request *request, const struct sync_report *r
                   {"removed", report->removed},
                   {"kept", report->kept},
                   {"unchanged", report->unchanged}};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        json_key(&answer.json, counts[i].name);
-        json_uint(&answer.json, counts[i].count);
-    }
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        json_put_uint(&answer.json, counts[i].name, counts[i].count);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }

@@ -63,12 +63,10 @@ int native_templates(struct http_request *request, struct box *unused, struct er
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "templates");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "templates", '[');
     for (size_t i = 0; i < list.count && answer_spill(&answer) >= 0; i++) {
         json_open(&answer.json, '{');
-        json_key(&answer.json, "name");
-        json_str(&answer.json, list.names[i]);
+        json_put_str(&answer.json, "name", list.names[i]);
         json_close(&answer.json, '}');
     }
     json_close(&answer.json, ']');
@@ -113,8 +111,7 @@ int native_template_put(struct http_request *request, struct box *unused, struct
     autoanswer answer;
     answer_init(&answer, request, 201);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "name");
-    json_str(&answer.json, name);
+    json_put_str(&answer.json, "name", name);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }

@@ -38,8 +38,7 @@ int native_token_create(struct http_request *request, struct box *unused, struct
     answer_init(&answer, request, 201);
     json_open(&answer.json, '{');
     token_members(&token, &answer.json);
-    json_key(&answer.json, "token");
-    json_str(&answer.json, text);
+    json_put_str(&answer.json, "token", text);
     json_close(&answer.json, '}');
     explicit_bzero(text, sizeof text);
     return answer_end(&answer, 0, err);
@@ -55,13 +54,11 @@ int native_token_list(struct http_request *request, struct box *unused, struct e
     autoanswer answer;
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "tokens");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "tokens", '[');
     for (size_t i = 0; i < count && answer_spill(&answer) >= 0; i++) {
         json_open(&answer.json, '{');
         token_members(&tokens[i].token, &answer.json);
-        json_key(&answer.json, "configured");
-        json_bool(&answer.json, tokens[i].configured);
+        json_put_bool(&answer.json, "configured", tokens[i].configured);
         json_close(&answer.json, '}');
     }
     json_close(&answer.json, ']');

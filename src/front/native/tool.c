@@ -50,8 +50,7 @@ int native_tools(struct http_request *request, struct box *unused, struct err *e
 static int native_tools_all(struct http_request *request, struct box *box, const char *thread, struct err *err) {
     struct tool_call call;
     struct json json;
-    autobuf tools;
-    buf_init(&tools, 2 * LIMIT_SERVER_LIST_BYTES);
+    autobuf tools = buf_max(2 * LIMIT_SERVER_LIST_BYTES);
     json_init(&json, &tools);
     int code = toolbox_begin(request, box, thread, &call, err);
     call.begins = NULL; /* a list is no call of a tool */
@@ -87,24 +86,20 @@ static int native_tool_answer(struct http_request *request, struct tool_call *ca
     json_open(&answer.json, '{');
     json_key(&answer.json, "text");
     answer_long(&answer, text, len, true);
-    json_key(&answer.json, "is_error");
-    json_bool(&answer.json, result->is_error);
+    json_put_bool(&answer.json, "is_error", result->is_error);
     if (result->structured.len) {
         json_key(&answer.json, "structured");
         answer_raw(&answer, result->structured.data, result->structured.len);
     }
     if (result->image.len) {
-        json_key(&answer.json, "image");
-        json_open(&answer.json, '{');
-        json_key(&answer.json, "mime_type");
-        json_str(&answer.json, result->image_type);
+        json_put_open(&answer.json, "image", '{');
+        json_put_str(&answer.json, "mime_type", result->image_type);
         json_key(&answer.json, "data");
         answer_long(&answer, result->image.data, result->image.len, false);
         json_close(&answer.json, '}');
     }
     if (result->content.len && !result->content.failed) {
-        json_key(&answer.json, "content");
-        json_open(&answer.json, '[');
+        json_put_open(&answer.json, "content", '[');
         answer_raw(&answer, result->content.data, result->content.len);
         json_close(&answer.json, ']');
     }

@@ -29,13 +29,11 @@ int native_list(struct http_request *request, struct box *box, struct err *err) 
     if (!path)
         return -err->code;
     json_open(&answer.json, '{');
-    json_key(&answer.json, "entries");
-    json_open(&answer.json, '[');
+    json_put_open(&answer.json, "entries", '[');
     const struct list_request list = {.path = path, .depth = (unsigned)args.depth.value, .limit = args.limit.value};
     failed = box_list(box, &list, http_fd(request), native_list_each, &answer, &truncated, err);
     json_close(&answer.json, ']');
-    json_key(&answer.json, "truncated");
-    json_bool(&answer.json, truncated);
+    json_put_bool(&answer.json, "truncated", truncated);
     json_close(&answer.json, '}');
     return answer_end(&answer, failed, err);
 }
@@ -90,14 +88,10 @@ static int native_watch_each(void *user, const struct watch_change *change) {
     buf_clear(&watch->out);
     json_init(&json, &watch->out);
     json_open(&json, '{');
-    json_key(&json, "path");
-    json_bytes(&json, path, strlen(path), utf8);
-    if (to) {
-        json_key(&json, "to");
-        json_bytes(&json, to, strlen(to), utf8);
-    }
-    json_key(&json, "encoding");
-    json_str(&json, utf8 ? "utf-8" : "base64");
+    json_put_bytes(&json, "path", path, strlen(path), utf8);
+    if (to)
+        json_put_bytes(&json, "to", to, strlen(to), utf8);
+    json_put_str(&json, "encoding", utf8 ? "utf-8" : "base64");
     json_close(&json, '}');
     int failed = native_watch_begin(watch);
     return failed ? failed : http_reply_event(watch->request, names[event], watch->out.data, watch->out.len);

@@ -284,9 +284,8 @@ static int socket_handshake(struct http_socket *socket, const char *path, struct
     char key[32] = "", accept[32];
     char head[LIMIT_HEAD_BYTES];
     uint64_t end_ms = clock_ms() + HANDSHAKE_TIMEOUT_MS;
-    autobuf request, encoded;
-    buf_init(&request, 64 << 10);
-    buf_init(&encoded, 31);
+    autobuf request = buf_max(64 << 10);
+    autobuf encoded = buf_max(31);
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return err_errno(err, errno, "getrandom");
     text_base64(&encoded, random, sizeof random);

@@ -372,8 +372,7 @@ void process_started(struct process *process) {
         process->hooks->started(process);
     if (process->slot->stage || !process->call)
         return; /* answered at its end */
-    autobuf fields;
-    buf_init(&fields, 64);
+    autobuf fields = buf_max(64);
     field_number(&fields, FIELD_PID, (uint64_t)process->pid);
     struct rcall *call = process->call;
     if (process->background) {
@@ -453,8 +452,7 @@ static void timer_stuck(struct timer *timer) {
     if (!call)
         return;
     process_detach(process);
-    autobuf fields;
-    buf_init(&fields, 512);
+    autobuf fields = buf_max(512);
     process_put_result(process, &fields);
     reply_end(call, &fields);
 }
@@ -478,8 +476,7 @@ static void timer_wait(struct timer *timer) {
         return; /* it ends */
     process->background = true;
     process_detach(process);
-    autobuf fields;
-    buf_init(&fields, 128);
+    autobuf fields = buf_max(128);
     field_number(&fields, FIELD_STATE, PROCESS_RUNNING);
     field_number(&fields, FIELD_BYTES_OUT, process->streams[0].total);
     field_number(&fields, FIELD_BYTES_ERR, process->streams[1].total);
@@ -608,8 +605,7 @@ void process_done(struct process *process) {
     if (process->hooks)
         process->hooks->ended(process);
     struct err err;
-    autobuf fields;
-    buf_init(&fields, 512);
+    autobuf fields = buf_max(512);
     if (call && process->slot->stage) {
         spawn_error(&process->spawn, &err);
         reply_fail(call, &err);

@@ -316,8 +316,7 @@ void shell_ask(struct session *session) {
     int unread = 0;
     if (ioctl(session->command_fd, FIONREAD, &unread) < 0 || unread > 0)
         return;
-    autobuf line;
-    buf_init(&line, LINE_BYTES);
+    autobuf line = buf_max(LINE_BYTES);
     put_report(session, &line);
     send_line(session, &line);
 }
@@ -350,8 +349,7 @@ void shell_run(struct session *session, char *text, const char *cwd, uint64_t ha
         return;
     }
     char joined[LIMIT_PATH_BYTES + 1];
-    autobuf line;
-    buf_init(&line, LINE_BYTES);
+    autobuf line = buf_max(LINE_BYTES);
     if (!path_join(joined, sizeof joined, session->runner->config->workspace, cwd))
         joined[0] = 0;
     char *real = maps_command(session->runner->config, joined);
@@ -386,8 +384,7 @@ static void shell_begin(struct session *session) {
         process_kill(session->process);
         return;
     }
-    autobuf line;
-    buf_init(&line, LINE_BYTES);
+    autobuf line = buf_max(LINE_BYTES);
     buf_printf(&line, "\\. /proc/self/fd/%d <&%d >&%d 2>&%d\n", at + 1, at, at, at);
     size_t first = line.len;
     put_report(session, &line);

@@ -159,9 +159,8 @@ static void stream_shut(struct stream *stream) {
 
 /* Secrets first: one may hold a path. */
 static void stream_filter(struct stream *stream, const uint8_t *data, size_t len, bool last) {
-    autobuf concealed, masked;
-    buf_init(&concealed, HELD_MAX_BYTES);
-    buf_init(&masked, HELD_MAX_BYTES);
+    autobuf concealed = buf_max(HELD_MAX_BYTES);
+    autobuf masked = buf_max(HELD_MAX_BYTES);
     if (stream->conceal) {
         conceal_put(stream->conceal, data, len, &concealed);
         if (last)

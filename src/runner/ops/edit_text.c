@@ -212,8 +212,7 @@ static int edit_as_text(struct edit_text *edit, const uint8_t *data, size_t len,
     crlf_to_lf(data + mark, len - mark, &edit->body);
     take_given(&edit->given_old, &edit->old, &edit->old_len);
     take_given(&edit->given_new, &edit->new_text, &edit->new_len);
-    autobuf lf;
-    buf_init(&lf, out->max);
+    autobuf lf = buf_max(out->max);
     int r = edit_body(edit, edit->body.data, edit->body.len, shown, &lf, err);
     if (r == 0)
         lf_to_crlf(lf.data, lf.len, out);

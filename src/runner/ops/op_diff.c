@@ -186,8 +186,7 @@ static int diff_work(struct worker *worker, const struct fields *args, struct er
         r = diff_part(&diff, roots, "skills", deadline_ms, err);
     if (r < 0)
         return r;
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     field_number(&out, FIELD_TRUNCATED, diff.truncated);
     worker_end(worker, &out);
     return 0;

@@ -49,8 +49,7 @@ static int edit_whole_run(struct edit *edit, struct err *err);
 static int edit_append_run(struct edit *edit, struct err *err);
 
 static void edit_answer(const struct edit *edit) {
-    autobuf out;
-    buf_init(&out, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     runner_put_file(&out, -1, "", &edit->status);
     field_number(&out, FIELD_FILES, edit->text.count);
     field_number(&out, FIELD_LINE, edit->text.line);
@@ -213,8 +212,7 @@ static void edit_overdue(int signal) {
 
 static void edit_clock(struct edit *edit, unsigned seconds) {
     if (seconds && !overdue.frame.data) {
-        autobuf fields;
-        buf_init(&fields, 1024);
+        autobuf fields = buf_max(1024);
         field_number(&fields, FIELD_CODE, ERR_INVALID);
         field_text(&fields, FIELD_MESSAGE,
                    "the pattern takes too long on this text: write it more exactly, without nested repetitions");

@@ -127,8 +127,7 @@ static void exec_cancel(struct rcall *call) {
 
 /* For lists: the command line, or argv with spaces between, cut at a character's end. */
 static char *command_text(const struct fields *args) {
-    autobuf text;
-    buf_init(&text, LIMIT_CALL_ARGS_BYTES * 2);
+    autobuf text = buf_max(LIMIT_CALL_ARGS_BYTES * 2);
     if (args->has[FIELD_COMMAND])
         buf_puts(&text, args->text[FIELD_COMMAND]);
     for (size_t i = 0; i < args->argc && text.len <= PROCESS_COMMAND_BYTES; i++) {
@@ -136,8 +135,7 @@ static char *command_text(const struct fields *args) {
             buf_byte(&text, ' ');
         buf_puts(&text, args->argv[i]);
     }
-    autobuf concealed;
-    buf_init(&concealed, LIMIT_CALL_ARGS_BYTES * 6);
+    autobuf concealed = buf_max(LIMIT_CALL_ARGS_BYTES * 6);
     struct conceal *conceal = conceal_new(args->secrets);
     const struct buf *shown = conceal ? &concealed : &text;
     if (conceal)

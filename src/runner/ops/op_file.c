@@ -136,8 +136,7 @@ size_t shown_set(struct shown *shown, const char *dir, size_t dir_len, const cha
 int op_to_worker(struct rcall *call, const struct op_def *def, const struct fields *args, struct err *err) {
     static const enum field_id numbers[] = {FIELD_FLAGS, FIELD_OFFSET, FIELD_LENGTH, FIELD_MODE, FIELD_SIZE};
     static const enum field_id texts[] = {FIELD_PATH, FIELD_TO, FIELD_IF_MATCH};
-    autobuf payload;
-    buf_init(&payload, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf payload = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     field_number(&payload, FIELD_OP, def->op);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (args->has[numbers[i]])
@@ -150,8 +149,7 @@ int op_to_worker(struct rcall *call, const struct op_def *def, const struct fiel
 }
 
 static void reply_file(struct rcall *call, int fd, const struct stat *status, const char *name, int created) {
-    autobuf out;
-    buf_init(&out, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     runner_put_file(&out, fd, "", status);
     if (name)
         field_text(&out, FIELD_NAME, name);
@@ -237,8 +235,7 @@ static int read_begin(struct rcall *call, const struct fields *args, struct err 
         if (r < 0)
             return r;
     }
-    autobuf out;
-    buf_init(&out, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     runner_put_file(&out, fd, "", &status);
     reply_stat(call, &out, want_fd ? fd : -1);
     if (want_fd)
@@ -286,8 +283,7 @@ static int read_work(struct worker *worker, const struct fields *args, struct er
     r = read_check(args, &status, &len, err);
     if (r < 0)
         return r;
-    autobuf out;
-    buf_init(&out, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf out = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     runner_put_file(&out, fd, "", &status);
     r = worker_stat(worker, &out, err);
     return r < 0 ? r : read_pump(worker, fd, args->number[FIELD_OFFSET], len, err);
@@ -351,8 +347,7 @@ static int write_begin(struct rcall *call, const struct fields *args, struct err
         return r;
     }
     if (args->number[FIELD_FLAGS] & CALL_WANT_FD) {
-        autobuf none;
-        buf_init(&none, 64);
+        autobuf none = buf_max(64);
         reply_stat(call, &none, writing->replace.fd);
     }
     return 0;
@@ -456,8 +451,7 @@ static int mkdir_begin(struct rcall *call, const struct fields *args, struct err
                                                  : mkdir_last(root, path, shown, mode, err);
     if (r < 0)
         return r;
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     field_number(&out, FIELD_CREATED, (uint64_t)r);
     reply_end(call, &out);
     return 0;

@@ -206,8 +206,7 @@ static int glob_open(struct search *search, const struct fields *args, int *ret_
 
 static void glob_end(struct search *search) {
     bool timed_out = search->walk.timed_out;
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     field_number(&out, FIELD_TRUNCATED,
                  search->truncated || search->walk.too_long || search->walk.dropped || timed_out);
     field_number(&out, FIELD_TIMED_OUT, timed_out);

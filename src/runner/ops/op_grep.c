@@ -457,8 +457,7 @@ static int grep_work(struct worker *worker, const struct fields *args, struct er
         *err = grep.err;
         return -err->code;
     }
-    autobuf out;
-    buf_init(&out, 128);
+    autobuf out = buf_max(128);
     field_number(&out, FIELD_TRUNCATED, grep.truncated || grep.walk.too_long || atomic_load(&grep.left_out));
     field_number(&out, FIELD_TIMED_OUT, grep.timed_out);
     field_number(&out, FIELD_FILES, atomic_load(&grep.files));

@@ -32,8 +32,7 @@ static int hash_work(struct worker *worker, const struct fields *args, struct er
     }
     uint8_t digest[SHA256_DIGEST_SIZE];
     sha256_digest(&context, sizeof digest, digest);
-    autobuf out;
-    buf_init(&out, 128);
+    autobuf out = buf_max(128);
     field_bytes(&out, FIELD_SHA256, digest, sizeof digest);
     field_number(&out, FIELD_SIZE, size);
     worker_end(worker, &out);

@@ -42,8 +42,7 @@ static int ps_begin(struct rcall *call, const struct fields *args, struct err *e
     struct process *only = NULL;
     if (args->has[FIELD_PID] && process_lookup(call->runner, args->number[FIELD_PID], &only, err) < 0)
         return -err->code;
-    autobuf records;
-    buf_init(&records, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf records = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     for (struct process *p = process_first(call->runner); p; p = p->next) {
         if (only ? p != only : !(p->background || p->keep) || p->phase == PHASE_STARTING)
             continue;
@@ -105,8 +104,7 @@ static void output_answer(struct output *output) {
     uint8_t *at = length ? buf_reserve(&output->data, (size_t)length) : NULL;
     if (at)
         output->data.len = stream_copy(stream, from, at, (size_t)length);
-    autobuf fields;
-    buf_init(&fields, 128);
+    autobuf fields = buf_max(128);
     field_number(&fields, FIELD_FIRST, first);
     field_number(&fields, FIELD_NEXT, from + output->data.len);
     field_number(&fields, FIELD_STATE, stream->process->phase == PHASE_ENDED ? PROCESS_EXITED : PROCESS_RUNNING);
@@ -195,8 +193,7 @@ static void input_answer(struct input *input, bool lost) {
     struct rcall *call = input->call;
     uint64_t taken = input->feeder.taken;
     struct err err;
-    autobuf fields;
-    buf_init(&fields, 64);
+    autobuf fields = buf_max(64);
     field_number(&fields, FIELD_SIZE, taken);
     err_set(&err, ERR_GONE, "the process ended or closed its input after %llu bytes", (unsigned long long)taken);
     input_free(input);
@@ -342,8 +339,7 @@ static void attach_pump(struct rcall *call) {
     stream_resume(attach->process);
     if (!all || attach->process->phase != PHASE_ENDED)
         return;
-    autobuf fields;
-    buf_init(&fields, 512);
+    autobuf fields = buf_max(512);
     process_put_result(attach->process, &fields);
     attach_free(attach);
     reply_end(call, &fields);
@@ -374,8 +370,7 @@ static int attach_begin(struct rcall *call, const struct fields *args, struct er
     if (process->phase <= PHASE_RUNNING && process->input.fd >= 0)
         feeder_add(process, &attach->feeder, call);
     attach->feeder.call = call;
-    autobuf fields;
-    buf_init(&fields, 64);
+    autobuf fields = buf_max(64);
     field_number(&fields, FIELD_FIRST, stream_first(&process->streams[0]));
     reply_stat(call, &fields, -1);
     attach_pump(call);

@@ -103,8 +103,7 @@ static void call_fail(struct session_call *own, const struct err *err) {
 
 static void call_end(struct session_call *own, const struct buf *fields) {
     struct rcall *call = own->call;
-    autobuf copy;
-    buf_init(&copy, 16 * LIMIT_PATH_BYTES);
+    autobuf copy = buf_max(16 * LIMIT_PATH_BYTES);
     buf_put(&copy, fields->data, fields->len);
     call_free(own);
     reply_end(call, &copy);
@@ -314,8 +313,7 @@ static void wait_fire(struct timer *timer) {
     struct session *session = own->session;
     if (own->want == WANT_IDLE) {
         session_put(session, &own->end);
-        autobuf record;
-        buf_init(&record, LIMIT_FRAME_PAYLOAD_BYTES);
+        autobuf record = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
         size_t begin = item_begin(&record);
         session_put(session, &record);
         item_end(&record, begin);
@@ -386,8 +384,7 @@ void session_began(struct session *session) {
         return;
     struct stream *stream = &session->process->streams[0];
     own->offset = session->outcome.from;
-    autobuf fields;
-    buf_init(&fields, 128);
+    autobuf fields = buf_max(128);
     field_number(&fields, FIELD_PID, (uint64_t)session->process->pid);
     field_number(&fields, FIELD_FIRST, own->offset);
     reply_stat(own->call, &fields, -1);
@@ -502,8 +499,7 @@ const struct op_def op_session_run = {.op = OP_SESSION_RUN, .begin = run_begin, 
 /* ---- SESSIONS ---- */
 
 static void list_answer(struct rcall *call, const struct session *only) {
-    autobuf records;
-    buf_init(&records, LIMIT_FRAME_PAYLOAD_BYTES);
+    autobuf records = buf_max(LIMIT_FRAME_PAYLOAD_BYTES);
     for (struct session *s = session_first(call->runner); s; s = s->next) {
         if ((only && s != only) || s->ending || s->phase == SHELL_STARTING || s->phase == SHELL_ENDED)
             continue;

@@ -156,8 +156,7 @@ static int tar_out_work(struct worker *worker, const struct fields *args, struct
         r = out_flush(&out, err);
     if (r < 0)
         return r;
-    autobuf end;
-    buf_init(&end, 64);
+    autobuf end = buf_max(64);
     field_number(&end, FIELD_FILES, out.files);
     worker_end(worker, &end);
     return 0;

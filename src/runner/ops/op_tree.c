@@ -90,8 +90,7 @@ static int list_work(struct worker *worker, const struct fields *args, struct er
     walk_done(&list.walk);
     if (r < 0)
         return r;
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     field_number(&out, FIELD_TRUNCATED, truncated);
     worker_end(worker, &out);
     return 0;

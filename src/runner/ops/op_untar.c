@@ -466,8 +466,7 @@ static int tar_in_work(struct worker *worker, const struct fields *args, struct 
         r = send_skipped(&in, err);
     if (r < 0)
         return r;
-    autobuf end;
-    buf_init(&end, 64);
+    autobuf end = buf_max(64);
     field_number(&end, FIELD_FILES, in.files);
     field_number(&end, FIELD_SIZE, in.size);
     field_number(&end, FIELD_TRUNCATED, in.skipped_count > LIMIT_UNPACK_SKIPPED);

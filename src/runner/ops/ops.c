@@ -42,8 +42,7 @@ static int ping_begin(struct rcall *call, const struct fields *args, struct err 
     (void)err;
     struct runner *runner = call->runner;
     bool busy = ping_busy(runner);
-    autobuf out;
-    buf_init(&out, 64);
+    autobuf out = buf_max(64);
     runner->changes += busy;
     field_number(&out, FIELD_CHANGES, runner->changes);
     runner->changes += busy;

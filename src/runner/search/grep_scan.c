@@ -86,8 +86,7 @@ static int regex_compile(struct pattern *pattern, const char *text, size_t len, 
         return err_set(err, ERR_INVALID, "the pattern at byte %zu: %s", offset, (const char *)why);
     }
     pattern->whole = options & PCRE2_LITERAL;
-    autobuf in_line;
-    buf_init(&in_line, 8 * LIMIT_PATTERN_BYTES);
+    autobuf in_line = buf_max(8 * LIMIT_PATTERN_BYTES);
     pcre2_code *code = NULL;
     if (!pattern->whole && !pattern->multiline && pattern_in_line(text, len, &in_line))
         code = regex_new(in_line.data, in_line.len, options, &number, &offset);
@@ -113,8 +112,7 @@ int pattern_compile(struct pattern *pattern, const char *text, size_t len, unsig
         return 0;
     }
     uint32_t options = ignore_case ? PCRE2_CASELESS : 0;
-    autobuf escaped;
-    buf_init(&escaped, 2 * LIMIT_PATTERN_BYTES);
+    autobuf escaped = buf_max(2 * LIMIT_PATTERN_BYTES);
     if (text_utf8(text, len)) {
         options |= PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | (literal ? 0 : PCRE2_UCP);
         if (!literal && memmem(text, len, "\\u", 2) && unicode_escapes(text, len, &escaped)) {

@@ -123,8 +123,7 @@ static int change_write_locked(struct change *change, const struct base_view *vi
 static int compact_locked(struct change *change, const struct base_view *view, struct err *err) {
     struct stage stage;
     char name[LAYER_NAME_BYTES];
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct sealing sealing = {.arena = &arena, .layer = name, .versions = NULL};
     policy_random_id(name);
     int r = stage_open(change->skills, &stage, err);
@@ -206,8 +205,7 @@ static int change_run(struct change *change, struct stage *stage, const char *la
 
 static int put(struct skills *skills, const char *agent, const struct base_skill *instead, struct stage *stage,
                struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     char layer[LAYER_NAME_BYTES];
     struct sealing sealing = {.arena = &arena, .layer = layer};
     struct change change = {.skills = skills, .agent = agent, .instead = instead};

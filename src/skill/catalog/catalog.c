@@ -87,8 +87,7 @@ static bool catalog_excused(int code) {
 }
 
 static void catalog_note(struct catalog_walk *walk, const char *path, const char *why) {
-    autobuf out;
-    buf_init(&out, 64 << 10);
+    autobuf out = buf_max(64 << 10);
     text_shown(&out, path, strlen(path));
     buf_printf(&out, ": %s", why);
     if (!walk->bad)
@@ -233,8 +232,7 @@ static int catalog_source(struct catalog_walk *walk, const char *root, const cha
 static void catalog_parse(struct catalog_walk *walk, struct catalog_item *item, const char *text, size_t len) {
     const char *why = NULL;
     struct meta meta = {0};
-    autoarena scratch;
-    arena_init(&scratch);
+    autoarena scratch = ARENA_EMPTY;
     if (walk->agents) {
         if (!meta_agent(&scratch, strrchr(item->file, '/') + 1, text, len, &meta, &why)) {
             item->bad = arena_strdup(walk->arena, why);
@@ -275,8 +273,7 @@ static int catalog_fetch(struct catalog_walk *walk, struct catalog_item *item, s
 static int catalog_look(struct catalog_walk *walk, struct catalog_item *item, struct err *err) {
     const char *text = "";
     size_t len = 0;
-    autoarena scratch;
-    arena_init(&scratch);
+    autoarena scratch = ARENA_EMPTY;
     int code = catalog_is_folder(walk, item, err);
     item->read = item->bad;
     if (code < 0 || item->bad)
@@ -501,8 +498,7 @@ const struct catalog_entry *catalog_find(const struct catalog *catalog, const ch
 }
 
 const char *catalog_names(const struct catalog *catalog, struct arena *arena) {
-    autobuf out;
-    buf_init(&out, (size_t)CATALOG_NAMES * 1024);
+    autobuf out = buf_max((size_t)CATALOG_NAMES * 1024);
     for (size_t i = 0; i < catalog->count && i < CATALOG_NAMES; i++)
         buf_printf(&out, "%s%s", i ? ", " : "", catalog->entries[i].meta.name);
     if (catalog->count > CATALOG_NAMES)

@@ -43,8 +43,7 @@ static void meta_repaired(struct buf *out, const uint8_t *data, size_t len) {
 
 const char *meta_text(struct arena *arena, const void *bytes, size_t len, size_t *ret_len) {
     const uint8_t *data = bytes;
-    autobuf out;
-    buf_init(&out, 3 * (size_t)META_FILE_BYTES);
+    autobuf out = buf_max(3 * (size_t)META_FILE_BYTES);
     if (len > META_FILE_BYTES)
         len = META_FILE_BYTES;
     if (len >= 2 && (data[0] ^ data[1]) == 1 && data[0] >= 0xfe)

@@ -55,8 +55,7 @@ static int own_do(struct skills *skills, struct box *box, struct change *change,
 static void own_founded_on_base(struct skills *skills, struct box *box, const char *skill, uint64_t synced_ms) {
     struct base_skill base;
     struct err ignored;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     if (base_find(skills, box->spec.agent, skill, &arena, &base, &ignored) == 0)
         own_founded_set(skills, box, skill, base.sha256, synced_ms);
     else
@@ -84,8 +83,7 @@ static int own_merge_add(struct skills *skills, const struct box *box, struct zi
                          struct own_merge *merge, struct err *err) {
     struct base_skill base;
     autofd fd = -1;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     int r = base_find(skills, box->spec.agent, skill, &arena, &base, err);
     if (r == -ERR_NOT_FOUND)
         return 0;
@@ -148,8 +146,7 @@ int own_put(struct skills *skills, struct box *box, struct zip *zip, bool merges
 static int own_there(struct box *box, const char *skill, bool *ret_there, struct err *err) {
     char path[LIMIT_NAME_BYTES + 32];
     struct file_stat stat;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     snprintf(path, sizeof path, SKILL_PATH "/%s", skill);
     int r = box_stat(box, path, &arena, &stat, err);
     if (r < 0 && r != -ERR_NOT_FOUND)
@@ -218,8 +215,7 @@ static int from_base(struct skills *skills, struct box *box, const struct base_s
 int own_from_base(struct skills *skills, struct box *box, const char *agent, const char *skill, struct err *err) {
     struct base_skill base;
     bool there, pending;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     int r = own_names(box, skill, err);
     if (r < 0)
         return r;
@@ -299,8 +295,7 @@ int own_status(struct skills *skills, struct box *box, const char *agent, const 
     struct base_skill base;
     struct own_founded founded;
     uint8_t sha256[32];
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     int r = own_names(box, skill, err);
     if (r == 0)
         r = own_founded_get(skills, box, skill, &founded, err);
@@ -333,8 +328,7 @@ void own_touched(struct skills *skills, struct box *box, const char *skill) {
     struct base_skill base;
     struct own_founded founded;
     struct err err;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     if (own_names(box, skill, &err) < 0 || own_founded_get(skills, box, skill, &founded, &err) < 0 || founded.known)
         return;
     if (base_find(skills, box->spec.agent, skill, &arena, &base, &err) == 0)

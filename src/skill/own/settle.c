@@ -17,8 +17,7 @@ static bool look_nothing(struct box *box) {
     unsigned unknown = LOOK_UNKNOWN;
     struct file_stat stat;
     struct err err;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     if (box_stat(box, CHANGES, &arena, &stat, &err) != -ERR_NOT_FOUND)
         return false;
     return atomic_compare_exchange_strong(&box->skill_look, &unknown, LOOK_NOTHING);

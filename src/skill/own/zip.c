@@ -174,8 +174,7 @@ int base_zip(struct skills *skills, const char *owner, const char *agent, const 
     struct base_skill found;
     struct parcel parcel;
     autofd dir = -1;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     int r = base_find(skills, agent, skill, &arena, &found, err);
     if (r == 0)
         r = base_open(skills, &found, &dir, err);

@@ -351,8 +351,7 @@ static int publish_alone(struct registry *registry, const struct registry_entry 
     struct registry_entry other;
     sqlite3_stmt *statement;
     bool found = false;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     if (strcmp(entry->sharing, "public") != 0)
         return 0;
     int r = entry_prepare(registry,
@@ -533,8 +532,7 @@ int registry_unpublish(struct skills *skills, const struct registry_asker *asker
                        struct err *err) {
     struct registry *registry;
     struct entry_name name;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     if (type && !registry_kind(type, err))
         return -err->code;
     int r = entry_name_parse(entry, &arena, &name, err);
@@ -597,8 +595,7 @@ int registry_search(struct skills *skills, const struct registry_asker *asker, c
     struct registry *registry;
     sqlite3_stmt *statement = NULL;
     uint64_t total = 0;
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     unsigned limit = query->limit && query->limit < LIMIT_REGISTRY_ROWS ? query->limit : LIMIT_REGISTRY_ROWS, count = 0;
     struct registry_entry *rows = arena_alloc(&arena, limit * sizeof *rows);
     int r = registry_take(skills, &registry, err), code = SQLITE_DONE;

@@ -155,8 +155,7 @@ static int meta_of_skill(struct stage *stage, const char *name, struct arena *ar
 int registry_gather(struct skills *skills, struct box *box, const struct registry_kind *kind, const char *name,
                     struct arena *arena, struct blob *ret_blob, struct meta *ret_meta, int watch, struct err *err) {
     struct stage stage;
-    autobuf text;
-    buf_init(&text, META_BYTES);
+    autobuf text = buf_max(META_BYTES);
     const char *path = tree_find(box, kind, name, arena, err);
     if (!path)
         return -err->code;

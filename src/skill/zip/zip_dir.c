@@ -102,8 +102,7 @@ static int end_parse(int fd, const uint8_t *tail, size_t at, uint64_t tail_offse
 
 static int end_find(int fd, uint64_t file_bytes, struct end *ret_end, struct err *err) {
     size_t len = file_bytes < TAIL_BYTES ? (size_t)file_bytes : TAIL_BYTES;
-    autobuf tail;
-    buf_init(&tail, TAIL_BYTES);
+    autobuf tail = buf_max(TAIL_BYTES);
     uint8_t head[4] = {0};
     if (len < END_BYTES)
         return err_set(err, ERR_INVALID, "this is not a ZIP archive");

@@ -118,8 +118,7 @@ static int close_entry(struct zip_writer *writer, struct err *err) {
     if (writer->entry.left)
         return err_set(err, ERR_IO, "'%s' became shorter while it was read", writer->entry.name);
     if (writer->entry.method == METHOD_DEFLATE) {
-        autobuf numbers;
-        buf_init(&numbers, 64);
+        autobuf numbers = buf_max(64);
         r = pack(writer, NULL, 0, true, err);
         buf_puts(&numbers, "PK\7\10");
         put_numbers(&numbers, writer, true);
@@ -164,8 +163,7 @@ int zip_writer_entry(struct zip_writer *writer, const struct zip_entry *entry, s
     writer->entry.packed = 0;
     writer->entry.head = writer->at;
     deflateReset(&writer->deflate);
-    autobuf head;
-    buf_init(&head, 30 + UINT16_MAX);
+    autobuf head = buf_max(30 + UINT16_MAX);
     buf_puts(&head, "PK\3\4");
     put_head(&head, writer, size == 0);
     buf_put(&head, writer->entry.name, writer->entry.name_len);
@@ -218,8 +216,7 @@ static void put_end(struct buf *out, const struct zip_writer *writer, uint64_t s
 
 int zip_writer_end(struct zip_writer *writer, struct err *err) {
     int r = close_entry(writer, err);
-    autobuf end;
-    buf_init(&end, 128);
+    autobuf end = buf_max(128);
     uint64_t start = writer->at;
     put_end(&end, writer, start, writer->directory.len);
     if (r == 0)

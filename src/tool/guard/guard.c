@@ -261,8 +261,7 @@ static const char *guard_warning(struct tool_call *call, const struct guard_verd
 }
 
 static void guard_conceal(struct conceal *conceal, struct guard_verdict *verdict) {
-    autobuf out;
-    buf_init(&out, 4 * sizeof verdict->reason);
+    autobuf out = buf_max(4 * sizeof verdict->reason);
     conceal_text(conceal, verdict->reason, strlen(verdict->reason), &out);
     snprintf(verdict->reason, sizeof verdict->reason, "%s", out.len ? buf_cstr(&out) : "");
 }

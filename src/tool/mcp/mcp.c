@@ -207,8 +207,7 @@ void mcp_message_done(struct mcp_message *message) {
 /* ---- writing ---- */
 
 static void put_text(struct json *json, const char *key, const char *text) {
-    json_key(json, key);
-    json_str(json, text);
+    json_put_str(json, key, text);
 }
 
 static void put_token(struct json *json, json_t *token) {
@@ -224,8 +223,7 @@ static void put_head(struct json *json, const char *id) {
     put_text(json, "jsonrpc", "2.0");
     if (!id)
         return;
-    json_key(json, "id");
-    json_raw(json, id, strlen(id));
+    json_put_raw(json, "id", id, strlen(id));
 }
 
 static void put_server(struct json *json) {
@@ -238,17 +236,14 @@ static void put_server(struct json *json) {
 
 static void put_error_data(struct json *json, const struct mcp_message *message) {
     if (message->error == MCP_VERSION) {
-        json_key(json, "data");
-        json_open(json, '{');
-        json_key(json, "supported");
-        json_open(json, '[');
+        json_put_open(json, "data", '{');
+        json_put_open(json, "supported", '[');
         json_str(json, MCP_MODERN);
         json_close(json, ']');
         put_text(json, "requested", message->version ? message->version : "");
         json_close(json, '}');
     } else if (message->name && strcmp(message->method, "resources/read") == 0) {
-        json_key(json, "data");
-        json_open(json, '{');
+        json_put_open(json, "data", '{');
         put_text(json, "uri", message->name);
         json_close(json, '}');
     }
@@ -261,10 +256,8 @@ static void put_error(struct mcp_answer *answer) {
     answer->out.failed = false;
     json_init(json, &answer->out);
     put_head(json, message->id);
-    json_key(json, "error");
-    json_open(json, '{');
-    json_key(json, "code");
-    json_int(json, message->error);
+    json_put_open(json, "error", '{');
+    json_put_int(json, "code", message->error);
     put_text(json, "message", message->error_text);
     put_error_data(json, message);
     json_close(json, '}');
@@ -275,12 +268,10 @@ static void put_error(struct mcp_answer *answer) {
 static void put_modern(struct json *json, const struct mcp_method *method) {
     put_text(json, "resultType", "complete");
     if (method->flags & CACHED) {
-        json_key(json, "ttlMs");
-        json_uint(json, method->hold_ms);
+        json_put_uint(json, "ttlMs", method->hold_ms);
         put_text(json, "cacheScope", "private");
     }
-    json_key(json, "_meta");
-    json_open(json, '{');
+    json_put_open(json, "_meta", '{');
     json_key(json, META "serverInfo");
     put_server(json);
     json_close(json, '}');
@@ -309,8 +300,7 @@ static void serve_call(struct mcp_answer *answer) {
         return mcp_refuse(message, MCP_METHOD, message->modern ? 404 : 0, "there is no method '%.200s'",
                           message->method);
     put_head(&answer->json, message->id);
-    json_key(&answer->json, "result");
-    json_open(&answer->json, '{');
+    json_put_open(&answer->json, "result", '{');
     if (message->modern)
         put_modern(&answer->json, method);
     method->run(answer);
@@ -357,8 +347,7 @@ static void put_capabilities(struct mcp_answer *answer, bool changes) {
     struct json *json = &answer->json;
     const char *text =
         changes ? "{\"tools\":{\"listChanged\":true},\"resources\":{}}" : "{\"tools\":{},\"resources\":{}}";
-    json_key(json, "capabilities");
-    json_raw(json, text, strlen(text));
+    json_put_raw(json, "capabilities", text, strlen(text));
     put_text(
         json, "instructions",
         arena_printf(answer->exchange->arena,
@@ -394,8 +383,7 @@ static void method_initialize(struct mcp_answer *answer) {
 }
 
 static void method_discover(struct mcp_answer *answer) {
-    json_key(&answer->json, "supportedVersions");
-    json_open(&answer->json, '[');
+    json_put_open(&answer->json, "supportedVersions", '[');
     json_str(&answer->json, MCP_MODERN);
     json_close(&answer->json, ']');
     put_capabilities(answer, false);
@@ -431,21 +419,17 @@ static void call_progress(void *user, const char *text, size_t len) {
         return;
     exchange->progress_ms = now_ms;
     struct json json;
-    autobuf out;
-    buf_init(&out, 16 * TEXT_BYTES);
+    autobuf out = buf_max(16 * TEXT_BYTES);
     json_init(&json, &out);
     put_head(&json, NULL);
     put_text(&json, "method", "notifications/progress");
-    json_key(&json, "params");
-    json_open(&json, '{');
+    json_put_open(&json, "params", '{');
     json_key(&json, "progressToken");
     put_token(&json, exchange->message->progress);
-    json_key(&json, "progress");
-    json_uint(&json, ++exchange->progress);
-    if (len) {
-        json_key(&json, "message");
-        json_strn(&json, len > TEXT_BYTES ? text + len - TEXT_BYTES : text, len > TEXT_BYTES ? TEXT_BYTES : len);
-    }
+    json_put_uint(&json, "progress", ++exchange->progress);
+    if (len)
+        json_put_strn(&json, "message", len > TEXT_BYTES ? text + len - TEXT_BYTES : text,
+                      len > TEXT_BYTES ? TEXT_BYTES : len);
     json_close(&json, '}');
     json_close(&json, '}');
     if (!out.failed)
@@ -476,32 +460,27 @@ void mcp_failed(struct mcp_answer *answer, const struct err *err) {
 
 /* The text is part of the structured result too: some hosts show a model that one only. */
 static void put_structured(struct json *json, const struct tool_result *result, const uint8_t *text, size_t len) {
-    json_key(json, "structuredContent");
-    json_raw(json, (const char *)result->structured.data, result->structured.len - 1);
+    json_put_raw(json, "structuredContent", (const char *)result->structured.data, result->structured.len - 1);
     json->comma = result->structured.len > 2;
-    json_key(json, "text");
-    json_strn(json, text, len);
+    json_put_strn(json, "text", text, len);
     json_close(json, '}');
 }
 
 void mcp_result_json(struct json *json, const struct tool *tool, struct tool_result *result) {
     size_t len;
     const uint8_t *text = spool_view(&result->text, &len);
-    json_key(json, "content");
-    json_open(json, '[');
+    json_put_open(json, "content", '[');
     if (result->image.len) {
         json_open(json, '{');
         put_text(json, "type", "image");
-        json_key(json, "data");
-        json_bytes(json, result->image.data, result->image.len, false);
+        json_put_bytes(json, "data", result->image.data, result->image.len, false);
         put_text(json, "mimeType", result->image_type);
         json_close(json, '}');
     }
     if (len || !(result->image.len || result->content.len)) {
         json_open(json, '{');
         put_text(json, "type", "text");
-        json_key(json, "text");
-        json_strn(json, text, len);
+        json_put_strn(json, "text", text, len);
         json_close(json, '}');
     }
     if (result->content.len && !result->content.failed)
@@ -509,15 +488,12 @@ void mcp_result_json(struct json *json, const struct tool *tool, struct tool_res
     json_close(json, ']');
     bool structured = result->structured.len > 1 && !result->structured.failed;
     if (structured && tool->served) {
-        json_key(json, "structuredContent");
-        json_raw(json, (const char *)result->structured.data, result->structured.len);
+        json_put_raw(json, "structuredContent", (const char *)result->structured.data, result->structured.len);
     } else if (structured && tool->answer) {
         put_structured(json, result, text, len);
     }
-    if (result->is_error) {
-        json_key(json, "isError");
-        json_bool(json, true);
-    }
+    if (result->is_error)
+        json_put_bool(json, "isError", true);
 }
 
 /* The newer era has another way for it (subscriptions), which we do not offer. */

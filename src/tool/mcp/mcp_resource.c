@@ -89,21 +89,16 @@ static char *uri_begin(struct arena *arena, const char *root, size_t more, char 
 static void put_uri(struct json *json, struct arena *arena, const char *root, const char *name) {
     char *to, *uri = uri_begin(arena, root, strlen(name), &to);
     uri_put(&to, name);
-    json_key(json, "uri");
-    json_strn(json, uri, (size_t)(to - uri));
+    json_put_strn(json, "uri", uri, (size_t)(to - uri));
 }
 
 static void put_entry(struct json *json, struct arena *arena, const char *root, const struct entry *entry) {
     json_open(json, '{');
     put_uri(json, arena, root, entry->name);
-    json_key(json, "name");
-    json_str(json, entry->name);
-    json_key(json, "size");
-    json_uint(json, entry->size);
-    json_key(json, "annotations");
-    json_open(json, '{');
-    json_key(json, "lastModified");
-    json_time(json, entry->mtime_ns / 1000000);
+    json_put_str(json, "name", entry->name);
+    json_put_uint(json, "size", entry->size);
+    json_put_open(json, "annotations", '{');
+    json_put_time(json, "lastModified", entry->mtime_ns / 1000000);
     json_close(json, '}');
     json_close(json, '}');
 }
@@ -115,23 +110,20 @@ static void put_page(struct json *json, struct arena *arena, struct listing *lis
     while (after && at < listing->count && strcmp(listing->entries[at].name, after) <= 0)
         at++;
     size_t end = listing->count - at > LIMIT_RESOURCES_PAGE ? at + LIMIT_RESOURCES_PAGE : listing->count;
-    json_key(json, "resources");
-    json_open(json, '[');
+    json_put_open(json, "resources", '[');
     for (; at < end; at++)
         put_entry(json, arena, listing->root, &listing->entries[at]);
     json_close(json, ']');
     if (end == listing->count)
         return;
     const char *last = listing->entries[end - 1].name;
-    json_key(json, "nextCursor");
-    json_bytes(json, last, strlen(last), false);
+    json_put_bytes(json, "nextCursor", last, strlen(last), false);
 }
 
 /* Where a page begins; false: the cursor is none of ours. */
 static bool read_cursor(const struct mcp_message *message, struct arena *arena, const char **ret_after) {
     const json_t *cursor = json_object_get(message->params, "cursor");
-    autobuf name;
-    buf_init(&name, LIMIT_PATH_BYTES);
+    autobuf name = buf_max(LIMIT_PATH_BYTES);
     *ret_after = NULL;
     if (!cursor)
         return true;
@@ -172,17 +164,12 @@ void mcp_resources_templates(struct mcp_answer *answer) {
     const char *workspace = mcp_workspace(answer);
     char *to, *uri = uri_begin(arena, workspace, sizeof "{+path}", &to);
     to = stpcpy(to, "{+path}");
-    json_key(json, "resourceTemplates");
-    json_open(json, '[');
+    json_put_open(json, "resourceTemplates", '[');
     json_open(json, '{');
-    json_key(json, "uriTemplate");
-    json_strn(json, uri, (size_t)(to - uri));
-    json_key(json, "name");
-    json_str(json, "workspace");
-    json_key(json, "title");
-    json_str(json, "Files of the workspace");
-    json_key(json, "description");
-    json_str(json, arena_printf(arena, "A file of the box, by its path below %s.", workspace));
+    json_put_strn(json, "uriTemplate", uri, (size_t)(to - uri));
+    json_put_str(json, "name", "workspace");
+    json_put_str(json, "title", "Files of the workspace");
+    json_put_str(json, "description", arena_printf(arena, "A file of the box, by its path below %s.", workspace));
     json_close(json, '}');
     json_close(json, ']');
 }
@@ -272,13 +259,10 @@ static const char *media_type(const struct buf *content, bool text) {
 
 static void put_content(struct json *json, const char *uri, const struct buf *content) {
     bool text = text_utf8(content->data, content->len) && !(content->len && memchr(content->data, 0, content->len));
-    json_key(json, "contents");
-    json_open(json, '[');
+    json_put_open(json, "contents", '[');
     json_open(json, '{');
-    json_key(json, "uri");
-    json_str(json, uri);
-    json_key(json, "mimeType");
-    json_str(json, media_type(content, text));
+    json_put_str(json, "uri", uri);
+    json_put_str(json, "mimeType", media_type(content, text));
     json_key(json, text ? "text" : "blob");
     json_bytes(json, content->data, content->len, text);
     json_close(json, '}');
@@ -291,8 +275,7 @@ void mcp_resources_read(struct mcp_answer *answer) {
     const char *uri = json_string_value(value), *path = NULL;
     struct tool_call call;
     struct err err = {0};
-    autobuf content;
-    buf_init(&content, LIMIT_RESOURCE_BYTES + (128u << 10));
+    autobuf content = buf_max(LIMIT_RESOURCE_BYTES + (128u << 10));
     if (!uri || strlen(uri) != json_string_length(value))
         return mcp_refuse(message, MCP_PARAMS, 0, "'uri' is missing");
     int code = mcp_call_begin(answer, &call, &err);

@@ -77,8 +77,7 @@ static void text_call(struct buf *out, struct tool_call *call, const void *args)
         if (strcmp(field->name, "description") == 0)
             continue;
         if (field->type == BODY_TEXT && text->data) {
-            autobuf plain;
-            buf_init(&plain, 4 * LIMIT_JSON_BYTES);
+            autobuf plain = buf_max(4 * LIMIT_JSON_BYTES);
             secret_text(call, text->data, text->len, &plain);
             size_t len = truncate_head(plain.data, plain.len, 80);
             buf_printf(out, "%s%s=", between, field->name);

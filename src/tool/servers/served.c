@@ -68,22 +68,17 @@ static void place_done(struct tool_call *call, struct served_box *box) {
 static void list_raw(struct json *json, const char *key, const char *text) {
     if (!text)
         return;
-    json_key(json, key);
-    json_raw(json, text, strlen(text));
+    json_put_raw(json, key, text, strlen(text));
 }
 
 static void list_tool(struct json *json, const char *server, const struct server_tool *tool, bool mcp) {
     char name[LIMIT_TOOL_NAME_BYTES + 1];
     snprintf(name, sizeof name, "%s__%s", server, tool->name);
     json_open(json, '{');
-    json_key(json, "name");
-    json_str(json, name);
-    if (tool->title) {
-        json_key(json, "title");
-        json_str(json, tool->title);
-    }
-    json_key(json, "description");
-    json_str(json, tool->description);
+    json_put_str(json, "name", name);
+    if (tool->title)
+        json_put_str(json, "title", tool->title);
+    json_put_str(json, "description", tool->description);
     list_raw(json, mcp ? "inputSchema" : "input_schema", tool->input);
     list_raw(json, mcp ? "outputSchema" : "output_schema", tool->output);
     list_raw(json, "annotations", tool->annotations);

@@ -61,8 +61,7 @@ void server_die(struct server *server, const char *format, ...) {
 static void server_errors(const struct server *server, char *text, size_t size) {
     size_t end = server->errors_len, begin = 0;
     const char *errors = server->errors;
-    autobuf shown;
-    buf_init(&shown, 8 * sizeof server->errors);
+    autobuf shown = buf_max(8 * sizeof server->errors);
     while (end && strchr(" \t\r\n", errors[end - 1]))
         end--;
     if (end > 200)

@@ -36,8 +36,7 @@ static void flood_take(struct server *server, uint64_t messages, uint64_t bytes)
 /* Programs print greetings before they speak; one that goes on is no MCP server. */
 static void line_junk(struct server *server, const char *data, size_t len) {
     char shown[180];
-    autobuf text;
-    buf_init(&text, 4096);
+    autobuf text = buf_max(4096);
     text_shown(&text, data, len > 100 ? 100 : len);
     snprintf(shown, sizeof shown, "%.160s", buf_cstr(&text) ? (const char *)text.data : "?");
     if (server->flood.messages < LIMIT_SERVER_FLOOD / LIMIT_SERVER_JUNK)

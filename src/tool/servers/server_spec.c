@@ -68,8 +68,7 @@ static int spec_check(const struct server_spec *spec, struct err *err) {
 
 int server_spec_finish(struct server_spec *spec, struct arena *arena, struct err *err) {
     struct json json;
-    autobuf text;
-    buf_init(&text, LIMIT_SERVER_SPEC_BYTES);
+    autobuf text = buf_max(LIMIT_SERVER_SPEC_BYTES);
     int code = spec_check(spec, err);
     if (code < 0)
         return code;
@@ -109,8 +108,7 @@ int server_spec_take(json_t *body, const char *name, struct arena *arena, struct
 static void spec_text(struct json *json, const char *key, const char *text) {
     if (!text)
         return;
-    json_key(json, key);
-    json_str(json, text);
+    json_put_str(json, key, text);
 }
 
 static void spec_env(struct json *json, const char *const *env, bool secrets) {
@@ -121,8 +119,7 @@ static void spec_env(struct json *json, const char *const *env, bool secrets) {
         size_t len = strcspn(*env, "=");
         memcpy(name, *env, len < sizeof name ? len : sizeof name - 1);
         if (secrets) {
-            json_key(json, name);
-            json_str(json, *env + len + 1);
+            json_put_str(json, name, *env + len + 1);
         } else {
             json_str(json, name);
         }
@@ -132,8 +129,7 @@ static void spec_env(struct json *json, const char *const *env, bool secrets) {
 
 void server_spec_json(const struct server_spec *spec, struct json *json, bool secrets) {
     spec_text(json, "command", spec->command);
-    json_key(json, "args");
-    json_open(json, '[');
+    json_put_open(json, "args", '[');
     for (const char **arg = spec->args; arg && *arg; arg++)
         json_str(json, *arg);
     json_close(json, ']');
@@ -141,10 +137,7 @@ void server_spec_json(const struct server_spec *spec, struct json *json, bool se
     spec_text(json, "cwd", spec->cwd);
     spec_text(json, "machine", spec->machine);
     spec_text(json, "thread", spec->thread);
-    json_key(json, "disabled");
-    json_bool(json, spec->disabled);
-    json_key(json, "timeout_ms");
-    json_uint(json, spec->timeout_ms);
-    json_key(json, "start_timeout_ms");
-    json_uint(json, spec->start_timeout_ms);
+    json_put_bool(json, "disabled", spec->disabled);
+    json_put_uint(json, "timeout_ms", spec->timeout_ms);
+    json_put_uint(json, "start_timeout_ms", spec->start_timeout_ms);
 }

@@ -165,8 +165,7 @@ int servers_spec(struct servers *servers, const char *user, const char *name, st
 }
 
 static bool is_configured(struct servers *servers, const char *user, const char *name) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct servers_row *rows;
     size_t count = rows_configured(servers, user, &arena, &rows);
     for (size_t i = 0; i < count; i++)
@@ -439,20 +438,13 @@ static void running_json(const struct place *place, struct json *json) {
     struct server_tools *tools = place->server ? server_tools(place->server) : NULL;
     const char *state = !place->server ? "ended" : server_ready(place->server) ? "ready" : "starting";
     json_open(json, '{');
-    json_key(json, "box");
-    json_str(json, place->box);
-    json_key(json, "state");
-    json_str(json, state);
-    json_key(json, "tools");
-    json_uint(json, tools ? tools->count : 0);
-    json_key(json, "left_out");
-    json_uint(json, tools ? tools->left_out : 0);
-    json_key(json, "restarts");
-    json_uint(json, place->starts ? place->starts - 1 : 0);
-    json_key(json, "why");
-    json_str(json, place->why[0] ? place->why : NULL);
-    json_key(json, "retry_in_ms");
-    json_uint(json, !place->server && place->retry_ms > now_ms ? place->retry_ms - now_ms : 0);
+    json_put_str(json, "box", place->box);
+    json_put_str(json, "state", state);
+    json_put_uint(json, "tools", tools ? tools->count : 0);
+    json_put_uint(json, "left_out", tools ? tools->left_out : 0);
+    json_put_uint(json, "restarts", place->starts ? place->starts - 1 : 0);
+    json_put_str(json, "why", place->why[0] ? place->why : NULL);
+    json_put_uint(json, "retry_in_ms", !place->server && place->retry_ms > now_ms ? place->retry_ms - now_ms : 0);
     json_close(json, '}');
     server_tools_unref(tools);
 }

@@ -112,8 +112,7 @@ static int row_put_locked(struct servers_db *db, const char *user, const char *n
 
 int servers_db_put(struct servers_db *db, const char *user, const char *name, const char *text, bool *ret_created,
                    struct err *err) {
-    autoarena arena;
-    arena_init(&arena);
+    autoarena arena = ARENA_EMPTY;
     struct servers_row *rows = arena_alloc(&arena, LIMIT_SERVERS_PER_USER * sizeof *rows);
     size_t count = 0;
     bool known = false;

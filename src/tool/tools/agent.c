@@ -76,20 +76,14 @@ static void agent_json(struct json *json, const struct catalog_entry *entry, con
         bool value;
     } flags[] = {{"memory", meta->memory}, {"send_message", meta->send_message}, {"spawn_agent", meta->spawn_agent}};
     json_open(json, '{');
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        json_key(json, texts[i].name);
-        json_str(json, texts[i].text);
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        json_put_str(json, texts[i].name, texts[i].text);
     json_key(json, "tools");
     agent_texts_json(json, meta->tools);
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        json_key(json, flags[i].name);
-        json_bool(json, flags[i].value);
-    }
-    if (prompt) {
-        json_key(json, "prompt");
-        json_str(json, prompt);
-    }
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        json_put_bool(json, flags[i].name, flags[i].value);
+    if (prompt)
+        json_put_str(json, "prompt", prompt);
     json_close(json, '}');
 }
 
@@ -107,8 +101,7 @@ static void agent_say_list(struct tool_call *call, const char *label, const char
 static int agent_list(struct tool_call *call, const struct catalog *catalog) {
     struct json *json = &call->result.json;
     json_open(json, '{');
-    json_key(json, "agents");
-    json_open(json, '[');
+    json_put_open(json, "agents", '[');
     if (!catalog->count)
         tool_say(call, "There are no roles here.");
     size_t shown = 0;
@@ -165,8 +158,7 @@ static int agent_one(struct tool_call *call, const struct catalog_entry *entry, 
     if (!meta_agent(call->arena, strrchr(entry->file, '/') + 1, text, len, &meta, &why))
         return tool_fail(call, "%s: %s", entry->path, why);
     json_open(json, '{');
-    json_key(json, "agents");
-    json_open(json, '[');
+    json_put_open(json, "agents", '[');
     agent_json(json, entry, &meta, meta.body);
     json_close(json, ']');
     json_close(json, '}');

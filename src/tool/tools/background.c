@@ -80,20 +80,15 @@ static const struct body_field background_answer[] = {
 static void background_structured(struct tool_call *call, const struct process *process, const uint64_t offsets[2]) {
     struct json *json = &call->result.json;
     json_open(json, '{');
-    json_key(json, "pid");
-    json_uint(json, process->pid);
-    json_key(json, "state");
-    json_str(json, process->running ? "running" : "exited");
-    json_key(json, "started_at");
-    json_time(json, process->started_ms);
+    json_put_uint(json, "pid", process->pid);
+    json_put_str(json, "state", process->running ? "running" : "exited");
+    json_put_time(json, "started_at", process->started_ms);
     struct exec_result result = process->result;
     if (process->running)
         result = (struct exec_result){0};
     shell_json(json, &result);
-    json_key(json, "stdout_offset");
-    json_uint(json, offsets[0]);
-    json_key(json, "stderr_offset");
-    json_uint(json, offsets[1]);
+    json_put_uint(json, "stdout_offset", offsets[0]);
+    json_put_uint(json, "stderr_offset", offsets[1]);
     json_close(json, '}');
 }
 
@@ -254,8 +249,7 @@ static int output_wait(struct output *output, bool *ret_running, struct err *err
 static int output_take(struct output *output, int stream, struct err *err) {
     uint64_t *offset = &output->offsets[stream - STREAM_STDOUT];
     struct output_slice slice;
-    autobuf data;
-    buf_init(&data, LIMIT_RING_BYTES);
+    autobuf data = buf_max(LIMIT_RING_BYTES);
     int code = box_output(output->call->box, output->args->pid.value, stream, *offset, 0, -1, &data, &slice, err);
     if (code < 0)
         return code;

@@ -96,16 +96,11 @@ static void bash_structured(struct tool_call *call, const struct exec_request *r
     struct json *json = &call->result.json;
     json_open(json, '{');
     shell_json(json, &call->exec);
-    json_key(json, "left_running");
-    json_bool(json, call->exec.left);
-    json_key(json, "duration_ms");
-    json_uint(json, call->exec.duration_ms);
-    json_key(json, "stdout_bytes");
-    json_uint(json, call->exec.stdout_bytes);
-    json_key(json, "stderr_bytes");
-    json_uint(json, call->exec.stderr_bytes);
-    json_key(json, "cwd");
-    json_str(json, request->cwd);
+    json_put_bool(json, "left_running", call->exec.left);
+    json_put_uint(json, "duration_ms", call->exec.duration_ms);
+    json_put_uint(json, "stdout_bytes", call->exec.stdout_bytes);
+    json_put_uint(json, "stderr_bytes", call->exec.stderr_bytes);
+    json_put_str(json, "cwd", request->cwd);
     json_close(json, '}');
 }
 

@@ -156,8 +156,7 @@ static int cd_each(void *user, const struct file_stat *stat) {
 
 /* A name as a terminal may see it: it is the box's, and may hold anything. */
 static void cd_name(struct tool_call *call, const char *name) {
-    autobuf shown;
-    buf_init(&shown, (size_t)8 * LIMIT_NAME_BYTES);
+    autobuf shown = buf_max((size_t)8 * LIMIT_NAME_BYTES);
     text_shown(&shown, name, strlen(name));
     tool_put(call, shown.data, shown.len);
 }
@@ -241,10 +240,8 @@ static void cd_structured(struct tool_call *call, const struct cd_scan *scan, co
     const char *kinds[CD_KINDS] = {0};
     size_t count = cd_each_kind(scan, kinds);
     json_open(json, '{');
-    json_key(json, "cwd");
-    json_str(json, path);
-    json_key(json, "project");
-    json_open(json, '[');
+    json_put_str(json, "cwd", path);
+    json_put_open(json, "project", '[');
     for (size_t i = 0; i < count; i++)
         json_str(json, kinds[i]);
     json_close(json, ']');

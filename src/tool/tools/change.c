@@ -133,8 +133,6 @@ int change_run(struct tool_call *call, const struct body_text *path, struct chan
 void change_answer(struct tool_call *call, const struct change *change) {
     struct json *json = &call->result.json;
     json_open(json, '{');
-    json_key(json, "path");
-    json_str(json, change->edit.path);
-    json_key(json, "size");
-    json_uint(json, change->result.stat.size);
+    json_put_str(json, "path", change->edit.path);
+    json_put_uint(json, "size", change->result.stat.size);
 }

@@ -153,8 +153,7 @@ static const char *download_said(struct download *download) {
         len--;
     for (begin = len; begin && text[begin - 1] != '\n';)
         begin--;
-    autobuf shown;
-    buf_init(&shown, 4 * 400 + 8);
+    autobuf shown = buf_max(4 * 400 + 8);
     text_shown(&shown, text + begin, len - begin < 400 ? len - begin : 400);
     return arena_printf(download->call->arena, "%.*s", (int)shown.len, shown.len ? (const char *)shown.data : "");
 }
@@ -226,12 +225,9 @@ static void download_tell(struct download *download) {
     struct json *json = &call->result.json;
     tool_say(call, "Downloaded: %s (%llu bytes)", download->path, (unsigned long long)download->stat.size);
     json_open(json, '{');
-    json_key(json, "path");
-    json_str(json, download->path);
-    json_key(json, "bytes");
-    json_uint(json, download->stat.size);
-    json_key(json, "content_type");
-    json_str(json, download->type && *download->type ? download->type : NULL);
+    json_put_str(json, "path", download->path);
+    json_put_uint(json, "bytes", download->stat.size);
+    json_put_str(json, "content_type", download->type && *download->type ? download->type : NULL);
     json_close(json, '}');
 }
 

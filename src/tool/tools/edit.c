@@ -184,15 +184,11 @@ static int edit_run(struct tool_call *call, const void *user, struct err *err) {
     mode->say(call, args, &change);
     change_answer(call, &change);
     struct json *json = &call->result.json;
-    json_key(json, "created");
-    json_bool(json, change.result.created);
+    json_put_bool(json, "created", change.result.created);
     if (change.edit.kind != EDIT_WHOLE) {
-        json_key(json, "replacements");
-        json_uint(json, change.result.count);
-        json_key(json, "line");
-        json_uint(json, change.result.line);
-        json_key(json, "lines");
-        json_uint(json, change.result.lines);
+        json_put_uint(json, "replacements", change.result.count);
+        json_put_uint(json, "line", change.result.line);
+        json_put_uint(json, "lines", change.result.lines);
     }
     json_close(json, '}');
     return 0;

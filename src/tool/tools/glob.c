@@ -114,14 +114,11 @@ static int glob_run(struct tool_call *call, const void *user, struct err *err) {
     struct json *json = &call->result.json;
     buf_init(&found.lines, GLOB_MOST * 32768u);
     json_open(json, '{');
-    json_key(json, "path");
-    json_str(json, path);
-    json_key(json, "paths");
-    json_open(json, '[');
+    json_put_str(json, "path", path);
+    json_put_open(json, "paths", '[');
     code = box_glob(call->box, &glob, call->watch, glob_each, &found, &result, err);
     json_close(json, ']');
-    json_key(json, "truncated");
-    json_bool(json, result.truncated || result.timed_out);
+    json_put_bool(json, "truncated", result.truncated || result.timed_out);
     json_close(json, '}');
     if (code == 0)
         glob_tell(call, path, &found, &result);

@@ -138,12 +138,9 @@ static int grep_each(void *user, const struct grep_match *match) {
     grep_around(found, match->after, match->after_len, match->line + 1);
     found->count++;
     json_open(json, '{');
-    json_key(json, "path");
-    json_str(json, match->path);
-    json_key(json, "line");
-    json_uint(json, match->line);
-    json_key(json, "text");
-    json_strn(json, line.data, line.len);
+    json_put_str(json, "path", match->path);
+    json_put_uint(json, "line", match->line);
+    json_put_strn(json, "text", line.data, line.len);
     json_close(json, '}');
     return 0;
 }
@@ -196,14 +193,11 @@ static int grep_run(struct tool_call *call, const void *user, struct err *err) {
     buf_init(&found.lines, LIMIT_JSON_BYTES);
     buf_init(&found.path, 32768);
     json_open(json, '{');
-    json_key(json, "path");
-    json_str(json, path);
-    json_key(json, "matches");
-    json_open(json, '[');
+    json_put_str(json, "path", path);
+    json_put_open(json, "matches", '[');
     code = box_grep(call->box, &grep, call->watch, grep_each, &found, &result, err);
     json_close(json, ']');
-    json_key(json, "truncated");
-    json_bool(json, result.truncated || result.timed_out || result.gave_up);
+    json_put_bool(json, "truncated", result.truncated || result.timed_out || result.gave_up);
     json_close(json, '}');
     if (code == 0)
         grep_tell(call, path, &found, &result);

@@ -69,13 +69,10 @@ static int ls_order(const void *a, const void *b) {
 static void ls_tell(struct tool_call *call, const char *path, const struct ls_found *found, bool truncated) {
     struct json *json = &call->result.json;
     uint64_t limit = truncate_limit(call);
-    autobuf line;
-    buf_init(&line, 64 << 10);
+    autobuf line = buf_max(64 << 10);
     json_open(json, '{');
-    json_key(json, "path");
-    json_str(json, path);
-    json_key(json, "entries");
-    json_open(json, '[');
+    json_put_str(json, "path", path);
+    json_put_open(json, "entries", '[');
     bool shown = true;
     for (size_t i = 0; i < found->count; i++) {
         buf_clear(&line);
@@ -88,8 +85,7 @@ static void ls_tell(struct tool_call *call, const char *path, const struct ls_fo
             json_str(json, found->paths[i]);
     }
     json_close(json, ']');
-    json_key(json, "truncated");
-    json_bool(json, truncated || !shown);
+    json_put_bool(json, "truncated", truncated || !shown);
     json_close(json, '}');
     if (truncated)
         tool_say(call, "\nResults truncated: there are more than %zu entries. Use a more specific path.", found->count);

@@ -208,8 +208,7 @@ static int recall_pattern(const struct recall *recall, struct err *err) {
                                    .max_chars = args->limit.value};
     struct recall_found found;
     lines_of(recall, &search.first_line, &search.last_line);
-    autobuf out;
-    buf_init(&out, RECALL_SEARCH_BYTES);
+    autobuf out = buf_max(RECALL_SEARCH_BYTES);
     int r = recall_search(&search, &out, &found, err);
     if (r < 0)
         return r;

@@ -182,8 +182,7 @@ static int skill_files(struct tool_call *call, const struct catalog_entry *entry
         .path = entry->path, .depth = SKILL_DEPTH, .limit = SKILL_LISTED, .ignore = search_ignored};
     struct skill_found *found = arena_alloc(call->arena, sizeof *found);
     bool truncated = false;
-    autobuf out;
-    buf_init(&out, SKILL_FILES * 5 * LIMIT_PATH_BYTES);
+    autobuf out = buf_max(SKILL_FILES * 5 * LIMIT_PATH_BYTES);
     found->arena = call->arena;
     int code = box_list(call->box, &list, call->watch, skill_found, found, &truncated, err);
     if (code < 0)

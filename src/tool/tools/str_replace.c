@@ -55,10 +55,8 @@ static int str_replace_run(struct tool_call *call, const void *user, struct err 
         return code < 0 ? code : 0;
     tool_say(call, "OK");
     change_answer(call, &change);
-    json_key(&call->result.json, "replacements");
-    json_uint(&call->result.json, change.result.count);
-    json_key(&call->result.json, "line");
-    json_uint(&call->result.json, change.result.line);
+    json_put_uint(&call->result.json, "replacements", change.result.count);
+    json_put_uint(&call->result.json, "line", change.result.line);
     json_close(&call->result.json, '}');
     return 0;
 }

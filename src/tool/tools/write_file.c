@@ -51,8 +51,7 @@ static int write_file_run(struct tool_call *call, const void *user, struct err *
         return code < 0 ? code : 0;
     tool_say(call, "OK");
     change_answer(call, &change);
-    json_key(&call->result.json, "created");
-    json_bool(&call->result.json, change.result.created);
+    json_put_bool(&call->result.json, "created", change.result.created);
     json_close(&call->result.json, '}');
     return 0;
 }

@@ -238,8 +238,7 @@ static int engine_ask_version(struct engine *engine, const struct engine_call *l
     struct engine_call call = {.method = "GET", .path = "/version", .stop = like->stop};
     if (like->timeout_ms && like->timeout_ms < ENGINE_TIMEOUT_MS)
         call.timeout_ms = like->timeout_ms;
-    autobuf out;
-    buf_init(&out, 1u << 20);
+    autobuf out = buf_max(1u << 20);
     int code = engine_call_version(engine, &call, 0, wake_fd, &status, &out, err);
     if (code == 0)
         code = engine_answer(engine, status, &out, "asking for its version", &answer, err);
@@ -302,8 +301,7 @@ static int engine_refused(int status, struct buf *out, const char *doing, struct
     json_t *answer = engine_parse(out);
     const char *message = json_string_value(json_object_get(answer, "message"));
     size_t len = message ? strlen(message) : out->len;
-    autobuf shown;
-    buf_init(&shown, MESSAGE_BYTES * 4);
+    autobuf shown = buf_max(MESSAGE_BYTES * 4);
     text_shown(&shown, message ? message : (const char *)out->data, len > MESSAGE_BYTES ? MESSAGE_BYTES : len);
     const char *text = shown.len ? buf_cstr(&shown) : "no reason given";
     json_decref(answer);
@@ -333,8 +331,7 @@ int engine_json(struct engine *engine, const char *method, const char *path, con
                 json_t **ret_json, struct err *err) {
     struct engine_call call = {.method = method, .path = path, .body = body, .body_len = body ? strlen(body) : 0};
     int status = 0;
-    autobuf out;
-    buf_init(&out, ENGINE_ANSWER_BYTES);
+    autobuf out = buf_max(ENGINE_ANSWER_BYTES);
     int code = engine_do(engine, &call, &status, &out, err);
     if (code == -ERR_BUSY) /* not reached: whatever was to be done there is not news */
         return code;

@@ -183,8 +183,7 @@ static void *events_run(void *user) {
                                    .timeout_ms = SILENCE_MS};
         int status = 0;
         struct err err = {.text = "the stream of events ended"};
-        autobuf out;
-        buf_init(&out, 65536);
+        autobuf out = buf_max(65536);
         events->up = false;
         buf_clear(&events->line);
         events->line.failed = events->skipping = false;

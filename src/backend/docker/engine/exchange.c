@@ -121,8 +121,7 @@ static int exchange_upload(struct engine_exchange *exchange, struct err *err) {
 
 int engine_exchange_ask(struct engine_exchange *exchange, struct err *err) {
     const struct engine_call *call = exchange->call;
-    autobuf request;
-    buf_init(&request, REQUEST_BYTES + (call->body ? call->body_len : 0));
+    autobuf request = buf_max(REQUEST_BYTES + (call->body ? call->body_len : 0));
     int code = exchange_request(exchange, &request, err);
     if (code < 0)
         return code;

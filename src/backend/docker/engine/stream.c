@@ -134,8 +134,7 @@ int engine_hijack(struct engine *engine, const char *method, const char *path, c
     code = engine_connect(engine, &exchange.wait, &exchange.link, err);
     if (code < 0)
         return code;
-    autobuf out;
-    buf_init(&out, 1u << 20);
+    autobuf out = buf_max(1u << 20);
     code = engine_exchange_ask(&exchange, err);
     if (code == 0)
         code = engine_exchange_head(&exchange, err);

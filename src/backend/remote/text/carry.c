@@ -63,10 +63,9 @@ static const char carry_script[] =
 
 /* 1: it runs at text->runner. */
 static int carry_ask(struct machine_text *text, const char *hash, const struct buf *program, struct err *err) {
-    autobuf line, coded, out;
-    buf_init(&line, 64 << 10);
-    buf_init(&coded, LIMIT_TEXT_MESSAGE_BYTES);
-    buf_init(&out, 2 * LIMIT_PATH_BYTES);
+    autobuf line = buf_max(64 << 10);
+    autobuf coded = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
+    autobuf out = buf_max(2 * LIMIT_PATH_BYTES);
     const char *const words[] = {hash, text->workspace, program ? "put" : ""};
     buf_puts(&line, "set --");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -112,13 +111,11 @@ static int program_read(const char *path, struct buf *out, char hash[65], struct
 
 /* Whether the runner has streams is asked first: of one that is not there, which only a runner without them finds odd. */
 static int carry_run(struct machine_text *text, struct err *err) {
-    autobuf members, program;
-    buf_init(&members, 256);
-    buf_init(&program, RUNNER_BYTES + 1);
+    autobuf members = buf_max(256);
+    autobuf program = buf_max(RUNNER_BYTES + 1);
     struct json json;
     json_init(&json, &members);
-    json_key(&json, "stream_id");
-    json_str(&json, "none");
+    json_put_str(&json, "stream_id", "none");
     char hash[65];
     int r = text_ask(text, NULL, TEXT_STDIO_CLOSE, &members, PROBE_MS, NULL, err);
     if (r == -ERR_UNSUPPORTED)
@@ -193,8 +190,7 @@ int text_carry_take_locked(struct machine_text *text, const struct text_answer *
     const char *data = strcmp(push->type, "stdio_data") == 0 ? text_member(push, "data", &len) : NULL;
     if (!data)
         return 1;
-    autobuf bytes;
-    buf_init(&bytes, LIMIT_TEXT_MESSAGE_BYTES);
+    autobuf bytes = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
     int r = text_unbase64(&bytes, data, len) ? pieces_feed(&stream->pieces, bytes.data, bytes.len, &err)
                                              : err_set(&err, ERR_PROTOCOL, "it is not base64");
     if (r < 0) {
@@ -213,8 +209,7 @@ void text_carry_end_locked(struct machine_text *text, const char *why) {
 static void stream_members(struct buf *members, struct json *json, const struct text_stream *stream) {
     buf_init(members, LIMIT_TEXT_MESSAGE_BYTES);
     json_init(json, members);
-    json_key(json, "stream_id");
-    json_str(json, stream->id);
+    json_put_str(json, "stream_id", stream->id);
 }
 
 /* One piece to the machine. */
@@ -228,8 +223,7 @@ static int stream_send(struct text_stream *stream, const uint8_t *data, size_t l
     pthread_mutex_unlock(&stream->text->lock);
     text_base64(&coded, piece.data, piece.len);
     stream_members(&members, &json, stream);
-    json_key(&json, "data");
-    json_strn(&json, (const char *)coded.data, coded.len);
+    json_put_strn(&json, "data", (const char *)coded.data, coded.len);
     return text_send(stream->text, TEXT_STDIO_WRITE, &members, err);
 }
 
@@ -310,15 +304,12 @@ static int stream_start(struct text_stream *stream, const struct spec *spec, str
     autobuf members;
     struct json json;
     stream_members(&members, &json, stream);
-    json_key(&json, "command");
-    json_str(&json, text->runner);
-    json_key(&json, "args");
-    json_open(&json, '[');
+    json_put_str(&json, "command", text->runner);
+    json_put_open(&json, "args", '[');
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         json_str(&json, words[i]);
     json_close(&json, ']');
-    json_key(&json, "env");
-    json_open(&json, '[');
+    json_put_open(&json, "env", '[');
     for (size_t i = 0; i < spec->env_count; i++)
         json_str(&json, spec->env[i]);
     json_close(&json, ']');

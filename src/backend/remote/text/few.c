@@ -48,8 +48,7 @@ struct few_wire {
 /* ---- answers ---- */
 
 static void few_frame(struct few_wire *wire, uint8_t type, uint32_t call, uint8_t flags, const void *data, size_t len) {
-    autobuf frame;
-    buf_init(&frame, LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES);
+    autobuf frame = buf_max(LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES);
     frame_put(&frame, type, call, flags, data, len);
     pthread_mutex_lock(&wire->out);
     for (size_t at = 0; at < frame.len;) {
@@ -111,17 +110,13 @@ static int few_ask(struct few_call *call, enum text_type type, const char *path,
     buf_init(&members, LIMIT_TEXT_MESSAGE_BYTES);
     buf_init(&coded, LIMIT_TEXT_MESSAGE_BYTES);
     json_init(&json, &members);
-    json_key(&json, "path");
-    json_str(&json, path);
+    json_put_str(&json, "path", path);
     if (content) {
         text_base64(&coded, content->data, content->len);
-        json_key(&json, "data");
-        json_strn(&json, coded.len ? (const char *)coded.data : "", coded.len);
+        json_put_strn(&json, "data", coded.len ? (const char *)coded.data : "", coded.len);
     }
-    if (perm >= 0) {
-        json_key(&json, "perm");
-        json_uint(&json, (uint64_t)perm);
-    }
+    if (perm >= 0)
+        json_put_uint(&json, "perm", (uint64_t)perm);
     int r = text_ask(call->text, &call->cancelled, type, &members, TEXT_ASK_MS, ret_answer, err);
     return r == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "no file '%s'", path) : r;
 }
@@ -205,9 +200,8 @@ static int few_read(struct few_call *call, struct err *err) {
         r = err_set(err, ERR_INVALID, "'%s' is %s", path, file.type == FILE_DIR ? "a directory" : "not a regular file");
     if (r == 0 && file.size > LIMIT_TEXT_FILE_BYTES)
         r = few_large(call, path, err);
-    autobuf fields, content;
-    buf_init(&fields, 256);
-    buf_init(&content, LIMIT_TEXT_MESSAGE_BYTES);
+    autobuf fields = buf_max(256);
+    autobuf content = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
     struct text_answer answer = {0};
     if (r == 0)
         r = few_ask(call, TEXT_READ_FILE, path, -1, NULL, &answer, err);
@@ -323,8 +317,7 @@ static int few_list(struct few_call *call, struct err *err) {
             continue;
         struct few_file file = {.type = json_is_true(json_object_get(entry, "is_dir")) ? FILE_DIR : FILE_REGULAR,
                                 .size = (uint64_t)json_integer_value(json_object_get(entry, "size"))};
-        autobuf item;
-        buf_init(&item, LIMIT_FRAME_PAYLOAD_BYTES / 2);
+        autobuf item = buf_max(LIMIT_FRAME_PAYLOAD_BYTES / 2);
         size_t begin = item_begin(&item);
         few_fields(&item, &file);
         field_text(&item, FIELD_NAME, name);
@@ -385,9 +378,8 @@ static const char *const *few_env(struct few_call *call) {
 
 static int few_output(struct few_call *call, const struct text_answer *answer, const char *key, uint8_t stream,
                       uint64_t *ret_bytes, struct err *err) {
-    autobuf raw, clean;
-    buf_init(&raw, LIMIT_TEXT_MESSAGE_BYTES);
-    buf_init(&clean, 3u * LIMIT_TEXT_MESSAGE_BYTES);
+    autobuf raw = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
+    autobuf clean = buf_max(3u * LIMIT_TEXT_MESSAGE_BYTES);
     int r = text_output(answer, key, &raw, err);
     *ret_bytes = raw.len;
     struct conceal *conceal = conceal_new(call->args.secrets);
@@ -412,9 +404,8 @@ static int few_exec(struct few_call *call, struct err *err) {
     if (call->input.failed || !text_utf8(call->input.data, call->input.len))
         return err_set(err, ERR_UNSUPPORTED, "machine %s takes input of at most %u bytes of UTF-8: %s", text->name,
                        LIMIT_TEXT_FILE_BYTES, text->few_why);
-    autobuf line, pid;
-    buf_init(&line, LIMIT_TEXT_MESSAGE_BYTES);
-    buf_init(&pid, 64);
+    autobuf line = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
+    autobuf pid = buf_max(64);
     int r = few_line(call, timeout_s, &line, err);
     if (r < 0)
         return r;
@@ -595,9 +586,8 @@ static void few_close(struct few_wire *wire) {
 
 static void *few_main(void *argument) {
     struct few_wire *wire = argument;
-    autobuf in, hello;
-    buf_init(&in, LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES + READ_BYTES);
-    buf_init(&hello, LIMIT_PATH_BYTES + 256);
+    autobuf in = buf_max(LIMIT_FRAME_PAYLOAD_BYTES + FRAME_HEAD_BYTES + READ_BYTES);
+    autobuf hello = buf_max(LIMIT_PATH_BYTES + 256);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     field_number(&hello, FIELD_FEATURES, 0);
     field_text(&hello, FIELD_WORKSPACE, wire->text->workspace);

@@ -36,17 +36,12 @@ void text_encode(struct buf *out, bool nested, const char *id, const char *type,
     struct json json;
     json_init(&json, out);
     json_open(&json, '{');
-    if (id) {
-        json_key(&json, "id");
-        json_str(&json, id);
-    }
-    json_key(&json, "type");
-    json_str(&json, type);
-    json_key(&json, "user_id");
-    json_str(&json, user);
+    if (id)
+        json_put_str(&json, "id", id);
+    json_put_str(&json, "type", type);
+    json_put_str(&json, "user_id", user);
     if (nested) {
-        json_key(&json, "body");
-        json_open(&json, '{');
+        json_put_open(&json, "body", '{');
     }
     if (members && members->len)
         json_raw(&json, (const char *)members->data, members->len);
@@ -143,8 +138,7 @@ int text_error(const struct text_answer *answer, struct err *err) {
     /* Runners of one kind have no word of their own for it. */
     if (code == ERR_IO && strstr(message, "not empty"))
         code = ERR_EXISTS;
-    autobuf shown;
-    buf_init(&shown, 4 * MESSAGE_BYTES + 8);
+    autobuf shown = buf_max(4 * MESSAGE_BYTES + 8);
     text_shown(&shown, message, strnlen(message, MESSAGE_BYTES));
     return err_set(err, code, "the machine says: %s", buf_cstr(&shown));
 }

@@ -195,8 +195,7 @@ static int request_new_locked(struct machine_text *text, enum text_type type, st
 }
 
 int text_send(struct machine_text *text, enum text_type type, const struct buf *members, struct err *err) {
-    autobuf bytes;
-    buf_init(&bytes, LIMIT_TEXT_MESSAGE_BYTES);
+    autobuf bytes = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
     int r = encode(text, NULL, type, members, &bytes, err);
     pthread_mutex_lock(&text->lock);
     if (r == 0)
@@ -253,8 +252,7 @@ int text_ask(struct machine_text *text, const bool *cancelled, enum text_type ty
     struct text_request *request = NULL;
     struct text_answer answer = {0};
     char id[TEXT_ID_BYTES];
-    autobuf bytes;
-    buf_init(&bytes, LIMIT_TEXT_MESSAGE_BYTES);
+    autobuf bytes = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
     pthread_mutex_lock(&text->lock);
     int r = request_new_locked(text, type, &request, err);
     if (r == 0) {
@@ -281,25 +279,18 @@ int text_ask(struct machine_text *text, const bool *cancelled, enum text_type ty
 
 int text_ask_exec(struct machine_text *text, const bool *cancelled, const char *command, const char *const *env,
                   const struct buf *input, uint64_t timeout_s, struct text_answer *ret_answer, struct err *err) {
-    autobuf members;
-    buf_init(&members, LIMIT_TEXT_MESSAGE_BYTES);
+    autobuf members = buf_max(LIMIT_TEXT_MESSAGE_BYTES);
     struct json json;
     json_init(&json, &members);
-    json_key(&json, "command");
-    json_str(&json, command);
-    json_key(&json, "shell");
-    json_bool(&json, true);
-    json_key(&json, "env");
-    json_open(&json, '[');
+    json_put_str(&json, "command", command);
+    json_put_bool(&json, "shell", true);
+    json_put_open(&json, "env", '[');
     for (; env && *env; env++)
         json_str(&json, *env);
     json_close(&json, ']');
-    json_key(&json, "stdin");
-    json_strn(&json, input && input->len ? (const char *)input->data : "", input ? input->len : 0);
-    json_key(&json, "timeout");
-    json_uint(&json, timeout_s);
-    json_key(&json, "encoding");
-    json_str(&json, "base64");
+    json_put_strn(&json, "stdin", input && input->len ? (const char *)input->data : "", input ? input->len : 0);
+    json_put_uint(&json, "timeout", timeout_s);
+    json_put_str(&json, "encoding", "base64");
     return text_ask(text, cancelled, TEXT_EXEC, &members, (timeout_s + 10) * 1000, ret_answer, err);
 }
 
@@ -500,8 +491,7 @@ struct coming {
 static void workspace_find(struct machine_text *text) {
     struct text_answer answer = {0};
     struct err ignored;
-    autobuf out;
-    buf_init(&out, 2 * LIMIT_PATH_BYTES);
+    autobuf out = buf_max(2 * LIMIT_PATH_BYTES);
     if (text_ask_exec(text, NULL, "pwd -P", NULL, NULL, 20, &answer, &ignored) == 0 &&
         text_output(&answer, "stdout", &out, &ignored) == 0) {
         out.len -= out.len && out.data[out.len - 1] == '\n';
