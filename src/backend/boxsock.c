@@ -1,4 +1,4 @@
-/* See boxsock.h. Not to break: a socket's address has room for 107 bytes, a state directory may be longer, so the directory
+/* See boxsock.h. Invariant: a socket's address has room for 107 bytes, a state directory may be longer, so the directory
  * goes by descriptor. */
 #include "backend/boxsock.h"
 

@@ -1,4 +1,4 @@
-/* Control groups of boxes. Called by jail*.c and probe.c. Not to break: a limit is either written or an error; and no
+/* Control groups of boxes. Called by jail*.c and probe.c. Invariant: a limit is either written or an error; and no
  * process is ever moved by its pid (that waits for RCU): boxes are born in their groups. */
 #include "backend/cgroup.h"
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/prompt.h"
+#include "base/sched_latency.h"
 
 #define PERIOD_US 100000
 #define V1_SHARES 1024l /* of one program that nobody has reniced */
@@ -306,7 +306,7 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup *cgroup, co
 /* Among thousands of spinning commands it would wait seconds for its turn. Before them only inside a group of its own:
  * there it takes from its own box alone. */
 void cgroup_favour(const struct cgroup_host *host, const struct cgroup *cgroup, pid_t pid) {
-    prompt_set(pid, cgroup->v1[CGROUP_CPU] || (*host->v2 && host->v2_has[CGROUP_CPU]), false);
+    sched_prompt_set(pid, cgroup->v1[CGROUP_CPU] || (*host->v2 && host->v2_has[CGROUP_CPU]), false);
 }
 
 static int write_limit(const char *path, const char *text, const char *what, struct err *err) {

@@ -1,5 +1,5 @@
 /* Claims of slots: one small file each in /run/cubby/ids, holding "PID START OWNER START STATE": whom it belongs to, who
- * made it, and for which state directory. Called by slot.c, jail.c and reaper.c. Not to break: a claim is taken over only under the directory's lock and only when its process is gone,
+ * made it, and for which state directory. Called by slot.c, jail.c and reaper.c. Invariant: a claim is taken over only under the directory's lock and only when its process is gone,
  * so that no two live boxes share host ids. */
 #include "backend/ids.h"
 

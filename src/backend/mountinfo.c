@@ -1,5 +1,5 @@
 /* Called by docker/mount.c, for mounts that an engine made by name: who may write above a directory could have put a link
- * into its way between our look and the engine's. Not to break: names are compared as the kernel has them, with no look at
+ * into its way between our look and the engine's. Invariant: names are compared as the kernel has them, with no look at
  * the file systems, which may have changed again. */
 #include "backend/mountinfo.h"
 
@@ -15,7 +15,7 @@
 
 enum { TEXT_BYTES = 4 << 20 };
 
-struct row {
+struct mountinfo_row {
     unsigned major_id, minor_id;
     char *root, *at; /* in the file system, and where that is seen */
 };
@@ -36,12 +36,12 @@ static void unescape(char *path) {
 }
 
 /* "ID PARENT MAJOR:MINOR ROOT AT ..." */
-static bool row_take(char *line, struct row *ret_row) {
+static bool row_take(char *line, struct mountinfo_row *ret_row) {
     char *words[5], *rest = line;
     for (size_t i = 0; i < 5; i++)
         if (!(words[i] = strsep(&rest, " ")))
             return false;
-    struct row row = {.root = words[3], .at = words[4]};
+    struct mountinfo_row row = {.root = words[3], .at = words[4]};
     if (sscanf(words[2], "%u:%u", &row.major_id, &row.minor_id) != 2)
         return false;
     unescape(row.root);
@@ -57,7 +57,7 @@ static size_t within(const char *path, const char *at) {
 }
 
 /* The mount that shows `path`, or the one exactly there: the last of the deepest covers the others. */
-static int find(pid_t pid, const char *path, bool exact, char *text, struct row *ret_row, struct err *err) {
+static int find(pid_t pid, const char *path, bool exact, char *text, struct mountinfo_row *ret_row, struct err *err) {
     char name[64];
     size_t best = 0;
     if (pid)
@@ -69,7 +69,7 @@ static int find(pid_t pid, const char *path, bool exact, char *text, struct row 
         return err_errno(err, (int)-n, "'%s'", name);
     char *rest = text;
     for (char *line; (line = strsep(&rest, "\n"));) {
-        struct row row;
+        struct mountinfo_row row;
         if (!row_take(line, &row))
             continue;
         size_t len = exact ? strcmp(row.at, path) == 0 : within(path, row.at);
@@ -82,7 +82,7 @@ static int find(pid_t pid, const char *path, bool exact, char *text, struct row 
 }
 
 int mountinfo_is(const char *source, pid_t pid, const char *target, bool *ret_is, struct err *err) {
-    struct row here, there;
+    struct mountinfo_row here, there;
     char *texts = xmalloc(2 * (size_t)TEXT_BYTES), wanted[2 * LIMIT_PATH_BYTES + 2];
     int r = find(0, source, false, texts, &here, err);
     if (r == 0)

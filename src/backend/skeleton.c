@@ -1,4 +1,4 @@
-/* The template `host`. Called by template.c. Not to break: only what the allow list names and everybody on the host may
+/* The template `host`. Called by template.c. Invariant: only what the allow list names and everybody on the host may
  * read is copied; keys, homes, sockets and our own state never are. */
 #include "backend/skeleton.h"
 

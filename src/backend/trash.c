@@ -1,4 +1,4 @@
-/* Removing files of boxes in the background. Called by jail.c and template.c; removal.c does the work. Not to break:
+/* Removing files of boxes in the background. Called by jail.c and template.c; removal.c does the work. Invariant:
  * whoever deletes a box waits for a rename, not for its files; the queue is bounded all the same.
  *
  * Rules: 1. `queued` and `stop` are read and written under `lock`. 2. The thread works without the lock. */

@@ -1,4 +1,4 @@
-/* Byte buffers with a maximum, and bounded reads. Called from everywhere. Not to break: a size from outside can never
+/* Byte buffers with a maximum, and bounded reads. Called from everywhere. Invariant: a size from outside can never
  * make these wrap, over-read or grow past max. */
 #include "base/buf.h"
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* Secrets out of streams. Called by the runner for what a command says, by tools for what a model is told. Not to break:
+/* Secrets out of streams. Called by the runner for what a command says, by tools for what a model is told. Invariant:
  * no byte leaves before no value can begin at or before it any more: half a secret is a secret.
  *
  * Every value runs its own automaton (Knuth, Morris, Pratt) over the stream. `state` bytes of it match what came last,

@@ -1,4 +1,4 @@
-/* Small truths about descriptors. Called from everywhere. Not to break: a peer can never leave descriptors behind in
+/* Small truths about descriptors. Called from everywhere. Invariant: a peer can never leave descriptors behind in
  * us, whatever control message it sends. */
 #include "base/fd.h"
 

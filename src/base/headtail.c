@@ -1,5 +1,5 @@
 /* Keeps the first half and the last half of a stream. Called by the exec handler for each of its two streams.
- * Not to break: memory is at most the limit while bytes come, and twice that at the end. */
+ * Invariant: memory is at most the limit while bytes come, and twice that at the end. */
 #include "base/headtail.h"
 
 #include <assert.h>

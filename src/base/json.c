@@ -1,4 +1,4 @@
-/* The JSON writer. Called by doors and the command line. Not to break: its output is always valid UTF-8 JSON. */
+/* The JSON writer. Called by doors and the command line. Invariant: its output is always valid UTF-8 JSON. */
 #include "base/json.h"
 
 #include <endian.h>

@@ -1,4 +1,4 @@
-/* Taking a loop device. Called by the daemon for its store and by stage one of the runner for a box's disk. Not to break: the
+/* Taking a loop device. Called by the daemon for its store and by stage one of the runner for a box's disk. Invariant: the
  * device clears itself with its last user, and is noted: free ones stay, 100 KB each, until somebody removes them. */
 #include "base/loop.h"
 

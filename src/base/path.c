@@ -1,4 +1,4 @@
-/* Paths from clients. Called by the runner's file ops and by the daemon's read path (box_read). Not to break: no path
+/* Paths from clients. Called by the runner's file ops and by the daemon's read path (box_read). Invariant: no path
  * is ever opened other than through path_open. */
 #include "base/path.h"
 

@@ -1,4 +1,4 @@
-/* Reading and writing tar heads: ustar, pax and GNU names. Called by op_tar. Not to break: every byte of an archive is
+/* Reading and writing tar heads: ustar, pax and GNU names. Called by op_tar. Invariant: every byte of an archive is
  * foreign: each number is bounded, each text measured before it is copied. */
 #include "base/tarfmt.h"
 

@@ -1,4 +1,4 @@
-/* Checks and encodings of text. Called by doors, verbs and the runner. Not to break: nothing here reads past len. */
+/* Checks and encodings of text. Called by doors, verbs and the runner. Invariant: nothing here reads past len. */
 #include "base/text.h"
 
 #include <stdio.h>

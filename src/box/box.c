@@ -1,5 +1,5 @@
 /* A box as such, and what all its verbs share: one call, its events, its end. Called by the doors through the verbs.
- * Not to break: a verb always ends: by END or FAIL, by the client's hang-up, by its deadline, or because the wire died. */
+ * Invariant: a verb always ends: by END or FAIL, by the client's hang-up, by its deadline, or because the wire died. */
 #include "box/box.h"
 
 #include <stdlib.h>

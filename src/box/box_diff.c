@@ -1,4 +1,4 @@
-/* The verb diff: what a box's files have that its template has not. Called by the doors. Not to break: records are decoded
+/* The verb diff: what a box's files have that its template has not. Called by the doors. Invariant: records are decoded
  * one at a time into memory of fixed size, and a runner that sends more than was asked for is broken.
  *
  * In a container the runner cannot know: there the engine is asked, which tells names alone and nothing of the workspace that

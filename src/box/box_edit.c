@@ -1,4 +1,4 @@
-/* The verb of editing. Called by the doors and tools. Not to break: what is told with a failure is bounded, it comes from a
+/* The verb of editing. Called by the doors and tools. Invariant: what is told with a failure is bounded, it comes from a
  * box. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The verbs of commands: run, spawn, look, feed, signal. Called by the doors. Not to break: box_exec sends input and
+/* The verbs of commands: run, spawn, look, feed, signal. Called by the doors. Invariant: box_exec sends input and
  * takes output in one loop, so a command that talks before it listens cannot stop the two against each other. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The verbs of single files: read, write, stat, mkdir, remove, move, hash. Called by the doors. Not to break: on
+/* The verbs of single files: read, write, stat, mkdir, remove, move, hash. Called by the doors. Invariant: on
  * this machine bytes move once (a descriptor, not a copy through the wire), and whatever the daemon opens itself it opens
  * below the box's root with the box user's rights. */
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The verb for servers in a box: a stream to a port of the box's own loopback. Called by the door to ports. Not to break:
+/* The verb for servers in a box: a stream to a port of the box's own loopback. Called by the door to ports. Invariant:
  * the stream goes over the wire as frames within credit; no descriptor of a socket that was made in a box ever gets into
  * the daemon (its options would be the box's: a lingering close, a filter). */
 #include "base/clock.h"

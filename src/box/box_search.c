@@ -1,4 +1,4 @@
-/* The verbs over trees: list, glob, grep, tar. Called by the doors. Not to break: records are decoded one at a
+/* The verbs over trees: list, glob, grep, tar. Called by the doors. Invariant: records are decoded one at a
  * time into memory of fixed size, whatever the tree holds, and a runner that sends more than was asked for is broken. */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The verbs of sessions: open, run, look, wait, stop, end. Called by the doors. The sessions themselves are the runner's
- * (PROTOCOL.md): several daemons see the same ones. Not to break: what a runner tells is bounded and checked here. */
+ * (PROTOCOL.md): several daemons see the same ones. Invariant: what a runner tells is bounded and checked here. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The verb that listens: changes of files, told as they come. Called by the doors. Not to break: only the wire is held, never
+/* The verb that listens: changes of files, told as they come. Called by the doors. Invariant: only the wire is held, never
  * the box, so that who listens keeps no box awake; records are decoded one at a time into memory of fixed size. */
 #include <poll.h>
 #include <stdlib.h>

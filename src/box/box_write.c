@@ -1,6 +1,6 @@
 /* The verb of writing: whole or not at all. Called by the doors. Three ways, the cheapest that fits: small contents
  * travel with the call; on this machine larger ones are written straight into the new file's descriptor; else they are
- * streamed. Not to break: the file becomes visible only with EOF, so whatever fails before leaves the old one. */
+ * streamed. Invariant: the file becomes visible only with EOF, so whatever fails before leaves the old one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* From a request's image and container to a spec's. Called by policy. Not to break: an image is allowed by what it is, not
+/* From a request's image and container to a spec's. Called by policy. Invariant: an image is allowed by what it is, not
  * by how its name is spelled, and no request can name the images that boxes of others became. */
 #include "box/container.h"
 

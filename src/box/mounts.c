@@ -1,5 +1,5 @@
-/* Where mounts come from and where they go. Called by policy for every new box, and by the daemon's configuration. Not to
- * break: what is mounted lies where its name says. Links are followed in what the administrator wrote, never below it,
+/* Where mounts come from and where they go. Called by policy for every new box, and by the daemon's configuration. Invariant:
+ * what is mounted lies where its name says. Links are followed in what the administrator wrote, never below it,
  * where boxes may write; a client never hears whether a path exists that it may not mount. */
 #include "box/mounts.h"
 

@@ -1,4 +1,4 @@
-/* From a client's words to a spec. Called by the provider for every new box. Not to break: a spec that left this room
+/* From a client's words to a spec. Called by the provider for every new box. Invariant: a spec that left this room
  * holds nothing unchecked; a backend may use every string of it as it is. */
 #include "box/policy.h"
 

@@ -1,4 +1,4 @@
-/* Turns on a box's skills. Called by the verbs of commands, by skill/ and by provider_attach. Not to break: a thread that
+/* Turns on a box's skills. Called by the verbs of commands, by skill/ and by provider_attach. Invariant: a thread that
  * holds a turn never waits for the same box again, or a waiting writer would stop both. */
 #include "box/turn.h"
 

@@ -1,4 +1,4 @@
-/* A box without a daemon, its state, and the runner's place. Not to break: a box is claimed before it is made and unclaimed
+/* A box without a daemon, its state, and the runner's place. Invariant: a box is claimed before it is made and unclaimed
  * after it is gone, so that what a killed `cubby run` left is found by the next one; a directory that somebody else can
  * write is never used. */
 #include "cli/engine.h"

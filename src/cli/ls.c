@@ -1,4 +1,4 @@
-/* `cubby ls`: a directory of a box. Not to break: names come from a box; on a terminal they are shown escaped. */
+/* `cubby ls`: a directory of a box. Invariant: names come from a box; on a terminal they are shown escaped. */
 #include <jansson.h>
 #include <string.h>
 #include <unistd.h>

@@ -180,7 +180,7 @@ static int stdio_servers(struct stdio *stdio, const char *path, struct err *err)
     ssize_t len = fd_read_file(AT_FDCWD, path, text, STDIO_SERVERS_BYTES);
     if (len < 0)
         return err_errno(err, (int)-len, "--servers %s", path);
-    int code = body_load(text, (size_t)len, &root, err);
+    int code = rows_load(text, (size_t)len, &root, err);
     const json_t *servers = json_object_get(root, "mcpServers");
     if (code == 0 && !json_is_object(servers))
         code = err_set(err, ERR_INVALID, "it has no object 'mcpServers'");

@@ -1,4 +1,4 @@
-/* `cubby run`: one box, one command, gone, without a daemon. Not to break: whatever way it ends, the box ends with it
+/* `cubby run`: one box, one command, gone, without a daemon. Invariant: whatever way it ends, the box ends with it
  * (the wire closes, the backend's stop runs, the next run sweeps after a kill), and nothing here costs a millisecond. */
 #include <fcntl.h>
 #include <signal.h>

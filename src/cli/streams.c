@@ -1,5 +1,5 @@
 /* Between our standard streams and one EXEC call. One thread, one loop: call_next waits for the runner and for
- * one epoll descriptor that stands for standard input and signals. Not to break: no wait here is deaf to signals, and
+ * one epoll descriptor that stands for standard input and signals. Invariant: no wait here is deaf to signals, and
  * standard input is read only as far as the command takes it. */
 #include "cli/streams.h"
 

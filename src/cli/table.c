@@ -1,5 +1,5 @@
-/* Text for people: names made safe to show, columns that line up. Called by every command that prints a table. Not to
- * break: nothing that came out of a box reaches a terminal unescaped through here. */
+/* Text for people: names made safe to show, columns that line up. Called by every command that prints a table. Invariant:
+ * nothing that came out of a box reaches a terminal unescaped through here. */
 #include <string.h>
 
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* `cubby tool`: an agent tool by hand, as an agent would call it: the list, or one call with its text on standard output.
- * Not to break: what comes from a box is shown on a terminal without its control characters. */
+ * Invariant: what comes from a box is shown on a terminal without its control characters. */
 #include "http/client/client.h"
 
 #include <jansson.h>

@@ -1,4 +1,4 @@
-/* The table of options, and values into it. Called by main at the start and on SIGHUP. Not to break: an option that is not
+/* The table of options, and values into it. Called by main at the start and on SIGHUP. Invariant: an option that is not
  * understood stops the start; nothing is ignored. */
 #include "daemon/conf.h"
 

@@ -1,5 +1,5 @@
 /* The command line: every option of the table that is a text or a list of texts, and what to do instead of serving. Called
- * by conf_new. Not to break: an argument that is not understood stops the start. */
+ * by conf_new. Invariant: an argument that is not understood stops the start. */
 #include <string.h>
 
 #include "daemon/conf_table.h"

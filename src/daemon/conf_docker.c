@@ -1,5 +1,5 @@
 /* What the configuration says of a container engine: registries of the file, and what only makes sense together. Called by
- * conf_file.c through its table and by conf.c. Not to break: no error shows a password or a token, wherever it stands. */
+ * conf_file.c through its table and by conf.c. Invariant: no error shows a password or a token, wherever it stands. */
 #include <string.h>
 
 #include "backend/docker/reference.h"

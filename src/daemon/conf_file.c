@@ -1,4 +1,4 @@
-/* The YAML file: a mapping of the table's names. Called by conf_new. Not to break: what is unknown, doubled or of the wrong
+/* The YAML file: a mapping of the table's names. Called by conf_new. Invariant: what is unknown, doubled or of the wrong
  * type is an error with its line. */
 #include <errno.h>
 #include <fcntl.h>

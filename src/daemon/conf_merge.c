@@ -1,5 +1,5 @@
 /* Configurations beside each other: what a user's options are on top of everybody's, how two configurations differ, and
- * what one says of boxes. Called by conf_new and by the daemon. Not to break: a user gets everybody's value of every option
+ * what one says of boxes. Called by conf_new and by the daemon. Invariant: a user gets everybody's value of every option
  * that does not stand below his name. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Options of the file that have an inside: env, mounts, templates, tokens, users. Called by conf_file.c through its table.
- * Not to break: every error has the line of the thing that is wrong. */
+ * Invariant: every error has the line of the thing that is wrong. */
 #include <stdlib.h>
 #include <string.h>
 

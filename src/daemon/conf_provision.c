@@ -1,5 +1,5 @@
 /* What the configuration says of a gateway's boxes: checked, its key read, and which directories may be mounted for it.
- * Called by conf.c. Not to break: no error shows the key. */
+ * Called by conf.c. Invariant: no error shows the key. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

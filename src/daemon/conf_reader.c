@@ -1,4 +1,4 @@
-/* A configuration file as YAML nodes. Called by conf_file.c and conf_parts.c. Not to break: what libyaml is given is
+/* A configuration file as YAML nodes. Called by conf_file.c and conf_parts.c. Invariant: what libyaml is given is
  * bounded first (bytes, nodes, depth, no aliases), and a value that comes from the environment is never part of an error. */
 #include <stdlib.h>
 #include <string.h>

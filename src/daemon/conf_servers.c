@@ -1,5 +1,5 @@
 /* The option mcp_servers of the file: a mapping of names to what PUT /v1/mcp/servers/NAME takes, as YAML. Called by conf_file.c
- * through its table, and by the daemon when it starts and reloads. Not to break: it is checked by the rows of that request. */
+ * through its table, and by the daemon when it starts and reloads. Invariant: it is checked by the rows of that request. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,29 +40,29 @@ static int node_map(struct conf_reader *reader, const yaml_node_t *node, const c
 }
 
 /* A scalar as its row wants it; what it is not is said by the rows. */
-static json_t *scalar_json(const struct body_field *field, const char *value) {
+static json_t *scalar_json(const struct row *field, const char *value) {
     uint64_t number;
-    if (field->type == BODY_INT && text_u64(value, INT64_MAX, &number))
+    if (field->type == ROW_INT && text_u64(value, INT64_MAX, &number))
         return json_integer((json_int_t)number);
-    if (field->type == BODY_BOOL && strcmp(value, "true") == 0)
+    if (field->type == ROW_BOOL && strcmp(value, "true") == 0)
         return json_true();
-    if (field->type == BODY_BOOL && strcmp(value, "false") == 0)
+    if (field->type == ROW_BOOL && strcmp(value, "false") == 0)
         return json_false();
     return json_string(value);
 }
 
 static int node_member(struct conf_reader *reader, const struct conf_pair *pair, json_t *body, struct err *err) {
-    const struct body_field *field = body_find(server_fields, pair->key, strlen(pair->key));
+    const struct row *field = rows_find(server_fields, pair->key, strlen(pair->key));
     const char *value;
     if (!field) {
-        body_unknown(server_fields, "key", pair->key, err);
+        rows_unknown(server_fields, "key", pair->key, err);
         return conf_at(reader, pair->key_node, err);
     }
-    if (field->type == BODY_TEXTS || field->type == BODY_MAP) {
-        json_t *to = field->type == BODY_MAP ? json_object() : json_array();
+    if (field->type == ROW_TEXTS || field->type == ROW_MAP) {
+        json_t *to = field->type == ROW_MAP ? json_object() : json_array();
         json_object_set_new(body, pair->key, to);
-        return field->type == BODY_MAP ? node_map(reader, pair->value, pair->key, to, err)
-                                       : node_texts(reader, pair->value, pair->key, to, err);
+        return field->type == ROW_MAP ? node_map(reader, pair->value, pair->key, to, err)
+                                      : node_texts(reader, pair->value, pair->key, to, err);
     }
     int failed = conf_scalar(reader, pair->value, pair->key, &value, NULL, err);
     if (!failed)

@@ -1,4 +1,4 @@
-/* From options to the parts of the daemon. Called at the start, by --check and on SIGHUP. Not to break: nothing here weakens
+/* From options to the parts of the daemon. Called at the start, by --check and on SIGHUP. Invariant: nothing here weakens
  * what was asked for (tokens missing, runner missing, limits that do not hold), and nothing changes what is serving. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* The configuration again, while serving. Called by the signal thread on SIGHUP. Not to break: everything that can fail
+/* The configuration again, while serving. Called by the signal thread on SIGHUP. Invariant: everything that can fail
  * comes before anything changes, so that a bad file changes nothing; what requests under way use is counted and stays. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Serving: what the daemon is made of, from the first step to the last. Called by main. Not to break: it never starts with
+/* Serving: what the daemon is made of, from the first step to the last. Called by main. Invariant: it never starts with
  * less protection than asked for, and never ends boxes on SIGTERM unless told to. */
 #include <errno.h>
 #include <linux/close_range.h>
@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/prompt.h"
+#include "base/sched_latency.h"
 #include "box/reserve.h"
 #include "daemon/daemon.h"
 #include "daemon/welcome.h"
@@ -352,7 +352,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     daemon_limits();
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* what a parent forgot to close is nothing for runners */
     daemon_block_signals(&daemon->signals);   /* before any thread, so that all inherit it */
-    prompt_set(0, false, true);               /* the same: boxes that keep all processors busy delay no answer */
+    sched_prompt_set(0, false, true);         /* the same: boxes that keep all processors busy delay no answer */
     front_init(front, routes_all());
     front->env = &daemon->env;
     front->events = events_new();

@@ -1,6 +1,6 @@
 /* A queue of machines that joined, and a few threads that serve it: the box of the machine is made, so that it is seen, and
- * the skills that every box has are copied into it. Called by the table of machines (online) and by skill/sync (later). Not to
- * break: what is copied goes into the machine that the entry names and no other; a slow machine has one thread, not all. */
+ * the skills that every box has are copied into it. Called by the table of machines (online) and by skill/sync (later). Invariant:
+ * what is copied goes into the machine that the entry names and no other; a slow machine has one thread, not all. */
 #include "daemon/welcome.h"
 
 #include <pthread.h>

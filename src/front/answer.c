@@ -1,5 +1,5 @@
 /* JSON answers that spill. Called by handlers whose answer may be long (exec, list, grep, glob, boxes).
- * Not to break: after the first spill an error can only cut the body off, never look like a whole answer. */
+ * Invariant: after the first spill an error can only cut the body off, never look like a whole answer. */
 #include "front/answer.h"
 
 #include "base/headtail.h"

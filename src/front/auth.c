@@ -1,5 +1,5 @@
 /* Tokens, local users and scopes. Called before every handler by front_admit; filled by the daemon at start and when its
- * configuration changes. Not to break: a request that carries any Authorization is never taken for one without (a wrong
+ * configuration changes. Invariant: a request that carries any Authorization is never taken for one without (a wrong
  * token is 401 even on loopback), a peer whose uid nobody can tell is nobody, and rules 1 to 3 of auth_table.h.
  *
  * On time: a token is looked up by its SHA-256. Which bucket a guess falls into depends on its digest, and how long the

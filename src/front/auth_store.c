@@ -1,5 +1,5 @@
 /* Tokens made while running: the store's rows as grants, and the thread that notices what other processes do to it.
- * Called by the daemon (open, watch) and by native/token.c. Not to break: after auth_revoke nobody is admitted by that
+ * Called by the daemon (open, watch) and by native/token.c. Invariant: after auth_revoke nobody is admitted by that
  * token; where another process revoked it, at the latest WATCH_MS later; a store that cannot be read admits nobody after
  * PATIENCE_MS, because nobody could tell what was revoked. */
 #include <errno.h>

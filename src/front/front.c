@@ -1,5 +1,5 @@
 /* Prologue and end of every handler, for all doors. Called by the HTTP server through the route table.
- * Not to break: whoever may not see a box gets the very answer of a box that does not exist. */
+ * Invariant: whoever may not see a box gets the very answer of a box that does not exist. */
 #include "front/front.h"
 
 #include <inttypes.h>
@@ -144,8 +144,8 @@ static int front_allowed(struct http_request *request, const struct endpoint *en
     }
     const char *name;
     for (size_t i = 0; !(endpoint->flags & ENDPOINT_LENIENT) && (name = http_query_name(request, i)); i++)
-        if (!body_find(endpoint->query, name, strlen(name)))
-            return body_unknown(endpoint->query, "query parameter", name, err);
+        if (!rows_find(endpoint->query, name, strlen(name)))
+            return rows_unknown(endpoint->query, "query parameter", name, err);
     return 0;
 }
 
@@ -270,7 +270,7 @@ static const char *front_get(void *user, const char *name, size_t *ret_len) {
 
 int front_query(struct http_request *request, void *ret_args, struct err *err) {
     const struct endpoint *endpoint = http_route(request)->extra;
-    int failed = body_query(endpoint->query, front_get, request, http_arena(request), ret_args, err);
+    int failed = rows_query(endpoint->query, front_get, request, http_arena(request), ret_args, err);
     if (!failed)
         trail_fields(request, endpoint->query, ret_args);
     return failed;
@@ -282,7 +282,7 @@ int front_body(struct http_request *request, void *ret_args, struct err *err) {
     size_t len;
     int failed = http_body_all(request, LIMIT_JSON_BYTES, &data, &len, err);
     if (failed >= 0)
-        failed = body_parse(data, len, endpoint->body, http_arena(request), ret_args, err);
+        failed = rows_parse(data, len, endpoint->body, http_arena(request), ret_args, err);
     if (failed >= 0)
         trail_fields(request, endpoint->body, ret_args);
     return failed;

@@ -8,7 +8,7 @@
 #include "store/audit.h"
 #include "box/provider/provider.h"
 #include "front/auth.h"
-#include "rows/body.h"
+#include "rows/rows.h"
 #include "front/metrics.h"
 #include "front/provision.h"
 #include "http/server.h"
@@ -76,12 +76,12 @@ struct endpoint {
      * that has been answered already. */
     int (*run)(struct http_request *request, struct box *box, struct err *err);
     unsigned flags;
-    const struct body_field *query;
-    const struct body_field *body;   /* of a JSON body */
-    const char *body_media;          /* instead of JSON: raw bytes */
-    int status, other_status;        /* of success */
-    const char *answer_media;        /* NULL: JSON, or nothing for 204 */
-    const struct body_field *answer; /* members of the JSON answer */
+    const struct row *query;
+    const struct row *body;   /* of a JSON body */
+    const char *body_media;   /* instead of JSON: raw bytes */
+    int status, other_status; /* of success */
+    const char *answer_media; /* NULL: JSON, or nothing for 204 */
+    const struct row *answer; /* members of the JSON answer */
     /* Who asks, where its clients have a way of their own to say it; as auth_admit. NULL: by Authorization. */
     int (*admit)(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
     /* The body of its refusals, where they have another shape: http_config.refuse. */

@@ -1,5 +1,5 @@
 /* Counters of requests, calls and latencies by route. Written by front.c at the end of each request, read by /metrics.
- * Not to break: no label comes from outside, so that nobody can make the number of series grow. */
+ * Invariant: no label comes from outside, so that nobody can make the number of series grow. */
 #include "front/metrics.h"
 
 #include <inttypes.h>

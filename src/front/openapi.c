@@ -17,12 +17,12 @@ static const struct schema_style *openapi_style(const struct endpoint *endpoint)
 /* ---- one operation ---- */
 
 static void openapi_parameter(struct json *json, const char *name, size_t len, const char *in, bool required,
-                              const struct body_field *field) {
+                              const struct row *field) {
     json_open(json, '{');
     json_put_strn(json, "name", name, len);
     json_put_str(json, "in", in);
     json_put_bool(json, "required", required);
-    bool map = field && field->type == BODY_MAP; /* a JSON text in the query */
+    bool map = field && field->type == ROW_MAP; /* a JSON text in the query */
     if (map) {
         json_put_open(json, "content", '{');
         json_put_open(json, "application/json", '{');
@@ -40,22 +40,22 @@ static void openapi_parameter(struct json *json, const char *name, size_t len, c
     json_close(json, '}');
 }
 
-static void openapi_parameters(struct json *json, const char *pattern, const struct body_field *query) {
+static void openapi_parameters(struct json *json, const char *pattern, const struct row *query) {
     json_put_open(json, "parameters", '[');
     for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{'))
         openapi_parameter(json, p + 1, strcspn(p + 1, ".}"), "path", true, NULL);
-    for (const struct body_field *field = query; field && field->name; field++)
-        openapi_parameter(json, field->name, strlen(field->name), "query", field->flags & BODY_REQUIRED, field);
+    for (const struct row *field = query; field && field->name; field++)
+        openapi_parameter(json, field->name, strlen(field->name), "query", field->flags & ROW_REQUIRED, field);
     json_close(json, ']');
 }
 
-static void openapi_object(struct json *json, const struct body_field *fields, const struct schema_style *style) {
+static void openapi_object(struct json *json, const struct row *fields, const struct schema_style *style) {
     json_put_str(json, "type", "object");
     if (fields)
         schema_members(json, fields, style);
 }
 
-static void openapi_media(struct json *json, const char *media, const struct body_field *fields,
+static void openapi_media(struct json *json, const char *media, const struct row *fields,
                           const struct schema_style *style) {
     json_key(json, media ? media : "application/json");
     json_open(json, '{');
@@ -71,7 +71,7 @@ static void openapi_media(struct json *json, const char *media, const struct bod
     json_close(json, '}');
 }
 
-static void openapi_content(struct json *json, const char *media, const struct body_field *fields, bool events,
+static void openapi_content(struct json *json, const char *media, const struct row *fields, bool events,
                             const struct schema_style *style) {
     json_put_open(json, "content", '{');
     openapi_media(json, media, fields, style);
@@ -146,11 +146,11 @@ static void openapi_operation(struct json *json, const struct route *route) {
 
 enum { OPENAPI_NAMED = 256 };
 struct openapi_named {
-    const struct body_field *fields[OPENAPI_NAMED];
+    const struct row *fields[OPENAPI_NAMED];
     size_t count;
 };
 
-static void openapi_name(struct json *json, const struct body_field *fields, const struct schema_style *style,
+static void openapi_name(struct json *json, const struct row *fields, const struct schema_style *style,
                          struct openapi_named *named) {
     const char *name = schema_name(fields);
     for (size_t i = 0; i < named->count; i++)
@@ -164,7 +164,7 @@ static void openapi_name(struct json *json, const struct body_field *fields, con
         openapi_object(json, fields, style);
         json_close(json, '}');
     }
-    for (const struct body_field *field = fields; field->name; field++)
+    for (const struct row *field = fields; field->name; field++)
         openapi_name(json, field->fields, style, named);
 }
 

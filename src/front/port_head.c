@@ -1,5 +1,5 @@
 /* Headers through the door to a port. Called by native/ports.c. A page from a box is shown below the daemon's own address:
- * without care it would act there with the rights of whoever looks at it. Not to break:
+ * without care it would act there with the rights of whoever looks at it. Invariant:
  *
  * 1. Nothing that proves who the client is goes in: no Authorization, no cookie but those this very port has set.
  * 2. Nothing of the answer works beyond its path: pages are sandboxed (an origin of their own, no storage, no cookies by

@@ -1,5 +1,5 @@
 /* The tables of all doors joined, and in which shape each of them refuses. Used by the daemon: --routes, /openapi.json and
- * the server are made from the one table. Not to break: it is made once and never changes. */
+ * the server are made from the one table. Invariant: it is made once and never changes. */
 #include "front/routes.h"
 
 #include <pthread.h>
@@ -13,8 +13,8 @@
 #include "front/join/join.h"
 
 static const struct route *const tables[] = {
-    native_routes,   runner_routes,     filesecbox_routes, filesecbox_newest_routes, aio_routes,
-    aio_mcp_routes,  aio_search_routes, aio_watch_routes,  aio_util_routes,          aio_code_routes,
+    native_routes,   runner_routes,     filesecbox_routes, fsb2_routes,      aio_routes,
+    aio_mcp_routes,  aio_search_routes, aio_watch_routes,  aio_util_routes,  aio_code_routes,
     aio_bash_routes, aio_file_routes,   deerflow_routes,   aio_shell_routes,
 };
 #define TABLES (sizeof tables / sizeof *tables)

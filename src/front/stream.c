@@ -1,5 +1,5 @@
 /* A command's output as events. Called by native/exec.c, native/session.c and aio/shell.c.
- * Not to break: no UTF-8 sequence is cut between two events, and nothing is answered before the first one, so that a command
+ * Invariant: no UTF-8 sequence is cut between two events, and nothing is answered before the first one, so that a command
  * that could not be started still has its status. */
 #include "front/stream.h"
 

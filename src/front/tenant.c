@@ -1,5 +1,5 @@
 /* Counters of one user's share. Rows are made by auth.c; entered and left by front.c around every request, asked
- * by native_acquire. Not to break: one atomic a request, and no tenant can take what others need to be served. */
+ * by native_acquire. Invariant: one atomic a request, and no tenant can take what others need to be served. */
 #include "front/tenant.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* From an HTTP request to a call of a tool. Called by native_tool and mcp. Not to break: a box is looked for as the user of
+/* From an HTTP request to a call of a tool. Called by native_tool and mcp. Invariant: a box is looked for as the user of
  * the token, and made only when a tool needs one. */
 #include "front/toolbox.h"
 

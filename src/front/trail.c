@@ -1,5 +1,5 @@
 /* The audit row of a request. Called by front.c around every handler, and by the handlers that know a result or a box.
- * Not to break: nothing gets into a detail but through redact, and only from rows marked as told. */
+ * Invariant: nothing gets into a detail but through redact, and only from rows marked as told. */
 #include "front/trail.h"
 
 #include <signal.h>
@@ -85,12 +85,12 @@ struct trail_text {
     bool cut;
 };
 
-static void trail_secrets(struct http_request *request, const struct body_field *fields, const void *args,
+static void trail_secrets(struct http_request *request, const struct row *fields, const void *args,
                           struct redact *secrets) {
     const struct trail *trail = trail_of(request);
     const char *header = http_header(request, "authorization");
-    for (const struct body_field *field = fields; field->name; field++)
-        if (field->flags & BODY_SECRET && field->type == BODY_MAP)
+    for (const struct row *field = fields; field->name; field++)
+        if (field->flags & ROW_SECRET && field->type == ROW_MAP)
             redact_env(secrets, *(const char *const *const *)((const char *)args + field->offset));
     if (trail->now)
         redact_env(secrets, (const char *const *)trail->now->spec.env);
@@ -105,7 +105,7 @@ static void trail_secrets(struct http_request *request, const struct body_field 
 }
 
 void trail_quote(struct http_request *request, const char *text) {
-    static const struct body_field nothing[] = {{.name = NULL}};
+    static const struct row nothing[] = {{.name = NULL}};
     struct redact secrets = {.arena = http_arena(request)};
     autobuf out = buf_max(audit_columns[AUDIT_DETAIL].max);
     trail_secrets(request, nothing, NULL, &secrets);
@@ -137,25 +137,24 @@ static void trail_say_list(struct trail_text *text, const char *name, const char
         trail_say(text, name, (const char *)joined.data, joined.len);
 }
 
-static void trail_say_field(struct trail_text *text, const struct body_field *field, const char *name,
-                            const void *args) {
+static void trail_say_field(struct trail_text *text, const struct row *field, const char *name, const void *args) {
     const void *value = (const char *)args + field->offset;
-    const struct body_text *one = value;
-    const struct body_list *list = value;
+    const struct row_text *one = value;
+    const struct row_list *list = value;
     switch (field->type) {
-    case BODY_TEXT:
-    case BODY_NAME:
+    case ROW_TEXT:
+    case ROW_TEXT_OR_INT:
         if (one->data)
             trail_say(text, name, one->data, one->len);
         break;
-    case BODY_TEXTS:
+    case ROW_TEXTS:
         if (*(const char *const *const *)value)
             trail_say_list(text, name, *(const char *const *const *)value);
         break;
-    case BODY_OBJECTS:
+    case ROW_OBJECTS:
         for (size_t i = 0; i < list->count; i++)
-            for (const struct body_field *inner = field->fields; inner->name; inner++)
-                if (inner->flags & BODY_TOLD)
+            for (const struct row *inner = field->fields; inner->name; inner++)
+                if (inner->flags & ROW_AUDITED)
                     trail_say_field(text, inner, inner->name, (const char *)list->items + i * field->item_size);
         break;
     default:
@@ -177,14 +176,14 @@ static void trail_cut(struct buf *out) {
 }
 
 /* The first told row stands bare, the others with their names. */
-static void trail_detail(struct http_request *request, const struct body_field *fields, const void *args) {
+static void trail_detail(struct http_request *request, const struct row *fields, const void *args) {
     struct trail *trail = trail_of(request);
     struct trail_text text = {.secrets = {.arena = http_arena(request)}};
     bool first = true;
     buf_init(&text.out, audit_columns[AUDIT_DETAIL].max);
     trail_secrets(request, fields, args, &text.secrets);
-    for (const struct body_field *field = fields; field->name && !text.cut; field++)
-        if (field->flags & BODY_TOLD) {
+    for (const struct row *field = fields; field->name && !text.cut; field++)
+        if (field->flags & ROW_AUDITED) {
             trail_say_field(&text, field, first ? NULL : field->name, args);
             first = false;
         }
@@ -197,7 +196,7 @@ static void trail_detail(struct http_request *request, const struct body_field *
     buf_done(&text.out);
 }
 
-void trail_told(struct http_request *request, const struct body_field *fields, const void *args) {
+void trail_told(struct http_request *request, const struct row *fields, const void *args) {
     if (front_of(request)->audit && front_settings(request)->audit_detail && fields)
         trail_detail(request, fields, args);
 }
@@ -213,7 +212,7 @@ void trail_running(struct http_request *request) {
     }
 }
 
-void trail_fields(struct http_request *request, const struct body_field *fields, const void *args) {
+void trail_fields(struct http_request *request, const struct row *fields, const void *args) {
     trail_told(request, fields, args);
     trail_running(request);
 }

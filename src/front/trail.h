@@ -6,7 +6,7 @@
 #include "store/audit.h"
 #include "box/box.h"
 #include "front/auth.h"
-#include "rows/body.h"
+#include "rows/rows.h"
 
 struct front;
 struct front_settings;
@@ -38,11 +38,11 @@ void trail_quote(struct http_request *request, const char *text);    /* the same
 void trail_code(struct http_request *request, int code);
 void trail_result(struct http_request *request, const struct exec_result *result);
 void trail_session(struct http_request *request, const struct session_result *result); /* unless it runs on */
-/* The rows with BODY_TOLD become the detail, without the values of BODY_SECRET rows and of all environments. */
-void trail_told(struct http_request *request, const struct body_field *fields, const void *args);
+/* The rows with ROW_AUDITED become the detail, without the values of ROW_SECRET rows and of all environments. */
+void trail_told(struct http_request *request, const struct row *fields, const void *args);
 /* From here on it is under way: a daemon that dies now leaves a row that says so. What only looks leaves none. */
 void trail_running(struct http_request *request);
-void trail_fields(struct http_request *request, const struct body_field *fields, const void *args); /* both */
+void trail_fields(struct http_request *request, const struct row *fields, const void *args); /* both */
 /* One more row for a request that did something to several boxes. */
 void trail_also(struct http_request *request, const char *verb, const char *box, const char *user, int code);
 /* Writes the row. */

@@ -1,7 +1,7 @@
 /* The request's body: pulled by the handler, counted or chunked, copied or spliced.
  *
  * Called by handlers through server.h. The chunked decoder is our own: llhttp 8.1 takes endless chunk extensions and
- * line ends of LF alone. Not to break: never read past the body's end from the socket into the handler's memory; what
+ * line ends of LF alone. Invariant: never read past the body's end from the socket into the handler's memory; what
  * follows is the next request. */
 #include <errno.h>
 #include <fcntl.h>

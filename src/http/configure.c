@@ -1,5 +1,5 @@
-/* What of a server can change while it serves: its certificate and the names it answers to. Called by the daemon. Not to
- * break: connections that are there keep the certificate they began with; nobody reads a list that is being freed. */
+/* What of a server can change while it serves: its certificate and the names it answers to. Called by the daemon. Invariant:
+ * connections that are there keep the certificate they began with; nobody reads a list that is being freed. */
 #include <stdlib.h>
 #include <string.h>
 

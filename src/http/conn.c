@@ -5,7 +5,7 @@
  *   ACTIVE a worker serves a request                        no limit here: body and write limits apply
  *   LINGER refused while still sending: input is dropped    limit HTTP_LINGER_MS, then closed
  *
- * Not to break: rules 1 and 2 of internal.h. Each list has one time limit, so its order is the order of deadlines; a
+ * Invariant: rules 1 and 2 of internal.h. Each list has one time limit, so its order is the order of deadlines; a
  * connection in HEAD keeps its place while a worker reads more of it, so trickling bytes buy no time. */
 #include <errno.h>
 #include <linux/sockios.h>

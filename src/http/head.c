@@ -2,7 +2,7 @@
  *
  * The byte check stands in front because llhttp 8.1 lets bare CR or LF, folded lines and a space before the colon pass,
  * each of which another parser in the chain may read differently (request smuggling). It also finds the head's end, so
- * llhttp always sees a whole head and its spans are never split. Called by conn.c. Not to break: nothing after
+ * llhttp always sees a whole head and its spans are never split. Called by conn.c. Invariant: nothing after
  * head_scan may be more lenient than it. */
 #include <llhttp.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Reading multipart/form-data. Called by handlers that take uploads. Not to break: bytes that may be the beginning of a
+/* Reading multipart/form-data. Called by handlers that take uploads. Invariant: bytes that may be the beginning of a
  * boundary are held back until that is known, so that where the network cut the body does not matter; nothing but them and
  * one part's head is ever held. */
 #include "http/multipart.h"

@@ -1,7 +1,7 @@
 /* Whose socket is at the other end of a TCP connection on this machine: the kernel is asked for the socket with our two
  * addresses the other way round. Called by request.c when somebody comes without a token and uids decide.
  *
- * Not to break: a socket that its owner has closed is shown with uid 0, which would be taken for root. Such a one has no
+ * Invariant: a socket that its owner has closed is shown with uid 0, which would be taken for root. Such a one has no
  * inode, so an answer without an inode is no answer. And our own socket must still be connected after the answer: only
  * as long as it is, nobody else can have the same two addresses. Whatever is unclear is (uid_t)-1, which nobody has. */
 #include <arpa/inet.h>

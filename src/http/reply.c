@@ -1,7 +1,7 @@
 /* The answer: head and content, pushed by the handler.
  *
  * Called by handlers through server.h. The head waits in the worker's buffer until the first content, so that both go
- * out in one segment. Not to break: exactly one answer per request, and what is announced is sent, or the connection is
+ * out in one segment. Invariant: exactly one answer per request, and what is announced is sent, or the connection is
  * reset (http_reply_abort). */
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* One request from its head to its answer: parse, host check, route, admit, handler, what is left over.
  *
- * Called by conn.c. Not to break: every path through request_serve ends with an answer or an aborted connection, and
+ * Called by conn.c. Invariant: every path through request_serve ends with an answer or an aborted connection, and
  * with `finished` called once. */
 #include <arpa/inet.h>
 #include <netinet/in.h>

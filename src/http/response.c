@@ -1,5 +1,5 @@
 /* Answers of servers in boxes: the byte check of head.c, then llhttp, then what the headers mean for framing, stricter
- * than either. Called by the door to ports and by the fuzzer. Not to break: a body's end is known or the answer is refused;
+ * than either. Called by the door to ports and by the fuzzer. Invariant: a body's end is known or the answer is refused;
  * two readings of one answer (length and chunks, two lengths, a coding we do not undo) are a refusal. */
 #include "http/response.h"
 

@@ -1,7 +1,7 @@
 /* The server: listeners, start, ticking, stop and drain. Called by daemon/main.
  *
  * The thread in http_server_run serves nothing: it ticks (time limits of parked connections) and, at stop, drains.
- * Not to break: http_server_run returns only when no worker thread touches the server any more (or says so). */
+ * Invariant: http_server_run returns only when no worker thread touches the server any more (or says so). */
 #include "http/server.h"
 
 #include <errno.h>

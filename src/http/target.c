@@ -1,6 +1,6 @@
 /* The request target: origin-form or absolute-form, strict percent-decoding in place, query parameters.
  *
- * Called by head.c. Not to break: what leaves here has no encoded slash, NUL, "." or ".." in its path, so that no later
+ * Called by head.c. Invariant: what leaves here has no encoded slash, NUL, "." or ".." in its path, so that no later
  * layer can see another path than the router did. Only what "{x...}" takes stays as it was sent: it is somebody else's
  * path, and nobody here reads it. */
 #include <string.h>

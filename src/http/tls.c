@@ -1,6 +1,6 @@
 /* TLS by OpenSSL 3, over non-blocking sockets. Called by conn.c and server.c; nobody else knows that there is TLS.
  *
- * The handshake happens inside the first reads. Not to break: buffers are released between records
+ * The handshake happens inside the first reads. Invariant: buffers are released between records
  * (SSL_MODE_RELEASE_BUFFERS), or idle connections would cost 34 KB more each. */
 #include <errno.h>
 #include <openssl/err.h>

@@ -1,5 +1,5 @@
 /* A connection after 101: bytes both ways, whatever they mean. Called by handlers that pass an upgrade on to somebody else.
- * Not to break: once 101 is sent nothing here takes the client's bytes for requests, and the connection ends with the
+ * Invariant: once 101 is sent nothing here takes the client's bytes for requests, and the connection ends with the
  * handler. */
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* WebSocket messages, both ends: frames taken apart in the buffer they were read into, frames put together in the buffer
- * they leave from. Called by ws.c, client_ws.c and, through backend/remote/pump.h, by whoever serves a machine. Not to break: the
+ * they leave from. Called by ws.c, client_ws.c and, through backend/remote/pump.h, by whoever serves a machine. Invariant: the
  * rules of websocket.h; a length from the other end meets max_message before it is used. */
 #include "http/websocket.h"
 

@@ -1,5 +1,5 @@
-/* The handshake's answer to a key: RFC 6455 1.3. Called by both ends; the command line has no cryptographic library. Not to
- * break: nothing secret may ever depend on this SHA-1. */
+/* The handshake's answer to a key: RFC 6455 1.3. Called by both ends; the command line has no cryptographic library. Invariant:
+ * nothing secret may ever depend on this SHA-1. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The server's end of a WebSocket, for handlers: the handshake, and sends that wait within the server's patience. Messages
- * are websocket.c's. One thread per socket. Not to break: ws_close ends within CLOSE_MS, whatever the client does. */
+ * are websocket.c's. One thread per socket. Invariant: ws_close ends within CLOSE_MS, whatever the client does. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The quick reader. Called by body_load, which asks jansson whenever this one declines.
- * Not to break: what is accepted here jansson accepts with an equal value; declining is always right. */
+/* The quick reader. Called by rows_load, which asks jansson whenever this one declines.
+ * Invariant: what is accepted here jansson accepts with an equal value; declining is always right. */
 #include "rows/plain.h"
 
 #include <jansson.h>

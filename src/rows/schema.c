@@ -15,12 +15,12 @@ static void schema_choices(struct json *json, const char *choices) {
     json_close(json, ']');
 }
 
-static void schema_type(struct json *json, const struct body_field *field) {
+static void schema_type(struct json *json, const struct row *field) {
     static const char *const names[] = {
-        [BODY_TEXT] = "string",   [BODY_INT] = "integer",   [BODY_REAL] = "number", [BODY_BOOL] = "boolean",
-        [BODY_MODE] = "string",   [BODY_NAME] = "string",   [BODY_TEXTS] = "array", [BODY_MAP] = "object",
-        [BODY_OBJECT] = "object", [BODY_OBJECTS] = "array", [BODY_TIME] = "string"};
-    const char *second = field->flags & BODY_NULLABLE ? "null" : field->type == BODY_NAME ? "integer" : NULL;
+        [ROW_TEXT] = "string",   [ROW_INT] = "integer",        [ROW_REAL] = "number", [ROW_BOOL] = "boolean",
+        [ROW_MODE] = "string",   [ROW_TEXT_OR_INT] = "string", [ROW_TEXTS] = "array", [ROW_MAP] = "object",
+        [ROW_OBJECT] = "object", [ROW_OBJECTS] = "array",      [ROW_TIME] = "string"};
+    const char *second = field->flags & ROW_NULLABLE ? "null" : field->type == ROW_TEXT_OR_INT ? "integer" : NULL;
     json_key(json, "type");
     if (second)
         json_open(json, '[');
@@ -31,8 +31,8 @@ static void schema_type(struct json *json, const struct body_field *field) {
     }
 }
 
-static void schema_range(struct json *json, const struct body_field *field, const char *low, const char *high) {
-    if (field->min || field->type == BODY_INT || field->type == BODY_REAL)
+static void schema_range(struct json *json, const struct row *field, const char *low, const char *high) {
+    if (field->min || field->type == ROW_INT || field->type == ROW_REAL)
         json_put_uint(json, low, field->min);
     if (field->max && field->max < INT64_MAX)
         json_put_uint(json, high, field->max);
@@ -40,22 +40,22 @@ static void schema_range(struct json *json, const struct body_field *field, cons
         json_put_uint(json, "default", field->fallback);
 }
 
-static void schema_details(struct json *json, const struct body_field *field) {
+static void schema_details(struct json *json, const struct row *field) {
     switch (field->type) {
-    case BODY_INT:
-    case BODY_REAL:
+    case ROW_INT:
+    case ROW_REAL:
         schema_range(json, field, "minimum", "maximum");
         break;
-    case BODY_TEXT:
+    case ROW_TEXT:
         schema_range(json, field, "minLength", "maxLength");
         break;
-    case BODY_MODE:
+    case ROW_MODE:
         json_put_str(json, "pattern", "^[0-7]{1,5}$");
         break;
-    case BODY_TIME:
+    case ROW_TIME:
         json_put_str(json, "format", "date-time");
         break;
-    case BODY_MAP:
+    case ROW_MAP:
         json_put_open(json, "additionalProperties", '{');
         json_put_str(json, "type", "string");
         json_close(json, '}');
@@ -65,7 +65,7 @@ static void schema_details(struct json *json, const struct body_field *field) {
     }
 }
 
-const char *schema_name(const struct body_field *fields) {
+const char *schema_name(const struct row *fields) {
     while (fields && fields->name)
         fields++;
     return fields ? fields->text : NULL;
@@ -78,8 +78,8 @@ void schema_reference(struct json *json, const char *name) {
 }
 
 /* An object with a name: what is said of it here stands beside the reference. */
-static void schema_named(struct json *json, const struct body_field *field, const char *name) {
-    if (field->flags & BODY_NULLABLE) {
+static void schema_named(struct json *json, const struct row *field, const char *name) {
+    if (field->flags & ROW_NULLABLE) {
         json_put_open(json, "anyOf", '[');
         json_open(json, '{');
         schema_reference(json, name);
@@ -93,22 +93,22 @@ static void schema_named(struct json *json, const struct body_field *field, cons
     }
 }
 
-static void schema_items(struct json *json, const struct body_field *field, const struct schema_style *style) {
+static void schema_items(struct json *json, const struct row *field, const struct schema_style *style) {
     const char *name = style->refers ? schema_name(field->fields) : NULL;
     schema_range(json, field, "minItems", "maxItems");
     json_put_open(json, "items", '{');
     if (name) {
         schema_reference(json, name);
     } else {
-        json_put_str(json, "type", field->type == BODY_TEXTS ? "string" : "object");
+        json_put_str(json, "type", field->type == ROW_TEXTS ? "string" : "object");
         if (field->fields)
             schema_members(json, field->fields, style);
     }
     json_close(json, '}');
 }
 
-void schema_field(struct json *json, const struct body_field *field, const struct schema_style *style) {
-    const char *name = style->refers && field->type == BODY_OBJECT ? schema_name(field->fields) : NULL;
+void schema_field(struct json *json, const struct row *field, const struct schema_style *style) {
+    const char *name = style->refers && field->type == ROW_OBJECT ? schema_name(field->fields) : NULL;
     json_open(json, '{');
     if (name) {
         schema_named(json, field, name);
@@ -117,23 +117,23 @@ void schema_field(struct json *json, const struct body_field *field, const struc
         schema_details(json, field);
         if (field->choices)
             schema_choices(json, field->choices);
-        if (field->type == BODY_OBJECT && field->fields)
+        if (field->type == ROW_OBJECT && field->fields)
             schema_members(json, field->fields, style);
     }
-    if (field->type == BODY_TEXTS || field->type == BODY_OBJECTS)
+    if (field->type == ROW_TEXTS || field->type == ROW_OBJECTS)
         schema_items(json, field, style);
     json_put_str(json, "description", field->text);
     json_close(json, '}');
 }
 
-static bool schema_required(const struct body_field *field, const struct schema_style *style) {
-    return field->flags & BODY_REQUIRED || (style->answer && !(field->flags & BODY_MAYBE));
+static bool schema_required(const struct row *field, const struct schema_style *style) {
+    return field->flags & ROW_REQUIRED || (style->answer && !(field->flags & ROW_MAYBE));
 }
 
-void schema_members(struct json *json, const struct body_field *fields, const struct schema_style *style) {
+void schema_members(struct json *json, const struct row *fields, const struct schema_style *style) {
     bool any = false;
     json_put_open(json, "properties", '{');
-    for (const struct body_field *field = fields; field->name; field++) {
+    for (const struct row *field = fields; field->name; field++) {
         json_key(json, field->name);
         schema_field(json, field, style);
         any = any || schema_required(field, style);
@@ -141,14 +141,14 @@ void schema_members(struct json *json, const struct body_field *fields, const st
     json_close(json, '}');
     if (any) {
         json_put_open(json, "required", '[');
-        for (const struct body_field *field = fields; field->name; field++)
+        for (const struct row *field = fields; field->name; field++)
             if (schema_required(field, style))
                 json_str(json, field->name);
         json_close(json, ']');
     }
 }
 
-void schema_object(struct json *json, const struct body_field *fields) {
+void schema_object(struct json *json, const struct row *fields) {
     json_open(json, '{');
     json_put_str(json, "type", "object");
     schema_members(json, fields, &(const struct schema_style){0});

@@ -1,5 +1,5 @@
 /* From a container to the runner's first wire, its variables and its oom counter. Called by main, before the loop, when
- * nothing else of the box runs yet. Not to break: what cannot be had here is told on standard error, which the daemon
+ * nothing else of the box runs yet. Invariant: what cannot be had here is told on standard error, which the daemon
  * reads, and ends the container. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* The loop: sources, timers, children. Called by main (local, container) and enter (jail), once, as PID 1 of a jail.
- * Not to break: signals are blocked before anything else, and after start nothing here exits but the orderly end. */
+ * Invariant: signals are blocked before anything else, and after start nothing here exits but the orderly end. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* cubby-runner: the program inside every box. `enter FD` is started by the jail backend, `serve` by the local one and,
  * with --dial or --stdio, by an engine in a container, as is `relay`, with --pieces by a runner of another make; `trial` by the probe, `squash` and `attach` by the
  * daemon, on the host.
- * Not to break: argv[0] is always shown as cubby-runner. */
+ * Invariant: argv[0] is always shown as cubby-runner. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

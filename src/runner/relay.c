@@ -1,7 +1,7 @@
 /* Relays: where a container cannot be reached by a socket, its wires are the standard streams of processes in it, which
  * the engine carries. The first one is that of the container's own (or first) process, carried by a fork of the runner;
  * later ones are `cubby-runner relay`, started by the engine for whoever wants a wire, and connected to the runner by an
- * abstract socket of the container's network namespace. Not to break: only a process that came from outside of the
+ * abstract socket of the container's network namespace. Invariant: only a process that came from outside of the
  * container is taken for a relay, and a relay ends when either side does. */
 #include <errno.h>
 #include <fcntl.h>

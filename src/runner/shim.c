@@ -1,5 +1,5 @@
 /* What Debian's archives of pcre2 and nettle, built for glibc, miss when linked with musl: the checking variants of
- * string functions, and nettle's choice of code by CPU. Called by those archives only. Not to break: a check that fails
+ * string functions, and nettle's choice of code by CPU. Called by those archives only. Invariant: a check that fails
  * aborts, as it does in glibc. */
 #include <stdbool.h>
 #include <stdint.h>

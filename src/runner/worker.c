@@ -1,6 +1,6 @@
 /* Workers: forked processes with the agent's rights that do one call's long work. Started by serve for ops with work();
  * their frames come through a pipe with call id 0 and are relayed within credit. Below: the inside, then the loop's side.
- * Not to break: a worker holds nothing of the runner's but its two pipes and the root, and a slow reader stops only it. */
+ * Invariant: a worker holds nothing of the runner's but its two pipes and the root, and a slow reader stops only it. */
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>

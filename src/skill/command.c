@@ -1,4 +1,4 @@
-/* The dialect's rules for commands. Called by its front before anything runs. Not to break: what is refused has no effect at
+/* The dialect's rules for commands. Called by its front before anything runs. Invariant: what is refused has no effect at
  * all, and words that merely look like paths ("1..2", "src/bin/x", "s/a/b/") pass. */
 #include "skill/command.h"
 

@@ -1,4 +1,4 @@
-/* The hash of a tree. Used by base.c and own*.c. Not to break: it depends on paths, kinds and contents alone, never on the
+/* The hash of a tree. Used by base.c and own*.c. Invariant: it depends on paths, kinds and contents alone, never on the
  * order in which they were told; a changed rule makes every recorded state look modified. */
 #include "base/mem.h"
 #include "skill/digest.h"

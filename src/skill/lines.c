@@ -1,4 +1,4 @@
-/* Lines by the dialect's rules. Called by its front. Not to break: no line stands in the result twice that stood in the text
+/* Lines by the dialect's rules. Called by its front. Invariant: no line stands in the result twice that stood in the text
  * once, and no number from outside makes it longer than LINES_PAD_MAX lines. */
 #include "skill/lines.h"
 

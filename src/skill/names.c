@@ -1,4 +1,4 @@
-/* Lists of names. Used by own*.c. Not to break: there is a NULL behind them from the beginning. */
+/* Lists of names. Used by own*.c. Invariant: there is a NULL behind them from the beginning. */
 #include "base/mem.h"
 #include "skill/names.h"
 

@@ -1,5 +1,5 @@
 /* The file STATE/skills.db. Its tables belong to base, own and registry; all of it but the registry's entries can be made
- * again from files. Not to break: a statement that was begun is finished before the connection is given back.
+ * again from files. Invariant: a statement that was begun is finished before the connection is given back.
  *
  * Synced at checkpoints only: what a power failure takes of the last changes is found out by comparing with the files
  * (base_known), and the registry says for itself when it must not be lost. */

@@ -1,5 +1,5 @@
 /* Opening and closing what the room shares, its settings, the grammars of names, and a user's box for an agent. Opened by
- * the daemon. Not to break: settings that somebody may still look at live until the close, and no name reaches a path
+ * the daemon. Invariant: settings that somebody may still look at live until the close, and no name reaches a path
  * before its check. */
 #include "skill/skill.h"
 

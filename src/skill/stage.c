@@ -1,4 +1,4 @@
-/* Making a tree that becomes a layer. Called by base, own and the fronts that upload. Not to break: nothing outside of the
+/* Making a tree that becomes a layer. Called by base, own and the fronts that upload. Invariant: nothing outside of the
  * stage's directory can be reached by a name, and what nobody makes any more is removed.
  *
  * Its maker holds a flock on a stage's directory: those that nobody holds are left over (stage_sweep). Ids and modes are set as files are made: canonical ids, so that any box can copy up. */

@@ -1,4 +1,4 @@
-/* A skill that comes as a tar stream out of a box, into a stage. Called by own and registry. Not to break: the stream is
+/* A skill that comes as a tar stream out of a box, into a stage. Called by own and registry. Invariant: the stream is
  * hostile. Every name is checked before it is used, counts and sizes are bounded by the settings, and a link is never made:
  * it becomes a copy of what it points to when that lies inside of the skill, or the whole is refused. */
 #include <errno.h>

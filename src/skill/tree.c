@@ -1,4 +1,4 @@
-/* Walks over trees of skills on this machine, and their hash. Called by base and stage. Not to break: nothing is followed,
+/* Walks over trees of skills on this machine, and their hash. Called by base and stage. Invariant: nothing is followed,
  * and depth is bounded (a descriptor a level). */
 #include "skill/tree.h"
 

@@ -1,5 +1,5 @@
 /* The queue of the audit log and the one thread that writes it. Called by the doors at the end of each request, by the
- * provider for what happens by itself, and by the daemon at start and end. Not to break:
+ * provider for what happens by itself, and by the daemon at start and end. Invariant:
  *
  * 1. audit->lock guards everything but `db` and `writing`, which are the writer's. It is never held while SQLite works.
  * 2. A put costs a copy under the lock; only the first one into an empty queue wakes the writer, which then waits

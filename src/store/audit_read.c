@@ -1,5 +1,5 @@
 /* Reading the audit log: pages of rows, and whether its chain is whole. Called by the doors, on their own threads and
- * connections. Not to break: nothing of a query becomes SQL text, and no read stays open while a client is answered. */
+ * connections. Invariant: nothing of a query becomes SQL text, and no read stays open while a client is answered. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Rows of the audit log as bytes. Called by the queue (audit.c) and the data base (audit_db.c, audit_read.c).
- * Not to break: the encoding is what hashes on disk were made of; a change makes every old chain look broken. */
+ * Invariant: the encoding is what hashes on disk were made of; a change makes every old chain look broken. */
 #include "store/audit_row.h"
 
 #include <assert.h>

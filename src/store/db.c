@@ -1,4 +1,4 @@
-/* Opening and talking to an SQLite file of ours. Called by token_db, audit_db and tool/store. Not to break: a file that is
+/* Opening and talking to an SQLite file of ours. Called by token_db, audit_db and tool/store. Invariant: a file that is
  * there is never opened and closed beside SQLite (closing it would drop the locks that SQLite has on it), and whether a file
  * is ours is decided within one write transaction, so that two daemons do not both fill an empty one. */
 #include "store/db.h"

@@ -1,5 +1,5 @@
 /* What a token is and its rules, wherever it is stored. Called by the daemon's doors and by `cubby token`.
- * Not to break: a secret exists as text once, in the answer that made it; everything else has its SHA-256. */
+ * Invariant: a secret exists as text once, in the answer that made it; everything else has its SHA-256. */
 #include "store/token.h"
 
 #include <string.h>

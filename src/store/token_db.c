@@ -1,4 +1,4 @@
-/* The file of tokens. Called by front/auth and `cubby token --state`, from any thread. Not to break:
+/* The file of tokens. Called by front/auth and `cubby token --state`, from any thread. Invariant:
  *
  * 1. store->lock guards the connection. SQLite waits some seconds for other processes.
  * 2. A token that was answered is on disk, and so is a revocation (synchronous=FULL; there is no write-ahead log: writes

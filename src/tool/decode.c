@@ -1,4 +1,4 @@
-/* Decoding of files. Called by read_file. Not to break: what comes out is UTF-8, and nothing is replaced silently: what
+/* Decoding of files. Called by read_file. Invariant: what comes out is UTF-8, and nothing is replaced silently: what
  * cannot be decoded is refused with its place. */
 #include "tool/decode.h"
 

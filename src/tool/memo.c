@@ -1,4 +1,4 @@
-/* Working directories of threads. Called by tool_path, the cd tool and commands. Not to break: what was set is written
+/* Working directories of threads. Called by tool_path, the cd tool and commands. Invariant: what was set is written
  * before the model is told. */
 #include "tool/memo.h"
 

@@ -1,4 +1,4 @@
-/* Secrets of a call. Called by the walk in tool.c. Not to break: they are checked before anything that could name one, and
+/* Secrets of a call. Called by the walk in tool.c. Invariant: they are checked before anything that could name one, and
  * nothing goes into a text around secret_put. */
 #include "tool/secret.h"
 
@@ -16,10 +16,10 @@ struct meta_args {
     const char **secrets;
 };
 
-static const struct body_field meta_fields[] = {
+static const struct row meta_fields[] = {
     {.name = "secrets",
-     .type = BODY_MAP,
-     .flags = BODY_SECRET,
+     .type = ROW_MAP,
+     .flags = ROW_SECRET,
      .offset = offsetof(struct meta_args, secrets),
      .max = LIMIT_SECRETS,
      .text = "variables for this call's command only"},
@@ -56,7 +56,7 @@ int secret_take(struct tool_call *call, json_t *args, struct err *err) {
     json_t *meta = json_is_object(args) ? json_object_get(args, "_meta") : NULL;
     int code = 0;
     if (meta)
-        code = body_take(meta, meta_fields, call->arena, &taken, err);
+        code = rows_bind(meta, meta_fields, call->arena, &taken, err);
     if (code < 0)
         return err_wrap(err, "_meta");
     if (meta)

@@ -1,4 +1,4 @@
-/* Commands of tools. Called by bash, background and download. Not to break: output goes to a spool as it comes, so that
+/* Commands of tools. Called by bash, background and download. Invariant: output goes to a spool as it comes, so that
  * memory stays bounded whatever a command says, and a hang-up of the door ends the command with all it started. */
 #include "tool/shell.h"
 
@@ -24,7 +24,7 @@ struct shell_watch {
     uint64_t begun_ms, told_ms;
 };
 
-int shell_prepare(struct tool_call *call, const struct body_text *cwd, uint64_t timeout_ms,
+int shell_prepare(struct tool_call *call, const struct row_text *cwd, uint64_t timeout_ms,
                   struct exec_request *ret_request, struct err *err) {
     const char *path;
     int code = tool_path(call, cwd, &path, err);

@@ -8,7 +8,7 @@
 #define SHELL_MAX_BYTES 131071
 
 /* The box, the directory (cwd, or the thread's), the secrets of the call, the variables it does not get. */
-int shell_prepare(struct tool_call *call, const struct body_text *cwd, uint64_t timeout_ms,
+int shell_prepare(struct tool_call *call, const struct row_text *cwd, uint64_t timeout_ms,
                   struct exec_request *ret_request, struct err *err);
 /* Runs it: its output goes into the call's text and `errors` (initialised here; the caller's), what it says meanwhile to
  * the door. A working directory that has vanished is told. */
@@ -19,10 +19,10 @@ int shell_failed(struct tool_call *call, const struct exec_request *request, int
 void shell_json(struct json *json, const struct exec_result *result);
 
 #define SHELL_ANSWER                                                                                                   \
-    {.name = "exit_code", .type = BODY_INT, .flags = BODY_NULLABLE, .text = "null: it was killed, or still runs"},     \
-        {.name = "signal", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "what killed it, such as SIGKILL"},      \
-        {.name = "timed_out", .type = BODY_BOOL, .text = "it was ended because its time was over"}, {                  \
-        .name = "oom_killed", .type = BODY_BOOL, .text = "a process of the box was killed for memory meanwhile"        \
+    {.name = "exit_code", .type = ROW_INT, .flags = ROW_NULLABLE, .text = "null: it was killed, or still runs"},       \
+        {.name = "signal", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "what killed it, such as SIGKILL"},        \
+        {.name = "timed_out", .type = ROW_BOOL, .text = "it was ended because its time was over"}, {                   \
+        .name = "oom_killed", .type = ROW_BOOL, .text = "a process of the box was killed for memory meanwhile"         \
     }
 
 #endif

@@ -1,5 +1,5 @@
-/* The file of what tools remember. Called by session, seen, offload, upkeep; opened by the daemon and `cubby mcp`. Not to
- * break: store->lock guards the connection, and nobody holds it while a box works.
+/* The file of what tools remember. Called by session, seen, offload, upkeep; opened by the daemon and `cubby mcp`. Invariant:
+ * store->lock guards the connection, and nobody holds it while a box works.
  *
  * It has a write-ahead log that is synced at checkpoints only (synchronous=NORMAL): tools write at nearly every call, and a
  * rollback journal would wait for the disk twice each time. A killed daemon loses nothing; a machine that loses power may

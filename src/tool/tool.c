@@ -1,4 +1,4 @@
-/* The table of tools, and the walk every call takes. Called by the doors: native_tool, mcp. Not to break: whatever a tool
+/* The table of tools, and the walk every call takes. Called by the doors: native_tool, mcp. Invariant: whatever a tool
  * answers leaves here without the call's secrets, as UTF-8, and within its bounds. */
 #include "tool/tool.h"
 
@@ -85,13 +85,13 @@ static void tool_hints_json(struct json *json, const struct tool *tool) {
 }
 
 /* The text stands in MCP's structured results too (see mcp.c). */
-static void tool_answer_json(struct json *json, const struct body_field *answer) {
-    struct body_field rows[TOOL_ANSWER_ROWS + 2] = {0};
+static void tool_answer_json(struct json *json, const struct row *answer) {
+    struct row rows[TOOL_ANSWER_ROWS + 2] = {0};
     size_t count = 0;
     for (; count < TOOL_ANSWER_ROWS && answer[count].name; count++)
         rows[count] = answer[count];
-    rows[count] = (struct body_field){
-        .name = "text", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The same as the text beside this object."};
+    rows[count] = (struct row){
+        .name = "text", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The same as the text beside this object."};
     json_key(json, "outputSchema");
     schema_object(json, rows);
 }
@@ -213,7 +213,7 @@ int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *arg
     if (code == 0 && tool->served && !json_is_object(args))
         code = err_set(err, ERR_INVALID, "the arguments must be a JSON object");
     else if (code == 0 && !tool->served)
-        code = body_take(args, tool->fields, call->arena, checked, err);
+        code = rows_bind(args, tool->fields, call->arena, checked, err);
     return tool_walk(call, checked, code, ret_args, err);
 }
 
@@ -221,7 +221,7 @@ int tool_run(struct tool_call *call, const struct tool *tool, const char *args, 
              struct err *err) {
     json_t *root = NULL;
     call->tool = tool;
-    int code = body_load(args, len, &root, err);
+    int code = rows_load(args, len, &root, err);
     code = code < 0 ? tool_walk(call, NULL, code, ret_args, err) : tool_run_object(call, tool, root, ret_args, err);
     json_decref(root);
     return code;
@@ -272,7 +272,7 @@ static void tool_fold(char *path) {
     *to = 0;
 }
 
-int tool_path(struct tool_call *call, const struct body_text *path, const char **ret_path, struct err *err) {
+int tool_path(struct tool_call *call, const struct row_text *path, const char **ret_path, struct err *err) {
     const char *given = path->data ? path->data : "", *base = "";
     int code = tool_box(call, err);
     if (code == 0 && *given != '/')

@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "box/box.h"
-#include "rows/body.h"
+#include "rows/rows.h"
 #include "tool/offload/spool.h"
 
 struct catalogs;
@@ -108,9 +108,9 @@ enum tool_cut {
 struct tool {
     const char *name, *title;
     const char *description; /* for a model: what it does, when to use it, what it answers */
-    const struct body_field *fields;
+    const struct row *fields;
     size_t args_size;
-    const struct body_field *answer; /* of the structured result; NULL: none */
+    const struct row *answer; /* of the structured result; NULL: none */
     unsigned flags;
     enum tool_cut cut;
     size_t cut_setting;   /* offsetof(struct tool_settings, ..._chars) */
@@ -153,7 +153,7 @@ int tool_box(struct tool_call *call, struct err *err); /* call->box from here on
 int tool_box_found(struct tool_call *call, struct err *err);
 /* An argument as an absolute path in the box: relative ones from the working directory of the thread; NULL or "": that
  * directory. "//", "/./" and ".." are folded by text. INVALID: too long. */
-int tool_path(struct tool_call *call, const struct body_text *path, const char **ret_path, struct err *err);
+int tool_path(struct tool_call *call, const struct row_text *path, const char **ret_path, struct err *err);
 void tool_say(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tool_put(struct tool_call *call, const void *text, size_t len);
 void tool_take(struct tool_call *call,
@@ -161,10 +161,10 @@ void tool_take(struct tool_call *call,
 /* Replaces the text by "Error: ..." and sets is_error; 0, to be returned. */
 int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The last row of every tool's arguments, which have a `struct body_text description`: many agents send it. */
+/* The last row of every tool's arguments, which have a `struct row_text description`: many agents send it. */
 #define TOOL_DESCRIPTION(args)                                                                                         \
     {                                                                                                                  \
-        .name = "description", .type = BODY_TEXT, .flags = BODY_TOLD, .offset = offsetof(args, description),           \
+        .name = "description", .type = ROW_TEXT, .flags = ROW_AUDITED, .offset = offsetof(args, description),          \
         .max = 1000, .text = "Why, in a few words: for people who look on; not used."                                  \
     }
 

@@ -1,4 +1,4 @@
-/* Cutting and repairing texts of tools. Called by the walk of a call and by read_file. Not to break: a cut text has at most
+/* Cutting and repairing texts of tools. Called by the walk of a call and by read_file. Invariant: a cut text has at most
  * as many characters as were allowed, its marker included, and is UTF-8 when the text was. */
 #include "tool/truncate.h"
 

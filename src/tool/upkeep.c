@@ -1,4 +1,4 @@
-/* The thread that forgets. Started by the daemon; told by the provider's events which boxes were deleted. Not to break: who
+/* The thread that forgets. Started by the daemon; told by the provider's events which boxes were deleted. Invariant: who
  * tells it never waits, because events come from within the provider; and what it missed (another daemon's death between a box
  * and what was remembered of it) it finds by looking: at its start and once an hour. */
 #include "tool/upkeep.h"

@@ -1,4 +1,4 @@
-/* Copying the files of a box, for a layer of its own. Called by layer.c with the box frozen. Not to break: the tree is
+/* Copying the files of a box, for a layer of its own. Called by layer.c with the box frozen. Invariant: the tree is
  * hostile, so names are one component below an open directory, and nothing is followed, opened to wait, or trusted to be
  * short.
  *

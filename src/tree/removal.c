@@ -1,5 +1,5 @@
 /* Removal without recursion: a directory that is not empty is moved up beside its parent and emptied in its turn, so
- * depth costs neither stack nor descriptors nor path length. Called by backends when a box goes. Not to break: names are
+ * depth costs neither stack nor descriptors nor path length. Called by backends when a box goes. Invariant: names are
  * always one component below an open directory, links are never followed, mounts are never entered. */
 #include "tree/removal.h"
 

@@ -1,4 +1,4 @@
-/* Called by the docker backend for what lies of a container on this machine. Not to break: the tree is hostile, and may
+/* Called by the docker backend for what lies of a container on this machine. Invariant: the tree is hostile, and may
  * change under the walk: names are one component below an open directory, no link is followed, and who goes up must arrive
  * where he came from. */
 #include "tree/treewalk.h"

@@ -1,5 +1,5 @@
 /* Calls: opening, the next event, input, cancelling. Called by the verbs (box/) and by the pumps of terminals. One call
- * belongs to one thread at a time; different calls of one wire may be anybody's. Not to break: credit is given back only
+ * belongs to one thread at a time; different calls of one wire may be anybody's. Invariant: credit is given back only
  * for what the caller has finished with, so a slow caller holds up its own call and no other. */
 #include <assert.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "wire/frame.h"
-#include "wire/lead.h"
+#include "wire/wire_private.h"
 
 /* How many events may be handed out before the caller's own descriptor is looked at, however much is queued. */
 enum { LOOK_EVERY = 32, PIECE_BYTES = 256 << 10 };
@@ -43,7 +43,7 @@ static struct call *call_new(struct wire *wire, size_t input_len, struct err *er
     wire_quiet_locked(wire);
     if (wire->dead)
         call_dead_locked(wire, err);
-    else if (!(call = sorter_add(&wire->sorter)))
+    else if (!(call = demux_add(&wire->demux)))
         err_set(err, ERR_BUSY, "the box has %u calls open, which is the limit", LIMIT_CALLS_PER_WIRE);
     if (call) {
         call->wire = wire_ref(wire);
@@ -63,7 +63,7 @@ int call_open(struct wire *wire, enum op op, const struct buf *args, const void 
     int r = call_put_args(&frames, call->id, op, args, err);
     if (r < 0) {
         pthread_mutex_lock(&wire->lock);
-        sorter_forget(&wire->sorter, call);
+        demux_forget(&wire->demux, call);
         pthread_mutex_unlock(&wire->lock);
         wire_unref(wire);
         return r;
@@ -108,7 +108,7 @@ static void call_return_credit(struct call *call) {
         return;
     pthread_mutex_lock(&call->wire->lock);
     bool ended = call->ended || call->wire->dead;
-    uint32_t more = ended ? 0 : sorter_grant(&call->wire->sorter, call, call->unreturned);
+    uint32_t more = ended ? 0 : demux_grant(&call->wire->demux, call, call->unreturned);
     pthread_mutex_unlock(&call->wire->lock);
     call->unreturned = 0;
     uint8_t payload[4] = {(uint8_t)more, (uint8_t)(more >> 8), (uint8_t)(more >> 16), (uint8_t)(more >> 24)};
@@ -278,9 +278,9 @@ void call_close(struct call *call) {
     struct wire *wire = call->wire;
     call_cancel(call);
     pthread_mutex_lock(&wire->lock);
-    sorter_give_up(&wire->sorter, call);
+    demux_give_up(&wire->demux, call);
     if (!wire->leading)
-        sorter_rest(&wire->sorter);
+        demux_rest(&wire->demux);
     pthread_mutex_unlock(&wire->lock);
     wire_unref(wire);
 }

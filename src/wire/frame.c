@@ -1,4 +1,4 @@
-/* Encoding and checking of frames and fields. Called by both ends of a wire. Not to break: any bytes may come in, and
+/* Encoding and checking of frames and fields. Called by both ends of a wire. Invariant: any bytes may come in, and
  * nothing here reads past them, allocates by them, or trusts them. */
 #include "wire/frame.h"
 

@@ -1,7 +1,7 @@
 /* The daemon's end of a connection to one runner: reading by whoever waits, sending by whoever has something, death.
  * Called by backends (wire_new), the provider (alive, kill) and call.c. Not to break, the rules of waiting:
  *
- * 1. At most one thread leads (wire->leading): only it reads the socket and touches the sorter's read buffer, and it
+ * 1. At most one thread leads (wire->leading): only it reads the socket and touches the demux's read buffer, and it
  *    does so without the lock. Sorting what it read happens under the lock.
  * 2. Everybody else who waits is in wire->followers and polls its thread's eventfd. The eventfd is written only under
  *    the lock and only for somebody in the list, so it is never written after its thread has gone; it is sticky, so a
@@ -29,7 +29,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "wire/frame.h"
-#include "wire/lead.h"
+#include "wire/wire_private.h"
 
 enum { SEND_STALL_MS = 30000 };
 
@@ -176,17 +176,17 @@ struct intake {
 static struct intake wire_read(struct wire *wire) {
     size_t room;
     struct intake intake = {.pass_fd = -1};
-    uint8_t *at = sorter_room(&wire->sorter, &room);
+    uint8_t *at = demux_room(&wire->demux, &room);
     intake.n = wire_recv(wire->fd, at, room, &intake.pass_fd);
     return intake;
 }
 
-static void wire_sort_locked(struct wire *wire, struct intake intake) {
+static void wire_demux_locked(struct wire *wire, struct intake intake) {
     struct err err;
     if (wire->dead) {
         fd_close(&intake.pass_fd);
     } else if (intake.n > 0) {
-        if (sorter_feed(&wire->sorter, (size_t)intake.n, intake.pass_fd, &err) < 0)
+        if (demux_feed(&wire->demux, (size_t)intake.n, intake.pass_fd, &err) < 0)
             wire_die_locked(wire, ERR_PROTOCOL, err.text);
     } else if (intake.n == -EBADMSG) {
         wire_die_locked(wire, ERR_PROTOCOL, "the runner passed several descriptors at once");
@@ -203,7 +203,7 @@ static short wire_lead_locked(struct wire *wire, struct pollfd fds[2], int timeo
     if (ready > 0 && (fds[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)))
         intake = wire_read(wire);
     pthread_mutex_lock(&wire->lock);
-    wire_sort_locked(wire, intake);
+    wire_demux_locked(wire, intake);
     wire->leading = false;
     return ready > 0 ? fds[1].revents : 0;
 }
@@ -260,10 +260,10 @@ void wire_leave_locked(struct wire *wire) {
 
 void wire_quiet_locked(struct wire *wire) {
     char byte;
-    if (wire->dead || wire->leading || wire->sorter.open || wire->sorter.closed)
+    if (wire->dead || wire->leading || wire->demux.open || wire->demux.closed)
         return;
     ssize_t n = recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (n > 0 || wire->sorter.len)
+    if (n > 0 || wire->demux.len)
         wire_die_locked(wire, ERR_PROTOCOL, "the runner spoke without being asked");
 }
 
@@ -327,16 +327,16 @@ static int wire_greet(struct wire *wire, unsigned timeout_ms, struct err *err) {
     autobuf hello = buf_max(256);
     size_t begin = frame_begin(&hello, FRAME_HELLO, 0, 0);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
-    field_number(&hello, FIELD_FEATURES, wire->sorter.pass ? FEATURE_PASS_FD : FEATURE_FAR);
+    field_number(&hello, FIELD_FEATURES, wire->demux.pass ? FEATURE_PASS_FD : FEATURE_FAR);
     frame_end(&hello, begin);
     int r = wire_send(wire, hello.data, hello.len, err);
     if (r < 0)
         return r;
     struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + timeout_ms};
     pthread_mutex_lock(&wire->lock);
-    while (!wire->sorter.greeted && !wire->dead && clock_ms() < wait.deadline_ms)
+    while (!wire->demux.greeted && !wire->dead && clock_ms() < wait.deadline_ms)
         wire_wait_locked(wire, NULL, &wait);
-    if (wire->sorter.greeted && !wire->dead)
+    if (wire->demux.greeted && !wire->dead)
         r = 0;
     else if (wire->dead)
         r = err_set(err, (enum err_code)wire->death.code, "%s", wire->death.text);
@@ -354,7 +354,7 @@ int wire_new(int fd, enum wire_pass pass, unsigned timeout_ms, struct wire **ret
     wire->gid = (gid_t)-1;
     pthread_mutex_init(&wire->send_lock, NULL);
     pthread_mutex_init(&wire->lock, NULL);
-    sorter_init(&wire->sorter, pass, wire_notify);
+    demux_init(&wire->demux, pass, wire_notify);
     int r = wire_greet(wire, timeout_ms, err);
     if (r < 0) {
         wire_unref(wire);
@@ -372,7 +372,7 @@ struct wire *wire_ref(struct wire *wire) {
 void wire_unref(struct wire *wire) {
     if (!wire || atomic_fetch_sub(&wire->refs, 1) != 1)
         return;
-    sorter_done(&wire->sorter);
+    demux_done(&wire->demux);
     close(wire->fd);
     wire_reason_unref(wire->reason);
     pthread_mutex_destroy(&wire->lock);
@@ -395,20 +395,20 @@ bool wire_alive(struct wire *wire) {
 }
 
 int wire_root(const struct wire *wire) {
-    return wire->sorter.root_fd;
+    return wire->demux.root_fd;
 }
 
 uint64_t wire_features(const struct wire *wire) {
-    return wire->sorter.features;
+    return wire->demux.features;
 }
 
 const char *wire_workspace(const struct wire *wire) {
-    return wire->sorter.workspace;
+    return wire->demux.workspace;
 }
 
 unsigned wire_calls(struct wire *wire) {
     pthread_mutex_lock(&wire->lock);
-    unsigned open = wire->sorter.open;
+    unsigned open = wire->demux.open;
     pthread_mutex_unlock(&wire->lock);
     return open;
 }

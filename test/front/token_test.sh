@@ -83,7 +83,7 @@ READS='box_get box_list info audit process_list process_get process_output file_
 walked=0
 denied() { # denied NAME: 403, in the shape of the route's door
     case $name in
-    filesecbox_* | newest_*) is "$1" "$STATUS $(j .status)" '403 error' ;;
+    filesecbox_* | fsb2_*) is "$1" "$STATUS $(j .status)" '403 error' ;;
     aio_*) is "$1" "$STATUS $(j .success)" '403 false' ;;
     deerflow_health) is "$1: it is open" "$STATUS" 200 ;;
     deerflow_*) like "$1" "$STATUS $(j .detail)" '^403 .*token' ;;

@@ -13,28 +13,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SECRET "s3cr3t"
 
 struct inner {
-    struct body_text text;
+    struct row_text text;
     bool flag;
 };
 struct args {
-    struct body_text text, choice;
-    struct body_number number, required;
-    struct body_real real;
+    struct row_text text, choice;
+    struct row_number number, required;
+    struct row_real real;
     bool flag;
     const char **texts, **map;
-    struct body_list list;
+    struct row_list list;
 };
-#define ROW(member, kind) .name = #member, .type = BODY_##kind, .offset = offsetof(struct args, member)
-static const struct body_field inner_fields[] = {
-    {.name = "text", .type = BODY_TEXT, .offset = offsetof(struct inner, text), .flags = BODY_REQUIRED, .max = 8},
-    {.name = "flag", .type = BODY_BOOL, .offset = offsetof(struct inner, flag)},
+#define ROW(member, kind) .name = #member, .type = ROW_##kind, .offset = offsetof(struct args, member)
+static const struct row inner_fields[] = {
+    {.name = "text", .type = ROW_TEXT, .offset = offsetof(struct inner, text), .flags = ROW_REQUIRED, .max = 8},
+    {.name = "flag", .type = ROW_BOOL, .offset = offsetof(struct inner, flag)},
     {0},
 };
-static const struct body_field fields[] = {
-    {ROW(text, TEXT), .flags = BODY_NUL, .max = 64},
+static const struct row fields[] = {
+    {ROW(text, TEXT), .flags = ROW_NUL, .max = 64},
     {ROW(choice, TEXT), .choices = "one|two"},
     {ROW(number, INT), .min = 3, .max = INT64_MAX, .fallback = 7},
-    {ROW(required, INT), .flags = BODY_REQUIRED, .max = 100},
+    {ROW(required, INT), .flags = ROW_REQUIRED, .max = 100},
     {ROW(real, REAL), .max = 1000},
     {ROW(flag, BOOL)},
     {ROW(texts, TEXTS), .max = 3},
@@ -71,7 +71,7 @@ int fuzz_reply(struct http_request *request, int status, const char *media, cons
     return 0;
 }
 
-void fuzz_trail(struct http_request *request, const struct body_field *rows, const void *args) {
+void fuzz_trail(struct http_request *request, const struct row *rows, const void *args) {
     (void)request, (void)args;
     assert(rows == fields);
 }
@@ -115,7 +115,7 @@ static long long number_of(const json_t *value, bool *ret_has) {
     return json_is_integer(value) ? json_integer_value(value) : text ? strtoll(text, &end, 10) : (long long)real;
 }
 
-static void check_number(const json_t *whole, const char *name, const struct body_number *taken) {
+static void check_number(const json_t *whole, const char *name, const struct row_number *taken) {
     const json_t *value = json_object_get(whole, name);
     bool has;
     if (!value || json_is_null(value)) {

@@ -67,7 +67,7 @@ int fuzz_body_text(struct http_request *request, const char *text, size_t len, v
     json_t *root;
     buf_clear(&body.rest);
     buf_put(&body.rest, text, len);
-    if (body_load(text, len, &root, err) < 0)
+    if (rows_load(text, len, &root, err) < 0)
         return ERR_INVALID;
     json_decref(root);
     return 0;
@@ -103,7 +103,7 @@ static bool same(const struct buf *a, const void *data, size_t len) {
 static void compare(const uint8_t *data, size_t size, const struct taken *taken) {
     struct err err = {0};
     json_t *whole = NULL, *rest = NULL;
-    int judged = body_load((const char *)data, size, &whole, &err);
+    int judged = rows_load((const char *)data, size, &whole, &err);
     if (judged < 0) {
         assert(taken->result || err.code != ERR_INVALID);
         return;
@@ -115,7 +115,7 @@ static void compare(const uint8_t *data, size_t size, const struct taken *taken)
         assert(same(&taken->content, json_string_value(content), json_string_length(content)));
         json_object_set_new(whole, "content", json_string(""));
     }
-    assert(body_load((const char *)taken->rest.data, taken->rest.len, &rest, &err) == 0);
+    assert(rows_load((const char *)taken->rest.data, taken->rest.len, &rest, &err) == 0);
     assert(json_equal(whole, rest));
     json_decref(whole);
     json_decref(rest);

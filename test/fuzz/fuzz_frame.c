@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "wire/frame.h"
-#include "wire/sort.h"
+#include "wire/demux.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -56,14 +56,14 @@ static void consume(struct call *call) {
     call->tail = SIZE_MAX;
 }
 
-static int feed(struct sorter *sorter, const uint8_t *data, size_t len, int pass_fd) {
+static int feed(struct demux *demux, const uint8_t *data, size_t len, int pass_fd) {
     struct err err;
     do {
         size_t room;
-        uint8_t *at = sorter_room(sorter, &room);
+        uint8_t *at = demux_room(demux, &room);
         size_t n = len < room ? len : room;
         memcpy(at, data, n);
-        int r = sorter_feed(sorter, n, pass_fd, &err);
+        int r = demux_feed(demux, n, pass_fd, &err);
         if (r < 0)
             return r;
         pass_fd = -1;
@@ -73,58 +73,58 @@ static int feed(struct sorter *sorter, const uint8_t *data, size_t len, int pass
     return 0;
 }
 
-static void greet(struct sorter *sorter) {
+static void greet(struct demux *demux) {
     autobuf hello = buf_max(256);
     size_t begin = frame_begin(&hello, FRAME_HELLO, 0, 0);
     field_number(&hello, FIELD_VERSION, PROTO_VERSION);
     frame_end(&hello, begin);
-    int r = feed(sorter, hello.data, hello.len, -1);
+    int r = feed(demux, hello.data, hello.len, -1);
     assert(r == 0);
     (void)r;
 }
 
-static int act(struct sorter *sorter, struct call *calls[CALLS], uint8_t action, const uint8_t *data, size_t len) {
+static int act(struct demux *demux, struct call *calls[CALLS], uint8_t action, const uint8_t *data, size_t len) {
     struct call **slot = &calls[action >> 6];
     if ((action & ACTION_CONSUME) && *slot)
         consume(*slot);
     if ((action & ACTION_GIVE_UP) && *slot) {
-        sorter_give_up(sorter, *slot);
+        demux_give_up(demux, *slot);
         *slot = NULL;
     }
     if ((action & ACTION_OPEN) && !*slot)
-        *slot = sorter_add(sorter);
+        *slot = demux_add(demux);
     int pass_fd = action & ACTION_PASS_FD ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
     if (!(action & ACTION_FRAME) || len == 0)
-        return feed(sorter, data, len, pass_fd);
+        return feed(demux, data, len, pass_fd);
     /* A frame with a good head, so that the fuzzer need not learn lengths first. */
     autobuf frame = buf_max(2 * LIMIT_FRAME_PAYLOAD_BYTES);
     frame_put(&frame, data[0] % 12, *slot ? (*slot)->id : 1, len > 1 ? data[1] & 0x83 : 0, data + (len > 1 ? 2 : 1),
               len > 1 ? len - 2 : 0);
-    return feed(sorter, frame.data, frame.len, pass_fd);
+    return feed(demux, frame.data, frame.len, pass_fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1)
         return 0;
     decode(data, size);
-    struct sorter sorter;
-    sorter_init(&sorter, data[0] & 2 ? WIRE_PASS_ROOT : WIRE_PASS_NOTHING, notify);
+    struct demux demux;
+    demux_init(&demux, data[0] & 2 ? WIRE_PASS_ROOT : WIRE_PASS_NOTHING, notify);
     if (data[0] & 1)
-        greet(&sorter);
-    struct call *calls[CALLS] = {sorter_add(&sorter), sorter_add(&sorter)};
+        greet(&demux);
+    struct call *calls[CALLS] = {demux_add(&demux), demux_add(&demux)};
     struct view view = view_of(data + 1, size - 1);
     while (view.len > 3) {
         uint8_t action = view_u8(&view);
         size_t len = view_u16(&view);
         len = len < view.len ? len : view.len;
         const uint8_t *chunk = view_take(&view, len);
-        if (act(&sorter, calls, action, chunk, len) < 0)
+        if (act(&demux, calls, action, chunk, len) < 0)
             break;
-        sorter_rest(&sorter);
+        demux_rest(&demux);
     }
     for (int i = 0; i < CALLS; i++)
         if (calls[i])
-            sorter_give_up(&sorter, calls[i]);
-    sorter_done(&sorter);
+            demux_give_up(&demux, calls[i]);
+    demux_done(&demux);
     return 0;
 }

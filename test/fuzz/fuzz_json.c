@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "rows/body.h"
+#include "rows/rows.h"
 #include "front/native/args.h"
 #include "front/join/join.h"
 
@@ -30,7 +30,7 @@ static void fuzz_hello(const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const struct body_field *const tables[] = {exec_fields, acquire_fields, edit_fields};
+    static const struct row *const tables[] = {exec_fields, acquire_fields, edit_fields};
     if (!size)
         return 0;
     fuzz_hello(data, size);
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     autoarena arena;
     struct err err = {0};
     arena_init(&arena);
-    int result = body_parse((const char *)data + 1, size - 1, tables[which], &arena, &args, &err);
+    int result = rows_parse((const char *)data + 1, size - 1, tables[which], &arena, &args, &err);
     if ((result < 0) != (err.code > 0) || strnlen(err.text, sizeof err.text) == sizeof err.text)
         abort();
     if (!result && which == 0) {

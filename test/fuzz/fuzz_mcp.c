@@ -54,7 +54,7 @@ static const struct mcp_transport fuzz_transport = {.send = fuzz_send, .begin = 
 /* Whoever reads quickly must read the same. */
 static void fuzz_plain(const char *data, size_t size) {
     unsigned depth = 0;
-    for (size_t i = 0; i < size; i++) /* as body_load bounds it */
+    for (size_t i = 0; i < size; i++) /* as rows_load bounds it */
         if ((data[i] == '[' || data[i] == '{') && ++depth > 1000)
             return;
     json_t *quick = plain_load(data, size);

@@ -1,5 +1,5 @@
 /* Bytes that one end of a WebSocket sends, in pieces of any size, while the other end does not always take the answers. The
- * first byte: which end, and how the pieces are cut. Not to break: messages stay within their bound, text is UTF-8, and after
+ * first byte: which end, and how the pieces are cut. Invariant: messages stay within their bound, text is UTF-8, and after
  * the first failure nothing changes any more. */
 #include <stdlib.h>
 #include <string.h>

@@ -47,7 +47,7 @@ between 'routes tried' "$count" 90 200
 as ann GET /v1/boxes
 before=$(j '[.boxes[].id] | sort | join(" ")') count=0
 while IFS=$'\t' read -r method pattern name _; do
-    [[ $name = filesecbox_* || $name = newest_* || $pattern = /api/*sandboxes* ]] || continue
+    [[ $name = filesecbox_* || $name = fsb2_* || $pattern = /api/*sandboxes* ]] || continue
     count=$((count + 1))
     path=${pattern//\{user\}/ann} path=${path//\{agent\}/a} path=${path//\{skill\}/x}
     body=

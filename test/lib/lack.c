@@ -4,7 +4,7 @@
  * The calling process becomes the program, so its pid and its exit status are the program's. Calls told by their number
  * and plain arguments are refused by a seccomp filter; where the answer is in memory (clone3's flags, a file system's
  * name) a supervisor, an orphan of its own, reads it and answers, until the last process under the filter has ended.
- * What is missing in the file tree is covered in a mount namespace of its own. Not to break: everything not asked for
+ * What is missing in the file tree is covered in a mount namespace of its own. Invariant: everything not asked for
  * goes on as before. */
 #include <errno.h>
 #include <fcntl.h>

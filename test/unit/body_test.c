@@ -1,5 +1,5 @@
 /* body: bodies and queries are read strictly, and what is wrong is named. */
-#include "rows/body.h"
+#include "rows/rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +16,17 @@ static void check(bool ok, const char *name) {
     failures += !ok;
 }
 
-static int parse(const char *text, size_t len, const struct body_field *fields, struct arena *arena, void *args,
+static int parse(const char *text, size_t len, const struct row *fields, struct arena *arena, void *args,
                  struct err *err) {
     char *copy = malloc(len + 1); /* exactly as long as it says, so that a sanitizer sees a read behind it */
     memcpy(copy, text, len);
-    int result = body_parse(copy, len, fields, arena, args, err);
+    int result = rows_parse(copy, len, fields, arena, args, err);
     free(copy);
     return result;
 }
 
 /* The body is refused, and the sentence holds `part`. */
-static void refused(const struct body_field *fields, const char *text, const char *part) {
+static void refused(const struct row *fields, const char *text, const char *part) {
     autoarena arena;
     union {
         struct exec_args exec;
@@ -187,9 +187,9 @@ static const char *query_get(void *user, const char *name, size_t *ret_len) {
     return NULL;
 }
 
-static int query(const struct body_field *fields, const char *const *pairs, void *args, struct arena *arena) {
+static int query(const struct row *fields, const char *const *pairs, void *args, struct arena *arena) {
     struct err err = {0};
-    return body_query(fields, query_get, (void *)pairs, arena, args, &err);
+    return rows_query(fields, query_get, (void *)pairs, arena, args, &err);
 }
 
 static void test_query(void) {

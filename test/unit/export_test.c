@@ -6,7 +6,7 @@
 #include <semaphore.h>
 
 #include "box/provider/record.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 static int fake_export(struct backend *backend, const struct spec *spec, const char *layer,
                        struct exported *ret_exported, struct err *err);

@@ -1,6 +1,6 @@
 /* The later family's pure parts: what its logical paths mean, and which lines its execute refuses, and above all which it
  * does not. The rows name the weaknesses (W) of the original that they are about. */
-#include "front/filesecbox/newest.h"
+#include "front/filesecbox/fsb2.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +90,7 @@ static void check_lines(void) {
                                            "mv",     "rm",      "find", "chmod", "xargs", "curl",  NULL};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         autoarena arena = ARENA_EMPTY;
-        const char *got = newest_refusal(&arena, commands, "/workspace", lines[i].line, strlen(lines[i].line));
+        const char *got = fsb2_refusal(&arena, commands, "/workspace", lines[i].line, strlen(lines[i].line));
         check(got == lines[i].refusal || (got && lines[i].refusal && !strcmp(got, lines[i].refusal)), lines[i].what,
               lines[i].refusal ? "refused" : "runs", got);
     }
@@ -137,9 +137,9 @@ static void check_paths(void) {
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         autoarena arena = ARENA_EMPTY;
         const char *given = paths[i].given;
-        struct newest_path path = {0};
+        struct fsb2_path path = {0};
         struct err err = {0};
-        int code = newest_logical(&arena, given, given ? strlen(given) : 0, &path, &err);
+        int code = fsb2_logical(&arena, given, given ? strlen(given) : 0, &path, &err);
         bool fine = paths[i].refusal
                         ? code == -ERR_INVALID && !strcmp(err.text, paths[i].refusal)
                         : code == 0 && !strcmp(path.logical, paths[i].logical) && !path.skill == !paths[i].skill &&
@@ -147,10 +147,10 @@ static void check_paths(void) {
         check(fine, "path", given, code ? err.text : path.logical);
     }
     autoarena arena = ARENA_EMPTY;
-    struct newest_path path = {0};
+    struct fsb2_path path = {0};
     struct err err = {0};
-    check(newest_logical(&arena, "files/a\0b", 9, &path, &err) == -ERR_INVALID, "path", "with a NUL", path.logical);
-    check(newest_logical(&arena, "files/\xff", 7, &path, &err) == -ERR_INVALID, "path", "not UTF-8", path.logical);
+    check(fsb2_logical(&arena, "files/a\0b", 9, &path, &err) == -ERR_INVALID, "path", "with a NUL", path.logical);
+    check(fsb2_logical(&arena, "files/\xff", 7, &path, &err) == -ERR_INVALID, "path", "not UTF-8", path.logical);
 }
 
 static void check_routes(void) {
@@ -161,7 +161,7 @@ static void check_routes(void) {
                   {"/v1/ann/app", false},        {"/v1/ann/files", false},     {"/v1/boxes/x/files", false},
                   {"/v1/ann/app/files/", false}, {"/v2/ann/app/files", false}, {"/v1/boxer/x/files", true}};
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        check(newest_claims(routes[i].path) == routes[i].ours, "route", routes[i].path, "the other");
+        check(fsb2_claims(routes[i].path) == routes[i].ours, "route", routes[i].path, "the other");
 }
 
 int main(void) {

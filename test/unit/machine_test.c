@@ -188,7 +188,7 @@ struct laptop {
     /* of one connection */
     struct carrier *far, *near;
     pthread_t far_thread, near_thread;
-    struct machine_seat *seat;
+    struct machine_conn *seat;
     uint64_t received;
     struct err ended; /* why the server's end says it is over */
     int ended_code;

@@ -6,7 +6,7 @@
  * must be, while idleness, replicas and restarts act by themselves; or a `storm`: all at once, and only rules are checked. */
 #include <stdatomic.h>
 
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 #include "fake_backend.h"
 
 enum { KEYS = 24, STORM_KEYS = 4, THREADS = 8, PROVIDERS = 2, REPLICAS = 7, USER_BOXES = 5, IDLE_MS = 40 };

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "box/provider/memory.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 #include "fake_backend.h"
 
 static _Atomic int64_t wall_jump_ms;
@@ -578,8 +578,8 @@ static void test_12_clock(void) {
         pthread_mutex_lock(&provider->lock);
         struct place *place = place_get_locked(provider, id);
         uint64_t used_ms = atomic_load(&place->box->used_ms);
-        bool now = room_idle_locked(place, clock_ms()), then = room_idle_locked(place, used_ms + 3600000),
-             before = room_idle_locked(place, used_ms + 3599999);
+        bool now = eviction_idle_locked(place, clock_ms()), then = eviction_idle_locked(place, used_ms + 3600000),
+             before = eviction_idle_locked(place, used_ms + 3599999);
         pthread_mutex_unlock(&provider->lock);
         ok(!now && then && !before, i ? "invariant 12: a clock set back a year ends nothing later"
                                       : "invariant 12: a clock set forward a year ends nothing early");
@@ -597,7 +597,7 @@ static void test_12_clock(void) {
     pthread_mutex_lock(&provider->lock);
     struct place *place = place_get_locked(provider, id);
     atomic_store(&place->box->used_ms, clock_ms() - 2 * 3600000);
-    room_evict_locked(provider, place, "idle");
+    eviction_evict_locked(provider, place, "idle");
     pthread_mutex_unlock(&provider->lock);
     ok(lives(id), "invariant 12: nor is it idle because another daemon's clock says so");
     provider_free(other, false);

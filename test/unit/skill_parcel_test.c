@@ -2,7 +2,7 @@
 #include "skill_lab.h"
 
 #include "skill/digest.h"
-#include "skill/registry/parcel.h"
+#include "skill/registry/bundle.h"
 
 static void test_digest(void) {
     static const uint8_t content[32] = {1};
@@ -33,7 +33,7 @@ static void test_digest(void) {
 static void test_pack(struct skills *skills) {
     struct stage stage;
     struct err err = {0};
-    struct parcel parcel;
+    struct bundle bundle;
     uint8_t lying[32], packed[32];
     uint64_t files, bytes;
     char name[300] = "s/d/";
@@ -43,11 +43,11 @@ static void test_pack(struct skills *skills) {
           "a tree %s", err.text);
     autofd fd = openat(stage.fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     check(base_tree_hash(fd, lying, &files, &bytes, &err) == 0 && files == 3, "its hash as it lies");
-    check(parcel_pack(skills, "ann", fd, "", &parcel, &err) == 0, "packed %s", err.text);
-    check(parcel_hash(&parcel, 10, packed, &err) == 0 && memcmp(lying, packed, 32) == 0,
+    check(bundle_pack(skills, "ann", fd, "", &bundle, &err) == 0, "packed %s", err.text);
+    check(bundle_hash(&bundle, 10, packed, &err) == 0 && memcmp(lying, packed, 32) == 0,
           "and its hash as it was packed");
-    check(parcel_hash(&parcel, 2, packed, &err) == -ERR_TOO_LARGE, "with more files than may be");
-    parcel_done(&parcel);
+    check(bundle_hash(&bundle, 2, packed, &err) == -ERR_TOO_LARGE, "with more files than may be");
+    bundle_done(&bundle);
     stage_abort(&stage);
 }
 
@@ -71,16 +71,16 @@ static void test_bad(struct skills *skills, const char *what, const char *name, 
                      size_t blocks) {
     static uint8_t data[140 * TAR_BLOCK_BYTES];
     memset(data, 0, sizeof data);
-    struct parcel parcel = {.file.fd = -1};
+    struct bundle bundle = {.file.fd = -1};
     struct err err = {0};
     unsigned seen = 0;
     block_put(data, name, type, size);
-    if (skills_scratch(skills, "ann", sizeof data, "a test", &parcel.file, &err) < 0 ||
-        scratch_write(&parcel.file, data, blocks * TAR_BLOCK_BYTES, &err) < 0)
+    if (skills_scratch(skills, "ann", sizeof data, "a test", &bundle.file, &err) < 0 ||
+        scratch_write(&bundle.file, data, blocks * TAR_BLOCK_BYTES, &err) < 0)
         exit(1);
-    int r = parcel_each(&parcel, no_entry, &seen, &err);
+    int r = bundle_each(&bundle, no_entry, &seen, &err);
     check(r == -ERR_PROTOCOL && seen == 0, "%s is refused: %s", what, err.text);
-    parcel_done(&parcel);
+    bundle_done(&bundle);
 }
 
 int main(void) {

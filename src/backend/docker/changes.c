@@ -1,5 +1,5 @@
 /* What a container's files have that its image has not, as its engine tells it. Called as the backend's verb and by
- * docker/export.c. Not to break: an answer may have a million rows, and is never held whole: one row at a time is taken out
+ * docker/export.c. Invariant: an answer may have a million rows, and is never held whole: one row at a time is taken out
  * of it, of bounded length. What the engine and we put into a container to mount something there is no change. */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What the container engine of this machine has and lacks: rows of `cubby doctor`, and what /v1/info says of the backend.
- * Called by the command line's doctor and by the backend's table. Not to break: an engine that hangs delays neither longer
+ * Called by the command line's doctor and by the backend's table. Invariant: an engine that hangs delays neither longer
  * than CHECK_MS, and nothing is made there. */
 #include <stdio.h>
 #include <stdlib.h>

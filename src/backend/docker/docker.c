@@ -1,4 +1,4 @@
-/* The backend `docker`: a box is a container. Called by the provider through backend_table. Not to break: the three rules
+/* The backend `docker`: a box is a container. Called by the provider through backend_table. Invariant: the three rules
  * at the head of docker.h. What is on the disk of a box is there before its container is, and goes after it: so a
  * container without a directory is a leftover, and a directory without a container has lost nothing but the container.
  *
@@ -28,7 +28,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-enum { PATH_BYTES = 4300, BODY_BYTES = 16 << 20, END_MS = 15000, END_STEP_MS = 20, LIST_MS = 5000, LOOK_MS = 3000 };
+enum { PATH_BYTES = 4300, ROW_ANY_BYTES = 16 << 20, END_MS = 15000, END_STEP_MS = 20, LIST_MS = 5000, LOOK_MS = 3000 };
 
 /* ---- open, close ---- */
 
@@ -335,7 +335,7 @@ static bool unseen(const struct err *err) {
 
 static int start_make(struct starting *starting, struct docker_record *record, struct err *err) {
     struct backend *backend = starting->backend;
-    autobuf body = buf_max(BODY_BYTES);
+    autobuf body = buf_max(ROW_ANY_BYTES);
     int r = docker_image_get(backend, starting->spec, starting->arena, &starting->image, err);
     bool cleared = false;
     while (r == 0) {

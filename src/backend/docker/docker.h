@@ -1,5 +1,5 @@
 /* The docker backend's own rooms. A box is one container, named cubby-HOME8-ID, and STATE/boxes/ID/{docker (its record), sock
- * (where its runner listens), dial/ (mounted into it, read-only), workspace/, skills/}. Not to break:
+ * (where its runner listens), dial/ (mounted into it, read-only), workspace/, skills/}. Invariant:
  *
  * 1. A container is ours only if its label cubby.home is this state directory's and cubby.box the id. Nothing else is ever
  *    started, stopped, entered or removed; a stranger's container under our name is EXISTS, with what to do.

@@ -1,5 +1,5 @@
 /* How containers end: what the engine's events told, and what it says when it is asked. Called by docker.c and, as ops->why,
- * by the provider. Not to break: of the engine's words only numbers and flags reach a sentence.
+ * by the provider. Invariant: of the engine's words only numbers and flags reach a sentence.
  *
  * Rules: 1. backend->ends is read and written under backend->lock. 2. Nobody asks the engine under it. */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* A container's files made one image of one layer: exported by the engine, read here, imported by the engine. Called by
  * box/snapshot/export.c through the backend's verb, by docker/layer.c where a stack is too deep, and by a start that replaces a
- * container. Not to break: an export that breaks off breaks the import off, so that an image is whole or not there; the
+ * container. Invariant: an export that breaks off breaks the import off, so that an image is whole or not there; the
  * container stands still from before it is looked at until all is there, and then ends: nothing written is lost; what takes
  * a container's place has run before that one goes. */
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What an engine can do, as it says itself. Called by the docker backend's files. Not to break: what it says is bounded
+/* What an engine can do, as it says itself. Called by the docker backend's files. Invariant: what it says is bounded
  * and only read; what it does not say it cannot do. */
 #include <stdio.h>
 #include <stdlib.h>

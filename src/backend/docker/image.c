@@ -1,5 +1,5 @@
 /* What a box is made from: the image that its spec names, or the layer that its files were kept in. Called by the
- * backend before a container is made. Not to break: an engine is asked for the full form of a name, so that no name is taken
+ * backend before a container is made. Invariant: an engine is asked for the full form of a name, so that no name is taken
  * for an id; an image that somebody's box became is used for nobody else's. */
 #include <string.h>
 

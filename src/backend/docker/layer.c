@@ -1,6 +1,6 @@
 /* Files of a container box kept as a layer: an image at the engine, cubby-HOME8/layer:LAYER, of what the container has, and
  * STATE/layers/LAYER/{fs/workspace, fs/skills, image} of what lies on this machine. Called by box/ through the backend's
- * verbs, and by a start. Not to break: a layer counts once it has `fs`, which is made last; what it is made from stands
+ * verbs, and by a start. Invariant: a layer counts once it has `fs`, which is made last; what it is made from stands
  * still meanwhile; the directory is there before the image and goes after it, so that nothing is left that nobody finds.
  *
  * A layer is whole: an engine's images know what they lie on by themselves. So a box never lies on more than one, and

@@ -1,5 +1,5 @@
 /* What of this machine is seen in a container, and whose it is there. Called by docker/spec.c (what the engine mounts), by
- * docker/wire.c (what is mounted once the container runs), and as the backend's attach. Not to break: what a box writes
+ * docker/wire.c (what is mounted once the container runs), and as the backend's attach. Invariant: what a box writes
  * belongs to the owner of the directory it was written to, and what it finds in its workspace belongs to its own user. */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "backend/docker/docker.h"
 #include "backend/ids.h"
 #include "backend/mountinfo.h"
-#include "backend/usher.h"
+#include "backend/box_entry.h"
 #include "base/fd.h"
 #include "wire/plan.h"
 
@@ -248,26 +248,26 @@ static int put_skills(struct backend *backend, const struct spec *spec, struct b
         return err_errno(err, errno, "the skills of box %s", spec->id);
     snprintf(path, sizeof path, "%s/boxes/%.16s/skills", backend->env->state_dir, spec->id);
     plan_text(message, PLAN_LAYERS, path);
-    usher_skills(backend->env->state_dir, spec, message);
+    box_entry_skills(backend->env->state_dir, spec, message);
     return 0;
 }
 
 static int visit(struct backend *backend, const struct spec *spec, const struct docker_record *who, bool again,
                  pid_t *ret_left, struct err *err) {
     autobuf message = buf_max(PLAN_MAX_BYTES);
-    usher_begin(&message);
+    box_entry_begin(&message);
     int r = put_ids(&message, who, err);
     if (r == 0 && spec->agent)
         r = put_skills(backend, spec, &message, err);
     if (again)
         plan_number(&message, PLAN_REPLACE, 1);
     else
-        usher_mounts(spec, &message);
+        box_entry_mounts(spec, &message);
     autofd null = r < 0 ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
     if (r < 0 || null < 0)
         return r < 0 ? r : err_errno(err, errno, "/dev/null");
     const struct usher usher = {backend->env->runner_path, null, spec->id, who->pid, who->start};
-    return usher_visit(&usher, &message, ret_left, err);
+    return box_entry_visit(&usher, &message, ret_left, err);
 }
 
 /* What the engine mounted by name, for one who cannot do it himself. */

@@ -1,5 +1,5 @@
 /* What of a container's files lies on this machine and not in its layer: the workspace and the upper layer of its skills.
- * Whose they are, and what is in them. Called by docker/mount.c at a start and by docker/changes.c. Not to break: the box
+ * Whose they are, and what is in them. Called by docker/mount.c at a start and by docker/changes.c. Invariant: the box
  * writes there as it likes, also now. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* An image from its registry: the engine pulls, we tell it with whose credentials and pass on how far it is. Called by
- * docker/image.c. Not to break: the engine's stream is bounded line by line, and no credential reaches a sentence, a log or
+ * docker/image.c. Invariant: the engine's stream is bounded line by line, and no credential reaches a sentence, a log or
  * another registry than its own. */
 #include <fcntl.h>
 #include <stdlib.h>

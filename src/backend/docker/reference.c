@@ -1,4 +1,4 @@
-/* Names of images. Not to break: two spellings of one image have one full form, so that an allow list means images and not
+/* Names of images. Invariant: two spellings of one image have one full form, so that an allow list means images and not
  * spellings. */
 #include "backend/docker/reference.h"
 

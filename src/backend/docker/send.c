@@ -1,6 +1,6 @@
 /* A container that cannot see our files: its runner is sent into it (the engine unpacks a tar), and its workspace, a
- * directory of its own, becomes its user's. Called by docker/wire.c for a container that was made and does not run. Not to
- * break: what the engine tells of the container's own files is the image's, and hostile: bounded, and good for two numbers. */
+ * directory of its own, becomes its user's. Called by docker/wire.c for a container that was made and does not run. Invariant:
+ * what the engine tells of the container's own files is the image's, and hostile: bounded, and good for two numbers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { ACCOUNTS_BYTES = 4 << 20 }; /* /etc/passwd of an image */
 
 /* ---- one entry as a tar ---- */
 
-struct parcel {
+struct bundle {
     uint8_t head[TAR_HEAD_BYTES];
     size_t head_len;
     int fd; /* the content; -1: none */
@@ -27,30 +27,30 @@ struct parcel {
     uint64_t whole; /* of head, content, padding and the end mark */
 };
 
-static ssize_t parcel_read(void *user, void *data, size_t len) {
-    struct parcel *parcel = user;
-    uint64_t at = parcel->at, content = parcel->head_len, padding = parcel->head_len + parcel->size;
+static ssize_t bundle_read(void *user, void *data, size_t len) {
+    struct bundle *bundle = user;
+    uint64_t at = bundle->at, content = bundle->head_len, padding = bundle->head_len + bundle->size;
     if (at < content) {
         len = len < content - at ? len : content - at;
-        memcpy(data, parcel->head + at, len);
+        memcpy(data, bundle->head + at, len);
     } else if (at < padding) {
-        ssize_t n = pread(parcel->fd, data, len < padding - at ? len : padding - at, (off_t)(at - content));
+        ssize_t n = pread(bundle->fd, data, len < padding - at ? len : padding - at, (off_t)(at - content));
         if (n <= 0)
             return -1;
         len = (size_t)n;
     } else {
-        len = len < parcel->whole - at ? len : parcel->whole - at;
+        len = len < bundle->whole - at ? len : bundle->whole - at;
         memset(data, 0, len);
     }
-    parcel->at += len;
+    bundle->at += len;
     return (ssize_t)len;
 }
 
-static int parcel_send(struct backend *backend, const char *id, const char *directory, struct parcel *parcel,
+static int bundle_send(struct backend *backend, const char *id, const char *directory, struct bundle *bundle,
                        const struct tar_entry *entry, uid_t uid, gid_t gid, const char *doing, struct err *err) {
-    parcel->head_len = tar_format(parcel->head, entry, uid, gid);
-    parcel->size = entry->size;
-    parcel->whole = parcel->head_len + parcel->size + tar_padding(parcel->size) + (uint64_t)2 * TAR_BLOCK_BYTES;
+    bundle->head_len = tar_format(bundle->head, entry, uid, gid);
+    bundle->size = entry->size;
+    bundle->whole = bundle->head_len + bundle->size + tar_padding(bundle->size) + (uint64_t)2 * TAR_BLOCK_BYTES;
     char name[DOCKER_NAME_BYTES];
     docker_name(backend, name, id);
     char *escaped = engine_escape(directory), *path = NULL;
@@ -58,7 +58,7 @@ static int parcel_send(struct backend *backend, const char *id, const char *dire
     autobuf out = buf_max(ENGINE_ANSWER_BYTES);
     int status,
         r = engine_do(backend->engine,
-                      &(struct engine_call){.method = "PUT", .path = path, .read_body = parcel_read, .user = parcel},
+                      &(struct engine_call){.method = "PUT", .path = path, .read_body = bundle_read, .user = bundle},
                       &status, &out, err);
     if (r == 0)
         r = engine_answer(backend->engine, status, &out, doing, NULL, err);
@@ -72,9 +72,9 @@ static int send_runner(struct backend *backend, const struct spec *spec, struct 
     autofd fd = open(backend->env->runner_path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &status) < 0)
         return err_errno(err, errno, "'%s'", backend->env->runner_path);
-    struct parcel parcel = {.fd = fd};
+    struct bundle bundle = {.fd = fd};
     struct tar_entry entry = {.type = TAR_FILE, .name = "runner", .size = (uint64_t)status.st_size, .mode = 0755};
-    return parcel_send(backend, spec->id, DOCKER_RUN, &parcel, &entry, 0, 0, "sending the runner into the container",
+    return bundle_send(backend, spec->id, DOCKER_RUN, &bundle, &entry, 0, 0, "sending the runner into the container",
                        err);
 }
 
@@ -154,10 +154,10 @@ bool docker_send_whose(struct backend *backend, const char *id, const json_t *in
 
 static int send_directory(struct backend *backend, const struct spec *spec, const char *path, uid_t uid, gid_t gid,
                           struct err *err) {
-    struct parcel parcel = {.fd = -1};
+    struct bundle bundle = {.fd = -1};
     struct tar_entry entry = {.type = TAR_DIR, .mode = 0755};
     snprintf(entry.name, sizeof entry.name, "%s/", path + 1);
-    return parcel_send(backend, spec->id, "/", &parcel, &entry, uid, gid,
+    return bundle_send(backend, spec->id, "/", &bundle, &entry, uid, gid,
                        "making the directories of the container's user", err);
 }
 

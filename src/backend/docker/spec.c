@@ -1,4 +1,4 @@
-/* From a spec to the body of POST /containers/create. Called by docker.c. Not to break: what a container may do is written
+/* From a spec to the body of POST /containers/create. Called by docker.c. Invariant: what a container may do is written
  * here alone, member by member, in constants. A request chooses the values of a few members and never a member; what is
  * not written is the engine's default for an ordinary container. */
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What a container uses, and that it stands still. Called by the provider. Not to break: usage is asked for every box of a
+/* What a container uses, and that it stands still. Called by the provider. Invariant: usage is asked for every box of a
  * list: the kernel tells it where the container is on this machine, and the engine only where it is not. That it stands
  * still is noted before it does, and forgotten when it surely does not: the note outlives daemons and needs no engine. */
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* From a container that was made to a wire, and to the wires of later daemons. Called by docker.c. Not to break:
+/* From a container that was made to a wire, and to the wires of later daemons. Called by docker.c. Invariant:
  *
  * 1. A runner that dials gets what is outside of its container by descriptor alone, and only after all its mounts are
  *    there; it is recorded before its HELLO is answered: one that nobody recorded ends with its wire.

@@ -1,5 +1,5 @@
 /* /skills of a jail: mounted by a process of its own (runner/enter/attach.c) that enters the box's namespaces. Called by jail.c at
- * a start, and through the backend's verbs while a box runs. Not to break: while the old skills go and the new ones come,
+ * a start, and through the backend's verbs while a box runs. Invariant: while the old skills go and the new ones come,
  * nothing of the box moves, or it would see neither. */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "backend/ids.h"
 #include "backend/jail/jail.h"
 #include "backend/jail/reaper.h"
-#include "backend/usher.h"
+#include "backend/box_entry.h"
 #include "base/fd.h"
 #include "wire/plan.h"
 
@@ -27,7 +27,7 @@ static bool own_named(struct backend *backend, const char *id) {
 static void put_message(struct backend *backend, const struct spec *spec, bool replace, struct buf *out) {
     const char *state = backend->env->state_dir;
     char path[4200];
-    usher_begin(out);
+    box_entry_begin(out);
     snprintf(path, sizeof path, "%s/boxes/%s/fs", state, spec->id);
     if (own_named(backend, spec->id))
         plan_text(out, PLAN_LAYERS, path);
@@ -35,7 +35,7 @@ static void put_message(struct backend *backend, const struct spec *spec, bool r
     plan_text(out, PLAN_STORE, path);
     for (size_t i = 0; i < spec->layer_count; i++)
         plan_text(out, PLAN_LOWER, spec->layers[i]);
-    usher_skills(state, spec, out);
+    box_entry_skills(state, spec, out);
     if (replace)
         plan_number(out, PLAN_REPLACE, 1);
 }
@@ -47,7 +47,7 @@ static int attach_run(struct backend *backend, const struct spec *spec, pid_t bo
     put_message(backend, spec, replace, &message);
     const struct usher usher = {backend->image.path, backend->null_fd, spec->id, box_pid, start};
     pid_t left = 0;
-    int r = usher_visit(&usher, &message, &left, err);
+    int r = box_entry_visit(&usher, &message, &left, err);
     if (left && backend->reaper)
         reaper_put(backend->reaper, &(struct remains){.mounts_fd = -1, .outer_pid = left});
     else if (left)

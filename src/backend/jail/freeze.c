@@ -1,5 +1,5 @@
 /* A jail's processes stand still, or go on: the freezer of cgroup v2, or that of v1 where v2 has none. Called by jail.c.
- * Not to break: what could not be frozen whole goes on whole; and the state is the kernel's, so it outlives daemons.
+ * Invariant: what could not be frozen whole goes on whole; and the state is the kernel's, so it outlives daemons.
  *
  * On v2 a box is frozen where it is, its runner included, and SIGKILL ends frozen processes. On v1 the freezer is a
  * hierarchy of its own, which boxes enter when they are first paused (entering costs each process a grace period of

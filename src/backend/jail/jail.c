@@ -1,4 +1,4 @@
-/* The backend `jail`: boxes of namespaces on this machine. Called by the provider. Not to break: what start made before
+/* The backend `jail`: boxes of namespaces on this machine. Called by the provider. Invariant: what start made before
  * it failed is gone when it returns; what stop is asked to end has ended when it returns, whatever state it was in.
  *
  * state/boxes/ID/      0700

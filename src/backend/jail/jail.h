@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cgroup.h"
-#include "backend/jail/image.h"
+#include "backend/jail/runner_program.h"
 #include "backend/quota/quota.h"
 #include "backend/template.h"
 #include "backend/trash.h"

@@ -1,5 +1,5 @@
-/* Files of jails kept as layers, and what lies below a box. Called by box/snapshot/snapshot.c through the backend's verbs. Not to
- * break: a layer is never written to once it has its files, because overlays lie on it; what a box has is either in its
+/* Files of jails kept as layers, and what lies below a box. Called by box/snapshot/snapshot.c through the backend's verbs. Invariant:
+ * a layer is never written to once it has its files, because overlays lie on it; what a box has is either in its
  * own directory or in the layer, at every moment: the move is one rename.
  *
  * A box that is ended to have its files moved still has its overlay, and a moment longer its sleeping runner: nobody can

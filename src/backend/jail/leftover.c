@@ -1,5 +1,5 @@
 /* What dead daemons left: runners that no record leads to, claims, cgroups, interfaces, directories of slots. Called by
- * jail.c for the daemon that cleans, and for `cubbyd --cleanup`. Not to break: whoever is alive, his things stay. A claim
+ * jail.c for the daemon that cleans, and for `cubbyd --cleanup`. Invariant: whoever is alive, his things stay. A claim
  * tells who made it (ids.h): its slot goes only when its process is gone, or when its maker is gone and no box of this
  * state directory is recorded with it. */
 #include "backend/jail/leftover.h"

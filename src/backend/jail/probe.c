@@ -1,4 +1,4 @@
-/* Checks of the host: what `cubby doctor` and /v1/info show, and what a jail cannot do without. Not to break: every row
+/* Checks of the host: what `cubby doctor` and /v1/info show, and what a jail cannot do without. Invariant: every row
  * that is not ok carries a fix that can be typed. */
 #include "backend/jail/probe.h"
 

@@ -1,4 +1,4 @@
-/* What the kernel gives when it is asked, as cubby-runner's `trial` found it. Called by probe.c. Not to break: a trial that
+/* What the kernel gives when it is asked, as cubby-runner's `trial` found it. Called by probe.c. Invariant: a trial that
  * did not happen is not a yes: its rows fall back to what /proc tells, and say so. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Taking apart what ended boxes leave. Called by jail.c. Not to break: the claim goes last, because it is what leads a
+/* Taking apart what ended boxes leave. Called by jail.c. Invariant: the claim goes last, because it is what leads a
  * later daemon to the rest when this one is killed in between.
  *
  * The mount namespace is the expensive part: an overlay that goes writes the whole file system below it to the disk.

@@ -1,4 +1,4 @@
-/* Slots: the half of a jail that can be made before anybody asks for a box. Called by jail.c and pool.c. Not to break:
+/* Slots: the half of a jail that can be made before anybody asks for a box. Called by jail.c and pool.c. Invariant:
  * whatever slot_make got, slot_drop gives back; the daemon only spawns, never forks. */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include "backend/ids.h"
 #include "backend/jail/jail.h"
-#include "backend/usher.h"
+#include "backend/box_entry.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -140,8 +140,8 @@ static int spawn_runner(struct backend *backend, struct slot *slot, struct err *
     slot->errors_fd = errors[0];
     autofd their_errors = errors[1];
     char *argv[] = {"cubby-runner", "enter", "3", NULL};
-    return usher_spawn(backend->image.path, backend->null_fd, argv, (int[]){theirs, their_errors}, 2, &slot->outer_pid,
-                       err);
+    return box_entry_spawn(backend->image.path, backend->null_fd, argv, (int[]){theirs, their_errors}, 2,
+                           &slot->outer_pid, err);
 }
 
 static int send_slot(struct backend *backend, const struct slot_want *want, struct slot *slot, struct err *err) {
@@ -249,7 +249,7 @@ int slot_error(struct slot *slot, const char *otherwise, struct err *err) {
     ssize_t n = 0;
     if (poll(&polls, 1, 100) == 1)
         n = read(slot->errors_fd, text, sizeof text - 1);
-    return usher_said(text, n, otherwise, err);
+    return box_entry_said(text, n, otherwise, err);
 }
 
 void slot_drop(struct backend *backend, struct slot *slot) {

@@ -1,6 +1,6 @@
 /* The other half of a jail: what is special to one box. A half (slot.c) is told its plan and greets: then its runner
  * serves. Or it is told the plan of nobody, and is bound to its box later, at the cost of a rename, the limits that
- * differ and one call. Called by jail.c and pool.c. Not to break: a blank jail is bound once; whatever fails here, the
+ * differ and one call. Called by jail.c and pool.c. Invariant: a blank jail is bound once; whatever fails here, the
  * caller drops the slot. */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include "backend/ids.h"
 #include "backend/jail/jail.h"
-#include "backend/usher.h"
+#include "backend/box_entry.h"
 #include "backend/jail/reaper.h"
 #include "base/fd.h"
 #include "wire/frame.h"
@@ -60,13 +60,13 @@ static int send_plan(struct backend *backend, struct slot *slot, const struct sp
     if (spec->workspace)
         plan_text(&out, PLAN_WORKSPACE, spec->workspace);
     put_limits(&out, &spec->limits);
-    usher_mounts(spec, &out);
+    box_entry_mounts(spec, &out);
     if (net->address) {
         plan_number(&out, PLAN_ADDRESS, net->address);
         plan_text(&out, PLAN_RESOLV, net->resolv);
     }
     if (spec->agent && !backend->root)
-        usher_skills(backend->env->state_dir, spec, &out);
+        box_entry_skills(backend->env->state_dir, spec, &out);
     if (!*spec->id)
         plan_number(&out, PLAN_BLANK, 1);
     return slot_send(slot, &out, err);

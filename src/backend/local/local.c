@@ -1,5 +1,5 @@
 /* The local backend: a runner on this host, with its user's rights. No isolation: off unless the configuration allows
- * it; for trusted hosts and machines that allow nothing else. Called by the provider through backend_table. Not to break:
+ * it; for trusted hosts and machines that allow nothing else. Called by the provider through backend_table. Invariant:
  * what it cannot wall off it refuses to promise.
  *
  * On disk: STATE/boxes/ID/{workspace/, sock (the runner's), local ("PID START" of the runner)}. */

@@ -1,5 +1,5 @@
 /* Disk quota on btrfs: box/fs is a subvolume with a limited qgroup. Needs root and quotas turned on, which is the
- * administrator's decision. The number of files is bounded through the bytes that their metadata takes. Not to break: a
+ * administrator's decision. The number of files is bounded through the bytes that their metadata takes. Invariant: a
  * subvolume looks like a directory and is on another device: it goes with its own ioctl, at once and whole. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Disk quota by a file system of its own: box/fs is a sparse ext4 image, which stage one of the runner mounts
- * (runner/enter/enter_disk.c). Needs root, loop devices and mke2fs. Not to break: an image is touched here only under its lock,
+ * (runner/enter/enter_disk.c). Needs root, loop devices and mke2fs. Invariant: an image is touched here only under its lock,
  * which the loop device holds as long as the image is mounted anywhere.
  *
  * Blank images are formatted once a size and kept in state/blank; a box gets a copy of the few blocks that are written.

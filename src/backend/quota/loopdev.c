@@ -1,4 +1,4 @@
-/* Loop devices of the daemon. Called by store.c. Not to break: an image has one device: two of them would each have its
+/* Loop devices of the daemon. Called by store.c. Invariant: an image has one device: two of them would each have its
  * own idea of what is written where. It is looked for by the image's inode, because the name may be another one in the
  * mount namespace of whoever attached it. */
 #include "backend/quota/loopdev.h"

@@ -1,5 +1,5 @@
 /* Disk quota by projects of ext4 and XFS: box/fs carries a project id of its own, which everything made below inherits,
- * and the file system bounds what a project takes. Needs root and a file system mounted with project quota. Not to break:
+ * and the file system bounds what a project takes. Needs root and a file system mounted with project quota. Invariant:
  * the id is nobody else's, and it stands on `fs` before anything is made in it. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Choosing and using a method of disk quota. Called by jail.c, slot.c and trash.c. Not to break: where a bound was asked
+/* Choosing and using a method of disk quota. Called by jail.c, slot.c and trash.c. Invariant: where a bound was asked
  * for, either it holds or there is no box. */
 #include "backend/quota/quota.h"
 

@@ -1,4 +1,4 @@
-/* The btrfs store. Called by daemon/main and box/cleanup; layer.c takes snapshots. Not to break: one image is mounted from
+/* The btrfs store. Called by daemon/main and box/cleanup; layer.c takes snapshots. Invariant: one image is mounted from
  * one loop device, whoever mounts it; and the image is never larger than the space the disk has given it, because a btrfs
  * that meets a full disk stops writing for everybody.
  *
@@ -39,7 +39,7 @@
 #define IMAGE "store.img"
 #define IMAGE_NEW "store.img.new"
 #define PLACE "store"
-#define FIRST_MB 1024u   /* of the image; it grows when less than room_mb() of it is free */
+#define FIRST_MB 1024u   /* of the image; it grows when less than eviction_mb() of it is free */
 #define SMALLEST_MB 512u /* below, its parts are too small to be shared well */
 #define MIXED_MB 2048u   /* below, files and names share the same parts */
 #define ROOM_MB 512u     /* at least: more than boxes write between two looks */
@@ -408,7 +408,7 @@ static uint64_t promised_bytes(const uint8_t *fsid) {
 }
 
 /* Free at any time: two boxes may fill themselves at once, where the disk has so much. */
-static uint64_t room_mb(const struct store *store) {
+static uint64_t eviction_mb(const struct store *store) {
     uint64_t boxes_mb = 2 * store->env->limits.disk_mb, quarter_mb = disk_free_mb(store->image) / 4;
     boxes_mb = boxes_mb < quarter_mb ? boxes_mb : quarter_mb;
     return boxes_mb > ROOM_MB ? boxes_mb : ROOM_MB;
@@ -420,7 +420,7 @@ static bool has_room(const struct store *store, int place, const uint8_t *fsid) 
         return true;
     uint64_t size_mb = (uint64_t)space.f_blocks * space.f_frsize >> 20;
     return (uint64_t)space.f_bavail * space.f_frsize >=
-           promised_bytes(fsid) + ((room_mb(store) + kept_mb(size_mb)) << 20);
+           promised_bytes(fsid) + ((eviction_mb(store) + kept_mb(size_mb)) << 20);
 }
 
 /* A quarter more, as far as the configuration and the disk below allow. 0: no more. */

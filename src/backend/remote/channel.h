@@ -1,5 +1,5 @@
 /* The channels of one link: bytes between records and local stream sockets. Private to backend/remote/pump.c, whose lock is held.
- * Not to break:
+ * Invariant:
  *
  * 1. Bytes for a channel's socket that it does not take are kept, bounded by the channel's window; a window is given back
  *    only for what the socket took. So whoever reads slowly stops its own channel, and the connection is always read.

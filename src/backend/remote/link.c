@@ -1,5 +1,5 @@
 /* Records of one session with a machine: numbering, keeping, resending (link.h). Driven by backend/remote/pump.c on both ends.
- * Not to break: a record leaves the list of those kept only when the other end said that it has it, in an ACK or when it
+ * Invariant: a record leaves the list of those kept only when the other end said that it has it, in an ACK or when it
  * came back; and nothing that came in is believed before its bounds are checked. */
 #include "backend/remote/link.h"
 

@@ -1,13 +1,13 @@
 /* The table of machines that joined. Called by the door at which they register, by the backend `remote`, and by whoever
  * shows them. The rules are in machine.h; those of this file:
  *
- * 1. machines->lock guards the table, every machine and seat. Nothing of a session is called under it: a peer has a lock
+ * 1. machines->lock guards the table, every machine and conn. Nothing of a session is called under it: a peer has a lock
  *    of its own, and its end may wait for nobody.
- * 2. A machine has at most one seat: the connection that counts. Who wants the place waits until the old one has given it
+ * 2. A machine has at most one conn: the connection that counts. Who wants the place waits until the old one has given it
  *    back (`changed`); so a session is served by one thread at a time, and what an old connection does at its end it does
  *    before the new one begins.
  * 3. A session is counted: by its machine, and by everybody who asks it something. It ends once.
- * 4. A machine without a seat and without a session is only a memory, and is forgotten first. */
+ * 4. A machine without a conn and without a session is only a memory, and is forgotten first. */
 #include "backend/remote/machine.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "backend/remote/machine_seat.h"
+#include "backend/remote/machine_conn.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -40,7 +40,7 @@ struct machine {
     struct machine_hello hello; /* strings of its own, in one block of memory */
     char *words;
     struct machine_peer *session;
-    struct machine_seat *seat;
+    struct machine_conn *conn;
     bool online, text;
     unsigned pins; /* somebody works with it without the lock */
     unsigned connections;
@@ -50,7 +50,7 @@ struct machine {
     bool greeting, greet_again, again;
 };
 
-struct machine_seat {
+struct machine_conn {
     struct machines *machines;
     struct machine *machine;
     struct machine_peer *session;
@@ -64,12 +64,12 @@ struct machine_seat {
 struct machines {
     struct machines_settings settings;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* seats, threads, pins */
+    pthread_cond_t changed; /* conns, threads, pins */
     pthread_cond_t work;    /* for the keeper */
     struct machine *buckets[BUCKETS];
     struct machines_counts counts;
     unsigned threads; /* that greet */
-    unsigned serving; /* seats */
+    unsigned serving; /* conns */
     void (*listen)(void *context, const char *user, const char *name);
     void *listen_context;
     unsigned listening; /* threads in it */
@@ -142,7 +142,7 @@ static struct machine *machine_find_locked(struct machines *machines, const char
 }
 
 static bool machine_free_to_forget(const struct machine *machine) {
-    return !machine->seat && !machine->session && !machine->pins && !machine->greeting;
+    return !machine->conn && !machine->session && !machine->pins && !machine->greeting;
 }
 
 static void machine_forget_locked(struct machines *machines, struct machine *machine) {
@@ -255,9 +255,9 @@ void machines_close(struct machines *machines, const char *why) {
             /* It stays where it is while it is pinned, so the walk goes on from it. */
             machine->pins++;
             struct machine_peer *session = session_ref(machine->session);
-            if (machine->seat)
-                machine->seat->displaced = true;
-            struct machine_peer *held = machine->seat ? NULL : session_take_locked(machine);
+            if (machine->conn)
+                machine->conn->displaced = true;
+            struct machine_peer *held = machine->conn ? NULL : session_take_locked(machine);
             bool spoken = session && session->peer;
             pthread_mutex_unlock(&machines->lock);
             if (spoken) {
@@ -415,22 +415,22 @@ static bool same_session(const struct machine *machine, const char *session) {
 
 /* The one that is there has to go, and has gone when this returns 0. */
 static int displace_locked(struct machines *machines, struct machine *machine, const char *why, struct err *err) {
-    struct machine_seat *seat = machine->seat;
+    struct machine_conn *conn = machine->conn;
     uint64_t deadline_ms = clock_ms() + MACHINE_ANSWER_MS;
-    seat->displaced = true;
-    snprintf(seat->why, sizeof seat->why, "%s", why);
-    struct machine_peer *session = session_ref(seat->session);
-    while (machine->seat == seat && clock_ms() < deadline_ms) {
+    conn->displaced = true;
+    snprintf(conn->why, sizeof conn->why, "%s", why);
+    struct machine_peer *session = session_ref(conn->session);
+    while (machine->conn == conn && clock_ms() < deadline_ms) {
         bool spoken = session->peer;
         pthread_mutex_unlock(&machines->lock);
         if (spoken) /* again and again: it may just be about to be served */
             session->ops->leave(session->peer, why);
         pthread_mutex_lock(&machines->lock);
-        if (machine->seat == seat)
+        if (machine->conn == conn)
             wait_locked(machines, &machines->changed, clock_ms() + LEAVE_AGAIN_MS);
     }
     machine_peer_put(session);
-    return machine->seat != seat
+    return machine->conn != conn
                ? 0
                : err_set(err, ERR_BUSY, "the old connection of machine '%s' is still being ended; try again",
                          machine->hello.name);
@@ -438,16 +438,16 @@ static int displace_locked(struct machines *machines, struct machine *machine, c
 
 /* Rule 2 of machine.h, for one who is there. 0: look again. */
 static int contend_locked(struct machines *machines, struct machine *machine, const char *session, struct err *err) {
-    struct machine_seat *seat = machine->seat;
+    struct machine_conn *conn = machine->conn;
     if (same_session(machine, session))
         return displace_locked(machines, machine, "the machine connected again", err);
-    struct machine_peer *there = session_ref(seat->session);
+    struct machine_peer *there = session_ref(conn->session);
     bool spoken = machine->online;
     pthread_mutex_unlock(&machines->lock);
     bool answers = spoken && there->ops->answers(there->peer, MACHINE_ANSWER_MS);
     machine_peer_put(there);
     pthread_mutex_lock(&machines->lock);
-    if (machine->seat != seat)
+    if (machine->conn != conn)
         return 0;
     if (answers)
         return err_set(err, ERR_EXISTS,
@@ -458,7 +458,7 @@ static int contend_locked(struct machines *machines, struct machine *machine, co
 
 static int clear_locked(struct machines *machines, struct machine *machine, const char *session, struct err *err) {
     int r = closed_locked(machines, err);
-    for (int turn = 0; r == 0 && machine->seat; turn++) {
+    for (int turn = 0; r == 0 && machine->conn; turn++) {
         r = turn < ENTER_TURNS
                 ? contend_locked(machines, machine, session, err)
                 : err_set(err, ERR_BUSY, "several connections want to be machine '%s'; try again", machine->hello.name);
@@ -470,7 +470,7 @@ static int clear_locked(struct machines *machines, struct machine *machine, cons
 
 int machine_enter(struct machines *machines, const struct machine_hello *hello, bool text, const char *session,
                   uint64_t received, char ret_session[33], bool *ret_resumed, uint64_t *ret_received,
-                  struct machine_seat **ret_seat, struct err *err) {
+                  struct machine_conn **ret_conn, struct err *err) {
     struct machine *machine = NULL;
     struct machine_peer *old = NULL;
     pthread_mutex_lock(&machines->lock);
@@ -490,47 +490,47 @@ int machine_enter(struct machines *machines, const struct machine_hello *hello, 
         old = session_take_locked(machine);
         machine->session = session_new();
     }
-    struct machine_seat *seat = xcalloc(1, sizeof *seat);
+    struct machine_conn *conn = xcalloc(1, sizeof *conn);
     machine_describe(machine, hello);
     machine->text = text;
     machine->deadline_ms = 0; /* it does not end while it is being taken up again */
-    *seat = (struct machine_seat){.machines = machines,
+    *conn = (struct machine_conn){.machines = machines,
                                   .machine = machine,
                                   .session = session_ref(machine->session),
                                   .received = resumed ? received : 0,
                                   .resumed = resumed};
-    machine->seat = seat;
+    machine->conn = conn;
     machines->serving++;
     pthread_mutex_unlock(&machines->lock);
     session_end(old, "the machine began anew");
-    memcpy(ret_session, seat->session->id, 33);
+    memcpy(ret_session, conn->session->id, 33);
     *ret_resumed = resumed;
-    *ret_received = resumed ? machine_link_received(seat->session->peer) : 0;
-    *ret_seat = seat;
+    *ret_received = resumed ? machine_link_received(conn->session->peer) : 0;
+    *ret_conn = conn;
     return 0;
 }
 
-int machine_seat_begin(struct machine_seat *seat, const struct machine_ops *ops, void *peer,
+int machine_conn_begin(struct machine_conn *conn, const struct machine_ops *ops, void *peer,
                        const struct pump_socket *socket, struct err *err) {
-    struct machines *machines = seat->machines;
-    struct machine *machine = seat->machine;
+    struct machines *machines = conn->machines;
+    struct machine *machine = conn->machine;
     pthread_mutex_lock(&machines->lock);
     if (peer) {
-        seat->session->ops = ops;
-        seat->session->peer = peer;
+        conn->session->ops = ops;
+        conn->session->peer = peer;
     }
     int r = closed_locked(machines, err);
-    if (r == 0 && (seat->displaced || seat->session->ended))
-        r = err_set(err, ERR_GONE, "%s", seat->why[0] ? seat->why : "another connection took its place");
+    if (r == 0 && (conn->displaced || conn->session->ended))
+        r = err_set(err, ERR_GONE, "%s", conn->why[0] ? conn->why : "another connection took its place");
     if (r == 0) {
-        seat->socket = socket;
+        conn->socket = socket;
         machine->online = true;
         machine->since_ms = clock_wall_ms();
         machine->connections++;
         machines->counts.online++;
         machines->counts.connections++;
-        machines->counts.resumed += seat->resumed;
-        greet_locked(machines, machine, seat->resumed);
+        machines->counts.resumed += conn->resumed;
+        greet_locked(machines, machine, conn->resumed);
     }
     pthread_mutex_unlock(&machines->lock);
     return r;
@@ -540,10 +540,10 @@ uint64_t machines_grace_ms(const struct machines *machines) {
     return machines->settings.grace_ms ? machines->settings.grace_ms : 1;
 }
 
-int machine_seat_end(struct machine_seat *seat, bool lives, const struct err *why) {
-    struct machines *machines = seat->machines;
-    struct machine *machine = seat->machine;
-    struct machine_peer *session = seat->session, *over = NULL;
+int machine_conn_end(struct machine_conn *conn, bool lives, const struct err *why) {
+    struct machines *machines = conn->machines;
+    struct machine *machine = conn->machine;
+    struct machine_peer *session = conn->session, *over = NULL;
     char user[256], name[256];
     if (session->peer && lives)
         session->ops->lost(session->peer);
@@ -561,7 +561,7 @@ int machine_seat_end(struct machine_seat *seat, bool lives, const struct err *wh
         over = session_take_locked(machine);
     else if (machine->session == session)
         machine->deadline_ms = clock_ms() + machines_grace_ms(machines);
-    machine->seat = NULL;
+    machine->conn = NULL;
     pthread_cond_broadcast(&machines->changed);
     pthread_cond_broadcast(&machines->work);
     pthread_mutex_unlock(&machines->lock);
@@ -573,14 +573,14 @@ int machine_seat_end(struct machine_seat *seat, bool lives, const struct err *wh
     machines->serving--; /* last: the table may be freed from now on */
     pthread_cond_broadcast(&machines->changed);
     pthread_mutex_unlock(&machines->lock);
-    free(seat);
+    free(conn);
     return -why->code;
 }
 
-void machine_leave(struct machine_seat *seat) {
+void machine_leave(struct machine_conn *conn) {
     struct err why;
     err_set(&why, ERR_GONE, "it did not register to the end");
-    machine_seat_end(seat, seat->resumed, &why);
+    machine_conn_end(conn, conn->resumed, &why);
 }
 
 void machines_leave(struct machines *machines, const char *user, const char *name, bool end_session, const char *why) {
@@ -589,9 +589,9 @@ void machines_leave(struct machines *machines, const char *user, const char *nam
     struct machine *machine = machine_find_locked(machines, user, name);
     if (machine) {
         session = session_ref(machine->session);
-        if (machine->seat) {
-            machine->seat->displaced = true;
-            snprintf(machine->seat->why, sizeof machine->seat->why, "%s", why);
+        if (machine->conn) {
+            machine->conn->displaced = true;
+            snprintf(machine->conn->why, sizeof machine->conn->why, "%s", why);
         }
         if (end_session)
             over = session_take_locked(machine);
@@ -606,33 +606,33 @@ void machines_leave(struct machines *machines, const char *user, const char *nam
     machine_peer_put(session);
 }
 
-const char *machine_seat_user(const struct machine_seat *seat) {
-    return seat->machine->hello.user;
+const char *machine_conn_user(const struct machine_conn *conn) {
+    return conn->machine->hello.user;
 }
-const char *machine_seat_name(const struct machine_seat *seat) {
-    return seat->machine->hello.name;
+const char *machine_conn_name(const struct machine_conn *conn) {
+    return conn->machine->hello.name;
 }
-const char *machine_seat_workspace(const struct machine_seat *seat) {
-    return seat->machine->hello.workspace;
+const char *machine_conn_workspace(const struct machine_conn *conn) {
+    return conn->machine->hello.workspace;
 }
-const char *machine_seat_shell(const struct machine_seat *seat) {
-    return seat->machine->hello.shell;
+const char *machine_conn_shell(const struct machine_conn *conn) {
+    return conn->machine->hello.shell;
 }
-const char *machine_seat_runner(const struct machine_seat *seat) {
-    return seat->machines->settings.runner_path;
+const char *machine_conn_runner(const struct machine_conn *conn) {
+    return conn->machines->settings.runner_path;
 }
-void machine_seat_move(struct machine_seat *seat, const char *workspace) {
-    pthread_mutex_lock(&seat->machines->lock);
-    struct machine_hello hello = seat->machine->hello;
+void machine_conn_move(struct machine_conn *conn, const char *workspace) {
+    pthread_mutex_lock(&conn->machines->lock);
+    struct machine_hello hello = conn->machine->hello;
     hello.workspace = workspace;
-    machine_describe(seat->machine, &hello);
-    pthread_mutex_unlock(&seat->machines->lock);
+    machine_describe(conn->machine, &hello);
+    pthread_mutex_unlock(&conn->machines->lock);
 }
-uint64_t machine_seat_received(const struct machine_seat *seat) {
-    return seat->received;
+uint64_t machine_conn_received(const struct machine_conn *conn) {
+    return conn->received;
 }
-void *machine_seat_peer(const struct machine_seat *seat) {
-    return seat->session->peer;
+void *machine_conn_peer(const struct machine_conn *conn) {
+    return conn->session->peer;
 }
 
 /* ---- for the backend, and for showing ---- */
@@ -674,7 +674,7 @@ void *machine_peer_of(const struct machine_peer *peer) {
 
 static void facts_locked(const struct machine *machine, struct arena *arena, struct machine_facts *ret_facts) {
     const struct machine_hello *hello = &machine->hello;
-    const struct machine_seat *seat = machine->seat;
+    const struct machine_conn *conn = machine->conn;
     *ret_facts = (struct machine_facts){
         .hello = {.user = arena_strdup(arena, hello->user),
                   .name = arena_strdup(arena, hello->name),
@@ -687,7 +687,7 @@ static void facts_locked(const struct machine *machine, struct arena *arena, str
                   .can = arena_strdup(arena, hello->can)},
         .online = machine->online,
         .text = machine->text,
-        .latency_us = machine->online && seat && seat->socket ? seat->socket->latency_us(seat->socket->user) : 0,
+        .latency_us = machine->online && conn && conn->socket ? conn->socket->latency_us(conn->socket->user) : 0,
         .since_ms = machine->since_ms,
         .connections = machine->connections,
     };

@@ -1,5 +1,5 @@
 /* Machines that have joined: a table by user and name. The door at which they register (front/join/join.c) brings a
- * connection and serves it on its own thread; the backend `remote` finds them here. Not to break:
+ * connection and serves it on its own thread; the backend `remote` finds them here. Invariant:
  *
  * 1. A machine is its user's and has one name; nothing ever goes to another machine, or to this host, instead of it.
  * 2. At most one connection counts. A second one under the same name resumes the session it names; else the one that is
@@ -73,13 +73,13 @@ uint64_t machines_grace_ms(const struct machines *machines);
 /* A runner with a link (cubby join). session: "" for a new one, else 32 hex digits that it was given before; received: how
  * many records it has. Tells *ret_session (33 bytes), *ret_resumed and *ret_received, to be answered to it before
  * machine_serve_link. EXISTS by rule 2; LIMIT. The place it takes is given back by machine_serve_link, or by machine_leave. */
-struct machine_seat; /* of one connection */
+struct machine_conn; /* of one connection */
 int machine_enter(struct machines *machines, const struct machine_hello *hello, bool text, const char *session,
                   uint64_t received, char ret_session[33], bool *ret_resumed, uint64_t *ret_received,
-                  struct machine_seat **ret_seat, struct err *err);
-void machine_leave(struct machine_seat *seat);
-/* Serves until the connection ends; the reason in err. tick: as pump_events.tick. Ends the seat. */
-int machine_serve_link(struct machine_seat *seat, const struct pump_socket *socket,
+                  struct machine_conn **ret_conn, struct err *err);
+void machine_leave(struct machine_conn *conn);
+/* Serves until the connection ends; the reason in err. tick: as pump_events.tick. Ends the conn. */
+int machine_serve_link(struct machine_conn *conn, const struct pump_socket *socket,
                        int (*tick)(void *user, struct err *err), void *tick_user, struct err *err);
 /* The same for a runner that speaks the seeds' messages (text/text.h). nested: bodies are nested objects, else flat. */
 struct machine_text_options {
@@ -87,7 +87,7 @@ struct machine_text_options {
     bool no_workspace;       /* it did not say where its workspace is: the first command tells */
     const char *runner_path; /* of our own runner, here; NULL: machines_settings.runner_path */
 };
-int machine_serve_text(struct machine_seat *seat, const struct pump_socket *socket,
+int machine_serve_text(struct machine_conn *conn, const struct pump_socket *socket,
                        const struct machine_text_options *options, int (*tick)(void *user, struct err *err),
                        void *tick_user, struct err *err);
 

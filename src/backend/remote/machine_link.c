@@ -1,5 +1,5 @@
 /* A machine with a link (`cubby join`): boxes of its own backend, asked for by LINK_ASK, and their wires as channels. The
- * row machine_link_ops for the backend `remote`; machine_serve_link for the door. Not to break:
+ * row machine_link_ops for the backend `remote`; machine_serve_link for the door. Invariant:
  *
  * 1. A channel is open here before the machine is asked for it: what its runner says first may come with the answer.
  * 2. A wire belongs to the box; the peer keeps only the reason that its calls shall hear, and tells it before the socket
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "backend/remote/machine_seat.h"
+#include "backend/remote/machine_conn.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -364,16 +364,16 @@ static bool session_lives(int code) {
     return code == ERR_GONE || code == ERR_TIMEOUT || code == ERR_IO;
 }
 
-int machine_serve_link(struct machine_seat *seat, const struct pump_socket *socket,
+int machine_serve_link(struct machine_conn *conn, const struct pump_socket *socket,
                        int (*tick)(void *user, struct err *err), void *tick_user, struct err *err) {
-    struct link_peer *peer = machine_seat_peer(seat), *made = NULL;
+    struct link_peer *peer = machine_conn_peer(conn), *made = NULL;
     if (!peer)
-        peer = made = machine_link_new(machine_seat_name(seat));
+        peer = made = machine_link_new(machine_conn_name(conn));
     peer->tick = tick;
     peer->tick_user = tick_user;
-    int r = machine_seat_begin(seat, &machine_link_ops, made, socket, err);
+    int r = machine_conn_begin(conn, &machine_link_ops, made, socket, err);
     if (r == 0)
-        pump_run(peer->pump, socket, machine_seat_received(seat), err);
+        pump_run(peer->pump, socket, machine_conn_received(conn), err);
     bool goodbye = socket->closed && socket->closed(socket->user) == 1000; /* it will not come back to this session */
-    return machine_seat_end(seat, session_lives(err->code) && !goodbye, err);
+    return machine_conn_end(conn, session_lives(err->code) && !goodbye, err);
 }

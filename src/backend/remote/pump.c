@@ -1,5 +1,5 @@
 /* The pump of one session (pump.h): one thread polls the connection and the sockets of all channels, and moves what can be
- * moved. Called by backend/remote/machine_link.c and cli/join/join.c. Not to break:
+ * moved. Called by backend/remote/machine_link.c and cli/join/join.c. Invariant:
  *
  * 1. `lock` guards everything. It is let go for poll and for events, and after either only what is found anew counts:
  *    other threads may have put things in, shut channels, or ended the session.

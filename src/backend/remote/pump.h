@@ -1,6 +1,6 @@
 /* Moves bytes between a link's channels and local stream sockets, over one connection after another: the same code on the
  * server (backend/remote/machine_link.c) and on the machine (cli/join/join.c). One thread runs it at a time; the others only put
- * things in. Not to break: nothing here ever waits for one channel while another could move, and a record that was taken
+ * things in. Invariant: nothing here ever waits for one channel while another could move, and a record that was taken
  * is never lost by a broken connection. */
 #ifndef CUBBY_BACKEND_PUMP_H
 #define CUBBY_BACKEND_PUMP_H

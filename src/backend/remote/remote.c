@@ -1,5 +1,5 @@
 /* The remote backend: boxes on machines that joined (machine.h). Here is only a note of each: whose machine it is on. Called
- * by the provider through backend_table. Not to break:
+ * by the provider through backend_table. Invariant:
  *
  * 1. A box is on the machine its note names, or nowhere: a machine that is offline is BUSY, never another place.
  * 2. What a machine is to end while it cannot be asked, or while nobody wants to wait for it, is owed: a file in STATE/owed
@@ -32,7 +32,7 @@ enum {
     USAGE_SLOTS = 256,
     USAGE_AGE_MS = 2000,
     USAGE_WAIT_MS = 100,
-    ERRAND_STACK = 256 << 10,
+    TASK_STACK = 256 << 10,
     OWED_DAYS = 90
 };
 
@@ -61,7 +61,7 @@ struct backend {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct claim *claims;
-    unsigned errands; /* threads */
+    unsigned tasks; /* threads */
     struct usage_slot usages[USAGE_SLOTS];
 };
 
@@ -176,44 +176,44 @@ static void owed_settle_machine(void *context, const char *user, const char *nam
 
 /* ---- what nobody waits for ---- */
 
-struct errand {
+struct task {
     struct backend *backend;
     char id[17];
     void (*run)(struct backend *backend, const char *id);
 };
 
-static void *errand_main(void *argument) {
-    struct errand *errand = argument;
-    struct backend *backend = errand->backend;
-    errand->run(backend, errand->id);
-    free(errand);
+static void *task_main(void *argument) {
+    struct task *task = argument;
+    struct backend *backend = task->backend;
+    task->run(backend, task->id);
+    free(task);
     pthread_mutex_lock(&backend->lock);
-    backend->errands--;
+    backend->tasks--;
     pthread_cond_broadcast(&backend->changed);
     pthread_mutex_unlock(&backend->lock);
     return NULL;
 }
 
-static bool errand_start_locked(struct backend *backend, const char *id,
-                                void (*run)(struct backend *backend, const char *id)) {
+static bool task_start_locked(struct backend *backend, const char *id,
+                              void (*run)(struct backend *backend, const char *id)) {
     pthread_t thread;
     pthread_attr_t attributes;
-    struct errand *errand = xcalloc(1, sizeof *errand);
-    errand->backend = backend;
-    errand->run = run;
-    snprintf(errand->id, sizeof errand->id, "%s", id);
+    struct task *task = xcalloc(1, sizeof *task);
+    task->backend = backend;
+    task->run = run;
+    snprintf(task->id, sizeof task->id, "%s", id);
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, ERRAND_STACK);
+    pthread_attr_setstacksize(&attributes, TASK_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    bool made = pthread_create(&thread, &attributes, errand_main, errand) == 0;
-    backend->errands += made;
+    bool made = pthread_create(&thread, &attributes, task_main, task) == 0;
+    backend->tasks += made;
     pthread_attr_destroy(&attributes);
     if (!made)
-        free(errand);
+        free(task);
     return made;
 }
 
-static void errand_pay(struct backend *backend, const char *id) {
+static void task_pay(struct backend *backend, const char *id) {
     struct err ignored; /* else when the machine is back, or before it is asked again */
     owed_settle(backend, id, &ignored);
 }
@@ -246,7 +246,7 @@ static int remote_open(const struct backend_env *env, struct backend **ret_backe
 static void remote_close(struct backend *backend) {
     machines_listen(backend->env->machines, NULL, NULL);
     pthread_mutex_lock(&backend->lock);
-    while (backend->errands)
+    while (backend->tasks)
         pthread_cond_wait(&backend->changed, &backend->lock);
     pthread_mutex_unlock(&backend->lock);
     trash_free(backend->trash);
@@ -356,7 +356,7 @@ static int remote_stop(struct backend *backend, const char *id, bool keep_files,
             pthread_cond_wait(&backend->changed, &backend->lock);
         r = note_write(backend->owed_fd, id, &note, true, err);
         if (r == 0)
-            errand_start_locked(backend, id, errand_pay);
+            task_start_locked(backend, id, task_pay);
         pthread_mutex_unlock(&backend->lock);
     }
     char path[40];
@@ -426,7 +426,7 @@ static int remote_usage(struct backend *backend, const char *id, struct usage *r
         snprintf(slot->id, sizeof slot->id, "%s", id);
     }
     if (!slot->asked && (!slot->at_ms || clock_ms() >= slot->at_ms + USAGE_AGE_MS))
-        slot->asked = errand_start_locked(backend, id, usage_ask);
+        slot->asked = task_start_locked(backend, id, usage_ask);
     uint64_t end_ms = clock_ms() + USAGE_WAIT_MS;
     until = (struct timespec){.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
     bool waits = !slot->slow;

@@ -1,5 +1,5 @@
 /* Boxes that are on the disk and not in the table: of an earlier daemon, or of another one on the same state directory;
- * and what dead daemons left. Called by the provider. Not to break: files go only where it is certain that nobody was
+ * and what dead daemons left. Called by the provider. Invariant: files go only where it is certain that nobody was
  * ever told of their box (record.h); a runner that hangs delays nobody but its own box. */
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 enum { ADOPTION_WAIT_MS = 800 }; /* before serving; what takes longer goes on meanwhile */
 

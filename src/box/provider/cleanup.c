@@ -1,4 +1,4 @@
-/* The clean-up. Called by the daemon's main instead of serving. Not to break: it works only while it is alone on the state
+/* The clean-up. Called by the daemon's main instead of serving. Invariant: it works only while it is alone on the state
  * directory; it needs no record to be right, because what is on the disk goes whatever its record says. */
 #include "box/provider/cleanup.h"
 

@@ -1,12 +1,12 @@
 /* What a box gets besides its own spec: the skills of its agent, and mounts that whoever dresses boxes adds. Called by
- * place.c at each start, and through provider_attach while it runs. Not to break: a layer that some box has mounted is named
+ * place.c at each start, and through provider_attach while it runs. Invariant: a layer that some box has mounted is named
  * by its record before anybody may take it for unused. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "base/mem.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 static size_t list_count(const char *const *list) {
     size_t count = 0;

@@ -1,5 +1,5 @@
 /* Memory that is left: /proc/meminfo, and the limits of the daemon's own control groups, as in a container or a service
- * with MemoryMax. Called by room.c. Not to break: what cannot be read limits nothing here; boxes have limits of their own. */
+ * with MemoryMax. Called by room.c. Invariant: what cannot be read limits nothing here; boxes have limits of their own. */
 #include "box/provider/memory.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* One box's place in the table, and how it comes to a runner. Called by provider.c and table.c; the rules are at the head
- * of provider.c. Not to break: what a box is, the disk says, and it is looked at only under the box's lock between
+ * of provider.c. Invariant: what a box is, the disk says, and it is looked at only under the box's lock between
  * daemons; so two daemons never start, stop or remove one box at the same time, and a runner is started only where none
  * is left. */
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "box/container.h"
 #include "box/mounts.h"
 #include "box/snapshot/snapshot.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 /* A daemon that is slower than that with one box hangs; the caller is told to try again. */
 enum { BOX_LOCK_MS = 30000, RETRY_MS = 5000 };
@@ -180,7 +180,7 @@ void place_count_locked(struct provider *provider, struct place *place, bool run
     tally_change(&provider->tally, place->box->user, place->counted, now);
     place->counted = now;
     counted_give(COUNTED_TERMINALS, place->box->user, place->terminals);
-    place->terminals = here && runs ? room_terminals_of(place->box) : 0;
+    place->terminals = here && runs ? eviction_terminals_of(place->box) : 0;
     counted_hold(COUNTED_TERMINALS, place->box->user, place->terminals);
     provider->running = provider->running - place->counts + (here && runs);
     place->counts = here && runs;
@@ -548,7 +548,7 @@ static int place_hand_locked(struct provider *provider, struct place *place, enu
 int place_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                bool *ret_created, struct err *err) {
     struct box *old = place->box;
-    const uint64_t dealt = room_terminals(old->user);
+    const uint64_t dealt = eviction_terminals(old->user);
     struct opened opened = {.terminals = dealt};
     int r = how & HOW_HELD ? 0 : statelock_box(&provider->statelock, place->id, BOX_LOCK_MS, err);
     if (r == 0) {
@@ -578,7 +578,7 @@ int place_open(struct provider *provider, struct place *place, enum place_how ho
         if (ret_created)
             *ret_created = opened.created;
     }
-    room_terminals_end(user, dealt);
+    eviction_terminals_end(user, dealt);
     pthread_mutex_unlock(&provider->lock);
     return r;
 }

@@ -59,7 +59,7 @@
 #include "base/text.h"
 #include "box/container.h"
 #include "box/snapshot/snapshot.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 /* Another daemon may delete a box between two looks, not for ever. */
 enum { ACQUIRE_TURNS = 5, DESTROY_LOCK_MS = 30000 };
@@ -108,7 +108,7 @@ static bool use_running_locked(struct provider *provider, struct place *place, s
 /* Room for it is made, and it is opened; the box is marked by the caller, who does not hold the lock. */
 static int use_open(struct provider *provider, struct place *place, enum place_how how, struct box **ret_box,
                     bool *ret_created, struct err *err) {
-    int r = place->box->spec.machine ? 0 : room_make(provider, false, err);
+    int r = place->box->spec.machine ? 0 : eviction_make(provider, false, err);
     if (r == 0)
         return place_open(provider, place, how, ret_box, ret_created, err);
     pthread_mutex_lock(&provider->lock);
@@ -141,7 +141,7 @@ static int use_place_locked(struct provider *provider, struct place *place, enum
     /* Among several daemons the box's lock tells whether it is still running, released or paused. */
     bool starts = !place->runs;
     if (r == 0 && starts)
-        r = room_for_runner_locked(provider, place, err);
+        r = eviction_for_runner_locked(provider, place, err);
     if (r == 0)
         place_mark_locked(place, BOX_STARTING);
     if (provider->policy->wake_paused && !(how & HOW_STARTS))
@@ -225,13 +225,13 @@ static int acquire_new(struct provider *provider, struct box **box, enum place_h
                        bool *ret_created, struct err *err) {
     if (!(*box)->spec.one_shot)
         adoption_refresh(provider); /* quotas count what other daemons made */
-    uint64_t kept_mb = room_kept_mb(provider, (*box)->user);
+    uint64_t kept_mb = eviction_kept_mb(provider, (*box)->user);
     pthread_mutex_lock(&provider->lock);
     struct place *place = NULL;
-    int r = place_get_locked(provider, (*box)->id) ? 1 : room_for_box_locked(provider, *box, kept_mb, err);
+    int r = place_get_locked(provider, (*box)->id) ? 1 : eviction_for_box_locked(provider, *box, kept_mb, err);
     if (r == 0) {
         place = place_add_locked(provider, *box);
-        r = how & HOW_STARTS ? room_for_runner_locked(provider, place, err) : 0;
+        r = how & HOW_STARTS ? eviction_for_runner_locked(provider, place, err) : 0;
         *box = NULL;
         if (r < 0)
             place_remove_locked(provider, place);

@@ -1,4 +1,4 @@
-/* Records of boxes as JSON. Called by the provider. Not to break: strings may hold any bytes but NUL; one that is not
+/* Records of boxes as JSON. Called by the provider. Invariant: strings may hold any bytes but NUL; one that is not
  * UTF-8 is stored as {"base64": ...} and comes back the same. */
 #include "box/provider/record.h"
 

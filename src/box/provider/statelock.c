@@ -1,4 +1,4 @@
-/* Locks of several daemons on one state directory. Called by the provider and by the clean-up. Not to break: locks belong
+/* Locks of several daemons on one state directory. Called by the provider and by the clean-up. Invariant: locks belong
  * to the open file (OFD), so a lock never survives its process, and two openings in one process exclude each other too. */
 #include "box/provider/statelock.h"
 

@@ -1,5 +1,5 @@
 /* Sums by user, so that a quota costs one look and not a walk over the table. Called by place.c and room.c with the
- * provider's lock held. Not to break: a row goes with its last box, so users that come and go leave nothing. */
+ * provider's lock held. Invariant: a row goes with its last box, so users that come and go leave nothing. */
 #include "box/provider/tally.h"
 
 #include <assert.h>

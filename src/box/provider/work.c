@@ -1,12 +1,12 @@
 /* Work on a box that is neither starting nor ending it: keeping its files, putting them back, exporting, pausing. Called by the files
- * of box/ that do such work. Not to break: what the work leaves is what the record on the disk says, whatever fails when;
+ * of box/ that do such work. Invariant: what the work leaves is what the record on the disk says, whatever fails when;
  * a box whose record changed has no runner that was started from the old one. */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "box/snapshot/snapshot.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 enum { WORK_LOCK_MS = 30000 };
 

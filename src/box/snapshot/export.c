@@ -1,5 +1,5 @@
 /* The verb export: what a container has written since its image was made, and that image, become one image of one layer, and
- * the box goes on from it. Called by the doors. Not to break: at every step the disk says what is true; and what the box was
+ * the box goes on from it. Called by the doors. Invariant: at every step the disk says what is true; and what the box was
  * made from before goes when it has run from the new image, not earlier.
  *
  *   1. a layer is made, held by the box                      killed here: no record names it, it is swept
@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "box/snapshot/layer.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 struct export {
     struct export_result result;

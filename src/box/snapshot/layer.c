@@ -1,4 +1,4 @@
-/* Counting who needs a layer. Called by snapshot.c and by the provider when it begins. Not to break: the rules in layer.h;
+/* Counting who needs a layer. Called by snapshot.c and by the provider when it begins. Invariant: the rules in layer.h;
  * a layer that any record names is never removed. */
 #include "box/snapshot/layer.h"
 

@@ -10,7 +10,7 @@
 #define CUBBY_BOX_LAYER_H
 
 #include "base/limits.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 #define LAYER_OWNER_BYTES (16 + 1 + LIMIT_SNAPSHOT_NAME + 1)
 

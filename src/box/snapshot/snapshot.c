@@ -1,5 +1,5 @@
 /* Snapshots, rollback, fork. Called by the doors. A box's files are a template, kept layers above it (its record names
- * them, uppermost first) and its own on top. Not to break: at every step the disk says what is true, so that a daemon
+ * them, uppermost first) and its own on top. Invariant: at every step the disk says what is true, so that a daemon
  * which is killed between two of them leaves the old state or the new one, and at worst a layer that the next one sweeps.
  *
  * Keeping by moving (nothing runs, or nothing but an idle runner):
@@ -27,7 +27,7 @@
 #include "base/mem.h"
 #include "box/snapshot/layer.h"
 #include "box/snapshot/squash.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 enum { BUSY_ELSEWHERE_MS = 3000 };
 
@@ -138,15 +138,15 @@ static int keep_room(struct work *work, bool move, const struct taking *taking, 
     uint64_t bytes = 0, disk_mb = work->record.spec.limits.disk_mb;
     char id[17];
     snprintf(id, sizeof id, "%.16s", taking->owner);
-    bool counts = box->ops->measure && (room_counts_layers(work->provider, taking->user, disk_mb) ||
-                                        room_counts_layers(work->provider, box->user, disk_mb));
+    bool counts = box->ops->measure && (eviction_counts_layers(work->provider, taking->user, disk_mb) ||
+                                        eviction_counts_layers(work->provider, box->user, disk_mb));
     int r = counts ? box->ops->measure(box->backend, box->id, false, &bytes, err) : 0;
     if (r == 0 && counts)
         r = layer_note(work->provider, layer, bytes, err);
     if (r == 0)
-        r = room_for_layer(work->provider, taking->user, id, disk_mb, err);
+        r = eviction_for_layer(work->provider, taking->user, id, disk_mb, err);
     if (r == 0 && move && strcmp(id, box->id) != 0)
-        r = room_for_layer(work->provider, box->user, box->id, disk_mb, err);
+        r = eviction_for_layer(work->provider, box->user, box->id, disk_mb, err);
     return r;
 }
 
@@ -442,7 +442,7 @@ static int fork_layers(struct work *work, const struct forking *forking, struct 
     taking->layers = snapshot.layers;
     r = layer_hold_all(work->provider, snapshot.layers, taking->owner, err);
     if (r == 0)
-        r = room_for_layer(work->provider, taking->user, taking->owner, work->record.spec.limits.disk_mb, err);
+        r = eviction_for_layer(work->provider, taking->user, taking->owner, work->record.spec.limits.disk_mb, err);
     if (r < 0)
         layer_release_all(work->provider, work->box->ops, work->box->backend, snapshot.layers, taking->owner);
     return r;

@@ -1,4 +1,4 @@
-/* Snapshots' records as JSON. Called by snapshot.c and layer.c. Not to break: what is read here becomes parts of paths:
+/* Snapshots' records as JSON. Called by snapshot.c and layer.c. Invariant: what is read here becomes parts of paths:
  * names and layers are checked. */
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The squasher: one thread, one box at a time. Called by snapshot.c. A box's layers L are merged into one new layer S that
  * shows the same (runner/ops/squash.c), and when the box does not run, S takes their place in its record. Snapshots that name
- * the old layers keep them. Not to break: layers that a running box has mounted are let go of only when it has ended; S is
+ * the old layers keep them. Invariant: layers that a running box has mounted are let go of only when it has ended; S is
  * named by a record only when it is whole.
  *
  * Both L and S are held by the owner "BOX:~squash", which is no name of a snapshot: a daemon that is killed leaves nothing

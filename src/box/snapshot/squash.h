@@ -2,7 +2,7 @@
 #ifndef CUBBY_BOX_SQUASH_H
 #define CUBBY_BOX_SQUASH_H
 
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 #define SQUASH_DEPTH 16 /* layers below a box; each costs a lookup for every name that is opened first */
 

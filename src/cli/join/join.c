@@ -1,5 +1,5 @@
 /* `cubby join`: this machine, or rather one directory of it, becomes a box of a server elsewhere, by one connection that it
- * makes itself. Its rooms and rules: join.h. Not to break: whatever way it ends, its boxes end first; where this machine
+ * makes itself. Its rooms and rules: join.h. Invariant: whatever way it ends, its boxes end first; where this machine
  * cannot wall boxes off it says so and ends; it never does without by itself. */
 #include "cli/join/join.h"
 
@@ -26,7 +26,7 @@ enum {
     LOOK_MS = 1000,       /* between two looks at the workspace, and at the status line */
     LINE_STACK = 1 << 20, /* TLS and a resolver */
     LEAVE_MS = 3000,      /* for the connection to say good-bye */
-    WORKSPACE_BYTES = 256 /* what a wire's greeting holds of it (wire/sort.h) */
+    WORKSPACE_BYTES = 256 /* what a wire's greeting holds of it (wire/demux.h) */
 };
 
 const struct option_row join_options[] = {

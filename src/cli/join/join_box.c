@@ -1,5 +1,5 @@
 /* The boxes on a machine that joined: made, found again, counted and ended as the server asks. Called by the connection's
- * thread (questions) and by join.c (beginning and end). Not to break: what a box sees of this machine is this file's own
+ * thread (questions) and by join.c (beginning and end). Invariant: what a box sees of this machine is this file's own
  * list of directories, whatever the server says; every box of this state directory is gone when join_boxes_close returns. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* The connection of `cubby join`: made, registered, served, made again. One thread runs it. Not to break: a session that
+/* The connection of `cubby join`: made, registered, served, made again. One thread runs it. Invariant: a session that
  * the server still has goes on where it was; one that it has forgotten ends with its channels, while the boxes live on;
  * nothing that a token is refused for is tried twice. */
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* `cubby audit`: who did what to which box, from the daemon's audit log. Not to break: what boxes and clients put into a
+/* `cubby audit`: who did what to which box, from the daemon's audit log. Invariant: what boxes and clients put into a
  * row is shown escaped. */
 #include "http/client/client.h"
 

@@ -1,4 +1,4 @@
-/* Server-sent events: lines into events. Not to break: one line and one event are bounded, whatever the daemon sends. */
+/* Server-sent events: lines into events. Invariant: one line and one event are bounded, whatever the daemon sends. */
 #include "cli/rest/event.h"
 
 #include <jansson.h>

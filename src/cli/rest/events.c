@@ -1,4 +1,4 @@
-/* `cubby events`: what happens to boxes, as it happens. Not to break: what comes from the daemon is shown escaped, and every
+/* `cubby events`: what happens to boxes, as it happens. Invariant: what comes from the daemon is shown escaped, and every
  * line is out at once, whoever reads it. */
 #include "http/client/client.h"
 

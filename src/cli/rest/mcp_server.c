@@ -1,4 +1,4 @@
-/* `cubby mcp-server`: the MCP servers that the daemon starts in a user's boxes. Not to break: values of their environments go to
+/* `cubby mcp-server`: the MCP servers that the daemon starts in a user's boxes. Invariant: values of their environments go to
  * the daemon and are never shown. */
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* News of long work on a terminal. Not to break: nothing is written after news_end, and what the daemon sends is shown
+/* News of long work on a terminal. Invariant: nothing is written after news_end, and what the daemon sends is shown
  * escaped. */
 #include "cli/rest/news.h"
 

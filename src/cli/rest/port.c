@@ -1,5 +1,5 @@
 /* `cubby port`: the address of a server in a box, or, with --listen, a port of this machine that leads to it. A process a
- * connection: each has a WebSocket of its own to the daemon. Not to break: it listens where it is told, on loopback unless
+ * connection: each has a WebSocket of its own to the daemon. Invariant: it listens where it is told, on loopback unless
  * told otherwise, and its processes end with it. */
 #include "http/client/client.h"
 

@@ -65,7 +65,7 @@ static const char *text_of(const json_t *object, const char *key) {
     return text ? text : "";
 }
 
-static void body_text(struct json *json, const char *key, const char *text) {
+static void row_text(struct json *json, const char *key, const char *text) {
     if (!text)
         return;
     json_put_str(json, key, text);
@@ -107,8 +107,8 @@ static int box_find(struct cli *cli, const struct skill_values *values, struct s
         buf_init(&body, LIMIT_JSON_BYTES);
         json_init(&out, &body);
         json_open(&out, '{');
-        body_text(&out, "agent", values->agent);
-        body_text(&out, "user", values->user);
+        row_text(&out, "agent", values->agent);
+        row_text(&out, "user", values->user);
         json_close(&out, '}');
         code = remote_json(cli, "POST", "/v1/boxes", &body, &json, err);
     }
@@ -287,9 +287,9 @@ static int edit_string(struct cli *cli, const struct skill_values *values, const
     buf_init(&body, LIMIT_JSON_BYTES);
     json_init(&out, &body);
     json_open(&out, '{');
-    body_text(&out, "path", path);
-    body_text(&out, "old", values->old_text);
-    body_text(&out, "new", values->new_text);
+    row_text(&out, "path", path);
+    row_text(&out, "old", values->old_text);
+    row_text(&out, "new", values->new_text);
     json_close(&out, '}');
     return remote_call(cli, "POST", remote_path(cli, box->id, "/edit", NULL), &body, NULL, err);
 }
@@ -505,13 +505,13 @@ static int skill_publish(struct cli *cli, const struct skill_values *values, int
     buf_init(&body, LIMIT_JSON_BYTES);
     json_init(&out, &body);
     json_open(&out, '{');
-    body_text(&out, "box", box.id);
-    body_text(&out, "name", argv[0]);
-    body_text(&out, "type", values->type);
-    body_text(&out, "version", values->version);
-    body_text(&out, "description", values->description);
-    body_text(&out, "tags", values->tags);
-    body_text(&out, "sharing", values->private_entry ? "private" : NULL);
+    row_text(&out, "box", box.id);
+    row_text(&out, "name", argv[0]);
+    row_text(&out, "type", values->type);
+    row_text(&out, "version", values->version);
+    row_text(&out, "description", values->description);
+    row_text(&out, "tags", values->tags);
+    row_text(&out, "sharing", values->private_entry ? "private" : NULL);
     json_close(&out, '}');
     if (remote_json(cli, "POST", "/v1/registry", &body, &json, &err) < 0)
         return cli_fail(&err);
@@ -552,7 +552,7 @@ static int skill_install(struct cli *cli, const struct skill_values *values, int
         buf_init(&body, LIMIT_JSON_BYTES);
         json_init(&out, &body);
         json_open(&out, '{');
-        body_text(&out, "entry", argv[i]);
+        row_text(&out, "entry", argv[i]);
         json_put_bool(&out, "replace", values->replace);
         json_close(&out, '}');
         if (remote_json(cli, "POST", remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), &body, &json,

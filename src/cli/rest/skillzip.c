@@ -1,4 +1,4 @@
-/* Packing a directory. Not to break: nothing that lies outside of the directory gets into the archive, whatever links say. */
+/* Packing a directory. Invariant: nothing that lies outside of the directory gets into the archive, whatever links say. */
 #include "cli/rest/skillzip.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* The AIO dialect's core: its envelope, how the box's URL is told, tickets, and what a box does not have. Called by its groups
- * and, for refusals, by the server. Not to break: every body below /aio/ is the envelope or {"detail":...}, and no failure
+ * and, for refusals, by the server. Invariant: every body below /aio/ is the envelope or {"detail":...}, and no failure
  * goes out with a status of success from here. */
 #include "front/aio/aio.h"
 
@@ -111,14 +111,14 @@ void aio_time(struct json *json, uint64_t wall_ms) {
     json_str(json, text);
 }
 
-const struct body_field aio_answer[] = {
-    {.name = "success", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "false: nothing was done as asked"},
-    {.name = "message", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "What happened, in a sentence."},
+const struct row aio_answer[] = {
+    {.name = "success", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "false: nothing was done as asked"},
+    {.name = "message", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "What happened, in a sentence."},
     {.name = "data",
-     .type = BODY_OBJECT,
-     .flags = BODY_NULLABLE,
+     .type = ROW_OBJECT,
+     .flags = ROW_NULLABLE,
      .text = "The answer; its members by route: cubby-aio(7)."},
-    {.name = "hint", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "Always null."},
+    {.name = "hint", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "Always null."},
     {0},
 };
 
@@ -205,21 +205,21 @@ static int not_here(struct http_request *request, struct box *box, struct err *e
     return aio_fail(request, 501, ERR_UNSUPPORTED, "This is not here.");
 }
 
-static const struct body_field sandbox_answer[] = {
-    {.name = "success", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "true"},
-    {.name = "message", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "A sentence."},
-    {.name = "data", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "The box in a sentence."},
-    {.name = "home_dir", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The home of whoever runs commands."},
-    {.name = "workspace", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "Where commands begin."},
-    {.name = "version", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "Ours."},
-    {.name = "detail", .type = BODY_OBJECT, .flags = BODY_REQUIRED, .text = "system, runtime and utils: cubby-aio(7)."},
-    {.name = "hint", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "Always null."},
+static const struct row sandbox_answer[] = {
+    {.name = "success", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "true"},
+    {.name = "message", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "A sentence."},
+    {.name = "data", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "The box in a sentence."},
+    {.name = "home_dir", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The home of whoever runs commands."},
+    {.name = "workspace", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "Where commands begin."},
+    {.name = "version", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Ours."},
+    {.name = "detail", .type = ROW_OBJECT, .flags = ROW_REQUIRED, .text = "system, runtime and utils: cubby-aio(7)."},
+    {.name = "hint", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "Always null."},
     {0},
 };
 
-static const struct body_field ticket_answer[] = {
-    {.name = "ticket", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "For ?ticket=, of this box only."},
-    {.name = "expires_in", .type = BODY_INT, .flags = BODY_REQUIRED, .max = UINT32_MAX, .text = "Seconds."},
+static const struct row ticket_answer[] = {
+    {.name = "ticket", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "For ?ticket=, of this box only."},
+    {.name = "expires_in", .type = ROW_INT, .flags = ROW_REQUIRED, .max = UINT32_MAX, .text = "Seconds."},
     {0},
 };
 

@@ -30,7 +30,7 @@ bool aio_claims(const char *path); /* routes.c: a path that no route has would b
         .refuse = aio_refuse, __VA_ARGS__                                                                              \
     }
 #define AIO_FLAGS (ENDPOINT_LENIENT | ENDPOINT_WAKE | ENDPOINT_KEYED)
-extern const struct body_field aio_answer[]; /* the envelope, for OpenAPI */
+extern const struct row aio_answer[]; /* the envelope, for OpenAPI */
 
 /* ---- where a box is ---- */
 
@@ -55,7 +55,7 @@ int aio_query(struct http_request *request, void *ret_args, struct err *err);
 /* 422 for a value that the rows cannot judge: the member, and a sentence. Positive, to be returned. */
 int aio_unfit(struct http_request *request, const char *member, const char *text);
 /* Seconds, a number with a fraction, as milliseconds; absent: fallback. INVALID: negative, not finite; clamped to most. */
-int aio_seconds(const struct body_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
+int aio_seconds(const struct row_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
                 uint64_t *ret_ms, struct err *err);
 
 /* ---- answers ---- */

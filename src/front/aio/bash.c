@@ -1,5 +1,5 @@
 /* The bash group of the AIO dialect: commands that are processes of their own, with pipes, in sessions that are a name and a
- * directory. Called by the server. Not to break: POST /v1/bash/exec never answers 404, because a client that sees one
+ * directory. Called by the server. Invariant: POST /v1/bash/exec never answers 404, because a client that sees one
  * takes the route for missing and never asks again.
  *
  * A session SESSION of this group is the box's plain session "bash:SESSION", so that it cannot be a shell of the other group;
@@ -26,44 +26,44 @@
 #define LINGER_MS 100u /* a command that printed something has so long to end before its output is told */
 
 struct exec_args {
-    struct body_text session_id, command, exec_dir;
+    struct row_text session_id, command, exec_dir;
     const char **env;
     bool async_mode;
-    struct body_real timeout, hard_timeout;
-    struct body_number max_output_length;
+    struct row_real timeout, hard_timeout;
+    struct row_number max_output_length;
 };
 struct output_args {
-    struct body_text session_id, command_id;
-    struct body_number offset, stderr_offset;
+    struct row_text session_id, command_id;
+    struct row_number offset, stderr_offset;
     bool wait;
-    struct body_real wait_timeout;
+    struct row_real wait_timeout;
 };
 struct write_args {
-    struct body_text session_id, command_id, input;
+    struct row_text session_id, command_id, input;
 };
 struct kill_args {
-    struct body_text session_id, signal;
+    struct row_text session_id, signal;
 };
 struct create_args {
-    struct body_text session_id, exec_dir, snapshot_path;
+    struct row_text session_id, exec_dir, snapshot_path;
 };
 
-#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
+#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 #define SESSION(args)                                                                                                  \
-    { ROW("session_id", TEXT, args, session_id), .flags = BODY_REQUIRED, .max = NAME_BYTES, .text = "which session" }
+    { ROW("session_id", TEXT, args, session_id), .flags = ROW_REQUIRED, .max = NAME_BYTES, .text = "which session" }
 #define COMMAND_ID(args)                                                                                               \
     { ROW("command_id", TEXT, args, command_id), .max = 24, .text = "which of its commands; default the latest" }
 #define SECONDS(args, member, label, meaning)                                                                          \
     { ROW(label, REAL, args, member), .max = INT32_MAX, .text = (meaning) }
 
-static const struct body_field exec_fields[] = {
+static const struct row exec_fields[] = {
     {ROW("session_id", TEXT, exec_args, session_id), .max = NAME_BYTES,
      .text = "its session, made when there is none; default a new one"},
-    {ROW("command", TEXT, exec_args, command), .flags = BODY_REQUIRED | BODY_TOLD, .max = LIMIT_CALL_ARGS_BYTES,
+    {ROW("command", TEXT, exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES,
      .text = "given to bash"},
-    {ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+    {ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "where it runs, and the session's next commands; default where that is, first the workspace"},
-    {ROW("env", MAP, exec_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT,
+    {ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT,
      .text = "variables of this command alone"},
     {ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it"},
     SECONDS(exec_args, timeout, "timeout", "how long the answer waits for its end; then it goes on alone"),
@@ -73,7 +73,7 @@ static const struct body_field exec_fields[] = {
      .text = "characters of each stream in the answer, default 50000: the middle of more is left out; 0: all"},
     {.name = NULL},
 };
-static const struct body_field output_fields[] = {
+static const struct row output_fields[] = {
     SESSION(output_args),
     COMMAND_ID(output_args),
     {ROW("offset", INT, output_args, offset), .max = INT64_MAX, .text = "of stdout, in bytes: what was told before"},
@@ -82,23 +82,23 @@ static const struct body_field output_fields[] = {
     SECONDS(output_args, wait_timeout, "wait_timeout", "how long that may take, default 30"),
     {.name = NULL},
 };
-static const struct body_field write_fields[] = {
+static const struct row write_fields[] = {
     SESSION(write_args),
     COMMAND_ID(write_args),
-    {ROW("input", TEXT, write_args, input), .flags = BODY_REQUIRED | BODY_NUL, .max = LIMIT_STDIN_BYTES,
+    {ROW("input", TEXT, write_args, input), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
      .text = "for the command's standard input, which stays open"},
     {.name = NULL},
 };
-static const struct body_field kill_fields[] = {
+static const struct row kill_fields[] = {
     SESSION(kill_args),
     {ROW("signal", TEXT, kill_args, signal), .choices = "SIGTERM|SIGKILL|SIGINT", .text = "default SIGTERM"},
     {.name = NULL},
 };
-static const struct body_field create_fields[] = {
+static const struct row create_fields[] = {
     {ROW("session_id", TEXT, create_args, session_id), .max = NAME_BYTES, .text = "its name; default a random one"},
-    {ROW("exec_dir", TEXT, create_args, exec_dir), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+    {ROW("exec_dir", TEXT, create_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "its directory; default the workspace"},
-    {ROW("snapshot_path", TEXT, create_args, snapshot_path), .flags = BODY_TOLD, .max = LIMIT_SESSION_NOTE_BYTES,
+    {ROW("snapshot_path", TEXT, create_args, snapshot_path), .flags = ROW_AUDITED, .max = LIMIT_SESSION_NOTE_BYTES,
      .text = "a script that each of its commands begins with, read by bash"},
     {.name = NULL},
 };
@@ -497,7 +497,7 @@ static int bash_output(struct http_request *request, struct box *box, struct err
 /* ---- write, kill ---- */
 
 static ssize_t write_read(void *user, void *data, size_t size, struct err *err) {
-    struct body_text *rest = user;
+    struct row_text *rest = user;
     size_t n = rest->len < size ? rest->len : size;
     (void)err;
     memcpy(data, rest->data, n);

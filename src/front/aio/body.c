@@ -1,6 +1,6 @@
 /* Bodies and queries of the AIO dialect: as forgiving as its own server (what it does not know or is null is not there, whole
  * numbers may have a fraction, integers and truth values may be texts), and refused in its shape: 422 with a row for every
- * member that does not fit. Called by the dialect's handlers. Not to break: a refusal never repeats a value, which may be
+ * member that does not fit. Called by the dialect's handlers. Invariant: a refusal never repeats a value, which may be
  * a secret. */
 #include <errno.h>
 #include <jansson.h>
@@ -66,24 +66,24 @@ static json_t *forgiven_texts(json_t *value) {
     return NULL;
 }
 
-static void forgive(json_t *object, const struct body_field *fields);
+static void forgive(json_t *object, const struct row *fields);
 
-static json_t *forgiven(json_t *value, const struct body_field *field) {
+static json_t *forgiven(json_t *value, const struct row *field) {
     size_t i;
     json_t *item;
     switch (field->type) {
-    case BODY_INT:
+    case ROW_INT:
         return forgiven_integer(value);
-    case BODY_REAL:
+    case ROW_REAL:
         return forgiven_real(value);
-    case BODY_BOOL:
+    case ROW_BOOL:
         return forgiven_bool(value);
-    case BODY_TEXTS:
+    case ROW_TEXTS:
         return forgiven_texts(value);
-    case BODY_OBJECT:
+    case ROW_OBJECT:
         forgive(value, field->fields);
         return NULL;
-    case BODY_OBJECTS:
+    case ROW_OBJECTS:
         json_array_foreach(value, i, item) {
             forgive(item, field->fields);
         }
@@ -93,13 +93,13 @@ static json_t *forgiven(json_t *value, const struct body_field *field) {
     }
 }
 
-static void forgive(json_t *object, const struct body_field *fields) {
+static void forgive(json_t *object, const struct row *fields) {
     const char *key;
     size_t len;
     json_t *value;
     void *next;
     json_object_keylen_foreach_safe(object, next, key, len, value) {
-        const struct body_field *field = body_find(fields, key, len);
+        const struct row *field = rows_find(fields, key, len);
         if (!field || json_is_null(value)) {
             json_object_deln(object, key, len);
             continue;
@@ -151,19 +151,19 @@ int aio_unfit(struct http_request *request, const char *member, const char *text
     return refuse_one(request, endpoint->body || endpoint->body_media ? "body" : "query", member, text, "value_error");
 }
 
-static bool is_type(json_t *value, enum body_type type) {
+static bool is_type(json_t *value, enum row_type type) {
     switch (type) {
-    case BODY_INT:
+    case ROW_INT:
         return json_is_integer(value);
-    case BODY_REAL:
+    case ROW_REAL:
         return json_is_number(value);
-    case BODY_BOOL:
+    case ROW_BOOL:
         return json_is_boolean(value);
-    case BODY_TEXTS:
-    case BODY_OBJECTS:
+    case ROW_TEXTS:
+    case ROW_OBJECTS:
         return json_is_array(value);
-    case BODY_MAP:
-    case BODY_OBJECT:
+    case ROW_MAP:
+    case ROW_OBJECT:
         return json_is_object(value);
     default:
         return json_is_string(value);
@@ -173,38 +173,37 @@ static bool is_type(json_t *value, enum body_type type) {
 static const struct {
     const char *type, *text;
 } wrong[] = {
-    [BODY_TEXT] = {"string_type", "Input should be a valid string"},
-    [BODY_INT] = {"int_type", "Input should be a valid integer"},
-    [BODY_REAL] = {"float_type", "Input should be a valid number"},
-    [BODY_BOOL] = {"bool_type", "Input should be a valid boolean"},
-    [BODY_MODE] = {"string_type", "Input should be a valid string"},
-    [BODY_NAME] = {"string_type", "Input should be a valid string"},
-    [BODY_TEXTS] = {"list_type", "Input should be a valid list"},
-    [BODY_MAP] = {"dict_type", "Input should be a valid dictionary"},
-    [BODY_OBJECT] = {"model_type", "Input should be a valid dictionary"},
-    [BODY_OBJECTS] = {"list_type", "Input should be a valid list"},
-    [BODY_TIME] = {"string_type", "Input should be a valid string"},
+    [ROW_TEXT] = {"string_type", "Input should be a valid string"},
+    [ROW_INT] = {"int_type", "Input should be a valid integer"},
+    [ROW_REAL] = {"float_type", "Input should be a valid number"},
+    [ROW_BOOL] = {"bool_type", "Input should be a valid boolean"},
+    [ROW_MODE] = {"string_type", "Input should be a valid string"},
+    [ROW_TEXT_OR_INT] = {"string_type", "Input should be a valid string"},
+    [ROW_TEXTS] = {"list_type", "Input should be a valid list"},
+    [ROW_MAP] = {"dict_type", "Input should be a valid dictionary"},
+    [ROW_OBJECT] = {"model_type", "Input should be a valid dictionary"},
+    [ROW_OBJECTS] = {"list_type", "Input should be a valid list"},
+    [ROW_TIME] = {"string_type", "Input should be a valid string"},
 };
 
 /* Why a value of the right type does not fit. Of words the rows tell the wrong one: here it is left out. */
-static const char *unfit_text(const struct body_field *field, const struct err *err, struct arena *arena) {
+static const char *unfit_text(const struct row *field, const struct err *err, struct arena *arena) {
     return field->choices ? arena_printf(arena, "Input should be one of %s", field->choices) : err->text;
 }
 
 /* Whether this member fits its row; else a line says why not. */
-static bool detail_member(struct json *json, json_t *root, const struct body_field *field, struct arena *arena,
-                          void *args) {
-    const struct body_field alone[] = {*field, {0}};
+static bool detail_member(struct json *json, json_t *root, const struct row *field, struct arena *arena, void *args) {
+    const struct row alone[] = {*field, {0}};
     json_t *value = json_object_get(root, field->name);
     struct err err = {0};
     if (!value) {
-        if (field->flags & BODY_REQUIRED)
+        if (field->flags & ROW_REQUIRED)
             detail_row(json, "body", field->name, "Field required", "missing");
-        return !(field->flags & BODY_REQUIRED);
+        return !(field->flags & ROW_REQUIRED);
     }
     json_t *object = json_object();
     json_object_set(object, field->name, value);
-    bool fits = body_take(object, alone, arena, args, &err) >= 0;
+    bool fits = rows_bind(object, alone, arena, args, &err) >= 0;
     json_decref(object);
     if (!fits && is_type(value, field->type))
         detail_row(json, "body", field->name, unfit_text(field, &err, arena), "value_error");
@@ -214,13 +213,13 @@ static bool detail_member(struct json *json, json_t *root, const struct body_fie
 }
 
 /* Row after row, as its server tells them all. */
-static int refuse_body(struct http_request *request, json_t *root, const struct body_field *fields, void *args,
+static int refuse_body(struct http_request *request, json_t *root, const struct row *fields, void *args,
                        const struct err *err) {
     struct json json;
     autobuf out = buf_max(256u << 10);
     detail_open(&out, &json);
     bool all = true;
-    for (const struct body_field *field = fields; field->name; field++)
+    for (const struct row *field = fields; field->name; field++)
         all &= detail_member(&json, root, field, http_arena(request), args);
     if (all)
         detail_row(&json, "body", NULL, err->text, "value_error");
@@ -232,7 +231,7 @@ static int refuse_body(struct http_request *request, json_t *root, const struct 
 int aio_body_text(struct http_request *request, const char *text, size_t len, void *ret_args, struct err *err) {
     const struct endpoint *endpoint = http_route(request)->extra;
     json_t *root;
-    int failed = body_load(text, len, &root, err);
+    int failed = rows_load(text, len, &root, err);
     if (failed == -ERR_INVALID)
         return refuse_one(request, "body", NULL, err->text, "json_invalid");
     if (failed < 0)
@@ -246,7 +245,7 @@ int aio_body_text(struct http_request *request, const char *text, size_t len, vo
         return refuse_one(request, "body", NULL, "Input should be a valid dictionary", "model_attributes_type");
     }
     forgive(root, endpoint->body);
-    failed = body_take(root, endpoint->body, http_arena(request), ret_args, err);
+    failed = rows_bind(root, endpoint->body, http_arena(request), ret_args, err);
     if (failed == -ERR_INVALID)
         failed = refuse_body(request, root, endpoint->body, ret_args, err);
     json_decref(root);
@@ -268,15 +267,15 @@ static const char *query_get(void *user, const char *name, size_t *ret_len) {
 
 int aio_query(struct http_request *request, void *ret_args, struct err *err) {
     const struct endpoint *endpoint = http_route(request)->extra;
-    int failed = body_query(endpoint->query, query_get, request, http_arena(request), ret_args, err);
+    int failed = rows_query(endpoint->query, query_get, request, http_arena(request), ret_args, err);
     if (failed != -ERR_INVALID) {
         if (!failed)
             trail_fields(request, endpoint->query, ret_args);
         return failed;
     }
-    for (const struct body_field *field = endpoint->query; field->name; field++) {
-        const struct body_field alone[] = {*field, {0}};
-        if (body_query(alone, query_get, request, http_arena(request), ret_args, err) >= 0)
+    for (const struct row *field = endpoint->query; field->name; field++) {
+        const struct row alone[] = {*field, {0}};
+        if (rows_query(alone, query_get, request, http_arena(request), ret_args, err) >= 0)
             continue;
         bool missing = !http_query(request, field->name, NULL);
         return refuse_one(request, "query", field->name,
@@ -286,7 +285,7 @@ int aio_query(struct http_request *request, void *ret_args, struct err *err) {
     return refuse_one(request, "query", NULL, err->text, "value_error");
 }
 
-int aio_seconds(const struct body_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
+int aio_seconds(const struct row_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
                 uint64_t *ret_ms, struct err *err) {
     double ms = seconds->value * 1000;
     if (!seconds->has) {

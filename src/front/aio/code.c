@@ -1,5 +1,5 @@
 /* The groups that run code: their table of routes, what they share, and of /v1/code and /v1/sandbox/packages the handlers.
- * Not to break: an interpreter that a box does not have is 501 and said so; nothing of a session's answer is trusted but
+ * Invariant: an interpreter that a box does not have is 501 and said so; nothing of a session's answer is trusted but
  * that it is JSON. */
 #include "front/aio/code.h"
 
@@ -15,18 +15,18 @@
 #define SCRIPT_BYTES (4u << 20) /* what it may print */
 
 struct code_args {
-    struct body_text language, code, cwd, session_id;
-    struct body_number timeout;
+    struct row_text language, code, cwd, session_id;
+    struct row_number timeout;
     bool stateful;
 };
-#define ROW(label, kind, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct code_args, member)
+#define ROW(label, kind, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct code_args, member)
 
-static const struct body_field code_execute_fields[] = {
-    {ROW("language", TEXT, language), .flags = BODY_REQUIRED, .choices = "python|javascript", .text = "of the code"},
-    {ROW("code", TEXT, code), .flags = BODY_REQUIRED | BODY_TOLD, .max = CODE_BYTES, .text = "what is run"},
+static const struct row code_execute_fields[] = {
+    {ROW("language", TEXT, language), .flags = ROW_REQUIRED, .choices = "python|javascript", .text = "of the code"},
+    {ROW("code", TEXT, code), .flags = ROW_REQUIRED | ROW_AUDITED, .max = CODE_BYTES, .text = "what is run"},
     {ROW("timeout", INT, timeout), .min = 1, .max = LIMIT_KERNEL_TIMEOUT_S, .fallback = KERNEL_TIMEOUT_S,
      .text = "seconds it may run, default 30"},
-    {ROW("cwd", TEXT, cwd), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace"},
+    {ROW("cwd", TEXT, cwd), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace"},
     {ROW("stateful", BOOL, stateful), .text = "in a session, which has what was run in it before"},
     {ROW("session_id", TEXT, session_id), .max = KERNEL_NAME_BYTES, .text = "of that session; default a new one"},
     {.name = NULL},
@@ -309,7 +309,7 @@ int code_script(struct http_request *request, struct box *box, const struct kern
                          kind->program, result.exited ? "exit code" : "signal",
                          result.exited ? result.exit_code : result.signal);
     if (!failed)
-        failed = body_load((const char *)output.out.data, output.out.len, ret_value, err);
+        failed = rows_load((const char *)output.out.data, output.out.len, ret_value, err);
     buf_done(&output.out);
     return failed;
 }

@@ -52,7 +52,7 @@ int nodejs_program(struct http_request *request, struct box *box, const struct c
 
 /* ---- handlers ---- */
 
-extern const struct body_field jupyter_execute_fields[], jupyter_create_fields[], nodejs_execute_fields[],
+extern const struct row jupyter_execute_fields[], jupyter_create_fields[], nodejs_execute_fields[],
     nodejs_create_fields[], nodejs_update_fields[];
 int jupyter_execute(struct http_request *request, struct box *box, struct err *err);
 int jupyter_info(struct http_request *request, struct box *box, struct err *err);

@@ -1,6 +1,6 @@
 /* The body of a write: JSON whose member `content` may be of any length. It is taken out while the body comes, unescaped, and
  * lies in a file without a name when it is long; all the rest is small and goes through the route's rows as ever. Called by
- * aio/file_write.c. Not to break: memory does not grow with the content, and what is no JSON string never becomes a file. */
+ * aio/file_write.c. Invariant: memory does not grow with the content, and what is no JSON string never becomes a file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The drivers of interpreters as texts: aio/python.py and aio/node.js, as they lie in this directory. Used by aio/kernel.c.
- * Not to break: the names are those that the Makefile says this object is made of, relative to its directory. */
+ * Invariant: the names are those that the Makefile says this object is made of, relative to its directory. */
 #include "front/aio/driver.h"
 
 #define TEXT(name, path)                                                                                               \

@@ -1,5 +1,5 @@
 /* The file group's table, its failures, and what is read: as text and as bytes. Called through aio_file_routes.
- * Not to break: a failure goes out with a status of its own and as the group's data, so that no client can take it for a
+ * Invariant: a failure goes out with a status of its own and as the group's data, so that no client can take it for a
  * success; and no file is in memory twice. */
 #include "front/aio/file.h"
 
@@ -110,7 +110,7 @@ int aio_file_fail(struct http_request *request, const char *what, const char *op
     return failed < 0 ? failed : code;
 }
 
-const char *aio_path(struct http_request *request, struct box *box, const struct body_text *path, bool change,
+const char *aio_path(struct http_request *request, struct box *box, const struct row_text *path, bool change,
                      struct err *err) {
     return change ? native_target(request, box, path, false, err) : native_path(request, box, path, false, err);
 }
@@ -212,12 +212,12 @@ int aio_load_text(struct http_request *request, struct box *box, struct aio_load
 }
 
 struct read_args {
-    struct body_text file;
-    struct body_number start_line, end_line;
+    struct row_text file;
+    struct row_number start_line, end_line;
     bool sudo;
 };
 
-static const struct body_field read_fields[] = {
+static const struct row read_fields[] = {
     AIO_PATH_ROW("file", read_args, file, "absolute path"),
     {AIO_ROW("start_line", INT, read_args, start_line), .max = INT64_MAX, .text = "first line, counted from 0"},
     {AIO_ROW("end_line", INT, read_args, end_line), .max = INT64_MAX, .text = "the line behind the last one"},
@@ -253,10 +253,10 @@ int aio_file_read(struct http_request *request, struct box *box, struct err *err
 /* ---- bytes ---- */
 
 struct download_args {
-    struct body_text path, change_policy;
+    struct row_text path, change_policy;
 };
 
-static const struct body_field download_query[] = {
+static const struct row download_query[] = {
     AIO_PATH_ROW("path", download_args, path, "absolute path"),
     {AIO_ROW("change_policy", TEXT, download_args, change_policy), .choices = "ignore|abort",
      .text = "abort: a file that is changed meanwhile is no answer, 409 or a connection cut off; default ignore"},

@@ -14,10 +14,10 @@
 #define AIO_TEXT_BYTES (16u << 20) /* of a file that is answered or edited as text; download has no such limit */
 #define AIO_TEXT_LIMIT "file exceeds the 16 MiB limit of text; download it, or ask for a range of its lines"
 
-#define AIO_ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
+#define AIO_ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 #define AIO_PATH_ROW(label, args, member, meaning)                                                                     \
     {                                                                                                                  \
-        AIO_ROW(label, TEXT, args, member), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,     \
+        AIO_ROW(label, TEXT, args, member), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,    \
                                             .text = (meaning)                                                          \
     }
 
@@ -43,7 +43,7 @@ int aio_load(struct http_request *request, struct box *box, struct aio_load *loa
 int aio_load_text(struct http_request *request, struct box *box, struct aio_load *load, struct err *err);
 
 /* A client's path as in front/native/native.h; change: it is about to be written. NULL: err is set. */
-const char *aio_path(struct http_request *request, struct box *box, const struct body_text *path, bool change,
+const char *aio_path(struct http_request *request, struct box *box, const struct row_text *path, bool change,
                      struct err *err);
 
 /* ---- the body of a write (aio/content.c) ---- */
@@ -91,7 +91,7 @@ aio_run aio_file_read, aio_file_download;              /* aio/file.c */
 aio_run aio_file_write, aio_file_upload;               /* aio/file_write.c */
 aio_run aio_file_list, aio_file_find, aio_file_search; /* aio/file_list.c */
 aio_run aio_file_replace, aio_file_editor;             /* aio/file_edit.c */
-extern const struct body_field aio_write_fields[], aio_list_fields[], aio_find_fields[], aio_search_fields[],
+extern const struct row aio_write_fields[], aio_list_fields[], aio_find_fields[], aio_search_fields[],
     aio_replace_fields[], aio_editor_fields[];
 
 #endif

@@ -1,4 +1,4 @@
-/* Files edited: every place of a text replaced, and the editor's commands. Called through aio_file_routes. Not to break: an
+/* Files edited: every place of a text replaced, and the editor's commands. Called through aio_file_routes. Invariant: an
  * edit is of the version that was read, or begins again; nobody's change in between is lost. */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,15 +18,15 @@
 /* ---- replace ---- */
 
 struct replace_args {
-    struct body_text file, old_str, new_str;
+    struct row_text file, old_str, new_str;
     bool sudo;
 };
 
-const struct body_field aio_replace_fields[] = {
+const struct row aio_replace_fields[] = {
     AIO_PATH_ROW("file", replace_args, file, "absolute path"),
-    {AIO_ROW("old_str", TEXT, replace_args, old_str), .flags = BODY_REQUIRED | BODY_NUL, .min = 1,
+    {AIO_ROW("old_str", TEXT, replace_args, old_str), .flags = ROW_REQUIRED | ROW_NUL, .min = 1,
      .max = LIMIT_EDIT_BYTES, .text = "what is replaced, wherever it is"},
-    {AIO_ROW("new_str", TEXT, replace_args, new_str), .flags = BODY_REQUIRED | BODY_NUL, .max = LIMIT_EDIT_BYTES,
+    {AIO_ROW("new_str", TEXT, replace_args, new_str), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_EDIT_BYTES,
      .text = "what takes its place"},
     {AIO_ROW("sudo", BOOL, replace_args, sudo), .text = "with the rights of the box's root"},
     {0},
@@ -62,20 +62,20 @@ int aio_file_replace(struct http_request *request, struct box *box, struct err *
 /* ---- the editor ---- */
 
 struct editor_args {
-    struct body_text command, path, file_text, old_str, new_str, replace_mode;
-    struct body_number insert_line;
+    struct row_text command, path, file_text, old_str, new_str, replace_mode;
+    struct row_number insert_line;
     const char *const *view_range;
 };
 
-const struct body_field aio_editor_fields[] = {
-    {AIO_ROW("command", TEXT, editor_args, command), .flags = BODY_REQUIRED | BODY_TOLD,
+const struct row aio_editor_fields[] = {
+    {AIO_ROW("command", TEXT, editor_args, command), .flags = ROW_REQUIRED | ROW_AUDITED,
      .choices = "view|create|str_replace|insert|undo_edit", .text = "what to do"},
     AIO_PATH_ROW("path", editor_args, path, "absolute path of a file; to view, of a directory as well"),
-    {AIO_ROW("file_text", TEXT, editor_args, file_text), .flags = BODY_NUL, .max = AIO_TEXT_BYTES,
+    {AIO_ROW("file_text", TEXT, editor_args, file_text), .flags = ROW_NUL, .max = AIO_TEXT_BYTES,
      .text = "create: the content"},
-    {AIO_ROW("old_str", TEXT, editor_args, old_str), .flags = BODY_NUL, .max = AIO_TEXT_BYTES,
+    {AIO_ROW("old_str", TEXT, editor_args, old_str), .flags = ROW_NUL, .max = AIO_TEXT_BYTES,
      .text = "str_replace: what is replaced"},
-    {AIO_ROW("new_str", TEXT, editor_args, new_str), .flags = BODY_NUL, .max = AIO_TEXT_BYTES,
+    {AIO_ROW("new_str", TEXT, editor_args, new_str), .flags = ROW_NUL, .max = AIO_TEXT_BYTES,
      .text = "str_replace: what takes its place; insert: the new lines"},
     {AIO_ROW("insert_line", INT, editor_args, insert_line), .max = INT64_MAX,
      .text = "insert: behind this line; 0: before the first"},
@@ -298,7 +298,7 @@ static int replaced(struct editor *editor, size_t *ret_at) {
 }
 
 static int inserted(struct editor *editor, size_t *ret_at) {
-    const struct body_text *text = &editor->args->new_str;
+    const struct row_text *text = &editor->args->new_str;
     const uint8_t *from = editor->old.data, *at = from, *end = from + editor->old.len;
     uint64_t lines = count_lines(from, editor->old.len), line = editor->args->insert_line.value;
     if (line > lines)
@@ -355,7 +355,7 @@ static int editor_insert(struct editor *editor, struct err *err) {
 }
 
 static int editor_create(struct editor *editor, struct err *err) {
-    const struct body_text *text = &editor->args->file_text;
+    const struct row_text *text = &editor->args->file_text;
     if (!text->data)
         return aio_unfit(editor->request, "file_text", "file_text is required for create");
     buf_put(&editor->new_text, text->data, text->len);

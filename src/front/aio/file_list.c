@@ -1,5 +1,5 @@
 /* Files looked for: a directory's list, names that match a glob, lines of a file. Called through aio_file_routes.
- * Not to break: what could not be looked at is a failure, never an empty list; and every list says when it is not whole. */
+ * Invariant: what could not be looked at is a failure, never an empty list; and every list says when it is not whole. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,13 @@
 /* ---- list ---- */
 
 struct list_args {
-    struct body_text path, sort_by;
+    struct row_text path, sort_by;
     bool recursive, show_hidden, include_size, include_permissions, sort_desc;
     const char *const *file_types;
-    struct body_number max_depth;
+    struct row_number max_depth;
 };
 
-const struct body_field aio_list_fields[] = {
+const struct row aio_list_fields[] = {
     AIO_PATH_ROW("path", list_args, path, "absolute path of a directory"),
     {AIO_ROW("recursive", BOOL, list_args, recursive), .text = "with all that is below"},
     {AIO_ROW("show_hidden", BOOL, list_args, show_hidden), .text = "names that begin with a dot, too; default true"},
@@ -228,12 +228,12 @@ int aio_file_list(struct http_request *request, struct box *box, struct err *err
 /* ---- find ---- */
 
 struct find_args {
-    struct body_text path, glob;
+    struct row_text path, glob;
 };
 
-const struct body_field aio_find_fields[] = {
+const struct row aio_find_fields[] = {
     AIO_PATH_ROW("path", find_args, path, "absolute path of a directory"),
-    {AIO_ROW("glob", TEXT, find_args, glob), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    {AIO_ROW("glob", TEXT, find_args, glob), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "of names below it; ** crosses directories"},
     {0},
 };
@@ -286,13 +286,13 @@ int aio_file_find(struct http_request *request, struct box *box, struct err *err
 /* ---- search ---- */
 
 struct search_args {
-    struct body_text file, regex;
+    struct row_text file, regex;
     bool sudo;
 };
 
-const struct body_field aio_search_fields[] = {
+const struct row aio_search_fields[] = {
     AIO_PATH_ROW("file", search_args, file, "absolute path"),
-    {AIO_ROW("regex", TEXT, search_args, regex), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1,
+    {AIO_ROW("regex", TEXT, search_args, regex), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1,
      .max = LIMIT_PATTERN_BYTES, .text = "a Perl-compatible expression, looked for in each line"},
     {AIO_ROW("sudo", BOOL, search_args, sudo), .text = "with the rights of the box's root"},
     {0},

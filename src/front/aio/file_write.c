@@ -1,4 +1,4 @@
-/* Files written: from JSON and from forms. Called through aio_file_routes. Not to break: what is answered as written was written,
+/* Files written: from JSON and from forms. Called through aio_file_routes. Invariant: what is answered as written was written,
  * whole; whatever fails before leaves the old file. */
 #include <errno.h>
 #include <string.h>
@@ -14,13 +14,13 @@
 /* ---- write ---- */
 
 struct write_args {
-    struct body_text file, content, encoding;
+    struct row_text file, content, encoding;
     bool append, leading_newline, trailing_newline, sudo;
 };
 
-const struct body_field aio_write_fields[] = {
+const struct row aio_write_fields[] = {
     AIO_PATH_ROW("file", write_args, file, "absolute path; directories on the way are made"),
-    {AIO_ROW("content", TEXT, write_args, content), .flags = BODY_REQUIRED | BODY_NUL, .max = LIMIT_JSON_BYTES,
+    {AIO_ROW("content", TEXT, write_args, content), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_JSON_BYTES,
      .text = "what is written, of any length that an upload may have"},
     {AIO_ROW("encoding", TEXT, write_args, encoding), .choices = "utf-8|base64|raw",
      .text = "what content is: text, base64, or a character for each byte; default utf-8"},
@@ -155,7 +155,7 @@ int aio_file_upload(struct http_request *request, struct box *box, struct err *e
     if (failed)
         return aio_unfit(request, "path", err->text);
     trail_quote(request, shown);
-    const struct body_text path = {.data = shown, .len = strlen(shown)};
+    const struct row_text path = {.data = shown, .len = strlen(shown)};
     struct upload upload = {.fd = file.fd};
     struct write_request write = {
         .path = aio_path(request, box, &path, true, err), .parents = true, .size = (int64_t)file.bytes, .max = most};

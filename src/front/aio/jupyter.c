@@ -8,26 +8,26 @@
 #include "front/aio/code.h"
 
 struct jupyter_args {
-    struct body_text code, kernel_name, session_id, cwd;
-    struct body_number timeout;
+    struct row_text code, kernel_name, session_id, cwd;
+    struct row_number timeout;
 };
-#define ROW(label, kind, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct jupyter_args, member)
+#define ROW(label, kind, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct jupyter_args, member)
 #define SESSION_ROWS                                                                                                   \
     {ROW("kernel_name", TEXT, kernel_name), .max = 31, .text = "python3, or another one of those that info lists"},    \
         {ROW("session_id", TEXT, session_id), .max = KERNEL_NAME_BYTES,                                                \
          .text = "which session; made when there is none of that name; default a new one"},                            \
     {                                                                                                                  \
-        ROW("cwd", TEXT, cwd), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace"     \
+        ROW("cwd", TEXT, cwd), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace"   \
     }
 
-const struct body_field jupyter_execute_fields[] = {
-    {ROW("code", TEXT, code), .flags = BODY_REQUIRED | BODY_TOLD, .max = CODE_BYTES, .text = "what is run"},
+const struct row jupyter_execute_fields[] = {
+    {ROW("code", TEXT, code), .flags = ROW_REQUIRED | ROW_AUDITED, .max = CODE_BYTES, .text = "what is run"},
     {ROW("timeout", INT, timeout), .min = 1, .max = LIMIT_KERNEL_TIMEOUT_S, .fallback = KERNEL_TIMEOUT_S,
      .text = "seconds it may run, default 30; then it is interrupted"},
     SESSION_ROWS,
     {.name = NULL},
 };
-const struct body_field jupyter_create_fields[] = {SESSION_ROWS, {.name = NULL}};
+const struct row jupyter_create_fields[] = {SESSION_ROWS, {.name = NULL}};
 
 /* python3, python3.11: what a program of that name in the box is. */
 static int jupyter_kernel(struct http_request *request, const char *name) {

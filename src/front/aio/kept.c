@@ -1,4 +1,4 @@
-/* Printed text cut in the middle. Not to break: it is cut between characters, and who reads it sees that it was cut. */
+/* Printed text cut in the middle. Invariant: it is cut between characters, and who reads it sees that it was cut. */
 #include "front/aio/kept.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "front/aio/driver.h"
-#include "rows/body.h"
+#include "rows/rows.h"
 
 #define MARK "cubby="
 #define UNNAMED_MARK "auto-"
@@ -375,7 +375,7 @@ static void talk_done(struct kernel_talk *talk) {
 
 static int talk_parse(struct kernel_talk *talk, json_t **ret_value, struct err *err) {
     json_t *value;
-    int failed = body_load((const char *)talk->answer.data, talk->answer.len, &value, err);
+    int failed = rows_load((const char *)talk->answer.data, talk->answer.len, &value, err);
     if (failed)
         return err_set(err, ERR_PROTOCOL, "the session's answer cannot be read: %.200s", err->text);
     if (!json_is_object(value)) {

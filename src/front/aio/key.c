@@ -1,5 +1,5 @@
 /* Keys and tickets out of one secret. Called by front.c before every handler of a keyed route, and by whoever tells a box's
- * URL. Not to break: compared in constant time; the secret is never replaced while it can be read, and several daemons that
+ * URL. Invariant: compared in constant time; the secret is never replaced while it can be read, and several daemons that
  * make it at once end up with one. */
 #include "front/aio/key.h"
 

@@ -1,4 +1,4 @@
-/* Kinds of text files, and tables and fences in Markdown. Called by aio/util.c. Not to break: nothing here looks back further
+/* Kinds of text files, and tables and fences in Markdown. Called by aio/util.c. Invariant: nothing here looks back further
  * than a constant, so that no input takes more than its length. */
 #include "front/aio/markdown.h"
 

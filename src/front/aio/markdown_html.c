@@ -1,4 +1,4 @@
-/* HTML as Markdown: one pass over the text, no tree. Called by aio/markdown.c. Not to break: everything that is kept (markers,
+/* HTML as Markdown: one pass over the text, no tree. Called by aio/markdown.c. Invariant: everything that is kept (markers,
  * lists, quotes) has a fixed depth, and what is not closed in the text is closed by its end. Scripts and styles are left out;
  * nothing is fetched, nothing is run. */
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* The MCP group of the AIO dialect: our tools, on the box of the URL, as the one server "cubby". Called through aio_mcp_routes.
- * Not to break: a tool works in this box alone; what a model did wrong is an answer with isError, not a failure. */
+ * Invariant: a tool works in this box alone; what a model did wrong is an answer with isError, not a failure. */
 #include <string.h>
 
 #include "base/limits.h"

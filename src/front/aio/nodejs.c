@@ -14,30 +14,30 @@
 #define NODE_FILES 256u
 
 struct nodejs_args {
-    struct body_text code, input, session_id, cwd, version;
-    struct body_number timeout, max_idle_time;
+    struct row_text code, input, session_id, cwd, version;
+    struct row_number timeout, max_idle_time;
     const char **files;
     bool stateful;
 };
-#define ROW(label, kind, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct nodejs_args, member)
+#define ROW(label, kind, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct nodejs_args, member)
 #define SESSION_ROW                                                                                                    \
     {                                                                                                                  \
         ROW("session_id", TEXT, session_id),                                                                           \
             .max = KERNEL_NAME_BYTES, .text = "which session; made when there is none of that name; default a new one" \
     }
 #define CWD_ROW                                                                                                        \
-    { ROW("cwd", TEXT, cwd), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace" }
+    { ROW("cwd", TEXT, cwd), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace" }
 #define IDLE_ROW                                                                                                       \
     {                                                                                                                  \
         ROW("max_idle_time", INT, max_idle_time), .min = 60, .max = NODE_IDLE_S,                                       \
                                                   .text = "seconds until it ends unused, default a day"                \
     }
 
-const struct body_field nodejs_execute_fields[] = {
-    {ROW("code", TEXT, code), .flags = BODY_REQUIRED | BODY_TOLD, .max = CODE_BYTES, .text = "what is run"},
+const struct row nodejs_execute_fields[] = {
+    {ROW("code", TEXT, code), .flags = ROW_REQUIRED | ROW_AUDITED, .max = CODE_BYTES, .text = "what is run"},
     {ROW("timeout", INT, timeout), .min = 1, .max = LIMIT_KERNEL_TIMEOUT_S, .fallback = KERNEL_TIMEOUT_S,
      .text = "seconds it may run, default 30"},
-    {ROW("stdin", TEXT, input), .flags = BODY_NUL, .max = LIMIT_STDIN_BYTES, .text = "its input; not in sessions"},
+    {ROW("stdin", TEXT, input), .flags = ROW_NUL, .max = LIMIT_STDIN_BYTES, .text = "its input; not in sessions"},
     {ROW("files", MAP, files), .max = NODE_FILES, .text = "files that are written first: path, below cwd, and content"},
     {ROW("stateful", BOOL, stateful), .text = "in a session, which has what was run in it before"},
     SESSION_ROW,
@@ -45,8 +45,8 @@ const struct body_field nodejs_execute_fields[] = {
     {ROW("version", TEXT, version), .max = 32, .text = "of Node.js: another one than the box's is refused"},
     {.name = NULL},
 };
-const struct body_field nodejs_create_fields[] = {SESSION_ROW, CWD_ROW, IDLE_ROW, {.name = NULL}};
-const struct body_field nodejs_update_fields[] = {CWD_ROW, IDLE_ROW, {.name = NULL}};
+const struct row nodejs_create_fields[] = {SESSION_ROW, CWD_ROW, IDLE_ROW, {.name = NULL}};
+const struct row nodejs_update_fields[] = {CWD_ROW, IDLE_ROW, {.name = NULL}};
 
 /* ---- programs ---- */
 

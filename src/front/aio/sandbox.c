@@ -1,5 +1,5 @@
 /* GET /v1/sandbox of the AIO dialect: what a box is, which is also its clients' question whether it is ready. Called through
- * aio_routes. Not to break: it is quick (files are looked at, and nothing is run in a jail that runs nothing), and all of it
+ * aio_routes. Invariant: it is quick (files are looked at, and nothing is run in a jail that runs nothing), and all of it
  * is true now: nothing is kept. Files and output of a box are hostile: bounded, and only texts of ours go on. */
 #include <stdio.h>
 #include <stdlib.h>

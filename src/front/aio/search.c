@@ -1,4 +1,4 @@
-/* The AIO dialect's search: grep and glob of the file group. Called through aio_search_routes. Not to break: results go out as
+/* The AIO dialect's search: grep and glob of the file group. Called through aio_search_routes. Invariant: results go out as
  * they come, a million of them are never held, and what was left out is said (truncated). */
 #include <ctype.h>
 #include <stdio.h>
@@ -14,69 +14,69 @@ enum { DEFAULT_MATCHES = 500, MOST_MATCHES = 10000, DEFAULT_FILES = 5000, MOST_F
 /* ---- grep ---- */
 
 struct grep_args {
-    struct body_text path, pattern, max_file_size, type;
+    struct row_text path, pattern, max_file_size, type;
     const char **include, **exclude;
     bool case_insensitive, fixed_strings, multiline, recursive;
-    struct body_number context_before, context_after, max_results, offset;
+    struct row_number context_before, context_after, max_results, offset;
 };
 
 #define AT(member) .offset = offsetof(struct grep_args, member)
-static const struct body_field grep_body[] = {
+static const struct row grep_body[] = {
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      AT(path),
      .min = 1,
      .max = LIMIT_PATH_BYTES,
      .text = "The directory to search, or one file."},
     {.name = "pattern",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED,
      AT(pattern),
      .min = 1,
      .max = LIMIT_PATTERN_BYTES,
      .text = "A regular expression, Perl-compatible."},
-    {.name = "include", .type = BODY_TEXTS, AT(include), .max = LIMIT_GLOBS, .text = "Globs: only such files."},
+    {.name = "include", .type = ROW_TEXTS, AT(include), .max = LIMIT_GLOBS, .text = "Globs: only such files."},
     {.name = "exclude",
-     .type = BODY_TEXTS,
+     .type = ROW_TEXTS,
      AT(exclude),
      .max = LIMIT_GLOBS,
      .text = "Globs: not such files, nor what lies in such directories."},
-    {.name = "case_insensitive", .type = BODY_BOOL, AT(case_insensitive), .text = "Upper and lower case are the same."},
-    {.name = "fixed_strings", .type = BODY_BOOL, AT(fixed_strings), .text = "The pattern is a text, no expression."},
+    {.name = "case_insensitive", .type = ROW_BOOL, AT(case_insensitive), .text = "Upper and lower case are the same."},
+    {.name = "fixed_strings", .type = ROW_BOOL, AT(fixed_strings), .text = "The pattern is a text, no expression."},
     {.name = "context_before",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(context_before),
      .max = LIMIT_GREP_CONTEXT,
      .text = "Lines before each match."},
     {.name = "context_after",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(context_after),
      .max = LIMIT_GREP_CONTEXT,
      .text = "Lines behind each match."},
     {.name = "max_results",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(max_results),
      .min = 1,
      .max = MOST_MATCHES,
      .fallback = DEFAULT_MATCHES,
      .text = "The most matches to answer with."},
     {.name = "max_file_size",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      AT(max_file_size),
      .max = 32,
      .text = "Larger files are not searched: bytes, or with K, M or G; 1M unless given."},
     {.name = "multiline",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      AT(multiline),
      .text = "A match may go over several lines, and a dot takes a newline."},
     {.name = "offset",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(offset),
      .max = INT64_MAX,
      .text = "That many matches are left out before the first."},
-    {.name = "type", .type = BODY_TEXT, AT(type), .max = 32, .text = "A kind of files: py, js, md and so on."},
-    {.name = "recursive", .type = BODY_BOOL, AT(recursive), .text = "Also below the directory; true unless given."},
+    {.name = "type", .type = ROW_TEXT, AT(type), .max = 32, .text = "A kind of files: py, js, md and so on."},
+    {.name = "recursive", .type = ROW_BOOL, AT(recursive), .text = "Also below the directory; true unless given."},
     {0},
 };
 #undef AT
@@ -265,7 +265,7 @@ static int grep_prepare(struct http_request *request, struct box *box, const str
     return 0;
 }
 
-static void answer_head(struct answer *answer, const struct body_text *path, const struct body_text *pattern,
+static void answer_head(struct answer *answer, const struct row_text *path, const struct row_text *pattern,
                         const char *list) {
     json_open(&answer->json, '{');
     json_key(&answer->json, "path");
@@ -304,52 +304,49 @@ static int aio_grep(struct http_request *request, struct box *box, struct err *e
 /* ---- glob ---- */
 
 struct glob_args {
-    struct body_text path, pattern, sort_by;
+    struct row_text path, pattern, sort_by;
     const char **exclude;
     bool include_hidden, files_only, include_metadata, sort_desc;
-    struct body_number max_results;
+    struct row_number max_results;
 };
 
 #define AT(member) .offset = offsetof(struct glob_args, member)
-static const struct body_field glob_body[] = {
+static const struct row glob_body[] = {
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      AT(path),
      .min = 1,
      .max = LIMIT_PATH_BYTES,
      .text = "The directory that the pattern is about."},
     {.name = "pattern",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED,
      AT(pattern),
      .min = 1,
      .max = LIMIT_PATTERN_BYTES,
      .text = "A glob of paths below it; ** crosses directories."},
     {.name = "exclude",
-     .type = BODY_TEXTS,
+     .type = ROW_TEXTS,
      AT(exclude),
      .max = LIMIT_GLOBS,
      .text = "Globs: not such files, nor what lies in such directories."},
-    {.name = "include_hidden", .type = BODY_BOOL, AT(include_hidden), .text = "Stars take a name's leading dot, too."},
-    {.name = "files_only", .type = BODY_BOOL, AT(files_only), .text = "No directories; true unless given."},
-    {.name = "include_metadata",
-     .type = BODY_BOOL,
-     AT(include_metadata),
-     .text = "Sizes and times; true unless given."},
+    {.name = "include_hidden", .type = ROW_BOOL, AT(include_hidden), .text = "Stars take a name's leading dot, too."},
+    {.name = "files_only", .type = ROW_BOOL, AT(files_only), .text = "No directories; true unless given."},
+    {.name = "include_metadata", .type = ROW_BOOL, AT(include_metadata), .text = "Sizes and times; true unless given."},
     {.name = "max_results",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(max_results),
      .min = 1,
      .max = MOST_FILES,
      .fallback = DEFAULT_FILES,
      .text = "The most paths to answer with, the first by the order."},
     {.name = "sort_by",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      AT(sort_by),
      .choices = "path|name|size|modified",
      .text = "The order; path unless given."},
-    {.name = "sort_desc", .type = BODY_BOOL, AT(sort_desc), .text = "The other way round."},
+    {.name = "sort_desc", .type = ROW_BOOL, AT(sort_desc), .text = "The other way round."},
     {0},
 };
 #undef AT

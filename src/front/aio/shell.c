@@ -19,37 +19,37 @@
 #define PS1 "$ "
 
 struct exec_args {
-    struct body_text id, exec_dir, command;
+    struct row_text id, exec_dir, command;
     const char **env;
     bool async_mode, strict, preserve_symlinks, truncate;
-    struct body_real timeout, hard_timeout, no_change_timeout;
+    struct row_real timeout, hard_timeout, no_change_timeout;
 };
 struct id_args {
-    struct body_text id;
+    struct row_text id;
 };
 struct wait_args {
-    struct body_text id;
-    struct body_real seconds, max_wait_seconds;
+    struct row_text id;
+    struct row_real seconds, max_wait_seconds;
 };
 struct write_args {
-    struct body_text id, input;
+    struct row_text id, input;
     bool press_enter;
 };
 
-#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
+#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 #define ID_ROW(args, want, meaning)                                                                                    \
-    { ROW("id", TEXT, args, id), .flags = BODY_TOLD | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
+    { ROW("id", TEXT, args, id), .flags = ROW_AUDITED | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
 #define SECONDS INT32_MAX
 
-const struct body_field aio_shell_exec_fields[] = {
+const struct row aio_shell_exec_fields[] = {
     ID_ROW(exec_args, 0,
            "the session; default: one that all such calls share, made when it "
            "is not there; never one whose command runs on after its answer"),
-    {ROW("command", TEXT, exec_args, command), .flags = BODY_REQUIRED | BODY_TOLD, .max = LIMIT_CALL_ARGS_BYTES / 2,
+    {ROW("command", TEXT, exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES / 2,
      .text = "given to the session's shell"},
-    {ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+    {ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "the shell goes there first, and stays there"},
-    {ROW("env", MAP, exec_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
+    {ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
     {ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it; 409 when another one runs"},
     {ROW("timeout", REAL, exec_args, timeout), .max = SECONDS,
      .text = "seconds; then the answer says running, and it runs on"},
@@ -64,18 +64,18 @@ const struct body_field aio_shell_exec_fields[] = {
     {ROW("truncate", BOOL, exec_args, truncate), .text = "default true: of more than 30000 characters the middle goes"},
     {.name = NULL},
 };
-const struct body_field aio_shell_id_fields[] = {ID_ROW(id_args, BODY_REQUIRED, "the session"), {.name = NULL}};
-const struct body_field aio_shell_wait_fields[] = {
-    ID_ROW(wait_args, BODY_REQUIRED, "the session"),
+const struct row aio_shell_id_fields[] = {ID_ROW(id_args, ROW_REQUIRED, "the session"), {.name = NULL}};
+const struct row aio_shell_wait_fields[] = {
+    ID_ROW(wait_args, ROW_REQUIRED, "the session"),
     {ROW("seconds", REAL, wait_args, seconds), .max = SECONDS, .text = "how long; default 60"},
     {ROW("max_wait_seconds", REAL, wait_args, max_wait_seconds), .max = SECONDS, .text = "not longer than that"},
     {.name = NULL},
 };
-const struct body_field aio_shell_write_fields[] = {
-    ID_ROW(write_args, BODY_REQUIRED, "the session"),
-    {ROW("input", TEXT, write_args, input), .flags = BODY_REQUIRED | BODY_NUL, .max = LIMIT_STDIN_BYTES,
+const struct row aio_shell_write_fields[] = {
+    ID_ROW(write_args, ROW_REQUIRED, "the session"),
+    {ROW("input", TEXT, write_args, input), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
      .text = "typed to the command that runs; where none does, lines are commands"},
-    {ROW("press_enter", BOOL, write_args, press_enter), .flags = BODY_REQUIRED, .text = "a line end behind it"},
+    {ROW("press_enter", BOOL, write_args, press_enter), .flags = ROW_REQUIRED, .text = "a line end behind it"},
     {.name = NULL},
 };
 

@@ -20,7 +20,7 @@ aio_shell_run aio_shell_create, aio_shell_update, aio_shell_list, aio_shell_stat
 /* aio/shell_ws.c */
 aio_shell_run aio_shell_ws;
 
-extern const struct body_field aio_shell_exec_fields[], aio_shell_id_fields[], aio_shell_wait_fields[],
+extern const struct row aio_shell_exec_fields[], aio_shell_id_fields[], aio_shell_wait_fields[],
     aio_shell_write_fields[], aio_shell_create_fields[], aio_shell_update_fields[], aio_shell_ws_query[];
 
 /* A session, with its texts in the request's arena. Positive: answered (404 "Session not found", 400 when there is no room

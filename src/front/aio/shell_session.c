@@ -1,5 +1,5 @@
 /* Sessions of the AIO dialect's shell group, and its table of routes. Called
- * through aio_shell_routes. Not to break: only sessions with a shell are seen
+ * through aio_shell_routes. Invariant: only sessions with a shell are seen
  * here; those of the bash group have their own routes. */
 #include <string.h>
 
@@ -10,31 +10,31 @@
 #define ACTIVE_MS 300000u /* used since then: active */
 
 struct create_args {
-    struct body_text id, exec_dir;
-    struct body_real no_change_timeout;
+    struct row_text id, exec_dir;
+    struct row_real no_change_timeout;
     bool preserve_symlinks;
 };
 struct update_args {
-    struct body_text id;
-    struct body_real no_change_timeout;
+    struct row_text id;
+    struct row_real no_change_timeout;
 };
 
-#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
+#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 #define QUIET_ROW(args, meaning)                                                                                       \
     { ROW("no_change_timeout", REAL, args, no_change_timeout), .max = INT32_MAX, .text = (meaning) }
 
-const struct body_field aio_shell_create_fields[] = {
-    {ROW("id", TEXT, create_args, id), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+const struct row aio_shell_create_fields[] = {
+    {ROW("id", TEXT, create_args, id), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "letters, digits and _.:@-; default: a random one. One that is "
              "there is the answer as it is"},
-    {ROW("exec_dir", TEXT, create_args, exec_dir), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+    {ROW("exec_dir", TEXT, create_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "where its shell begins; default: the workspace"},
     QUIET_ROW(create_args, "seconds without output after which exec answers; default 120"),
     {ROW("preserve_symlinks", BOOL, create_args, preserve_symlinks), .text = "exec_dir keeps the links in its name"},
     {.name = NULL},
 };
-const struct body_field aio_shell_update_fields[] = {
-    {ROW("id", TEXT, update_args, id), .flags = BODY_REQUIRED | BODY_TOLD, .max = LIMIT_PATH_BYTES,
+const struct row aio_shell_update_fields[] = {
+    {ROW("id", TEXT, update_args, id), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "the session"},
     QUIET_ROW(update_args, "seconds without output after which exec answers; more than 0"),
     {.name = NULL},

@@ -2,7 +2,7 @@
  * commands in it: what any of them prints is seen here, and what is typed goes
  * to the command that runs, or, where none does, is a command of the session as
  * exec would run it. So the lines between commands are edited here, not by the
- * shell. Called through aio_shell_routes. Not to break: when the client goes,
+ * shell. Called through aio_shell_routes. Invariant: when the client goes,
  * the session and its command live on; when the box does not take input, no
  * more of it is read from the client, and output goes on. */
 #include <jansson.h>
@@ -28,31 +28,31 @@
 #define ATTACH_MS 10000u
 
 struct ws_args {
-    struct body_text session_id, protocol;
-    struct body_number cols, rows;
+    struct row_text session_id, protocol;
+    struct row_number cols, rows;
 };
 
-const struct body_field aio_shell_ws_query[] = {
+const struct row aio_shell_ws_query[] = {
     {.name = "session_id",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct ws_args, session_id),
      .max = LIMIT_PATH_BYTES,
      .text = "default: a new one"},
     {.name = "protocol",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      .offset = offsetof(struct ws_args, protocol),
      .max = 64,
      .text = "binary: what is typed and printed goes in binary messages"},
     {.name = "cols",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct ws_args, cols),
      .min = 1,
      .max = 4096,
      .fallback = 80,
      .text = "of the terminal"},
     {.name = "rows",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct ws_args, rows),
      .min = 1,
      .max = 4096,

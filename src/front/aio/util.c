@@ -1,4 +1,4 @@
-/* The util group of the AIO dialect: a file of the box as Markdown. Called through aio_util_routes. Not to break: nothing is
+/* The util group of the AIO dialect: a file of the box as Markdown. Called through aio_util_routes. Invariant: nothing is
  * fetched, by whatever address; what cannot be converted is a clear 501, never an empty text. */
 #include <string.h>
 #include <strings.h>
@@ -10,13 +10,13 @@
 #include "front/aio/markdown.h"
 
 struct convert_args {
-    struct body_text uri;
+    struct row_text uri;
 };
 
-static const struct body_field convert_fields[] = {
+static const struct row convert_fields[] = {
     {.name = "uri",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      .offset = offsetof(struct convert_args, uri),
      .min = 1,
      .max = LIMIT_EDIT_BYTES,
@@ -46,7 +46,7 @@ static void unescape(struct buf *out, const char *text, size_t len) {
 }
 
 /* data:text/html;charset=utf-8;base64,PGI+ */
-static int source_data(struct http_request *request, const struct body_text *uri, struct source *ret, struct err *err) {
+static int source_data(struct http_request *request, const struct row_text *uri, struct source *ret, struct err *err) {
     const char *media = uri->data + strlen("data:"), *comma = strchr(media, ',');
     if (!comma)
         return err_set(err, ERR_INVALID, "the data: address has no ','");
@@ -96,7 +96,7 @@ static int source_file(struct http_request *request, struct box *box, const char
     return 0;
 }
 
-static int source_read(struct http_request *request, struct box *box, const struct body_text *uri, struct source *ret,
+static int source_read(struct http_request *request, struct box *box, const struct row_text *uri, struct source *ret,
                        struct err *err) {
     autobuf path = buf_max(LIMIT_PATH_BYTES);
     if (!strncasecmp(uri->data, "data:", 5))

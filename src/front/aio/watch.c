@@ -1,5 +1,5 @@
 /* The AIO dialect's file watch: create, list, poll, stream and end watchers (aio/watcher.c), and wait for one change. Called
- * through aio_watch_routes. Not to break: who waits holds its own thread for a bounded time, and leaves when its client or the
+ * through aio_watch_routes. Invariant: who waits holds its own thread for a bounded time, and leaves when its client or the
  * daemon does. */
 #include <poll.h>
 #include <stdio.h>
@@ -71,38 +71,38 @@ static void change_json(struct json *json, const char *root, const struct change
 /* ---- create, list, delete ---- */
 
 struct watch_args {
-    struct body_text path;
+    struct row_text path;
     bool recursive;
     const char **exclude, **include_patterns;
-    struct body_number debounce;
+    struct row_number debounce;
 };
 
-static const struct body_field watch_body[] = {
+static const struct row watch_body[] = {
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      .offset = offsetof(struct watch_args, path),
      .min = 1,
      .max = LIMIT_PATH_BYTES,
      .text = "A directory or a file."},
     {.name = "recursive",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct watch_args, recursive),
      .text = "What lies below a directory, too; true unless given."},
     {.name = "exclude",
-     .type = BODY_TEXTS,
+     .type = ROW_TEXTS,
      .offset = offsetof(struct watch_args, exclude),
      .max = LIMIT_GLOBS,
      .text = "Globs: such names are not watched, nor what lies below; caches and leftovers unless given."},
     {.name = "debounce",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct watch_args, debounce),
      .min = 50,
      .max = 5000,
      .fallback = 300,
      .text = "Milliseconds in which the same change is told once."},
     {.name = "include_patterns",
-     .type = BODY_TEXTS,
+     .type = ROW_TEXTS,
      .offset = offsetof(struct watch_args, include_patterns),
      .max = LIMIT_GLOBS,
      .text = "Globs: only such are told; none: all."},
@@ -184,24 +184,24 @@ static int watch_delete(struct http_request *request, struct box *box, struct er
 /* ---- poll ---- */
 
 struct poll_args {
-    struct body_number cursor, limit, timeout;
+    struct row_number cursor, limit, timeout;
 };
 
-static const struct body_field poll_body[] = {
+static const struct row poll_body[] = {
     {.name = "cursor",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct poll_args, cursor),
      .max = INT64_MAX,
      .text = "The cursor of the last answer; 0: all that is kept."},
     {.name = "limit",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct poll_args, limit),
      .min = 1,
      .max = 1000,
      .fallback = 100,
      .text = "The most events to answer with."},
     {.name = "timeout",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct poll_args, timeout),
      .max = 60,
      .text = "Seconds to wait for the first one."},
@@ -349,28 +349,28 @@ static int watch_events(struct http_request *request, struct box *box, struct er
 /* ---- wait ---- */
 
 struct wait_args {
-    struct body_text path;
-    struct body_number timeout;
+    struct row_text path;
+    struct row_number timeout;
     const char **event_types;
 };
 
-static const struct body_field wait_body[] = {
+static const struct row wait_body[] = {
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      .offset = offsetof(struct wait_args, path),
      .min = 1,
      .max = LIMIT_PATH_BYTES,
      .text = "What may change; it need not be there yet."},
     {.name = "timeout",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct wait_args, timeout),
      .min = 1,
      .max = 300,
      .fallback = 30,
      .text = "Seconds to wait."},
     {.name = "event_types",
-     .type = BODY_TEXTS,
+     .type = ROW_TEXTS,
      .offset = offsetof(struct wait_args, event_types),
      .max = CHANGE_TYPES,
      .text = "Which changes: create, write, remove, rename, chmod; all unless given."},

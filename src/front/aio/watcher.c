@@ -5,7 +5,7 @@
  * 2. A watcher is counted: by the table, by its thread, by each request that holds it.
  * 3. A thread ends when its pipe is closed (remove, free), when the box's wire ends (then the watcher leaves the table) or
  *    when what it watched is gone (then it stays to be read from, until it is removed, grows old or somebody needs its place).
- * Not to break: whatever a box does, a watcher keeps at most KEPT_EVENTS and KEPT_BYTES; the oldest go, and readers are told. */
+ * Invariant: whatever a box does, a watcher keeps at most KEPT_EVENTS and KEPT_BYTES; the oldest go, and readers are told. */
 #include "front/aio/watcher.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* DeerFlow's provisioner as it speaks to its gateway: a sandbox is one of our boxes, with the id that the gateway chose for
- * it. Called through deerflow_routes. Not to break: only boxes with our label are seen, told or ended here; one id is one
+ * it. Called through deerflow_routes. Invariant: only boxes with our label are seen, told or ended here; one id is one
  * user's and one thread's box for ever; and a box is "Running" for as long as a call on its URL would be served, since the
  * gateway throws away what is not. */
 #include "front/deerflow/deerflow.h"
@@ -21,27 +21,27 @@
 enum { CONTRACT = 2, THREAD_BYTES = 64, EXTRA_MOST = 1000, PLACES_MS = 10000 };
 
 struct create_args {
-    struct body_text sandbox_id, thread_id, user_id;
+    struct row_text sandbox_id, thread_id, user_id;
     bool include_legacy_skills;
-    struct body_list extra_mounts;
-    struct body_number required_mount_contract_version;
+    struct row_list extra_mounts;
+    struct row_number required_mount_contract_version;
 };
 
-#define ROW(member, kind, within) .name = #member, .type = BODY_##kind, .offset = offsetof(struct within, member)
-static const struct body_field extra_fields[] = {
-    {ROW(host_path, TEXT, deerflow_extra), .flags = BODY_REQUIRED | BODY_TOLD, .max = LIMIT_PATH_BYTES,
+#define ROW(member, kind, within) .name = #member, .type = ROW_##kind, .offset = offsetof(struct within, member)
+static const struct row extra_fields[] = {
+    {ROW(host_path, TEXT, deerflow_extra), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "directory of the gateway's host, below its home"},
-    {ROW(container_path, TEXT, deerflow_extra), .flags = BODY_REQUIRED | BODY_TOLD, .max = LIMIT_PATH_BYTES,
+    {ROW(container_path, TEXT, deerflow_extra), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "where it is seen in the box: one of the paths that DeerFlow has"},
     {ROW(read_only, BOOL, deerflow_extra), .text = "nothing can be written there"},
     {.name = NULL},
 };
-static const struct body_field create_fields[] = {
-    {ROW(sandbox_id, TEXT, create_args), .flags = BODY_REQUIRED | BODY_TOLD, .max = LIMIT_PATH_BYTES,
+static const struct row create_fields[] = {
+    {ROW(sandbox_id, TEXT, create_args), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "the box's id: 16 or 8 lower-case hex digits"},
-    {ROW(thread_id, TEXT, create_args), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+    {ROW(thread_id, TEXT, create_args), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "1 to 64 letters, digits, _ and -; null: none"},
-    {ROW(user_id, TEXT, create_args), .flags = BODY_TOLD, .max = LIMIT_PATH_BYTES,
+    {ROW(user_id, TEXT, create_args), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "letters, digits, _ and -; default: default"},
     {ROW(include_legacy_skills, BOOL, create_args), .text = "mount /mnt/skills/legacy"},
     {ROW(extra_mounts, OBJECTS, create_args), .max = EXTRA_MOST, .fields = extra_fields,
@@ -53,36 +53,33 @@ static const struct body_field create_fields[] = {
 #undef ROW
 
 #define SHOW(member, kind, sentence)                                                                                   \
-    { .name = member, .type = BODY_##kind, .text = sentence }
-static const struct body_field sandbox_answer[] = {
+    { .name = member, .type = ROW_##kind, .text = sentence }
+static const struct row sandbox_answer[] = {
     SHOW("sandbox_id", TEXT, "the box's id"),
     SHOW("sandbox_url", TEXT, "where it speaks the AIO dialect"),
-    {.name = "status",
-     .type = BODY_TEXT,
-     .choices = "Running|Unknown",
-     .text = "Unknown: on a machine that is offline"},
+    {.name = "status", .type = ROW_TEXT, .choices = "Running|Unknown", .text = "Unknown: on a machine that is offline"},
     SHOW("user_id", TEXT, "whose it is"),
     SHOW("thread_id", TEXT, "of which conversation; without one its id"),
     SHOW("mount_contract_version", INT, "how its mounts are laid out"),
     {.name = NULL},
 };
-static const struct body_field list_answer[] = {
-    {.name = "sandboxes", .type = BODY_OBJECTS, .fields = sandbox_answer, .text = "all that were provisioned"},
+static const struct row list_answer[] = {
+    {.name = "sandboxes", .type = ROW_OBJECTS, .fields = sandbox_answer, .text = "all that were provisioned"},
     SHOW("count", INT, "how many"),
     {.name = NULL},
 };
-static const struct body_field delete_answer[] = {SHOW("ok", BOOL, "true, also where there was none"),
-                                                  SHOW("sandbox_id", TEXT, "that was asked for"),
-                                                  {.name = NULL}};
-static const struct body_field capabilities_answer[] = {SHOW("lark_cli_init_image", BOOL, "false"),
-                                                        SHOW("lark_cli_broker_image", BOOL, "false"),
-                                                        SHOW("mount_contract_version", INT, "how mounts are laid out"),
-                                                        {.name = NULL}};
-static const struct body_field health_answer[] = {SHOW("status", TEXT, "ok"), {.name = NULL}};
-static const struct body_field reconciliation_answer[] = {
+static const struct row delete_answer[] = {SHOW("ok", BOOL, "true, also where there was none"),
+                                           SHOW("sandbox_id", TEXT, "that was asked for"),
+                                           {.name = NULL}};
+static const struct row capabilities_answer[] = {SHOW("lark_cli_init_image", BOOL, "false"),
+                                                 SHOW("lark_cli_broker_image", BOOL, "false"),
+                                                 SHOW("mount_contract_version", INT, "how mounts are laid out"),
+                                                 {.name = NULL}};
+static const struct row health_answer[] = {SHOW("status", TEXT, "ok"), {.name = NULL}};
+static const struct row reconciliation_answer[] = {
     SHOW("sandbox_id", TEXT, "that was asked for"),
     SHOW("backend_namespace", TEXT, "cubby"),
-    {.name = "status", .type = BODY_TEXT, .choices = "found|absent", .text = "whether there is one"},
+    {.name = "status", .type = ROW_TEXT, .choices = "found|absent", .text = "whether there is one"},
     SHOW("incarnation_id", TEXT, "another one when the box was deleted and made again"),
     SHOW("sandbox_url", TEXT, "as of the sandbox; this and the rest where it was found"),
     SHOW("user_id", TEXT, "as of the sandbox"),
@@ -264,7 +261,7 @@ static int reconcile(struct http_request *request, struct box *unused, struct er
 
 /* ---- making ---- */
 
-static bool is_word(const struct body_text *text, size_t most) {
+static bool is_word(const struct row_text *text, size_t most) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
     return text->len > 0 && text->len <= most && strspn(text->data, letters) == text->len;
 }
@@ -281,7 +278,7 @@ static int create_check(struct http_request *request, const struct create_args *
                  LIMIT_USER_BYTES);
         return aio_unfit(request, "user_id", text);
     }
-    const struct body_number *wanted = &args->required_mount_contract_version;
+    const struct row_number *wanted = &args->required_mount_contract_version;
     if (!wanted->has || wanted->value == CONTRACT)
         return 0;
     static const char changed[] = "{\"detail\":{\"code\":\"mount_contract_changed\",\"actual\":2}}";

@@ -14,7 +14,7 @@ bool deerflow_claims(const char *path); /* routes.c: a path that no route has wo
 /* ---- deerflow/mounts.c ---- */
 
 struct deerflow_extra { /* one of a request's extra_mounts */
-    struct body_text host_path, container_path;
+    struct row_text host_path, container_path;
     bool read_only;
 };
 

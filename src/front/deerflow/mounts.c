@@ -1,4 +1,4 @@
-/* What of DeerFlow's directories a box sees, and where. Called by deerflow.c for every box that is made. Not to break: nothing
+/* What of DeerFlow's directories a box sees, and where. Called by deerflow.c for every box that is made. Invariant: nothing
  * outside of the configured directories is ever named in a mount, and no user's box gets another user's directory; that the
  * directories lie where they say, box/mounts.c checks when they are opened. */
 #include <string.h>

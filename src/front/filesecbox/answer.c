@@ -1,5 +1,5 @@
 /* The dialect's envelope, names and parameters. Called by its handlers, and by the server for refusals of its own.
- * Not to break: every body below our paths is {"status","data"}, and nobody acts for a user that is not his token's. */
+ * Invariant: every body below our paths is {"status","data"}, and nobody acts for a user that is not his token's. */
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/limits.h"
 #include "box/turn.h"
-#include "front/filesecbox/newest.h"
+#include "front/filesecbox/fsb2.h"
 #include "front/trail.h"
 
 /* ---- answers ---- */
@@ -35,7 +35,7 @@ bool filesecbox_claims(const char *path) {
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (!strncmp(path, ours[i], strlen(ours[i])))
             return true;
-    return newest_claims(path);
+    return fsb2_claims(path);
 }
 
 void filesecbox_open(struct answer *answer, struct http_request *request) {
@@ -235,5 +235,5 @@ int filesecbox_json(struct http_request *request, struct json_t **ret_root, stru
     int failed = http_body_all(request, LIMIT_JSON_BYTES, &data, &len, err);
     if (failed < 0 || !len)
         return failed;
-    return body_load(data, len, ret_root, err);
+    return rows_load(data, len, ret_root, err);
 }

@@ -1,4 +1,4 @@
-/* Commands of the dialect, in the box. Called by both families. Not to break: of the environment a command gets exactly
+/* Commands of the dialect, in the box. Called by both families. Invariant: of the environment a command gets exactly
  * PATH, LANG, LC_ALL, HOME, USER and PWD; its input is empty, and its whole tree ends with it. */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Files of the dialect: paths below a root, reading, writing and listing through the box's verbs. Called by both families.
- * Not to break: a path never leads out of its root, whatever links there are. Who races against the look at his links does so
+ * Invariant: a path never leads out of its root, whatever links there are. Who races against the look at his links does so
  * in his own box and reaches nothing but that. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* The first family of the dialect: skills below /v1/skills, the general area below /v1/sandbox; its route table and handlers.
- * Not to break: what its clients look at are these statuses (404 of content, 500 of the rest) and these words. */
+ * Invariant: what its clients look at are these statuses (404 of content, 500 of the rest) and these words. */
 #include "front/filesecbox/filesecbox.h"
 
 #include <jansson.h>
@@ -17,26 +17,22 @@
 #define SANDBOX "/v1/sandbox/{user}/{agent}"
 #define PRODUCT "/webIde/product"
 #define TEXT(member, required, sentence)                                                                               \
-    { .name = member, .type = BODY_TEXT, .flags = (required) ? BODY_REQUIRED : 0, .text = sentence }
+    { .name = member, .type = ROW_TEXT, .flags = (required) ? ROW_REQUIRED : 0, .text = sentence }
 #define RANGE TEXT("start", false, "first line, from 1"), TEXT("end", false, "last line, included")
 
-static const struct body_field upload_query[] = {
+static const struct row upload_query[] = {
     TEXT("scope", false, "overlay (the user's own, the default) or baseline (all users'; for admins)"), {.name = NULL}};
-static const struct body_field content_query[] = {
-    TEXT("path", true, "below the skill or the area"), RANGE, {.name = NULL}};
-static const struct body_field edit_query[] = {
+static const struct row content_query[] = {TEXT("path", true, "below the skill or the area"), RANGE, {.name = NULL}};
+static const struct row edit_query[] = {
     TEXT("path", true, "below the skill or the area"),
     RANGE,
     TEXT("scope", false, "overlay (for this user, the default) or baseline (for all; for admins)"),
     {.name = NULL}};
-static const struct body_field execute_query[] = {
+static const struct row execute_query[] = {
     TEXT("command", false, "one of the allowed ones; its arguments are the body, an array of texts"), {.name = NULL}};
-static const struct body_field answer[] = {
-    {.name = "status", .type = BODY_TEXT, .choices = "success|error", .text = "whether it worked"},
-    {.name = "data",
-     .type = BODY_OBJECT,
-     .flags = BODY_NULLABLE,
-     .text = "of any type: what was asked for, or why not"},
+static const struct row answer[] = {
+    {.name = "status", .type = ROW_TEXT, .choices = "success|error", .text = "whether it worked"},
+    {.name = "data", .type = ROW_OBJECT, .flags = ROW_NULLABLE, .text = "of any type: what was asked for, or why not"},
     {.name = NULL},
 };
 

@@ -12,8 +12,8 @@
 #include "front/front.h"
 #include "skill/skill.h"
 
-extern const struct route filesecbox_routes[];        /* ends with method NULL */
-extern const struct route filesecbox_newest_routes[]; /* the same */
+extern const struct route filesecbox_routes[]; /* ends with method NULL */
+extern const struct route fsb2_routes[];       /* the same */
 
 /* For routes.c: bodies of refusals, and whether a path that no route has would be ours. */
 int filesecbox_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);

@@ -1,4 +1,4 @@
-/* ZIP uploads of the dialect. Called through its routes. Not to break: an archive is received and checked whole before
+/* ZIP uploads of the dialect. Called through its routes. Invariant: an archive is received and checked whole before
  * anything is asked to change, so that a bad one leaves all as it was. */
 #include <stdlib.h>
 #include <string.h>

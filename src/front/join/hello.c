@@ -1,5 +1,5 @@
 /* The message that a machine registers with, in each of its shapes: of the link, and of the text form flat or below "body".
- * Called by join/join.c. Not to break: whoever sends it may be anybody; nothing of it is used before it was looked at here. */
+ * Called by join/join.c. Invariant: whoever sends it may be anybody; nothing of it is used before it was looked at here. */
 #include <jansson.h>
 #include <string.h>
 

@@ -368,15 +368,15 @@ static unsigned runner_closed(void *websocket) {
     return websocket_closed(websocket);
 }
 
-static int runner_serve(struct runner *runner, struct machine_seat *seat, struct err *err) {
+static int runner_serve(struct runner *runner, struct machine_conn *conn, struct err *err) {
     const struct runner_hello *hello = &runner->hello;
     struct websocket *websocket = ws_websocket(runner->ws);
     struct pump_socket socket = pump_websocket(websocket, http_fd(runner->request), hello->text || !hello->link);
     socket.closed = runner_closed;
     if (hello->link)
-        return machine_serve_link(seat, &socket, runner_tick, runner, err);
+        return machine_serve_link(conn, &socket, runner_tick, runner, err);
     const struct machine_text_options options = {.nested = hello->nested, .no_workspace = hello->no_workspace};
-    return machine_serve_text(seat, &socket, &options, runner_tick, runner, err);
+    return machine_serve_text(conn, &socket, &options, runner_tick, runner, err);
 }
 
 /* "10.0.0.7:4711 uid:0" without what is behind the blank; of a unix socket there is only that. */
@@ -402,9 +402,9 @@ static int runner_join(struct runner *runner, struct err *err) {
     char session[33];
     bool resumed;
     uint64_t received;
-    struct machine_seat *seat;
+    struct machine_conn *conn;
     int failed = machine_enter(runner->front->machines, &hello, !said->link, said->session, said->received, session,
-                               &resumed, &received, &seat, err);
+                               &resumed, &received, &conn, err);
     if (failed)
         return failed;
     trail_note(runner->request,
@@ -414,9 +414,9 @@ static int runner_join(struct runner *runner, struct err *err) {
     runner_list(runner);
     failed = runner_welcome(runner, session, resumed, received, err);
     if (failed)
-        machine_leave(seat);
+        machine_leave(conn);
     else
-        failed = runner_serve(runner, seat, err);
+        failed = runner_serve(runner, conn, err);
     runner_unlist(runner);
     return failed;
 }

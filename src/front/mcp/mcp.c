@@ -4,7 +4,7 @@
  * progress, or a comment after a silence. So an answer has two writers, its own thread and the keeper, under one lock.
  * In the older era a request outlives its connection (only a notification cancels it); in the newer one closing the
  * connection is the way to cancel.
- * Not to break: what is not answered by a response still ends the HTTP request, with its status. */
+ * Invariant: what is not answered by a response still ends the HTTP request, with its status. */
 #include "front/mcp/mcp.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* The rows of every native request and answer. Read by the handlers (front_body, front_query) and by openapi.c.
- * Not to break: names and meanings here are the published contract; add, do not rename. */
+ * Invariant: names and meanings here are the published contract; add, do not rename. */
 #include "front/native/args.h"
 
 #include "base/limits.h"
@@ -7,16 +7,16 @@
 
 /* ---- boxes ---- */
 
-static const struct body_field mount_fields[] = {
-    {ROW("source", TEXT, mount_args, source), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+static const struct row mount_fields[] = {
+    {ROW("source", TEXT, mount_args, source), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "a directory of the host that the configuration allows"},
-    {ROW("target", TEXT, mount_args, target), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ROW("target", TEXT, mount_args, target), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "absolute path in the box"},
     {ROW("read_only", BOOL, mount_args, read_only), .text = "the box may not write to it"},
-    BODY_NAMED("Mount"),
+    ROW_NAMED("Mount"),
 };
 
-static const struct body_field limits_fields[] = {
+static const struct row limits_fields[] = {
     {ROW("memory_mb", INT, limits_args, memory_mb), .min = 16, .max = 1u << 20, .text = "memory in MiB"},
     {ROW("cpus", REAL, limits_args, cpus), .max = 1024, .text = "processors, fractions allowed"},
     {ROW("pids", INT, limits_args, pids), .min = 8, .max = 1u << 22, .text = "processes and threads"},
@@ -25,49 +25,49 @@ static const struct body_field limits_fields[] = {
      .text = "descriptors of one process; never more than the daemon's own hard limit"},
     {ROW("output_bytes", INT, limits_args, output_bytes), .min = 1, .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .text = "largest output_limit_bytes of its commands"},
-    BODY_NAMED("LimitsRequest"),
+    ROW_NAMED("LimitsRequest"),
 };
 
-static const struct body_field container_fields[] = {
-    {ROW("user", TEXT, container_args, user), .flags = BODY_TOLD, .min = 1, .max = 129,
+static const struct row container_fields[] = {
+    {ROW("user", TEXT, container_args, user), .flags = ROW_AUDITED, .min = 1, .max = 129,
      .text = "whom commands run as in the container: NAME or UID, and :GROUP or :GID; default: the image's"},
-    {ROW("runtime", TEXT, container_args, runtime), .flags = BODY_TOLD, .min = 1, .max = 64,
+    {ROW("runtime", TEXT, container_args, runtime), .flags = ROW_AUDITED, .min = 1, .max = 64,
      .text = "one of the engine's that the configuration allows, e.g. runsc; default: the configuration's, else the "
              "engine's"},
-    {ROW("platform", TEXT, container_args, platform), .flags = BODY_TOLD, .min = 1, .max = 64,
+    {ROW("platform", TEXT, container_args, platform), .flags = ROW_AUDITED, .min = 1, .max = 64,
      .text = "of the image, e.g. linux/arm64; default: the engine's own"},
-    {ROW("pull", TEXT, container_args, pull), .flags = BODY_TOLD, .choices = "missing|always|never",
+    {ROW("pull", TEXT, container_args, pull), .flags = ROW_AUDITED, .choices = "missing|always|never",
      .text = "whether the image comes from its registry; default: the configuration's"},
     {ROW("read_only", BOOL, container_args, read_only),
      .text = "the image's files cannot be changed; the workspace, /tmp and mounts can"},
-    {ROW("init", TEXT, container_args, init), .flags = BODY_TOLD, .choices = "runner|image",
+    {ROW("init", TEXT, container_args, init), .flags = ROW_AUDITED, .choices = "runner|image",
      .text = "image: the image's own entry point runs, and the runner beside it; default runner"},
-    BODY_NAMED("ContainerRequest"),
+    ROW_NAMED("ContainerRequest"),
 };
 
-const struct body_field acquire_fields[] = {
+const struct row acquire_fields[] = {
     {ROW("user", TEXT, acquire_args, user), .min = 1, .max = LIMIT_USER_BYTES,
      .text = "owner: letters, digits and _.@-; default: the token's user, else 'default'"},
-    {ROW("thread", TEXT, acquire_args, thread), .flags = BODY_TOLD, .max = LIMIT_THREAD_BYTES,
+    {ROW("thread", TEXT, acquire_args, thread), .flags = ROW_AUDITED, .max = LIMIT_THREAD_BYTES,
      .text = "the same user and thread get the same box again; without one each call makes a new box"},
-    {ROW("agent", TEXT, acquire_args, agent), .flags = BODY_TOLD, .max = LIMIT_AGENT_BYTES,
+    {ROW("agent", TEXT, acquire_args, agent), .flags = ROW_AUDITED, .max = LIMIT_AGENT_BYTES,
      .text = "its public skills are at /skills; one box a user and agent, instead of a thread"},
-    {ROW("machine", TEXT, acquire_args, machine), .flags = BODY_TOLD, .min = 1, .max = LIMIT_RUNNER_BYTES,
+    {ROW("machine", TEXT, acquire_args, machine), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_RUNNER_BYTES,
      .text = "a machine of the user's that joined: the box is on it; without a thread, it is the machine's own box"},
-    {ROW("backend", TEXT, acquire_args, backend), .flags = BODY_TOLD, .min = 1, .max = 32,
+    {ROW("backend", TEXT, acquire_args, backend), .flags = ROW_AUDITED, .min = 1, .max = 32,
      .text = "how the box is made, e.g. jail"},
-    {ROW("template", TEXT, acquire_args, template_name), .flags = BODY_TOLD, .min = 1, .max = LIMIT_NAME_BYTES,
+    {ROW("template", TEXT, acquire_args, template_name), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_NAME_BYTES,
      .text = "what the box's root looks like; default 'host'. Backend docker: an image; default: the configuration's"},
     {ROW("shell", TEXT, acquire_args, shell), .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "shell for commands; default /bin/bash where there is one, else /bin/sh"},
-    {ROW("env", MAP, acquire_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT,
+    {ROW("env", MAP, acquire_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT,
      .text = "environment of every command"},
-    {ROW("mounts", OBJECTS, acquire_args, mounts), .flags = BODY_TOLD, .max = LIMIT_MOUNTS, .fields = mount_fields,
+    {ROW("mounts", OBJECTS, acquire_args, mounts), .flags = ROW_AUDITED, .max = LIMIT_MOUNTS, .fields = mount_fields,
      .item_size = sizeof(struct mount_args), .text = "directories of the host to see in the box"},
     {ROW("limits", OBJECT, acquire_args, limits), .fields = limits_fields, .text = "what the box may use at most"},
     {ROW("container", OBJECT, acquire_args, container), .fields = container_fields,
      .text = "backend docker: what its container is besides"},
-    {ROW("network", TEXT, acquire_args, network), .flags = BODY_TOLD, .min = 1, .max = 32, .choices = "none|open",
+    {ROW("network", TEXT, acquire_args, network), .flags = ROW_AUDITED, .min = 1, .max = 32, .choices = "none|open",
      .text = "none: loopback only (default); open: an own network with a way out"},
     {ROW("idle_timeout_ms", INT, acquire_args, idle_timeout_ms), .max = 365ull * 86400000,
      .text = "processes end after so long without a call, files stay; 0: never. While background processes run, the "
@@ -75,17 +75,17 @@ const struct body_field acquire_fields[] = {
     {ROW("temporary", BOOL, acquire_args, temporary),
      .text = "the box is deleted, with its files, after idle_timeout_ms without a call"},
     {ROW("labels", MAP, acquire_args, labels), .max = LIMIT_LABELS, .text = "names of your own to find boxes by"},
-    BODY_NAMED("BoxRequest"),
+    ROW_NAMED("BoxRequest"),
 };
 
 #define STATES "starting|ready|warm|paused|exporting|closing|offline"
-const struct body_field boxes_query[] = {
+const struct row boxes_query[] = {
     {ROW("user", TEXT, boxes_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only this user's"},
     {ROW("state", TEXT, boxes_args, state), .choices = STATES, .text = "only in this state"},
     {ROW("label", TEXT, boxes_args, label), .min = 1, .max = 4096, .text = "only with this label: NAME or NAME=VALUE"},
     END,
 };
-const struct body_field events_query[] = {
+const struct row events_query[] = {
     {ROW("box", TEXT, events_args, box), .min = 1, .max = 64, .text = "only of this box"},
     {ROW("user", TEXT, events_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only of this user's boxes"},
     {ROW("type", TEXT, events_args, type), .min = 1, .max = 200, .text = "only of these types, separated by commas"},
@@ -93,29 +93,29 @@ const struct body_field events_query[] = {
      .text = "only what came after the event of this id; 0: all that is held"},
     END,
 };
-const struct body_field boxes_end_query[] = {
-    {ROW("user", TEXT, boxes_args, user), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_USER_BYTES,
+const struct row boxes_end_query[] = {
+    {ROW("user", TEXT, boxes_args, user), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
      .text = "whose boxes to destroy"},
     END,
 };
 
-static const struct body_field limits_answer[] = {
+static const struct row limits_answer[] = {
     SHOW("memory_mb", INT, "memory in MiB"),
     SHOW("cpus", REAL, "processors"),
     SHOW("pids", INT, "processes and threads"),
     SHOW("disk_mb", INT, "files in MiB"),
     SHOW("open_files", INT, "descriptors of one process"),
     SHOW("output_bytes", INT, "largest output_limit_bytes of its commands"),
-    BODY_NAMED("Limits"),
+    ROW_NAMED("Limits"),
 };
-static const struct body_field usage_answer[] = {
+static const struct row usage_answer[] = {
     SHOW_NULL("memory_bytes", INT, "memory in use"),
     SHOW_NULL("cpu_ms", INT, "processor time so far"),
     SHOW_NULL("pids", INT, "processes and threads now"),
     SHOW_NULL("disk_bytes", INT, "bytes in the box's own files"),
-    BODY_NAMED("Usage"),
+    ROW_NAMED("Usage"),
 };
-static const struct body_field remote_answer[] = {
+static const struct row remote_answer[] = {
     SHOW("online", BOOL, "the machine is connected now"),
     SHOW_NULL("since", TIME, "online or offline since then; null: it was not seen since the daemon started"),
     SHOW_NULL("latency_ms", REAL, "there and back; null: not known"),
@@ -123,18 +123,18 @@ static const struct body_field remote_answer[] = {
     SHOW_NULL("isolation", TEXT, "jail, or none"),
     SHOW_NULL("platform", TEXT, "system and processor"),
     SHOW_NULL("address", TEXT, "where it connects from"),
-    BODY_NAMED("Remote"),
+    ROW_NAMED("Remote"),
 };
-static const struct body_field container_answer[] = {
+static const struct row container_answer[] = {
     SHOW_NULL("user", TEXT, "whom commands run as; null: the image's"),
     SHOW_NULL("runtime", TEXT, "null: the engine's default"),
     SHOW_NULL("platform", TEXT, "null: the engine's"),
-    {.name = "pull", .type = BODY_TEXT, .choices = "missing|always|never", .text = "when its image is pulled"},
+    {.name = "pull", .type = ROW_TEXT, .choices = "missing|always|never", .text = "when its image is pulled"},
     SHOW("read_only", BOOL, "the image's files cannot be changed"),
-    {.name = "init", .type = BODY_TEXT, .choices = "runner|image", .text = "which program is the container's first"},
-    BODY_NAMED("Container"),
+    {.name = "init", .type = ROW_TEXT, .choices = "runner|image", .text = "which program is the container's first"},
+    ROW_NAMED("Container"),
 };
-const struct body_field box_answer[] = {
+const struct row box_answer[] = {
     SHOW("id", TEXT, "16 hex digits"),
     SHOW("user", TEXT, "owner"),
     SHOW_NULL("thread", TEXT, "null when it has none"),
@@ -142,7 +142,7 @@ const struct body_field box_answer[] = {
     SHOW_NULL("machine", TEXT, "the joined machine that it is on; null elsewhere"),
     SHOW("backend", TEXT, "how it is made"),
     {.name = "state",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      .choices = STATES,
      .text = "ready: in use; warm: released, or ended until it is used again; paused: its processes stand still; "
              "offline: its machine is not connected"},
@@ -162,62 +162,62 @@ const struct body_field box_answer[] = {
     SHOW("workspace", TEXT, "directory where commands start"),
     SHOW("template", TEXT, "what its root is, or its image"),
     {.name = "container",
-     .type = BODY_OBJECT,
-     .flags = BODY_NULLABLE,
+     .type = ROW_OBJECT,
+     .flags = ROW_NULLABLE,
      .fields = container_answer,
      .text = "of backend docker; null where it is none"},
-    {.name = "network", .type = BODY_TEXT, .choices = "none|open", .text = "its network"},
+    {.name = "network", .type = ROW_TEXT, .choices = "none|open", .text = "its network"},
     SHOW("idle_timeout_ms", INT, "0: never"),
     SHOW("temporary", BOOL, "it is deleted after its idle time-out"),
     SHOW("created_at", TIME, "when it was made"),
     SHOW("last_used_at", TIME, "last call"),
-    {.name = "limits", .type = BODY_OBJECT, .fields = limits_answer, .text = "0: not limited"},
-    {.name = "usage", .type = BODY_OBJECT, .fields = usage_answer, .text = "null where it cannot be measured"},
+    {.name = "limits", .type = ROW_OBJECT, .fields = limits_answer, .text = "0: not limited"},
+    {.name = "usage", .type = ROW_OBJECT, .fields = usage_answer, .text = "null where it cannot be measured"},
     {.name = "remote",
-     .type = BODY_OBJECT,
-     .flags = BODY_NULLABLE,
+     .type = ROW_OBJECT,
+     .flags = ROW_NULLABLE,
      .fields = remote_answer,
      .text = "of its machine; null where it is on none"},
-    {.name = "labels", .type = BODY_MAP, .text = "as given"},
-    BODY_NAMED("Box"),
+    {.name = "labels", .type = ROW_MAP, .text = "as given"},
+    ROW_NAMED("Box"),
 };
-const struct body_field boxes_answer[] = {
-    {.name = "boxes", .type = BODY_OBJECTS, .fields = box_answer, .text = "those that you may see"},
-    BODY_NAMED("Boxes"),
+const struct row boxes_answer[] = {
+    {.name = "boxes", .type = ROW_OBJECTS, .fields = box_answer, .text = "those that you may see"},
+    ROW_NAMED("Boxes"),
 };
-const struct body_field ended_answer[] = {SHOW("ended", INT, "boxes destroyed"), BODY_NAMED("Ended")};
+const struct row ended_answer[] = {SHOW("ended", INT, "boxes destroyed"), ROW_NAMED("Ended")};
 
 /* ---- snapshots ---- */
 
-const struct body_field snapshot_fields[] = {
-    {ROW("name", TEXT, snapshot_args, name), .flags = BODY_TOLD, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
+const struct row snapshot_fields[] = {
+    {ROW("name", TEXT, snapshot_args, name), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
      .text = "letters, digits and _.-; default: made from the time"},
-    BODY_NAMED("SnapshotRequest"),
+    ROW_NAMED("SnapshotRequest"),
 };
-const struct body_field rollback_fields[] = {
-    {ROW("snapshot", TEXT, snapshot_args, name), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1,
+const struct row rollback_fields[] = {
+    {ROW("snapshot", TEXT, snapshot_args, name), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1,
      .max = LIMIT_SNAPSHOT_NAME, .text = "its name"},
-    BODY_NAMED("RollbackRequest"),
+    ROW_NAMED("RollbackRequest"),
 };
-const struct body_field fork_fields[] = {
-    {ROW("snapshot", TEXT, fork_args, snapshot), .flags = BODY_TOLD, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
+const struct row fork_fields[] = {
+    {ROW("snapshot", TEXT, fork_args, snapshot), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_SNAPSHOT_NAME,
      .text = "whose files; default: the box's as they are now"},
-    {ROW("user", TEXT, fork_args, user), .flags = BODY_TOLD, .min = 1, .max = LIMIT_USER_BYTES,
+    {ROW("user", TEXT, fork_args, user), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
      .text = "owner of the new box; default: the box's"},
-    {ROW("thread", TEXT, fork_args, thread), .flags = BODY_TOLD, .max = LIMIT_THREAD_BYTES,
+    {ROW("thread", TEXT, fork_args, thread), .flags = ROW_AUDITED, .max = LIMIT_THREAD_BYTES,
      .text = "of the new box; default none"},
-    BODY_NAMED("ForkRequest"),
+    ROW_NAMED("ForkRequest"),
 };
-const struct body_field diff_query[] = {
+const struct row diff_query[] = {
     {ROW("limit", INT, diff_args, limit), .min = 1, .max = LIMIT_DIFF_LIMIT, .fallback = DEFAULT_DIFF_LIMIT,
      .text = "changes"},
     END,
 };
-const struct body_field snapshot_answer[] = {
+const struct row snapshot_answer[] = {
     SHOW("name", TEXT, "of the snapshot"),
     SHOW("created_at", TIME, "when"),
     {.name = "method",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      .choices = "layer|btrfs|reflink|copy|commit",
      .text = "layer: the files became a layer below the box, nothing was copied; btrfs: a snapshot of the file system; "
              "reflink, copy: a copy, without or with its bytes; commit: the engine keeps its container as an image"},
@@ -225,63 +225,63 @@ const struct body_field snapshot_answer[] = {
     SHOW("copied_bytes", INT, "bytes that had to be copied"),
     SHOW("stopped", BOOL, "the box's idle runner was ended for it; the next use starts another"),
     SHOW("layers", INT, "kept layers that it consists of"),
-    BODY_NAMED("Snapshot"),
+    ROW_NAMED("Snapshot"),
 };
-const struct body_field snapshots_answer[] = {
-    {.name = "snapshots", .type = BODY_OBJECTS, .fields = snapshot_answer, .text = "the oldest first"},
-    BODY_NAMED("Snapshots"),
+const struct row snapshots_answer[] = {
+    {.name = "snapshots", .type = ROW_OBJECTS, .fields = snapshot_answer, .text = "the oldest first"},
+    ROW_NAMED("Snapshots"),
 };
-const struct body_field rollback_answer[] = {
+const struct row rollback_answer[] = {
     SHOW("snapshot", TEXT, "whose files the box has now"),
     SHOW("processes_ended", INT, "processes that ran in the box"),
-    BODY_NAMED("Rollback"),
+    ROW_NAMED("Rollback"),
 };
-const struct body_field export_answer[] = {
+const struct row export_answer[] = {
     SHOW("changed", BOOL, "false: nothing has changed since its image, and nothing was done"),
     SHOW("image", TEXT, "its name at the engine; null when nothing was done"),
     SHOW("bytes", INT, "of its files"),
     SHOW("duration_ms", INT, "how long it took"),
     SHOW("processes_ended", INT, "processes that ran in the box"),
-    BODY_NAMED("Export"),
+    ROW_NAMED("Export"),
 };
-static const struct body_field change_answer[] = {
+static const struct row change_answer[] = {
     SHOW("path", TEXT, "absolute"),
-    {.name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of path"},
+    {.name = "encoding", .type = ROW_TEXT, .choices = "utf-8|base64", .text = "of path"},
     {.name = "change",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      .choices = "added|modified|removed",
      .text = "of a removed directory only its own name is told"},
-    {.name = "type", .type = BODY_TEXT, .choices = "file|dir|symlink|other", .text = "what it is, or was"},
+    {.name = "type", .type = ROW_TEXT, .choices = "file|dir|symlink|other", .text = "what it is, or was"},
     SHOW("size", INT, "bytes; 0 for a directory"),
-    BODY_NAMED("Change"),
+    ROW_NAMED("Change"),
 };
-const struct body_field diff_answer[] = {
-    {.name = "changes", .type = BODY_OBJECTS, .fields = change_answer, .text = "directory by directory"},
+const struct row diff_answer[] = {
+    {.name = "changes", .type = ROW_OBJECTS, .fields = change_answer, .text = "directory by directory"},
     SHOW("truncated", BOOL, "there were more, or some could not be told"),
-    BODY_NAMED("Diff"),
+    ROW_NAMED("Diff"),
 };
 
 /* ---- commands ---- */
 
 #define EXEC_ROWS                                                                                                      \
-    {ROW("command", TEXT, exec_args, command), .flags = BODY_TOLD, .max = LIMIT_CALL_ARGS_BYTES / 2,                   \
+    {ROW("command", TEXT, exec_args, command), .flags = ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES / 2,                 \
      .text = "given to the box's shell; or argv"},                                                                     \
-        {ROW("argv", TEXTS, exec_args, argv), .flags = BODY_TOLD, .min = 1, .max = LIMIT_ARGV_COUNT,                   \
+        {ROW("argv", TEXTS, exec_args, argv), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_ARGV_COUNT,                 \
          .text = "program and arguments, no shell"},                                                                   \
-        {ROW("cwd", TEXT, exec_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,                      \
+        {ROW("cwd", TEXT, exec_args, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,                    \
          .text = "default: the workspace"},                                                                            \
-        {ROW("env", MAP, exec_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT,                                \
+        {ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT,                                 \
          .text = "added to the box's environment"},                                                                    \
-        {ROW("stdin", TEXT, exec_args, stdin_text), .flags = BODY_NUL, .max = LIMIT_STDIN_BYTES,                       \
+        {ROW("stdin", TEXT, exec_args, stdin_text), .flags = ROW_NUL, .max = LIMIT_STDIN_BYTES,                        \
          .text = "standard input as text"},                                                                            \
         {ROW("stdin_base64", TEXT, exec_args, stdin_base64), .max = LIMIT_STDIN_BYTES / 3 * 4 + 4,                     \
          .text = "standard input as base64, instead of stdin"},                                                        \
     {                                                                                                                  \
-        ROW("user", TEXT, exec_args, user), .flags = BODY_TOLD, .choices = "agent|root",                               \
+        ROW("user", TEXT, exec_args, user), .flags = ROW_AUDITED, .choices = "agent|root",                             \
                                             .text = "who runs it inside; default agent"                                \
     }
 
-const struct body_field exec_fields[] = {
+const struct row exec_fields[] = {
     EXEC_ROWS,
     {ROW("stdin_open", BOOL, exec_args, stdin_open),
      .text = "event streams only: standard input stays open and is fed by processes/{pid}/stdin"},
@@ -290,15 +290,15 @@ const struct body_field exec_fields[] = {
     {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
      .text = "kept of each stream, at most limits.output_bytes; more loses its middle"},
-    BODY_NAMED("ExecRequest"),
+    ROW_NAMED("ExecRequest"),
 };
-const struct body_field spawn_fields[] = {
+const struct row spawn_fields[] = {
     EXEC_ROWS,
     {ROW("timeout_ms", INT, exec_args, timeout_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "after that the command is killed; default 0: never"},
     {ROW("output_limit_bytes", INT, exec_args, output_limit_bytes), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .text = "accepted for the same body as exec; the kept output of a process is a ring of 1 MiB a stream"},
-    BODY_NAMED("ProcessRequest"),
+    ROW_NAMED("ProcessRequest"),
 };
 
 #define RESULT_ROWS                                                                                                    \
@@ -311,36 +311,36 @@ const struct body_field spawn_fields[] = {
         SHOW("stdout_bytes", INT, "bytes produced, kept or not"),                                                      \
         SHOW("stderr_bytes", INT, "bytes produced, kept or not")
 
-const struct body_field exec_answer[] = {
+const struct row exec_answer[] = {
     SHOW("stdout", TEXT, "what was kept"),
     SHOW("stderr", TEXT, "what was kept"),
-    {.name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of stdout and stderr"},
+    {.name = "encoding", .type = ROW_TEXT, .choices = "utf-8|base64", .text = "of stdout and stderr"},
     RESULT_ROWS,
     SHOW("stdout_truncated", BOOL, "the middle was dropped"),
     SHOW("stderr_truncated", BOOL, "the middle was dropped"),
     SHOW("duration_ms", INT, "from start to end"),
-    BODY_NAMED("ExecResult"),
+    ROW_NAMED("ExecResult"),
 };
-const struct body_field spawn_answer[] = {
+const struct row spawn_answer[] = {
     SHOW("pid", INT, "as seen inside the box"),
     SHOW("started_at", TIME, "when"),
-    BODY_NAMED("ProcessStarted"),
+    ROW_NAMED("ProcessStarted"),
 };
-const struct body_field process_answer[] = {
+const struct row process_answer[] = {
     SHOW("pid", INT, "as seen inside the box"),
     SHOW("command", TEXT, "as given; arguments joined by blanks"),
-    {.name = "state", .type = BODY_TEXT, .choices = "running|exited", .text = "what it does"},
+    {.name = "state", .type = ROW_TEXT, .choices = "running|exited", .text = "what it does"},
     SHOW("started_at", TIME, "when"),
     RESULT_ROWS,
-    BODY_NAMED("Process"),
+    ROW_NAMED("Process"),
 };
-const struct body_field processes_answer[] = {
-    {.name = "processes", .type = BODY_OBJECTS, .fields = process_answer, .text = "running and lately ended"},
-    BODY_NAMED("Processes"),
+const struct row processes_answer[] = {
+    {.name = "processes", .type = ROW_OBJECTS, .fields = process_answer, .text = "running and lately ended"},
+    ROW_NAMED("Processes"),
 };
 
-const struct body_field output_query[] = {
-    {ROW("stream", TEXT, output_args, stream), .flags = BODY_TOLD, .choices = "stdout|stderr",
+const struct row output_query[] = {
+    {ROW("stream", TEXT, output_args, stream), .flags = ROW_AUDITED, .choices = "stdout|stderr",
      .text = "default stdout"},
     {ROW("offset", INT, output_args, offset), .max = INT64_MAX, .text = "first byte wanted; default 0"},
     {ROW("wait_ms", INT, output_args, wait_ms), .max = 300000, .text = "wait so long for the first new byte"},
@@ -348,14 +348,14 @@ const struct body_field output_query[] = {
      .text = "at most so many bytes"},
     END,
 };
-const struct body_field stdin_query[] = {
+const struct row stdin_query[] = {
     {ROW("eof", BOOL, stdin_args, eof), .text = "close the standard input after the body"},
     END,
 };
-const struct body_field signal_fields[] = {
-    {ROW("signal", NAME, signal_args, signal), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = 16,
+const struct row signal_fields[] = {
+    {ROW("signal", TEXT_OR_INT, signal_args, signal), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 16,
      .text = "SIGTERM, TERM or a number; its process group gets it"},
-    BODY_NAMED("SignalRequest"),
+    ROW_NAMED("SignalRequest"),
 };
 
 /* ---- files ---- */
@@ -363,59 +363,59 @@ const struct body_field signal_fields[] = {
 #define PATH_TEXT "absolute, or relative to the workspace"
 #define PATH_FREE(args)                                                                                                \
     {                                                                                                                  \
-        ROW("path", TEXT, args, path), .flags = BODY_TOLD | BODY_BYTES, .min = 1, .max = LIMIT_PATH_BYTES,             \
+        ROW("path", TEXT, args, path), .flags = ROW_AUDITED | ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATH_BYTES,        \
                                        .text = PATH_TEXT "; default: the workspace"                                    \
     }
 
 /* Paths, patterns and texts of one body, all of them or none. */
 #define ENCODING_IN(args)                                                                                              \
     {                                                                                                                  \
-        ROW(BODY_ENCODING, TEXT, args, encoding), .choices = "utf-8|base64",                                           \
-                                                  .text = "of the paths, patterns and texts beside it; default utf-8"  \
+        ROW(ROW_ENCODING, TEXT, args, encoding), .choices = "utf-8|base64",                                            \
+                                                 .text = "of the paths, patterns and texts beside it; default utf-8"   \
     }
 
-const struct body_field path_query[] = {PATH_ROW(path_args, path, "path", PATH_TEXT), END};
-const struct body_field workspace_query[] = {PATH_FREE(path_args), END};
-const struct body_field put_query[] = {
+const struct row path_query[] = {PATH_ROW(path_args, path, "path", PATH_TEXT), END};
+const struct row workspace_query[] = {PATH_FREE(path_args), END};
+const struct row put_query[] = {
     PATH_ROW(put_args, path, "path", PATH_TEXT),
     {ROW("mode", MODE, put_args, mode), .max = 07777, .text = "octal; default 0644, or the old file's"},
     {ROW("parents", BOOL, put_args, parents), .text = "make missing directories"},
     {ROW("append", BOOL, put_args, append), .text = "add to the end; then not atomic"},
     END,
 };
-const struct body_field remove_query[] = {
+const struct row remove_query[] = {
     PATH_ROW(remove_args, path, "path", PATH_TEXT),
     {ROW("recursive", BOOL, remove_args, recursive), .text = "a directory with everything below it"},
     END,
 };
-const struct body_field watch_query[] = {
+const struct row watch_query[] = {
     PATH_FREE(remove_args),
     {ROW("recursive", BOOL, remove_args, recursive), .text = "directories below it too"},
     END,
 };
-const struct body_field list_query[] = {
+const struct row list_query[] = {
     PATH_FREE(list_args),
     {ROW("depth", INT, list_args, depth), .min = 1, .max = LIMIT_LIST_DEPTH, .fallback = 1, .text = "levels"},
     {ROW("limit", INT, list_args, limit), .min = 1, .max = LIMIT_LIST_LIMIT, .fallback = DEFAULT_LIST_LIMIT,
      .text = "entries"},
     END,
 };
-const struct body_field mkdir_fields[] = {
+const struct row mkdir_fields[] = {
     PATH_ROW(mkdir_args, path, "path", PATH_TEXT),
     {ROW("mode", MODE, mkdir_args, mode), .max = 07777, .fallback = 0755, .text = "octal; default 0755"},
     {ROW("parents", BOOL, mkdir_args, parents), .text = "make missing directories; one that exists is fine"},
     ENCODING_IN(mkdir_args),
-    BODY_NAMED("DirectoryRequest"),
+    ROW_NAMED("DirectoryRequest"),
 };
-const struct body_field move_fields[] = {
+const struct row move_fields[] = {
     PATH_ROW(move_args, from, "from", PATH_TEXT),
     PATH_ROW(move_args, to, "to", PATH_TEXT),
     {ROW("overwrite", BOOL, move_args, overwrite), .text = "replace what is there; else that is EXISTS"},
     ENCODING_IN(move_args),
-    BODY_NAMED("MoveRequest"),
+    ROW_NAMED("MoveRequest"),
 };
-const struct body_field glob_fields[] = {
-    {ROW("pattern", TEXT, glob_args, pattern), .flags = BODY_REQUIRED | BODY_TOLD | BODY_BYTES, .min = 1,
+const struct row glob_fields[] = {
+    {ROW("pattern", TEXT, glob_args, pattern), .flags = ROW_REQUIRED | ROW_AUDITED | ROW_ANY_BYTES, .min = 1,
      .max = LIMIT_PATTERN_BYTES, .text = "* ? [] {} and **, which crosses directories"},
     PATH_FREE(glob_args),
     {ROW("include_dirs", BOOL, glob_args, include_dirs), .text = "directories too"},
@@ -424,13 +424,13 @@ const struct body_field glob_fields[] = {
     {ROW("timeout_ms", INT, glob_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_WALK_TIMEOUT_MS, .text = "then what was found so far is the answer"},
     ENCODING_IN(glob_args),
-    BODY_NAMED("GlobRequest"),
+    ROW_NAMED("GlobRequest"),
 };
-const struct body_field grep_fields[] = {
-    {ROW("pattern", TEXT, grep_args, pattern), .flags = BODY_REQUIRED | BODY_BYTES, .min = 1,
+const struct row grep_fields[] = {
+    {ROW("pattern", TEXT, grep_args, pattern), .flags = ROW_REQUIRED | ROW_ANY_BYTES, .min = 1,
      .max = LIMIT_PATTERN_BYTES, .text = "a Perl-compatible regular expression"},
     PATH_FREE(grep_args),
-    {ROW("glob", TEXT, grep_args, glob), .flags = BODY_BYTES, .min = 1, .max = LIMIT_PATTERN_BYTES,
+    {ROW("glob", TEXT, grep_args, glob), .flags = ROW_ANY_BYTES, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "only files of this name"},
     {ROW("literal", BOOL, grep_args, literal), .text = "the pattern is plain text"},
     {ROW("ignore_case", BOOL, grep_args, ignore_case), .text = "upper and lower case are the same"},
@@ -440,29 +440,29 @@ const struct body_field grep_fields[] = {
     {ROW("timeout_ms", INT, grep_args, timeout_ms), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .fallback = DEFAULT_GREP_TIMEOUT_MS, .text = "then what was found so far is the answer"},
     ENCODING_IN(grep_args),
-    BODY_NAMED("GrepRequest"),
+    ROW_NAMED("GrepRequest"),
 };
-const struct body_field edit_fields[] = {
+const struct row edit_fields[] = {
     PATH_ROW(edit_args, path, "path", PATH_TEXT),
-    {ROW("old", TEXT, edit_args, old), .flags = BODY_REQUIRED | BODY_NUL | BODY_BYTES, .min = 1,
+    {ROW("old", TEXT, edit_args, old), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES, .min = 1,
      .max = LIMIT_EDIT_BYTES, .text = "the text to replace"},
-    {ROW("new", TEXT, edit_args, new_text), .flags = BODY_REQUIRED | BODY_NUL | BODY_BYTES, .max = LIMIT_EDIT_BYTES,
+    {ROW("new", TEXT, edit_args, new_text), .flags = ROW_REQUIRED | ROW_NUL | ROW_ANY_BYTES, .max = LIMIT_EDIT_BYTES,
      .text = "the text instead"},
     {ROW("all", BOOL, edit_args, all), .text = "every place; else it must be the only one"},
     ENCODING_IN(edit_args),
-    BODY_NAMED("EditRequest"),
+    ROW_NAMED("EditRequest"),
 };
 
 #define ENCODING_ROW(of)                                                                                               \
-    { .name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of " of }
-const struct body_field stat_answer[] = {
+    { .name = "encoding", .type = ROW_TEXT, .choices = "utf-8|base64", .text = "of " of }
+const struct row stat_answer[] = {
     SHOW("name", TEXT, "last part of the path"),
     SHOW("path", TEXT, "whole path"),
     ENCODING_ROW("name, path and link_target"),
-    {.name = "type", .type = BODY_TEXT, .choices = "file|dir|symlink|other", .text = "what it is"},
+    {.name = "type", .type = ROW_TEXT, .choices = "file|dir|symlink|other", .text = "what it is"},
     {.name = "special",
-     .type = BODY_TEXT,
-     .flags = BODY_NULLABLE,
+     .type = ROW_TEXT,
+     .flags = ROW_NULLABLE,
      .choices = "fifo|socket|char|block",
      .text = "which kind, where type is other and its runner knows"},
     SHOW("size", INT, "bytes"),
@@ -471,101 +471,100 @@ const struct body_field stat_answer[] = {
     SHOW("uid", INT, "owner inside the box"),
     SHOW("gid", INT, "group inside the box"),
     SHOW_NULL("link_target", TEXT, "of a symlink"),
-    BODY_NAMED("File"),
+    ROW_NAMED("File"),
 };
-const struct body_field list_answer[] = {
-    {.name = "entries", .type = BODY_OBJECTS, .fields = stat_answer, .text = "in no order"},
+const struct row list_answer[] = {
+    {.name = "entries", .type = ROW_OBJECTS, .fields = stat_answer, .text = "in no order"},
     SHOW("truncated", BOOL, "there were more"),
-    BODY_NAMED("Files"),
+    ROW_NAMED("Files"),
 };
-const struct body_field glob_answer[] = {
-    {.name = "paths", .type = BODY_TEXTS, .text = "what matched"},
+const struct row glob_answer[] = {
+    {.name = "paths", .type = ROW_TEXTS, .text = "what matched"},
     ENCODING_ROW("every path"),
     SHOW("truncated", BOOL, "there were more"),
     SHOW("timed_out", BOOL, "the search stopped early"),
-    BODY_NAMED("GlobResult"),
+    ROW_NAMED("GlobResult"),
 };
-static const struct body_field match_answer[] = {
+static const struct row match_answer[] = {
     SHOW("path", TEXT, "file"),
     SHOW("line", INT, "from 1"),
     SHOW("text", TEXT, "the line, cut at 4096 bytes"),
-    {.name = "before", .type = BODY_TEXTS, .flags = BODY_MAYBE, .text = "lines before, with context"},
-    {.name = "after", .type = BODY_TEXTS, .flags = BODY_MAYBE, .text = "lines after, with context"},
+    {.name = "before", .type = ROW_TEXTS, .flags = ROW_MAYBE, .text = "lines before, with context"},
+    {.name = "after", .type = ROW_TEXTS, .flags = ROW_MAYBE, .text = "lines after, with context"},
     ENCODING_ROW("path, text, before and after"),
-    BODY_NAMED("Match"),
+    ROW_NAMED("Match"),
 };
-const struct body_field grep_answer[] = {
-    {.name = "matches", .type = BODY_OBJECTS, .fields = match_answer, .text = "what matched"},
+const struct row grep_answer[] = {
+    {.name = "matches", .type = ROW_OBJECTS, .fields = match_answer, .text = "what matched"},
     SHOW("truncated", BOOL, "there were more"),
     SHOW("timed_out", BOOL, "the search stopped early"),
     SHOW("files_searched", INT, "files looked into"),
-    BODY_NAMED("GrepResult"),
+    ROW_NAMED("GrepResult"),
 };
-const struct body_field hash_answer[] = {SHOW("sha256", TEXT, "64 hex digits"), SHOW("size", INT, "bytes"),
-                                         BODY_NAMED("Hash")};
-const struct body_field edit_answer[] = {
+const struct row hash_answer[] = {SHOW("sha256", TEXT, "64 hex digits"), SHOW("size", INT, "bytes"), ROW_NAMED("Hash")};
+const struct row edit_answer[] = {
     SHOW("replacements", INT, "places changed"),
     SHOW("size", INT, "bytes of the file now"),
-    BODY_NAMED("EditResult"),
+    ROW_NAMED("EditResult"),
 };
-static const struct body_field skipped_answer[] = {
+static const struct row skipped_answer[] = {
     SHOW("name", TEXT, "as the archive has it"),
     ENCODING_ROW("name"),
     SHOW("reason", TEXT, "what was left out of it, and why"),
-    BODY_NAMED("Skipped"),
+    ROW_NAMED("Skipped"),
 };
-const struct body_field unpack_answer[] = {
+const struct row unpack_answer[] = {
     SHOW("files", INT, "entries unpacked"),
     {.name = "skipped",
-     .type = BODY_OBJECTS,
+     .type = ROW_OBJECTS,
      .fields = skipped_answer,
      .text = "devices, FIFOs, set-user-ID bits, all but the last of several entries of one name; at most 100"},
     SHOW("truncated", BOOL, "more was left out than is listed"),
-    BODY_NAMED("UnpackResult"),
+    ROW_NAMED("UnpackResult"),
 };
 
 /* ---- tokens ---- */
 
-const struct body_field token_fields[] = {
-    {ROW("user", TEXT, token_args, user), .flags = BODY_TOLD, .min = 1, .max = LIMIT_USER_BYTES,
+const struct row token_fields[] = {
+    {ROW("user", TEXT, token_args, user), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_USER_BYTES,
      .text = "whose boxes it sees; default 'default'; none for scope admin; scope read without one sees everybody's"},
-    {ROW("scope", TEXT, token_args, scope), .flags = BODY_TOLD, .choices = "admin|user|read|runner",
+    {ROW("scope", TEXT, token_args, scope), .flags = ROW_AUDITED, .choices = "admin|user|read|runner",
      .text = "what it may do; default user, or runner where there is a runner's name"},
-    {ROW("runner", TEXT, token_args, runner), .flags = BODY_TOLD, .min = 1, .max = LIMIT_RUNNER_BYTES,
+    {ROW("runner", TEXT, token_args, runner), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_RUNNER_BYTES,
      .text = "scope runner: name of the machine that joins with it"},
-    {ROW("label", TEXT, token_args, label), .flags = BODY_TOLD, .min = 1, .max = LIMIT_TOKEN_LABEL_BYTES,
+    {ROW("label", TEXT, token_args, label), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_TOKEN_LABEL_BYTES,
      .text = "what it is for"},
     {ROW("expires_in_ms", INT, token_args, expires_in_ms), .min = 1, .max = LIMIT_TOKEN_DAYS * 86400000ull,
      .text = "after so long it is not known any more; default never"},
-    BODY_NAMED("TokenRequest"),
+    ROW_NAMED("TokenRequest"),
 };
 #define TOKEN_ROWS                                                                                                     \
     SHOW("id", TEXT, "12 hex digits, also in the audit log"),                                                          \
         SHOW_NULL("user", TEXT, "whose boxes it sees; null: everybody's"),                                             \
-        {.name = "scope", .type = BODY_TEXT, .choices = "admin|user|read|runner", .text = "what it may do"},           \
+        {.name = "scope", .type = ROW_TEXT, .choices = "admin|user|read|runner", .text = "what it may do"},            \
         SHOW_NULL("runner", TEXT, "name of the machine that joins with it"),                                           \
         SHOW_NULL("label", TEXT, "what it is for"), SHOW_NULL("created_at", TIME, "null for a configured one"),        \
         SHOW_NULL("expires_at", TIME, "null: never"),                                                                  \
         SHOW_NULL("last_used_at", TIME, "within a minute; null: never, or configured and not since the start"),        \
         SHOW_NULL("revoked_at", TIME, "since then it is not known any more")
-const struct body_field token_answer[] = {
+const struct row token_answer[] = {
     TOKEN_ROWS,
     SHOW("token", TEXT, "the secret: only here, only now"),
-    BODY_NAMED("NewToken"),
+    ROW_NAMED("NewToken"),
 };
-static const struct body_field token_row_answer[] = {
+static const struct row token_row_answer[] = {
     TOKEN_ROWS,
     SHOW("configured", BOOL, "stands in the daemon's configuration"),
-    BODY_NAMED("Token"),
+    ROW_NAMED("Token"),
 };
-const struct body_field tokens_answer[] = {
-    {.name = "tokens", .type = BODY_OBJECTS, .fields = token_row_answer, .text = "revoked ones for 30 days"},
-    BODY_NAMED("Tokens"),
+const struct row tokens_answer[] = {
+    {.name = "tokens", .type = ROW_OBJECTS, .fields = token_row_answer, .text = "revoked ones for 30 days"},
+    ROW_NAMED("Tokens"),
 };
 
 /* ---- the audit log ---- */
 
-const struct body_field audit_query_fields[] = {
+const struct row audit_query_fields[] = {
     {ROW("box", TEXT, audit_args, box), .min = 1, .max = 16, .text = "only about this box, which may be gone"},
     {ROW("user", TEXT, audit_args, user), .min = 1, .max = LIMIT_USER_BYTES, .text = "only about this user's boxes"},
     {ROW("verb", TEXT, audit_args, verb), .min = 1, .max = 64, .text = "only this, e.g. exec or box_died"},
@@ -580,7 +579,7 @@ const struct body_field audit_query_fields[] = {
     {ROW("wait_ms", INT, audit_args, wait_ms), .max = 300000, .text = "wait so long for the first row"},
     END,
 };
-static const struct body_field event_answer[] = {
+static const struct row event_answer[] = {
     SHOW("id", INT, "1, 2, 3 ..."),
     SHOW("at", TIME, "when it began"),
     SHOW("verb", TEXT,
@@ -605,15 +604,15 @@ static const struct body_field event_answer[] = {
     SHOW_NULL("detail", TEXT, "command or path, cut at 1024 bytes; values of environment variables stand as [NAME]"),
     ENCODING_ROW("detail"),
     SHOW_NULL("hash", TEXT, "SHA-256 over the hash of the row before and this row; null for a user's token"),
-    BODY_NAMED("AuditEvent"),
+    ROW_NAMED("AuditEvent"),
 };
-const struct body_field audit_answer[] = {
-    {.name = "events", .type = BODY_OBJECTS, .fields = event_answer, .text = "in the order they were written"},
+const struct row audit_answer[] = {
+    {.name = "events", .type = ROW_OBJECTS, .fields = event_answer, .text = "in the order they were written"},
     SHOW("next", INT, "after of the next page"),
     SHOW("truncated", BOOL, "there are more already"),
-    BODY_NAMED("AuditEvents"),
+    ROW_NAMED("AuditEvents"),
 };
-const struct body_field verify_answer[] = {
+const struct row verify_answer[] = {
     SHOW("intact", BOOL, "every row follows from the one before, and the file is whole"),
     SHOW("rows", INT, "rows there are"),
     SHOW("first", INT, "id of the oldest"),
@@ -621,19 +620,19 @@ const struct body_field verify_answer[] = {
     SHOW("hash", TEXT, "of the newest: noted elsewhere, it vouches for all before it"),
     SHOW_NULL("broken_at", INT, "the first row that does not follow"),
     SHOW_NULL("damage", TEXT, "of the file"),
-    BODY_NAMED("AuditVerified"),
+    ROW_NAMED("AuditVerified"),
 };
 
 /* ---- kept results ---- */
 
-static const struct body_field offload_result_answer[] = {
-    {.name = "id", .type = BODY_TEXT, .text = "of the kept result"},
-    {.name = "path", .type = BODY_TEXT, .text = "of the file that it shows"},
-    {.name = "change", .type = BODY_TEXT, .choices = "modified|removed", .text = "what happened to the file since"},
-    BODY_NAMED("StaleResult"),
+static const struct row offload_result_answer[] = {
+    {.name = "id", .type = ROW_TEXT, .text = "of the kept result"},
+    {.name = "path", .type = ROW_TEXT, .text = "of the file that it shows"},
+    {.name = "change", .type = ROW_TEXT, .choices = "modified|removed", .text = "what happened to the file since"},
+    ROW_NAMED("StaleResult"),
 };
-const struct body_field offload_answer[] = {
-    {.name = "stale", .type = BODY_TEXTS, .text = "ids of kept results that went stale; each is told once"},
-    {.name = "results", .type = BODY_OBJECTS, .fields = offload_result_answer, .text = "the same, with why"},
-    BODY_NAMED("StaleResults"),
+const struct row offload_answer[] = {
+    {.name = "stale", .type = ROW_TEXTS, .text = "ids of kept results that went stale; each is told once"},
+    {.name = "results", .type = ROW_OBJECTS, .fields = offload_result_answer, .text = "the same, with why"},
+    ROW_NAMED("StaleResults"),
 };

@@ -1,5 +1,5 @@
 /* The audit log over HTTP. Called through native_routes.
- * Not to break: a token bound to a user sees rows of that user only, and of others who acted there neither token nor
+ * Invariant: a token bound to a user sees rows of that user only, and of others who acted there neither token nor
  * address. */
 #include <inttypes.h>
 #include <poll.h>
@@ -109,7 +109,7 @@ static void audit_json(void *user, const struct audit_row *row) {
 
 /* ---- pages ---- */
 
-static int audit_time(const struct body_text *text, const char *name, uint64_t *ret_ms, struct err *err) {
+static int audit_time(const struct row_text *text, const char *name, uint64_t *ret_ms, struct err *err) {
     if (!text->data || clock_parse(text->data, ret_ms))
         return 0;
     return err_set(err, ERR_INVALID, "'%s' must be a time such as 2026-01-31T12:00:00Z, not '%.40s'", name, text->data);

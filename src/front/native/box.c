@@ -1,5 +1,5 @@
 /* Boxes over HTTP: acquire, list, look, release, pause, resume, destroy. Called through native_routes.
- * Not to break: a token bound to a user neither makes, sees nor ends anybody else's box. */
+ * Invariant: a token bound to a user neither makes, sees nor ends anybody else's box. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ int native_acquire(struct http_request *request, struct box *unused, struct err 
     return answer_end(&answer, 0, err);
 }
 
-static int native_box_mounts(struct http_request *request, const struct body_list *list, struct box_request *wanted) {
+static int native_box_mounts(struct http_request *request, const struct row_list *list, struct box_request *wanted) {
     const struct mount_args *from = list->items;
     struct mount *mounts = arena_alloc(http_arena(request), (list->count + 1) * sizeof *mounts);
     for (size_t i = 0; i < list->count; i++)
@@ -228,7 +228,7 @@ struct native_boxes_walk {
     struct answer *answer;
 };
 
-static bool native_label_fits(char **labels, const struct body_text *wanted) {
+static bool native_label_fits(char **labels, const struct row_text *wanted) {
     bool with_value = memchr(wanted->data, '=', wanted->len);
     for (char **label = labels; label && *label; label++)
         if (with_value ? !strcmp(*label, wanted->data)

@@ -1,4 +1,4 @@
-/* Box life as an event stream. Called through native_routes. Not to break: a client that reads slowly or not at all holds up
+/* Box life as an event stream. Called through native_routes. Invariant: a client that reads slowly or not at all holds up
  * its own thread and nothing else, and sees only what it may see. */
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* exec over HTTP: a JSON answer with head and tail, or a stream of events. Called through native_routes.
- * Not to break: the client's hang-up ends the command, and memory stays within output_limit_bytes a stream. */
+ * Invariant: the client's hang-up ends the command, and memory stays within output_limit_bytes a stream. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

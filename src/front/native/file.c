@@ -1,5 +1,5 @@
 /* File contents over HTTP: GET with ranges, PUT, DELETE, stat, archives. Called through native_routes.
- * Not to break: contents never lie in the daemon's memory whole, whatever their size says. */
+ * Invariant: contents never lie in the daemon's memory whole, whatever their size says. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define PUT_SPLICE_BYTES (256 << 10) /* from here on two more exchanges with the runner cost less than copying */
 #define PUT_PIECE_BYTES (8u << 20)   /* how far an upload may pass its limit before somebody looks */
 
-const char *native_path(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+const char *native_path(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
                         struct err *err) {
     const char *given = path->data ? path->data : ".";
     size_t given_len = strlen(given), base_len = *given == '/' ? 0 : strlen(box_workspace(box));

@@ -1,5 +1,5 @@
 /* The machines that joined, over HTTP: listed, and sent away. Called through native_routes. The rows of these routes stand
- * here. Not to break: a token that is bound to a user sees that user's machines and no others. */
+ * here. Invariant: a token that is bound to a user sees that user's machines and no others. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -10,34 +10,34 @@
 #include "front/join/join.h"
 #include "front/trail.h"
 
-const struct body_field machines_query[] = {
+const struct row machines_query[] = {
     {.name = "user",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      .offset = offsetof(struct machines_args, user),
      .min = 1,
      .max = LIMIT_USER_BYTES,
      .text = "whose; default: those of the token's user, else of all when they are listed, of 'default' otherwise"},
     {.name = NULL},
 };
-static const struct body_field machine_answer[] = {
-    {.name = "name", .type = BODY_TEXT, .text = "its name, from its token"},
-    {.name = "user", .type = BODY_TEXT, .text = "whose it is"},
-    {.name = "online", .type = BODY_BOOL, .text = "it is connected now"},
-    {.name = "since", .type = BODY_TIME, .text = "online or offline since then"},
-    {.name = "latency_ms", .type = BODY_REAL, .flags = BODY_NULLABLE, .text = "there and back; null: not known"},
-    {.name = "connections", .type = BODY_INT, .text = "how often it connected"},
-    {.name = "workspace", .type = BODY_TEXT, .text = "its directory, on the machine"},
-    {.name = "shell", .type = BODY_TEXT, .text = "of its commands"},
-    {.name = "version", .type = BODY_TEXT, .text = "of its runner"},
-    {.name = "isolation", .type = BODY_TEXT, .text = "jail, none, or empty: it does not say"},
-    {.name = "platform", .type = BODY_TEXT, .text = "system and processor"},
-    {.name = "address", .type = BODY_TEXT, .text = "where it connects from"},
-    {.name = "form", .type = BODY_TEXT, .choices = "link|text", .text = "how it is spoken to"},
-    BODY_NAMED("Machine"),
+static const struct row machine_answer[] = {
+    {.name = "name", .type = ROW_TEXT, .text = "its name, from its token"},
+    {.name = "user", .type = ROW_TEXT, .text = "whose it is"},
+    {.name = "online", .type = ROW_BOOL, .text = "it is connected now"},
+    {.name = "since", .type = ROW_TIME, .text = "online or offline since then"},
+    {.name = "latency_ms", .type = ROW_REAL, .flags = ROW_NULLABLE, .text = "there and back; null: not known"},
+    {.name = "connections", .type = ROW_INT, .text = "how often it connected"},
+    {.name = "workspace", .type = ROW_TEXT, .text = "its directory, on the machine"},
+    {.name = "shell", .type = ROW_TEXT, .text = "of its commands"},
+    {.name = "version", .type = ROW_TEXT, .text = "of its runner"},
+    {.name = "isolation", .type = ROW_TEXT, .text = "jail, none, or empty: it does not say"},
+    {.name = "platform", .type = ROW_TEXT, .text = "system and processor"},
+    {.name = "address", .type = ROW_TEXT, .text = "where it connects from"},
+    {.name = "form", .type = ROW_TEXT, .choices = "link|text", .text = "how it is spoken to"},
+    ROW_NAMED("Machine"),
 };
-const struct body_field machines_answer[] = {
-    {.name = "machines", .type = BODY_OBJECTS, .fields = machine_answer, .text = "by no order"},
-    BODY_NAMED("Machines"),
+const struct row machines_answer[] = {
+    {.name = "machines", .type = ROW_OBJECTS, .fields = machine_answer, .text = "by no order"},
+    ROW_NAMED("Machines"),
 };
 
 static void machine_json(struct json *json, const struct machine_facts *facts) {

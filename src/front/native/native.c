@@ -1,5 +1,5 @@
 /* The route table of the native API, and the routes about the daemon itself. Used by daemon/main and openapi.c.
- * Not to break: this table is the published contract; --routes and /openapi.json are made from it. */
+ * Invariant: this table is the published contract; --routes and /openapi.json are made from it. */
 #include "front/native/native.h"
 
 #include <stdio.h>
@@ -18,18 +18,18 @@
     }
 #define BYTES "application/octet-stream"
 
-static const struct body_field health_answer[] = {
-    {.name = "status", .type = BODY_TEXT, .text = "ok"},
-    {.name = "disk", .type = BODY_TEXT, .choices = "ok|full", .text = "that of the state directory"},
-    {.name = "audit", .type = BODY_TEXT, .choices = "ok|failing|off", .text = "failing: rows wait in memory"},
-    BODY_NAMED("Health"),
+static const struct row health_answer[] = {
+    {.name = "status", .type = ROW_TEXT, .text = "ok"},
+    {.name = "disk", .type = ROW_TEXT, .choices = "ok|full", .text = "that of the state directory"},
+    {.name = "audit", .type = ROW_TEXT, .choices = "ok|failing|off", .text = "failing: rows wait in memory"},
+    ROW_NAMED("Health"),
 };
-static const struct body_field info_answer[] = {
-    {.name = "version", .type = BODY_TEXT, .text = "of cubby"},
-    {.name = "default_backend", .type = BODY_TEXT, .text = "used when a request names none"},
-    {.name = "started_at", .type = BODY_TIME, .text = "when the daemon came up"},
-    {.name = "backends", .type = BODY_OBJECTS, .text = "what each can and cannot do here"},
-    BODY_NAMED("Info"),
+static const struct row info_answer[] = {
+    {.name = "version", .type = ROW_TEXT, .text = "of cubby"},
+    {.name = "default_backend", .type = ROW_TEXT, .text = "used when a request names none"},
+    {.name = "started_at", .type = ROW_TIME, .text = "when the daemon came up"},
+    {.name = "backends", .type = ROW_OBJECTS, .text = "what each can and cannot do here"},
+    ROW_NAMED("Info"),
 };
 
 const struct route native_routes[] = {

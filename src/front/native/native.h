@@ -21,8 +21,8 @@ native_run native_spawn, native_processes, native_process, native_output, native
 /* native/session.c */
 native_run native_session_open, native_sessions, native_session, native_session_end, native_session_stdin,
     native_session_stop, native_session_exec;
-extern const struct body_field session_fields[], session_wait_query[], session_exec_fields[];
-extern const struct body_field session_answer[], sessions_answer[], session_result_answer[], session_exec_answer[];
+extern const struct row session_fields[], session_wait_query[], session_exec_fields[];
+extern const struct row session_answer[], sessions_answer[], session_result_answer[], session_exec_answer[];
 /* native/pty.c */
 native_run native_pty;
 /* native/file.c */
@@ -42,14 +42,14 @@ native_run native_snapshot, native_snapshots, native_snapshot_remove, native_rol
 native_run native_token_create, native_token_list, native_token_revoke;
 /* native/template.c */
 native_run native_templates, native_template_put, native_template_remove;
-extern const struct body_field template_answer[], templates_answer[];
+extern const struct row template_answer[], templates_answer[];
 /* native/machine.c */
 native_run native_machines, native_machine_send_away;
 /* native/tool.c */
 native_run native_tools, native_tool, native_thread_tool, native_box_tools, native_thread_tools;
 /* native/servers.c */
 native_run native_servers, native_server, native_server_put, native_server_remove;
-extern const struct body_field servers_query[], server_answer[], servers_answer[];
+extern const struct row servers_query[], server_answer[], servers_answer[];
 /* native/offload.c */
 native_run native_offload, native_thread_offload;
 /* native/skill.c */
@@ -75,11 +75,11 @@ const char *native_type_name(enum file_type type);
 void native_stat_json(struct json *json, const struct file_stat *stat); /* an object */
 /* A client's path made absolute (absent: the workspace), so that answers and sentences name whole paths. "//" and "/./"
  * are folded; ".." is the kernel's business. tree: a trailing '/' goes too. NULL: too long, err is set. */
-struct body_text;
-const char *native_path(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+struct row_text;
+const char *native_path(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
                         struct err *err);
 /* The same of a path that is about to be changed: a skill that it lies in becomes the user's own. */
-const char *native_target(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+const char *native_target(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
                           struct err *err);
 
 /* A file as the answer, with ranges and conditions. Negative before anything was answered: err says why. */

@@ -1,5 +1,5 @@
 /* The door to servers in a box: HTTP and WebSocket by proxy, anything else as bytes over a WebSocket of our own. Called
- * through native_routes. Not to break: one request is one connection to the server in the box, never used again, so that
+ * through native_routes. Invariant: one request is one connection to the server in the box, never used again, so that
  * neither side can say anything to the other's next request; no body is held whole; who waits is watched for going away. */
 #include <poll.h>
 #include <stdio.h>
@@ -44,10 +44,10 @@ static int native_port_pump(struct native_port *port, struct err *err);
 
 /* For the audit log: "GET 8080/path". A query may hold what is nobody's business. */
 static void native_port_told(struct http_request *request, const char *tail) {
-    static const struct body_field rows[] = {{.name = "what", .type = BODY_TEXT, .flags = BODY_TOLD}, {.name = NULL}};
+    static const struct row rows[] = {{.name = "what", .type = ROW_TEXT, .flags = ROW_AUDITED}, {.name = NULL}};
     char *text = arena_printf(http_arena(request), "%s %.5s%.*s", http_method(request), http_param(request, "port"),
                               (int)strcspn(tail, "?"), tail);
-    const struct body_text what = {.data = text, .len = strlen(text)};
+    const struct row_text what = {.data = text, .len = strlen(text)};
     trail_fields(request, rows, &what);
 }
 

@@ -1,5 +1,5 @@
 /* Background processes over HTTP: start, look, read, feed, signal. Called through native_routes.
- * Not to break: a pid is the box's own and only ever given back to its runner. */
+ * Invariant: a pid is the box's own and only ever given back to its runner. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -19,19 +19,19 @@
 #define PTY_PING_TICKS 30
 #define PTY_ATTACH_MS 10000
 
-#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
-const struct body_field pty_query[] = {
+#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
+const struct row pty_query[] = {
     {ROW("cols", INT, pty_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "columns"},
     {ROW("rows", INT, pty_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "lines"},
-    {ROW("command", TEXT, pty_args, command), .flags = BODY_TOLD, .max = LIMIT_URI_BYTES,
+    {ROW("command", TEXT, pty_args, command), .flags = ROW_AUDITED, .max = LIMIT_URI_BYTES,
      .text = "default: the box's shell, interactive"},
-    {ROW("cwd", TEXT, pty_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ROW("cwd", TEXT, pty_args, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "default: the workspace"},
-    {ROW("user", TEXT, pty_args, user), .flags = BODY_TOLD, .choices = "agent|root",
+    {ROW("user", TEXT, pty_args, user), .flags = ROW_AUDITED, .choices = "agent|root",
      .text = "who runs it inside; default agent"},
     {ROW("term", TEXT, pty_args, term), .min = 1, .max = LIMIT_TERM_BYTES,
      .text = "the terminal's name, TERM: letters, digits and +._-; default xterm-256color"},
-    {ROW("env", MAP, pty_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT - 1,
+    {ROW("env", MAP, pty_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT - 1,
      .text = "environment of the command, a JSON object of strings"},
     {ROW("pid", INT, pty_args, pid), .min = 1, .max = INT32_MAX, .text = "attach to this terminal again"},
     {ROW("offset", INT, pty_args, offset), .max = INT64_MAX, .text = "with pid: first output byte wanted"},

@@ -1,6 +1,6 @@
 /* Skills over HTTP as things that are put, shared and taken away: uploads into a box, the registry, and the way between a
  * user's skills and his agent's. Called through native_routes; what a box has to offer is told by native/skill.c.
- * Not to break: an agent's base is changed by admins alone, and what somebody may not see answers as what is not there. */
+ * Invariant: an agent's base is changed by admins alone, and what somebody may not see answers as what is not there. */
 #include <string.h>
 #include <unistd.h>
 
@@ -365,7 +365,7 @@ static const char *skill_below(struct http_request *request, const char *top, co
     return arena_copy(http_arena(request), path + len + 1, strcspn(path + len + 1, "/"));
 }
 
-const char *native_target(struct http_request *request, struct box *box, const struct body_text *path, bool tree,
+const char *native_target(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
                           struct err *err) {
     struct skills *skills = front_of(request)->skills;
     const char *full = native_path(request, box, path, tree, err);

@@ -1,5 +1,5 @@
 /* Searching and editing over HTTP: glob, grep, hash, edit. Called through native_routes.
- * Not to break: results are bounded by limit, and the paths of a glob by GLOB_KEPT_BYTES. */
+ * Invariant: results are bounded by limit, and the paths of a glob by GLOB_KEPT_BYTES. */
 #include <string.h>
 
 #include "base/buf.h"

@@ -1,5 +1,5 @@
 /* MCP servers of users over HTTP: listed, put, removed. Called through native_routes; their tools are native_tool's and mcp's.
- * Not to break: a user sees and changes his own; values of their environments go in and never out. */
+ * Invariant: a user sees and changes his own; values of their environments go in and never out. */
 #include <jansson.h>
 #include <string.h>
 
@@ -11,11 +11,11 @@
 #include "tool/servers/servers.h"
 
 struct servers_args {
-    struct body_text user;
+    struct row_text user;
 };
-const struct body_field servers_query[] = {
+const struct row servers_query[] = {
     {.name = "user",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      .offset = offsetof(struct servers_args, user),
      .min = 1,
      .max = LIMIT_USER_BYTES,
@@ -24,18 +24,18 @@ const struct body_field servers_query[] = {
 };
 
 #define SHOW(label, kind, meaning)                                                                                     \
-    { .name = (label), .type = BODY_##kind, .max = INT64_MAX, .text = (meaning) }
-static const struct body_field running_answer[] = {
+    { .name = (label), .type = ROW_##kind, .max = INT64_MAX, .text = (meaning) }
+static const struct row running_answer[] = {
     SHOW("box", TEXT, "where"),
     SHOW("state", TEXT, "starting, ready or ended"),
     SHOW("tools", INT, "how many it offers"),
     SHOW("left_out", INT, "how many of its tools cannot be offered: names or schemas that are none, or too many"),
     SHOW("restarts", INT, "how often it was started again"),
-    {.name = "why", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "it ended last"},
+    {.name = "why", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "it ended last"},
     SHOW("retry_in_ms", INT, "until it is started again, at the next call"),
     {.name = NULL},
 };
-const struct body_field server_answer[] = {
+const struct row server_answer[] = {
     SHOW("name", TEXT, "in front of its tools' names: NAME__TOOL"),
     SHOW("user", TEXT, "whose it is"),
     SHOW("command", TEXT, "the program"),
@@ -48,12 +48,12 @@ const struct body_field server_answer[] = {
     SHOW("timeout_ms", INT, "of a call"),
     SHOW("start_timeout_ms", INT, "until it has told its tools"),
     SHOW("configured", BOOL, "it stands in the configuration and cannot be changed here"),
-    {.name = "running", .type = BODY_OBJECTS, .fields = running_answer, .text = "what this daemon started of it"},
-    BODY_NAMED("McpServer"),
+    {.name = "running", .type = ROW_OBJECTS, .fields = running_answer, .text = "what this daemon started of it"},
+    ROW_NAMED("McpServer"),
 };
-const struct body_field servers_answer[] = {
-    {.name = "servers", .type = BODY_OBJECTS, .fields = server_answer, .text = "by name"},
-    BODY_NAMED("McpServers"),
+const struct row servers_answer[] = {
+    {.name = "servers", .type = ROW_OBJECTS, .fields = server_answer, .text = "by name"},
+    ROW_NAMED("McpServers"),
 };
 
 /* Whose, and where they are. */
@@ -139,7 +139,7 @@ int native_server_put(struct http_request *request, struct box *unused, struct e
     if (code == 0)
         code = http_body_all(request, LIMIT_SERVER_SPEC_BYTES, &data, &len, err);
     if (code == 0)
-        code = body_load(data, len, &body, err);
+        code = rows_load(data, len, &body, err);
     if (code == 0)
         code = server_spec_take(body, name, http_arena(request), &spec, err);
     json_decref(body);

@@ -1,5 +1,5 @@
 /* Sessions over HTTP: shells of a box that live on from command to command.
- * Called through native_routes. Not to break: the client's hang-up ends its
+ * Called through native_routes. Invariant: the client's hang-up ends its
  * command and not the session; memory stays within output_limit_bytes. */
 #include <string.h>
 
@@ -14,36 +14,36 @@
 /* ---- what is taken and answered ---- */
 
 struct session_args {
-    struct body_text name, cwd, user, shell;
+    struct row_text name, cwd, user, shell;
     const char **env;
-    struct body_number cols, rows, quiet_ms;
+    struct row_number cols, rows, quiet_ms;
 };
 struct session_wait_args {
-    struct body_number wait_ms;
+    struct row_number wait_ms;
 };
 struct session_exec_args {
-    struct body_text command, cwd;
+    struct row_text command, cwd;
     bool background;
-    struct body_number wait_ms, quiet_ms, timeout_ms, output_limit_bytes;
+    struct row_number wait_ms, quiet_ms, timeout_ms, output_limit_bytes;
 };
 
-#define ROW(label, kind, args, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct args, member)
+#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 #define SHOW(label, kind, meaning)                                                                                     \
-    { .name = (label), .type = BODY_##kind, .max = INT64_MAX, .text = (meaning) }
+    { .name = (label), .type = ROW_##kind, .max = INT64_MAX, .text = (meaning) }
 #define SHOW_NULL(label, kind, meaning)                                                                                \
-    { .name = (label), .type = BODY_##kind, .flags = BODY_NULLABLE, .max = INT64_MAX, .text = (meaning) }
+    { .name = (label), .type = ROW_##kind, .flags = ROW_NULLABLE, .max = INT64_MAX, .text = (meaning) }
 #define STATES "new|running|quiet|completed|timed_out|terminated"
 
-const struct body_field session_fields[] = {
-    {ROW("name", TEXT, session_args, name), .flags = BODY_TOLD, .min = 1, .max = SESSION_NAME_BYTES,
+const struct row session_fields[] = {
+    {ROW("name", TEXT, session_args, name), .flags = ROW_AUDITED, .min = 1, .max = SESSION_NAME_BYTES,
      .text = "letters, digits and _.:@-; default: a random one"},
-    {ROW("cwd", TEXT, session_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ROW("cwd", TEXT, session_args, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "where a new shell begins; default: the workspace"},
-    {ROW("env", MAP, session_args, env), .flags = BODY_SECRET, .max = LIMIT_ENV_COUNT,
+    {ROW("env", MAP, session_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT,
      .text = "added to the environment of a new shell"},
-    {ROW("user", TEXT, session_args, user), .flags = BODY_TOLD, .choices = "agent|root",
+    {ROW("user", TEXT, session_args, user), .flags = ROW_AUDITED, .choices = "agent|root",
      .text = "who a new shell runs as inside; default agent"},
-    {ROW("shell", TEXT, session_args, shell), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ROW("shell", TEXT, session_args, shell), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "of a new session; default: bash where the box has it, else its "
              "shell"},
     {ROW("cols", INT, session_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "of its terminal"},
@@ -51,16 +51,16 @@ const struct body_field session_fields[] = {
     {ROW("quiet_ms", INT, session_args, quiet_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "for commands that do not say; also changes that of a session "
              "that is there. Default 0: none"},
-    BODY_NAMED("SessionRequest"),
+    ROW_NAMED("SessionRequest"),
 };
-const struct body_field session_wait_query[] = {
+const struct row session_wait_query[] = {
     {ROW("wait_ms", INT, session_wait_args, wait_ms), .max = 300000, .text = "wait so long until it runs nothing"},
     {.name = NULL},
 };
-const struct body_field session_exec_fields[] = {
-    {ROW("command", TEXT, session_exec_args, command), .flags = BODY_REQUIRED | BODY_TOLD,
+const struct row session_exec_fields[] = {
+    {ROW("command", TEXT, session_exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED,
      .max = LIMIT_CALL_ARGS_BYTES / 2, .text = "given to the session's shell"},
-    {ROW("cwd", TEXT, session_exec_args, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ROW("cwd", TEXT, session_exec_args, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "the shell goes there first, and stays there; default: where it is"},
     {ROW("background", BOOL, session_exec_args, background), .text = "do not wait for it; BUSY when another one runs"},
     {ROW("wait_ms", INT, session_exec_args, wait_ms), .max = LIMIT_EXEC_TIMEOUT_MS,
@@ -79,14 +79,14 @@ const struct body_field session_exec_fields[] = {
      .fallback = DEFAULT_OUTPUT_LIMIT_BYTES,
      .text = "kept of the output, at most limits.output_bytes; more loses its "
              "middle"},
-    BODY_NAMED("SessionExecRequest"),
+    ROW_NAMED("SessionExecRequest"),
 };
-const struct body_field session_answer[] = {
+const struct row session_answer[] = {
     SHOW("name", TEXT, "unique in its box"),
     SHOW_NULL("pid", INT,
               "of the shell, as a background process of the box; null: it has "
               "none, commands are processes"),
-    {.name = "state", .type = BODY_TEXT, .choices = STATES, .text = "of the command that runs, or ran last"},
+    {.name = "state", .type = ROW_TEXT, .choices = STATES, .text = "of the command that runs, or ran last"},
     SHOW("command", TEXT, "that one, cut"),
     SHOW_NULL("exit_code", INT, "128 + signal as shells have it; null: it runs, or was killed"),
     SHOW("cwd", TEXT, "where the shell was at the end of its last command"),
@@ -97,28 +97,28 @@ const struct body_field session_answer[] = {
     SHOW("quiet_ms", INT, "for commands that do not say; 0: none"),
     SHOW("offset", INT, "where the output of that command begins, for processes/{pid}/output"),
     SHOW("next_offset", INT, "and where it ends so far"),
-    BODY_NAMED("Session"),
+    ROW_NAMED("Session"),
 };
-const struct body_field sessions_answer[] = {
-    {.name = "sessions", .type = BODY_OBJECTS, .fields = session_answer, .text = "the oldest first"},
-    BODY_NAMED("Sessions"),
+const struct row sessions_answer[] = {
+    {.name = "sessions", .type = ROW_OBJECTS, .fields = session_answer, .text = "the oldest first"},
+    ROW_NAMED("Sessions"),
 };
 #define RESULT_ROWS                                                                                                    \
-    {.name = "state", .type = BODY_TEXT, .choices = STATES, .text = "running and quiet: it runs on"},                  \
+    {.name = "state", .type = ROW_TEXT, .choices = STATES, .text = "running and quiet: it runs on"},                   \
         SHOW_NULL("exit_code", INT, "128 + signal as shells have it; null: it runs, or was killed"),                   \
         SHOW("timed_out", BOOL, "killed at timeout_ms"),                                                               \
         SHOW("ended", BOOL, "the shell ended with it, and the session is gone"),                                       \
         SHOW("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),                              \
         SHOW("cwd", TEXT, "where the shell is now"), SHOW("offset", INT, "as in the session"),                         \
         SHOW("next_offset", INT, "as in the session"), SHOW("duration_ms", INT, "so far")
-const struct body_field session_result_answer[] = {RESULT_ROWS, BODY_NAMED("SessionResult")};
-const struct body_field session_exec_answer[] = {
+const struct row session_result_answer[] = {RESULT_ROWS, ROW_NAMED("SessionResult")};
+const struct row session_exec_answer[] = {
     SHOW("output", TEXT, "what it printed, both streams as they came"),
-    {.name = "encoding", .type = BODY_TEXT, .choices = "utf-8|base64", .text = "of output"},
+    {.name = "encoding", .type = ROW_TEXT, .choices = "utf-8|base64", .text = "of output"},
     SHOW("output_bytes", INT, "bytes printed, kept or not"),
     SHOW("output_truncated", BOOL, "the middle was dropped"),
     RESULT_ROWS,
-    BODY_NAMED("SessionExecResult"),
+    ROW_NAMED("SessionExecResult"),
 };
 
 static const char *native_session_state(enum session_state state) {

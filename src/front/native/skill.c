@@ -1,5 +1,5 @@
 /* What skills and sub-agents a box has to offer, over HTTP: as data, or as the block for a system prompt. Called through
- * native_routes. Not to break: one bad file is named in the answer and hides no other. */
+ * native_routes. Invariant: one bad file is named in the answer and hides no other. */
 #include "front/native/skill.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Snapshots, rollback, fork, export and diff over HTTP. Called through native_routes.
- * Not to break: a token bound to a user makes boxes of nobody else, and somebody else's box answers as none. */
+ * Invariant: a token bound to a user makes boxes of nobody else, and somebody else's box answers as none. */
 #include "box/snapshot/snapshot.h"
 #include "box/snapshot/export.h"
 

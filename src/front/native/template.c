@@ -10,15 +10,12 @@
 #include "front/native/native.h"
 #include "front/trail.h"
 
-const struct body_field template_answer[] = {
-    {.name = "name", .type = BODY_TEXT, .max = INT64_MAX, .text = "as POST /v1/boxes takes it"},
+const struct row template_answer[] = {
+    {.name = "name", .type = ROW_TEXT, .max = INT64_MAX, .text = "as POST /v1/boxes takes it"},
     {.name = NULL},
 };
-const struct body_field templates_answer[] = {
-    {.name = "templates",
-     .type = BODY_OBJECTS,
-     .fields = template_answer,
-     .text = "host, and those that were imported"},
+const struct row templates_answer[] = {
+    {.name = "templates", .type = ROW_OBJECTS, .fields = template_answer, .text = "host, and those that were imported"},
     {.name = NULL},
 };
 

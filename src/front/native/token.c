@@ -1,5 +1,5 @@
 /* Tokens over HTTP: made, listed, revoked. Called through native_routes, which let only admins in.
- * Not to break: a secret is in the answer that made it and nowhere else: in no list, log or cache. */
+ * Invariant: a secret is in the answer that made it and nowhere else: in no list, log or cache. */
 #include <string.h>
 
 #include "base/clock.h"

@@ -5,34 +5,34 @@
 #include "front/native/args.h"
 #include "front/toolbox.h"
 
-const struct body_field tools_answer[] = {
+const struct row tools_answer[] = {
     {.name = "tools",
-     .type = BODY_OBJECTS,
+     .type = ROW_OBJECTS,
      .text = "name, title, description, input_schema, output_schema, annotations"},
-    BODY_NAMED("Tools"),
+    ROW_NAMED("Tools"),
 };
-static const struct body_field tool_image_answer[] = {
-    {.name = "mime_type", .type = BODY_TEXT, .text = "such as image/png"},
-    {.name = "data", .type = BODY_TEXT, .text = "base64"},
-    BODY_NAMED("ToolImage"),
+static const struct row tool_image_answer[] = {
+    {.name = "mime_type", .type = ROW_TEXT, .text = "such as image/png"},
+    {.name = "data", .type = ROW_TEXT, .text = "base64"},
+    ROW_NAMED("ToolImage"),
 };
-const struct body_field tool_answer[] = {
-    {.name = "text", .type = BODY_TEXT, .text = "what an agent would see"},
-    {.name = "is_error", .type = BODY_BOOL, .text = "the text says what went wrong"},
+const struct row tool_answer[] = {
+    {.name = "text", .type = ROW_TEXT, .text = "what an agent would see"},
+    {.name = "is_error", .type = ROW_BOOL, .text = "the text says what went wrong"},
     {.name = "structured",
-     .type = BODY_OBJECT,
-     .flags = BODY_MAYBE,
+     .type = ROW_OBJECT,
+     .flags = ROW_MAYBE,
      .text = "the same by the tool's output_schema, where it has one"},
     {.name = "image",
-     .type = BODY_OBJECT,
-     .flags = BODY_MAYBE,
+     .type = ROW_OBJECT,
+     .flags = ROW_MAYBE,
      .fields = tool_image_answer,
      .text = "a picture, where the tool answers with one"},
     {.name = "content",
-     .type = BODY_OBJECTS,
-     .flags = BODY_MAYBE,
+     .type = ROW_OBJECTS,
+     .flags = ROW_MAYBE,
      .text = "what of an MCP server's answer is no text, as MCP has it"},
-    BODY_NAMED("ToolResult"),
+    ROW_NAMED("ToolResult"),
 };
 
 int native_tools(struct http_request *request, struct box *unused, struct err *err) {

@@ -1,5 +1,5 @@
 /* Directories over HTTP: list, mkdir, move, watch. Called through native_routes.
- * Not to break: a list of a million entries goes out as it comes, it is never held whole. */
+ * Invariant: a list of a million entries goes out as it comes, it is never held whole. */
 #include <string.h>
 
 #include "base/buf.h"

@@ -1,7 +1,7 @@
 /* Mounts /skills of a box that runs: an overlay of its user's layer, what was kept of that earlier, and the layers of its
  * agent's public skills; and, where the box is a container, what users mount into it. Called by main for `attach`: a fresh,
  * single-threaded process that the daemon spawned on the host, and the only one that ever mounts anything into a box that
- * runs; and by the inner half of an ordinary user's box, where nobody may enter later. Not to break: two overlays never have one upper layer in use at the
+ * runs; and by the inner half of an ordinary user's box, where nobody may enter later. Invariant: two overlays never have one upper layer in use at the
  * same time, so the old one goes first, and only if nobody uses it; whoever may be looking stands still meanwhile (the
  * daemon sees to that). What fails leaves the old one where it was.
  *

@@ -1,6 +1,6 @@
 /* Stage one of a jail, outer half: a fresh, single-threaded process that the daemon spawned. It joins the box's
  * cgroups, makes the namespaces, writes the id maps, idmaps the layers, and ends; the inner half (enter_root.c) becomes
- * PID 1. Called by main for `enter FD`. Not to break: the order of the steps; each line needs the one above it, and
+ * PID 1. Called by main for `enter FD`. Invariant: the order of the steps; each line needs the one above it, and
  * idmapped layers can only be attached after the maps are written. */
 #include "runner/enter/enter.h"
 

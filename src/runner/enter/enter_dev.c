@@ -1,6 +1,6 @@
 /* The box's /dev: a tmpfs of its own with device nodes of its own. Made by the outer half, because only the host's root
- * may make device nodes, and before the filter, which forbids that for good; moved into the box by enter_root.c. Not to
- * break: no node is shared with the host or with another box. Its inode would carry locks, leases and watches from one
+ * may make device nodes, and before the filter, which forbids that for good; moved into the box by enter_root.c. Invariant:
+ * no node is shared with the host or with another box. Its inode would carry locks, leases and watches from one
  * to the other. Where nodes cannot be made (an ordinary user, a container without that right) the host's are bound. */
 #include <errno.h>
 #include <fcntl.h>

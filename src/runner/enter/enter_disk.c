@@ -1,5 +1,5 @@
 /* A box's files on a bounded file system of their own: an image behind a loop device (outer half, root), or a sized
- * tmpfs (inner half, whoever it is). Called by enter_tree.c and enter_root.c. Not to break: the mount is never attached
+ * tmpfs (inner half, whoever it is). Called by enter_tree.c and enter_root.c. Invariant: the mount is never attached
  * to the host's tree, and the loop device clears itself with its last user, so that nothing outlives the box's mount
  * namespace; and the image stays locked while it is mounted, because two mounts of one image destroy it. */
 #include <errno.h>

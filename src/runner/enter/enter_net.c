@@ -1,5 +1,5 @@
 /* The box's network: the loopback always, eth0 where the daemon has put one. Called by the outer half, which stands in
- * the box's network namespace (an ordinary user's inner half sees to its own loopback). Not to break: no address but the
+ * the box's network namespace (an ordinary user's inner half sees to its own loopback). Invariant: no address but the
  * one the daemon claimed. */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Stage one of a jail, inner half: inside the new namespaces it builds the box's root and becomes PID 1. Called by
- * enter.c in the cloned process. Not to break: the order of the steps; nothing of the host is reachable after `leave
+ * enter.c in the cloned process. Invariant: the order of the steps; nothing of the host is reachable after `leave
  * the host`, and no path of the host may become visible in the box's mountinfo (overlay options are relative names). */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Layers and mounts as detached trees, idmapped for one box. Called once per box by the outer half (root), or by the
- * inner half of an ordinary user's box, which has nothing to idmap. Not to break: a mount's only mapped id is that of
+ * inner half of an ordinary user's box, which has nothing to idmap. Invariant: a mount's only mapped id is that of
  * the directory's owner; mapping the host's root too would let a box leave setuid files of root on the host. */
 #include <errno.h>
 #include <fcntl.h>

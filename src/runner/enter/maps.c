@@ -1,6 +1,6 @@
 /* Virtual paths of the `local` backend: where a client's path lies, and what text shows of it. In a jail paths are real
  * and only runner_path is used, to join and check. Called by every op that takes a path and by exec.
- * Not to break: a path is mapped only at a segment's end (/mnt/skills-x is not /mnt/skills), the longest mapping wins,
+ * Invariant: a path is mapped only at a segment's end (/mnt/skills-x is not /mnt/skills), the longest mapping wins,
  * and what is opened is resolved below that mapping's own descriptor. */
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Layers merged, directory by directory. Called by op_diff.c and squash.c. Not to break: the rules are overlayfs's own
+/* Layers merged, directory by directory. Called by op_diff.c and squash.c. Invariant: the rules are overlayfs's own
  * (with userxattr): the uppermost name wins; directories merge down to the first that is opaque, or to whatever is no
  * directory; a character device 0:0 is a whiteout. Names are hostile: no link is followed, no mount entered, and sizes of
  * trees bound neither stack nor descriptors. */

@@ -1,7 +1,7 @@
 /* `cubby-runner trial [DIR]`: asks the kernel for what every jail needs, and prints a line a thing: its name and the errno
  * of the try, 0 where it works. Called by backend/jail/probe.c, because files below /proc tell what a kernel has, and only a
  * try tells what it gives to this process (containers, security modules). DIR: the state directory, whose file system
- * must take an idmapped mount where we are root. Not to break: it changes nothing outside its own namespaces. */
+ * must take an idmapped mount where we are root. Invariant: it changes nothing outside its own namespaces. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>

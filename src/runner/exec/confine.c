@@ -1,6 +1,6 @@
 /* The last walls, from inside: capabilities, no_new_privs, Landlock, seccomp. confine_early, confine_bounding and
  * confine_runner are called once a box by stage one; confine by every child of the runner before it becomes a command
- * or a worker. Not to break: after confine nothing is gained back: ids first, the filter last; and it sets no errno on
+ * or a worker. Invariant: after confine nothing is gained back: ids first, the filter last; and it sets no errno on
  * its way, because a command's child shares the runner's memory until it execs. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Keepers: where there is no cgroup, every command runs below a small process of ours that adopts whatever the command
  * leaves behind and ends it. Called by spawn.c (keeper_main, in the child) and init/process (the sweep).
- * Not to break: a keeper exits only when nothing of its tree is left, so its exit means what an empty leaf means. */
+ * Invariant: a keeper exits only when nothing of its tree is left, so its exit means what an empty leaf means. */
 #include <dirent.h>
 #include <errno.h>
 #include <sched.h>

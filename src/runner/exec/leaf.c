@@ -1,7 +1,7 @@
 /* Leaves: one cgroup v2 directory for the tree of one command, below the box's own cgroup. Called by process.c and
  * spawn.c. cgroup.kill empties a leaf whatever is in it; cgroup.events says when it is empty. Making and removing
  * directories costs more than a short command, so empty leaves are kept and used again.
- * Not to break: a leaf goes back to the pool only when it is empty and was never killed. */
+ * Invariant: a leaf goes back to the pool only when it is empty and was never killed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* The table of sessions: made, found, listed, ended. Called by op_session.c and, for plain sessions, by op_exec.c.
- * Not to break: a session with a shell leaves the table when its process has ended, and never before. */
+ * Invariant: a session with a shell leaves the table when its process has ended, and never before. */
 #include "runner/exec/session.h"
 
 #include <errno.h>

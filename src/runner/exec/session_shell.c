@@ -4,7 +4,7 @@
  * one that runs the text of the command (a memory file) with the terminal as its standard streams, and one that reports
  * how that ended. Whatever throws the shell back to its top level (an interrupt, an unset variable), it reads the next
  * line, and that is the report. Nothing the command prints is ever looked at: there is no prompt to be found, and none to be
- * forged. Not to break:
+ * forged. Invariant:
  * 1. A report counts only with the mark of the command that runs: random, and in lines that its children never see.
  * 2. The end of the output is known because a terminal is read until it is empty after the report came: what was written
  *    before it is there by then (the kernel hands it over before it says that there is nothing).

@@ -1,6 +1,6 @@
 /* Ending the command of a session without its shell: everything the command started gets SIGTERM, then SIGKILL; the shell
  * is thrown back to its top level and reports. Called by op_session.c and session_shell.c.
- * Not to break: what earlier commands left running in the background stays (stop_remember); a shell that does not report is
+ * Invariant: what earlier commands left running in the background stays (stop_remember); a shell that does not report is
  * killed, so that a stop always ends. */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* What a session's shell tells of a command's end, found among whatever else is written there: every process of the command
- * has that pipe. Called by session_shell.c. Not to break: however much is written and whatever it is, the buffer has room
+ * has that pipe. Called by session_shell.c. Invariant: however much is written and whatever it is, the buffer has room
  * for the next read; and a report whose mark is right counts, however long the shell's idea of its directory is. */
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Between clone and exec the child shares the runner's memory (CLONE_VM: no page tables to copy, no faults afterwards),
  * on a stack of its own, with all signals blocked, while the runner goes on. No CLONE_VFORK: a command that stops the
- * child must not stop PID 1 with it. Not to break:
+ * child must not stop PID 1 with it. Invariant:
  * 1. The child makes raw system calls only: errno, malloc and stdio are the runner's.
  * 2. What it reads is its own copy of struct spawn, and the arena behind it, which lives until exec is known to have
  *    happened or failed.

@@ -1,7 +1,7 @@
 /* Input and output of commands. A foreground command's output goes to its call within credit (no credit: the pipe is
  * not read, and the command waits); a background one's goes into a ring of the last LIMIT_RING_BYTES. Input comes from
  * any number of calls. Called by process.c and the ops on processes.
- * Not to break: a stream without credit is not watched (its hang-up would spin the loop), and `total` counts every byte. */
+ * Invariant: a stream without credit is not watched (its hang-up would spin the loop), and `total` counts every byte. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The lines of a file that are most like a text that is not in it: what a model needs to see to ask again. Called by
- * edit_text. Not to break: time is linear in the file, whatever it holds.
+ * edit_text. Invariant: time is linear in the file, whatever it holds.
  *
  * First by whole lines without the white space around them: where most of the old text's lines stand in a row. If none of
  * them is anywhere: the line that shares most pairs of bytes with the longest of them. */

@@ -1,4 +1,4 @@
-/* Changing a text by a regular expression. Called by edit_text. Not to break: one attempt has a bounded number of steps and
+/* Changing a text by a regular expression. Called by edit_text. Invariant: one attempt has a bounded number of steps and
  * bounded memory; all of them together are bounded by the caller's clock. Without JIT: there the bounds would not be these. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,4 +1,4 @@
-/* Changing a text: strings and lines. Called by op_edit. Not to break: every byte outside of what was asked for stays as it
+/* Changing a text: strings and lines. Called by op_edit. Invariant: every byte outside of what was asked for stays as it
  * is, byte order marks, line ends and a missing last newline included. */
 #include "runner/ops/edit_text.h"
 

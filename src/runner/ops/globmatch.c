@@ -1,4 +1,4 @@
-/* The glob matcher. Called by op_glob and op_grep for every name of a walk. Not to break: the work of a step is at most
+/* The glob matcher. Called by op_glob and op_grep for every name of a walk. Invariant: the work of a step is at most
  * (parts x name x part length), with no recursion and no pattern that multiplies it; any bytes may be a pattern. */
 #include "base/mem.h"
 #include "runner/ops/globmatch.h"

@@ -1,5 +1,5 @@
 /* BIND: a jail that was made before anybody asked for one becomes somebody's. Called by serve, as the first of all calls
- * and once. Not to break: what commands point to of the configuration stays where it is from then on. */
+ * and once. Invariant: what commands point to of the configuration stays where it is from then on. */
 #include <stdlib.h>
 #include <string.h>
 

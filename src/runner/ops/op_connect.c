@@ -1,6 +1,6 @@
 /* CONNECT: a stream to a server in the box, on the loopback of the box's own network. Called by serve. DATA of the daemon
  * goes to the server, its bytes come back as DATA within credit; EOF half-closes towards the server; the server's end is
- * the END of the call. Not to break: nobody but 127.0.0.1 and ::1 is ever connected to, and nothing here blocks. */
+ * the END of the call. Invariant: nobody but 127.0.0.1 and ::1 is ever connected to, and nothing here blocks. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

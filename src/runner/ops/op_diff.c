@@ -1,5 +1,5 @@
 /* Diff: what the box's files have that its template has not, or no longer. In a worker that holds the descriptors of the
- * layers; the box's own and the kept ones are walked, the template is only looked up. Not to break: the answer is about
+ * layers; the box's own and the kept ones are walked, the template is only looked up. Invariant: the answer is about
  * files that commands may change meanwhile and may have made to be a nuisance: nothing is followed, and names, depth,
  * time and the number of results are bounded. */
 #include <dirent.h>

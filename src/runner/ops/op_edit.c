@@ -1,6 +1,6 @@
 /* Edit: a file made another one, in a worker and in its turn (runner/ops/turn.h). A string, a range of lines or matches of a
  * regular expression are replaced; or the whole content is; or something is appended. Called through the table of ops.
- * Not to break: no change of the file is lost, be it another edit's, a write's or a program's that renames a new file
+ * Invariant: no change of the file is lost, be it another edit's, a write's or a program's that renames a new file
  * into place. The new version takes the place of the one that was read or of none; then the edit begins again. The turn
  * only makes that rare: whoever holds a lock on the file in the box stops nobody. */
 #include <errno.h>

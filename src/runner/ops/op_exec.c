@@ -1,6 +1,6 @@
 /* EXEC: a command in the box, in the foreground (its output is the call's, the call's end is its end) or in the
  * background (answered when it runs; looked at with the ops of op_process.c). Called by serve.
- * Not to break: a cancelled foreground command is killed with its whole tree, and answered when that is gone. */
+ * Invariant: a cancelled foreground command is killed with its whole tree, and answered when that is gone. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Glob: names of a tree that match a pattern. In a worker. Not to break: only directories that can lead to a match are
+/* Glob: names of a tree that match a pattern. In a worker. Invariant: only directories that can lead to a match are
  * opened, and what does not match costs no memory.
  *
  * Unsorted, matches leave as they are found. Sorted, all are looked at and the best `limit` of them are kept, in a heap with

@@ -1,4 +1,4 @@
-/* Hash: sha256 of one file, in a worker. Not to break: the size answered is what was read, not what stat said. */
+/* Hash: sha256 of one file, in a worker. Invariant: the size answered is what was read, not what stat said. */
 #include <errno.h>
 #include <fcntl.h>
 #include <nettle/sha2.h>

@@ -1,5 +1,5 @@
 /* Move: a rename on the loop; between file systems a copy under a hidden name, a rename, and the removal of the source,
- * in a worker. Not to break: nothing is replaced unless asked for, and a copy that fails leaves the source whole and
+ * in a worker. Invariant: nothing is replaced unless asked for, and a copy that fails leaves the source whole and
  * nothing at the target. */
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The ops on background commands: PS, OUTPUT, INPUT, SIGNAL, RESIZE, ATTACH. Called by serve.
- * Not to break: a state that watches or feeds a command is taken out of its lists before it is freed. */
+ * Invariant: a state that watches or feeds a command is taken out of its lists before it is freed. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The ops on sessions: SESSION, SESSION_RUN, SESSIONS, SESSION_END. Called by serve; told by session_shell.c how its
- * commands fare. Not to break: a call is in exactly one list of its session (current, waiting, others), or in none once its
+ * commands fare. Invariant: a call is in exactly one list of its session (current, waiting, others), or in none once its
  * answer only waits for credit; what it then needs is its own copy, because the session may be gone. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* A tree as a tar stream out of the box. In a worker. Called through the table of ops; op_untar.c is the way in.
- * Not to break: no link is followed, and what an entry's head says is what follows it, whatever the file does meanwhile. */
+ * Invariant: no link is followed, and what an entry's head says is what follows it, whatever the file does meanwhile. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

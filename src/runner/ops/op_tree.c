@@ -1,5 +1,5 @@
 /* Trees: list, and remove. Called through the table of ops: list in a worker, a single remove on the loop, a recursive
- * one in a worker. Not to break: no link is followed, and sizes of trees bound neither stack nor descriptors. */
+ * one in a worker. Invariant: no link is followed, and sizes of trees bound neither stack nor descriptors. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  *
  * Watched directories form a tree of (parent, name), so that a directory moved inside the tree keeps its watches and
  * gets its new path by one assignment. Our own hidden files of atomic writes are not told: their rename is told as what
- * it is for the user, a file created or modified. Not to break: watches are bounded; names are the kernel's only. */
+ * it is for the user, a file created or modified. Invariant: watches are bounded; names are the kernel's only. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Atomic replacement of a file. Called by op_write, op_edit and op_move. Not to break: until the rename the old file is
+/* Atomic replacement of a file. Called by op_write, op_edit and op_move. Invariant: until the rename the old file is
  * untouched, and after a failure nothing of ours is left beside it; no link is followed but by path_open. */
 #include "runner/ops/replace.h"
 

@@ -1,5 +1,5 @@
 /* Squashing layers. Called by main, in a process of its own on the host: what boxes have put into layers is hostile, and
- * may take long. Not to break: layers are only read, and the result together with what lies below it shows exactly what
+ * may take long. Invariant: layers are only read, and the result together with what lies below it shows exactly what
  * they showed: whiteouts and opaque directories stay wherever something could still show through. */
 #include "runner/ops/squash.h"
 

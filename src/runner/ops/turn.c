@@ -1,4 +1,4 @@
-/* Turns. Called by worker.c, on the loop. Not to break: nothing here decides what is written, only who waits and who wrote
+/* Turns. Called by worker.c, on the loop. Invariant: nothing here decides what is written, only who waits and who wrote
  * last; a box that moves its directories about meanwhile gets the same safety as without it, from the exchange of names. */
 #include "runner/ops/turn.h"
 

@@ -1,5 +1,5 @@
 /* Matches that cross lines: a file as a whole, in one buffer. Called by scanner_file where the pattern asks for it.
- * Not to break: the buffer grows to its limit and no further, whatever a file says of its size, and each step of the search
+ * Invariant: the buffer grows to its limit and no further, whatever a file says of its size, and each step of the search
  * is behind the match before, so that a file of n lines has at most n of them. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* A regex made to stay in its line: rewritten so that no part of it can match a newline, it may be run over many lines at
- * once with the same result as line by line. Called by pattern_compile. Not to break: whatever is not known to be
+ * once with the same result as line by line. Called by pattern_compile. Invariant: whatever is not known to be
  * harmless makes the answer false, and the regex is then run line by line. */
 #include <ctype.h>
 #include <string.h>

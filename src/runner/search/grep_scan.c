@@ -1,4 +1,4 @@
-/* Lines of a file that match. Called by op_grep's threads. Not to break: memory is one buffer whatever the file (its
+/* Lines of a file that match. Called by op_grep's threads. Invariant: memory is one buffer whatever the file (its
  * size is never asked), a line longer than the buffer is searched in pieces, and no regex can run for ever without
  * `stop` or the match limit ending it.
  *

@@ -1,4 +1,4 @@
-/* Byte searches. Called by grep for every byte of every file. Not to break: nothing is read outside [at, end).
+/* Byte searches. Called by grep for every byte of every file. Invariant: nothing is read outside [at, end).
  *
  * The literal search compares two bytes of the needle, the rarest by a rough table of how often bytes are in source
  * text, at 16 places at once, and looks closer only where both fit. */

@@ -1,4 +1,4 @@
-/* The tree walker. Called by every op that looks at a tree. Not to break: directories are opened by their path below
+/* The tree walker. Called by every op that looks at a tree. Invariant: directories are opened by their path below
  * the start with no link allowed in it, so a tree that changes under the walk can hide entries but not lead out. */
 #include "runner/search/walk.h"
 

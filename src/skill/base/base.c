@@ -1,5 +1,5 @@
 /* Changing a base: a layer more on top, a deep stack made one again, layers that nobody needs removed. Called by own, the
- * fronts that upload, and the sync. Not to break:
+ * fronts that upload, and the sync. Invariant:
  *
  * 1. A layer is whole, on the disk and never changed again before agents/AGENT names it; that file is the truth, and is
  *    replaced by one rename. Whatever dies before it leaves a layer that nobody names, and that goes (base_collect).

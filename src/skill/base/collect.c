@@ -1,4 +1,4 @@
-/* Layers that nobody needs any more. Run by a thread of the daemon's now and then, and by tests. Not to break: a layer goes
+/* Layers that nobody needs any more. Run by a thread of the daemon's now and then, and by tests. Invariant: a layer goes
  * only when no agent's file names it, no box's record does, nobody serves with it as the creator's, and all that has been so
  * for a while: whoever read agents/AGENT a moment ago is still on his way to mount it. */
 #include <dirent.h>

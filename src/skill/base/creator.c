@@ -1,5 +1,5 @@
 /* The skill that every agent has, from a directory or a ZIP that the configuration names: a layer of its own, the lowest of
- * all, named by its content. Made at the start and when the configuration is read again. Not to break: whoever serves with
+ * all, named by its content. Made at the start and when the configuration is read again. Invariant: whoever serves with
  * such a layer holds a flock on it, so that no daemon with another one takes it for left over (base/collect.c). */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* One file of a public skill, changed. Called by the doors that edit. Not to break: a version that somebody else put meanwhile
+/* One file of a public skill, changed. Called by the doors that edit. Invariant: a version that somebody else put meanwhile
  * is never undone: the change is made again on top of it. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* The table agent_skill_registry: which skills an agent has, public ones and its users' own. Called by base within its
- * changes, by own, and by whoever lists. Not to break: public rows follow agents/AGENT; base_known holds what that file said
+ * changes, by own, and by whoever lists. Invariant: public rows follow agents/AGENT; base_known holds what that file said
  * when they were made, and where the two differ (a daemon died in between, the data base was lost) they are made anew. */
 #include "skill/base/rows.h"
 

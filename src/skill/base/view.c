@@ -1,5 +1,5 @@
 /* Reading a base: the file of its layers, what is seen through them, and a cache of that. Called by base, own, sync and the
- * fronts. Not to break: a version is known by the names of its layers alone, which never change once they are there; so
+ * fronts. Invariant: a version is known by the names of its layers alone, which never change once they are there; so
  * what was found in one is kept in skills.db, and a view is good for as long as agents/AGENT says the same.
  *
  * cache->lock guards the array of the cache; views are counted and never change. */

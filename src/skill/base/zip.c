@@ -1,4 +1,4 @@
-/* A checked archive becomes public skills. Called by the doors that take uploads. Not to break: until base_put everything lies
+/* A checked archive becomes public skills. Called by the doors that take uploads. Invariant: until base_put everything lies
  * in a stage, so that an archive which turns out bad in the middle has changed nothing. */
 #include <errno.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* Which skills and sub-agents there are in a box. Called by the tools `skill` and `agent` and by the native API. Not to
- * break: whatever lies in those directories, what can be read is offered, and what cannot is named with the reason. */
+/* Which skills and sub-agents there are in a box. Called by the tools `skill` and `agent` and by the native API. Invariant:
+ * whatever lies in those directories, what can be read is offered, and what cannot is named with the reason. */
 #include "skill/catalog/catalog.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* A catalogue as a block for a system prompt. Called by the native API. Not to break: names and descriptions are written by
+/* A catalogue as a block for a system prompt. Called by the native API. Invariant: names and descriptions are written by
  * whoever wrote the files; nothing of them leaves its element. */
 #include <string.h>
 

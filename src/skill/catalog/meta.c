@@ -1,5 +1,5 @@
 /* What a skill or a sub-agent says of itself. Called by base, catalog, own and registry with the first bytes of files that
- * anybody may have written. Not to break: whatever the bytes are, the texts that leave here are UTF-8 within bounds. */
+ * anybody may have written. Invariant: whatever the bytes are, the texts that leave here are UTF-8 within bounds. */
 #include "skill/catalog/meta.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* The reader of front matter. Called by meta alone. Not to break: whatever is not understood is a plain text or is left out, it
+/* The reader of front matter. Called by meta alone. Invariant: whatever is not understood is a plain text or is left out, it
  * never fails; and what is looked for further down and not found (a quote, a bracket) is looked for YAML_AHEAD lines only, so
  * that the time stays in proportion to the text. */
 #include "skill/catalog/meta_yaml.h"

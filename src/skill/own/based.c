@@ -1,6 +1,6 @@
 /* Which base a user's changes are founded on, where a command made them: nobody tells of those. So each box's stack of public
  * layers is written down, and when it has another one, public skills that differ are compared with what the box shows: what is
- * not the new version was changed by the user, on top of the old one. Called by own_settle. Not to break: only skills whose
+ * not the new version was changed by the user, on top of the old one. Called by own_settle. Invariant: only skills whose
  * public version changed cost anything. */
 #include <inttypes.h>
 #include <stdio.h>

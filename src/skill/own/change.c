@@ -1,4 +1,4 @@
-/* Transactions on the skills of a box. Called by own.c and own/settle.c. Not to break: the old version of a skill is removed
+/* Transactions on the skills of a box. Called by own.c and own/settle.c. Invariant: the old version of a skill is removed
  * only when the new one lies complete beside it, in the same file system, so that moving it is one rename. */
 #include "skill/own/change.h"
 

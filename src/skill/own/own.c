@@ -1,4 +1,4 @@
-/* A user's skills. Called by the doors. Not to break: what is to replace a skill lies complete in the box before the box is
+/* A user's skills. Called by the doors. Invariant: what is to replace a skill lies complete in the box before the box is
  * asked for alone, and a change that was answered as pending is done whatever ends before. */
 #include "skill/own/own.h"
 
@@ -12,7 +12,7 @@
 #include "skill/own/change.h"
 #include "skill/own/rows.h"
 #include "skill/own/settle.h"
-#include "skill/registry/parcel.h"
+#include "skill/registry/bundle.h"
 
 static const char *const reserved[] = {"skill-creator", NULL};
 
@@ -75,7 +75,7 @@ static const char *const *copy_names(struct arena *arena, const char *const *nam
 /* The files of the public skills of these names that the archive lacks, as streams behind its own. */
 struct own_merge {
     struct change_source *sources; /* ends with read_fn NULL */
-    struct parcel *parcels;
+    struct bundle *bundles;
     size_t count;
 };
 
@@ -87,19 +87,19 @@ static int own_merge_add(struct skills *skills, const struct box *box, struct zi
     int r = base_find(skills, box->spec.agent, skill, &arena, &base, err);
     if (r == -ERR_NOT_FOUND)
         return 0;
-    struct parcel *parcel = &merge->parcels[merge->count];
+    struct bundle *bundle = &merge->bundles[merge->count];
     if (r == 0)
         r = base_open(skills, &base, &fd, err);
     if (r == 0)
-        r = parcel_pack_below(skills, box->user, fd, skill, zip, parcel, err);
+        r = bundle_pack_below(skills, box->user, fd, skill, zip, bundle, err);
     if (r == 0)
-        merge->sources[++merge->count] = (struct change_source){parcel_read, parcel, LIMIT_UNPACK_ENTRIES};
+        merge->sources[++merge->count] = (struct change_source){bundle_read, bundle, LIMIT_UNPACK_ENTRIES};
     return r;
 }
 
 static void own_merge_done(struct own_merge *merge) {
     for (size_t i = 0; i < merge->count; i++)
-        parcel_done(&merge->parcels[i]);
+        bundle_done(&merge->bundles[i]);
 }
 
 static int own_unpack(struct skills *skills, struct box *box, struct zip *zip, bool merges, const char *const *names,
@@ -108,7 +108,7 @@ static int own_unpack(struct skills *skills, struct box *box, struct zip *zip, b
     while (names[count])
         count++;
     struct own_merge merge = {.sources = arena_alloc(arena, (count + 2) * sizeof *merge.sources),
-                              .parcels = arena_alloc(arena, (count + 1) * sizeof *merge.parcels)};
+                              .bundles = arena_alloc(arena, (count + 1) * sizeof *merge.bundles)};
     struct zip_tar *tar = zip_tar_new(zip);
     merge.sources[0] = (struct change_source){zip_tar_read, tar, skills_settings(skills)->upload_entries};
     int r = 0;
@@ -193,17 +193,17 @@ int own_remove(struct skills *skills, struct box *box, const char *skill, struct
 
 static int from_base(struct skills *skills, struct box *box, const struct base_skill *base, struct err *err) {
     autofd fd = -1;
-    struct parcel parcel;
+    struct bundle bundle;
     struct change change;
     bool pending;
     int r = base_open(skills, base, &fd, err);
     if (r == 0)
-        r = parcel_pack(skills, box->user, fd, base->skill, &parcel, err);
+        r = bundle_pack(skills, box->user, fd, base->skill, &bundle, err);
     if (r < 0)
         return r;
-    const struct change_source sources[] = {{parcel_read, &parcel, LIMIT_UNPACK_ENTRIES}, {NULL, NULL, 0}};
+    const struct change_source sources[] = {{bundle_read, &bundle, LIMIT_UNPACK_ENTRIES}, {NULL, NULL, 0}};
     r = change_put(box, (const char *const[]){base->skill, NULL}, sources, -1, &change, err);
-    parcel_done(&parcel);
+    bundle_done(&bundle);
     if (r == 0)
         r = own_do(skills, box, &change, false, &pending, err);
     if (r < 0)
@@ -276,16 +276,16 @@ int own_to_base(struct skills *skills, struct box *box, const char *agent, const
 
 int own_hash(struct skills *skills, struct box *box, const char *skill, uint8_t ret_sha256[32], struct err *err) {
     char path[LIMIT_NAME_BYTES + 32];
-    struct parcel parcel;
+    struct bundle bundle;
     snprintf(path, sizeof path, SKILL_PATH "/%s", skill);
     int r = box_share(box, skills_settings(skills)->wait_ms, err);
     if (r < 0)
         return r;
-    r = parcel_take(skills, box, path, -1, &parcel, err);
+    r = bundle_take(skills, box, path, -1, &bundle, err);
     box_share_end(box);
     if (r == 0) {
-        r = parcel_hash(&parcel, LIMIT_UNPACK_ENTRIES, ret_sha256, err);
-        parcel_done(&parcel);
+        r = bundle_hash(&bundle, LIMIT_UNPACK_ENTRIES, ret_sha256, err);
+        bundle_done(&bundle);
     }
     return r;
 }

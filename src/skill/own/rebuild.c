@@ -1,5 +1,5 @@
-/* What a user has of his own, found out from his box: for a skills.db that was lost. Called once a box by own_settle. Not to
- * break: nothing in the box changes, and a box that is new costs nothing. */
+/* What a user has of his own, found out from his box: for a skills.db that was lost. Called once a box by own_settle. Invariant:
+ * nothing in the box changes, and a box that is new costs nothing. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What is written down of users' own skills. Called by own*.c. Not to break: a row more or less never changes what a box
+/* What is written down of users' own skills. Called by own*.c. Invariant: a row more or less never changes what a box
  * has; whatever is read from here is compared with files. */
 #include "skill/own/rows.h"
 

@@ -1,5 +1,5 @@
 /* A box brought up to date before it is used: uploads that waited for its commands, and the newest base. Called by the doors
- * (front_enter) and by whoever shared the box last. Not to break: nobody waits here, and what a box cannot have now does not
+ * (front_enter) and by whoever shared the box last. Invariant: nobody waits here, and what a box cannot have now does not
  * stop its use. */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,4 +1,4 @@
-/* A skill of a box as a ZIP. Called by the doors. Not to break: the box is shared only while its files are taken, never while
+/* A skill of a box as a ZIP. Called by the doors. Invariant: the box is shared only while its files are taken, never while
  * a client reads; and whatever cannot be in a ZIP is found before its first byte. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "skill/own/own.h"
-#include "skill/registry/parcel.h"
+#include "skill/registry/bundle.h"
 
 enum { LINKS_FOLLOWED = 16 };
 
@@ -20,7 +20,7 @@ struct item {
 
 struct packing {
     const char *skill;
-    const struct parcel *parcel;
+    const struct bundle *bundle;
     struct arena arena;
     struct item *items;
     size_t count, room;
@@ -138,13 +138,13 @@ static int pack_write(struct packing *packing, const struct item *item, struct e
         .path = path, .dir = item->dir, .executable = item->executable && !item->dir, .size = item->size};
     int r = zip_writer_entry(packing->writer, &entry, err);
     if (r == 0 && !item->dir)
-        r = parcel_content(packing->parcel, item->offset, item->size, pack_piece, packing->writer, err);
+        r = bundle_content(packing->bundle, item->offset, item->size, pack_piece, packing->writer, err);
     return r;
 }
 
 static int pack_all(struct packing *packing, int (*sink)(void *user, const uint8_t *data, size_t len), void *user,
                     struct err *err) {
-    int r = parcel_each(packing->parcel, pack_item, packing, err);
+    int r = bundle_each(packing->bundle, pack_item, packing, err);
     if (r == 0)
         r = pack_check(packing, err);
     if (r < 0)
@@ -158,44 +158,44 @@ static int pack_all(struct packing *packing, int (*sink)(void *user, const uint8
     return r;
 }
 
-static int pack_parcel(struct parcel *parcel, const char *skill,
+static int pack_parcel(struct bundle *bundle, const char *skill,
                        int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
-    struct packing packing = {.skill = skill, .parcel = parcel};
+    struct packing packing = {.skill = skill, .bundle = bundle};
     arena_init(&packing.arena);
     int r = pack_all(&packing, sink, user, err);
     free(packing.items);
     arena_done(&packing.arena);
-    parcel_done(parcel);
+    bundle_done(bundle);
     return r;
 }
 
 int base_zip(struct skills *skills, const char *owner, const char *agent, const char *skill,
              int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
     struct base_skill found;
-    struct parcel parcel;
+    struct bundle bundle;
     autofd dir = -1;
     autoarena arena = ARENA_EMPTY;
     int r = base_find(skills, agent, skill, &arena, &found, err);
     if (r == 0)
         r = base_open(skills, &found, &dir, err);
     if (r == 0)
-        r = parcel_pack(skills, owner, dir, "", &parcel, err);
-    return r < 0 ? r : pack_parcel(&parcel, skill, sink, user, err);
+        r = bundle_pack(skills, owner, dir, "", &bundle, err);
+    return r < 0 ? r : pack_parcel(&bundle, skill, sink, user, err);
 }
 
 int own_zip(struct skills *skills, struct box *box, const char *skill, int watch,
             int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
     char path[LIMIT_NAME_BYTES + 32];
-    struct parcel parcel;
+    struct bundle bundle;
     int r = skill_id_check(skill, err);
     if (r == 0)
         r = box_share(box, skills_settings(skills)->wait_ms, err);
     if (r < 0)
         return r;
     snprintf(path, sizeof path, SKILL_PATH "/%s", skill);
-    r = parcel_take(skills, box, path, watch, &parcel, err);
+    r = bundle_take(skills, box, path, watch, &bundle, err);
     box_share_end(box);
     if (r < 0)
         return r == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "no skill '%s'", skill) : r;
-    return pack_parcel(&parcel, skill, sink, user, err);
+    return pack_parcel(&bundle, skill, sink, user, err);
 }

@@ -1,4 +1,4 @@
-/* Trees as tars by content. Called by registry.c. Not to break: the bytes depend on names, contents and the x bit alone; and
+/* Trees as tars by content. Called by registry.c. Invariant: the bytes depend on names, contents and the x bit alone; and
  * a blob is on the disk, with its name, before a row can be. */
 #include "skill/registry/blob.h"
 

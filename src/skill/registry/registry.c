@@ -1,4 +1,4 @@
-/* The entries of the registry. Called by the doors, from any thread and by several daemons. Not to break:
+/* The entries of the registry. Called by the doors, from any thread and by several daemons. Invariant:
  *
  * 1. registry->lock guards the connection; whatever writes is one transaction, alone from its beginning (db_begin). Blobs
  *    get their names and lose them within such a transaction: a row never names one that is not there.

@@ -1,4 +1,4 @@
-/* Trees out of boxes and into them, by verbs alone. Called by registry.c and the doors. Not to break: what lies in a box is
+/* Trees out of boxes and into them, by verbs alone. Called by registry.c and the doors. Invariant: what lies in a box is
  * hostile: it is bounded, made flat and named by us before it is kept; and in a box a name is either the old tree or the new
  * one, never a part of either. */
 #include "skill/registry/registry_tree.h"

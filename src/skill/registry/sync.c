@@ -1,5 +1,5 @@
 /* The global tree and what a starting box gets of it. Called by the provider through the policy's dress, and by whoever
- * uses a box (sync_settle). Not to break: a tree that has a name never changes; sources belong to the administrator and yet
+ * uses a box (sync_settle). Invariant: a tree that has a name never changes; sources belong to the administrator and yet
  * no link in them leads out of its skill. Copies into boxes are sync_copy.c's. */
 #include "skill/registry/sync.h"
 

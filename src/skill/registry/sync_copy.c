@@ -1,5 +1,5 @@
 /* Copies by difference of hashes, through verbs. Called by sync.c. What was placed is noted in STATE/skills/placed/BOX, a
- * line a file: sha256, size, time and path. Not to break: below /skills a file that is not as it was placed is its user's,
+ * line a file: sha256, size, time and path. Invariant: below /skills a file that is not as it was placed is its user's,
  * changed or removed, and stays so; {workspace}/.skills and .agents are ours.
  *
  * In a box that is elsewhere every question costs a round trip: one listing of a tree tells what is missing and what has

@@ -1,5 +1,5 @@
 /* A ZIP archive, checked whole before it is used: names, kinds, sizes, overlaps, conflicts. Called by uploads and by whoever
- * takes a ZIP of the configuration. Not to break: nothing of an archive is used that one of these checks has not seen, and
+ * takes a ZIP of the configuration. Invariant: nothing of an archive is used that one of these checks has not seen, and
  * what an entry may unpack to is bounded by what was added up here (zip_read.c stops at it). */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The bytes of a ZIP archive: its end record, central directory and local heads. Called by zip.c. Not to break: every number
+/* The bytes of a ZIP archive: its end record, central directory and local heads. Called by zip.c. Invariant: every number
  * is foreign; the central directory ends where the end record begins, a local head that says something else than its row is
  * refused, so that no other reader sees other files in an archive than we do. */
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Names of a ZIP archive's entries: from bytes of some encoding to a path that can be made below a directory. Called by zip.c.
- * Not to break: a name is decoded first and judged then (a GBK character may hold the byte of a backslash), and what is
+ * Invariant: a name is decoded first and judged then (a GBK character may hold the byte of a backslash), and what is
  * judged is what is used. */
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Contents of a checked archive: inflated bit by bit, compared with what its entry says. Called by uploads. Not to break: an
+/* Contents of a checked archive: inflated bit by bit, compared with what its entry says. Called by uploads. Invariant: an
  * entry yields exactly as many bytes as were added up when the archive was checked, whatever its content does. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Writes a ZIP archive as a stream: contents deflated, sizes behind them, a central directory at the end. Called by downloads
- * and by the command line. Not to break: the same entries and contents give the same bytes, and zip.c reads what this writes. */
+ * and by the command line. Invariant: the same entries and contents give the same bytes, and zip.c reads what this writes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /* The guard: walks through every command of a text, those inside substitutions and those that another one is given to run,
- * and keeps the worst it finds. Called by the tools that run commands. Not to break: a text that cannot be read is never
+ * and keeps the worst it finds. Called by the tools that run commands. Invariant: a text that cannot be read is never
  * taken for harmless, and the work is bounded whatever the text is. */
 #include "tool/guard/guard.h"
 

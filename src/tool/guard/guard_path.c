@@ -1,5 +1,5 @@
 /* Paths in a command's words: absolute ones outside the roots, and "..". Called by guard.c where the policy has such rules.
- * Not to break: a word that is a pattern, a program or a text is no path; people who are refused without a reason learn to
+ * Invariant: a word that is a pattern, a program or a text is no path; people who are refused without a reason learn to
  * write around the rule. */
 #include <ctype.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What is a high and what a medium risk. Called by guard.c for every command it finds. Not to break: rules look at words and
+/* What is a high and what a medium risk. Called by guard.c for every command it finds. Invariant: rules look at words and
  * redirections, never at the text of a command, so that a name in a text is no command. */
 #include <ctype.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What a command really runs. Called by guard.c. Not to break: whoever runs another command by its arguments is a row of
+/* What a command really runs. Called by guard.c. Invariant: whoever runs another command by its arguments is a row of
  * `wrappers`, so that a rule about a command holds behind it, too. */
 #include "tool/guard/guard_view.h"
 

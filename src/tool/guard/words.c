@@ -1,4 +1,4 @@
-/* Lists, pipelines and commands of a shell. Called by guard. Not to break: every command that bash would find in the text
+/* Lists, pipelines and commands of a shell. Called by guard. Invariant: every command that bash would find in the text
  * is in the result, those of conditions, loops, functions and groups as well; they are one flat list, for whoever judges
  * commands does not ask in which branch one stands. */
 #include "tool/guard/words.h"

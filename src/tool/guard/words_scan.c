@@ -1,4 +1,4 @@
-/* Words of a shell: quotes, escapes, substitutions, here-documents. Called by words.c. Not to break: whatever bash would
+/* Words of a shell: quotes, escapes, substitutions, here-documents. Called by words.c. Invariant: whatever bash would
  * run is handed to scan_list, however it is quoted or nested; what is not understood is an error, never plain text. */
 #include "tool/guard/words_scan.h"
 

@@ -1,5 +1,5 @@
 /* The protocol: reading a message, the table of methods, writing the response. Called by front/mcp and cli/mcp.
- * Not to break: a call gets exactly one response with its own id (none when it was cancelled), a notification none. */
+ * Invariant: a call gets exactly one response with its own id (none when it was cancelled), a notification none. */
 #include "tool/mcp/mcp.h"
 
 #include <jansson.h>
@@ -83,25 +83,25 @@ static bool read_token(json_t *value, char *text, size_t size) {
 }
 
 struct read_own {
-    struct body_text thread, parent;
+    struct row_text thread, parent;
     const char **secrets;
 };
 
 /* What is ours in _meta. */
 static void read_own(struct mcp_message *message) {
-    static const struct body_field rows[] = {
+    static const struct row rows[] = {
         {.name = "cubby/thread",
-         .type = BODY_TEXT,
+         .type = ROW_TEXT,
          .offset = offsetof(struct read_own, thread),
          .max = LIMIT_THREAD_BYTES,
          .text = "whose box"},
         {.name = "cubby/parent",
-         .type = BODY_TEXT,
+         .type = ROW_TEXT,
          .offset = offsetof(struct read_own, parent),
          .max = LIMIT_THREAD_BYTES,
          .text = "in whose box"},
         {.name = "cubby/secrets",
-         .type = BODY_MAP,
+         .type = ROW_MAP,
          .offset = offsetof(struct read_own, secrets),
          .max = LIMIT_LABELS,
          .text = "for this call's command only"},
@@ -110,7 +110,7 @@ static void read_own(struct mcp_message *message) {
     struct read_own own = {0};
     struct err err = {0};
     json_t *ours = NULL;
-    for (const struct body_field *row = rows; row->name; row++) {
+    for (const struct row *row = rows; row->name; row++) {
         json_t *value = json_object_get(message->meta, row->name);
         if (!value)
             continue;
@@ -119,7 +119,7 @@ static void read_own(struct mcp_message *message) {
     }
     if (!ours)
         return;
-    if (body_take(ours, rows, &message->arena, &own, &err) < 0)
+    if (rows_bind(ours, rows, &message->arena, &own, &err) < 0)
         mcp_refuse(message, MCP_PARAMS, 400, "_meta: %.250s", err.text);
     json_decref(ours);
     message->thread = own.thread.data;
@@ -186,7 +186,7 @@ void mcp_read(struct mcp_message *ret_message, const char *data, size_t len) {
     arena_init(&message->arena);
     if (!len)
         return mcp_refuse(message, MCP_PARSE, 400, "there is no message");
-    if (body_load(data, len, &message->root, &err) < 0)
+    if (rows_load(data, len, &message->root, &err) < 0)
         return mcp_refuse(message, MCP_PARSE, 400, "%.280s", err.text);
     if (json_is_array(message->root))
         return mcp_refuse(message, MCP_REQUEST, 400, "several messages in one are not taken; send them one by one");

@@ -1,5 +1,5 @@
 /* Files of the workspace as MCP resources: file:///workspace/NAME, or wherever the box has its workspace, bytes
- * percent-encoded. Called through the methods of mcp.c. Not to break: looking makes no box, and neither a list nor a file is larger than its limit. */
+ * percent-encoded. Called through the methods of mcp.c. Invariant: looking makes no box, and neither a list nor a file is larger than its limit. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

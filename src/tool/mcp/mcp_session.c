@@ -1,5 +1,5 @@
 /* Sessions of the era that has them, and the requests that run in them. Called by mcp.c and by the transports.
- * Not to break: a session is found by its owner only, their number is bounded, and a cancelled request learns of it through
+ * Invariant: a session is found by its owner only, their number is bounded, and a cancelled request learns of it through
  * a descriptor that hangs up, so that whatever it waits for ends. */
 #include <errno.h>
 #include <fcntl.h>

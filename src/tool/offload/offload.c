@@ -1,5 +1,5 @@
 /* Results too long for a model: kept, with a text of bounded length in their place. Called by the walk of a call
- * (offload_result), by read_file (offload_source) and by the route that asks for stale ones. Not to break: what is kept is the
+ * (offload_result), by read_file (offload_source) and by the route that asks for stale ones. Invariant: what is kept is the
  * text as the model may see it, without secrets; and a sha256 that is kept is that of the version the text shows. */
 #include "tool/offload/offload.h"
 
@@ -70,13 +70,13 @@ static void source_hash(struct tool_call *call, uint8_t ret_sha256[32]) {
 static void text_call(struct buf *out, struct tool_call *call, const void *args) {
     const char *between = "";
     buf_printf(out, "%s(", call->tool->name);
-    for (const struct body_field *field = call->tool->fields; args && field->name; field++) {
+    for (const struct row *field = call->tool->fields; args && field->name; field++) {
         const void *at = (const char *)args + field->offset;
-        const struct body_text *text = at;
-        const struct body_number *number = at;
+        const struct row_text *text = at;
+        const struct row_number *number = at;
         if (strcmp(field->name, "description") == 0)
             continue;
-        if (field->type == BODY_TEXT && text->data) {
+        if (field->type == ROW_TEXT && text->data) {
             autobuf plain = buf_max(4 * LIMIT_JSON_BYTES);
             secret_text(call, text->data, text->len, &plain);
             size_t len = truncate_head(plain.data, plain.len, 80);
@@ -84,7 +84,7 @@ static void text_call(struct buf *out, struct tool_call *call, const void *args)
             text_shown(out, (const char *)plain.data, len);
             buf_puts(out, len < plain.len ? "..." : "");
             between = ", ";
-        } else if (field->type == BODY_INT && number->has) {
+        } else if (field->type == ROW_INT && number->has) {
             buf_printf(out, "%s%s=%" PRIu64, between, field->name, number->value);
             between = ", ";
         }

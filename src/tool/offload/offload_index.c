@@ -1,4 +1,4 @@
-/* Finding characters and lines in a long text. Called by offload (build) and recall (find). Not to break: no more than one
+/* Finding characters and lines in a long text. Called by offload (build) and recall (find). Invariant: no more than one
  * step of the file is read, whatever is asked for. */
 #include "tool/offload/offload_index.h"
 

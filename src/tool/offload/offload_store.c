@@ -1,4 +1,4 @@
-/* Rows and files of kept results. Called by offload, recall and upkeep, from any thread. Not to break:
+/* Rows and files of kept results. Called by offload, recall and upkeep, from any thread. Invariant:
  *
  * 1. A file gets its name within the transaction that adds its row, and the sweep, which removes files without a row, runs in
  *    a transaction as well. SQLite lets one of them write at a time, over all daemons: a file without a row is nobody's.

@@ -1,4 +1,4 @@
-/* Summaries of kept results, a row a tool. Called by offload. Not to break: a summary is short whatever the text is, and
+/* Summaries of kept results, a row a tool. Called by offload. Invariant: a summary is short whatever the text is, and
  * looks at no more than SCAN_BYTES of it. */
 #include "tool/offload/offload_summary.h"
 

@@ -1,4 +1,4 @@
-/* Telling files apart by their first bytes. Called by read_file. Not to break: every offset is checked against len; the
+/* Telling files apart by their first bytes. Called by read_file. Invariant: every offset is checked against len; the
  * bytes are anybody's. */
 #include "tool/offload/sniff.h"
 

@@ -1,4 +1,4 @@
-/* Texts of tools while they grow. Called by tools and the walk. Not to break: memory stays within SPOOL_MEMORY_BYTES and a
+/* Texts of tools while they grow. Called by tools and the walk. Invariant: memory stays within SPOOL_MEMORY_BYTES and a
  * little, and a disk that is full costs the end of a text, never the call. */
 #include "tool/offload/spool.h"
 

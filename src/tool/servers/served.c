@@ -1,4 +1,4 @@
-/* From a call of a tool to an MCP server in a box, and back. Called through tool_find_for and the lists. Not to break: one that
+/* From a call of a tool to an MCP server in a box, and back. Called through tool_find_for and the lists. Invariant: one that
  * does not answer, lies or dies is a text for the model and a line in its list, never anybody else's failure. */
 #include "tool/servers/served.h"
 
@@ -242,7 +242,7 @@ static int served_run(struct tool_call *call, const void *args, struct err *err)
 }
 
 const struct tool *served_find(const struct tool_host *host, const char *user, const char *name, struct arena *arena) {
-    static const struct body_field none[] = {{.name = NULL}};
+    static const struct row none[] = {{.name = NULL}};
     const char *cut = host->servers ? strstr(name, "__") : NULL;
     struct err err;
     if (!cut || !cut[2] || (size_t)(cut - name) > LIMIT_SERVER_NAME_BYTES || strlen(name) > LIMIT_TOOL_NAME_BYTES)

@@ -11,7 +11,7 @@
 #define CUBBY_TOOL_SERVER_H
 
 #include "box/box.h"
-#include "rows/body.h"
+#include "rows/rows.h"
 
 struct json_t;
 struct json;
@@ -30,7 +30,7 @@ struct server_spec {
     const char *text; /* all of it as JSON: what a running one is compared with */
 };
 
-extern const struct body_field server_fields[]; /* of a JSON body, for server_spec_take; without the name */
+extern const struct row server_fields[]; /* of a JSON body, for server_spec_take; without the name */
 
 /* The checked members of a spec, in the arena. INVALID names what is wrong. */
 int server_spec_take(struct json_t *body, const char *name, struct arena *arena, struct server_spec *ret_spec,

@@ -1,4 +1,4 @@
-/* What an MCP server says, line by line: hostile until proved otherwise. Called by the leader (server.c). Not to break: a line
+/* What an MCP server says, line by line: hostile until proved otherwise. Called by the leader (server.c). Invariant: a line
  * is bounded before it is kept, a message before it is read, and an answer counts for a request that waits and no other. */
 #include <stdio.h>
 #include <string.h>
@@ -141,7 +141,7 @@ static void line_take(struct server *server, const char *data, size_t len) {
         return flood_take(server, 1, 1);
     if (*data != '{')
         return line_junk(server, data, len);
-    if (body_load(data, len, &root, &err) < 0)
+    if (rows_load(data, len, &root, &err) < 0)
         server_die(server, "it was ended: it sent a message that cannot be taken: %.250s", err.text);
     else
         line_message(server, root, len);

@@ -1,5 +1,5 @@
-/* What a user says of an MCP server: read, checked, written. Called by the doors, the configuration and the store. Not to
- * break: a spec is checked the same wherever it comes from, and values of its environment are shown to nobody. */
+/* What a user says of an MCP server: read, checked, written. Called by the doors, the configuration and the store. Invariant:
+ * a spec is checked the same wherever it comes from, and values of its environment are shown to nobody. */
 #include <ctype.h>
 #include <jansson.h>
 #include <string.h>
@@ -9,24 +9,24 @@
 #include "tool/servers/server.h"
 
 struct spec_args {
-    struct body_text type, command, cwd, machine, thread;
+    struct row_text type, command, cwd, machine, thread;
     const char **args, **env;
     bool disabled;
-    struct body_number timeout_ms, start_timeout_ms;
+    struct row_number timeout_ms, start_timeout_ms;
 };
 
-#define ROW(label, kind, member) .name = (label), .type = BODY_##kind, .offset = offsetof(struct spec_args, member)
+#define ROW(label, kind, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct spec_args, member)
 
-const struct body_field server_fields[] = {
-    {ROW("command", TEXT, command), .flags = BODY_REQUIRED | BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+const struct row server_fields[] = {
+    {ROW("command", TEXT, command), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "the program, found by the box's PATH"},
-    {ROW("args", TEXTS, args), .flags = BODY_TOLD, .max = LIMIT_SERVER_ARGS, .text = "its arguments"},
-    {ROW("env", MAP, env), .flags = BODY_SECRET, .max = LIMIT_LABELS, .text = "its environment, besides the box's"},
-    {ROW("cwd", TEXT, cwd), .flags = BODY_TOLD, .min = 1, .max = LIMIT_PATH_BYTES,
+    {ROW("args", TEXTS, args), .flags = ROW_AUDITED, .max = LIMIT_SERVER_ARGS, .text = "its arguments"},
+    {ROW("env", MAP, env), .flags = ROW_SECRET, .max = LIMIT_LABELS, .text = "its environment, besides the box's"},
+    {ROW("cwd", TEXT, cwd), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,
      .text = "where it runs; default: the workspace"},
-    {ROW("machine", TEXT, machine), .flags = BODY_TOLD, .min = 1, .max = LIMIT_RUNNER_BYTES,
+    {ROW("machine", TEXT, machine), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_RUNNER_BYTES,
      .text = "it runs on this machine of the user's"},
-    {ROW("thread", TEXT, thread), .flags = BODY_TOLD, .min = 1, .max = LIMIT_THREAD_BYTES,
+    {ROW("thread", TEXT, thread), .flags = ROW_AUDITED, .min = 1, .max = LIMIT_THREAD_BYTES,
      .text = "it runs in the box of this thread; default: in the box of whoever asks"},
     {ROW("disabled", BOOL, disabled), .text = "it is kept, and not started"},
     {ROW("timeout_ms", INT, timeout_ms), .min = 1, .max = LIMIT_SERVER_TIMEOUT_MS,
@@ -87,7 +87,7 @@ int server_spec_finish(struct server_spec *spec, struct arena *arena, struct err
 int server_spec_take(json_t *body, const char *name, struct arena *arena, struct server_spec *ret_spec,
                      struct err *err) {
     struct spec_args args = {0};
-    int code = body_take(body, server_fields, arena, &args, err);
+    int code = rows_bind(body, server_fields, arena, &args, err);
     struct server_spec spec = {.name = arena_strdup(arena, name),
                                .command = args.command.data,
                                .args = args.args,

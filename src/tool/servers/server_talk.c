@@ -1,4 +1,4 @@
-/* What is said to an MCP server: the first words, its list of tools, a call. Called by servers.c and served.c. Not to break: what
+/* What is said to an MCP server: the first words, its list of tools, a call. Called by servers.c and served.c. Invariant: what
  * of a tool is offered to others has been checked here: its name, the size and the shape of its schemas. */
 #include <stdio.h>
 #include <stdlib.h>

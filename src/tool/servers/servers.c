@@ -86,7 +86,7 @@ void servers_configure(struct servers *servers, const struct servers_row *rows, 
 static int spec_parse(const struct servers_row *row, bool configured, struct arena *arena, struct server_spec *ret_spec,
                       struct err *err) {
     json_t *body = NULL;
-    int code = body_load(row->text, strlen(row->text), &body, err);
+    int code = rows_load(row->text, strlen(row->text), &body, err);
     if (code == 0)
         code = server_spec_take(body, row->name, arena, ret_spec, err);
     if (code == 0)

@@ -1,4 +1,4 @@
-/* The file of users' MCP servers. Called by servers.c. Not to break: whatever another daemon on the same directory wrote counts
+/* The file of users' MCP servers. Called by servers.c. Invariant: whatever another daemon on the same directory wrote counts
  * at the next look, so nothing is kept in memory. */
 #include "tool/servers/servers_db.h"
 

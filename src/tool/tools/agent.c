@@ -1,5 +1,5 @@
 /* agent: the roles that sub-agents can have, and the instructions of one. A row of tool_table. It starts no sub-agent: the
- * host does, by what this answers. Not to break: what a file does not say is not made up. */
+ * host does, by what this answers. Invariant: what a file does not say is not made up. */
 #include <string.h>
 
 #include "skill/catalog/catalog.h"
@@ -8,13 +8,13 @@
 enum { AGENT_BYTES = 256 << 10, AGENT_LIST_BYTES = 64 << 10, AGENT_BAD = 20 };
 
 struct agent_args {
-    struct body_text name, description;
+    struct row_text name, description;
 };
 
-static const struct body_field agent_fields[] = {
+static const struct row agent_fields[] = {
     {.name = "name",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct agent_args, name),
      .max = 512,
      .text = "Name of the role. Without it all roles are listed."},
@@ -22,30 +22,27 @@ static const struct body_field agent_fields[] = {
     {.name = NULL},
 };
 
-static const struct body_field agent_role_answer[] = {
-    {.name = "name", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "Of the role."},
-    {.name = "description", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "What it is good at."},
-    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "Its file in the box."},
-    {.name = "source", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "personal or global."},
-    {.name = "model",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_NULLABLE,
-     .text = "The model it wants; null: any."},
+static const struct row agent_role_answer[] = {
+    {.name = "name", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Of the role."},
+    {.name = "description", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "What it is good at."},
+    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Its file in the box."},
+    {.name = "source", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "personal or global."},
+    {.name = "model", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_NULLABLE, .text = "The model it wants; null: any."},
     {.name = "tools",
-     .type = BODY_TEXTS,
-     .flags = BODY_REQUIRED | BODY_NULLABLE,
+     .type = ROW_TEXTS,
+     .flags = ROW_REQUIRED | ROW_NULLABLE,
      .text = "The tools it may use; null: all."},
-    {.name = "memory", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "It may remember."},
-    {.name = "send_message", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "It may send messages."},
-    {.name = "spawn_agent", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "It may start sub-agents."},
-    {.name = "prompt", .type = BODY_TEXT, .text = "Its instructions; only of the one that was named."},
+    {.name = "memory", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "It may remember."},
+    {.name = "send_message", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "It may send messages."},
+    {.name = "spawn_agent", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "It may start sub-agents."},
+    {.name = "prompt", .type = ROW_TEXT, .text = "Its instructions; only of the one that was named."},
     {.name = NULL},
 };
 
-static const struct body_field agent_answer[] = {
+static const struct row agent_answer[] = {
     {.name = "agents",
-     .type = BODY_OBJECTS,
-     .flags = BODY_REQUIRED,
+     .type = ROW_OBJECTS,
+     .flags = ROW_REQUIRED,
      .fields = agent_role_answer,
      .text = "All roles, or the one that was named."},
     {.name = NULL},

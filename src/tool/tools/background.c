@@ -67,13 +67,13 @@ static void background_state(struct tool_call *call, const struct process *proce
         tool_say(call, "; a process was killed for memory meanwhile");
 }
 
-static const struct body_field background_answer[] = {
-    {.name = "pid", .type = BODY_INT, .text = "its number in the box"},
-    {.name = "state", .type = BODY_TEXT, .choices = "running|exited", .text = "whether it still runs"},
-    {.name = "started_at", .type = BODY_TIME, .text = "when it was started"},
+static const struct row background_answer[] = {
+    {.name = "pid", .type = ROW_INT, .text = "its number in the box"},
+    {.name = "state", .type = ROW_TEXT, .choices = "running|exited", .text = "whether it still runs"},
+    {.name = "started_at", .type = ROW_TIME, .text = "when it was started"},
     SHELL_ANSWER,
-    {.name = "stdout_offset", .type = BODY_INT, .text = "where its output goes on"},
-    {.name = "stderr_offset", .type = BODY_INT, .text = "where its errors go on"},
+    {.name = "stdout_offset", .type = ROW_INT, .text = "where its output goes on"},
+    {.name = "stderr_offset", .type = ROW_INT, .text = "where its errors go on"},
     {.name = NULL},
 };
 
@@ -95,27 +95,27 @@ static void background_structured(struct tool_call *call, const struct process *
 /* ---- bash_background ---- */
 
 struct start_args {
-    struct body_text command, cwd, description;
-    struct body_number timeout_ms;
+    struct row_text command, cwd, description;
+    struct row_number timeout_ms;
 };
 
-static const struct body_field start_fields[] = {
+static const struct row start_fields[] = {
     {.name = "command",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      .offset = offsetof(struct start_args, command),
      .min = 1,
      .max = SHELL_MAX_BYTES,
      .text = "The command line, given to the box's shell."},
     {.name = "timeout_ms",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct start_args, timeout_ms),
      .min = 1,
      .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "Milliseconds after which it is ended with everything it started; without it: never."},
     {.name = "cwd",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct start_args, cwd),
      .max = LIMIT_PATH_BYTES,
      .text = "Directory for this command; the default is the working directory."},
@@ -165,34 +165,34 @@ const struct tool tool_bash_background = {
 /* ---- bash_output ---- */
 
 struct output_args {
-    struct body_number pid, stdout_offset, stderr_offset, wait_ms;
-    struct body_text description;
+    struct row_number pid, stdout_offset, stderr_offset, wait_ms;
+    struct row_text description;
     bool until_exit;
 };
 
-static const struct body_field output_fields[] = {
+static const struct row output_fields[] = {
     {.name = "pid",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct output_args, pid),
      .min = 1,
      .max = INT32_MAX,
      .text = "Of bash_background. Without it: the background commands of the box."},
     {.name = "wait_ms",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct output_args, wait_ms),
      .max = OUTPUT_WAIT_MS,
      .text = "Wait so many milliseconds for something new."},
     {.name = "until_exit",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct output_args, until_exit),
      .text = "Wait for its end rather than for something new."},
     {.name = "stdout_offset",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct output_args, stdout_offset),
      .max = INT64_MAX,
      .text = "First byte of its output to show; the default is what is new since the last call."},
     {.name = "stderr_offset",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct output_args, stderr_offset),
      .max = INT64_MAX,
      .text = "The same of its errors."},
@@ -341,21 +341,21 @@ const struct tool tool_bash_output = {
 /* ---- bash_kill ---- */
 
 struct kill_args {
-    struct body_number pid;
-    struct body_text signal, description;
+    struct row_number pid;
+    struct row_text signal, description;
 };
 
-static const struct body_field kill_fields[] = {
+static const struct row kill_fields[] = {
     {.name = "pid",
-     .type = BODY_INT,
-     .flags = BODY_REQUIRED,
+     .type = ROW_INT,
+     .flags = ROW_REQUIRED,
      .offset = offsetof(struct kill_args, pid),
      .min = 1,
      .max = INT32_MAX,
      .text = "Of bash_background."},
     {.name = "signal",
-     .type = BODY_NAME,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT_OR_INT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct kill_args, signal),
      .max = 16,
      .text = "Send this one and nothing else, such as SIGINT. The default is SIGTERM, and SIGKILL 2 seconds later."},

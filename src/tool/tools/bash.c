@@ -1,4 +1,4 @@
-/* bash: a command in the box, to its end. A row of tool_table. Not to break: an exit code other than 0 is a result, not an
+/* bash: a command in the box, to its end. A row of tool_table. Invariant: an exit code other than 0 is a result, not an
  * error: the command ran, and what it said is the answer. An error is a command that did not come to its own end. */
 #include <stdio.h>
 #include <string.h>
@@ -10,27 +10,27 @@
 #include "tool/shell.h"
 
 struct bash_args {
-    struct body_text command, cwd, description;
-    struct body_number timeout_ms;
+    struct row_text command, cwd, description;
+    struct row_number timeout_ms;
 };
 
-static const struct body_field bash_fields[] = {
+static const struct row bash_fields[] = {
     {.name = "command",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      .offset = offsetof(struct bash_args, command),
      .min = 1,
      .max = SHELL_MAX_BYTES,
      .text = "The command line, given to the box's shell."},
     {.name = "timeout_ms",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct bash_args, timeout_ms),
      .min = 1,
      .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "Milliseconds after which it is ended with everything it started."},
     {.name = "cwd",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct bash_args, cwd),
      .max = LIMIT_PATH_BYTES,
      .text = "Directory for this command alone; the default is the working directory, which the cd tool changes."},
@@ -38,13 +38,13 @@ static const struct body_field bash_fields[] = {
     {.name = NULL},
 };
 
-static const struct body_field bash_answer[] = {
+static const struct row bash_answer[] = {
     SHELL_ANSWER,
-    {.name = "left_running", .type = BODY_BOOL, .text = "it left processes running, which were ended with it"},
-    {.name = "duration_ms", .type = BODY_INT, .text = "how long it ran"},
-    {.name = "stdout_bytes", .type = BODY_INT, .text = "what it wrote, before anything was cut"},
-    {.name = "stderr_bytes", .type = BODY_INT, .text = "the same of its errors"},
-    {.name = "cwd", .type = BODY_TEXT, .text = "where it ran"},
+    {.name = "left_running", .type = ROW_BOOL, .text = "it left processes running, which were ended with it"},
+    {.name = "duration_ms", .type = ROW_INT, .text = "how long it ran"},
+    {.name = "stdout_bytes", .type = ROW_INT, .text = "what it wrote, before anything was cut"},
+    {.name = "stderr_bytes", .type = ROW_INT, .text = "the same of its errors"},
+    {.name = "cwd", .type = ROW_TEXT, .text = "where it ran"},
     {.name = NULL},
 };
 

@@ -14,13 +14,13 @@ enum {
 };
 
 struct cd_args {
-    struct body_text path, description;
+    struct row_text path, description;
 };
 
-static const struct body_field cd_fields[] = {
+static const struct row cd_fields[] = {
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct cd_args, path),
      .max = LIMIT_PATH_BYTES,
      .text =
@@ -30,9 +30,9 @@ static const struct body_field cd_fields[] = {
     {.name = NULL},
 };
 
-static const struct body_field cd_answer[] = {
-    {.name = "cwd", .type = BODY_TEXT, .text = "the working directory now"},
-    {.name = "project", .type = BODY_TEXTS, .text = "what kind of project it is"},
+static const struct row cd_answer[] = {
+    {.name = "cwd", .type = ROW_TEXT, .text = "the working directory now"},
+    {.name = "project", .type = ROW_TEXTS, .text = "what kind of project it is"},
     {.name = NULL},
 };
 

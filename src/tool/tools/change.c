@@ -1,4 +1,4 @@
-/* Changes of files. Called by write_file, str_replace and edit. Not to break: a version that the thread has not seen is not
+/* Changes of files. Called by write_file, str_replace and edit. Invariant: a version that the thread has not seen is not
  * replaced, and that is decided where it happens, in the runner; what is known here may be old by then. */
 #include "tool/tools/change.h"
 
@@ -13,7 +13,7 @@
 #define NEVER_SEEN "-"
 
 /* Of an argument, which may not name a directory: edit.path. 1: the model was told. */
-static int change_path(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err) {
+static int change_path(struct tool_call *call, const struct row_text *path, struct change *change, struct err *err) {
     int code = tool_path(call, path, &change->edit.path, err);
     if (code == 0 && path->len && path->data[path->len - 1] == '/') {
         tool_fail(call, "Path is a directory, not a file: %s", change->edit.path);
@@ -125,7 +125,7 @@ static int change_make(struct tool_call *call, struct change *change, struct err
     return 1;
 }
 
-int change_run(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err) {
+int change_run(struct tool_call *call, const struct row_text *path, struct change *change, struct err *err) {
     int code = change_path(call, path, change, err);
     return code == 0 ? change_make(call, change, err) : code;
 }

@@ -14,17 +14,17 @@ struct change {
 
 /* Does it to the file of an argument, and notes that the thread has seen what it wrote. 1: it was not done and the model
  * was told why. */
-int change_run(struct tool_call *call, const struct body_text *path, struct change *change, struct err *err);
+int change_run(struct tool_call *call, const struct row_text *path, struct change *change, struct err *err);
 /* The members every answer begins with: path, size. Then the caller's, then json_close. */
 void change_answer(struct tool_call *call, const struct change *change);
 
 #define CHANGE_ANSWER                                                                                                  \
-    {.name = "path", .type = BODY_TEXT, .text = "The file."}, {                                                        \
-        .name = "size", .type = BODY_INT, .text = "Bytes of the file now."                                             \
+    {.name = "path", .type = ROW_TEXT, .text = "The file."}, {                                                         \
+        .name = "size", .type = ROW_INT, .text = "Bytes of the file now."                                              \
     }
 #define CHANGE_PATH(args)                                                                                              \
     {                                                                                                                  \
-        .name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED | BODY_TOLD, .offset = offsetof(args, path),         \
+        .name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .offset = offsetof(args, path),         \
         .min = 1, .max = 4095, .text = "The file; absolute, or relative to the working directory."                     \
     }
 

@@ -1,5 +1,5 @@
 /* download: a URL into a file, by curl or wget in the box: what the box cannot reach, this cannot either. A row of
- * tool_table. Not to break: the daemon's own network is never used, and the file appears whole or not at all. */
+ * tool_table. Invariant: the daemon's own network is never used, and the file appears whole or not at all. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,33 +23,33 @@ enum {
 };
 
 struct download_args {
-    struct body_text url, path, description;
-    struct body_number max_bytes, timeout_ms;
+    struct row_text url, path, description;
+    struct row_number max_bytes, timeout_ms;
 };
 
-static const struct body_field download_fields[] = {
+static const struct row download_fields[] = {
     {.name = "url",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      .offset = offsetof(struct download_args, url),
      .min = 1,
      .max = DOWNLOAD_URL_BYTES,
      .text = "http:// or https://"},
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct download_args, path),
      .max = LIMIT_PATH_BYTES,
      .text = "File to write, or a directory; the default is the working directory, with the URL's last name."},
     {.name = "max_bytes",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct download_args, max_bytes),
      .min = 1,
      .max = LIMIT_UPLOAD_BYTES,
      .fallback = DOWNLOAD_DEFAULT_BYTES,
      .text = "Nothing is kept of what is larger."},
     {.name = "timeout_ms",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct download_args, timeout_ms),
      .min = 1,
      .max = LIMIT_EXEC_TIMEOUT_MS,
@@ -58,10 +58,10 @@ static const struct body_field download_fields[] = {
     {.name = NULL},
 };
 
-static const struct body_field download_answer[] = {
-    {.name = "path", .type = BODY_TEXT, .text = "the file"},
-    {.name = "bytes", .type = BODY_INT, .text = "its size"},
-    {.name = "content_type", .type = BODY_TEXT, .flags = BODY_NULLABLE, .text = "as the server said; null: not known"},
+static const struct row download_answer[] = {
+    {.name = "path", .type = ROW_TEXT, .text = "the file"},
+    {.name = "bytes", .type = ROW_INT, .text = "its size"},
+    {.name = "content_type", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "as the server said; null: not known"},
     {.name = NULL},
 };
 
@@ -184,7 +184,7 @@ static int download_failed(struct download *download) {
 
 static int download_fetch(struct download *download, struct err *err) {
     struct tool_call *call = download->call;
-    const struct body_text workspace = {0};
+    const struct row_text workspace = {0};
     struct exec_request request;
     int code = shell_prepare(call, &workspace, download->timeout_ms, &request, err);
     if (code < 0)

@@ -1,4 +1,4 @@
-/* glob: files by the pattern of their names. A row of tool_table. Not to break: what matches at any depth for a pattern
+/* glob: files by the pattern of their names. A row of tool_table. Invariant: what matches at any depth for a pattern
  * without directories, and what a pattern with them means, are promises to models. */
 #include <string.h>
 
@@ -7,15 +7,15 @@
 enum { GLOB_MOST = 1000 };
 
 struct glob_args {
-    struct body_text pattern, path, description;
+    struct row_text pattern, path, description;
     bool include_dirs, include_ignored;
-    struct body_number max_results;
+    struct row_number max_results;
 };
 
-static const struct body_field glob_fields[] = {
+static const struct row glob_fields[] = {
     {.name = "pattern",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      .offset = offsetof(struct glob_args, pattern),
      .min = 1,
      .max = 4000,
@@ -23,21 +23,21 @@ static const struct body_field glob_fields[] = {
          "Such as '*.py', 'src/**/*.ts', 'test_*.{c,h}' or '/etc/*.conf'. '*' and '?' stay within one name, '**' "
          "crosses directories. It may match at any depth below path; begin it with './' to hold it to path itself."},
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct glob_args, path),
      .max = 4095,
      .text = "Directory to search; absolute, or relative to the working directory, which is the default."},
     {.name = "include_dirs",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct glob_args, include_dirs),
      .text = "Directories are results too."},
     {.name = "include_ignored",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct glob_args, include_ignored),
      .text = "Also look into what is usually generated: .git, node_modules, build, dist and the like."},
     {.name = "max_results",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct glob_args, max_results),
      .max = UINT32_MAX,
      .text = "How many paths to show: 200 unless said, at most 1000."},
@@ -45,10 +45,10 @@ static const struct body_field glob_fields[] = {
     {.name = NULL},
 };
 
-static const struct body_field glob_answer[] = {
-    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The directory that was searched."},
-    {.name = "paths", .type = BODY_TEXTS, .flags = BODY_REQUIRED, .text = "Absolute paths that match."},
-    {.name = "truncated", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "There may be more than these."},
+static const struct row glob_answer[] = {
+    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The directory that was searched."},
+    {.name = "paths", .type = ROW_TEXTS, .flags = ROW_REQUIRED, .text = "Absolute paths that match."},
+    {.name = "truncated", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "There may be more than these."},
     {.name = NULL},
 };
 
@@ -91,7 +91,7 @@ static int glob_absolute(struct tool_call *call, const char *pattern, const char
     for (size_t at = 1; pattern[at] && !strchr("*?[{\\", pattern[at]); at++)
         if (pattern[at] == '/')
             root = at + 1;
-    const struct body_text path = {.data = arena_copy(call->arena, pattern, root), .len = root};
+    const struct row_text path = {.data = arena_copy(call->arena, pattern, root), .len = root};
     *ret_pattern = arena_printf(call->arena, "./%s", pattern + root);
     return tool_path(call, &path, ret_path, err);
 }

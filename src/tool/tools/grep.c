@@ -1,4 +1,4 @@
-/* grep: lines of files that match. A row of tool_table. Not to break: one line a match, bounded, whatever the files hold. */
+/* grep: lines of files that match. A row of tool_table. Invariant: one line a match, bounded, whatever the files hold. */
 #include <string.h>
 
 #include "base/limits.h"
@@ -11,50 +11,50 @@ enum {
 };
 
 struct grep_args {
-    struct body_text pattern, path, glob, description;
+    struct row_text pattern, path, glob, description;
     bool literal, case_sensitive, include_ignored;
-    struct body_number context, max_results;
+    struct row_number context, max_results;
 };
 
-static const struct body_field grep_fields[] = {
+static const struct row grep_fields[] = {
     {.name = "pattern",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      .offset = offsetof(struct grep_args, pattern),
      .min = 1,
      .max = LIMIT_PATTERN_BYTES,
      .text = "Regular expression (Perl's syntax), looked for in each line."},
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct grep_args, path),
      .max = 4095,
      .text = "File or directory to search; absolute, or relative to the working directory, which is the default."},
     {.name = "glob",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct grep_args, glob),
      .max = 4000,
      .text = "Only files that match, such as '*.py', '*.{ts,tsx}' or 'src/**/*.c'."},
     {.name = "literal",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct grep_args, literal),
      .text = "The pattern is plain text."},
     {.name = "case_sensitive",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct grep_args, case_sensitive),
      .text = "Upper and lower case differ; by default they do not."},
     {.name = "include_ignored",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct grep_args, include_ignored),
      .text = "Also look into what is usually generated: .git, node_modules, build, dist and the like."},
     {.name = "context",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct grep_args, context),
      .max = LIMIT_GREP_CONTEXT,
      .text = "Lines to show before and after each match."},
     {.name = "max_results",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct grep_args, max_results),
      .max = UINT32_MAX,
      .text = "How many matches to show: 100 unless said, at most 500."},
@@ -62,21 +62,21 @@ static const struct body_field grep_fields[] = {
     {.name = NULL},
 };
 
-static const struct body_field grep_match_answer[] = {
-    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The file."},
-    {.name = "line", .type = BODY_INT, .flags = BODY_REQUIRED, .min = 1, .text = "Its number, from 1."},
-    {.name = "text", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The line, cut to 200 characters."},
+static const struct row grep_match_answer[] = {
+    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The file."},
+    {.name = "line", .type = ROW_INT, .flags = ROW_REQUIRED, .min = 1, .text = "Its number, from 1."},
+    {.name = "text", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The line, cut to 200 characters."},
     {.name = NULL},
 };
 
-static const struct body_field grep_answer[] = {
-    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "What was searched."},
+static const struct row grep_answer[] = {
+    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "What was searched."},
     {.name = "matches",
-     .type = BODY_OBJECTS,
-     .flags = BODY_REQUIRED,
+     .type = ROW_OBJECTS,
+     .flags = ROW_REQUIRED,
      .fields = grep_match_answer,
      .text = "Lines that match, file by file."},
-    {.name = "truncated", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "There may be more than these."},
+    {.name = "truncated", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "There may be more than these."},
     {.name = NULL},
 };
 
@@ -88,19 +88,19 @@ struct grep_found {
 };
 
 /* A line as it is shown: without its end, and not longer than a model wants to read. */
-static struct body_text grep_line(struct tool_call *call, const uint8_t *text, size_t len) {
+static struct row_text grep_line(struct tool_call *call, const uint8_t *text, size_t len) {
     while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
     if (truncate_chars(text, len) <= GREP_LINE_CHARS)
-        return (struct body_text){.data = (const char *)text, .len = len};
+        return (struct row_text){.data = (const char *)text, .len = len};
     size_t head = truncate_head(text, len, GREP_LINE_CHARS - 3);
     char *cut = arena_alloc(call->arena, head + 4);
     memcpy(cut, text, head);
     memcpy(cut + head, "...", 3);
-    return (struct body_text){.data = cut, .len = head + 3};
+    return (struct row_text){.data = cut, .len = head + 3};
 }
 
-static void grep_put(struct grep_found *found, char mark, uint64_t number, const struct body_text *line) {
+static void grep_put(struct grep_found *found, char mark, uint64_t number, const struct row_text *line) {
     buf_byte(&found->lines, '\n');
     buf_put(&found->lines, found->path.data, found->path.len);
     buf_printf(&found->lines, "%c%llu%c ", mark, (unsigned long long)number, mark);
@@ -111,7 +111,7 @@ static void grep_around(struct grep_found *found, const uint8_t *text, size_t le
     for (size_t at = 0; text && at <= len; number++) {
         const uint8_t *end = memchr(text + at, '\n', len - at);
         size_t line_len = end ? (size_t)(end - text) - at : len - at;
-        const struct body_text line = grep_line(found->call, text + at, line_len);
+        const struct row_text line = grep_line(found->call, text + at, line_len);
         grep_put(found, '-', number, &line);
         at += line_len + 1;
     }
@@ -127,7 +127,7 @@ static uint64_t grep_count_lines(const uint8_t *text, size_t len) {
 static int grep_each(void *user, const struct grep_match *match) {
     struct grep_found *found = user;
     struct json *json = &found->call->result.json;
-    const struct body_text line = grep_line(found->call, match->text, match->len);
+    const struct row_text line = grep_line(found->call, match->text, match->len);
     buf_clear(&found->path);
     search_show(&found->path, match->path);
     if (found->context && found->count)

@@ -1,4 +1,4 @@
-/* ls: two levels of a directory, one absolute path a line. A row of tool_table. Not to break: nothing is hidden; what is
+/* ls: two levels of a directory, one absolute path a line. A row of tool_table. Invariant: nothing is hidden; what is
  * usually of no interest is named and not entered. */
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,13 @@ enum {
 };
 
 struct ls_args {
-    struct body_text path, description;
+    struct row_text path, description;
 };
 
-static const struct body_field ls_fields[] = {
+static const struct row ls_fields[] = {
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct ls_args, path),
      .max = 4095,
      .text = "Directory to list; absolute, or relative to the working directory, which is the default."},
@@ -26,13 +26,13 @@ static const struct body_field ls_fields[] = {
     {.name = NULL},
 };
 
-static const struct body_field ls_answer[] = {
-    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED, .text = "The directory."},
+static const struct row ls_answer[] = {
+    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The directory."},
     {.name = "entries",
-     .type = BODY_TEXTS,
-     .flags = BODY_REQUIRED,
+     .type = ROW_TEXTS,
+     .flags = ROW_REQUIRED,
      .text = "Absolute paths, sorted; those of directories end in '/'."},
-    {.name = "truncated", .type = BODY_BOOL, .flags = BODY_REQUIRED, .text = "There is more than is listed here."},
+    {.name = "truncated", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "There is more than is listed here."},
     {.name = NULL},
 };
 

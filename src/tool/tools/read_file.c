@@ -1,6 +1,6 @@
 /* read_file: a text file or lines of it, or a picture. A row of tool_table.
  *
- * Not to break: 1. what is shown is exactly what is in the file, or the file is refused with the reason; 2. a file is read
+ * Invariant: 1. what is shown is exactly what is in the file, or the file is refused with the reason; 2. a file is read
  * once, in pieces, no further than its lines or the counted characters need, and its size is never trusted; 3. what changed
  * while it was read is read again, and refused when it does not stop. */
 #include <errno.h>
@@ -31,35 +31,35 @@ enum {
 #define READ_IMAGE_BYTES (5u << 20)      /* of a picture; what common models take */
 
 struct read_file_args {
-    struct body_text path, encoding, description;
-    struct body_number start_line, end_line;
+    struct row_text path, encoding, description;
+    struct row_number start_line, end_line;
     bool line_numbers;
 };
 
-static const struct body_field read_file_fields[] = {
+static const struct row read_file_fields[] = {
     {.name = "path",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      .offset = offsetof(struct read_file_args, path),
      .min = 1,
      .max = 4095,
      .text = "File to read; absolute, or relative to the working directory."},
     {.name = "start_line",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct read_file_args, start_line),
      .max = INT64_MAX,
      .text = "First line to show, from 1."},
     {.name = "end_line",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct read_file_args, end_line),
      .max = INT64_MAX,
      .text = "Last line to show, included."},
     {.name = "line_numbers",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct read_file_args, line_numbers),
      .text = "Begin each line with its number and a tab."},
     {.name = "encoding",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      .offset = offsetof(struct read_file_args, encoding),
      .choices = "utf-8|utf-16le|utf-16be|latin-1",
      .text = "Of the file, where it is not UTF-8 and does not say so itself by a byte order mark."},
@@ -399,7 +399,7 @@ static int read_file_failed(struct tool_call *call, const char *path, int code, 
 
 /* Texts that models know for ranges that cannot be. */
 static bool read_file_range(struct tool_call *call, const struct read_file_args *args) {
-    const struct body_number *start = &args->start_line, *end = &args->end_line;
+    const struct row_number *start = &args->start_line, *end = &args->end_line;
     const char *why = start->has && start->value < 1 ? "(start_line must be >= 1)"
                       : end->has && end->value < 1   ? "(end_line must be >= 1)"
                       : start->has && end->has && start->value > end->value

@@ -20,58 +20,58 @@ enum {
 };
 
 struct recall_args {
-    struct body_text id, pattern;
-    struct body_number offset, limit, start_line, end_line, context, max_results;
+    struct row_text id, pattern;
+    struct row_number offset, limit, start_line, end_line, context, max_results;
     bool ignore_case, literal;
 };
 
 #define AT(member) .offset = offsetof(struct recall_args, member)
-static const struct body_field recall_fields[] = {
+static const struct row recall_fields[] = {
     {.name = "id",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_AUDITED,
      AT(id),
      .max = 100,
      .text = "Which result: the id in [offload:...], as ol_0123456789abcdef."},
     {.name = "offset",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(offset),
      .max = UINT32_MAX,
      .text = "First character to show, counted from 0, which is the default."},
     {.name = "limit",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(limit),
      .min = 1,
      .max = LIMIT_MAX,
      .fallback = LIMIT_DEFAULT,
      .text = "How many characters to show at most."},
     {.name = "start_line",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(start_line),
      .min = 1,
      .max = UINT32_MAX,
      .text = "First line to show or to search, counted from 1; instead of offset."},
     {.name = "end_line",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(end_line),
      .min = 1,
      .max = UINT32_MAX,
      .text = "Last line to show or to search."},
     {.name = "pattern",
-     .type = BODY_TEXT,
+     .type = ROW_TEXT,
      AT(pattern),
      .min = 1,
      .max = LIMIT_PATTERN_BYTES,
      .text = "Show only lines that match this regular expression, with their numbers."},
-    {.name = "literal", .type = BODY_BOOL, AT(literal), .text = "The pattern is plain text."},
-    {.name = "ignore_case", .type = BODY_BOOL, AT(ignore_case), .text = "Upper and lower case match each other."},
+    {.name = "literal", .type = ROW_BOOL, AT(literal), .text = "The pattern is plain text."},
+    {.name = "ignore_case", .type = ROW_BOOL, AT(ignore_case), .text = "Upper and lower case match each other."},
     {.name = "context",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(context),
      .max = CONTEXT_MAX,
      .text = "Lines to show before and after each match."},
     {.name = "max_results",
-     .type = BODY_INT,
+     .type = ROW_INT,
      AT(max_results),
      .min = 1,
      .max = RESULTS_MAX,

@@ -28,7 +28,7 @@ int search_failed(struct tool_call *call, const char *path, int code, struct err
     return code;
 }
 
-uint64_t search_limit(const struct body_number *asked, uint64_t usual, uint64_t most) {
+uint64_t search_limit(const struct row_number *asked, uint64_t usual, uint64_t most) {
     uint64_t limit = asked->has && asked->value ? asked->value : usual;
     return limit && limit < most ? limit : most;
 }

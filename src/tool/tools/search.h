@@ -10,7 +10,7 @@ extern const char search_ignored[];
 /* The model's error for a root that cannot be searched; returns what the tool returns. */
 int search_failed(struct tool_call *call, const char *path, int code, struct err *err);
 /* How many results: what was asked for, at most `most`; 0 or nothing: `usual`. */
-uint64_t search_limit(const struct body_number *asked, uint64_t usual, uint64_t most);
+uint64_t search_limit(const struct row_number *asked, uint64_t usual, uint64_t most);
 /* A name on one line: controls and bytes that are no UTF-8 are escaped. */
 void search_show(struct buf *out, const char *path);
 

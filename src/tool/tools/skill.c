@@ -1,4 +1,4 @@
-/* skill: what skills there are, the instructions of one, its files. A row of tool_table. Not to break: a skill is found by
+/* skill: what skills there are, the instructions of one, its files. A row of tool_table. Invariant: a skill is found by
  * its id or name in the catalogue, never by a path made of what a model says; instructions are shown as they are, never kept
  * away. */
 #include <inttypes.h>
@@ -20,33 +20,33 @@ enum {
 };
 
 struct skill_args {
-    struct body_text name, action, file, description;
-    struct body_number start_line;
+    struct row_text name, action, file, description;
+    struct row_number start_line;
 };
 
-static const struct body_field skill_fields[] = {
+static const struct row skill_fields[] = {
     {.name = "name",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct skill_args, name),
      .max = 512,
      .text = "Name of the skill, or of its folder. Without it all skills are listed."},
     {.name = "action",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct skill_args, action),
      .choices = "load|list_files|read|list",
      .text = "load: its instructions (the default). list_files: the files in its folder. read: one of them, which file "
              "names. list: all skills."},
     {.name = "file",
-     .type = BODY_TEXT,
-     .flags = BODY_TOLD,
+     .type = ROW_TEXT,
+     .flags = ROW_AUDITED,
      .offset = offsetof(struct skill_args, file),
      .min = 1,
      .max = 4095,
      .text = "Of read: a file in the skill's folder, such as references/api.md."},
     {.name = "start_line",
-     .type = BODY_INT,
+     .type = ROW_INT,
      .offset = offsetof(struct skill_args, start_line),
      .min = 1,
      .max = UINT32_MAX,

@@ -3,15 +3,15 @@
 #include "tool/tools/change.h"
 
 struct str_replace_args {
-    struct body_text path, old_str, new_str, description;
+    struct row_text path, old_str, new_str, description;
     bool replace_all;
 };
 
-static const struct body_field str_replace_fields[] = {
+static const struct row str_replace_fields[] = {
     CHANGE_PATH(struct str_replace_args),
     {.name = "old_str",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED,
      .offset = offsetof(struct str_replace_args, old_str),
      .min = 1,
      .max = LIMIT_EDIT_BYTES,
@@ -19,23 +19,23 @@ static const struct body_field str_replace_fields[] = {
          "The text to replace, exactly as it is in the file, with its white space and line breaks. It must be there "
          "exactly once, unless replace_all is set."},
     {.name = "new_str",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED,
      .offset = offsetof(struct str_replace_args, new_str),
      .max = LIMIT_EDIT_BYTES,
      .text = "The text instead; may be empty."},
     {.name = "replace_all",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct str_replace_args, replace_all),
      .text = "Replace every occurrence."},
     TOOL_DESCRIPTION(struct str_replace_args),
     {.name = NULL},
 };
 
-static const struct body_field str_replace_answer[] = {
+static const struct row str_replace_answer[] = {
     CHANGE_ANSWER,
-    {.name = "replacements", .type = BODY_INT, .text = "Places changed."},
-    {.name = "line", .type = BODY_INT, .text = "Where the first of them begins."},
+    {.name = "replacements", .type = ROW_INT, .text = "Places changed."},
+    {.name = "line", .type = ROW_INT, .text = "Where the first of them begins."},
     {.name = NULL},
 };
 

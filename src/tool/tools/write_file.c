@@ -3,30 +3,30 @@
 #include "tool/tools/change.h"
 
 struct write_file_args {
-    struct body_text path, content, description;
+    struct row_text path, content, description;
     bool append;
 };
 
-static const struct body_field write_file_fields[] = {
+static const struct row write_file_fields[] = {
     CHANGE_PATH(struct write_file_args),
     {.name = "content",
-     .type = BODY_TEXT,
-     .flags = BODY_REQUIRED | BODY_NUL,
+     .type = ROW_TEXT,
+     .flags = ROW_REQUIRED | ROW_NUL,
      .offset = offsetof(struct write_file_args, content),
      .max = LIMIT_JSON_BYTES,
      .text =
          "The whole text of the file, or what is added to it. It is written as it is: nothing is added or left out."},
     {.name = "append",
-     .type = BODY_BOOL,
+     .type = ROW_BOOL,
      .offset = offsetof(struct write_file_args, append),
      .text = "Add the content at the end of the file instead of replacing what is there."},
     TOOL_DESCRIPTION(struct write_file_args),
     {.name = NULL},
 };
 
-static const struct body_field write_file_answer[] = {
+static const struct row write_file_answer[] = {
     CHANGE_ANSWER,
-    {.name = "created", .type = BODY_BOOL, .text = "There was no such file before."},
+    {.name = "created", .type = ROW_BOOL, .text = "There was no such file before."},
     {.name = NULL},
 };
 

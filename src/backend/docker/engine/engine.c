@@ -1,6 +1,6 @@
 /* The client of a container engine: connections kept alive, the version both sides know, calls and what their failures are
  * called. Called by the docker backend. Rules of the lock: it guards the idle connections, the version and the generation;
- * nobody talks to the engine while holding it. Not to break: a call that may have been done is never sent a second time. */
+ * nobody talks to the engine while holding it. Invariant: a call that may have been done is never sent a second time. */
 #include "backend/docker/engine/engine.h"
 
 #include <ctype.h>

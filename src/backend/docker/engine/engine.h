@@ -1,6 +1,6 @@
 /* A client of a container engine's HTTP API (dockerd, or podman's service that speaks the same). Called by the docker
  * backend's files alone. Knows requests, answers and streams, and nothing of boxes. Blocking, with a deadline for every
- * call; any number of threads may call at once. Not to break: whatever the engine sends is bounded before it is kept. */
+ * call; any number of threads may call at once. Invariant: whatever the engine sends is bounded before it is kept. */
 #ifndef CUBBY_BACKEND_ENGINE_H
 #define CUBBY_BACKEND_ENGINE_H
 

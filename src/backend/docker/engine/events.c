@@ -1,5 +1,5 @@
 /* What happens to containers, told by the engine as it happens: one stream of lines, in a thread of its own, begun again
- * wherever it ended. Called by the docker backend's open and close. Not to break: this only makes things known sooner; whoever
+ * wherever it ended. Called by the docker backend's open and close. Invariant: this only makes things known sooner; whoever
  * acts on it asks the engine. */
 #include <errno.h>
 #include <inttypes.h>

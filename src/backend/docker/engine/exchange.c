@@ -1,5 +1,5 @@
-/* Requests and answers of an engine over one connection: see engine/exchange.h. Called by engine.c and engine/stream.c. Not
- * to break: nothing that a caller put into a path or a header can end the line it stands in. */
+/* Requests and answers of an engine over one connection: see engine/exchange.h. Called by engine.c and engine/stream.c. 
+ * Invariant: nothing that a caller put into a path or a header can end the line it stands in. */
 #include "backend/docker/engine/exchange.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* One request and its answer over one connection. Called by engine.c (calls), engine/stream.c (connections that become
- * streams). Not to break: after a failure the connection is of no use to anybody else. */
+ * streams). Invariant: after a failure the connection is of no use to anybody else. */
 #ifndef CUBBY_BACKEND_ENGINE_EXCHANGE_H
 #define CUBBY_BACKEND_ENGINE_EXCHANGE_H
 

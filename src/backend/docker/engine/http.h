@@ -1,5 +1,5 @@
 /* What an engine's bytes mean: heads of answers, bodies in chunks, frames of a hijacked connection. Pure: bytes in, bytes
- * out, nothing kept but counters. Called by engine/link.c, engine.c and engine/stream.c, and by the fuzzer. Not to break:
+ * out, nothing kept but counters. Called by engine/link.c, engine.c and engine/stream.c, and by the fuzzer. Invariant:
  * every byte may be a lie. */
 #ifndef CUBBY_BACKEND_ENGINE_HTTP_H
 #define CUBBY_BACKEND_ENGINE_HTTP_H

@@ -1,4 +1,4 @@
-/* Connections to an engine: see engine/link.h. Called by the engine client's files. Not to break: a connection that hangs
+/* Connections to an engine: see engine/link.h. Called by the engine client's files. Invariant: a connection that hangs
  * never holds its caller longer than it agreed to. */
 #include "backend/docker/engine/link.h"
 

@@ -1,5 +1,5 @@
 /* One connection to an engine: a unix socket, TCP, or TLS over it; bytes with deadlines. Called by engine.c,
- * engine/stream.c and engine/events.c. Not to break: the descriptor never blocks; who waits, waits in engine_link_wait. */
+ * engine/stream.c and engine/events.c. Invariant: the descriptor never blocks; who waits, waits in engine_link_wait. */
 #ifndef CUBBY_BACKEND_ENGINE_LINK_H
 #define CUBBY_BACKEND_ENGINE_LINK_H
 

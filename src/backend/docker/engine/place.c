@@ -1,5 +1,5 @@
 /* Where the engine is: what was configured, what the environment says, or the first socket that is there. Called by
- * engine_new. Not to break: the environment's TLS settings belong to the environment's engine, never to one that the
+ * engine_new. Invariant: the environment's TLS settings belong to the environment's engine, never to one that the
  * configuration named. */
 #include <stdio.h>
 #include <stdlib.h>

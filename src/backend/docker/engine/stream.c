@@ -1,5 +1,5 @@
 /* Hijacked connections: a request whose answer turns the connection into a stream, carried by a thread of its own between
- * the engine and one end of a socket pair. Called by the docker backend's wires. Not to break: the thread never waits for one
+ * the engine and one end of a socket pair. Called by the docker backend's wires. Invariant: the thread never waits for one
  * direction while the other could move, and holds a bounded number of bytes of each. */
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* TLS to an engine: OpenSSL, loaded when the first such engine is spoken to (dlopen), because this code is also part of the
- * command line, which links none. Called by engine/link.c. Not to break: the engine's certificate is verified, its name too,
+ * command line, which links none. Called by engine/link.c. Invariant: the engine's certificate is verified, its name too,
  * always; there is no way to switch it off. */
 #include <arpa/inet.h>
 #include <dlfcn.h>

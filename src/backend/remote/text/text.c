@@ -10,7 +10,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "backend/remote/machine_seat.h"
+#include "backend/remote/machine_conn.h"
 #include "backend/remote/text/call.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -483,7 +483,7 @@ void machine_text_leave(struct machine_text *text, const char *why) {
 
 struct coming {
     struct machine_text *text;
-    struct machine_seat *seat;
+    struct machine_conn *conn;
     const struct pump_socket *socket;
 };
 
@@ -508,24 +508,24 @@ static void *coming_main(void *argument) {
     struct err err;
     if (text->options.no_workspace) {
         workspace_find(text);
-        machine_seat_move(coming->seat, text->workspace);
+        machine_conn_move(coming->conn, text->workspace);
     }
-    if (machine_seat_begin(coming->seat, &machine_text_ops, machine_text_ref(text), coming->socket, &err) < 0)
+    if (machine_conn_begin(coming->conn, &machine_text_ops, machine_text_ref(text), coming->socket, &err) < 0)
         machine_text_leave(text, err.text);
     return NULL;
 }
 
-int machine_serve_text(struct machine_seat *seat, const struct pump_socket *socket,
+int machine_serve_text(struct machine_conn *conn, const struct pump_socket *socket,
                        const struct machine_text_options *options, int (*tick)(void *user, struct err *err),
                        void *tick_user, struct err *err) {
-    struct machine_hello hello = {.user = machine_seat_user(seat),
-                                  .name = machine_seat_name(seat),
-                                  .workspace = machine_seat_workspace(seat),
-                                  .shell = machine_seat_shell(seat)};
+    struct machine_hello hello = {.user = machine_conn_user(conn),
+                                  .name = machine_conn_name(conn),
+                                  .workspace = machine_conn_workspace(conn),
+                                  .shell = machine_conn_shell(conn)};
     struct machine_text_options own = *options;
-    own.runner_path = machine_seat_runner(seat);
+    own.runner_path = machine_conn_runner(conn);
     struct machine_text *text = machine_text_new(&hello, &own);
-    struct coming coming = {.text = text, .seat = seat, .socket = socket};
+    struct coming coming = {.text = text, .conn = conn, .socket = socket};
     pthread_t thread;
     int failed = pthread_create(&thread, NULL, coming_main, &coming);
     if (failed)
@@ -535,7 +535,7 @@ int machine_serve_text(struct machine_seat *seat, const struct pump_socket *sock
     if (!failed)
         pthread_join(thread, NULL); /* what it waits for ended with the connection */
     machine_text_unref(text);
-    return machine_seat_end(seat, false, err);
+    return machine_conn_end(conn, false, err);
 }
 
 /* ---- machine_ops ---- */

@@ -1,7 +1,7 @@
 /* Spawns the runner's processes that enter boxes, and hears what they say. Called by slot.c and attach.c for jails, by
- * docker/mount.c for containers. Not to break: a pid may be somebody else's by the time its namespaces are opened, so who it
+ * docker/mount.c for containers. Invariant: a pid may be somebody else's by the time its namespaces are opened, so who it
  * is is checked after that. */
-#include "backend/usher.h"
+#include "backend/box_entry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 
 enum { VISIT_MS = 20000 };
 
-int usher_spawn(const char *program, int null_fd, char *const argv[], const int *fds, size_t count, pid_t *ret_pid,
-                struct err *err) {
+int box_entry_spawn(const char *program, int null_fd, char *const argv[], const int *fds, size_t count, pid_t *ret_pid,
+                    struct err *err) {
     int copies[USHER_FDS], r = 0; /* above the numbers that they are copied to, so that no copy covers another */
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -51,7 +51,7 @@ int usher_spawn(const char *program, int null_fd, char *const argv[], const int 
     return failed ? err_errno(err, failed, "cannot start '%s'", program) : r;
 }
 
-int usher_said(char *text, ssize_t len, const char *otherwise, struct err *err) {
+int box_entry_said(char *text, ssize_t len, const char *otherwise, struct err *err) {
     if (len < 2)
         return err_set(err, ERR_INTERNAL, "%s", otherwise);
     /* The first of several is the reason, the others are what came of it; each begins with its code. */
@@ -64,12 +64,12 @@ int usher_said(char *text, ssize_t len, const char *otherwise, struct err *err) 
 
 /* ---- the message ---- */
 
-void usher_begin(struct buf *message) {
+void box_entry_begin(struct buf *message) {
     buf_u32(message, 0); /* its length, when it is known */
     plan_number(message, PLAN_VERSION_KEY, PLAN_VERSION);
 }
 
-void usher_skills(const char *state_dir, const struct spec *spec, struct buf *message) {
+void box_entry_skills(const char *state_dir, const struct spec *spec, struct buf *message) {
     char path[4200];
     snprintf(path, sizeof path, "%s/skills/layers", state_dir);
     plan_text(message, PLAN_SKILL_STORE, path);
@@ -80,7 +80,7 @@ void usher_skills(const char *state_dir, const struct spec *spec, struct buf *me
         plan_text(message, PLAN_SKILL_PATH, *at);
 }
 
-void usher_mounts(const struct spec *spec, struct buf *message) {
+void box_entry_mounts(const struct spec *spec, struct buf *message) {
     for (size_t i = 0; i < spec->mount_count; i++) {
         plan_text(message, PLAN_SOURCE, spec->mounts[i].source);
         plan_text(message, PLAN_TARGET, spec->mounts[i].target);
@@ -121,13 +121,13 @@ static int hear(pid_t pid, int errors_fd, pid_t *ret_left, struct err *err) {
         r = err_set(err, ERR_TIMEOUT, "nothing was mounted within %u s", VISIT_MS / 1000);
         kill(pid, SIGKILL); /* our child, not waited for */
     } else if (!done) {
-        r = usher_said(text, len, "the runner ended before all was mounted", err);
+        r = box_entry_said(text, len, "the runner ended before all was mounted", err);
     }
     *ret_left = waitpid(pid, NULL, WNOHANG) == 0 ? pid : 0;
     return r;
 }
 
-int usher_visit(const struct usher *usher, struct buf *message, pid_t *ret_left, struct err *err) {
+int box_entry_visit(const struct usher *usher, struct buf *message, pid_t *ret_left, struct err *err) {
     int errors[2];
     *ret_left = 0;
     autofd user = open_space(usher->pid, "user", err);
@@ -147,8 +147,8 @@ int usher_visit(const struct usher *usher, struct buf *message, pid_t *ret_left,
     autofd their_errors = errors[1], errors_fd = errors[0];
     pid_t pid = 0;
     char *argv[] = {"cubby-runner", "attach", NULL};
-    r = usher_spawn(usher->program, usher->null_fd, argv, (int[]){file, their_errors, user, mounts}, USHER_FDS, &pid,
-                    err);
+    r = box_entry_spawn(usher->program, usher->null_fd, argv, (int[]){file, their_errors, user, mounts}, USHER_FDS,
+                        &pid, err);
     fd_close(&their_errors);
     return r == 0 ? hear(pid, errors_fd, ret_left, err) : r;
 }

@@ -1,7 +1,7 @@
 /* Every byte a runner sends comes through here and is taken as hostile. Called by wire.c with the wire's lock held, and
- * by the fuzzer. Not to break: what a call can hold is bounded by the credit it was given plus one STAT and one END, and
+ * by the fuzzer. Invariant: what a call can hold is bounded by the credit it was given plus one STAT and one END, and
  * anything a runner may not send returns -ERR_PROTOCOL, with which the wire ends and nothing else. */
-#include "wire/sort.h"
+#include "wire/demux.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,147 +22,147 @@ enum { SORT_SMALL_BYTES = 4096, SORT_FRAME_BYTES = FRAME_HEAD_BYTES + LIMIT_FRAM
 /* Worst case: a window of one-byte frames, alternating streams, each with a record head; STAT, END. */
 #define QUEUE_MAX_BYTES(credit) ((size_t)(credit) * (RECORD_HEAD_BYTES + 1) + 4u * SORT_FRAME_BYTES)
 
-static int sort_frame(struct sorter *sorter, const struct frame *frame, struct err *err);
+static int demux_frame(struct demux *demux, const struct frame *frame, struct err *err);
 
-void sorter_init(struct sorter *sorter, enum wire_pass pass, void (*notify)(struct call *call)) {
-    *sorter = (struct sorter){.pass = pass, .root_fd = -1, .pass_fd = -1, .notify = notify};
+void demux_init(struct demux *demux, enum wire_pass pass, void (*notify)(struct call *call)) {
+    *demux = (struct demux){.pass = pass, .root_fd = -1, .pass_fd = -1, .notify = notify};
 }
 
-static uint32_t credit_most(const struct sorter *sorter) {
-    return sorter->pass ? LIMIT_CREDIT_BYTES : LIMIT_CREDIT_MOST_BYTES;
+static uint32_t credit_most(const struct demux *demux) {
+    return demux->pass ? LIMIT_CREDIT_BYTES : LIMIT_CREDIT_MOST_BYTES;
 }
 
-static void call_free(struct sorter *sorter, struct call *call) {
-    sorter->grown -= call->span - LIMIT_CREDIT_BYTES;
+static void call_free(struct demux *demux, struct call *call) {
+    demux->grown -= call->span - LIMIT_CREDIT_BYTES;
     fd_close(&call->stat_fd);
     buf_done(&call->in);
     buf_done(&call->out);
     free(call);
 }
 
-void sorter_done(struct sorter *sorter) {
-    assert(sorter->open == 0);
+void demux_done(struct demux *demux) {
+    assert(demux->open == 0);
     for (size_t i = 0; i < CALL_BUCKETS; i++) {
-        while (sorter->buckets[i]) {
-            struct call *call = sorter->buckets[i];
-            sorter->buckets[i] = call->next;
-            call_free(sorter, call);
+        while (demux->buckets[i]) {
+            struct call *call = demux->buckets[i];
+            demux->buckets[i] = call->next;
+            call_free(demux, call);
         }
     }
-    fd_close(&sorter->root_fd);
-    fd_close(&sorter->pass_fd);
-    free(sorter->data);
-    sorter->data = NULL;
+    fd_close(&demux->root_fd);
+    fd_close(&demux->pass_fd);
+    free(demux->data);
+    demux->data = NULL;
 }
 
-static struct call **sorter_slot(struct sorter *sorter, uint32_t id) {
-    struct call **slot = &sorter->buckets[id % CALL_BUCKETS];
+static struct call **demux_slot(struct demux *demux, uint32_t id) {
+    struct call **slot = &demux->buckets[id % CALL_BUCKETS];
     while (*slot && (*slot)->id != id)
         slot = &(*slot)->next;
     return slot;
 }
 
-struct call *sorter_add(struct sorter *sorter) {
-    if (sorter->open + sorter->closed >= LIMIT_CALLS_PER_WIRE)
+struct call *demux_add(struct demux *demux) {
+    if (demux->open + demux->closed >= LIMIT_CALLS_PER_WIRE)
         return NULL;
     struct call *call = xcalloc(1, sizeof *call);
     do
-        call->id = ++sorter->last_id;
-    while (call->id == 0 || *sorter_slot(sorter, call->id));
-    buf_init(&call->in, QUEUE_MAX_BYTES(credit_most(sorter)));
-    buf_init(&call->out, QUEUE_MAX_BYTES(credit_most(sorter)));
+        call->id = ++demux->last_id;
+    while (call->id == 0 || *demux_slot(demux, call->id));
+    buf_init(&call->in, QUEUE_MAX_BYTES(credit_most(demux)));
+    buf_init(&call->out, QUEUE_MAX_BYTES(credit_most(demux)));
     call->tail = SIZE_MAX;
     call->stat_fd = -1;
     call->window = call->span = call->credit = LIMIT_CREDIT_BYTES;
-    call->next = sorter->buckets[call->id % CALL_BUCKETS];
-    sorter->buckets[call->id % CALL_BUCKETS] = call;
-    sorter->open++;
+    call->next = demux->buckets[call->id % CALL_BUCKETS];
+    demux->buckets[call->id % CALL_BUCKETS] = call;
+    demux->open++;
     return call;
 }
 
-uint32_t sorter_grant(struct sorter *sorter, struct call *call, uint32_t used) {
-    uint32_t grow = credit_most(sorter) - call->span, pool = LIMIT_CREDIT_POOL_BYTES - sorter->grown;
+uint32_t demux_grant(struct demux *demux, struct call *call, uint32_t used) {
+    uint32_t grow = credit_most(demux) - call->span, pool = LIMIT_CREDIT_POOL_BYTES - demux->grown;
     grow = grow < used ? grow : used;
     grow = grow < pool ? grow : pool;
     call->span += grow;
     call->window += used + grow;
-    sorter->grown += grow;
+    demux->grown += grow;
     return used + grow;
 }
 
-static void sorter_remove(struct sorter *sorter, struct call *call) {
-    struct call **slot = sorter_slot(sorter, call->id);
+static void demux_remove(struct demux *demux, struct call *call) {
+    struct call **slot = demux_slot(demux, call->id);
     assert(*slot == call);
     *slot = call->next;
 }
 
-void sorter_give_up(struct sorter *sorter, struct call *call) {
-    assert(!call->closed && sorter->open > 0);
-    sorter->open--;
+void demux_give_up(struct demux *demux, struct call *call) {
+    assert(!call->closed && demux->open > 0);
+    demux->open--;
     if (call->ended) { /* it left its bucket when it ended */
-        call_free(sorter, call);
+        call_free(demux, call);
         return;
     }
     call->closed = true;
     call->waiter = NULL;
-    sorter->closed++;
+    demux->closed++;
     fd_close(&call->stat_fd);
     buf_done(&call->in);
     buf_done(&call->out);
 }
 
-void sorter_forget(struct sorter *sorter, struct call *call) {
-    sorter_remove(sorter, call);
-    sorter->open--;
-    call_free(sorter, call);
+void demux_forget(struct demux *demux, struct call *call) {
+    demux_remove(demux, call);
+    demux->open--;
+    call_free(demux, call);
 }
 
-uint8_t *sorter_room(struct sorter *sorter, size_t *ret_size) {
+uint8_t *demux_room(struct demux *demux, size_t *ret_size) {
     size_t need = SORT_SMALL_BYTES;
-    if (sorter->len >= FRAME_HEAD_BYTES || (sorter->cap && sorter->len == sorter->cap))
+    if (demux->len >= FRAME_HEAD_BYTES || (demux->cap && demux->len == demux->cap))
         need = SORT_FRAME_BYTES; /* a frame is being cut in pieces: make room for the largest */
-    if (sorter->cap < need) {
-        sorter->data = xrealloc(sorter->data, need);
-        sorter->cap = need;
+    if (demux->cap < need) {
+        demux->data = xrealloc(demux->data, need);
+        demux->cap = need;
     }
-    *ret_size = sorter->cap - sorter->len;
-    return sorter->data + sorter->len;
+    *ret_size = demux->cap - demux->len;
+    return demux->data + demux->len;
 }
 
-void sorter_rest(struct sorter *sorter) {
-    if (sorter->open || sorter->len || sorter->cap <= SORT_SMALL_BYTES)
+void demux_rest(struct demux *demux) {
+    if (demux->open || demux->len || demux->cap <= SORT_SMALL_BYTES)
         return;
-    free(sorter->data);
-    sorter->data = NULL;
-    sorter->cap = 0;
+    free(demux->data);
+    demux->data = NULL;
+    demux->cap = 0;
 }
 
-int sorter_feed(struct sorter *sorter, size_t n, int pass_fd, struct err *err) {
-    assert(n <= sorter->cap - sorter->len);
-    sorter->len += n;
+int demux_feed(struct demux *demux, size_t n, int pass_fd, struct err *err) {
+    assert(n <= demux->cap - demux->len);
+    demux->len += n;
     if (pass_fd >= 0) {
-        if (sorter->pass_fd >= 0 || !sorter->pass) {
+        if (demux->pass_fd >= 0 || !demux->pass) {
             close(pass_fd);
             return err_set(err, ERR_PROTOCOL, "the runner passed a descriptor nobody asked for");
         }
-        sorter->pass_fd = pass_fd;
+        demux->pass_fd = pass_fd;
     }
     size_t at = 0;
     for (;;) {
         struct frame frame;
-        int r = frame_parse(sorter->data + at, sorter->len - at, &frame, err);
+        int r = frame_parse(demux->data + at, demux->len - at, &frame, err);
         if (r > 0)
-            r = sort_frame(sorter, &frame, err) < 0 ? -ERR_PROTOCOL : 1;
+            r = demux_frame(demux, &frame, err) < 0 ? -ERR_PROTOCOL : 1;
         if (r < 0)
             return r;
         if (r == 0)
             break;
         at += FRAME_HEAD_BYTES + frame.len;
     }
-    sorter->len -= at;
-    if (at && sorter->len)
-        memmove(sorter->data, sorter->data + at, sorter->len);
-    if (sorter->len == 0 && sorter->pass_fd >= 0)
+    demux->len -= at;
+    if (at && demux->len)
+        memmove(demux->data, demux->data + at, demux->len);
+    if (demux->len == 0 && demux->pass_fd >= 0)
         return err_set(err, ERR_PROTOCOL, "the runner passed a descriptor without a frame for it");
     return 0;
 }
@@ -192,8 +192,8 @@ static int record_put(struct call *call, enum event_kind kind, uint8_t stream, c
 }
 
 /* The descriptor announced by a frame: a regular file to read or write, or (O_PATH) the directory that is the root. */
-static int sort_take_fd(struct sorter *sorter, bool root, int *ret_fd, struct err *err) {
-    autofd fd = fd_take(&sorter->pass_fd);
+static int demux_take_fd(struct demux *demux, bool root, int *ret_fd, struct err *err) {
+    autofd fd = fd_take(&demux->pass_fd);
     if (fd < 0)
         return err_set(err, ERR_PROTOCOL, "the runner announced a descriptor and passed none");
     struct stat status;
@@ -209,14 +209,14 @@ static int sort_take_fd(struct sorter *sorter, bool root, int *ret_fd, struct er
     return 0;
 }
 
-static int sort_hello(struct sorter *sorter, const struct frame *frame, struct err *err) {
-    if (sorter->greeted || frame->call != 0 || (frame->flags & ~FLAG_FD))
+static int demux_hello(struct demux *demux, const struct frame *frame, struct err *err) {
+    if (demux->greeted || frame->call != 0 || (frame->flags & ~FLAG_FD))
         return err_set(err, ERR_PROTOCOL, "the runner sent a second or malformed HELLO");
     struct view view = view_of(frame->payload, frame->len);
     struct field field;
     uint64_t version = 0, features = 0;
     int r;
-    snprintf(sorter->workspace, sizeof sorter->workspace, "/workspace");
+    snprintf(demux->workspace, sizeof demux->workspace, "/workspace");
     while ((r = field_next(&view, &field, err)) > 0) {
         if (field.id == FIELD_VERSION)
             version = field.number;
@@ -224,10 +224,10 @@ static int sort_hello(struct sorter *sorter, const struct frame *frame, struct e
             features = field.number;
         if (field.id != FIELD_WORKSPACE)
             continue;
-        if (field.len == 0 || field.len >= sizeof sorter->workspace || field.data[0] != '/')
+        if (field.len == 0 || field.len >= sizeof demux->workspace || field.data[0] != '/')
             return err_set(err, ERR_PROTOCOL, "the runner's workspace is not an absolute path");
-        memcpy(sorter->workspace, field.data, field.len);
-        sorter->workspace[field.len] = 0;
+        memcpy(demux->workspace, field.data, field.len);
+        demux->workspace[field.len] = 0;
     }
     if (r < 0)
         return r;
@@ -236,21 +236,21 @@ static int sort_hello(struct sorter *sorter, const struct frame *frame, struct e
                        (unsigned long long)version, PROTO_VERSION);
     if (!(frame->flags & FLAG_FD) != !(features & FEATURE_ROOT_FD))
         return err_set(err, ERR_PROTOCOL, "HELLO's features and its descriptor contradict each other");
-    if ((frame->flags & FLAG_FD) && sorter->pass != WIRE_PASS_ROOT)
+    if ((frame->flags & FLAG_FD) && demux->pass != WIRE_PASS_ROOT)
         return err_set(err, ERR_PROTOCOL, "the runner passed a root, which only a jail's may");
-    if ((frame->flags & FLAG_FD) && sort_take_fd(sorter, true, &sorter->root_fd, err) < 0)
+    if ((frame->flags & FLAG_FD) && demux_take_fd(demux, true, &demux->root_fd, err) < 0)
         return -err->code;
-    sorter->features = features;
-    sorter->greeted = true;
+    demux->features = features;
+    demux->greeted = true;
     return 0;
 }
 
-static int sort_stat(struct sorter *sorter, struct call *call, const struct frame *frame, struct err *err) {
+static int demux_stat(struct demux *demux, struct call *call, const struct frame *frame, struct err *err) {
     if (call->stat_seen || call->streamed || (frame->flags & ~FLAG_FD))
         return err_set(err, ERR_PROTOCOL, "a STAT out of order");
     call->stat_seen = true;
     autofd fd = -1;
-    if ((frame->flags & FLAG_FD) && sort_take_fd(sorter, false, &fd, err) < 0)
+    if ((frame->flags & FLAG_FD) && demux_take_fd(demux, false, &fd, err) < 0)
         return -err->code;
     if (call->closed)
         return 0;
@@ -258,8 +258,8 @@ static int sort_stat(struct sorter *sorter, struct call *call, const struct fram
     return record_put(call, EVENT_STAT, 0, frame, err);
 }
 
-static int sort_flow(struct sorter *sorter, struct call *call, const struct frame *frame, struct err *err) {
-    (void)sorter;
+static int demux_flow(struct demux *demux, struct call *call, const struct frame *frame, struct err *err) {
+    (void)demux;
     bool data = frame->type == FRAME_DATA;
     if (frame->flags > (data ? STREAM_STDERR : 0))
         return err_set(err, ERR_PROTOCOL, "a %s with unknown flags", frame_name(frame->type));
@@ -272,7 +272,7 @@ static int sort_flow(struct sorter *sorter, struct call *call, const struct fram
     return call->closed ? 0 : record_put(call, data ? EVENT_DATA : EVENT_ITEM, frame->flags, frame, err);
 }
 
-static int sort_end(struct sorter *sorter, struct call *call, const struct frame *frame, struct err *err) {
+static int demux_end(struct demux *demux, struct call *call, const struct frame *frame, struct err *err) {
     if (frame->flags)
         return err_set(err, ERR_PROTOCOL, "an %s with unknown flags", frame_name(frame->type));
     struct view view = view_of(frame->payload, frame->len);
@@ -283,27 +283,27 @@ static int sort_end(struct sorter *sorter, struct call *call, const struct frame
             code = err_from_wire(field.number > 255 ? 0 : (unsigned)field.number);
     if (r < 0)
         return r;
-    sorter_remove(sorter, call);
+    demux_remove(demux, call);
     call->ended = true;
     if (call->closed) {
-        sorter->closed--;
-        call_free(sorter, call);
+        demux->closed--;
+        call_free(demux, call);
         return 0;
     }
     call->fail_code = code;
     return record_put(call, EVENT_END, 0, frame, err);
 }
 
-static int sort_credit(struct sorter *sorter, struct call *call, const struct frame *frame, struct err *err) {
+static int demux_credit(struct demux *demux, struct call *call, const struct frame *frame, struct err *err) {
     struct view view = view_of(frame->payload, frame->len);
     uint32_t more = view_u32(&view);
     if (view.bad || view.len || frame->flags)
         return err_set(err, ERR_PROTOCOL, "a malformed CREDIT");
     /* It gives back what was sent, and a bounded more from far away. Nothing, or more than that, would be a flood without
      * a bound. */
-    if (!more || more > credit_most(sorter) - call->credit)
+    if (!more || more > credit_most(demux) - call->credit)
         return err_set(err, ERR_PROTOCOL, "a CREDIT of %u bytes where %u may be given", more,
-                       credit_most(sorter) - call->credit);
+                       credit_most(demux) - call->credit);
     call->credit += more;
     if (call->input_wanted && call->credit) {
         call->input_wanted = false;
@@ -312,24 +312,24 @@ static int sort_credit(struct sorter *sorter, struct call *call, const struct fr
     return 0;
 }
 
-static int sort_frame(struct sorter *sorter, const struct frame *frame, struct err *err) {
-    static int (*const handlers[])(struct sorter *, struct call *, const struct frame *, struct err *) = {
-        [FRAME_STAT] = sort_stat, [FRAME_DATA] = sort_flow,     [FRAME_ITEM] = sort_flow,
-        [FRAME_END] = sort_end,   [FRAME_CREDIT] = sort_credit, [FRAME_FAIL] = sort_end,
+static int demux_frame(struct demux *demux, const struct frame *frame, struct err *err) {
+    static int (*const handlers[])(struct demux *, struct call *, const struct frame *, struct err *) = {
+        [FRAME_STAT] = demux_stat, [FRAME_DATA] = demux_flow,     [FRAME_ITEM] = demux_flow,
+        [FRAME_END] = demux_end,   [FRAME_CREDIT] = demux_credit, [FRAME_FAIL] = demux_end,
     };
     if (frame->type == FRAME_HELLO)
-        return sort_hello(sorter, frame, err);
-    if (!sorter->greeted)
+        return demux_hello(demux, frame, err);
+    if (!demux->greeted)
         return err_set(err, ERR_PROTOCOL, "the runner's first frame is not HELLO");
     if (frame->type >= sizeof handlers / sizeof *handlers || !handlers[frame->type])
         return err_set(err, ERR_PROTOCOL, "the runner sent %s, which is not its to send", frame_name(frame->type));
-    struct call *call = *sorter_slot(sorter, frame->call);
+    struct call *call = *demux_slot(demux, frame->call);
     if (!call)
         return err_set(err, ERR_PROTOCOL, "the runner sent %s for call %u, which is not open", frame_name(frame->type),
                        frame->call);
     bool closed = call->closed;
-    int r = handlers[frame->type](sorter, call, frame, err);
+    int r = handlers[frame->type](demux, call, frame, err);
     if (!closed && r == 0)
-        sorter->notify(call);
+        demux->notify(call);
     return r;
 }

@@ -39,7 +39,7 @@ struct call {
 
 enum { CALL_BUCKETS = 64, RECORD_HEAD_BYTES = 6 };
 
-struct sorter {
+struct demux {
     struct call *buckets[CALL_BUCKETS];
     unsigned open, closed; /* calls with an owner, and given-up ones the runner has not ended yet */
     uint32_t last_id;
@@ -57,19 +57,18 @@ struct sorter {
     void (*notify)(struct call *call);
 };
 
-void sorter_init(struct sorter *sorter, enum wire_pass pass, void (*notify)(struct call *call));
-void sorter_done(struct sorter *sorter);        /* frees given-up calls too; there may be no open ones */
-struct call *sorter_add(struct sorter *sorter); /* a new call; NULL when there are too many */
-void sorter_give_up(struct sorter *sorter,
-                    struct call *call);                       /* its owner goes: freed now or when the runner ends it */
-void sorter_forget(struct sorter *sorter, struct call *call); /* its owner goes and the runner never heard of it */
+void demux_init(struct demux *demux, enum wire_pass pass, void (*notify)(struct call *call));
+void demux_done(struct demux *demux);                       /* frees given-up calls too; there may be no open ones */
+struct call *demux_add(struct demux *demux);                /* a new call; NULL when there are too many */
+void demux_give_up(struct demux *demux, struct call *call); /* its owner goes: freed now or when the runner ends it */
+void demux_forget(struct demux *demux, struct call *call);  /* its owner goes and the runner never heard of it */
 /* The caller consumed so much: what the runner may send now, that and by how much the window grows. Not after its END. */
-uint32_t sorter_grant(struct sorter *sorter, struct call *call, uint32_t used);
+uint32_t demux_grant(struct demux *demux, struct call *call, uint32_t used);
 /* Where the next bytes may be read to. */
-uint8_t *sorter_room(struct sorter *sorter, size_t *ret_size);
-/* n bytes were put there, and pass_fd (or -1) came with them; it is the sorter's now. -ERR_PROTOCOL: the runner broke
+uint8_t *demux_room(struct demux *demux, size_t *ret_size);
+/* n bytes were put there, and pass_fd (or -1) came with them; it is the demux's now. -ERR_PROTOCOL: the runner broke
  * the rules, the wire must end. */
-int sorter_feed(struct sorter *sorter, size_t n, int pass_fd, struct err *err);
-void sorter_rest(struct sorter *sorter); /* nothing is going on: give memory back */
+int demux_feed(struct demux *demux, size_t n, int pass_fd, struct err *err);
+void demux_rest(struct demux *demux); /* nothing is going on: give memory back */
 
 #endif

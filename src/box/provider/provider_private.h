@@ -179,33 +179,33 @@ bool place_is_machine(const struct place *place);
 /* ---- room.c ---- */
 
 /* How many a user may have, and whether this one can be counted. For a box that is to be added. */
-int room_for_box_locked(const struct provider *provider, const struct box *box, uint64_t kept_mb, struct err *err);
-uint64_t room_kept_mb(struct provider *provider, const char *user); /* in layers; 0 where no limit counts them */
-bool room_counts_layers(struct provider *provider, const char *user, uint64_t disk_mb); /* some limit does */
+int eviction_for_box_locked(const struct provider *provider, const struct box *box, uint64_t kept_mb, struct err *err);
+uint64_t eviction_kept_mb(struct provider *provider, const char *user); /* in layers; 0 where no limit counts them */
+bool eviction_counts_layers(struct provider *provider, const char *user, uint64_t disk_mb); /* some limit does */
 /* After the layer was noted and held: whether what the box `id` of that user keeps is within its limits (LIMIT), and the
  * disk has room for its next start (FULL). */
-int room_for_layer(struct provider *provider, const char *user, const char *id, uint64_t disk_mb, struct err *err);
+int eviction_for_layer(struct provider *provider, const char *user, const char *id, uint64_t disk_mb, struct err *err);
 /* The box in its place is to have processes: it is counted so, or refused (LIMIT). */
 /* Terminals for a box of that user that is about to run: fewer, the more its other boxes have. They are taken:
- * room_terminals_end, when the table counts them itself. */
-uint64_t room_terminals(const char *user);
-void room_terminals_end(const char *user, uint64_t terminals);
-uint64_t room_terminals_of(const struct box *box); /* how many those are that it was dealt */
-void room_terminals_limit(void);                   /* sets the machine's, from the kernel's */
-int room_for_runner_locked(struct provider *provider, struct place *place, struct err *err);
+ * eviction_terminals_end, when the table counts them itself. */
+uint64_t eviction_terminals(const char *user);
+void eviction_terminals_end(const char *user, uint64_t terminals);
+uint64_t eviction_terminals_of(const struct box *box); /* how many those are that it was dealt */
+void eviction_terminals_limit(void);                   /* sets the machine's, from the kernel's */
+int eviction_for_runner_locked(struct provider *provider, struct place *place, struct err *err);
 /* Evicts released boxes, the least recently used first, until replicas and memory have room for those that are counted.
  * BUSY: memory has not. look: how much is free now, not a while ago. Without the lock; may take long. */
-int room_make(struct provider *provider, bool look, struct err *err);
-bool room_wanted_locked(struct provider *provider); /* room_make would evict, as far as replicas go */
+int eviction_make(struct provider *provider, bool look, struct err *err);
+bool eviction_wanted_locked(struct provider *provider); /* eviction_make would evict, as far as replicas go */
 /* It has been without a call for its idle time-out. */
-bool room_idle_locked(const struct place *place, uint64_t now_ms);
+bool eviction_idle_locked(const struct place *place, uint64_t now_ms);
 /* Ends its processes and keeps its files; gives up the lock meanwhile. why: "idle", "replicas", "memory". */
-void room_evict_locked(struct provider *provider, struct place *place, const char *why);
+void eviction_evict_locked(struct provider *provider, struct place *place, const char *why);
 
 /* It is temporary and has been without a call for its idle time-out: it can be deleted. */
-bool room_over_locked(const struct place *place, uint64_t now_ms);
+bool eviction_over_locked(const struct place *place, uint64_t now_ms);
 /* Deletes it, unless another daemon uses it; gives up the lock meanwhile. */
-void room_delete_locked(struct provider *provider, struct place *place);
+void eviction_delete_locked(struct provider *provider, struct place *place);
 
 /* ---- dress.c ---- */
 

@@ -1,7 +1,7 @@
 /* The provider's own life: opening backends, noticing deaths, idle time-outs, records reaching the disk. Called by
- * provider.c and by its own two threads. The rules are at the head of provider.c. Not to break: of several daemons only
+ * provider.c and by its own two threads. The rules are at the head of provider.c. Invariant: of several daemons only
  * the reaper evicts idle boxes and cleans what dead daemons left. */
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -262,7 +262,7 @@ static struct place *keeper_pick_locked(struct provider *provider, uint64_t now_
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
         for (struct place *place = provider->buckets[i]; place; place = place->next)
             if (place_dirty_locked(place, now_ms) ||
-                (provider->reaper && (room_idle_locked(place, now_ms) || room_over_locked(place, now_ms))))
+                (provider->reaper && (eviction_idle_locked(place, now_ms) || eviction_over_locked(place, now_ms))))
                 return place;
     return NULL;
 }
@@ -378,7 +378,7 @@ static void keeper_others_locked(struct provider *provider) {
 static void keeper_room_locked(struct provider *provider) {
     struct err ignored; /* that memory stays short is told to who wants more of it */
     pthread_mutex_unlock(&provider->lock);
-    room_make(provider, true, &ignored);
+    eviction_make(provider, true, &ignored);
     pthread_mutex_lock(&provider->lock);
 }
 
@@ -398,11 +398,11 @@ static void *keeper_main(void *argument) {
         struct place *place = provider->ending ? NULL : keeper_pick_locked(provider, now_ms);
         if (place && place_dirty_locked(place, now_ms)) {
             keeper_settle_locked(provider, place);
-        } else if (place && room_over_locked(place, now_ms)) {
-            room_delete_locked(provider, place);
+        } else if (place && eviction_over_locked(place, now_ms)) {
+            eviction_delete_locked(provider, place);
         } else if (place) {
-            room_evict_locked(provider, place, "idle");
-        } else if (!provider->ending && room_wanted_locked(provider)) {
+            eviction_evict_locked(provider, place, "idle");
+        } else if (!provider->ending && eviction_wanted_locked(provider)) {
             keeper_room_locked(provider);
         } else if (!provider->ending) {
             cond_wait_until(&provider->work, &provider->lock, turn_ms);
@@ -464,7 +464,7 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
     provider->dress_user = policy->dress_user;
     provider->default_backend = default_backend;
     provider->boxes_fd = provider->layers_fd = provider->statelock.fd = -1;
-    room_terminals_limit();
+    eviction_terminals_limit();
     provider->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     provider->wake_fd = eventfd(0, EFD_CLOEXEC);
     open_locks(provider);

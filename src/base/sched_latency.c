@@ -1,5 +1,5 @@
 /* Short turns for those who answer others. Called by the daemon for itself and for PID 1 of its boxes. */
-#include "base/prompt.h"
+#include "base/sched_latency.h"
 
 #include <sched.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ struct attributes {
     uint64_t turn_ns, deadline_ns, period_ns;
 };
 
-void prompt_set(pid_t pid, bool first, bool children) {
+void sched_prompt_set(pid_t pid, bool first, bool children) {
     struct attributes attributes = {.size = sizeof attributes,
                                     .policy = SCHED_OTHER,
                                     .flags = children ? 0 : RESET_ON_FORK,

@@ -1,6 +1,6 @@
 /* Strict reading of JSON bodies and queries by tables. Called by every handler that takes arguments, and by the fuzzer.
- * Not to break: depth and number of values are bounded by a scan before jansson allocates anything. */
-#include "rows/body.h"
+ * Invariant: depth and number of values are bounded by a scan before jansson allocates anything. */
+#include "rows/rows.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -13,14 +13,14 @@
 #include "base/text.h"
 #include "rows/plain.h"
 
-static int body_scan(const char *data, size_t len, struct err *err);
-static int body_object(json_t *object, const struct body_field *fields, const char *where, struct arena *arena,
-                       void *args, struct err *err);
+static int rows_scan(const char *data, size_t len, struct err *err);
+static int rows_object(json_t *object, const struct row *fields, const char *where, struct arena *arena, void *args,
+                       struct err *err);
 
-int body_load(const char *data, size_t len, json_t **ret_root, struct err *err) {
+int rows_load(const char *data, size_t len, json_t **ret_root, struct err *err) {
     if (len > LIMIT_JSON_BYTES)
         return err_set(err, ERR_TOO_LARGE, "a JSON body holds at most %u bytes", LIMIT_JSON_BYTES);
-    int failed = body_scan(data, len, err);
+    int failed = rows_scan(data, len, err);
     if (failed)
         return failed;
     json_error_t why;
@@ -34,24 +34,24 @@ int body_load(const char *data, size_t len, json_t **ret_root, struct err *err) 
     return 0;
 }
 
-int body_take(json_t *root, const struct body_field *fields, struct arena *arena, void *ret_args, struct err *err) {
+int rows_bind(json_t *root, const struct row *fields, struct arena *arena, void *ret_args, struct err *err) {
     if (!json_is_object(root))
         return err_set(err, ERR_INVALID, "the body must be a JSON object");
-    return body_object(root, fields, "", arena, ret_args, err);
+    return rows_object(root, fields, "", arena, ret_args, err);
 }
 
-int body_parse(const char *data, size_t len, const struct body_field *fields, struct arena *arena, void *ret_args,
+int rows_parse(const char *data, size_t len, const struct row *fields, struct arena *arena, void *ret_args,
                struct err *err) {
     json_t *root;
-    int failed = body_load(data, len, &root, err);
+    int failed = rows_load(data, len, &root, err);
     if (failed)
         return failed;
-    failed = body_take(root, fields, arena, ret_args, err);
+    failed = rows_bind(root, fields, arena, ret_args, err);
     json_decref(root);
     return failed;
 }
 
-static int body_scan(const char *data, size_t len, struct err *err) {
+static int rows_scan(const char *data, size_t len, struct err *err) {
     switch (json_measure(data, len, LIMIT_JSON_DEPTH, LIMIT_JSON_VALUES)) {
     case JSON_DEEP:
         return err_set(err, ERR_INVALID, "the JSON is nested deeper than %u levels", LIMIT_JSON_DEPTH);
@@ -65,18 +65,17 @@ static int body_scan(const char *data, size_t len, struct err *err) {
 
 /* ---- one value ---- */
 
-static const char *body_type_name(json_t *value) {
+static const char *rows_type_name(json_t *value) {
     static const char *const names[] = {"an object", "an array", "a string", "an integer",
                                         "a number",  "true",     "false",    "null"};
     return names[json_typeof(value)];
 }
 
-static int body_wrong(const struct body_field *field, const char *where, const char *wanted, json_t *value,
-                      struct err *err) {
-    return err_set(err, ERR_INVALID, "'%s%s' must be %s, not %s", where, field->name, wanted, body_type_name(value));
+static int rows_wrong(const struct row *field, const char *where, const char *wanted, json_t *value, struct err *err) {
+    return err_set(err, ERR_INVALID, "'%s%s' must be %s, not %s", where, field->name, wanted, rows_type_name(value));
 }
 
-static bool body_choice(const char *choices, const char *value) {
+static bool rows_choice(const char *choices, const char *value) {
     size_t len = strlen(value);
     for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
         if (strcspn(p, "|") == len && !memcmp(p, value, len))
@@ -84,54 +83,52 @@ static bool body_choice(const char *choices, const char *value) {
     return false;
 }
 
-static int body_put_text(const struct body_field *field, const char *where, const char *data, size_t len,
-                         struct arena *arena, void *args, struct err *err) {
-    if (!(field->flags & BODY_NUL) && memchr(data, 0, len))
+static int rows_put_text(const struct row *field, const char *where, const char *data, size_t len, struct arena *arena,
+                         void *args, struct err *err) {
+    if (!(field->flags & ROW_NUL) && memchr(data, 0, len))
         return err_set(err, ERR_INVALID, "'%s%s' may not hold a NUL", where, field->name);
     if (len < field->min)
         return err_set(err, ERR_INVALID, "'%s%s' may not be empty", where, field->name);
     if (field->max && len > field->max)
         return err_set(err, ERR_INVALID, "'%s%s' is longer than %llu bytes", where, field->name,
                        (unsigned long long)field->max);
-    struct body_text *text = (struct body_text *)((char *)args + field->offset);
-    *text = (struct body_text){.data = arena_copy(arena, data, len), .len = len};
-    if (field->choices && !body_choice(field->choices, text->data))
+    struct row_text *text = (struct row_text *)((char *)args + field->offset);
+    *text = (struct row_text){.data = arena_copy(arena, data, len), .len = len};
+    if (field->choices && !rows_choice(field->choices, text->data))
         return err_set(err, ERR_INVALID, "'%s%s' must be one of %s, not '%.40s'", where, field->name, field->choices,
                        text->data);
     return 0;
 }
 
-static int body_put_number(const struct body_field *field, const char *where, uint64_t value, void *args,
-                           struct err *err) {
+static int rows_put_number(const struct row *field, const char *where, uint64_t value, void *args, struct err *err) {
     if (value < field->min || value > field->max)
         return err_set(err, ERR_INVALID, "'%s%s' must be from %llu to %llu", where, field->name,
                        (unsigned long long)field->min, (unsigned long long)field->max);
-    *(struct body_number *)((char *)args + field->offset) = (struct body_number){.has = true, .value = value};
+    *(struct row_number *)((char *)args + field->offset) = (struct row_number){.has = true, .value = value};
     return 0;
 }
 
-static int body_put_mode(const struct body_field *field, const char *where, const char *text, void *args,
-                         struct err *err) {
+static int rows_put_mode(const struct row *field, const char *where, const char *text, void *args, struct err *err) {
     char *end;
     size_t len = strlen(text);
     unsigned long mode = strtoul(text, &end, 8);
     if (!len || len > 5 || strspn(text, "01234567") != len || *end || mode > 07777)
         return err_set(err, ERR_INVALID, "'%s%s' must be an octal mode such as 0644, not '%.20s'", where, field->name,
                        text);
-    return body_put_number(field, where, mode, args, err);
+    return rows_put_number(field, where, mode, args, err);
 }
 
-static int body_put_real(const struct body_field *field, const char *where, double value, void *args, struct err *err) {
+static int rows_put_real(const struct row *field, const char *where, double value, void *args, struct err *err) {
     if (!(value >= (double)field->min && value <= (double)field->max))
         return err_set(err, ERR_INVALID, "'%s%s' must be from %llu to %llu", where, field->name,
                        (unsigned long long)field->min, (unsigned long long)field->max);
-    *(struct body_real *)((char *)args + field->offset) = (struct body_real){.has = true, .value = value};
+    *(struct row_real *)((char *)args + field->offset) = (struct row_real){.has = true, .value = value};
     return 0;
 }
 
 /* ---- lists ---- */
 
-static int body_count(const struct body_field *field, const char *where, size_t count, struct err *err) {
+static int rows_count(const struct row *field, const char *where, size_t count, struct err *err) {
     if (count < field->min)
         return err_set(err, ERR_INVALID, "'%s%s' may not be empty", where, field->name);
     if (count > field->max)
@@ -140,12 +137,12 @@ static int body_count(const struct body_field *field, const char *where, size_t 
     return 0;
 }
 
-static int body_texts(const struct body_field *field, const char *where, json_t *value, struct arena *arena, void *args,
+static int rows_texts(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
                       struct err *err) {
     if (!json_is_array(value))
-        return body_wrong(field, where, "an array of strings", value, err);
+        return rows_wrong(field, where, "an array of strings", value, err);
     size_t count = json_array_size(value);
-    int failed = body_count(field, where, count, err);
+    int failed = rows_count(field, where, count, err);
     if (failed)
         return failed;
     const char **texts = arena_alloc(arena, (count + 1) * sizeof *texts);
@@ -153,7 +150,7 @@ static int body_texts(const struct body_field *field, const char *where, json_t 
         json_t *item = json_array_get(value, i);
         if (!json_is_string(item))
             return err_set(err, ERR_INVALID, "'%s%s[%zu]' must be a string, not %s", where, field->name, i,
-                           body_type_name(item));
+                           rows_type_name(item));
         if (strlen(json_string_value(item)) != json_string_length(item))
             return err_set(err, ERR_INVALID, "'%s%s[%zu]' may not hold a NUL", where, field->name, i);
         texts[i] = arena_copy(arena, json_string_value(item), json_string_length(item));
@@ -162,11 +159,11 @@ static int body_texts(const struct body_field *field, const char *where, json_t 
     return 0;
 }
 
-static int body_map(const struct body_field *field, const char *where, json_t *value, struct arena *arena, void *args,
+static int rows_map(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
                     struct err *err) {
     if (!json_is_object(value))
-        return body_wrong(field, where, "an object of strings", value, err);
-    int failed = body_count(field, where, json_object_size(value), err);
+        return rows_wrong(field, where, "an object of strings", value, err);
+    int failed = rows_count(field, where, json_object_size(value), err);
     if (failed)
         return failed;
     const char **pairs = arena_alloc(arena, (json_object_size(value) + 1) * sizeof *pairs);
@@ -179,7 +176,7 @@ static int body_map(const struct body_field *field, const char *where, json_t *v
                            field->name, key);
         if (!json_is_string(item))
             return err_set(err, ERR_INVALID, "'%s%s.%.100s' must be a string, not %s", where, field->name, key,
-                           body_type_name(item));
+                           rows_type_name(item));
         if (strlen(json_string_value(item)) != json_string_length(item))
             return err_set(err, ERR_INVALID, "'%s%s.%.100s' may not hold a NUL", where, field->name, key);
         pairs[n++] = arena_printf(arena, "%s=%s", key, json_string_value(item));
@@ -188,13 +185,13 @@ static int body_map(const struct body_field *field, const char *where, json_t *v
     return 0;
 }
 
-static int body_objects(const struct body_field *field, const char *where, json_t *value, struct arena *arena,
-                        void *args, struct err *err) {
+static int rows_objects(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
+                        struct err *err) {
     if (!json_is_array(value))
-        return body_wrong(field, where, "an array of objects", value, err);
+        return rows_wrong(field, where, "an array of objects", value, err);
     size_t count = json_array_size(value);
-    int failed = body_count(field, where, count, err);
-    struct body_list list = {.count = count};
+    int failed = rows_count(field, where, count, err);
+    struct row_list list = {.count = count};
     if (failed || !count)
         return failed;
     list.items = arena_alloc(arena, count * field->item_size);
@@ -202,170 +199,170 @@ static int body_objects(const struct body_field *field, const char *where, json_
         json_t *item = json_array_get(value, i);
         const char *inner = arena_printf(arena, "%s%s[%zu].", where, field->name, i);
         if (!json_is_object(item))
-            return body_wrong(field, where, "an array of objects", item, err);
-        failed = body_object(item, field->fields, inner, arena, (char *)list.items + i * field->item_size, err);
+            return rows_wrong(field, where, "an array of objects", item, err);
+        failed = rows_object(item, field->fields, inner, arena, (char *)list.items + i * field->item_size, err);
         if (failed)
             return failed;
     }
-    *(struct body_list *)((char *)args + field->offset) = list;
+    *(struct row_list *)((char *)args + field->offset) = list;
     return 0;
 }
 
 /* ---- objects ---- */
 
-static int body_integer(const struct body_field *field, const char *where, json_t *value, void *args, struct err *err) {
+static int rows_integer(const struct row *field, const char *where, json_t *value, void *args, struct err *err) {
     if (!json_is_integer(value))
-        return body_wrong(field, where, "an integer", value, err);
+        return rows_wrong(field, where, "an integer", value, err);
     if (json_integer_value(value) < 0)
         return err_set(err, ERR_INVALID, "'%s%s' must be from %llu to %llu", where, field->name,
                        (unsigned long long)field->min, (unsigned long long)field->max);
-    return body_put_number(field, where, (uint64_t)json_integer_value(value), args, err);
+    return rows_put_number(field, where, (uint64_t)json_integer_value(value), args, err);
 }
 
-static int body_name(const struct body_field *field, const char *where, json_t *value, struct arena *arena, void *args,
+static int rows_name(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
                      struct err *err) {
     char digits[32];
     if (json_is_integer(value)) {
         int n = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(value));
-        return body_put_text(field, where, digits, (size_t)n, arena, args, err);
+        return rows_put_text(field, where, digits, (size_t)n, arena, args, err);
     }
     if (!json_is_string(value))
-        return body_wrong(field, where, "a string or an integer", value, err);
-    return body_put_text(field, where, json_string_value(value), json_string_length(value), arena, args, err);
+        return rows_wrong(field, where, "a string or an integer", value, err);
+    return rows_put_text(field, where, json_string_value(value), json_string_length(value), arena, args, err);
 }
 
-static int body_scalar(const struct body_field *field, const char *where, json_t *value, struct arena *arena,
-                       void *args, struct err *err) {
+static int rows_scalar(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
+                       struct err *err) {
     switch (field->type) {
-    case BODY_INT:
-        return body_integer(field, where, value, args, err);
-    case BODY_NAME:
-        return body_name(field, where, value, arena, args, err);
-    case BODY_REAL:
+    case ROW_INT:
+        return rows_integer(field, where, value, args, err);
+    case ROW_TEXT_OR_INT:
+        return rows_name(field, where, value, arena, args, err);
+    case ROW_REAL:
         if (!json_is_number(value))
-            return body_wrong(field, where, "a number", value, err);
-        return body_put_real(field, where, json_number_value(value), args, err);
-    case BODY_BOOL:
+            return rows_wrong(field, where, "a number", value, err);
+        return rows_put_real(field, where, json_number_value(value), args, err);
+    case ROW_BOOL:
         if (!json_is_boolean(value))
-            return body_wrong(field, where, "true or false", value, err);
+            return rows_wrong(field, where, "true or false", value, err);
         *(bool *)((char *)args + field->offset) = json_is_true(value);
         return 0;
     default:
         if (!json_is_string(value))
-            return body_wrong(field, where, "a string", value, err);
-        if (field->type == BODY_MODE)
-            return body_put_mode(field, where, json_string_value(value), args, err);
-        return body_put_text(field, where, json_string_value(value), json_string_length(value), arena, args, err);
+            return rows_wrong(field, where, "a string", value, err);
+        if (field->type == ROW_MODE)
+            return rows_put_mode(field, where, json_string_value(value), args, err);
+        return rows_put_text(field, where, json_string_value(value), json_string_length(value), arena, args, err);
     }
 }
 
-static int body_value(const struct body_field *field, const char *where, json_t *value, struct arena *arena, void *args,
+static int rows_value(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
                       struct err *err) {
     switch (field->type) {
-    case BODY_TEXTS:
-        return body_texts(field, where, value, arena, args, err);
-    case BODY_MAP:
-        return body_map(field, where, value, arena, args, err);
-    case BODY_OBJECTS:
-        return body_objects(field, where, value, arena, args, err);
-    case BODY_OBJECT:
+    case ROW_TEXTS:
+        return rows_texts(field, where, value, arena, args, err);
+    case ROW_MAP:
+        return rows_map(field, where, value, arena, args, err);
+    case ROW_OBJECTS:
+        return rows_objects(field, where, value, arena, args, err);
+    case ROW_OBJECT:
         if (!json_is_object(value))
-            return body_wrong(field, where, "an object", value, err);
-        return body_object(value, field->fields, arena_printf(arena, "%s%s.", where, field->name), arena,
+            return rows_wrong(field, where, "an object", value, err);
+        return rows_object(value, field->fields, arena_printf(arena, "%s%s.", where, field->name), arena,
                            (char *)args + field->offset, err);
     default:
-        return body_scalar(field, where, value, arena, args, err);
+        return rows_scalar(field, where, value, arena, args, err);
     }
 }
 
-static void body_fallback(const struct body_field *field, void *args) {
-    if ((field->type == BODY_INT || field->type == BODY_MODE) && field->fallback)
-        ((struct body_number *)((char *)args + field->offset))->value = field->fallback;
+static void rows_fallback(const struct row *field, void *args) {
+    if ((field->type == ROW_INT || field->type == ROW_MODE) && field->fallback)
+        ((struct row_number *)((char *)args + field->offset))->value = field->fallback;
 }
 
 /* Names may hold bytes that JSON cannot: requests say them as answers do. */
-static int body_base64(const struct body_field *field, const char *where, json_t *value, struct arena *arena,
-                       void *args, struct err *err) {
+static int rows_base64(const struct row *field, const char *where, json_t *value, struct arena *arena, void *args,
+                       struct err *err) {
     if (!json_is_string(value))
-        return body_wrong(field, where, "a string", value, err);
+        return rows_wrong(field, where, "a string", value, err);
     autobuf bytes = buf_max(LIMIT_JSON_BYTES);
     if (!text_unbase64(&bytes, json_string_value(value), json_string_length(value)))
         return err_set(err, ERR_INVALID, "'%s%s' is not base64, which encoding says it is", where, field->name);
-    return body_put_text(field, where, bytes.len ? (const char *)bytes.data : "", bytes.len, arena, args, err);
+    return rows_put_text(field, where, bytes.len ? (const char *)bytes.data : "", bytes.len, arena, args, err);
 }
 
-static bool body_is_base64(json_t *object, const struct body_field *fields) {
-    const char *encoding = json_string_value(json_object_get(object, BODY_ENCODING));
-    return encoding && !strcmp(encoding, "base64") && body_find(fields, BODY_ENCODING, strlen(BODY_ENCODING));
+static bool rows_is_base64(json_t *object, const struct row *fields) {
+    const char *encoding = json_string_value(json_object_get(object, ROW_ENCODING));
+    return encoding && !strcmp(encoding, "base64") && rows_find(fields, ROW_ENCODING, strlen(ROW_ENCODING));
 }
 
-static int body_object(json_t *object, const struct body_field *fields, const char *where, struct arena *arena,
-                       void *args, struct err *err) {
+static int rows_object(json_t *object, const struct row *fields, const char *where, struct arena *arena, void *args,
+                       struct err *err) {
     const char *key;
     json_t *value;
     size_t key_len;
     json_object_keylen_foreach(object, key, key_len, value) {
-        if (!body_find(fields, key, key_len))
-            return body_unknown(fields, "field", arena_printf(arena, "%s%s", where, key), err);
+        if (!rows_find(fields, key, key_len))
+            return rows_unknown(fields, "field", arena_printf(arena, "%s%s", where, key), err);
     }
-    bool base64 = body_is_base64(object, fields);
-    for (const struct body_field *field = fields; field->name; field++) {
+    bool base64 = rows_is_base64(object, fields);
+    for (const struct row *field = fields; field->name; field++) {
         value = json_object_get(object, field->name);
-        if (json_is_null(value) && !(field->flags & BODY_REQUIRED))
+        if (json_is_null(value) && !(field->flags & ROW_REQUIRED))
             value = NULL; /* as answers say that there is none */
-        if (!value && field->flags & BODY_REQUIRED)
+        if (!value && field->flags & ROW_REQUIRED)
             return err_set(err, ERR_INVALID, "'%s%s' is missing: %s", where, field->name, field->text);
-        body_fallback(field, args);
+        rows_fallback(field, args);
         int failed = 0;
-        if (value && base64 && field->flags & BODY_BYTES)
-            failed = body_base64(field, where, value, arena, args, err);
+        if (value && base64 && field->flags & ROW_ANY_BYTES)
+            failed = rows_base64(field, where, value, arena, args, err);
         else if (value)
-            failed = body_value(field, where, value, arena, args, err);
+            failed = rows_value(field, where, value, arena, args, err);
         if (failed)
             return failed;
     }
     return 0;
 }
 
-const struct body_field *body_find(const struct body_field *fields, const char *name, size_t len) {
-    for (const struct body_field *field = fields; field && field->name; field++)
+const struct row *rows_find(const struct row *fields, const char *name, size_t len) {
+    for (const struct row *field = fields; field && field->name; field++)
         if (strlen(field->name) == len && !memcmp(field->name, name, len))
             return field;
     return NULL;
 }
 
-int body_unknown(const struct body_field *fields, const char *what, const char *name, struct err *err) {
+int rows_unknown(const struct row *fields, const char *what, const char *name, struct err *err) {
     char known[360] = "";
     size_t used = 0;
-    for (const struct body_field *field = fields; field && field->name && used < sizeof known; field++)
+    for (const struct row *field = fields; field && field->name && used < sizeof known; field++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", field->name);
     return err_set(err, ERR_INVALID, "unknown %s '%.120s'; known: %s", what, name, used ? known : "none");
 }
 
 /* ---- queries ---- */
 
-static int body_query_value(const struct body_field *field, const char *data, size_t len, struct arena *arena,
-                            void *args, struct err *err) {
+static int rows_query_value(const struct row *field, const char *data, size_t len, struct arena *arena, void *args,
+                            struct err *err) {
     uint64_t number;
-    if (field->type == BODY_TEXT || field->type == BODY_NAME)
-        return body_put_text(field, "", data, len, arena, args, err);
+    if (field->type == ROW_TEXT || field->type == ROW_TEXT_OR_INT)
+        return rows_put_text(field, "", data, len, arena, args, err);
     if (strlen(data) != len)
         return err_set(err, ERR_INVALID, "'%s' may not hold a NUL", field->name);
-    if (field->type == BODY_MAP) {
+    if (field->type == ROW_MAP) {
         json_t *map;
-        int failed = body_load(data, len, &map, err);
+        int failed = rows_load(data, len, &map, err);
         if (failed)
             return err_wrap(err, "%s", field->name);
-        failed = body_map(field, "", map, arena, args, err);
+        failed = rows_map(field, "", map, arena, args, err);
         json_decref(map);
         return failed;
     }
-    if (field->type == BODY_MODE)
-        return body_put_mode(field, "", data, args, err);
-    if (field->type == BODY_INT) {
+    if (field->type == ROW_MODE)
+        return rows_put_mode(field, "", data, args, err);
+    if (field->type == ROW_INT) {
         if (!text_u64(data, UINT64_MAX, &number))
             return err_set(err, ERR_INVALID, "'%s' must be an integer, not '%.40s'", field->name, data);
-        return body_put_number(field, "", number, args, err);
+        return rows_put_number(field, "", number, args, err);
     }
     bool yes = !strcmp(data, "1") || !strcmp(data, "true"), no = !strcmp(data, "0") || !strcmp(data, "false");
     if (!yes && !no)
@@ -374,15 +371,15 @@ static int body_query_value(const struct body_field *field, const char *data, si
     return 0;
 }
 
-int body_query(const struct body_field *fields, body_get get, void *user, struct arena *arena, void *ret_args,
+int rows_query(const struct row *fields, rows_get get, void *user, struct arena *arena, void *ret_args,
                struct err *err) {
-    for (const struct body_field *field = fields; field->name; field++) {
+    for (const struct row *field = fields; field->name; field++) {
         size_t len;
         const char *data = get(user, field->name, &len);
-        if (!data && field->flags & BODY_REQUIRED)
+        if (!data && field->flags & ROW_REQUIRED)
             return err_set(err, ERR_INVALID, "'%s' is missing from the query: %s", field->name, field->text);
-        body_fallback(field, ret_args);
-        int failed = data ? body_query_value(field, data, len, arena, ret_args, err) : 0;
+        rows_fallback(field, ret_args);
+        int failed = data ? rows_query_value(field, data, len, arena, ret_args, err) : 0;
         if (failed)
             return failed;
     }

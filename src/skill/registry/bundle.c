@@ -1,6 +1,6 @@
-/* Trees in transit. Called by own*.c. Not to break: what comes from a box is bounded before it is written, and no link of a
+/* Trees in transit. Called by own*.c. Invariant: what comes from a box is bounded before it is written, and no link of a
  * layer is followed. */
-#include "skill/registry/parcel.h"
+#include "skill/registry/bundle.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,55 +20,55 @@
 
 enum { PIECE_BYTES = 128 << 10, HEADS_BYTES = 64 << 20 }; /* HEADS: of names and padding */
 
-static int parcel_new(struct skills *skills, const char *user, struct parcel *ret_parcel, struct err *err) {
-    ret_parcel->at = 0;
+static int bundle_new(struct skills *skills, const char *user, struct bundle *ret_bundle, struct err *err) {
+    ret_bundle->at = 0;
     return skills_scratch(skills, user, skills_settings(skills)->unpacked_bytes + HEADS_BYTES, "skill_unpacked_mb",
-                          &ret_parcel->file, err);
+                          &ret_bundle->file, err);
 }
 
-void parcel_done(struct parcel *parcel) {
-    scratch_done(&parcel->file);
+void bundle_done(struct bundle *bundle) {
+    scratch_done(&bundle->file);
 }
 
 /* ---- in ---- */
 
 struct taking {
-    struct parcel *parcel;
+    struct bundle *bundle;
     struct err err; /* of a piece that could not be kept */
 };
 
 static int take_piece(void *user, const uint8_t *data, size_t len) {
     struct taking *taking = user;
-    return scratch_write(&taking->parcel->file, data, len, &taking->err);
+    return scratch_write(&taking->bundle->file, data, len, &taking->err);
 }
 
-int parcel_take(struct skills *skills, struct box *box, const char *path, int watch, struct parcel *ret_parcel,
+int bundle_take(struct skills *skills, struct box *box, const char *path, int watch, struct bundle *ret_bundle,
                 struct err *err) {
-    struct parcel parcel;
-    int r = parcel_new(skills, box->user, &parcel, err);
+    struct bundle bundle;
+    int r = bundle_new(skills, box->user, &bundle, err);
     if (r < 0)
         return r;
-    struct taking taking = {.parcel = &parcel};
+    struct taking taking = {.bundle = &bundle};
     r = box_tar_out(box, path, watch, take_piece, &taking, err);
     if (taking.err.code) {
         *err = taking.err;
         r = -err->code;
     }
     if (r < 0)
-        parcel_done(&parcel);
+        bundle_done(&bundle);
     else
-        *ret_parcel = parcel;
+        *ret_bundle = bundle;
     return r;
 }
 
 struct packing {
-    struct parcel parcel;
+    struct bundle bundle;
     const char *top;
     struct zip *over; /* what it has is left out; NULL: nothing */
 };
 
 static int pack_bytes(struct packing *packing, const void *data, size_t len, struct err *err) {
-    return scratch_write(&packing->parcel.file, data, len, err);
+    return scratch_write(&packing->bundle.file, data, len, err);
 }
 
 static int pack_head(struct packing *packing, const char *path, char kind, uint64_t size, struct err *err) {
@@ -129,16 +129,16 @@ static int pack_entry(void *user, const struct tree_entry *entry, struct err *er
     return r < 0 ? r : pack_content(packing, fd, entry->size, err);
 }
 
-int parcel_pack(struct skills *skills, const char *user, int dirfd, const char *top, struct parcel *ret_parcel,
+int bundle_pack(struct skills *skills, const char *user, int dirfd, const char *top, struct bundle *ret_bundle,
                 struct err *err) {
-    return parcel_pack_below(skills, user, dirfd, top, NULL, ret_parcel, err);
+    return bundle_pack_below(skills, user, dirfd, top, NULL, ret_bundle, err);
 }
 
-int parcel_pack_below(struct skills *skills, const char *user, int dirfd, const char *top, struct zip *over,
-                      struct parcel *ret_parcel, struct err *err) {
+int bundle_pack_below(struct skills *skills, const char *user, int dirfd, const char *top, struct zip *over,
+                      struct bundle *ret_bundle, struct err *err) {
     static const uint8_t end[2 * TAR_BLOCK_BYTES];
     struct packing packing = {.top = top, .over = over};
-    int r = parcel_new(skills, user, &packing.parcel, err);
+    int r = bundle_new(skills, user, &packing.bundle, err);
     if (r < 0)
         return r;
     if (*top)
@@ -148,17 +148,17 @@ int parcel_pack_below(struct skills *skills, const char *user, int dirfd, const 
     if (r == 0)
         r = pack_bytes(&packing, end, sizeof end, err);
     if (r < 0)
-        parcel_done(&packing.parcel);
+        bundle_done(&packing.bundle);
     else
-        *ret_parcel = packing.parcel;
+        *ret_bundle = packing.bundle;
     return r;
 }
 
 /* ---- out ---- */
 
-static int read_at(const struct parcel *parcel, void *data, size_t len, uint64_t at, struct err *err) {
+static int read_at(const struct bundle *bundle, void *data, size_t len, uint64_t at, struct err *err) {
     for (size_t got = 0; got < len;) {
-        ssize_t n = pread(parcel->file.fd, (char *)data + got, len - got, (off_t)(at + got));
+        ssize_t n = pread(bundle->file.fd, (char *)data + got, len - got, (off_t)(at + got));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -169,26 +169,26 @@ static int read_at(const struct parcel *parcel, void *data, size_t len, uint64_t
     return 0;
 }
 
-ssize_t parcel_read(void *user, void *data, size_t size, struct err *err) {
-    struct parcel *parcel = user;
-    uint64_t left = parcel->file.bytes - parcel->at;
+ssize_t bundle_read(void *user, void *data, size_t size, struct err *err) {
+    struct bundle *bundle = user;
+    uint64_t left = bundle->file.bytes - bundle->at;
     if (size > left)
         size = (size_t)left;
-    int r = read_at(parcel, data, size, parcel->at, err);
+    int r = read_at(bundle, data, size, bundle->at, err);
     if (r < 0)
         return r;
-    parcel->at += size;
+    bundle->at += size;
     return (ssize_t)size;
 }
 
-int parcel_content(const struct parcel *parcel, uint64_t offset, uint64_t size,
+int bundle_content(const struct bundle *bundle, uint64_t offset, uint64_t size,
                    int (*sink)(void *user, const void *data, size_t len, struct err *err), void *user,
                    struct err *err) {
     uint8_t *data = xmalloc(PIECE_BYTES);
     int r = 0;
     while (r == 0 && size > 0) {
         size_t n = size < PIECE_BYTES ? (size_t)size : PIECE_BYTES;
-        r = read_at(parcel, data, n, offset, err);
+        r = read_at(bundle, data, n, offset, err);
         if (r == 0)
             r = sink(user, data, n, err);
         offset += n;
@@ -198,24 +198,24 @@ int parcel_content(const struct parcel *parcel, uint64_t offset, uint64_t size,
     return r;
 }
 
-static int each_extension(const struct parcel *parcel, struct tar_entry *entry, uint64_t at, struct err *err) {
+static int each_extension(const struct bundle *bundle, struct tar_entry *entry, uint64_t at, struct err *err) {
     if (entry->size > TAR_EXTENSION_BYTES)
         return err_set(err, ERR_PROTOCOL, "the box sent an archive with a head that is too large");
     char *data = xmalloc((size_t)entry->size + 1);
-    int r = read_at(parcel, data, (size_t)entry->size, at, err);
+    int r = read_at(bundle, data, (size_t)entry->size, at, err);
     const char *why = r < 0 ? NULL : tar_extend(entry, entry->type, data, (size_t)entry->size);
     free(data);
     return why ? err_set(err, ERR_PROTOCOL, "the box sent a bad archive: %s", why) : r;
 }
 
-int parcel_each(const struct parcel *parcel,
+int bundle_each(const struct bundle *bundle,
                 int (*each)(void *user, const struct tar_entry *entry, uint64_t offset, struct err *err), void *user,
                 struct err *err) {
     struct tar_entry entry = {0};
     uint8_t block[TAR_BLOCK_BYTES];
     for (uint64_t at = 0;;) {
         bool zero;
-        int r = read_at(parcel, block, sizeof block, at, err);
+        int r = read_at(bundle, block, sizeof block, at, err);
         const char *why = r < 0 ? NULL : tar_parse(block, &entry, &zero);
         if (r < 0)
             return r;
@@ -224,10 +224,10 @@ int parcel_each(const struct parcel *parcel,
         at += sizeof block;
         uint64_t padded = why ? 0 : entry.size + tar_padding(entry.size);
         bool extension = !why && strchr("xgLK", entry.type);
-        if (why || padded < entry.size || padded > parcel->file.bytes - at ||
+        if (why || padded < entry.size || padded > bundle->file.bytes - at ||
             (!extension && !tar_safe_name(entry.name, &why)))
             return err_set(err, ERR_PROTOCOL, "the box sent a bad archive: %s", why ? why : "an entry beyond its end");
-        r = extension ? each_extension(parcel, &entry, at, err) : each(user, &entry, at, err);
+        r = extension ? each_extension(bundle, &entry, at, err) : each(user, &entry, at, err);
         if (r < 0)
             return r;
         if (!extension)
@@ -237,7 +237,7 @@ int parcel_each(const struct parcel *parcel,
 }
 
 struct hashing {
-    const struct parcel *parcel;
+    const struct bundle *bundle;
     struct digest digest;
 };
 
@@ -256,7 +256,7 @@ static int hash_entry(void *user, const struct tar_entry *entry, uint64_t offset
         return 0;
     digest_sha_begin(&sha);
     if (entry->type == TAR_FILE)
-        r = parcel_content(hashing->parcel, offset, entry->size, hash_piece, &sha, err);
+        r = bundle_content(hashing->bundle, offset, entry->size, hash_piece, &sha, err);
     else
         digest_sha_data(&sha, entry->link, strlen(entry->link));
     digest_sha_end(&sha, sha256);
@@ -266,10 +266,10 @@ static int hash_entry(void *user, const struct tar_entry *entry, uint64_t offset
     return r < 0 ? r : digest_add(&hashing->digest, entry->name, kind, sha256, entry->size, err);
 }
 
-int parcel_hash(const struct parcel *parcel, size_t most, uint8_t ret_sha256[32], struct err *err) {
-    struct hashing hashing = {.parcel = parcel};
+int bundle_hash(const struct bundle *bundle, size_t most, uint8_t ret_sha256[32], struct err *err) {
+    struct hashing hashing = {.bundle = bundle};
     digest_init(&hashing.digest, most);
-    int r = parcel_each(parcel, hash_entry, &hashing, err);
+    int r = bundle_each(bundle, hash_entry, &hashing, err);
     if (r == 0)
         digest_end(&hashing.digest, ret_sha256);
     digest_done(&hashing.digest);

@@ -1,7 +1,7 @@
 /* The later family of the dialect: its routes, and what is about whole skills: status, sync, delete, download, the creator.
- * Called through filesecbox_newest_routes. Not to break: a GET changes nothing, and what all users of an agent see is changed
+ * Called through fsb2_routes. Invariant: a GET changes nothing, and what all users of an agent see is changed
  * by admins alone. */
-#include "front/filesecbox/newest.h"
+#include "front/filesecbox/fsb2.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -13,81 +13,80 @@
 #include "front/trail.h"
 #include "skill/own/own.h"
 
-static newest_handler newest_status, newest_sync, newest_remove, newest_download, newest_creator;
+static fsb2_handler fsb2_status, fsb2_sync, fsb2_remove, fsb2_download, fsb2_creator;
 
 #define SKILLS "/v1/skills/{user}/{agent}"
 #define PLACE "/v1/{user}/{agent}"
 
-static const struct body_field role_query[] = {
-    {.name = "role", .type = BODY_TEXT, .text = "taken and of no effect: looking changes nothing"}, {.name = NULL}};
-static const struct body_field sync_query[] = {
-    {.name = "name", .type = BODY_TEXT, .flags = BODY_REQUIRED | BODY_TOLD, .text = "the skill's folder"},
-    {.name = "direction", .type = BODY_TEXT, .flags = BODY_TOLD, .text = "ws2bl (the default) or bl2ws, in any case"},
+static const struct row role_query[] = {
+    {.name = "role", .type = ROW_TEXT, .text = "taken and of no effect: looking changes nothing"}, {.name = NULL}};
+static const struct row sync_query[] = {
+    {.name = "name", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "the skill's folder"},
+    {.name = "direction", .type = ROW_TEXT, .flags = ROW_AUDITED, .text = "ws2bl (the default) or bl2ws, in any case"},
     {.name = NULL}};
-static const struct body_field remove_query_fields[] = {
-    {.name = "name", .type = BODY_TEXT, .flags = BODY_REQUIRED | BODY_TOLD, .text = "the skill's folder"},
-    {.name = "scope", .type = BODY_TEXT, .flags = BODY_TOLD, .text = "baseline or overlay"},
+static const struct row remove_query_fields[] = {
+    {.name = "name", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "the skill's folder"},
+    {.name = "scope", .type = ROW_TEXT, .flags = ROW_AUDITED, .text = "baseline or overlay"},
     {.name = NULL}};
-static const struct body_field name_query[] = {
-    {.name = "name", .type = BODY_TEXT, .flags = BODY_REQUIRED | BODY_TOLD, .text = "the skill's folder"},
+static const struct row name_query[] = {
+    {.name = "name", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "the skill's folder"},
     {.name = NULL}};
-static const struct body_field place_query[] = {
-    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED | BODY_TOLD, .text = "begins with skills/ or files/"},
+static const struct row place_query[] = {
+    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "begins with skills/ or files/"},
     {.name = NULL}};
-static const struct body_field content_query[] = {
-    {.name = "path", .type = BODY_TEXT, .flags = BODY_REQUIRED | BODY_TOLD, .text = "begins with skills/ or files/"},
-    {.name = "offset", .type = BODY_TEXT, .text = "first line, from 1; counts with limit alone"},
-    {.name = "limit", .type = BODY_TEXT, .text = "how many lines; counts with offset alone"},
+static const struct row content_query[] = {
+    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_AUDITED, .text = "begins with skills/ or files/"},
+    {.name = "offset", .type = ROW_TEXT, .text = "first line, from 1; counts with limit alone"},
+    {.name = "limit", .type = ROW_TEXT, .text = "how many lines; counts with offset alone"},
     {.name = NULL}};
-static const struct body_field answer[] = {
-    {.name = "status", .type = BODY_TEXT, .choices = "success|error", .text = "how it went"},
-    {.name = "data", .type = BODY_OBJECT, .flags = BODY_NULLABLE, .text = "of any type: the result, or why not"},
+static const struct row answer[] = {
+    {.name = "status", .type = ROW_TEXT, .choices = "success|error", .text = "how it went"},
+    {.name = "data", .type = ROW_OBJECT, .flags = ROW_NULLABLE, .text = "of any type: the result, or why not"},
     {.name = NULL}};
 
 #define ROW(...) FILESECBOX_ENDPOINT(.answer = answer, __VA_ARGS__)
 
-const struct route filesecbox_newest_routes[] = {
-    {"GET", SKILLS "/list-with-status", front_handle, 0, "newest_status",
+const struct route fsb2_routes[] = {
+    {"GET", SKILLS "/list-with-status", front_handle, 0, "fsb2_status",
      "The skills a user sees, each with UNCHANGED, MODIFIED, LOCAL_ONLY or OUT_OF_SYNC (by content) and its last sync.",
-     ROW(.run = newest_status, .flags = FILESECBOX_FLAGS, .query = role_query)},
-    {"POST", SKILLS "/baseline-sync", front_handle, 0, "newest_sync",
+     ROW(.run = fsb2_status, .flags = FILESECBOX_FLAGS, .query = role_query)},
+    {"POST", SKILLS "/baseline-sync", front_handle, 0, "fsb2_sync",
      "A user's skill becomes the public one (ws2bl, admins) or the public one his (bl2ws); where the source has none, the "
      "other is removed.",
-     ROW(.run = newest_sync, .flags = FILESECBOX_FLAGS, .query = sync_query)},
-    {"DELETE", SKILLS "/delete", front_handle, 0, "newest_remove",
+     ROW(.run = fsb2_sync, .flags = FILESECBOX_FLAGS, .query = sync_query)},
+    {"DELETE", SKILLS "/delete", front_handle, 0, "fsb2_remove",
      "Remove a public skill (admins), or with scope=overlay what the user sees of one.",
-     ROW(.run = newest_remove, .flags = FILESECBOX_FLAGS, .query = remove_query_fields)},
-    {"GET", SKILLS "/download", front_handle, 0, "newest_download", "A skill as the user sees it, as a ZIP.",
-     FILESECBOX_ENDPOINT(.run = newest_download, .flags = FILESECBOX_FLAGS, .query = name_query,
+     ROW(.run = fsb2_remove, .flags = FILESECBOX_FLAGS, .query = remove_query_fields)},
+    {"GET", SKILLS "/download", front_handle, 0, "fsb2_download", "A skill as the user sees it, as a ZIP.",
+     FILESECBOX_ENDPOINT(.run = fsb2_download, .flags = FILESECBOX_FLAGS, .query = name_query,
                          .answer_media = "application/zip")},
-    {"POST", SKILLS "/install-creator", front_handle, 0, "newest_creator",
+    {"POST", SKILLS "/install-creator", front_handle, 0, "fsb2_creator",
      "The skill skill-creator is there for this user, as it was made.",
-     ROW(.run = newest_creator, .flags = FILESECBOX_FLAGS)},
-    {"POST", "/v1/files/{user}/{agent}/upload", front_handle, 0, "newest_file_upload",
+     ROW(.run = fsb2_creator, .flags = FILESECBOX_FLAGS)},
+    {"POST", "/v1/files/{user}/{agent}/upload", front_handle, 0, "fsb2_file_upload",
      "Put the part `file` of a form into files/, under its own name.",
-     ROW(.run = newest_file_upload, .flags = FILESECBOX_FLAGS, .body_media = "multipart/form-data")},
-    {"GET", PLACE "/files", front_handle, 0, "newest_file_list", "Every file below a path, at any depth, sorted.",
-     ROW(.run = newest_file_list, .flags = FILESECBOX_FLAGS, .query = place_query)},
-    {"GET", PLACE "/content", front_handle, 0, "newest_content",
+     ROW(.run = fsb2_file_upload, .flags = FILESECBOX_FLAGS, .body_media = "multipart/form-data")},
+    {"GET", PLACE "/files", front_handle, 0, "fsb2_file_list", "Every file below a path, at any depth, sorted.",
+     ROW(.run = fsb2_file_list, .flags = FILESECBOX_FLAGS, .query = place_query)},
+    {"GET", PLACE "/content", front_handle, 0, "fsb2_content",
      "A file's content and lines; what is not UTF-8 as base64, with \"encoding\".",
-     ROW(.run = newest_content, .flags = FILESECBOX_FLAGS, .query = content_query)},
-    {"POST", PLACE "/write", front_handle, 0, "newest_write", "Write a file {file_path, content}, whole or not at all.",
-     ROW(.run = newest_write, .flags = FILESECBOX_FLAGS, .body_media = "application/json")},
-    {"POST", PLACE "/edit", front_handle, 0, "newest_edit",
+     ROW(.run = fsb2_content, .flags = FILESECBOX_FLAGS, .query = content_query)},
+    {"POST", PLACE "/write", front_handle, 0, "fsb2_write", "Write a file {file_path, content}, whole or not at all.",
+     ROW(.run = fsb2_write, .flags = FILESECBOX_FLAGS, .body_media = "application/json")},
+    {"POST", PLACE "/edit", front_handle, 0, "fsb2_edit",
      "Replace a string {file_path, old_string, new_string, expected_replacements (1)} that occurs just so often.",
-     ROW(.run = newest_edit, .flags = FILESECBOX_FLAGS, .body_media = "application/json")},
-    {"POST", PLACE "/execute", front_handle, 0, "newest_execute",
+     ROW(.run = fsb2_edit, .flags = FILESECBOX_FLAGS, .body_media = "application/json")},
+    {"POST", PLACE "/execute", front_handle, 0, "fsb2_execute",
      "Run a line {command} with bash, where skills/ and files/ are.",
-     ROW(.run = newest_execute, .flags = FILESECBOX_FLAGS, .body_media = "application/json")},
-    {"DELETE", PLACE "/delete", front_handle, 0, "newest_delete",
-     "Remove a file or a tree; one that is not there, too.",
-     ROW(.run = newest_delete, .flags = FILESECBOX_FLAGS, .query = place_query)},
+     ROW(.run = fsb2_execute, .flags = FILESECBOX_FLAGS, .body_media = "application/json")},
+    {"DELETE", PLACE "/delete", front_handle, 0, "fsb2_delete", "Remove a file or a tree; one that is not there, too.",
+     ROW(.run = fsb2_delete, .flags = FILESECBOX_FLAGS, .query = place_query)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
 /* ---- every handler's walk ---- */
 
-int newest_run(struct http_request *request, unsigned needs, newest_work *work, struct err *err) {
+int fsb2_run(struct http_request *request, unsigned needs, fsb2_work *work, struct err *err) {
     autofilesecbox call = {.request = request};
     if (!filesecbox_claims(http_path(request))) /* a path of another door that does not exist */
         return err_set(err, ERR_NOT_FOUND, "no such path: '%.300s'", http_path(request));
@@ -105,23 +104,23 @@ int newest_run(struct http_request *request, unsigned needs, newest_work *work, 
     return filesecbox_fail(request, NEWEST_STATUS, "", err);
 }
 
-int newest_form(struct http_request *request, int code, struct err *err) {
+int fsb2_form(struct http_request *request, int code, struct err *err) {
     if (code >= 0)
         return code;
     http_reply_error(request, err);
     return -code;
 }
 
-int newest_share(struct filesecbox *call, struct err *err) {
+int fsb2_share(struct filesecbox *call, struct err *err) {
     int code = call->box ? box_share(call->box, NEWEST_READ_WAIT_MS, err) : 0;
     call->shared = call->box && code >= 0;
     return code;
 }
 
 /* The skill a request is about. Checked before it is part of anything. */
-static int newest_name(struct filesecbox *call, const char **ret_name, struct err *err) {
+static int fsb2_name(struct filesecbox *call, const char **ret_name, struct err *err) {
     const char *name;
-    int code = newest_form(call->request, filesecbox_need(call->request, "name", &name, err), err);
+    int code = fsb2_form(call->request, filesecbox_need(call->request, "name", &name, err), err);
     if (code == 0 && skill_id_check(name, err) < 0)
         code = err_wrap(err, "Validation Error");
     if (code == 0)
@@ -131,7 +130,7 @@ static int newest_name(struct filesecbox *call, const char **ret_name, struct er
 
 /* ---- list-with-status ---- */
 
-static void newest_time(struct json *json, const char *skill, uint64_t synced_ms) {
+static void fsb2_time(struct json *json, const char *skill, uint64_t synced_ms) {
     char text[32] = "Never";
     time_t seconds = (time_t)(synced_ms / 1000);
     struct tm local;
@@ -142,14 +141,14 @@ static void newest_time(struct json *json, const char *skill, uint64_t synced_ms
     json_str(json, text);
 }
 
-struct newest_row {
+struct fsb2_row {
     enum own_status status;
     uint64_t synced_ms;
     bool gone; /* removed meanwhile */
 };
 
-static int newest_statuses(struct filesecbox *call, const struct filesecbox_skill *skills, size_t count,
-                           struct newest_row *rows, struct err *err) {
+static int fsb2_statuses(struct filesecbox *call, const struct filesecbox_skill *skills, size_t count,
+                         struct fsb2_row *rows, struct err *err) {
     for (size_t i = 0; i < count; i++) {
         if (!skills[i].has_skill_md || !call->box) /* without a box of their own, all are as they are public */
             continue;
@@ -162,15 +161,15 @@ static int newest_statuses(struct filesecbox *call, const struct filesecbox_skil
     return 0;
 }
 
-static int newest_status_work(struct filesecbox *call, struct err *err) {
+static int fsb2_status_work(struct filesecbox *call, struct err *err) {
     static const char *const names[] = {"UNCHANGED", "MODIFIED", "LOCAL_ONLY", "OUT_OF_SYNC"};
     struct filesecbox_skill *skills;
     size_t count;
     int code = filesecbox_skills(call, &skills, &count, err);
     if (code < 0)
         return code;
-    struct newest_row *rows = arena_alloc(http_arena(call->request), (count + 1) * sizeof *rows);
-    code = newest_statuses(call, skills, count, rows, err);
+    struct fsb2_row *rows = arena_alloc(http_arena(call->request), (count + 1) * sizeof *rows);
+    code = fsb2_statuses(call, skills, count, rows, err);
     if (code < 0)
         return code;
     autoanswer out;
@@ -184,7 +183,7 @@ static int newest_status_work(struct filesecbox *call, struct err *err) {
         json_put_str(&out.json, "description", skills[i].described ? skills[i].description : "No description.");
         json_put_str(&out.json, "status", names[rows[i].status]);
         json_key(&out.json, "lastSyncTime");
-        newest_time(&out.json, skills[i].id, rows[i].synced_ms);
+        fsb2_time(&out.json, skills[i].id, rows[i].synced_ms);
         json_put_str(&out.json, "skillId", skills[i].id);
         json_close(&out.json, '}');
     }
@@ -192,16 +191,16 @@ static int newest_status_work(struct filesecbox *call, struct err *err) {
     return filesecbox_close(&out, 0, err);
 }
 
-static int newest_status(struct http_request *request, struct box *unused, struct err *err) {
+static int fsb2_status(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_BOX, newest_status_work, err);
+    return fsb2_run(request, NEWEST_BOX, fsb2_status_work, err);
 }
 
 /* ---- baseline-sync ---- */
 
-static int newest_sync_work(struct filesecbox *call, struct err *err) {
+static int fsb2_sync_work(struct filesecbox *call, struct err *err) {
     const char *name, *direction = http_query(call->request, "direction", NULL);
-    int code = newest_name(call, &name, err);
+    int code = fsb2_name(call, &name, err);
     if (code != 0)
         return code;
     direction = direction && *direction ? direction : "ws2bl";
@@ -225,14 +224,14 @@ static int newest_sync_work(struct filesecbox *call, struct err *err) {
                     : filesecbox_text(call->request, "Skill synchronization completed (%s) for: %s", direction, name);
 }
 
-static int newest_sync(struct http_request *request, struct box *unused, struct err *err) {
+static int fsb2_sync(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_CHANGES, newest_sync_work, err);
+    return fsb2_run(request, NEWEST_CHANGES, fsb2_sync_work, err);
 }
 
 /* ---- delete ---- */
 
-static int newest_remove_own(struct filesecbox *call, const char *name, struct err *err) {
+static int fsb2_remove_own(struct filesecbox *call, const char *name, struct err *err) {
     struct own_change change = {0};
     int code = filesecbox_box(call, err);
     if (code >= 0)
@@ -246,7 +245,7 @@ static int newest_remove_own(struct filesecbox *call, const char *name, struct e
 
 /* Without a scope it is the public one. Where uploads go into a user's layer (the first family's way), one that is his alone
  * is meant. */
-static int newest_scope(struct filesecbox *call, const char *name, bool *ret_own, struct err *err) {
+static int fsb2_scope(struct filesecbox *call, const char *name, bool *ret_own, struct err *err) {
     const char *scope = http_query(call->request, "scope", NULL);
     struct base_skill found;
     *ret_own = scope && !strcasecmp(scope, "overlay");
@@ -259,19 +258,19 @@ static int newest_scope(struct filesecbox *call, const char *name, bool *ret_own
     return *ret_own ? 0 : code;
 }
 
-static int newest_remove_work(struct filesecbox *call, struct err *err) {
+static int fsb2_remove_work(struct filesecbox *call, struct err *err) {
     const char *name;
     bool own;
-    int code = newest_name(call, &name, err);
+    int code = fsb2_name(call, &name, err);
     if (code == 0 && !strcmp(name, NEWEST_CREATOR))
         return err_set(err, ERR_INVALID,
                        "Validation Error: Skill name '%s' is reserved for system tools and cannot be deleted.", name);
     if (code == 0)
-        code = newest_scope(call, name, &own, err);
+        code = fsb2_scope(call, name, &own, err);
     if (code != 0)
         return code;
     if (own)
-        return newest_remove_own(call, name, err);
+        return fsb2_remove_own(call, name, err);
     code = filesecbox_admin(call, "delete a public skill", err);
     if (code >= 0)
         code = base_remove(call->skills, call->agent, name, err);
@@ -280,15 +279,15 @@ static int newest_remove_work(struct filesecbox *call, struct err *err) {
     return filesecbox_text(call->request, "Successfully deleted skill from baseline: %s", name);
 }
 
-static int newest_remove(struct http_request *request, struct box *unused, struct err *err) {
+static int fsb2_remove(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_CHANGES, newest_remove_work, err);
+    return fsb2_run(request, NEWEST_CHANGES, fsb2_remove_work, err);
 }
 
 /* ---- download ---- */
 
 /* As browsers and the dialect's clients read it: percent-encoded UTF-8 in both forms. */
-static const char *newest_disposition(struct arena *arena, const char *name) {
+static const char *fsb2_disposition(struct arena *arena, const char *name) {
     size_t len = strlen(name);
     char *coded = arena_alloc(arena, 3 * len + 1), *to = coded;
     for (const char *p = name; *p; p++) {
@@ -301,45 +300,45 @@ static const char *newest_disposition(struct arena *arena, const char *name) {
     return arena_printf(arena, "attachment; filename=\"%s.zip\"; filename*=UTF-8''%s.zip", coded, coded);
 }
 
-struct newest_zip {
+struct fsb2_zip {
     struct http_request *request;
     const char *name;
 };
 
 /* The first byte comes when all of the skill was taken and checked: until then a failure is an answer, and from then on
  * nobody waits for a client that reads slowly. */
-static int newest_zip_put(void *user, const uint8_t *data, size_t len) {
-    struct newest_zip *zip = user;
+static int fsb2_zip_put(void *user, const uint8_t *data, size_t len) {
+    struct fsb2_zip *zip = user;
     struct http_request *request = zip->request;
     int code = 0;
     if (!http_replied(request)) {
-        http_reply_header(request, "Content-Disposition", newest_disposition(http_arena(request), zip->name));
+        http_reply_header(request, "Content-Disposition", fsb2_disposition(http_arena(request), zip->name));
         code = http_reply_begin(request, 200, "application/zip", -1);
     }
     return code < 0 ? code : http_reply_write(request, data, len);
 }
 
-static int newest_download_work(struct filesecbox *call, struct err *err) {
-    struct newest_zip zip = {.request = call->request};
-    int code = newest_name(call, &zip.name, err);
+static int fsb2_download_work(struct filesecbox *call, struct err *err) {
+    struct fsb2_zip zip = {.request = call->request};
+    int code = fsb2_name(call, &zip.name, err);
     if (code != 0)
         return code;
     code = filesecbox_box(call, err);
     if (code >= 0)
-        code = call->box ? own_zip(call->skills, call->box, zip.name, http_fd(call->request), newest_zip_put, &zip, err)
-                         : base_zip(call->skills, call->user, call->agent, zip.name, newest_zip_put, &zip, err);
+        code = call->box ? own_zip(call->skills, call->box, zip.name, http_fd(call->request), fsb2_zip_put, &zip, err)
+                         : base_zip(call->skills, call->user, call->agent, zip.name, fsb2_zip_put, &zip, err);
     if (code == -ERR_NOT_FOUND)
         return err_set(err, ERR_NOT_FOUND, "Skill not found: %s", zip.name);
     return code < 0 ? code : http_reply_end(call->request);
 }
 
 /* The one call of the family whose errors have a status of their own: what is no ZIP must not look like one. */
-static int newest_download(struct http_request *request, struct box *unused, struct err *err) {
+static int fsb2_download(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     autofilesecbox call;
     int code = filesecbox_begin(request, &call, err);
     if (code >= 0)
-        code = newest_download_work(&call, err);
+        code = fsb2_download_work(&call, err);
     return code >= 0 || http_replied(request) ? code : filesecbox_fail(request, 500, "", err);
 }
 
@@ -365,8 +364,8 @@ static const char creator_text[] =
     "What a skill makes belongs into `files/`, not into its folder.\n";
 
 /* It is one of the agent's public ones where the configuration has one; else it is put into the user's layer. */
-static int newest_creator_write(struct filesecbox *call, struct err *err) {
-    int code = newest_share(call, err);
+static int fsb2_creator_write(struct filesecbox *call, struct err *err) {
+    int code = fsb2_share(call, err);
     if (code < 0)
         return code;
     code = filesecbox_write(call, SKILL_PATH "/" NEWEST_CREATOR "/" NEWEST_FILE, creator_text, sizeof creator_text - 1,
@@ -375,7 +374,7 @@ static int newest_creator_write(struct filesecbox *call, struct err *err) {
     return code;
 }
 
-static int newest_creator_restore(struct filesecbox *call, struct err *err) {
+static int fsb2_creator_restore(struct filesecbox *call, struct err *err) {
     enum own_status status = OWN_UNCHANGED;
     uint64_t synced_ms;
     int code = own_status(call->skills, call->box, call->agent, NEWEST_CREATOR, &status, &synced_ms, err);
@@ -384,18 +383,16 @@ static int newest_creator_restore(struct filesecbox *call, struct err *err) {
     return code;
 }
 
-static int newest_creator_work(struct filesecbox *call, struct err *err) {
+static int fsb2_creator_work(struct filesecbox *call, struct err *err) {
     struct base_skill found;
     int code = base_find(call->skills, call->agent, NEWEST_CREATOR, http_arena(call->request), &found, err);
-    code = code >= 0                ? newest_creator_restore(call, err)
-           : code == -ERR_NOT_FOUND ? newest_creator_write(call, err)
-                                    : code;
+    code = code >= 0 ? fsb2_creator_restore(call, err) : code == -ERR_NOT_FOUND ? fsb2_creator_write(call, err) : code;
     return code < 0 ? code
                     : filesecbox_text(call->request,
                                       "Global Skill-Creator is ready. You can access it via 'skills/skill-creator'.");
 }
 
-static int newest_creator(struct http_request *request, struct box *unused, struct err *err) {
+static int fsb2_creator(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_BOX | NEWEST_CHANGES, newest_creator_work, err);
+    return fsb2_run(request, NEWEST_BOX | NEWEST_CHANGES, fsb2_creator_work, err);
 }

@@ -1,19 +1,19 @@
 /* The rules of the later family: what its logical paths mean, and which lines its execute refuses. Pure; called by its
  * handlers. The allow list and the rules on paths in lines are the guard's, which reads a line as bash does; two more are
- * about reserved names. Not to break: a path is judged part by part before anything is looked up; and what is refused here is
+ * about reserved names. Invariant: a path is judged part by part before anything is looked up; and what is refused here is
  * told early, while what gets past is still in the box. */
 #include <string.h>
 #include <strings.h>
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "front/filesecbox/newest.h"
+#include "front/filesecbox/fsb2.h"
 #include "tool/guard/guard.h"
 #include "tool/guard/words.h"
 
 /* ---- routes ---- */
 
-bool newest_claims(const char *path) {
+bool fsb2_claims(const char *path) {
     static const char *const ends[] = {"files", "content", "write", "edit", "execute", "delete"};
     if (strncmp(path, "/v1/", 4) != 0)
         return false;
@@ -27,11 +27,11 @@ bool newest_claims(const char *path) {
 
 /* ---- paths ---- */
 
-int newest_scope_error(const char *given, struct err *err) {
+int fsb2_scope_error(const char *given, struct err *err) {
     return err_set(err, ERR_INVALID, "Security Error: Access out of scope. Path: %s", given);
 }
 
-static int newest_begins(struct newest_path *path, const char *part, size_t len, struct err *err) {
+static int fsb2_begins(struct fsb2_path *path, const char *part, size_t len, struct err *err) {
     if (path->given[0] != '/' && len == 6 && !memcmp(part, "skills", 6))
         path->skills = true;
     else if (path->given[0] == '/' || len != 5 || memcmp(part, "files", 5) != 0)
@@ -40,7 +40,7 @@ static int newest_begins(struct newest_path *path, const char *part, size_t len,
     return 0;
 }
 
-static int newest_skill(struct arena *arena, struct newest_path *path, const char *part, size_t len, struct err *err) {
+static int fsb2_skill(struct arena *arena, struct fsb2_path *path, const char *part, size_t len, struct err *err) {
     path->skill = arena_copy(arena, part, len);
     if (part[0] == '.')
         return err_set(err, ERR_INVALID,
@@ -48,23 +48,23 @@ static int newest_skill(struct arena *arena, struct newest_path *path, const cha
     return skill_id_check(path->skill, err) < 0 ? err_wrap(err, "Security Error") : 0;
 }
 
-int newest_logical(struct arena *arena, const char *given, size_t len, struct newest_path *ret_path, struct err *err) {
-    struct newest_path path = {.given = given};
+int fsb2_logical(struct arena *arena, const char *given, size_t len, struct fsb2_path *ret_path, struct err *err) {
+    struct fsb2_path path = {.given = given};
     if (!given)
         return err_set(err, ERR_INVALID, "Security Error: Path cannot be null.");
     if (len > LIMIT_PATH_BYTES || strlen(given) != len || !text_utf8(given, len))
-        return newest_scope_error("(longer than a path can be, or not a text)", err);
+        return fsb2_scope_error("(longer than a path can be, or not a text)", err);
     char *logical = arena_alloc(arena, len + 1), *to = logical;
     int code = 0;
     for (const char *at = given, *end = given + len; code >= 0 && at <= end;) {
         size_t part = strcspn(at, "/");
         if (part == 2 && at[0] == '.' && at[1] == '.')
-            return newest_scope_error(given, err);
+            return fsb2_scope_error(given, err);
         if (part && !(part == 1 && at[0] == '.')) {
             if (!path.parts)
-                code = newest_begins(&path, at, part, err);
+                code = fsb2_begins(&path, at, part, err);
             else if (path.parts == 1 && path.skills)
-                code = newest_skill(arena, &path, at, part, err);
+                code = fsb2_skill(arena, &path, at, part, err);
             if (path.parts++)
                 *to++ = '/';
             path.name = to;
@@ -74,7 +74,7 @@ int newest_logical(struct arena *arena, const char *given, size_t len, struct ne
         at += part + 1;
     }
     if (code >= 0 && !path.parts)
-        code = newest_begins(&path, "", 0, err);
+        code = fsb2_begins(&path, "", 0, err);
     if (code < 0)
         return code;
     path.logical = logical;
@@ -82,15 +82,15 @@ int newest_logical(struct arena *arena, const char *given, size_t len, struct ne
     return 0;
 }
 
-bool newest_is_creator(const struct newest_path *path) {
+bool fsb2_is_creator(const struct fsb2_path *path) {
     return path->skill && !strcmp(path->skill, NEWEST_CREATOR);
 }
 
 /* ---- reserved names ---- */
 
 /* What a word says as a path of the place: "skills/a/b", or NULL where it is none. */
-static bool newest_word_path(struct arena *arena, const char *workspace, const struct word *word,
-                             struct newest_path *ret_path) {
+static bool fsb2_word_path(struct arena *arena, const char *workspace, const struct word *word,
+                           struct fsb2_path *ret_path) {
     const char *text = word->text;
     size_t len = strlen(workspace);
     struct err err = {0};
@@ -100,64 +100,64 @@ static bool newest_word_path(struct arena *arena, const char *workspace, const s
         text++;
     while (!strncmp(text, "./", 2))
         text += 2;
-    return newest_logical(arena, text, strlen(text), ret_path, &err) >= 0;
+    return fsb2_logical(arena, text, strlen(text), ret_path, &err) >= 0;
 }
 
-static const char *newest_reserved_file(const struct newest_path *path) {
+static const char *fsb2_reserved_file(const struct fsb2_path *path) {
     if (path->parts < 2 || strcasecmp(path->name, NEWEST_FILE) != 0 || (path->skills && path->parts == 3))
         return NULL;
     return "Security Error: 'SKILL.md' is a system reserved file. You can only create/edit it at the root of a skill "
            "(e.g., skills/my_skill/SKILL.md).";
 }
 
-static const char *newest_written(struct arena *arena, const struct word *command, const struct newest_path *path) {
-    if (newest_is_creator(path))
+static const char *fsb2_written(struct arena *arena, const struct word *command, const struct fsb2_path *path) {
+    if (fsb2_is_creator(path))
         return arena_printf(
             arena, "Security Error: Modification of 'skill-creator' is strictly forbidden. Command '%s' blocked.",
             command->text);
-    return newest_reserved_file(path);
+    return fsb2_reserved_file(path);
 }
 
 /* The words that name what such a command changes: all of them, or the last. */
 static const struct {
     const char *name;
     bool last;
-} newest_writers[] = {{"mkdir", false}, {"touch", false}, {"rm", false}, {"tee", false},
-                      {"chmod", false}, {"cp", true},     {"mv", false}};
+} fsb2_writers[] = {{"mkdir", false}, {"touch", false}, {"rm", false}, {"tee", false},
+                    {"chmod", false}, {"cp", true},     {"mv", false}};
 
-static const char *newest_words(struct arena *arena, const char *workspace, const struct word *words) {
+static const char *fsb2_words(struct arena *arena, const char *workspace, const struct word *words) {
     const char *refusal = NULL;
-    struct newest_path path;
-    for (size_t i = 0; words && i < sizeof newest_writers / sizeof *newest_writers; i++)
-        if (!strcmp(words->text, newest_writers[i].name))
+    struct fsb2_path path;
+    for (size_t i = 0; words && i < sizeof fsb2_writers / sizeof *fsb2_writers; i++)
+        if (!strcmp(words->text, fsb2_writers[i].name))
             for (const struct word *word = words->next; word && !refusal; word = word->next)
-                if ((!newest_writers[i].last || !word->next) && newest_word_path(arena, workspace, word, &path))
-                    refusal = newest_written(arena, words, &path);
+                if ((!fsb2_writers[i].last || !word->next) && fsb2_word_path(arena, workspace, word, &path))
+                    refusal = fsb2_written(arena, words, &path);
     return refusal;
 }
 
-static const char *newest_redirects(struct arena *arena, const char *workspace, const struct redirect *redirect) {
-    struct newest_path path;
+static const char *fsb2_redirects(struct arena *arena, const char *workspace, const struct redirect *redirect) {
+    struct fsb2_path path;
     for (; redirect; redirect = redirect->next) {
-        if (redirect->kind != REDIRECT_OUT || !newest_word_path(arena, workspace, &redirect->target, &path))
+        if (redirect->kind != REDIRECT_OUT || !fsb2_word_path(arena, workspace, &redirect->target, &path))
             continue;
-        if (newest_is_creator(&path))
+        if (fsb2_is_creator(&path))
             return "Security Error: Redirecting output to 'skill-creator' is strictly forbidden.";
-        const char *refusal = newest_reserved_file(&path);
+        const char *refusal = fsb2_reserved_file(&path);
         if (refusal)
             return refusal;
     }
     return NULL;
 }
 
-static const char *newest_script(struct arena *arena, const char *workspace, const struct script *script) {
+static const char *fsb2_script(struct arena *arena, const char *workspace, const struct script *script) {
     for (; script; script = script->next)
         for (const struct command *command = script->commands; command; command = command->next) {
-            const char *refusal = newest_redirects(arena, workspace, command->redirects);
+            const char *refusal = fsb2_redirects(arena, workspace, command->redirects);
             if (!refusal && command->kind == COMMAND_SIMPLE)
-                refusal = newest_words(arena, workspace, command->words);
+                refusal = fsb2_words(arena, workspace, command->words);
             for (const struct word *word = command->words; word && !refusal; word = word->next)
-                refusal = newest_script(arena, workspace, word->inside);
+                refusal = fsb2_script(arena, workspace, word->inside);
             if (refusal)
                 return refusal;
         }
@@ -166,7 +166,7 @@ static const char *newest_script(struct arena *arena, const char *workspace, con
 
 /* ---- the guard's verdict in the dialect's words ---- */
 
-static const char *newest_said(struct arena *arena, const char *reason) {
+static const char *fsb2_said(struct arena *arena, const char *reason) {
     const char *quote = strchr(reason, '\''), *end = strrchr(reason, '\'');
     int len = quote && end > quote ? (int)(end - quote) - 1 : 0;
     if (strstr(reason, "is not allowed"))
@@ -181,8 +181,8 @@ static const char *newest_said(struct arena *arena, const char *reason) {
     return arena_printf(arena, "Security Error: Command is not allowed: %s.", reason);
 }
 
-const char *newest_refusal(struct arena *arena, const char *const *commands, const char *workspace, const char *line,
-                           size_t len) {
+const char *fsb2_refusal(struct arena *arena, const char *const *commands, const char *workspace, const char *line,
+                         size_t len) {
     const char *const roots[] = {workspace, SKILL_PATH, "/tmp", NULL};
     const struct guard_policy policies[] = {
         /* in the order in which its clients know the refusals */
@@ -198,9 +198,9 @@ const char *newest_refusal(struct arena *arena, const char *const *commands, con
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         guard_judge(&policies[i], arena, line, len, workspace, &verdict);
         if (verdict.risk == GUARD_REFUSE)
-            return newest_said(arena, verdict.reason);
+            return fsb2_said(arena, verdict.reason);
     }
     if (words_parse(arena, line, len, &script, &err) < 0)
         return arena_printf(arena, "Security Error: Command is not allowed: %s.", err.text);
-    return newest_script(arena, workspace, script);
+    return fsb2_script(arena, workspace, script);
 }

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "wire/sort.h"
+#include "wire/demux.h"
 
 /* Somebody who waits while another leads. On its own stack, in the wire's list. */
 struct waiter {
@@ -22,7 +22,7 @@ struct wire {
     gid_t gid;
     pthread_mutex_t send_lock; /* one frame after the other; taken before `lock`, never the other way round */
     pthread_mutex_t lock;      /* everything below */
-    struct sorter sorter;      /* its read buffer: the leader's, without the lock */
+    struct demux demux;        /* its read buffer: the leader's, without the lock */
     bool leading;
     struct waiter *followers, *heir;
     bool dead;

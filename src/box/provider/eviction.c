@@ -1,5 +1,5 @@
 /* Who may have one more box, and who has to go for it: quotas of users, replicas, memory, idle time-outs. Called by
- * provider.c for what requests start, and by the keeper of table.c. The rules are at the head of provider.c. Not to break:
+ * provider.c for what requests start, and by the keeper of table.c. The rules are at the head of provider.c. Invariant:
  * an active box (READY) is never ended for another's sake, nor one that anybody holds a reference to; files always stay.
  * A box in which something runs in the background is not ended for being idle, up to busy_timeout_ms after its last call. It
  * goes to the warm shelf instead, so that what nobody looks after takes no room from others. */
@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "box/snapshot/layer.h"
 #include "box/provider/memory.h"
-#include "box/provider/table.h"
+#include "box/provider/provider_private.h"
 
 enum {
     EVICT_RETRY_MS = 1000,
@@ -58,23 +58,23 @@ static int quota_memory(const struct box *box, const struct share *share, uint64
     return 0;
 }
 
-static uint64_t room_mb(uint64_t bytes) {
+static uint64_t eviction_mb(uint64_t bytes) {
     return (bytes + (1u << 20) - 1) >> 20;
 }
 
-static uint64_t room_share_mb(struct provider *provider, const char *user) {
+static uint64_t eviction_share_mb(struct provider *provider, const char *user) {
     struct policy *policy = table_policy(provider);
     uint64_t share_mb = policy_for(policy, user)->disk_mb;
     policy_unref(policy);
     return share_mb;
 }
 
-uint64_t room_kept_mb(struct provider *provider, const char *user) {
-    return room_share_mb(provider, user) ? room_mb(layer_sum(provider, user, NULL).user) : 0;
+uint64_t eviction_kept_mb(struct provider *provider, const char *user) {
+    return eviction_share_mb(provider, user) ? eviction_mb(layer_sum(provider, user, NULL).user) : 0;
 }
 
-bool room_counts_layers(struct provider *provider, const char *user, uint64_t disk_mb) {
-    return disk_mb || provider->env->store_mb || room_share_mb(provider, user);
+bool eviction_counts_layers(struct provider *provider, const char *user, uint64_t disk_mb) {
+    return disk_mb || provider->env->store_mb || eviction_share_mb(provider, user);
 }
 
 /* A box that is to start again needs a few blocks and names; one whose files were just moved would not get them. */
@@ -89,19 +89,19 @@ int provider_room(const struct provider *provider, struct err *err) {
     return err_set(err, ERR_FULL, "the disk of the state directory is full; delete boxes or snapshots");
 }
 
-int room_for_layer(struct provider *provider, const char *user, const char *id, uint64_t disk_mb, struct err *err) {
+int eviction_for_layer(struct provider *provider, const char *user, const char *id, uint64_t disk_mb, struct err *err) {
     int r = provider_room(provider, err);
     if (r < 0)
         return r;
-    if (!room_counts_layers(provider, user, disk_mb))
+    if (!eviction_counts_layers(provider, user, disk_mb))
         return 0;
     uint64_t store_mb = provider->env->store_mb, most_mb = disk_mb * LIMIT_KEPT_TIMES;
-    uint64_t share_mb = room_share_mb(provider, user);
+    uint64_t share_mb = eviction_share_mb(provider, user);
     pthread_mutex_lock(&provider->lock);
     uint64_t has_mb = tally_of(&provider->tally, user).disk_mb;
     pthread_mutex_unlock(&provider->lock);
     struct layer_sums sums = layer_sum(provider, user, id);
-    uint64_t user_mb = room_mb(sums.user), box_mb = room_mb(sums.box), all_mb = room_mb(sums.all);
+    uint64_t user_mb = eviction_mb(sums.user), box_mb = eviction_mb(sums.box), all_mb = eviction_mb(sums.all);
     if (disk_mb && box_mb > most_mb)
         return err_set(err, ERR_LIMIT,
                        "the kept layers of box %s would take %llu MiB, above the limit of %llu (%u times its disk_mb); "
@@ -120,7 +120,7 @@ int room_for_layer(struct provider *provider, const char *user, const char *id, 
     return 0;
 }
 
-int room_for_box_locked(const struct provider *provider, const struct box *box, uint64_t kept_mb, struct err *err) {
+int eviction_for_box_locked(const struct provider *provider, const struct box *box, uint64_t kept_mb, struct err *err) {
     const struct share *share = policy_for(provider->policy, box->user);
     struct tally_sum has = tally_of(&provider->tally, box->user);
     unsigned all = provider->policy->max_boxes;
@@ -143,7 +143,7 @@ int room_for_box_locked(const struct provider *provider, const struct box *box, 
     return 0;
 }
 
-int room_for_runner_locked(struct provider *provider, struct place *place, struct err *err) {
+int eviction_for_runner_locked(struct provider *provider, struct place *place, struct err *err) {
     const struct box *box = place->box;
     const struct share *share = policy_for(provider->policy, box->user);
     int r = place->runs ? 0 : quota_memory(box, share, tally_of(&provider->tally, box->user).memory_mb, err);
@@ -154,7 +154,7 @@ int room_for_runner_locked(struct provider *provider, struct place *place, struc
 
 /* ---- terminals ---- */
 
-uint64_t room_terminals(const char *user) {
+uint64_t eviction_terminals(const char *user) {
     static const uint64_t steps[] = {DEFAULT_TERMINALS, FEWER_TERMINALS, 1};
     uint64_t has = counted_of(COUNTED_TERMINALS, user), most = counted_most(COUNTED_TERMINALS);
     size_t step = has < most / 2 ? 0 : has < most / 4 * 3 ? 1 : 2;
@@ -165,11 +165,11 @@ uint64_t room_terminals(const char *user) {
     return TERMINALS_NONE;
 }
 
-void room_terminals_end(const char *user, uint64_t terminals) {
+void eviction_terminals_end(const char *user, uint64_t terminals) {
     counted_give(COUNTED_TERMINALS, user, terminals == TERMINALS_NONE ? 0 : terminals);
 }
 
-uint64_t room_terminals_of(const struct box *box) {
+uint64_t eviction_terminals_of(const struct box *box) {
     uint64_t terminals = box->spec.limits.terminals;
     return terminals > DEFAULT_TERMINALS ? 0 : terminals ? terminals : DEFAULT_TERMINALS; /* above: none */
 }
@@ -183,7 +183,7 @@ static uint64_t terminals_read(const char *path, uint64_t fallback) {
     return n > 0 && text_u64(text, 1u << 20, &number) ? number : fallback;
 }
 
-void room_terminals_limit(void) {
+void eviction_terminals_limit(void) {
     uint64_t all = terminals_read("/proc/sys/kernel/pty/max", 4096);
     uint64_t reserve = terminals_read("/proc/sys/kernel/pty/reserve", 1024); /* for the host itself, by the kernel */
     all = all > reserve ? all - reserve : 1;
@@ -194,21 +194,21 @@ void room_terminals_limit(void) {
 
 /* Of a box in which something runs in the background: when that is looked at again. What it has printed is there for a
  * while after it has ended. */
-static uint64_t room_busy_turn_ms(const struct box *box) {
+static uint64_t eviction_busy_turn_ms(const struct box *box) {
     return box->idle_timeout_ms / BUSY_TURNS + 1;
 }
 
-bool room_idle_locked(const struct place *place, uint64_t now_ms) {
+bool eviction_idle_locked(const struct place *place, uint64_t now_ms) {
     const struct box *box = place->box;
     struct err ignored;
     return box->idle_timeout_ms && place_runs(place) && atomic_load(&box->refs) == 1 && now_ms >= place->later_ms &&
            now_ms >= atomic_load(&box->used_ms) + box->idle_timeout_ms &&
-           (!place->busy_ms || now_ms >= place->busy_ms + room_busy_turn_ms(box)) && !place_is_machine(place) &&
+           (!place->busy_ms || now_ms >= place->busy_ms + eviction_busy_turn_ms(box)) && !place_is_machine(place) &&
            place_reach(place, &ignored) == 0;
 }
 
 /* Nobody uses a temporary box any more, whether it runs or not. */
-bool room_over_locked(const struct place *place, uint64_t now_ms) {
+bool eviction_over_locked(const struct place *place, uint64_t now_ms) {
     const struct box *box = place->box;
     struct err ignored;
     return box->temporary && !place_marked(place) && box->state != BOX_PAUSED && atomic_load(&box->refs) == 1 &&
@@ -217,7 +217,7 @@ bool room_over_locked(const struct place *place, uint64_t now_ms) {
 }
 
 /* The released box that was used longest ago. */
-static struct place *room_victim_locked(struct provider *provider, uint64_t now_ms) {
+static struct place *eviction_victim_locked(struct provider *provider, uint64_t now_ms) {
     struct place *oldest = NULL;
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
         for (struct place *place = provider->buckets[i]; place; place = place->next)
@@ -250,7 +250,7 @@ static bool used_elsewhere(struct provider *provider, struct place *place, bool 
 }
 
 /* Whether an idle box is kept for what runs in it. A runner that does not answer runs nothing. */
-static bool room_busy(struct provider *provider, struct place *place, const struct running *running) {
+static bool eviction_busy(struct provider *provider, struct place *place, const struct running *running) {
     struct policy *policy = table_policy(provider);
     uint64_t busy_timeout_ms = policy_for(policy, place->box->user)->busy_timeout_ms, now_ms = clock_ms();
     policy_unref(policy);
@@ -274,7 +274,7 @@ static bool evict(struct provider *provider, struct place *place, const char *wh
     bool used = used_elsewhere(provider, place, idle);
     if (!used && !box->spec.machine) /* a machine answers when it likes, and nobody waits for it here */
         box_running(box, BUSY_LOOK_MS, &running, &err);
-    *ret_busy = !used && idle && room_busy(provider, place, &running);
+    *ret_busy = !used && idle && eviction_busy(provider, place, &running);
     if (!used && !*ret_busy) {
         snprintf(said, size, running.count ? "%s; ended what ran: %s" : "%s", why, running.text);
         snprintf(text, sizeof text, "the box was evicted: %s", why);
@@ -288,7 +288,7 @@ static bool evict(struct provider *provider, struct place *place, const char *wh
 }
 
 /* What stays in the place is the same box without a runner; the old struct lives on for those who hold it. */
-void room_evict_locked(struct provider *provider, struct place *place, const char *why) {
+void eviction_evict_locked(struct provider *provider, struct place *place, const char *why) {
     struct box *box = place->box;
     char said[sizeof box->ended];
     bool busy = false;
@@ -307,7 +307,7 @@ void room_evict_locked(struct provider *provider, struct place *place, const cha
         place->busy_ms = 0;
         box_unref(box);
     } else if (busy) { /* its owner has let go of it, and may find it again: as if it had been released */
-        place->later_ms = clock_ms() + room_busy_turn_ms(box);
+        place->later_ms = clock_ms() + eviction_busy_turn_ms(box);
         if (place->was == BOX_READY) {
             record_release(provider->boxes_fd, box->id, true);
             table_event(provider, "box_warm", box, EVENT_BUSY);
@@ -319,7 +319,7 @@ void room_evict_locked(struct provider *provider, struct place *place, const cha
     place_unmark_locked(provider, place);
 }
 
-void room_delete_locked(struct provider *provider, struct place *place) {
+void eviction_delete_locked(struct provider *provider, struct place *place) {
     char id[17];
     struct err err;
     memcpy(id, place->id, sizeof id);
@@ -343,9 +343,9 @@ void room_delete_locked(struct provider *provider, struct place *place) {
 
 /* ---- room ---- */
 
-bool room_wanted_locked(struct provider *provider) {
+bool eviction_wanted_locked(struct provider *provider) {
     unsigned most = provider->policy->replicas;
-    return most && provider->running > most && room_victim_locked(provider, clock_ms());
+    return most && provider->running > most && eviction_victim_locked(provider, clock_ms());
 }
 
 static uint64_t memory_look(struct provider *provider, bool again, uint64_t enough) {
@@ -359,7 +359,7 @@ static uint64_t memory_look(struct provider *provider, bool again, uint64_t enou
 }
 
 /* Why one has to go; NULL: nobody has to. */
-static const char *room_short(struct provider *provider, bool again, uint64_t *ret_reserve, uint64_t *ret_free) {
+static const char *eviction_short(struct provider *provider, bool again, uint64_t *ret_reserve, uint64_t *ret_free) {
     pthread_mutex_lock(&provider->lock);
     unsigned most = provider->policy->replicas;
     uint64_t reserve = provider->policy->memory_reserve_mb << 20;
@@ -370,19 +370,19 @@ static const char *room_short(struct provider *provider, bool again, uint64_t *r
     return *ret_free < reserve ? "memory" : many ? "replicas" : NULL;
 }
 
-int room_make(struct provider *provider, bool look, struct err *err) {
+int eviction_make(struct provider *provider, bool look, struct err *err) {
     uint64_t reserve, left;
-    const char *why = room_short(provider, look, &reserve, &left);
+    const char *why = eviction_short(provider, look, &reserve, &left);
     if (!why)
         return 0;
     pthread_mutex_lock(&provider->room_lock);
     bool gone = true;
-    while (gone && (why = room_short(provider, true, &reserve, &left))) {
+    while (gone && (why = eviction_short(provider, true, &reserve, &left))) {
         pthread_mutex_lock(&provider->lock);
-        struct place *place = room_victim_locked(provider, clock_ms());
+        struct place *place = eviction_victim_locked(provider, clock_ms());
         gone = place != NULL;
         if (place) /* where that fails, it is not chosen again for a while */
-            room_evict_locked(provider, place, why);
+            eviction_evict_locked(provider, place, why);
         pthread_mutex_unlock(&provider->lock);
     }
     pthread_mutex_unlock(&provider->room_lock);

@@ -1,5 +1,5 @@
 /* Files of the later family: list, content, write, edit, delete, upload, and what its logical paths mean. Called through
- * filesecbox_newest_routes. Not to break: a path is taken apart and judged by its parts before anything is looked up, and
+ * fsb2_routes. Invariant: a path is taken apart and judged by its parts before anything is looked up, and
  * contents go back exactly as they are. */
 #include <errno.h>
 #include <jansson.h>
@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "box/turn.h"
-#include "front/filesecbox/newest.h"
+#include "front/filesecbox/fsb2.h"
 #include "front/trail.h"
 #include "skill/own/own.h"
 
@@ -19,52 +19,52 @@ enum { NEWEST_EDIT_TRIES = 8, NEWEST_UPLOAD_BYTES = 50 << 20, NEWEST_NAME_BYTES 
 
 /* ---- paths ---- */
 
-static const char *newest_root(struct filesecbox *call, bool skills) {
+static const char *fsb2_root(struct filesecbox *call, bool skills) {
     return skills ? SKILL_PATH : arena_printf(http_arena(call->request), "%s/files", filesecbox_workspace(call));
 }
 
-static int newest_resolve(struct filesecbox *call, struct newest_path *path, const char *below, struct err *err) {
-    path->path = newest_root(call, path->skills);
+static int fsb2_resolve(struct filesecbox *call, struct fsb2_path *path, const char *below, struct err *err) {
+    path->path = fsb2_root(call, path->skills);
     return *below ? filesecbox_path(call, path->path, below, &path->path, err) : 0;
 }
 
-int newest_path(struct filesecbox *call, const char *given, size_t len, struct newest_path *ret_path, struct err *err) {
-    int code = newest_logical(http_arena(call->request), given, len, ret_path, err);
+int fsb2_path(struct filesecbox *call, const char *given, size_t len, struct fsb2_path *ret_path, struct err *err) {
+    int code = fsb2_logical(http_arena(call->request), given, len, ret_path, err);
     if (code < 0)
         return code;
     const char *below = strchr(ret_path->logical, '/');
-    return newest_resolve(call, ret_path, below ? below + 1 : "", err);
+    return fsb2_resolve(call, ret_path, below ? below + 1 : "", err);
 }
 
-int newest_path_itself(struct filesecbox *call, const char *given, size_t len, struct newest_path *ret_path,
-                       struct err *err) {
+int fsb2_path_itself(struct filesecbox *call, const char *given, size_t len, struct fsb2_path *ret_path,
+                     struct err *err) {
     struct arena *arena = http_arena(call->request);
-    int code = newest_logical(arena, given, len, ret_path, err);
+    int code = fsb2_logical(arena, given, len, ret_path, err);
     if (code < 0)
         return code;
     const char *below = strchr(ret_path->logical, '/');
     if (below)
         below = arena_copy(arena, below + 1, (size_t)(ret_path->name - below - 1));
-    code = newest_resolve(call, ret_path, below ? below : "", err);
+    code = fsb2_resolve(call, ret_path, below ? below : "", err);
     if (code >= 0 && below)
         ret_path->path = arena_printf(arena, "%s/%s", ret_path->path, ret_path->name);
     return code;
 }
 
-int newest_files_made(struct filesecbox *call, struct err *err) {
-    return box_mkdir(call->box, newest_root(call, false), 0, true, err);
+int fsb2_files_made(struct filesecbox *call, struct err *err) {
+    return box_mkdir(call->box, fsb2_root(call, false), 0, true, err);
 }
 
-static int newest_query_path(struct filesecbox *call, bool itself, struct newest_path *ret_path, struct err *err) {
+static int fsb2_query_path(struct filesecbox *call, bool itself, struct fsb2_path *ret_path, struct err *err) {
     size_t len = 0;
     const char *given = http_query(call->request, "path", &len);
     trail_quote(call->request, given ? given : "");
-    return itself ? newest_path_itself(call, given, len, ret_path, err) : newest_path(call, given, len, ret_path, err);
+    return itself ? fsb2_path_itself(call, given, len, ret_path, err) : fsb2_path(call, given, len, ret_path, err);
 }
 
 /* Who may change a file: not the creator's, no second SKILL.md in a skill, nothing beside the skills. */
-static int newest_may_change(const struct newest_path *path, const char *doing, struct err *err) {
-    if (newest_is_creator(path))
+static int fsb2_may_change(const struct fsb2_path *path, const char *doing, struct err *err) {
+    if (fsb2_is_creator(path))
         return err_set(err, ERR_INVALID, "Security Error: %s skill-creator is strictly forbidden.", doing);
     if (path->skills && path->parts != 3 && !strcmp(path->name, NEWEST_FILE))
         return err_set(err, ERR_INVALID, "Security Error: 'SKILL.md' can only be at the root of a skill.");
@@ -74,15 +74,14 @@ static int newest_may_change(const struct newest_path *path, const char *doing, 
     return 0;
 }
 
-static void newest_touched(struct filesecbox *call, const struct newest_path *path) {
+static void fsb2_touched(struct filesecbox *call, const struct fsb2_path *path) {
     if (path->skill)
         own_touched(call->skills, call->box, path->skill);
 }
 
 /* ---- JSON bodies ---- */
 
-static int newest_text(struct http_request *request, json_t *root, const struct newest_member *member,
-                       struct err *err) {
+static int fsb2_text(struct http_request *request, json_t *root, const struct fsb2_member *member, struct err *err) {
     json_t *value = json_object_get(root, member->name);
     if (!json_is_string(value))
         return err_set(err, ERR_INVALID, "Validation Error: '%s' is required and must be a string.", member->name);
@@ -91,12 +90,12 @@ static int newest_text(struct http_request *request, json_t *root, const struct 
     return 0;
 }
 
-int newest_members(struct http_request *request, const struct newest_member *members, int64_t *ret_expected,
-                   struct err *err) {
+int fsb2_members(struct http_request *request, const struct fsb2_member *members, int64_t *ret_expected,
+                 struct err *err) {
     json_t *root = NULL;
-    int code = newest_form(request, filesecbox_json(request, &root, err), err);
-    for (const struct newest_member *member = members; code == 0 && member->name; member++)
-        code = newest_text(request, root, member, err);
+    int code = fsb2_form(request, filesecbox_json(request, &root, err), err);
+    for (const struct fsb2_member *member = members; code == 0 && member->name; member++)
+        code = fsb2_text(request, root, member, err);
     if (code == 0)
         trail_quote(request, *members->ret_text);
     json_t *number = json_object_get(root, "expected_replacements");
@@ -111,8 +110,8 @@ int newest_members(struct http_request *request, const struct newest_member *mem
 
 /* ---- list ---- */
 
-static int newest_list_paths(struct filesecbox *call, const struct newest_path *path, const char ***ret_paths,
-                             size_t *ret_count, struct err *err) {
+static int fsb2_list_paths(struct filesecbox *call, const struct fsb2_path *path, const char ***ret_paths,
+                           size_t *ret_count, struct err *err) {
     struct arena *arena = http_arena(call->request);
     struct file_stat stat;
     int code = filesecbox_stat(call, path->path, &stat, err);
@@ -128,8 +127,8 @@ static int newest_list_paths(struct filesecbox *call, const struct newest_path *
 }
 
 /* Names below the path, behind the path as it was asked for: links on the way do not show. */
-static int newest_list_answer(struct filesecbox *call, const struct newest_path *path, const char **paths, size_t count,
-                              struct err *err) {
+static int fsb2_list_answer(struct filesecbox *call, const struct fsb2_path *path, const char **paths, size_t count,
+                            struct err *err) {
     autobuf name;
     autoanswer out;
     buf_init(&name, 4 * LIMIT_PATH_BYTES);
@@ -150,29 +149,29 @@ static int newest_list_answer(struct filesecbox *call, const struct newest_path 
     return filesecbox_close(&out, 0, err);
 }
 
-static int newest_list_work(struct filesecbox *call, struct err *err) {
-    struct newest_path path;
+static int fsb2_list_work(struct filesecbox *call, struct err *err) {
+    struct fsb2_path path;
     const char **paths;
     size_t count = 0;
-    int code = newest_share(call, err);
+    int code = fsb2_share(call, err);
     if (code < 0)
         return code;
-    code = newest_query_path(call, false, &path, err);
+    code = fsb2_query_path(call, false, &path, err);
     if (code >= 0)
-        code = newest_list_paths(call, &path, &paths, &count, err);
+        code = fsb2_list_paths(call, &path, &paths, &count, err);
     filesecbox_unshare(call);
-    return code < 0 ? code : newest_list_answer(call, &path, paths, count, err);
+    return code < 0 ? code : fsb2_list_answer(call, &path, paths, count, err);
 }
 
-int newest_file_list(struct http_request *request, struct box *unused, struct err *err) {
+int fsb2_file_list(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_BOX, newest_list_work, err);
+    return fsb2_run(request, NEWEST_BOX, fsb2_list_work, err);
 }
 
 /* ---- content ---- */
 
 /* Past the line at text; *ret_len: without its end (LF, CR, CRLF). */
-static const char *newest_line(const char *text, const char *end, size_t *ret_len) {
+static const char *fsb2_line(const char *text, const char *end, size_t *ret_len) {
     const char *at = text;
     while (at < end && *at != '\n' && *at != '\r')
         at++;
@@ -183,21 +182,21 @@ static const char *newest_line(const char *text, const char *end, size_t *ret_le
 }
 
 /* The lines offset to offset + limit - 1, without the end of the last. */
-static void newest_page(const char **text, size_t *len, int64_t offset, int64_t limit) {
+static void fsb2_page(const char **text, size_t *len, int64_t offset, int64_t limit) {
     const char *at = *text, *end = *text + *len;
     size_t line = 0;
     for (int64_t number = 1; number < offset && at < end; number++)
-        at = newest_line(at, end, &line);
+        at = fsb2_line(at, end, &line);
     *text = at;
     *len = 0;
     for (int64_t count = 0; count < limit && at < end; count++) {
         const char *begin = at;
-        at = newest_line(at, end, &line);
+        at = fsb2_line(at, end, &line);
         *len = (size_t)(begin - *text) + line;
     }
 }
 
-static int newest_content_answer(struct filesecbox *call, const char *text, size_t len, bool any, struct err *err) {
+static int fsb2_content_answer(struct filesecbox *call, const char *text, size_t len, bool any, struct err *err) {
     bool utf8 = text_utf8(text, len);
     autoanswer out;
     filesecbox_open(&out, call->request);
@@ -208,7 +207,7 @@ static int newest_content_answer(struct filesecbox *call, const char *text, size
     const char *at = text, *end = text + len;
     while (utf8 && any && !out.failed) {
         size_t line;
-        const char *next = newest_line(at, end, &line);
+        const char *next = fsb2_line(at, end, &line);
         answer_long(&out, (const uint8_t *)at, line, true);
         any = next < end;
         at = next;
@@ -220,12 +219,12 @@ static int newest_content_answer(struct filesecbox *call, const char *text, size
     return filesecbox_close(&out, 0, err);
 }
 
-static int newest_not_found(int code, const char *before, const struct newest_path *path, struct err *err) {
+static int fsb2_not_found(int code, const char *before, const struct fsb2_path *path, struct err *err) {
     return code == -ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "%s: %s", before, path->given) : code;
 }
 
-static int newest_content_work(struct filesecbox *call, struct err *err) {
-    struct newest_path path = {0};
+static int fsb2_content_work(struct filesecbox *call, struct err *err) {
+    struct fsb2_path path = {0};
     int64_t offset, limit;
     bool has_offset, has_limit;
     char *text;
@@ -233,66 +232,66 @@ static int newest_content_work(struct filesecbox *call, struct err *err) {
     int code = filesecbox_int(call->request, "offset", &has_offset, &offset, err);
     if (code == 0)
         code = filesecbox_int(call->request, "limit", &has_limit, &limit, err);
-    code = newest_form(call->request, code, err);
+    code = fsb2_form(call->request, code, err);
     if (code == 0)
-        code = newest_share(call, err);
+        code = fsb2_share(call, err);
     if (code != 0)
         return code;
-    code = newest_query_path(call, false, &path, err);
+    code = fsb2_query_path(call, false, &path, err);
     if (code >= 0)
         code = filesecbox_read(call, path.path, &text, &len, NULL, err);
     filesecbox_unshare(call);
     if (code < 0)
-        return newest_not_found(code, "Path not found", &path, err);
+        return fsb2_not_found(code, "Path not found", &path, err);
     const char *shown = text;
     if (has_offset && has_limit)
-        newest_page(&shown, &len, offset, limit);
-    return newest_content_answer(call, shown, len, len > 0, err);
+        fsb2_page(&shown, &len, offset, limit);
+    return fsb2_content_answer(call, shown, len, len > 0, err);
 }
 
-int newest_content(struct http_request *request, struct box *unused, struct err *err) {
+int fsb2_content(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_BOX, newest_content_work, err);
+    return fsb2_run(request, NEWEST_BOX, fsb2_content_work, err);
 }
 
 /* ---- write ---- */
 
-static int newest_write_work(struct filesecbox *call, struct err *err) {
-    struct newest_path path;
+static int fsb2_write_work(struct filesecbox *call, struct err *err) {
+    struct fsb2_path path;
     const char *given, *content;
     size_t given_len, len;
-    const struct newest_member members[] = {
+    const struct fsb2_member members[] = {
         {"file_path", &given, &given_len}, {"content", &content, &len}, {NULL, NULL, NULL}};
-    int code = newest_members(call->request, members, NULL, err);
+    int code = fsb2_members(call->request, members, NULL, err);
     if (code == 0)
-        code = newest_share(call, err);
+        code = fsb2_share(call, err);
     if (code != 0)
         return code;
-    code = newest_path(call, given, given_len, &path, err);
+    code = fsb2_path(call, given, given_len, &path, err);
     if (code >= 0)
-        code = newest_may_change(&path, "Writing to", err);
+        code = fsb2_may_change(&path, "Writing to", err);
     if (code >= 0)
-        newest_touched(call, &path);
+        fsb2_touched(call, &path);
     if (code >= 0)
         code = filesecbox_write(call, path.path, content, len, NULL, err);
     filesecbox_unshare(call);
     return code < 0 ? code : filesecbox_text(call->request, "Written to workspace: %s", given);
 }
 
-int newest_write(struct http_request *request, struct box *unused, struct err *err) {
+int fsb2_write(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_BOX | NEWEST_CHANGES, newest_write_work, err);
+    return fsb2_run(request, NEWEST_BOX | NEWEST_CHANGES, fsb2_write_work, err);
 }
 
 /* ---- edit ---- */
 
-struct newest_edit {
+struct fsb2_edit {
     const char *given, *old, *new_text;
     size_t given_len, old_len, new_len;
     int64_t expected, found;
 };
 
-static int64_t newest_count(const char *text, size_t len, const char *old, size_t old_len) {
+static int64_t fsb2_count(const char *text, size_t len, const char *old, size_t old_len) {
     int64_t count = 0;
     for (const char *at = text, *end = text + len; (at = memmem(at, (size_t)(end - at), old, old_len)); at += old_len)
         count++;
@@ -301,7 +300,7 @@ static int64_t newest_count(const char *text, size_t len, const char *old, size_
 
 /* The version that was counted in is the one that is changed: the places are as many as were expected, or nothing is done.
  * EXISTS: it changed meanwhile. */
-static int newest_edit_once(struct filesecbox *call, const char *path, struct newest_edit *edit, struct err *err) {
+static int fsb2_edit_once(struct filesecbox *call, const char *path, struct fsb2_edit *edit, struct err *err) {
     struct filesecbox_version version;
     struct edit_result result;
     char *text;
@@ -309,7 +308,7 @@ static int newest_edit_once(struct filesecbox *call, const char *path, struct ne
     int code = filesecbox_read(call, path, &text, &len, &version, err);
     if (code < 0)
         return code;
-    edit->found = newest_count(text, len, edit->old, edit->old_len);
+    edit->found = fsb2_count(text, len, edit->old, edit->old_len);
     if (edit->found != edit->expected || !edit->found)
         return 0;
     const struct edit_request request = {.path = path,
@@ -324,38 +323,38 @@ static int newest_edit_once(struct filesecbox *call, const char *path, struct ne
     return box_edit(call->box, &request, http_arena(call->request), http_fd(call->request), &result, err);
 }
 
-static int newest_edit_file(struct filesecbox *call, struct newest_edit *edit, struct err *err) {
-    struct newest_path path = {.given = edit->given};
-    int code = newest_path(call, edit->given, edit->given_len, &path, err);
+static int fsb2_edit_file(struct filesecbox *call, struct fsb2_edit *edit, struct err *err) {
+    struct fsb2_path path = {.given = edit->given};
+    int code = fsb2_path(call, edit->given, edit->given_len, &path, err);
     if (code >= 0)
-        code = newest_may_change(&path, "Editing", err);
+        code = fsb2_may_change(&path, "Editing", err);
     if (code >= 0)
-        newest_touched(call, &path);
+        fsb2_touched(call, &path);
     pthread_mutex_lock(&call->box->edit_lock);
     for (unsigned tries = 0; code >= 0 && tries < NEWEST_EDIT_TRIES; tries++) {
-        code = newest_edit_once(call, path.path, edit, err);
+        code = fsb2_edit_once(call, path.path, edit, err);
         if (code != -ERR_EXISTS)
             break;
         code = tries + 1 < NEWEST_EDIT_TRIES ? 0 : code;
     }
     pthread_mutex_unlock(&call->box->edit_lock);
-    return newest_not_found(code, "Edit Error: File not found", &path, err);
+    return fsb2_not_found(code, "Edit Error: File not found", &path, err);
 }
 
-static int newest_edit_work(struct filesecbox *call, struct err *err) {
-    struct newest_edit edit = {0};
-    const struct newest_member members[] = {{"file_path", &edit.given, &edit.given_len},
-                                            {"old_string", &edit.old, &edit.old_len},
-                                            {"new_string", &edit.new_text, &edit.new_len},
-                                            {NULL, NULL, NULL}};
-    int code = newest_members(call->request, members, &edit.expected, err);
+static int fsb2_edit_work(struct filesecbox *call, struct err *err) {
+    struct fsb2_edit edit = {0};
+    const struct fsb2_member members[] = {{"file_path", &edit.given, &edit.given_len},
+                                          {"old_string", &edit.old, &edit.old_len},
+                                          {"new_string", &edit.new_text, &edit.new_len},
+                                          {NULL, NULL, NULL}};
+    int code = fsb2_members(call->request, members, &edit.expected, err);
     if (code == 0 && !edit.old_len)
         code = err_set(err, ERR_INVALID, "Security Error: 'old_string' cannot be empty for replacement operation.");
     if (code == 0)
-        code = newest_share(call, err);
+        code = fsb2_share(call, err);
     if (code != 0)
         return code;
-    code = newest_edit_file(call, &edit, err);
+    code = fsb2_edit_file(call, &edit, err);
     filesecbox_unshare(call);
     if (code < 0)
         return code;
@@ -368,14 +367,14 @@ static int newest_edit_work(struct filesecbox *call, struct err *err) {
                                          edit.old, (long long)edit.found, (long long)edit.expected));
 }
 
-int newest_edit(struct http_request *request, struct box *unused, struct err *err) {
+int fsb2_edit(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_BOX | NEWEST_CHANGES, newest_edit_work, err);
+    return fsb2_run(request, NEWEST_BOX | NEWEST_CHANGES, fsb2_edit_work, err);
 }
 
 /* ---- delete ---- */
 
-static int newest_delete_skill(struct filesecbox *call, const char *skill, struct own_change *all, struct err *err) {
+static int fsb2_delete_skill(struct filesecbox *call, const char *skill, struct own_change *all, struct err *err) {
     struct own_change change = {0};
     int code = own_remove(call->skills, call->box, skill, &change, err);
     all->pending = all->pending || change.pending;
@@ -384,66 +383,66 @@ static int newest_delete_skill(struct filesecbox *call, const char *skill, struc
 }
 
 /* All that the user sees, but for the creator. */
-static int newest_delete_skills(struct filesecbox *call, struct own_change *all, struct err *err) {
+static int fsb2_delete_skills(struct filesecbox *call, struct own_change *all, struct err *err) {
     struct filesecbox_skill *skills;
     size_t count;
     int code = filesecbox_skills(call, &skills, &count, err);
     for (size_t i = 0; code >= 0 && i < count; i++)
         if (strcmp(skills[i].id, NEWEST_CREATOR) != 0)
-            code = newest_delete_skill(call, skills[i].id, all, err);
+            code = fsb2_delete_skill(call, skills[i].id, all, err);
     return code;
 }
 
-static int newest_delete_path(struct filesecbox *call, const struct newest_path *path, struct err *err) {
-    int code = newest_share(call, err);
+static int fsb2_delete_path(struct filesecbox *call, const struct fsb2_path *path, struct err *err) {
+    int code = fsb2_share(call, err);
     if (code < 0)
         return code;
-    newest_touched(call, path);
+    fsb2_touched(call, path);
     code = box_remove(call->box, path->path, true, http_fd(call->request), err);
     filesecbox_unshare(call);
     return code;
 }
 
-static int newest_delete_work(struct filesecbox *call, struct err *err) {
+static int fsb2_delete_work(struct filesecbox *call, struct err *err) {
     struct own_change change = {0};
-    struct newest_path path;
-    int code = newest_query_path(call, true, &path, err);
-    if (code >= 0 && newest_is_creator(&path))
+    struct fsb2_path path;
+    int code = fsb2_query_path(call, true, &path, err);
+    if (code >= 0 && fsb2_is_creator(&path))
         return err_set(err, ERR_INVALID, "Security Error: Deleting skill-creator is strictly forbidden.");
     if (code >= 0)
-        code = !path.skills || path.parts > 2 ? newest_delete_path(call, &path, err)
-               : path.parts == 2              ? newest_delete_skill(call, path.skill, &change, err)
-                                              : newest_delete_skills(call, &change, err);
+        code = !path.skills || path.parts > 2 ? fsb2_delete_path(call, &path, err)
+               : path.parts == 2              ? fsb2_delete_skill(call, path.skill, &change, err)
+                                              : fsb2_delete_skills(call, &change, err);
     if (code < 0 && code != -ERR_NOT_FOUND)
         return code;
     return filesecbox_told(call, arena_printf(http_arena(call->request), "Deleted from workspace: %s", path.given),
                            &change, err);
 }
 
-int newest_delete(struct http_request *request, struct box *unused, struct err *err) {
+int fsb2_delete(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_BOX | NEWEST_CHANGES, newest_delete_work, err);
+    return fsb2_run(request, NEWEST_BOX | NEWEST_CHANGES, fsb2_delete_work, err);
 }
 
 /* ---- upload ---- */
 
 /* One name of a file, whatever the client's machine calls a path. */
-static int newest_filename(const char *name, struct err *err) {
+static int fsb2_filename(const char *name, struct err *err) {
     size_t len = name ? strlen(name) : 0;
     bool fine =
         len && len <= NEWEST_NAME_BYTES && text_utf8(name, len) && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
     for (size_t i = 0; fine && i < len; i++)
         fine = (unsigned char)name[i] >= ' ' && name[i] != 0x7f && name[i] != '/' && name[i] != '\\';
-    return fine ? 0 : newest_scope_error(name && text_utf8(name, len) ? name : "", err);
+    return fine ? 0 : fsb2_scope_error(name && text_utf8(name, len) ? name : "", err);
 }
 
-struct newest_reader {
+struct fsb2_reader {
     int fd;
     off_t at;
 };
 
-static ssize_t newest_upload_read(void *user, void *data, size_t size, struct err *err) {
-    struct newest_reader *reader = user;
+static ssize_t fsb2_upload_read(void *user, void *data, size_t size, struct err *err) {
+    struct fsb2_reader *reader = user;
     ssize_t n = pread(reader->fd, data, size, reader->at);
     if (n < 0)
         return err_errno(err, EIO, "what was uploaded");
@@ -451,38 +450,38 @@ static ssize_t newest_upload_read(void *user, void *data, size_t size, struct er
     return n;
 }
 
-static int newest_upload_put(struct filesecbox *call, const struct filesecbox_upload *upload, uint64_t max,
-                             struct err *err) {
-    struct newest_reader reader = {.fd = upload->file.fd};
+static int fsb2_upload_put(struct filesecbox *call, const struct filesecbox_upload *upload, uint64_t max,
+                           struct err *err) {
+    struct fsb2_reader reader = {.fd = upload->file.fd};
     struct file_stat stat;
     bool created;
-    int code = newest_filename(upload->filename, err);
+    int code = fsb2_filename(upload->filename, err);
     if (code >= 0)
         code = filesecbox_box(call, err);
     if (code < 0)
         return code;
     struct write_request wanted = {.parents = true, .size = -1, .max = max};
-    code = filesecbox_path(call, newest_root(call, false), upload->filename, &wanted.path, err);
+    code = filesecbox_path(call, fsb2_root(call, false), upload->filename, &wanted.path, err);
     if (code < 0)
         return code;
-    return box_write(call->box, &wanted, newest_upload_read, &reader, http_fd(call->request), &created, &stat, err);
+    return box_write(call->box, &wanted, fsb2_upload_read, &reader, http_fd(call->request), &created, &stat, err);
 }
 
-static int newest_upload_work(struct filesecbox *call, struct err *err) {
+static int fsb2_upload_work(struct filesecbox *call, struct err *err) {
     struct filesecbox_upload upload = {.file.fd = -1};
     uint64_t max = skills_settings(call->skills)->upload_bytes;
     max = max ? max : NEWEST_UPLOAD_BYTES;
     int code = filesecbox_receive(call, max, "skill_upload_bytes", &upload, err);
-    code = newest_form(call->request, code, err);
+    code = fsb2_form(call->request, code, err);
     if (code == 0)
-        code = newest_upload_put(call, &upload, max, err);
+        code = fsb2_upload_put(call, &upload, max, err);
     if (code == 0)
         code = filesecbox_text(call->request, "File uploaded to workspace: files/%s", upload.filename);
     filesecbox_upload_done(&upload);
     return code;
 }
 
-int newest_file_upload(struct http_request *request, struct box *unused, struct err *err) {
+int fsb2_file_upload(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    return newest_run(request, NEWEST_CHANGES, newest_upload_work, err);
+    return fsb2_run(request, NEWEST_CHANGES, fsb2_upload_work, err);
 }

@@ -1,7 +1,7 @@
 /* See image.h. Called by jail.c and slot.c. As root it is a read-only mount of that one file, attached nowhere; as an
  * ordinary user, who may own the file and whose boxes have his uid, a sealed copy in memory. Neither has a name in any
- * box. Not to break: no box is ever started from the file itself. */
-#include "backend/jail/image.h"
+ * box. Invariant: no box is ever started from the file itself. */
+#include "backend/jail/runner_program.h"
 
 #include <errno.h>
 #include <fcntl.h>
