@@ -25,7 +25,7 @@
 #include "skill/garbage.h"
 #include "skill/skills.h"
 #include "skill/registry/sync_copy.h"
-#include "skill/tree.h"
+#include "tree/treewalk.h"
 
 enum {
     SYNC_LOOK_MS = 2000, /* the sources are looked at no more often */
@@ -192,7 +192,7 @@ static int pass_entry(void *user, const struct tree_entry *entry, struct err *er
     if (n < 0 || (size_t)n >= sizeof pass->path - pass->skill_len || (entry->kind == 'd' && depth > SYNC_DEPTH))
         return err_set(err, ERR_TOO_LARGE, "%s: '%.200s' is too deep", pass->source, pass->path);
     if (entry->kind != 'd')
-        return pass_file(pass, entry->parent, entry->name, err);
+        return pass_file(pass, entry->dir, entry->name, err);
     return pass->stage ? stage_dir(pass->stage, pass->path, err) : 0;
 }
 
@@ -210,7 +210,7 @@ static int pass_skill(struct pass *pass, int dir, const struct dirent *entry, st
     pass->skill_len = len + 1;
     pass->skill_fd = inner;
     if (r == 0)
-        r = tree_walk(inner, pass_entry, pass, err);
+        r = treewalk_own(inner, pass_entry, pass, err);
     pass->skill_fd = -1;
     return r;
 }
