@@ -15,10 +15,11 @@
 #include "base/path.h"
 #include "skill/skills.h"
 #include "skill/stage.h"
+#include "tree/copytree.h"
 #include "tree/tar.h"
 #include "tree/treewalk.h"
 
-enum { READ_BYTES = 64 << 10, LINK_DEPTH = 32 };
+enum { LINK_DEPTH = 32 };
 
 struct tar_link {
     char *path, *target; /* below the skill; as the stream has them */
@@ -139,11 +140,12 @@ int stage_tar_feed(void *user, const uint8_t *data, size_t len) {
 
 struct flattening {
     struct stage_tar *tar;
-    const char *to; /* below the skill */
+    const char *to; /* below the skill; "": itself */
 };
 
 static int copy_file(struct stage_tar *tar, int from, const struct stat *status, const char *to, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1], *data = NULL;
+    char path[LIMIT_PATH_BYTES + 1];
+    struct copied copied;
     autofd file = -1;
     int r = count_entry(tar, to, err);
     if (r == 0)
@@ -152,34 +154,36 @@ static int copy_file(struct stage_tar *tar, int from, const struct stat *status,
         r = entry_path(tar, to, path, err);
     if (r == 0)
         r = stage_file(tar->stage, path, status->st_mode, &file, err);
-    if (r < 0)
-        return r;
-    ssize_t n;
-    data = xmalloc(READ_BYTES);
-    while ((n = fd_read_full(from, data, READ_BYTES)) > 0)
-        if ((r = fd_write_all(file, data, (size_t)n)) < 0)
-            break;
-    free(data);
-    return n < 0 || r < 0 ? err_errno(err, n < 0 ? (int)-n : -r, "'%.200s'", to) : 0;
+    return r < 0 ? r : copytree_file(from, file, &copied, err);
 }
 
 static int copy_entry(void *user, const struct tree_entry *entry, struct err *err) {
     const struct flattening *flattening = user;
+    struct stage_tar *tar = flattening->tar;
     char to[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
-    struct stat status;
-    int n = snprintf(to, sizeof to, "%s/%s", flattening->to, entry->path);
-    if (n < 0 || (size_t)n >= sizeof to)
+    int r = snprintf(to, sizeof to, "%s%s%s", flattening->to, *flattening->to ? "/" : "", entry->path);
+    if (r < 0 || (size_t)r >= sizeof to)
         return err_set(err, ERR_TOO_LARGE, "'%.200s': the path is too long", entry->path);
     if (entry->kind == 'd') {
-        int r = count_entry(flattening->tar, to, err);
-        if (r == 0)
-            r = entry_path(flattening->tar, to, path, err);
-        return r < 0 ? r : stage_dir(flattening->tar->stage, path, err);
+        if ((r = count_entry(tar, to, err)) < 0 || (r = entry_path(tar, to, path, err)) < 0)
+            return r;
+        return stage_dir(tar->stage, path, err);
     }
+    if (entry->kind == 'l') {
+        ssize_t n = readlinkat(entry->dir, entry->name, path, sizeof path - 1);
+        if (n < 0)
+            return err_errno(err, errno, "'%.200s'", to);
+        path[n] = 0;
+        link_add(tar, to, path);
+        return 0;
+    }
+    if (!entry->kind)
+        return err_set(err, ERR_INVALID, "'%.200s' is neither a file nor a directory", to);
+    struct stat status;
     autofd from = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (from < 0 || fstat(from, &status) < 0)
         return err_errno(err, errno, "'%.200s'", to);
-    return copy_file(flattening->tar, from, &status, to, err);
+    return copy_file(tar, from, &status, to, err);
 }
 
 /* A path of the box's that is inside of the skill, by whichever way it is seen there: what is behind the skill's folder. */
@@ -320,58 +324,10 @@ int stage_tar_end(struct stage_tar *tar, struct err *err) {
     return r;
 }
 
-/* ---- other ways in ---- */
-
-static int host_entry(void *user, const struct tree_entry *entry, struct err *err) {
-    struct flattening *flattening = user;
-    struct stage_tar *tar = flattening->tar;
-    char target[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
-    struct stat status;
-    ssize_t n;
-    int r;
-    switch (entry->kind) {
-    case 'd':
-        if ((r = count_entry(tar, entry->path, err)) < 0 || (r = entry_path(tar, entry->path, path, err)) < 0)
-            return r;
-        return stage_dir(tar->stage, path, err);
-    case 'l':
-        if ((n = readlinkat(entry->dir, entry->name, target, sizeof target - 1)) < 0)
-            return err_errno(err, errno, "'%.200s'", entry->path);
-        target[n] = 0;
-        link_add(tar, entry->path, target);
-        return 0;
-    case 'f':
-    case 'x': {
-        autofd from = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (from < 0 || fstat(from, &status) < 0)
-            return err_errno(err, errno, "'%.200s'", entry->path);
-        return copy_file(tar, from, &status, entry->path, err);
-    }
-    default:
-        return err_set(err, ERR_INVALID, "'%.200s' is neither a file nor a directory", entry->path);
-    }
-}
-
 int stage_copy(struct stage *stage, const char *skill, int from_fd, struct err *err) {
-    struct flattening flattening = {.tar = stage_tar_new(stage, skill)};
-    if (!flattening.tar->err.code)
-        treewalk_own(from_fd, host_entry, &flattening, &flattening.tar->err);
-    flattening.tar->in.ended = true;
-    return stage_tar_end(flattening.tar, err);
-}
-
-int stage_untar(struct stage *stage, const char *skill, box_reader read_fn, void *user, struct err *err) {
     struct stage_tar *tar = stage_tar_new(stage, skill);
-    struct err told, reading = {0};
-    ssize_t n = 0;
-    uint8_t *data = xmalloc(READ_BYTES);
-    while (!tar->err.code && (n = read_fn(user, data, READ_BYTES, &reading)) > 0)
-        stage_tar_feed(tar, data, (size_t)n);
-    free(data);
-    int r = stage_tar_end(tar, &told);
-    if (n < 0)
-        told = reading;
-    if (n < 0 || r < 0)
-        *err = told;
-    return n < 0 ? (int)n : r;
+    if (!tar->err.code)
+        treewalk_own(from_fd, copy_entry, &(struct flattening){.tar = tar, .to = ""}, &tar->err);
+    tar->in.ended = true;
+    return stage_tar_end(tar, err);
 }
