@@ -18,6 +18,7 @@
 
 enum {
     OPEN_TRIES = 8,
+    BELOW_TRIES = 64,
     WALK_DIRS = 256, /* descriptors held on the way; a deeper path stays EAGAIN */
     WALK_LINKS = 40, /* as the kernel's own limit */
 };
@@ -49,6 +50,22 @@ int path_open(int root, const char *path, int flags, mode_t mode) {
     if (fd < 0 && errno == EAGAIN)
         return path_walk(root, path, (int)all, mode);
     return fd < 0 ? -errno : fd;
+}
+
+int path_below(int dir, const char *path, int flags, bool one_mount) {
+    struct open_how how = {.flags = (unsigned long long)(unsigned)(flags | O_CLOEXEC),
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    if (one_mount)
+        how.resolve |= RESOLVE_NO_XDEV;
+    if (!(flags & O_PATH))
+        how.flags |= O_NONBLOCK | O_NOCTTY;
+    for (int tries = 0;; tries++) {
+        int fd = (int)syscall(SYS_openat2, dir, *path ? path : ".", &how, sizeof how);
+        if (fd >= 0)
+            return fd;
+        if (errno != EINTR && (errno != EAGAIN || tries > BELOW_TRIES))
+            return -errno;
+    }
 }
 
 /* ---- the same without the kernel's scope: one name at a time, ".." is the directory we came from ---- */

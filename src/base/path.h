@@ -15,6 +15,9 @@
 int path_check(const void *path, size_t len, struct err *err);
 /* open below root; flags get O_CLOEXEC | O_NOCTTY | O_NONBLOCK. Descriptor or -errno. */
 int path_open(int root, const char *path, int flags, mode_t mode);
+/* Opens a relative path ("": dir itself) below dir; no component may be a link, nothing may lead above, or with one_mount
+ * into another mount. flags get O_CLOEXEC | O_NOCTTY | O_NONBLOCK. Descriptor or -errno. */
+int path_below(int dir, const char *path, int flags, bool one_mount);
 /* What path_open falls back to when renames never let the kernel finish: the same result, slower. flags as they are. */
 int path_walk(int root, const char *path, int flags, mode_t mode);
 /* The same for content: a regular file, not one that procfs makes up. A FIFO, socket, device or directory is INVALID at

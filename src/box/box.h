@@ -101,11 +101,11 @@ struct exec_sink { /* called in order on the caller's thread; a negative return 
     void *user;
 };
 
-/* Foreground: returns when the command and all it left behind ended. */
 /* How much of a stream may be kept in this box: what was asked for (INVALID above limits.output_bytes), else `fallback`
  * or the limit, whichever is less. */
 int box_output_limit(const struct box *box, bool asked, uint64_t wanted, uint64_t fallback, size_t *ret_limit,
                      struct err *err);
+/* Foreground: returns when the command and all it left behind ended. */
 int box_exec(struct box *box, const struct exec_request *request, const struct exec_sink *sink, int watch,
              struct exec_result *ret_result, struct err *err);
 

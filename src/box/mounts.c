@@ -6,12 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -35,14 +33,6 @@ static int check_target(const char *target, struct err *err) {
     return 0;
 }
 
-/* Below an open directory, through no link at all. Descriptor (O_PATH) or -errno. */
-static int open_below(int dir, const char *name) {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-    int fd = (int)syscall(SYS_openat2, dir, *name ? name : ".", &how, sizeof how);
-    return fd < 0 ? -errno : fd;
-}
-
 /* ---- what a request asks for ---- */
 
 /* Links are followed in the prefix, which the administrator wrote; what comes after it has none. */
@@ -56,7 +46,7 @@ static bool source_allowed(const char *prefix, const char *source, char resolved
     const char *rest = source + strlen(begin);
     rest += strspn(rest, "/");
     autofd dir = open(real, O_PATH | O_CLOEXEC);
-    autofd found = dir < 0 ? -1 : *rest ? open_below(dir, rest) : fd_take(&dir);
+    autofd found = dir < 0 ? -1 : *rest ? path_below(dir, rest, O_PATH, false) : fd_take(&dir);
     return found >= 0 &&
            snprintf(resolved, PATH_MAX, "%s%s%s", real[1] ? real : "", *rest || !real[1] ? "/" : "", rest) < PATH_MAX;
 }
@@ -93,7 +83,7 @@ static int door_below(const char *prefix, const struct mount *mount, char resolv
     autofd dir = open(real, O_PATH | O_CLOEXEC);
     if (dir < 0)
         return -errno;
-    autofd found = *rest ? open_below(dir, rest) : -1; /* mostly all of it is there */
+    autofd found = *rest ? path_below(dir, rest, O_PATH, false) : -1; /* mostly all of it is there */
     int r = *rest && found < 0 ? found : 0;
     if (r == -ENOENT && mount->create)
         r = place_make(&dir, rest);
@@ -197,12 +187,12 @@ static int place_make(int *dir, const char *rest) {
     for (char *name = strtok_r(path, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
         struct stat owner;
         bool made = false;
-        int next = open_below(*dir, name);
+        int next = path_below(*dir, name, O_PATH, false);
         if (next == -ENOENT) {
             made = mkdirat(*dir, name, 0700) == 0;
             if (!made && errno != EEXIST)
                 return -errno;
-            next = open_below(*dir, name);
+            next = path_below(*dir, name, O_PATH, false);
         }
         if (next < 0)
             return next;
@@ -232,7 +222,7 @@ static int given_source(const struct share_mount *mount, const struct spec *spec
     r = dir < 0 ? -errno : 0;
     if (r == 0 && mount->create)
         r = place_make(&dir, rest);
-    autofd found = r < 0 || mount->create ? -1 : open_below(dir, rest);
+    autofd found = r < 0 || mount->create ? -1 : path_below(dir, rest, O_PATH, false);
     if (r == 0 && !mount->create && found < 0)
         r = found;
     /* Not NOT_FOUND: it is not the client's word that leads nowhere. */

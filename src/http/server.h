@@ -126,10 +126,10 @@ struct http_peer {
     bool unix_socket, loopback;
 };
 void http_peer(const struct http_request *request, struct http_peer *ret_peer);
-/* Who made the other end of the connection: unix sockets by SO_PEERCRED, loopback by asking the kernel whose socket it
- * is (once a connection). (uid_t)-1: not local, or nobody can tell. */
-/* "10.0.0.7:4711", " uid:1000" behind it or alone where that can be told; found out once a connection. */
+/* "10.0.0.7:4711", " uid:1000" after it or alone where the user is known; found out once a connection. */
 const char *http_peer_text(struct http_request *request);
+/* Who made the other end of the connection: unix sockets by SO_PEERCRED, loopback by asking the kernel whose socket it
+ * is (once a connection). (uid_t)-1: not local, or not known. */
 uid_t http_peer_uid(struct http_request *request);
 /* The handler is about to keep that many bytes more in memory until its request ends. BUSY: all requests together hold
  * what the server may; give up. The first HTTP_FREE_BYTES of a request are free. */

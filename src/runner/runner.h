@@ -166,7 +166,6 @@ struct worker {
 };
 struct buf *worker_item(struct worker *worker);              /* begin one record: put fields into it */
 int worker_item_end(struct worker *worker, struct err *err); /* flushes when the frame is nearly full */
-int worker_flush(struct worker *worker, struct err *err);    /* sends what is in the open frame now */
 int worker_flush(struct worker *worker, struct err *err);    /* records so far go out now: for slow producers */
 int worker_stat(struct worker *worker, const struct buf *fields, struct err *err);
 int worker_data(struct worker *worker, const void *data, size_t len, struct err *err);

@@ -7,13 +7,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -24,7 +22,7 @@
 #include "base/limits.h"
 #include "base/path.h"
 #include "skill/skills.h"
-#include "skill/tree.h"
+#include "tree/treewalk.h"
 
 enum { OPEN_TURNS = 8 };
 
@@ -78,7 +76,7 @@ static int sync_entry(void *user, const struct tree_entry *entry, struct err *er
     unsigned *left = user;
     if (!entry->kind || !strchr("dfx", entry->kind) || --*left == 0)
         return err_set(err, ERR_LIMIT, "'%.200s': more than is synced by itself", entry->path);
-    autofd fd = openat(entry->parent, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    autofd fd = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     return fd < 0 || fsync(fd) < 0 ? err_errno(err, errno, "'%.200s'", entry->path) : 0;
 }
 
@@ -86,7 +84,7 @@ static int sync_entry(void *user, const struct tree_entry *entry, struct err *er
 int stage_sync(const struct stage *stage, struct err *err) {
     unsigned left = SYNC_ENTRIES;
     struct err ignored;
-    bool each = tree_walk(stage->fd, sync_entry, &left, &ignored) == 0;
+    bool each = treewalk_own(stage->fd, sync_entry, &left, &ignored) == 0;
     if ((each ? fsync(stage->fd) : syncfs(stage->fd)) < 0)
         return err_errno(err, errno, "a new version of skills");
     return 0;
@@ -125,13 +123,6 @@ int skills_scratch(struct skills *skills, const char *user, uint64_t most, const
 
 /* ---- its files ---- */
 
-static int open_beneath(int dir, const char *path, int flags, mode_t mode) {
-    struct open_how how = {.flags = (unsigned)(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK),
-                           .mode = mode,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-    return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
-}
-
 /* Relative, no empty, "." or ".." part, no NUL: what the parsers made sure of, made sure of again. */
 static int path_plain(const char *path, struct err *err) {
     char absolute[LIMIT_PATH_BYTES + 2];
@@ -163,13 +154,13 @@ static int own(int fd, mode_t mode) {
 /* One directory below another, made if it is missing. path: of both, for errors. */
 static int dir_enter(struct stage *stage, int parent, const char *name, const char *path, int *ret_fd,
                      struct err *err) {
-    int fd = open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         int r = stage_count(stage, &stage->dirs, path, err);
         if (r < 0)
             return r;
         if (mkdirat(parent, name, 0700) == 0)
-            fd = open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+            fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && own(fd, 0755) < 0) {
             r = err_errno(err, errno, "'%.200s'", path);
             fd_close(&fd);
@@ -232,7 +223,8 @@ int stage_file(struct stage *stage, const char *path, uint32_t mode, int *ret_fd
         r = stage_count(stage, &stage->files, path, err);
     if (r < 0)
         return r;
-    int fd = open_beneath(stage->parent_fd, slash ? slash + 1 : path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    int fd =
+        openat(stage->parent_fd, slash ? slash + 1 : path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || own(fd, mode & 0111 ? 0755 : 0644) < 0) {
         r = err_errno(err, errno, "'%.200s'", path);
         fd_close(&fd);
@@ -253,12 +245,12 @@ static int link_entry(void *user, const struct tree_entry *entry, struct err *er
     if (entry->kind == 'd') {
         autofd dir = -1;
         return mkdirat(linking->to, entry->path, 0700) < 0 ||
-                       (dir = open_beneath(linking->to, entry->path, O_RDONLY | O_DIRECTORY, 0)) < 0 ||
+                       (dir = path_below(linking->to, entry->path, O_RDONLY | O_DIRECTORY, true)) < 0 ||
                        own(dir, 0755) < 0
                    ? err_errno(err, errno, "'%.200s'", entry->path)
                    : 0;
     }
-    return linkat(entry->parent, entry->name, linking->to, entry->path, 0) < 0
+    return linkat(entry->dir, entry->name, linking->to, entry->path, 0) < 0
                ? err_errno(err, errno, "'%.200s'", entry->path)
                : 0;
 }
@@ -275,7 +267,7 @@ int stage_link(struct stage *stage, const char *layer, const char *skill, struct
     if (r < 0)
         return r;
     struct linking linking = {.to = to};
-    r = tree_walk(from, link_entry, &linking, err);
+    r = treewalk_own(from, link_entry, &linking, err);
     struct timespec times[2] = {status.st_atim, status.st_mtim};
     if (r == 0 && (fsetxattr(to, "user.overlay.opaque", "y", 1, 0) < 0 || futimens(to, times) < 0))
         r = err_errno(err, errno, "the skill '%.200s'", skill);

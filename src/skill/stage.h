@@ -27,11 +27,9 @@ int stage_copy(struct stage *stage, const char *skill, int from_fd, struct err *
 int stage_sync(const struct stage *stage, struct err *err); /* all of it is on the disk then */
 void stage_abort(struct stage *stage);                      /* leaves nothing; fine after it was taken */
 
-/* From a tar stream, one skill below its name: regular files and directories; links that stay inside are flattened, others
- * refused by name; bounded by the settings. */
-int stage_untar(struct stage *stage, const char *skill, box_reader read_fn, void *user, struct err *err);
-/* The same for a stream that is pushed: stage_tar_feed is a sink for box_tar_out, with the stage_tar as its user; it tells
- * what is wrong by stage_tar_end, which has to be called in any case. */
+/* From a tar stream that is pushed, one skill below its name: regular files and directories; links that stay inside are
+ * flattened, others refused by name; bounded by the settings. stage_tar_feed is a sink for box_tar_out, with the stage_tar as
+ * its user; stage_tar_end reports what is wrong, and has to be called in any case. */
 struct stage_tar;
 struct stage_tar *stage_tar_new(struct stage *stage, const char *skill);
 int stage_tar_feed(void *stage_tar, const uint8_t *data, size_t len);

@@ -13,12 +13,13 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/tarfmt.h"
 #include "skill/skills.h"
 #include "skill/stage.h"
-#include "skill/tree.h"
+#include "tree/copytree.h"
+#include "tree/tar.h"
+#include "tree/treewalk.h"
 
-enum { READ_BYTES = 64 << 10, LINK_DEPTH = 32 };
+enum { LINK_DEPTH = 32 };
 
 struct tar_link {
     char *path, *target; /* below the skill; as the stream has them */
@@ -29,25 +30,20 @@ struct stage_tar {
     struct stage *stage;
     char skill[LIMIT_NAME_BYTES + 1];
     uint64_t bytes_max, entries_max, entries;
-    uint8_t block[TAR_BLOCK_BYTES]; /* a head that is not whole yet */
-    size_t block_len;
-    struct tar_entry entry;
-    char type;      /* of what is being read; 0: heads */
-    uint64_t left;  /* of its content */
-    size_t padding; /* behind it */
-    char *extension;
-    size_t extension_len;
+    struct tar_in in;
     int file;
-    bool ended;
     struct tar_link *links, **links_end;
     struct err err; /* the first thing that was wrong */
 };
+
+static const struct tar_sink stage_sink;
 
 struct stage_tar *stage_tar_new(struct stage *stage, const char *skill) {
     struct stage_tar *tar = xcalloc(1, sizeof *tar);
     const struct skill_settings *settings = skills_settings(stage->skills);
     tar->stage = stage;
     tar->file = -1;
+    tar->in = (struct tar_in){.sink = &stage_sink, .user = tar};
     tar->bytes_max = settings->unpacked_bytes;
     tar->entries_max = settings->upload_entries;
     stage->entries_max = tar->entries_max + 1; /* with the skill's own directory */
@@ -80,21 +76,16 @@ static int entry_path(struct stage_tar *tar, const char *name, char path[LIMIT_P
     return n < 0 || n > (int)LIMIT_PATH_BYTES ? err_set(err, ERR_TOO_LARGE, "'%.200s': the path is too long", name) : 0;
 }
 
-static char *text_new(const char *text) {
-    char *copy = xstrdup(text);
-    return copy;
-}
-
 static void link_add(struct stage_tar *tar, const char *path, const char *target) {
     struct tar_link *link = xcalloc(1, sizeof *link);
-    link->path = text_new(path);
-    link->target = text_new(target);
+    link->path = xstrdup(path);
+    link->target = xstrdup(target);
     *tar->links_end = link;
     tar->links_end = &link->next;
 }
 
-static int entry_begin(struct stage_tar *tar, struct err *err) {
-    struct tar_entry *entry = &tar->entry;
+static int entry_begin(void *user, struct tar_entry *entry, struct err *err) {
+    struct stage_tar *tar = user;
     char path[LIMIT_PATH_BYTES + 1];
     const char *why = NULL, *name = tar_safe_name(entry->name, &why);
     if (!name)
@@ -120,109 +111,41 @@ static int entry_begin(struct stage_tar *tar, struct err *err) {
     }
 }
 
-static bool extends(char type) {
-    return type == TAR_PAX || type == TAR_PAX_GLOBAL || type == TAR_LONG_NAME || type == TAR_LONG_LINK;
+static int entry_content(void *user, const uint8_t *data, size_t len, struct err *err) {
+    const struct stage_tar *tar = user;
+    int r = tar->file < 0 ? 0 : fd_write_all(tar->file, data, len);
+    return r < 0 ? err_errno(err, -r, "'%.200s'", tar->in.entry.name) : 0;
 }
 
-static int head(struct stage_tar *tar, struct err *err) {
-    bool zero = false;
-    const char *wrong = tar_parse(tar->block, &tar->entry, &zero);
-    if (wrong)
-        return err_set(err, ERR_INVALID, "the tar stream: %s", wrong);
-    if (zero) {
-        tar->ended = true;
-        return 0;
-    }
-    tar->type = tar->entry.type;
-    tar->left = tar->type == TAR_DIR || tar->type == TAR_SYMLINK ? 0 : tar->entry.size;
-    tar->padding = (size_t)tar_padding(tar->left);
-    if (!extends(tar->type))
-        return entry_begin(tar, err);
-    if (tar->left > TAR_EXTENSION_BYTES)
-        return err_set(err, ERR_INVALID, "the tar stream: a name is too long");
-    tar->extension_len = 0;
-    tar->extension = xmalloc(TAR_EXTENSION_BYTES);
+static int entry_end(void *user, struct err *err) {
+    struct stage_tar *tar = user;
+    (void)err;
+    fd_close(&tar->file);
     return 0;
 }
 
-static int entry_end(struct stage_tar *tar, struct err *err) {
-    const char *wrong = NULL;
-    if (extends(tar->type)) {
-        if (tar->type != TAR_PAX_GLOBAL)
-            wrong = tar_extend(&tar->entry, tar->type, tar->extension, tar->extension_len);
-        free(tar->extension);
-        tar->extension = NULL;
-    } else {
-        tar_reset(&tar->entry);
-        fd_close(&tar->file);
-    }
-    tar->type = 0;
-    return wrong ? err_set(err, ERR_INVALID, "the tar stream: %s", wrong) : 0;
+static int entry_wrong(void *user, const char *why, struct err *err) {
+    (void)user;
+    return err_set(err, ERR_INVALID, "the tar stream: %s", why);
 }
 
-static int content(struct stage_tar *tar, const uint8_t *data, size_t len, struct err *err) {
-    tar->left -= len;
-    if (tar->extension) {
-        memcpy(tar->extension + tar->extension_len, data, len);
-        tar->extension_len += len;
-        return 0;
-    }
-    int r = tar->file < 0 ? 0 : fd_write_all(tar->file, data, len);
-    return r < 0 ? err_errno(err, -r, "'%.200s'", tar->entry.name) : 0;
-}
-
-static size_t least(uint64_t a, size_t b) {
-    return a < b ? (size_t)a : b;
-}
-
-/* One step; how many bytes it took. */
-static int feed_some(struct stage_tar *tar, const uint8_t *data, size_t len, size_t *ret_used, struct err *err) {
-    int r = 0;
-    size_t n;
-    if (tar->ended) {
-        n = len; /* what lies behind the end is padding */
-    } else if (!tar->type) {
-        n = least(TAR_BLOCK_BYTES - tar->block_len, len);
-        memcpy(tar->block + tar->block_len, data, n);
-        tar->block_len += n;
-        if (tar->block_len == TAR_BLOCK_BYTES) {
-            tar->block_len = 0;
-            r = head(tar, err);
-        }
-    } else if (tar->left > 0) {
-        n = least(tar->left, len);
-        r = content(tar, data, n, err);
-    } else {
-        n = least(tar->padding, len);
-        tar->padding -= n;
-    }
-    if (r == 0 && tar->type && tar->left == 0 && tar->padding == 0)
-        r = entry_end(tar, err);
-    *ret_used = n;
-    return r;
-}
+static const struct tar_sink stage_sink = {entry_begin, entry_content, entry_end, entry_wrong};
 
 int stage_tar_feed(void *user, const uint8_t *data, size_t len) {
     struct stage_tar *tar = user;
-    size_t used;
-    while (len > 0 && !tar->err.code) {
-        if (feed_some(tar, data, len, &used, &tar->err) < 0)
-            break;
-        data += used;
-        len -= used;
-    }
-    return -tar->err.code;
+    return tar->err.code ? -tar->err.code : tar_in_feed(&tar->in, data, len, &tar->err);
 }
 
 /* ---- links ---- */
 
 struct flattening {
     struct stage_tar *tar;
-    const char *to; /* below the skill */
+    const char *to; /* below the skill; "": itself */
 };
 
 static int copy_file(struct stage_tar *tar, int from, const struct stat *status, const char *to, struct err *err) {
-    char path[LIMIT_PATH_BYTES + 1], *data = NULL;
+    char path[LIMIT_PATH_BYTES + 1];
+    struct copied copied;
     autofd file = -1;
     int r = count_entry(tar, to, err);
     if (r == 0)
@@ -231,34 +154,36 @@ static int copy_file(struct stage_tar *tar, int from, const struct stat *status,
         r = entry_path(tar, to, path, err);
     if (r == 0)
         r = stage_file(tar->stage, path, status->st_mode, &file, err);
-    if (r < 0)
-        return r;
-    ssize_t n;
-    data = xmalloc(READ_BYTES);
-    while ((n = fd_read_full(from, data, READ_BYTES)) > 0)
-        if ((r = fd_write_all(file, data, (size_t)n)) < 0)
-            break;
-    free(data);
-    return n < 0 || r < 0 ? err_errno(err, n < 0 ? (int)-n : -r, "'%.200s'", to) : 0;
+    return r < 0 ? r : copytree_file(from, file, &copied, err);
 }
 
 static int copy_entry(void *user, const struct tree_entry *entry, struct err *err) {
     const struct flattening *flattening = user;
+    struct stage_tar *tar = flattening->tar;
     char to[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
-    struct stat status;
-    int n = snprintf(to, sizeof to, "%s/%s", flattening->to, entry->path);
-    if (n < 0 || (size_t)n >= sizeof to)
+    int r = snprintf(to, sizeof to, "%s%s%s", flattening->to, *flattening->to ? "/" : "", entry->path);
+    if (r < 0 || (size_t)r >= sizeof to)
         return err_set(err, ERR_TOO_LARGE, "'%.200s': the path is too long", entry->path);
     if (entry->kind == 'd') {
-        int r = count_entry(flattening->tar, to, err);
-        if (r == 0)
-            r = entry_path(flattening->tar, to, path, err);
-        return r < 0 ? r : stage_dir(flattening->tar->stage, path, err);
+        if ((r = count_entry(tar, to, err)) < 0 || (r = entry_path(tar, to, path, err)) < 0)
+            return r;
+        return stage_dir(tar->stage, path, err);
     }
-    autofd from = openat(entry->parent, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (entry->kind == 'l') {
+        ssize_t n = readlinkat(entry->dir, entry->name, path, sizeof path - 1);
+        if (n < 0)
+            return err_errno(err, errno, "'%.200s'", to);
+        path[n] = 0;
+        link_add(tar, to, path);
+        return 0;
+    }
+    if (!entry->kind)
+        return err_set(err, ERR_INVALID, "'%.200s' is neither a file nor a directory", to);
+    struct stat status;
+    autofd from = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (from < 0 || fstat(from, &status) < 0)
         return err_errno(err, errno, "'%.200s'", to);
-    return copy_file(flattening->tar, from, &status, to, err);
+    return copy_file(tar, from, &status, to, err);
 }
 
 /* A path of the box's that is inside of the skill, by whichever way it is seen there: what is behind the skill's folder. */
@@ -348,7 +273,7 @@ static int flatten(struct stage_tar *tar, const struct tar_link *link, struct er
     if (r == 0)
         r = stage_dir(tar->stage, path, err);
     if (r == 0)
-        r = tree_walk(from, copy_entry, &flattening, err);
+        r = treewalk_own(from, copy_entry, &flattening, err);
     return r < 0 ? r : 1;
 }
 
@@ -384,7 +309,7 @@ static int flatten_all(struct stage_tar *tar, struct err *err) {
 }
 
 int stage_tar_end(struct stage_tar *tar, struct err *err) {
-    if (!tar->err.code && !tar->ended)
+    if (!tar->err.code && !tar->in.ended)
         err_set(&tar->err, ERR_INVALID, "the tar stream ends before its end");
     if (!tar->err.code)
         flatten_all(tar, &tar->err);
@@ -394,63 +319,15 @@ int stage_tar_end(struct stage_tar *tar, struct err *err) {
     while (tar->links)
         link_free(&tar->links);
     fd_close(&tar->file);
-    free(tar->extension);
+    tar_in_done(&tar->in);
     free(tar);
     return r;
 }
 
-/* ---- other ways in ---- */
-
-static int host_entry(void *user, const struct tree_entry *entry, struct err *err) {
-    struct flattening *flattening = user;
-    struct stage_tar *tar = flattening->tar;
-    char target[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
-    struct stat status;
-    ssize_t n;
-    int r;
-    switch (entry->kind) {
-    case 'd':
-        if ((r = count_entry(tar, entry->path, err)) < 0 || (r = entry_path(tar, entry->path, path, err)) < 0)
-            return r;
-        return stage_dir(tar->stage, path, err);
-    case 'l':
-        if ((n = readlinkat(entry->parent, entry->name, target, sizeof target - 1)) < 0)
-            return err_errno(err, errno, "'%.200s'", entry->path);
-        target[n] = 0;
-        link_add(tar, entry->path, target);
-        return 0;
-    case 'f':
-    case 'x': {
-        autofd from = openat(entry->parent, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (from < 0 || fstat(from, &status) < 0)
-            return err_errno(err, errno, "'%.200s'", entry->path);
-        return copy_file(tar, from, &status, entry->path, err);
-    }
-    default:
-        return err_set(err, ERR_INVALID, "'%.200s' is neither a file nor a directory", entry->path);
-    }
-}
-
 int stage_copy(struct stage *stage, const char *skill, int from_fd, struct err *err) {
-    struct flattening flattening = {.tar = stage_tar_new(stage, skill)};
-    if (!flattening.tar->err.code)
-        tree_walk(from_fd, host_entry, &flattening, &flattening.tar->err);
-    flattening.tar->ended = true;
-    return stage_tar_end(flattening.tar, err);
-}
-
-int stage_untar(struct stage *stage, const char *skill, box_reader read_fn, void *user, struct err *err) {
     struct stage_tar *tar = stage_tar_new(stage, skill);
-    struct err told, reading = {0};
-    ssize_t n = 0;
-    uint8_t *data = xmalloc(READ_BYTES);
-    while (!tar->err.code && (n = read_fn(user, data, READ_BYTES, &reading)) > 0)
-        stage_tar_feed(tar, data, (size_t)n);
-    free(data);
-    int r = stage_tar_end(tar, &told);
-    if (n < 0)
-        told = reading;
-    if (n < 0 || r < 0)
-        *err = told;
-    return n < 0 ? (int)n : r;
+    if (!tar->err.code)
+        treewalk_own(from_fd, copy_entry, &(struct flattening){.tar = tar, .to = ""}, &tar->err);
+    tar->in.ended = true;
+    return stage_tar_end(tar, err);
 }

@@ -1,33 +1,36 @@
-/* Copying the files of a box, for a layer of its own. Called by layer.c with the box frozen. Invariant: the tree is
- * hostile, so names are one component below an open directory, and nothing is followed, opened to wait, or trusted to be
- * short.
+/* Copying the files of a box. Called for a layer of its own with the box frozen, for moves between file systems, and for
+ * layers that become one. Invariant: the tree is hostile, so names are one component below an open directory, and nothing
+ * is followed, opened to wait, or trusted to be short.
  *
  * 1. Iterative: a stack of levels; only the deepest LEVELS_OPEN hold descriptors. Going up past those, ".." is opened and
  *    must be the directory that was left, by device and inode.
- * 2. A level that is opened again goes on where it was: nobody writes meanwhile, so the offsets of its entries hold.
- * 3. Files of several names get one in a directory of their own beside the copy, named by inode; the other names are
- *    links to that. So no table grows with them. The directory goes at the end. */
+ * 2. A level that is opened again goes on where it was: where nobody writes, the offsets of its entries hold; where others
+ *    do, they may hide entries from us, and nothing else.
+ * 3. Files of several names get one in a directory of their own beside the copy, named by device and inode; the other
+ *    names are links to that. So no table grows with them. The directory goes at the end. */
 #include "tree/copytree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "tree/removal.h"
 #include "base/dent.h"
 #include "base/fd.h"
+#include "base/mem.h"
+#include "tree/removal.h"
 
 enum { LEVELS_OPEN = 48, DENTS_BYTES = 16384, CHUNK_BYTES = 1 << 20 };
 
@@ -41,11 +44,20 @@ struct level {
     size_t dents_len, dents_at;
 };
 
+/* One entry: where it is, and where its copy goes. */
+struct spot {
+    int from, to;
+    const char *name, *as;
+    struct stat status;
+};
+
 struct copytree {
     struct level *levels;
     size_t depth, cap;
-    int from, to; /* the tops, the caller's */
-    int links;    /* the copy's directory of hard links; -1: none yet */
+    bool shared;         /* others may write: no owners, attributes, hard links or set-id bits */
+    const char *without; /* beginning of attributes that are left out; NULL: none */
+    int to;              /* the top, the caller's */
+    int links;           /* the copy's directory of hard links; -1: none yet */
     char links_name[32];
     char *bytes; /* CHUNK_BYTES */
     bool no_clone, cloned;
@@ -57,65 +69,85 @@ static int level_push(struct copytree *tree, int from, int to, struct err *err);
 static int level_pop(struct copytree *tree, struct err *err);
 static void level_close(struct level *level);
 static int level_open(struct copytree *tree, struct err *err);
-static int copy_entry(struct copytree *tree, const char *name, struct err *err);
-static int copy_attributes(int from, int to, const char *name, char *bytes, struct err *err);
+static int copy_entry(struct copytree *tree, struct spot *spot, struct err *err);
+static int copy_attributes(struct copytree *tree, int from, const char *name, int to, const char *as, struct err *err);
 static int copy_content(struct copytree *tree, int from, int to, off_t size, struct err *err);
+static void links_remove(struct copytree *tree);
 
-static void tree_init(struct copytree *tree, int from, int to) {
-    *tree = (struct copytree){.from = from, .to = to, .links = -1, .bytes = xmalloc(CHUNK_BYTES)};
+static void tree_init(struct copytree *tree, int to) {
+    *tree = (struct copytree){.to = to, .links = -1, .bytes = xmalloc(CHUNK_BYTES)};
 }
 
-static void tree_done(struct copytree *tree, int r, struct copied *ret_copied) {
+static void tree_done(struct copytree *tree) {
     for (size_t i = 0; i < tree->depth; i++)
         level_close(&tree->levels[i]);
-    if (tree->links >= 0) {
-        fd_close(&tree->links);
-        removal_tree(tree->to, tree->links_name);
-    }
-    if (r == 0) {
-        tree->copied.method = tree->cloned && tree->copied.bytes == 0 ? "reflink" : "copy";
-        *ret_copied = tree->copied;
-    }
+    links_remove(tree);
+    tree->copied.method = tree->cloned && tree->copied.bytes == 0 ? "reflink" : "copy";
     free(tree->levels);
     free(tree->bytes);
 }
 
-/* The directory of links goes before the top gets its time. */
 int copytree(int from, int to, struct copied *ret_copied, struct err *err) {
     struct copytree tree;
-    tree_init(&tree, from, to);
+    tree_init(&tree, to);
     autofd own_from = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autofd own_to = openat(to, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct stat status;
-    int r = own_from < 0 || own_to < 0 || fstat(own_from, &status) < 0
-                ? err_errno(err, errno, "the files to be copied")
-                : level_push(&tree, fd_take(&own_from), fd_take(&own_to), err);
+    int r = own_from < 0 || own_to < 0 ? err_errno(err, errno, "the files to be copied")
+                                       : level_push(&tree, fd_take(&own_from), fd_take(&own_to), err);
     if (r == 0)
         r = tree_run(&tree, err);
-    tree_done(&tree, r, ret_copied);
-    const struct timespec times[] = {status.st_atim, status.st_mtim};
-    if (r == 0 && futimens(to, times) < 0)
-        r = err_errno(err, errno, "the copy");
+    tree_done(&tree);
+    if (r == 0)
+        *ret_copied = tree.copied;
     return r;
 }
 
 int copytree_file(int from, int to, struct copied *ret_copied, struct err *err) {
     struct copytree tree;
     struct stat status;
-    tree_init(&tree, -1, -1);
+    tree_init(&tree, -1);
     tree.copied.files = 1;
     int r = fstat(from, &status) < 0 ? err_errno(err, errno, "the file to be copied")
                                      : copy_content(&tree, from, to, status.st_size, err);
-    tree_done(&tree, r, ret_copied);
+    tree_done(&tree);
+    if (r == 0)
+        *ret_copied = tree.copied;
     return r;
+}
+
+int copytree_shared(int from_dir, const char *from, int to_dir, const char *to, const char *shown, struct err *err) {
+    struct copytree tree;
+    tree_init(&tree, -1);
+    tree.shared = true;
+    int r = copy_entry(&tree, &(struct spot){from_dir, to_dir, from, to, {0}}, err);
+    if (r == 0)
+        r = tree_run(&tree, err);
+    tree_done(&tree);
+    return r < 0 ? err_wrap(err, "copying '%s'", shown) : 0;
+}
+
+struct copytree *copytree_begin(int to, const char *without) {
+    struct copytree *tree = xcalloc(1, sizeof *tree);
+    tree_init(tree, to);
+    tree->without = without;
+    return tree;
+}
+
+int copytree_entry(struct copytree *tree, int from_dir, int to_dir, const char *name, struct err *err) {
+    return copy_entry(tree, &(struct spot){from_dir, to_dir, name, name, {0}}, err);
+}
+
+void copytree_end(struct copytree *tree) {
+    tree_done(tree);
+    free(tree);
 }
 
 static int tree_run(struct copytree *tree, struct err *err) {
     while (tree->depth > 0) {
         struct level *level = &tree->levels[tree->depth - 1];
         if (level->dents_at == level->dents_len) {
-            if (!level->dents && !(level->dents = malloc(DENTS_BYTES)))
-                abort();
+            if (!level->dents)
+                level->dents = xmalloc(DENTS_BYTES);
             long n = syscall(SYS_getdents64, level->from, level->dents, DENTS_BYTES);
             if (n < 0)
                 return err_errno(err, errno, "a directory to be copied");
@@ -132,7 +164,7 @@ static int tree_run(struct copytree *tree, struct err *err) {
             char name[NAME_MAX + 1];
             snprintf(name, sizeof name, "%s", dent->name); /* the level may move */
             if (!dent_dots(name))
-                r = copy_entry(tree, name, err);
+                r = copy_entry(tree, &(struct spot){level->from, level->to, name, name, {0}}, err);
         }
         if (r < 0)
             return r;
@@ -171,21 +203,27 @@ static void level_close(struct level *level) {
     level->dents_len = level->dents_at = 0;
 }
 
-static int directory_end(struct copytree *tree, const struct level *level, struct err *err) {
-    const struct stat *status = &level->from_status;
+/* The owner first: its change takes capabilities and set-id bits away. */
+static int directory_status(struct copytree *tree, int from, const struct stat *status, int to, struct err *err) {
     const struct timespec times[] = {status->st_atim, status->st_mtim};
-    if (fchown(level->to, status->st_uid, status->st_gid) < 0)
+    if (!tree->shared && fchown(to, status->st_uid, status->st_gid) < 0)
         return err_errno(err, errno, "the copy of a directory");
-    int r = copy_attributes(level->from, level->to, NULL, tree->bytes, err);
-    if (r == 0 && (fchmod(level->to, status->st_mode & 07777) < 0 || futimens(level->to, times) < 0))
+    int r = copy_attributes(tree, from, ".", to, ".", err);
+    if (r == 0 && (fchmod(to, status->st_mode & (tree->shared ? 0777 : 07777)) < 0 || futimens(to, times) < 0))
         r = err_errno(err, errno, "the copy of a directory");
     return r;
+}
+
+int copytree_directory(struct copytree *tree, int from, int to, struct err *err) {
+    struct stat status;
+    return fstat(from, &status) < 0 ? err_errno(err, errno, "a directory to be copied")
+                                    : directory_status(tree, from, &status, to, err);
 }
 
 /* The one above is opened while this one still leads there. */
 static int level_pop(struct copytree *tree, struct err *err) {
     struct level *level = &tree->levels[tree->depth - 1], *above = tree->depth > 1 ? level - 1 : NULL;
-    int r = directory_end(tree, level, err);
+    int r = directory_status(tree, level->from, &level->from_status, level->to, err);
     if (r == 0 && above && above->from < 0) {
         above->from = openat(level->from, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         above->to = openat(level->to, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -212,130 +250,150 @@ static int level_open(struct copytree *tree, struct err *err) {
 
 /* ---- one entry ---- */
 
-static int failed(const char *name, struct err *err) {
-    return err_errno(err, errno, "'%.100s', while it was copied", name);
+static int failed(const struct spot *spot, struct err *err) {
+    return err_errno(err, errno, "'%.100s', while it was copied", spot->name);
 }
 
-/* Without root's rights a mode may be in the way of the owner himself: for a moment it is not. */
-static int open_from(int dirfd, const char *name, int flags, const struct stat *status) {
-    flags |= O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
-    int fd = openat(dirfd, name, flags);
-    if (fd >= 0 || errno != EACCES || status->st_uid != geteuid() ||
-        fchmodat(dirfd, name, (status->st_mode & 07777) | 0500, 0) < 0)
+/* Without root's rights a mode may be in the way of the owner: for a moment it is not. */
+static int open_from(const struct copytree *tree, const struct spot *spot, int flags) {
+    flags |= O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+    const struct stat *status = &spot->status;
+    int fd = openat(spot->from, spot->name, flags);
+    if (fd >= 0 || errno != EACCES || tree->shared || status->st_uid != geteuid() ||
+        fchmodat(spot->from, spot->name, (status->st_mode & 07777) | 0500, 0) < 0)
         return fd;
-    fd = openat(dirfd, name, flags);
+    fd = openat(spot->from, spot->name, flags);
     int saved = errno;
-    if (fchmodat(dirfd, name, status->st_mode & 07777, 0) < 0)
+    if (fchmodat(spot->from, spot->name, status->st_mode & 07777, 0) < 0)
         fd_close(&fd);
     errno = saved;
     return fd;
 }
 
-static int copy_directory(struct copytree *tree, const char *name, const struct stat *status, struct err *err) {
-    const struct level *level = &tree->levels[tree->depth - 1];
-    autofd from = open_from(level->from, name, O_DIRECTORY, status);
+static int copy_directory(struct copytree *tree, const struct spot *spot, struct err *err) {
+    autofd from = open_from(tree, spot, O_DIRECTORY);
     if (from < 0)
-        return failed(name, err);
-    if (status->st_dev != level->from_status.st_dev)
-        return err_set(err, ERR_UNSUPPORTED, "'%.100s' is another file system, which is not copied", name);
-    if (mkdirat(level->to, name, 0700) < 0)
-        return failed(name, err);
-    autofd to = openat(level->to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return to < 0 ? failed(name, err) : level_push(tree, fd_take(&from), fd_take(&to), err);
+        return failed(spot, err);
+    if (!tree->shared && tree->depth > 0 && spot->status.st_dev != tree->levels[0].from_status.st_dev)
+        return err_set(err, ERR_UNSUPPORTED, "'%.100s' is another file system, which is not copied", spot->name);
+    if (mkdirat(spot->to, spot->as, 0700) < 0)
+        return failed(spot, err);
+    autofd to = openat(spot->to, spot->as, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return to < 0 ? failed(spot, err) : level_push(tree, fd_take(&from), fd_take(&to), err);
 }
 
-static int copy_file(struct copytree *tree, const char *name, const struct stat *status, struct err *err) {
-    const struct level *level = &tree->levels[tree->depth - 1];
+static int copy_file(struct copytree *tree, const struct spot *spot, struct err *err) {
     struct stat opened;
-    autofd from = open_from(level->from, name, O_NONBLOCK, status);
+    autofd from = open_from(tree, spot, O_NONBLOCK);
     if (from < 0 || fstat(from, &opened) < 0)
-        return failed(name, err);
-    if (!S_ISREG(opened.st_mode) || opened.st_ino != status->st_ino)
-        return err_set(err, ERR_IO, "'%.100s' was changed while it was copied", name);
-    autofd to = openat(level->to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        return failed(spot, err);
+    if (!S_ISREG(opened.st_mode) || opened.st_ino != spot->status.st_ino)
+        return err_set(err, ERR_IO, "'%.100s' was changed while it was copied", spot->name);
+    autofd to = openat(spot->to, spot->as, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0)
-        return failed(name, err);
+        return failed(spot, err);
     int r = copy_content(tree, from, to, opened.st_size, err);
-    return r < 0 ? err_wrap(err, "'%.100s'", name) : 0;
+    return r < 0 ? err_wrap(err, "'%.100s'", spot->name) : 0;
 }
 
-static int copy_symlink(struct copytree *tree, const char *name, struct err *err) {
-    const struct level *level = &tree->levels[tree->depth - 1];
-    ssize_t n = readlinkat(level->from, name, tree->bytes, CHUNK_BYTES - 1);
+static int copy_symlink(struct copytree *tree, const struct spot *spot, struct err *err) {
+    ssize_t n = readlinkat(spot->from, spot->name, tree->bytes, CHUNK_BYTES - 1);
     if (n < 0)
-        return failed(name, err);
+        return failed(spot, err);
     tree->bytes[n] = 0;
-    return symlinkat(tree->bytes, level->to, name) < 0 ? failed(name, err) : 0;
+    return symlinkat(tree->bytes, spot->to, spot->as) < 0 ? failed(spot, err) : 0;
 }
 
 /* A device that is no whiteout could not have been made in a box: what it leads to would be the host's. */
-static int copy_special(struct copytree *tree, const char *name, const struct stat *status, struct err *err) {
-    const struct level *level = &tree->levels[tree->depth - 1];
-    mode_t type = status->st_mode & S_IFMT;
-    bool whiteout = type == S_IFCHR && status->st_rdev == makedev(0, 0);
+static int copy_special(struct copytree *tree, const struct spot *spot, struct err *err) {
+    mode_t type = spot->status.st_mode & S_IFMT;
+    bool whiteout = type == S_IFCHR && spot->status.st_rdev == makedev(0, 0);
+    if (tree->shared && type != S_IFIFO)
+        return err_errno(err, EXDEV, "'%.100s'", spot->name);
     if (type != S_IFIFO && type != S_IFSOCK && !whiteout)
-        return err_set(err, ERR_DENIED, "'%.100s' is a device, which no box can have made", name);
-    return mknodat(level->to, name, type | 0600, 0) < 0 ? failed(name, err) : 0;
+        return err_set(err, ERR_DENIED, "'%.100s' is a device, which no box can have made", spot->name);
+    return mknodat(spot->to, spot->as, type | 0600, 0) < 0 ? failed(spot, err) : 0;
 }
 
-static bool open_links(struct copytree *tree) {
-    for (unsigned i = 0; tree->links < 0 && i < 1000; i++) { /* the tree may hold such a name */
-        snprintf(tree->links_name, sizeof tree->links_name, ".links-%u", i);
-        if (faccessat(tree->from, tree->links_name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-            mkdirat(tree->to, tree->links_name, 0700) == 0)
-            tree->links = openat(tree->to, tree->links_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    }
-    return tree->links >= 0;
-}
-
-/* Another name of something that was copied before. */
-static bool link_again(struct copytree *tree, const char *name, ino_t inode) {
-    char own[32];
-    snprintf(own, sizeof own, "%llu", (unsigned long long)inode);
-    return tree->links >= 0 && linkat(tree->links, own, tree->levels[tree->depth - 1].to, name, 0) == 0;
-}
-
-/* It may have as many names as it can have: then the next one is a copy. */
-static int link_first(struct copytree *tree, const char *name, ino_t inode, struct err *err) {
-    char own[32];
-    snprintf(own, sizeof own, "%llu", (unsigned long long)inode);
-    if (!open_links(tree) ||
-        (linkat(tree->levels[tree->depth - 1].to, name, tree->links, own, 0) < 0 && errno != EMLINK && errno != EEXIST))
-        return failed(name, err);
-    return 0;
-}
-
-/* The owner first: its change takes capabilities and set-id bits away. */
-static int copy_status(struct copytree *tree, const char *name, const struct stat *status, struct err *err) {
-    const struct level *level = &tree->levels[tree->depth - 1];
+/* The owner first, as for a directory. */
+static int copy_status(struct copytree *tree, const struct spot *spot, struct err *err) {
+    const struct stat *status = &spot->status;
     const struct timespec times[] = {status->st_atim, status->st_mtim};
-    if (fchownat(level->to, name, status->st_uid, status->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
-        return failed(name, err);
-    int r = copy_attributes(level->from, level->to, name, tree->bytes, err);
-    if (r == 0 && ((!S_ISLNK(status->st_mode) && fchmodat(level->to, name, status->st_mode & 07777, 0) < 0) ||
-                   utimensat(level->to, name, times, AT_SYMLINK_NOFOLLOW) < 0))
-        r = failed(name, err);
+    mode_t mode = status->st_mode & (tree->shared ? 0777 : 07777);
+    if (!tree->shared && fchownat(spot->to, spot->as, status->st_uid, status->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+        return failed(spot, err);
+    int r = copy_attributes(tree, spot->from, spot->name, spot->to, spot->as, err);
+    if (r == 0 && ((!S_ISLNK(status->st_mode) && fchmodat(spot->to, spot->as, mode, 0) < 0) ||
+                   utimensat(spot->to, spot->as, times, AT_SYMLINK_NOFOLLOW) < 0))
+        r = failed(spot, err);
     return r;
 }
 
-static int copy_entry(struct copytree *tree, const char *name, struct err *err) {
-    const struct level *level = &tree->levels[tree->depth - 1];
+/* ---- files of several names ---- */
+
+static void link_name(char name[40], const struct stat *status) {
+    snprintf(name, 40, "%llx-%llx", (unsigned long long)status->st_dev, (unsigned long long)status->st_ino);
+}
+
+/* By a name that no tree can hold; the time of the directory around it stays. */
+static bool links_open(struct copytree *tree) {
+    uint64_t random;
     struct stat status;
-    if (fstatat(level->from, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
-        return failed(name, err);
-    if (S_ISDIR(status.st_mode))
-        return copy_directory(tree, name, &status, err);
+    if (tree->links >= 0)
+        return true;
+    if (getrandom(&random, sizeof random, 0) != sizeof random || fstat(tree->to, &status) < 0)
+        return false;
+    snprintf(tree->links_name, sizeof tree->links_name, ".links-%llx", (unsigned long long)random);
+    if (mkdirat(tree->to, tree->links_name, 0700) == 0)
+        tree->links = openat(tree->to, tree->links_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return tree->links >= 0 && futimens(tree->to, (struct timespec[]){status.st_atim, status.st_mtim}) == 0;
+}
+
+static void links_remove(struct copytree *tree) {
+    struct stat status;
+    if (tree->links < 0)
+        return;
+    bool known = fstat(tree->to, &status) == 0;
+    fd_close(&tree->links);
+    removal_tree(tree->to, tree->links_name);
+    if (known)
+        futimens(tree->to, (struct timespec[]){status.st_atim, status.st_mtim});
+}
+
+/* Another name of something that was copied before. */
+static bool link_again(const struct copytree *tree, const struct spot *spot) {
+    char own[40];
+    link_name(own, &spot->status);
+    return tree->links >= 0 && linkat(tree->links, own, spot->to, spot->as, 0) == 0;
+}
+
+/* It may have as many names as it can have: then the next one is a copy. */
+static int link_first(struct copytree *tree, const struct spot *spot, struct err *err) {
+    char own[40];
+    link_name(own, &spot->status);
+    if (!links_open(tree) ||
+        (linkat(spot->to, spot->as, tree->links, own, 0) < 0 && errno != EMLINK && errno != EEXIST))
+        return failed(spot, err);
+    return 0;
+}
+
+static int copy_entry(struct copytree *tree, struct spot *spot, struct err *err) {
+    if (fstatat(spot->from, spot->name, &spot->status, AT_SYMLINK_NOFOLLOW) < 0)
+        return tree->shared && errno == ENOENT && tree->depth > 0 ? 0 : failed(spot, err);
+    mode_t mode = spot->status.st_mode;
+    if (S_ISDIR(mode))
+        return copy_directory(tree, spot, err);
     tree->copied.files++;
-    bool several =
-        status.st_nlink > 1 && !S_ISCHR(status.st_mode); /* the kernel shares whiteouts, which is its affair */
-    if (several && link_again(tree, name, status.st_ino))
+    /* The kernel shares whiteouts, which is its affair. */
+    bool several = spot->status.st_nlink > 1 && !S_ISCHR(mode) && !tree->shared;
+    if (several && link_again(tree, spot))
         return 0;
-    int r = S_ISREG(status.st_mode)   ? copy_file(tree, name, &status, err)
-            : S_ISLNK(status.st_mode) ? copy_symlink(tree, name, err)
-                                      : copy_special(tree, name, &status, err);
+    int r = S_ISREG(mode)   ? copy_file(tree, spot, err)
+            : S_ISLNK(mode) ? copy_symlink(tree, spot, err)
+                            : copy_special(tree, spot, err);
     if (r == 0)
-        r = copy_status(tree, name, &status, err);
-    return r == 0 && several ? link_first(tree, name, status.st_ino, err) : r;
+        r = copy_status(tree, spot, err);
+    return r == 0 && several ? link_first(tree, spot, err) : r;
 }
 
 /* ---- attributes ---- */
@@ -349,23 +407,24 @@ static bool wanted(const char *attribute) {
     return false;
 }
 
-/* name NULL: of the directories themselves. */
-static int copy_attributes(int from, int to, const char *name, char *bytes, struct err *err) {
+static int copy_attributes(struct copytree *tree, int from, const char *name, int to, const char *as, struct err *err) {
     char path_from[NAME_MAX + 64], path_to[NAME_MAX + 64];
-    snprintf(path_from, sizeof path_from, "/proc/self/fd/%d/%s", from, name ? name : ".");
-    snprintf(path_to, sizeof path_to, "/proc/self/fd/%d/%s", to, name ? name : ".");
-    char *names = bytes, *value = bytes + XATTR_LIST_MAX + 1;
+    char *names = tree->bytes, *value = names + XATTR_LIST_MAX + 1;
     _Static_assert(XATTR_LIST_MAX + 1 + XATTR_SIZE_MAX <= CHUNK_BYTES, "room for a list and a value");
+    if (tree->shared)
+        return 0;
+    snprintf(path_from, sizeof path_from, "/proc/self/fd/%d/%s", from, name);
+    snprintf(path_to, sizeof path_to, "/proc/self/fd/%d/%s", to, as);
     ssize_t n = llistxattr(path_from, names, XATTR_LIST_MAX);
     if (n < 0)
-        return errno == ENOTSUP ? 0 : failed(name ? name : ".", err);
+        return errno == ENOTSUP ? 0 : err_errno(err, errno, "attributes of '%.100s'", name);
     names[n] = 0;
     for (const char *at = names; at < names + n; at += strlen(at) + 1) {
-        if (!wanted(at))
+        if (!wanted(at) || (tree->without && strncmp(at, tree->without, strlen(tree->without)) == 0))
             continue;
         ssize_t len = lgetxattr(path_from, at, value, XATTR_SIZE_MAX);
         if (len < 0 || lsetxattr(path_to, at, value, (size_t)len, 0) < 0)
-            return failed(name ? name : ".", err);
+            return err_errno(err, errno, "the attribute '%.100s' of '%.100s'", at, name);
     }
     return 0;
 }
@@ -374,7 +433,7 @@ static int copy_attributes(int from, int to, const char *name, char *bytes, stru
 
 static bool is_unsupported(int number) {
     return number == EOPNOTSUPP || number == ENOTTY || number == EXDEV || number == EINVAL || number == ENOSYS ||
-           number == ETXTBSY;
+           number == ETXTBSY || number == EPERM;
 }
 
 static int copy_range(struct copytree *tree, int from, int to, off_t at, off_t end) {

@@ -1,6 +1,7 @@
-/* Copies of files that boxes have written, whatever they hold. */
-#ifndef CUBBY_BACKEND_COPYTREE_H
-#define CUBBY_BACKEND_COPYTREE_H
+/* Copies of files that boxes have written, whatever they hold: for backends, moves between file systems and squashed
+ * layers. */
+#ifndef CUBBY_TREE_COPYTREE_H
+#define CUBBY_TREE_COPYTREE_H
 
 #include <stdint.h>
 
@@ -18,5 +19,15 @@ struct copied {
 int copytree(int from, int to, struct copied *ret_copied, struct err *err);
 /* The content of one regular file, into an empty one; both at offset 0, open for reading and for writing. */
 int copytree_file(int from, int to, struct copied *ret_copied, struct err *err);
+/* `from` and all below it as a new `to`, with the rights that we have, while others may write there: modes without set-id
+ * bits, times and holes; files, directories, links and FIFOs alone. `shown` names it in errors. On failure a part is left. */
+int copytree_shared(int from_dir, const char *from, int to_dir, const char *to, const char *shown, struct err *err);
+
+/* Single entries of several trees into one below `to`: everything but directories; names of one file stay so. */
+struct copytree *copytree_begin(int to, const char *without); /* without: extended attributes that begin so */
+int copytree_entry(struct copytree *tree, int from_dir, int to_dir, const char *name, struct err *err);
+/* Owner, mode, extended attributes and times of a directory. */
+int copytree_directory(struct copytree *tree, int from, int to, struct err *err);
+void copytree_end(struct copytree *tree);
 
 #endif

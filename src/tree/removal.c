@@ -1,6 +1,12 @@
-/* Removal without recursion: a directory that is not empty is moved up beside its parent and emptied in its turn, so
- * depth costs neither stack nor descriptors nor path length. Called by backends when a box goes. Invariant: names are
- * always one component below an open directory, links are never followed, mounts are never entered. */
+/* Removing a tree of any depth and width. Called by backends when a box goes, and in the runner's workers by removals and
+ * by moves between file systems. Invariant: the tree is hostile, and may change meanwhile: names are one component below an
+ * open directory, and no link is followed.
+ *
+ * 1. Iterative: a stack of levels; only the deepest FDS_KEPT levels hold their descriptor open.
+ * 2. Going up past those, ".." of the child is opened and must be the directory we came from (device and inode), so a
+ *    directory moved away meanwhile is an error and never a way into another tree.
+ * 3. A level remembers at most BATCH_BYTES of names of subdirectories; when they are done it is read again. What could
+ *    not be removed ends the work, so reading again always makes progress. */
 #include "tree/removal.h"
 
 #include <dirent.h>
@@ -8,109 +14,84 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dent.h"
 #include "base/fd.h"
-
-struct removal {
-    int top;                 /* the tree's first directory: everything is moved up to here */
-    unsigned long long next; /* number of the next name in top */
-    dev_t device;
-    const atomic_bool *hurry; /* NULL: no pauses */
-    unsigned removed;         /* entries so far */
-    uint64_t step_us;         /* when this step began */
-};
+#include "base/mem.h"
 
 /* Small trees are nobody's trouble. For large ones neither nice nor the idle class keeps a kernel that is not preempted,
  * and a disk that discards, from letting others wait for each removed file: so much work, then so long nothing. */
 enum { SMALL_ENTRIES = 1000, STEP_US = 1000, PAUSE_US = 2000 };
+enum { FDS_KEPT = 64, BATCH_BYTES = 4096, DENTS_BYTES = 128 << 10, RETRIES_MAX = 100 };
 
-static void removal_pause(struct removal *removal) {
-    if (!removal->hurry || atomic_load_explicit(removal->hurry, memory_order_relaxed))
-        return;
-    if (++removal->removed < SMALL_ENTRIES || clock_us() - removal->step_us < STEP_US)
-        return;
-    nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
-    removal->step_us = clock_us();
-}
+struct level {
+    int fd; /* -1: closed, reached again by ".." */
+    dev_t device;
+    ino_t inode;
+    char *batch; /* names of subdirectories, NUL-separated; NULL: read the directory (again) */
+    size_t batch_len, at;
+    bool read_all; /* the batch holds all that was left */
+};
 
-static int remove_entry(struct removal *removal, int dirfd, const char *name);
+struct removal {
+    struct level *levels;
+    size_t depth, cap;
+    uint64_t count;
+    const char *shown;
+    char *dents;
+    bool ours;                /* nobody else writes */
+    dev_t device;             /* ours: what is on another is mounted there */
+    const atomic_bool *hurry; /* NULL: no pauses */
+    uint64_t step_us;         /* when this step began */
+    unsigned retries;         /* directories found filled again, since the last removal */
+};
 
-static int open_dir(int dirfd, const char *name) {
-    int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
-        fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0)
-        fchmod(fd, 0700); /* entries of a directory without w or x could not be removed; root needs no such thing */
-    return fd < 0 ? -errno : fd;
-}
+static int level_push(struct removal *removal, int dirfd, const char *name, struct err *err);
+static int level_fill(struct removal *removal, struct level *level, struct err *err);
+static int level_up(struct removal *removal, struct err *err);
+static int removal_run(struct removal *removal, struct err *err);
+static void levels_drop(struct removal *removal);
 
-/* One pass over a directory. Names that appear during a pass may be missed: the caller passes again until it is empty. */
-static int empty_once(struct removal *removal, int fd, bool *ret_some) {
-    DIR *dir = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 3));
-    if (!dir)
-        return -errno;
-    rewinddir(dir);
-    int r = 0;
-    *ret_some = false;
-    struct dirent *entry;
-    while (r == 0 && (entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        *ret_some = true;
-        removal_pause(removal);
-        r = remove_entry(removal, fd, entry->d_name);
+static int removal_all(struct removal *removal, int dirfd, const char *name, struct err *err) {
+    if (unlinkat(dirfd, name, 0) == 0) {
+        removal->count++;
+        return 0;
     }
-    closedir(dir);
-    return r;
-}
-
-/* The content of top/name: files go, directories that are not empty move up to top. Then name itself. */
-static int remove_below_top(struct removal *removal, const char *name) {
-    autofd fd = open_dir(removal->top, name);
-    if (fd < 0)
-        return fd == -ENOENT ? 0 : fd;
-    struct stat status;
-    if (fstat(fd, &status) < 0)
-        return -errno;
-    if (status.st_dev != removal->device)
-        return -EBUSY; /* something is mounted here: unmount first */
-    bool some;
-    int r;
-    do
-        r = empty_once(removal, fd, &some);
-    while (r == 0 && some);
-    if (r == 0 && unlinkat(removal->top, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        r = -errno;
-    return r;
-}
-
-static int remove_entry(struct removal *removal, int dirfd, const char *name) {
-    if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+    if (errno == ENOENT && removal->ours)
         return 0;
     if (errno != EISDIR && errno != EPERM)
-        return -errno;
-    if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != ENOTEMPTY && errno != EEXIST)
-        return -errno;
-    if (dirfd == removal->top)
-        return remove_below_top(removal, name);
-    for (int tries = 0; tries < 100; tries++) { /* a directory may itself have such a name already */
-        char moved[32];
-        snprintf(moved, sizeof moved, ".gone-%llu", removal->next++);
-        if (renameat2(dirfd, name, removal->top, moved, RENAME_NOREPLACE) == 0 || errno == ENOENT)
-            return 0;
-        if (errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0) /* moving a directory writes its ".." */
-            continue;
-        if (errno != EEXIST)
-            return -errno;
-    }
-    return -EEXIST;
+        return err_errno(err, errno, "'%s'", removal->shown);
+    removal->dents = xmalloc(DENTS_BYTES);
+    err->code = 0;
+    int r = 0;
+    do {
+        r = level_push(removal, dirfd, name, err);
+        if (r > 0)
+            r = removal_run(removal, err);
+        levels_drop(removal);
+        if (r == 0 && unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+            r = -errno;
+    } while ((r == -ENOTEMPTY || r == -EEXIST) && ++removal->retries < RETRIES_MAX && !err->code);
+    free(removal->levels);
+    free(removal->dents);
+    if (r < 0)
+        return err->code ? -err->code : err_errno(err, -r, "'%s'", removal->shown);
+    removal->count++;
+    return 0;
+}
+
+int removal_shared(int dirfd, const char *name, const char *shown, uint64_t *count, struct err *err) {
+    struct removal removal = {.shown = shown};
+    int r = removal_all(&removal, dirfd, name, err);
+    *count += removal.count;
+    return r;
 }
 
 int removal_tree(int dirfd, const char *name) {
@@ -118,23 +99,198 @@ int removal_tree(int dirfd, const char *name) {
 }
 
 int removal_tree_gently(int dirfd, const char *name, const atomic_bool *hurry) {
-    if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+    struct removal removal = {.shown = name, .ours = true, .hurry = hurry, .step_us = clock_us()};
+    struct err err = {0};
+    int r = removal_all(&removal, dirfd, name, &err);
+    return r == 0 ? 0 : -(err.number ? err.number : EBUSY);
+}
+
+/* One more was removed. */
+static void removal_count(struct removal *removal) {
+    if (++removal->count < SMALL_ENTRIES || !removal->hurry ||
+        atomic_load_explicit(removal->hurry, memory_order_relaxed) || clock_us() - removal->step_us < STEP_US)
+        return;
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
+    removal->step_us = clock_us();
+}
+
+static void levels_drop(struct removal *removal) {
+    while (removal->depth > 0) {
+        struct level *level = &removal->levels[--removal->depth];
+        fd_close(&level->fd);
+        free(level->batch);
+    }
+}
+
+/* Empties the directory of the first level. */
+static int removal_run(struct removal *removal, struct err *err) {
+    for (;;) {
+        struct level *level = &removal->levels[removal->depth - 1];
+        if (!level->batch) {
+            int r = level_fill(removal, level, err);
+            if (r < 0)
+                return r;
+        }
+        if (level->at < level->batch_len) {
+            const char *name = level->batch + level->at;
+            int r = level_push(removal, level->fd, name, err);
+            if (r < 0)
+                return r;
+            if (r == 0) /* gone meanwhile */
+                level->at += strlen(name) + 1;
+            continue;
+        }
+        free(level->batch);
+        level->batch = NULL;
+        if (!level->read_all)
+            continue;
+        if (removal->depth == 1)
+            return 0;
+        int r = level_up(removal, err);
+        if (r < 0)
+            return r;
+    }
+}
+
+/* A directory when it was read may be something else by now, put in its place: then that is removed. Descriptor, or
+ * -errno; -ENOENT when nothing is left of the name. */
+static int open_or_unlink(int dirfd, const char *name) {
+    for (int tries = 0; tries < RETRIES_MAX; tries++) {
+        int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0 || (errno != ENOTDIR && errno != ELOOP))
+            return fd >= 0 ? fd : -errno;
+        if (unlinkat(dirfd, name, 0) == 0)
+            return -ENOENT;
+        if (errno != EISDIR)
+            return -errno;
+    }
+    return -EBUSY;
+}
+
+/* Entries of a directory without r, w or x could not be read or removed; root needs no such thing. */
+static int open_forced(int dirfd, const char *name) {
+    char path[64];
+    autofd closed = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", closed);
+    if (closed < 0 || chmod(path, 0700) < 0)
+        return -errno;
+    int fd = openat(closed, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static int level_check(struct removal *removal, int fd, struct stat *ret_status) {
+    if (fstat(fd, ret_status) < 0)
+        return -errno;
+    if (removal->depth == 0)
+        removal->device = ret_status->st_dev;
+    if (removal->ours && ret_status->st_dev != removal->device)
+        return -EBUSY; /* something is mounted here: unmount first */
+    if (removal->ours && (ret_status->st_mode & 0700) != 0700)
+        fchmod(fd, 0700);
+    return 0;
+}
+
+/* 1: entered. 0: it is not there (any more). */
+static int level_push(struct removal *removal, int dirfd, const char *name, struct err *err) {
+    int fd = open_or_unlink(dirfd, name);
+    if (fd == -EACCES && removal->ours)
+        fd = open_forced(dirfd, name);
+    if (fd == -ENOENT && (removal->ours || removal->depth > 0))
         return 0;
-    if (errno != EISDIR && errno != EPERM)
-        return -errno;
-    autofd top = open_dir(dirfd, name);
-    if (top < 0)
-        return top == -ENOENT ? 0 : top;
     struct stat status;
-    if (fstat(top, &status) < 0)
-        return -errno;
-    struct removal removal = {.top = top, .device = status.st_dev, .hurry = hurry, .step_us = clock_us()};
-    bool some;
-    int r;
-    do
-        r = empty_once(&removal, top, &some);
-    while (r == 0 && some);
-    if (r == 0 && unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        r = -errno;
-    return r;
+    int r = fd < 0 ? fd : level_check(removal, fd, &status);
+    if (r < 0) {
+        fd_close(&fd);
+        return err_errno(err, -r, "'%s' below '%s'", name, removal->shown);
+    }
+    if (removal->depth == removal->cap) {
+        removal->cap = removal->cap ? removal->cap * 2 : 64;
+        removal->levels = xrealloc(removal->levels, removal->cap * sizeof *removal->levels);
+    }
+    removal->levels[removal->depth++] = (struct level){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
+    if (removal->depth > FDS_KEPT)
+        fd_close(&removal->levels[removal->depth - 1 - FDS_KEPT].fd);
+    return 1;
+}
+
+/* Back in the parent; the emptied child goes. */
+static int level_up(struct removal *removal, struct err *err) {
+    struct level *child = &removal->levels[removal->depth - 1], *level = child - 1;
+    if (level->fd < 0) {
+        struct stat status;
+        level->fd = openat(child->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+        if (level->fd < 0 || fstat(level->fd, &status) < 0)
+            return err_errno(err, errno, "a directory below '%s'", removal->shown);
+        if (status.st_dev != level->device || status.st_ino != level->inode)
+            return err_set(err, ERR_BUSY, "a directory below '%s' was moved while it was removed", removal->shown);
+    }
+    fd_close(&child->fd);
+    removal->depth--;
+    const char *name = level->batch + level->at;
+    if (unlinkat(level->fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+        if ((errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) && ++removal->retries < RETRIES_MAX)
+            return 0; /* somebody put something in or in its place, or an entry was skipped: once more */
+        return err_errno(err, errno, "'%s' below '%s'", name, removal->shown);
+    }
+    removal_count(removal);
+    removal->retries = 0;
+    level->at += strlen(name) + 1;
+    return 0;
+}
+
+/* 1: removed or gone. 0: a directory, to be entered. */
+static int remove_entry(struct removal *removal, struct level *level, const struct dent *dent, struct err *err) {
+    if (dent->type == DT_DIR)
+        return 0;
+    if (unlinkat(level->fd, dent->name, 0) == 0) {
+        removal_count(removal);
+        return 1;
+    }
+    if (errno == ENOENT)
+        return 1;
+    if (errno == EISDIR)
+        return 0;
+    return err_errno(err, errno, "'%s' below '%s'", dent->name, removal->shown);
+}
+
+/* A level keeps no more than its names: a tree may be as deep as its maker had patience. */
+static void level_keep(struct level *level, const char *names) {
+    level->batch = xmalloc(level->batch_len + 1);
+    memcpy(level->batch, names, level->batch_len);
+}
+
+static int level_fill(struct removal *removal, struct level *level, struct err *err) {
+    char names[BATCH_BYTES];
+    level->batch_len = level->at = 0;
+    level->read_all = false;
+    if (lseek(level->fd, 0, SEEK_SET) < 0)
+        return err_errno(err, errno, "a directory below '%s'", removal->shown);
+    for (;;) {
+        long n = syscall(SYS_getdents64, level->fd, removal->dents, (size_t)DENTS_BYTES);
+        if (n < 0)
+            return err_errno(err, errno, "a directory below '%s'", removal->shown);
+        if (n == 0) {
+            level->read_all = true;
+            level_keep(level, names);
+            return 0;
+        }
+        for (long at = 0; at < n;) {
+            const struct dent *dent = (const void *)(removal->dents + at);
+            at += dent->size;
+            if (dent_dots(dent->name))
+                continue;
+            int r = remove_entry(removal, level, dent, err);
+            size_t size = strlen(dent->name) + 1;
+            if (r < 0)
+                return r;
+            if (r == 0 && level->batch_len + size > BATCH_BYTES) {
+                level_keep(level, names);
+                return 0;
+            }
+            if (r == 0) {
+                memcpy(names + level->batch_len, dent->name, size);
+                level->batch_len += size;
+            }
+        }
+    }
 }

@@ -1,12 +1,18 @@
-/* Removing a tree that a box filled: any depth, any number of entries, nothing followed. For backend/ and the engine of the
- * command line. */
-#ifndef CUBBY_BACKEND_REMOVAL_H
-#define CUBBY_BACKEND_REMOVAL_H
+/* Removing a tree of any depth and width; no link is followed. For the runner, the backends and the engine of the command
+ * line. */
+#ifndef CUBBY_TREE_REMOVAL_H
+#define CUBBY_TREE_REMOVAL_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
+#include <stdint.h>
 
-/* Removes dirfd/name and everything below it on the same file system. 0 or -errno; nothing there is 0. */
+#include "base/err.h"
+
+/* dirfd/name and everything below it, with the rights that we have, while others may write there. `shown` names it in
+ * errors; adds to *count what was removed. */
+int removal_shared(int dirfd, const char *name, const char *shown, uint64_t *count, struct err *err);
+/* A tree that nobody writes to any more: modes that are in the way are changed, and mounts are not entered (-EBUSY).
+ * 0 or -errno; nothing there is 0. */
 int removal_tree(int dirfd, const char *name);
 /* The same in small steps with pauses between them, until *hurry. */
 int removal_tree_gently(int dirfd, const char *name, const atomic_bool *hurry);

@@ -1,11 +1,12 @@
-/* Called by the docker backend for what lies of a container on this machine. Invariant: the tree is hostile, and may
- * change under the walk: names are one component below an open directory, no link is followed, and who goes up must arrive
- * where he came from. */
+/* The walk over a tree on this machine. Called by backends for what lies of a container here, and by skills. Invariant: the
+ * tree is hostile, and may change under the walk: names are one component below an open directory, no link is followed, and
+ * going up must arrive at the directory that was left, by device and inode. */
 #include "tree/treewalk.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,14 +26,16 @@ struct level {
     ino_t inode;
     int64_t offset; /* where it goes on */
     size_t path_len;
+    char **names; /* own: of the directory, sorted; NULL: not read yet */
+    size_t count, cap, at;
 };
 
 struct walk {
     int fd; /* the directory that is being read */
-    struct level *levels;
+    bool own;
+    struct level here, *levels; /* levels: those above */
     size_t depth, cap;
-    char path[LIMIT_PATH_BYTES + 1];
-    size_t path_len; /* of the directory with its slash; more than fits: not told */
+    char path[LIMIT_PATH_BYTES + 1]; /* here.path_len: of the directory with its slash; more than fits: not known */
     char dents[DENTS_BYTES];
     size_t dents_len, dents_at;
     int (*each)(void *user, const struct tree_entry *entry, struct err *err);
@@ -43,66 +46,7 @@ static int moved(struct err *err) {
     return err_set(err, ERR_BUSY, "directories are being moved");
 }
 
-static int go_down(struct walk *walk, const char *name, const struct stat *status, struct err *err) {
-    int fd = openat(walk->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct stat opened, here;
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-        return 0; /* gone meanwhile */
-    autofd next = fd;
-    if (next < 0 || fstat(next, &opened) < 0 || fstat(walk->fd, &here) < 0)
-        return err_errno(err, errno, "a directory '%.100s'", name);
-    if (opened.st_ino != status->st_ino || opened.st_dev != status->st_dev)
-        return moved(err);
-    if (walk->depth == walk->cap) {
-        walk->cap = walk->cap ? 2 * walk->cap : 32;
-        walk->levels = xrealloc(walk->levels, walk->cap * sizeof *walk->levels);
-    }
-    const struct dent *dent = (const void *)(walk->dents + walk->dents_at);
-    walk->levels[walk->depth++] = (struct level){here.st_dev, here.st_ino, dent->offset, walk->path_len};
-    size_t len = strlen(name);
-    if (walk->path_len + len < LIMIT_PATH_BYTES) {
-        memcpy(walk->path + walk->path_len, name, len);
-        walk->path[walk->path_len + len] = '/';
-    }
-    walk->path_len += len + 1;
-    walk->dents_len = walk->dents_at = 0;
-    fd_close(&walk->fd);
-    walk->fd = fd_take(&next);
-    return 1;
-}
-
-static int go_up(struct walk *walk, struct err *err) {
-    const struct level *level = &walk->levels[--walk->depth];
-    struct stat status;
-    autofd above = openat(walk->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (above < 0 || fstat(above, &status) < 0)
-        return err_errno(err, errno, "a directory above");
-    if (status.st_dev != level->device || status.st_ino != level->inode)
-        return moved(err);
-    if (lseek(above, level->offset, SEEK_SET) < 0)
-        return err_errno(err, errno, "a directory above");
-    walk->path_len = level->path_len;
-    walk->dents_len = walk->dents_at = 0;
-    fd_close(&walk->fd);
-    walk->fd = fd_take(&above);
-    return 0;
-}
-
-/* One name. 1: the walk went into it. */
-static int meet(struct walk *walk, const char *name, struct err *err) {
-    struct tree_entry entry = {.dir = walk->fd, .name = name};
-    size_t len = strlen(name);
-    if (dent_dots(name))
-        return 0;
-    if (fstatat(walk->fd, name, &entry.status, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : err_errno(err, errno, "'%.100s'", name);
-    if (walk->path_len + len <= LIMIT_PATH_BYTES) {
-        memcpy(walk->path + walk->path_len, name, len + 1);
-        entry.path = walk->path;
-    }
-    int r = walk->each(walk->user, &entry, err);
-    return r == TREE_DESCEND && S_ISDIR(entry.status.st_mode) ? go_down(walk, name, &entry.status, err) : r < 0 ? r : 0;
-}
+/* ---- names ---- */
 
 static int read_on(struct walk *walk, struct err *err) {
     long n = syscall(SYS_getdents64, walk->fd, walk->dents, DENTS_BYTES);
@@ -113,40 +57,156 @@ static int read_on(struct walk *walk, struct err *err) {
     return n > 0;
 }
 
-static int walk_run(struct walk *walk, struct err *err) {
+/* The next name as it was read; NULL and *ret_r: the end, or what failed. */
+static const char *name_read(struct walk *walk, int *ret_r, struct err *err) {
     for (;;) {
-        if (walk->dents_at == walk->dents_len) {
-            int r = read_on(walk, err);
-            if (r == 0 && walk->depth == 0)
-                return 0;
-            if (r == 0)
-                r = go_up(walk, err);
-            if (r < 0)
-                return r;
-            continue;
-        }
+        *ret_r = walk->dents_at < walk->dents_len ? 1 : read_on(walk, err);
+        if (*ret_r <= 0)
+            return NULL;
         const struct dent *dent = (const void *)(walk->dents + walk->dents_at);
-        char name[NAME_MAX + 1];
-        strncpy(name, dent->name, NAME_MAX);
-        name[NAME_MAX] = 0;
-        size_t size = dent->size;
-        int r = meet(walk, name, err);
-        if (r < 0)
-            return r;
-        if (r == 0)
-            walk->dents_at += size;
+        walk->dents_at += dent->size;
+        walk->here.offset = dent->offset;
+        if (!dent_dots(dent->name))
+            return dent->name;
     }
 }
 
-int treewalk(int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err), void *user,
-             struct err *err) {
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static const char *name_sorted(struct walk *walk, int *ret_r, struct err *err) {
+    struct level *here = &walk->here;
+    *ret_r = 0;
+    if (!here->names) {
+        here->names = xcalloc(here->cap = 16, sizeof *here->names);
+        for (const char *name; (name = name_read(walk, ret_r, err));) {
+            if (here->count == here->cap)
+                here->names = xrealloc(here->names, (here->cap *= 2) * sizeof *here->names);
+            here->names[here->count++] = xstrdup(name);
+        }
+        qsort(here->names, here->count, sizeof *here->names, by_bytes);
+    }
+    return *ret_r < 0 || here->at == here->count ? NULL : here->names[here->at++];
+}
+
+static void names_free(struct level *level) {
+    for (size_t i = 0; i < level->count; i++)
+        free(level->names[i]);
+    free(level->names);
+}
+
+/* ---- down and up ---- */
+
+static int go_down(struct walk *walk, const char *name, const struct stat *status, struct err *err) {
+    autofd next = openat(walk->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat opened, here;
+    if (next < 0 && !walk->own && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+        return 0; /* gone meanwhile */
+    if (next < 0 || fstat(next, &opened) < 0 || fstat(walk->fd, &here) < 0)
+        return err_errno(err, errno, "a directory '%.100s'", name);
+    if (opened.st_ino != status->st_ino || opened.st_dev != status->st_dev)
+        return moved(err);
+    if (walk->depth == walk->cap) {
+        walk->cap = walk->cap ? 2 * walk->cap : 32;
+        walk->levels = xrealloc(walk->levels, walk->cap * sizeof *walk->levels);
+    }
+    walk->here.device = here.st_dev;
+    walk->here.inode = here.st_ino;
+    walk->levels[walk->depth++] = walk->here;
+    size_t len = strlen(name), at = walk->here.path_len;
+    if (at + len < LIMIT_PATH_BYTES) {
+        memcpy(walk->path + at, name, len);
+        walk->path[at + len] = '/';
+    }
+    walk->here = (struct level){.path_len = at + len + 1};
+    walk->dents_len = walk->dents_at = 0;
+    fd_close(&walk->fd);
+    walk->fd = fd_take(&next);
+    return 0;
+}
+
+static int go_up(struct walk *walk, struct err *err) {
+    const struct level *level = &walk->levels[walk->depth - 1];
+    struct stat status;
+    autofd above = openat(walk->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0 || fstat(above, &status) < 0)
+        return err_errno(err, errno, "a directory above");
+    if (status.st_dev != level->device || status.st_ino != level->inode)
+        return moved(err);
+    if (!walk->own && lseek(above, level->offset, SEEK_SET) < 0)
+        return err_errno(err, errno, "a directory above");
+    names_free(&walk->here);
+    walk->here = *level;
+    walk->depth--;
+    walk->dents_len = walk->dents_at = 0;
+    fd_close(&walk->fd);
+    walk->fd = fd_take(&above);
+    return 0;
+}
+
+static char kind_of(mode_t mode) {
+    return S_ISDIR(mode) ? 'd' : S_ISREG(mode) && (mode & 0111) ? 'x' : S_ISREG(mode) ? 'f' : S_ISLNK(mode) ? 'l' : 0;
+}
+
+static int meet(struct walk *walk, const char *name, struct err *err) {
+    struct tree_entry entry = {.dir = walk->fd, .name = name};
+    size_t len = strlen(name), at = walk->here.path_len;
+    if (at + len <= LIMIT_PATH_BYTES) {
+        memcpy(walk->path + at, name, len + 1);
+        entry.path = walk->path;
+    }
+    if (walk->own && (!entry.path || walk->depth > LIMIT_LIST_DEPTH))
+        return err_set(err, ERR_TOO_LARGE, "'%.200s' is too deep", walk->path);
+    if (fstatat(walk->fd, name, &entry.status, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT && !walk->own ? 0 : err_errno(err, errno, "'%.200s'", name);
+    entry.kind = kind_of(entry.status.st_mode);
+    int r = walk->each(walk->user, &entry, err);
+    return r == TREE_DESCEND && entry.kind == 'd' ? go_down(walk, name, &entry.status, err) : r < 0 ? r : 0;
+}
+
+static int walk_run(struct walk *walk, struct err *err) {
+    for (;;) {
+        int r;
+        const char *next = walk->own ? name_sorted(walk, &r, err) : name_read(walk, &r, err);
+        if (next) {
+            char name[NAME_MAX + 1]; /* what was read goes with the directory */
+            strncpy(name, next, NAME_MAX);
+            name[NAME_MAX] = 0;
+            r = meet(walk, name, err);
+        } else if (r == 0 && walk->depth == 0) {
+            return 0;
+        } else if (r == 0) {
+            r = go_up(walk, err);
+        }
+        if (r < 0)
+            return r;
+    }
+}
+
+static int walk_all(bool own, int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err),
+                    void *user, struct err *err) {
     struct walk *walk = xcalloc(1, sizeof *walk);
+    walk->own = own;
     walk->each = each;
     walk->user = user;
     walk->fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = walk->fd < 0 ? err_errno(err, errno, "the tree") : walk_run(walk, err);
     fd_close(&walk->fd);
+    names_free(&walk->here);
+    while (walk->depth > 0)
+        names_free(&walk->levels[--walk->depth]);
     free(walk->levels);
     free(walk);
     return r;
+}
+
+int treewalk(int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err), void *user,
+             struct err *err) {
+    return walk_all(false, top, each, user, err);
+}
+
+int treewalk_own(int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err), void *user,
+                 struct err *err) {
+    return walk_all(true, top, each, user, err);
 }

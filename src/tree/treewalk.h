@@ -1,6 +1,6 @@
-/* Every file of a tree that boxes have written, whatever it holds. */
-#ifndef CUBBY_BACKEND_TREEWALK_H
-#define CUBBY_BACKEND_TREEWALK_H
+/* Every entry of a tree, directories before what is in them; no link is followed. */
+#ifndef CUBBY_TREE_TREEWALK_H
+#define CUBBY_TREE_TREEWALK_H
 
 #include <sys/stat.h>
 
@@ -10,13 +10,18 @@ struct tree_entry {
     int dir;          /* open, and holds it ... */
     const char *name; /* ... by this name */
     const char *path; /* from the top on, "a/b"; NULL: longer than LIMIT_PATH_BYTES */
+    char kind;        /* 'd', 'f', 'x' (a file with an x bit), 'l'; 0: something else */
     struct stat status;
 };
-enum { TREE_SKIP, TREE_DESCEND }; /* into a directory; of others it does not matter. Negative: the walk ends with it */
+enum { TREE_DESCEND, TREE_SKIP }; /* into a directory; of others it does not matter. Negative: the walk ends with it */
 
-/* Directories come before what is in them. Of any depth and width: memory grows with the depth alone, by a few words a level,
- * and two descriptors are open. BUSY: somebody moves directories meanwhile. */
+/* A tree that boxes have written and may be writing, of any depth and width: memory grows with the depth alone, by a few
+ * words a level, and two descriptors are open. BUSY: somebody moves directories meanwhile. */
 int treewalk(int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err), void *user,
              struct err *err);
+/* A tree that nobody else changes: names in the order of their bytes, every path known. TOO_LARGE: one is longer than
+ * LIMIT_PATH_BYTES or deeper than LIMIT_LIST_DEPTH. */
+int treewalk_own(int top, int (*each)(void *user, const struct tree_entry *entry, struct err *err), void *user,
+                 struct err *err);
 
 #endif

@@ -53,35 +53,16 @@ const char *frame_name(uint8_t type) {
 
 const char *op_name(unsigned op) {
     static const char *const names[] = {
-        [OP_PING] = "ping",
-        [OP_EXEC] = "exec",
-        [OP_PS] = "ps",
-        [OP_OUTPUT] = "output",
-        [OP_INPUT] = "input",
-        [OP_SIGNAL] = "signal",
-        [OP_RESIZE] = "resize",
-        [OP_ATTACH] = "attach",
-        [OP_READ] = "read",
-        [OP_WRITE] = "write",
-        [OP_STAT] = "stat",
-        [OP_LIST] = "list",
-        [OP_MKDIR] = "mkdir",
-        [OP_REMOVE] = "remove",
-        [OP_MOVE] = "move",
-        [OP_GLOB] = "glob",
-        [OP_GREP] = "grep",
-        [OP_HASH] = "hash",
-        [OP_WATCH] = "watch",
-        [OP_TAR_OUT] = "tar-out",
-        [OP_TAR_IN] = "tar-in",
-        [OP_EDIT] = "edit",
-        [OP_BIND] = "bind",
-        [OP_SESSION] = "session",
-        [OP_SESSION_RUN] = "session-run",
-        [OP_SESSIONS] = "sessions",
-        [OP_SESSION_END] = "session-end",
+#define X(name, number) [number] = #name,
+        OP_LIST(X)
+#undef X
     };
-    return op < sizeof names / sizeof *names ? names[op] : NULL;
+    static _Thread_local char text[24];
+    const char *name = op < sizeof names / sizeof *names ? names[op] : NULL;
+    size_t len = name ? strlen(name) : 0;
+    for (size_t i = 0; i <= len && name; i++)
+        text[i] = (char)(name[i] == '_' ? '-' : name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 'a' - 'A' : name[i]);
+    return name ? text : NULL;
 }
 
 int frame_parse(const uint8_t *data, size_t len, struct frame *ret_frame, struct err *err) {

@@ -27,7 +27,7 @@ void frame_end(struct buf *out, size_t begin);
  * -ERR_PROTOCOL for a head that no peer may send (too long, unknown type, reserved bits). */
 int frame_parse(const uint8_t *data, size_t len, struct frame *ret_frame, struct err *err);
 const char *frame_name(uint8_t type);
-const char *op_name(unsigned op); /* "exec"; NULL when unknown. Lower case, '-' for '_' */
+const char *op_name(unsigned op); /* "tar-out", until this thread asks again; NULL when unknown */
 
 /* Fields */
 struct field {

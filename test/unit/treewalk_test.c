@@ -1,6 +1,8 @@
-/* A walk over a tree as a hostile box would leave it: everything is met once, nothing is followed, nothing outside is ever
- * seen, however deep it is and whoever moves directories meanwhile. TAP on standard output. */
+/* Trees as a hostile box would leave them, walked, copied and removed: everything is met once, nothing is followed, nothing
+ * outside is ever seen or touched, however deep it is and whoever moves directories meanwhile. TAP on standard output. */
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,12 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tree/copytree.h"
 #include "tree/removal.h"
 #include "tree/treewalk.h"
 #include "base/fd.h"
 #include "base/limits.h"
 
-enum { DEPTH = 3000, WIDTH = 3000 };
+enum { DEPTH = 3000, WIDTH = 3000, ROUNDS = 60, RACE_DEPTH = 70 };
 
 static int count, failures;
 static char top[256];
@@ -64,6 +67,14 @@ static int move(void *user, const struct tree_entry *entry, struct err *err) {
     ok(strcmp(entry->name, "secret") != 0, "nothing outside of the tree is met");
     if (strcmp(entry->name, "deep") == 0)
         renameat(seen->top, "a/b", seen->outside, "b");
+    return TREE_DESCEND;
+}
+
+static int order(void *user, const struct tree_entry *entry, struct err *err) {
+    struct seen *seen = user;
+    size_t len = strlen(seen->path);
+    (void)err;
+    snprintf(seen->path + len, sizeof seen->path - len, "%s ", entry->path);
     return TREE_DESCEND;
 }
 
@@ -129,6 +140,87 @@ static void moved_test(void) {
     close(seen.outside);
 }
 
+static void own_test(void) {
+    struct seen seen = {0};
+    struct err err = {0};
+    autofd from = open_new("own");
+    static const char *const names[] = {"b", "a-", "a", "a/z", "a/b", "c"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        i == 2 ? (void)mkdirat(from, names[i], 0700) : touch(from, names[i]);
+    ok(treewalk_own(from, order, &seen, &err) == 0 && strcmp(seen.path, "a a/b a/z a- b c ") == 0,
+       "what is ours comes in the order of its bytes");
+    autofd deep = open_new("deep");
+    ok(treewalk_own(deep, see, &seen, &err) == -ERR_TOO_LARGE && strstr(err.text, "too deep"),
+       "and no deeper than it may");
+}
+
+/* ---- somebody else changes the tree ---- */
+
+struct race {
+    int top, outside;
+    atomic_bool done;
+};
+
+/* A directory and a link to what is outside take turns under one name; a deep one goes out of the tree and comes back. */
+static void *race_main(void *user) {
+    struct race *race = user;
+    while (!atomic_load(&race->done)) {
+        renameat2(race->top, "tree/swap", race->top, "tree/link", RENAME_EXCHANGE);
+        renameat2(race->top, "tree/deep", race->outside, "deep", RENAME_NOREPLACE);
+        renameat2(race->outside, "deep", race->top, "tree/deep", RENAME_NOREPLACE);
+    }
+    return NULL;
+}
+
+static void race_fill(const struct race *race) {
+    mkdirat(race->top, "tree", 0700);
+    mkdirat(race->top, "tree/swap", 0700);
+    touch(race->top, "tree/swap/file");
+    symlinkat("../../outside", race->top, "tree/link");
+    mkdirat(race->top, "tree/deep", 0700);
+    int fd = openat(race->top, "tree/deep", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; fd >= 0 && i < RACE_DEPTH; i++) { /* more than keep their descriptors */
+        mkdirat(fd, "d", 0700);
+        int next = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(fd);
+        fd = next;
+    }
+    fd_close(&fd);
+}
+
+static int race_see(void *user, const struct tree_entry *entry, struct err *err) {
+    bool *secret = user;
+    (void)err;
+    *secret |= strcmp(entry->name, "secret") == 0;
+    return TREE_DESCEND;
+}
+
+static void race_test(void) {
+    struct race race = {.top = open_new("race"), .outside = open_new("outside")};
+    struct err err;
+    uint64_t removed = 0;
+    bool secret = false;
+    pthread_t thread;
+    pthread_create(&thread, NULL, race_main, &race);
+    for (int i = 0; i < ROUNDS; i++) {
+        race_fill(&race);
+        autofd tree = openat(race.top, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        treewalk(tree, race_see, &secret, &err);
+        copytree_shared(race.top, "tree", race.top, "copy", "tree", &err);
+        autofd copy = openat(race.top, "copy", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (copy >= 0)
+            treewalk(copy, race_see, &secret, &err);
+        removal_shared(race.top, "tree", "tree", &removed, &err);
+        removal_tree(race.top, "copy");
+    }
+    atomic_store(&race.done, true);
+    pthread_join(thread, NULL);
+    ok(!secret, "in a race nothing outside is met or copied");
+    ok(faccessat(race.outside, "secret", F_OK, 0) == 0 && removed > ROUNDS, "and nothing outside is removed");
+    close(race.top);
+    close(race.outside);
+}
+
 int main(void) {
     const char *base = getenv("TMPDIR");
     snprintf(top, sizeof top, "%.200s/treewalk-XXXXXX", base ? base : "/tmp");
@@ -138,6 +230,8 @@ int main(void) {
     wide_test();
     strange_test();
     moved_test();
+    own_test();
+    race_test();
     ok(removal_tree(AT_FDCWD, top) == 0, "all of it goes");
     printf("1..%d\n", count);
     return failures != 0;

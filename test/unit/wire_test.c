@@ -687,7 +687,22 @@ static void test_limits(void) {
     free(view);
 }
 
+static void test_names(void) {
+    static const enum op ops[] = {
+#define X(name, number) OP_##name,
+        OP_LIST(X)
+#undef X
+    };
+    bool all = true;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        all &= op_name(ops[i]) && !strpbrk(op_name(ops[i]), "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+    ok(all && strcmp(op_name(OP_TAR_OUT), "tar-out") == 0 && strcmp(op_name(OP_DIFF), "diff") == 0 && !op_name(0) &&
+           !op_name(1000),
+       "every op has its name, and nothing else has one");
+}
+
 int main(void) {
+    test_names();
     test_hello();
     test_honest();
     test_hostile();

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/dent.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/mem.h"
 #include "runner/search/walk.h"
 
@@ -101,12 +101,6 @@ const struct stack_entry *stack_find(const struct stack *stack, const char *name
 
 /* ---- one directory ---- */
 
-static int open_below(int root, const char *path) {
-    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
-    return (int)syscall(SYS_openat2, root, *path ? path : ".", &how, sizeof how);
-}
-
 static bool is_opaque(int fd) {
     char value;
     return fgetxattr(fd, STACK_OPAQUE, &value, 1) == 1 && value == 'y';
@@ -119,7 +113,8 @@ static bool stack_enter(struct stack *stack, uint64_t mask, bool hidden) {
     stack->count_entries = stack->names_len = 0;
     bool any = false;
     for (size_t i = 0; i < stack->count && !stack->opaque; i++) {
-        if (!(mask >> i & 1) || (stack->fds[i] = open_below(stack->roots[i], stack->path)) < 0)
+        if (!(mask >> i & 1) ||
+            (stack->fds[i] = path_below(stack->roots[i], stack->path, O_RDONLY | O_DIRECTORY, true)) < 0)
             continue;
         if (!any)
             stack->top = i;

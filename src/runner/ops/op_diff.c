@@ -5,16 +5,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/limits.h"
 #include "runner/ops/ops.h"
 #include "runner/enter/stack.h"
@@ -115,17 +114,11 @@ static int diff_hidden(struct diff *diff, int below, struct err *err) {
     return r;
 }
 
-static int open_below(int root, const char *path) {
-    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
-    return (int)syscall(SYS_openat2, root, *path ? path : ".", &how, sizeof how);
-}
-
 static int diff_stack(struct diff *diff, struct err *err) {
     struct stack *stack = &diff->stack;
     int r = 1;
     while (r == 1 && stack_next(stack)) {
-        autofd below = diff->below < 0 ? -1 : open_below(diff->below, stack->path);
+        autofd below = diff->below < 0 ? -1 : path_below(diff->below, stack->path, O_RDONLY | O_DIRECTORY, true);
         for (size_t i = 0; r == 1 && i < stack->count_entries; i++)
             r = diff->below < 0 ? diff_skill(diff, &stack->entries[i], err)
                                 : diff_entry(diff, &stack->entries[i], below, err);

@@ -36,9 +36,5 @@ size_t shown_set(struct shown *shown, const char *dir, size_t dir_len, const cha
 
 /* An op that begins on the loop and turns out to be long: the same arguments, in a worker. */
 int op_to_worker(struct rcall *call, const struct op_def *def, const struct fields *args, struct err *err);
-/* remove_tree.c: `name` in dirfd and all below it, in a worker. Adds to *count what was removed. */
-int remove_tree(int dirfd, const char *name, const char *shown, uint64_t *count, struct err *err);
-/* op_move.c: `from` and all below it as a new `to`; stops at the first failure and leaves what was made. */
-int copy_tree(int from_dirfd, const char *from, int to_dirfd, const char *to, const char *shown, struct err *err);
 
 #endif

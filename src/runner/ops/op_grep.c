@@ -132,7 +132,7 @@ static void search_batch(struct searcher *searcher) {
             atomic_fetch_add(&grep->files, 1);
         return;
     }
-    autofd dirfd = walk_open(grep->dir_fd, batch->dir_len ? batch->dir : ".", O_PATH | O_DIRECTORY);
+    autofd dirfd = path_below(grep->dir_fd, batch->dir_len ? batch->dir : ".", O_PATH | O_DIRECTORY, false);
     for (size_t i = 0; dirfd >= 0 && i < batch->count && !atomic_load(&grep->stop); i++)
         search_file(searcher, dirfd, batch->names[i]);
 }

@@ -1,7 +1,6 @@
 /* Move: a rename on the loop; between file systems a copy under a hidden name, a rename, and the removal of the source,
  * in a worker. Invariant: nothing is replaced unless asked for, and a copy that fails leaves the source whole and
  * nothing at the target. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -16,7 +15,8 @@
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
-#include "runner/search/walk.h"
+#include "tree/copytree.h"
+#include "tree/removal.h"
 
 struct move {
     const char *shown_from, *shown_to;
@@ -99,17 +99,17 @@ static int move_copy(const struct move *move, struct err *err) {
     uint64_t removed = 0;
     struct err ignored;
     temp_name(temp, false);
-    int r = copy_tree(move->from_dirfd, move->from, move->to_dirfd, temp, move->shown_from, err);
+    int r = copytree_shared(move->from_dirfd, move->from, move->to_dirfd, temp, move->shown_from, err);
     if (r == 0) {
         int moved = rename_to(move, move->to_dirfd, temp);
         if (moved < 0)
             r = move_error(move, -moved, err);
     }
     if (r < 0) {
-        remove_tree(move->to_dirfd, temp, move->shown_to, &removed, &ignored);
+        removal_shared(move->to_dirfd, temp, move->shown_to, &removed, &ignored);
         return r;
     }
-    return remove_tree(move->from_dirfd, move->from, move->shown_from, &removed, err);
+    return removal_shared(move->from_dirfd, move->from, move->shown_from, &removed, err);
 }
 
 static int move_work(struct worker *worker, const struct fields *args, struct err *err) {
@@ -125,94 +125,3 @@ static int move_work(struct worker *worker, const struct fields *args, struct er
 
 static const struct op_def op_move_copy = {.op = OP_MOVE, .work = move_work};
 const struct op_def op_move = {.op = OP_MOVE, .begin = move_begin};
-
-/* ---- copying ---- */
-
-static int copy_bytes(int from, int to) {
-    static uint8_t data[128 << 10];
-    for (;;) {
-        ssize_t n = read(from, data, sizeof data);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : 0;
-        int r = fd_write_all(to, data, (size_t)n);
-        if (r < 0)
-            return r;
-    }
-}
-
-static int copy_file(int from_dirfd, const char *from, int to_dirfd, const char *to, const struct stat *status) {
-    autofd in = openat(from_dirfd, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (in < 0)
-        return -errno;
-    autofd out = openat(to_dirfd, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (out < 0)
-        return -errno;
-    int r = copy_bytes(in, out);
-    if (r == 0 && fchmod(out, status->st_mode & 0777) < 0)
-        r = -errno;
-    if (r == 0)
-        futimens(out, (struct timespec[]){status->st_atim, status->st_mtim});
-    return r;
-}
-
-static int copy_link(int from_dirfd, const char *from, int to_dirfd, const char *to) {
-    char target[LIMIT_PATH_BYTES + 1];
-    ssize_t len = readlinkat(from_dirfd, from, target, sizeof target - 1);
-    if (len < 0)
-        return -errno;
-    target[len] = 0;
-    return symlinkat(target, to_dirfd, to) < 0 ? -errno : 0;
-}
-
-/* One entry, not what is below it. -errno. */
-static int copy_entry(int from_dirfd, const char *from, int to_dirfd, const char *to) {
-    struct stat status;
-    if (fstatat(from_dirfd, from, &status, AT_SYMLINK_NOFOLLOW) < 0)
-        return -errno;
-    if (S_ISDIR(status.st_mode))
-        return mkdirat(to_dirfd, to, (status.st_mode & 0777) | 0700) < 0 ? -errno : 0;
-    if (S_ISLNK(status.st_mode))
-        return copy_link(from_dirfd, from, to_dirfd, to);
-    if (S_ISFIFO(status.st_mode))
-        return mkfifoat(to_dirfd, to, status.st_mode & 0777) < 0 ? -errno : 0;
-    if (!S_ISREG(status.st_mode))
-        return -EXDEV;
-    return copy_file(from_dirfd, from, to_dirfd, to, &status);
-}
-
-static int copy_below(struct walk *walk, int target, const char *shown, struct err *err) {
-    while (walk_next(walk) > 0) {
-        autofd into = walk_open(target, walk->path_len ? walk->path : ".", O_RDONLY | O_DIRECTORY);
-        if (into < 0)
-            return err_errno(err, -into, "copying '%s/%s'", shown, walk->path);
-        for (size_t i = 0; i < walk->count; i++) {
-            const char *name = walk_name(walk, &walk->entries[i]);
-            int r = copy_entry(walk->dirfd, name, into, name);
-            if (r < 0)
-                return err_errno(err, -r, "copying '%s/%s%s'", shown, walk->path, name);
-        }
-    }
-    if (walk->unreadable || walk->too_long)
-        return err_set(err, ERR_DENIED, "not all of '%s' can be read: it stays where it is", shown);
-    return 0;
-}
-
-int copy_tree(int from_dirfd, const char *from, int to_dirfd, const char *to, const char *shown, struct err *err) {
-    int r = copy_entry(from_dirfd, from, to_dirfd, to);
-    if (r < 0)
-        return err_errno(err, -r, "copying '%s'", shown);
-    autofd source = openat(from_dirfd, from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (source < 0)
-        return errno == ENOTDIR || errno == ELOOP ? 0 : err_errno(err, errno, "copying '%s'", shown);
-    autofd target = openat(to_dirfd, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (target < 0)
-        return err_errno(err, errno, "copying '%s'", shown);
-    static struct walk walk;
-    walk_init(&walk, source);
-    walk.sorted = false;
-    r = copy_below(&walk, target, shown, err);
-    walk_done(&walk);
-    return r;
-}

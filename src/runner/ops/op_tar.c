@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,65 +14,18 @@
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
-#include "base/tarfmt.h"
 #include "runner/search/walk.h"
+#include "tree/tar.h"
 
 static uint8_t tar_data[LIMIT_FRAME_PAYLOAD_BYTES];
 
-struct tar_out {
-    struct worker *worker;
+struct packing {
+    struct tar_out tar;
     uint64_t files;
-    size_t held; /* bytes in tar_data not sent yet */
 };
 
-static int out_flush(struct tar_out *out, struct err *err) {
-    size_t len = out->held;
-    out->held = 0;
-    return len ? worker_data(out->worker, tar_data, len, err) : 0;
-}
-
-static int out_bytes(struct tar_out *out, const void *data, size_t len, struct err *err) {
-    while (len > 0) {
-        size_t n = sizeof tar_data - out->held < len ? sizeof tar_data - out->held : len;
-        if (data) {
-            memcpy(tar_data + out->held, data, n);
-            data = (const uint8_t *)data + n;
-        } else {
-            memset(tar_data + out->held, 0, n); /* no data: zeros */
-        }
-        out->held += n;
-        len -= n;
-        int r = out->held == sizeof tar_data ? out_flush(out, err) : 0;
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-/* The size is in the head already: a file that grew is cut, one that shrank is filled with zeros. */
-static int out_content(struct tar_out *out, int fd, uint64_t size, struct err *err) {
-    uint64_t left = size;
-    while (left > 0) {
-        size_t room = sizeof tar_data - out->held;
-        ssize_t n = read(fd, tar_data + out->held, left < room ? (size_t)left : room);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        left -= (uint64_t)n;
-        out->held += (size_t)n;
-        int r = out->held == sizeof tar_data ? out_flush(out, err) : 0;
-        if (r < 0)
-            return r;
-    }
-    while (left > 0) {
-        size_t n = left < sizeof tar_data ? (size_t)left : sizeof tar_data;
-        int r = out_bytes(out, NULL, n, err);
-        if (r < 0)
-            return r;
-        left -= n;
-    }
-    return out_bytes(out, NULL, (size_t)tar_padding(size), err);
+static int pack_put(void *user, const uint8_t *data, size_t len, struct err *err) {
+    return worker_data(user, data, len, err);
 }
 
 static char tar_type(mode_t mode) {
@@ -81,9 +33,8 @@ static char tar_type(mode_t mode) {
 }
 
 /* One entry called `name` in the archive. Sockets, FIFOs and devices are left out: no archive should carry them. */
-static int out_entry(struct tar_out *out, int dirfd, const char *base, const char *name, struct err *err) {
+static int pack_entry(struct packing *out, int dirfd, const char *base, const char *name, struct err *err) {
     static struct tar_entry entry;
-    static uint8_t head[TAR_HEAD_BYTES];
     struct stat status;
     if (fstatat(dirfd, base, &status, AT_SYMLINK_NOFOLLOW) < 0)
         return 0; /* gone meanwhile */
@@ -107,12 +58,12 @@ static int out_entry(struct tar_out *out, int dirfd, const char *base, const cha
     entry.size = entry.type == TAR_FILE ? (uint64_t)status.st_size : 0;
     entry.mode = status.st_mode & 07777;
     entry.mtime = status.st_mtim.tv_sec;
-    int r = out_bytes(out, head, tar_format(head, &entry, status.st_uid, status.st_gid), err);
+    int r = tar_out_head(&out->tar, &entry, status.st_uid, status.st_gid, err);
     out->files++;
-    return r < 0 || fd < 0 ? r : out_content(out, fd, entry.size, err);
+    return r < 0 || fd < 0 ? r : tar_out_content(&out->tar, fd, entry.size, err);
 }
 
-static int out_tree(struct tar_out *out, int fd, struct err *err) {
+static int pack_tree(struct packing *out, int fd, struct err *err) {
     static struct walk walk;
     char name[2 * LIMIT_PATH_BYTES];
     walk_init(&walk, fd);
@@ -120,7 +71,7 @@ static int out_tree(struct tar_out *out, int fd, struct err *err) {
     while (r >= 0 && walk_next(&walk) > 0) {
         for (size_t i = 0; r >= 0 && i < walk.count; i++) {
             snprintf(name, sizeof name, "%s%s", walk.path, walk_name(&walk, &walk.entries[i]));
-            r = out_entry(out, walk.dirfd, walk_name(&walk, &walk.entries[i]), name, err);
+            r = pack_entry(out, walk.dirfd, walk_name(&walk, &walk.entries[i]), name, err);
         }
     }
     if (r >= 0 && walk.too_long)
@@ -132,7 +83,7 @@ static int out_tree(struct tar_out *out, int fd, struct err *err) {
 }
 
 static int tar_out_work(struct worker *worker, const struct fields *args, struct err *err) {
-    struct tar_out out = {.worker = worker};
+    struct packing out = {.tar = {.put = pack_put, .user = worker, .data = tar_data, .size = sizeof tar_data}};
     char path[LIMIT_PATH_BYTES + 1];
     int root;
     int r = op_path(worker->config, args, FIELD_PATH, PATH_READ, &root, path, err);
@@ -143,17 +94,15 @@ static int tar_out_work(struct worker *worker, const struct fields *args, struct
         struct replace replace;
         r = replace_resolve(&replace, root, path, args->text[FIELD_PATH], err);
         if (r == 0)
-            r = out_entry(&out, replace.dirfd, replace.name, replace.name, err);
+            r = pack_entry(&out, replace.dirfd, replace.name, replace.name, err);
         if (r >= 0 && out.files == 0)
             r = err_set(err, ERR_INVALID, "'%s' is neither a file nor a directory", args->text[FIELD_PATH]);
         replace_done(&replace);
     } else {
-        r = fd < 0 ? err_errno(err, -fd, "'%s'", args->text[FIELD_PATH]) : out_tree(&out, fd, err);
+        r = fd < 0 ? err_errno(err, -fd, "'%s'", args->text[FIELD_PATH]) : pack_tree(&out, fd, err);
     }
     if (r >= 0)
-        r = out_bytes(&out, NULL, 2 * TAR_BLOCK_BYTES, err);
-    if (r >= 0)
-        r = out_flush(&out, err);
+        r = tar_out_end(&out.tar, err);
     if (r < 0)
         return r;
     autobuf end = buf_max(64);

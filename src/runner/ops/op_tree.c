@@ -13,6 +13,7 @@
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
 #include "runner/search/walk.h"
+#include "tree/removal.h"
 
 /* ---- list: directory by directory, by name within each ---- */
 
@@ -148,7 +149,7 @@ static int remove_work(struct worker *worker, const struct fields *args, struct 
     uint64_t files = 0;
     int r = remove_open(worker->config, args, &dirfd, name, err);
     if (r == 0)
-        r = remove_tree(dirfd, name, args->text[FIELD_PATH], &files, err);
+        r = removal_shared(dirfd, name, args->text[FIELD_PATH], &files, err);
     if (r < 0)
         return r;
     autobuf out;

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -24,8 +23,10 @@
 #include "runner/ops/op_file.h"
 #include "runner/ops/ops.h"
 #include "runner/ops/replace.h"
-#include "base/tarfmt.h"
 #include "runner/search/walk.h"
+#include "tree/copytree.h"
+#include "tree/removal.h"
+#include "tree/tar.h"
 
 static uint8_t tar_data[LIMIT_FRAME_PAYLOAD_BYTES];
 
@@ -35,7 +36,8 @@ struct untar {
     int stage_parent;                    /* where the hidden directory is: top, or the workspace */
     int stage;                           /* the hidden directory */
     char stage_name[REPLACE_NAME_BYTES]; /* "" when there is none */
-    struct tar_entry entry;
+    struct tar_in tar;
+    int file; /* that is being written; -1: none */
     uint64_t files, size;
     uint64_t made, limit;     /* entries and directories made or left out, and how many there may be */
     char dir[TAR_NAME_BYTES]; /* the directory open at dir_fd: entries mostly follow each other in one */
@@ -46,28 +48,14 @@ struct untar {
 
 /* ---- input ---- */
 
-/* Bytes read until len or the end of the input. */
-static ssize_t in_full(struct untar *in, void *data, size_t len, struct err *err) {
-    size_t got = 0;
-    while (got < len) {
-        ssize_t n = worker_read(in->worker, (uint8_t *)data + got, len - got, err);
-        if (n < 0)
-            return n;
-        if (n == 0)
-            break;
-        got += (size_t)n;
-    }
-    return (ssize_t)got;
-}
-
 static int in_invalid(const struct untar *in, const char *why, struct err *err) {
-    return err_set(err, ERR_INVALID, "archive entry '%s': %s", in->entry.name, why);
+    return err_set(err, ERR_INVALID, "archive entry '%s': %s", in->tar.entry.name, why);
 }
 
 static int in_errno(const struct untar *in, int number, struct err *err) {
     if (number == ELOOP || number == ENOTDIR)
         return in_invalid(in, "a part of its path is a link or a file", err);
-    return err_errno(err, number, "archive entry '%s'", in->entry.name);
+    return err_errno(err, number, "archive entry '%s'", in->tar.entry.name);
 }
 
 /* Told to the client, the first LIMIT_UNPACK_SKIPPED of them by name. */
@@ -75,7 +63,7 @@ static void in_skipped(struct untar *in, const char *why) {
     if (in->skipped_count++ >= LIMIT_UNPACK_SKIPPED)
         return;
     size_t begin = item_begin(&in->skipped);
-    field_text(&in->skipped, FIELD_PATH, in->entry.name);
+    field_text(&in->skipped, FIELD_PATH, in->tar.entry.name);
     field_text(&in->skipped, FIELD_MESSAGE, why);
     item_end(&in->skipped, begin);
 }
@@ -88,25 +76,6 @@ static int in_count(struct untar *in, struct err *err) {
                    (unsigned long long)in->limit);
 }
 
-/* The content of an entry, with its padding, to fd (-1: dropped). */
-static int in_content(struct untar *in, int fd, struct err *err) {
-    uint64_t left = in->entry.size, all = left + tar_padding(left);
-    while (all > 0) {
-        ssize_t n = in_full(in, tar_data, all < sizeof tar_data ? (size_t)all : sizeof tar_data, err);
-        if (n < 0)
-            return (int)n;
-        if (n == 0)
-            return in_invalid(in, "the archive ends inside it", err);
-        size_t use = left < (uint64_t)n ? (size_t)left : (size_t)n;
-        int r = fd >= 0 ? fd_write_all(fd, tar_data, use) : 0;
-        if (r < 0)
-            return in_errno(in, -r, err);
-        left -= use;
-        all -= (uint64_t)n;
-    }
-    return 0;
-}
-
 /* ---- entries, below the hidden directory ---- */
 
 /* Opens the directory `path`, making what is missing. */
@@ -115,7 +84,7 @@ static int in_directory(struct untar *in, const char *path, struct err *err) {
         return 0;
     fd_close(&in->dir_fd);
     char part[TAR_NAME_BYTES];
-    int fd = walk_open(in->stage, *path ? path : ".", O_RDONLY | O_DIRECTORY);
+    int fd = path_below(in->stage, path, O_RDONLY | O_DIRECTORY, false);
     for (size_t at = 0, len = strlen(path); fd == -ENOENT && at < len;) {
         at += strcspn(path + at, "/");
         memcpy(part, path, at);
@@ -123,7 +92,7 @@ static int in_directory(struct untar *in, const char *path, struct err *err) {
         char *slash = strrchr(part, '/');
         if (slash)
             *slash = 0;
-        autofd parent = walk_open(in->stage, slash ? part : ".", O_RDONLY | O_DIRECTORY);
+        autofd parent = path_below(in->stage, slash ? part : "", O_RDONLY | O_DIRECTORY, false);
         if (parent < 0)
             return in_errno(in, -parent, err);
         if (mkdirat(parent, slash ? slash + 1 : part, 0755) == 0) {
@@ -134,7 +103,7 @@ static int in_directory(struct untar *in, const char *path, struct err *err) {
             return in_errno(in, errno, err);
         }
         if (at++ == len)
-            fd = walk_open(in->stage, path, O_RDONLY | O_DIRECTORY);
+            fd = path_below(in->stage, path, O_RDONLY | O_DIRECTORY, false);
     }
     if (fd < 0)
         return in_errno(in, -fd, err);
@@ -169,27 +138,37 @@ static int in_file(struct untar *in, const char *base, struct err *err) {
     int r = in_make_room(in, base, err);
     if (r < 0)
         return r;
-    autofd fd = openat(in->dir_fd, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
+    in->file = openat(in->dir_fd, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return in->file < 0 ? in_errno(in, errno, err) : 0;
+}
+
+static int in_content(void *user, const uint8_t *data, size_t len, struct err *err) {
+    const struct untar *in = user;
+    int r = in->file < 0 ? 0 : fd_write_all(in->file, data, len);
+    return r < 0 ? in_errno(in, -r, err) : 0;
+}
+
+static int in_end(void *user, struct err *err) {
+    struct untar *in = user;
+    const struct tar_entry *entry = &in->tar.entry;
+    if (in->file < 0)
+        return 0;
+    if (fchmod(in->file, entry->mode & 0777) < 0)
         return in_errno(in, errno, err);
-    r = in_content(in, fd, err);
-    if (r < 0)
-        return r;
-    if (fchmod(fd, in->entry.mode & 0777) < 0)
-        return in_errno(in, errno, err);
-    if (in->entry.mtime > 0)
-        futimens(fd, (struct timespec[]){{.tv_nsec = UTIME_OMIT}, {.tv_sec = (time_t)in->entry.mtime}});
-    if (in->entry.mode & (S_ISUID | S_ISGID))
+    if (entry->mtime > 0)
+        futimens(in->file, (struct timespec[]){{.tv_nsec = UTIME_OMIT}, {.tv_sec = (time_t)entry->mtime}});
+    if (entry->mode & (S_ISUID | S_ISGID))
         in_skipped(in, "its set-user-ID and set-group-ID bits were left out");
-    in->size += in->entry.size;
+    in->size += entry->size;
+    fd_close(&in->file);
     return 0;
 }
 
 static int in_symlink(struct untar *in, const char *base, struct err *err) {
-    if (!in->entry.link[0])
+    if (!in->tar.entry.link[0])
         return in_invalid(in, "a link to nothing", err);
     int r = in_make_room(in, base, err);
-    if (r == 0 && symlinkat(in->entry.link, in->dir_fd, base) < 0)
+    if (r == 0 && symlinkat(in->tar.entry.link, in->dir_fd, base) < 0)
         r = in_errno(in, errno, err);
     return r;
 }
@@ -199,7 +178,7 @@ static int in_link_source(int top, const char *link, int *ret_dirfd) {
     const char *slash = strrchr(link, '/');
     char dir[TAR_NAME_BYTES];
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - link) : 1, slash ? link : ".");
-    autofd from = walk_open(top, dir, O_PATH | O_DIRECTORY);
+    autofd from = path_below(top, dir, O_PATH | O_DIRECTORY, false);
     struct stat status;
     if (from < 0 || fstatat(from, slash ? slash + 1 : link, &status, AT_SYMLINK_NOFOLLOW) < 0)
         return from < 0 ? from : -errno;
@@ -210,7 +189,7 @@ static int in_link_source(int top, const char *link, int *ret_dirfd) {
 }
 
 static int in_hard_link(struct untar *in, const char *base, struct err *err) {
-    const char *why, *link = tar_safe_name(in->entry.link, &why);
+    const char *why, *link = tar_safe_name(in->tar.entry.link, &why);
     if (!link || !*link)
         return in_invalid(in, "it is a hard link out of the archive", err);
     autofd from = -1;
@@ -238,7 +217,7 @@ static int in_hard_link(struct untar *in, const char *base, struct err *err) {
 /* Never less than the owner's rights: the entries below still have to come. */
 static int in_make_dir(struct untar *in, const char *name, struct err *err) {
     int r = in_directory(in, name, err);
-    if (r == 0 && *name && fchmod(in->dir_fd, (in->entry.mode & 01777) | 0700) < 0 && errno != EPERM)
+    if (r == 0 && *name && fchmod(in->dir_fd, (in->tar.entry.mode & 01777) | 0700) < 0 && errno != EPERM)
         r = in_errno(in, errno, err);
     return r;
 }
@@ -248,77 +227,52 @@ static const char *in_unwanted(char type) {
     return type == '3' || type == '4' ? "devices are not made" : type == TAR_FIFO ? "FIFOs are not made" : NULL;
 }
 
-static int in_entry(struct untar *in, struct err *err) {
-    const char *why, *base = NULL, *unwanted = in_unwanted(in->entry.type);
-    char *name = in->entry.name;
-    if (!unwanted && !strchr("0125", in->entry.type))
+static int in_begin(void *user, struct tar_entry *entry, struct err *err) {
+    struct untar *in = user;
+    const char *why, *base = NULL, *unwanted = in_unwanted(entry->type);
+    if (!unwanted && !strchr("0125", entry->type))
         return in_invalid(in, "neither a file, a directory nor a link", err);
-    if (!tar_safe_name(name, &why))
+    if (!tar_safe_name(entry->name, &why))
         return in_invalid(in, why, err);
     int r = in_count(in, err);
     if (r < 0)
         return r;
     if (unwanted) {
         in_skipped(in, unwanted);
-        return in_content(in, -1, err);
+        return 0;
     }
     in->files++;
-    if (in->entry.type == TAR_DIR) {
-        r = in_make_dir(in, name, err);
-        return r < 0 ? r : in_content(in, -1, err);
-    }
-    if (!*name)
+    if (entry->type == TAR_DIR)
+        return in_make_dir(in, entry->name, err);
+    if (!*entry->name)
         return in_invalid(in, "it has no name", err);
-    r = in_parent(in, name, &base, err);
+    r = in_parent(in, entry->name, &base, err);
     if (r < 0)
         return r;
-    if (in->entry.type == TAR_FILE)
-        return in_file(in, base, err);
-    r = in->entry.type == TAR_SYMLINK ? in_symlink(in, base, err) : in_hard_link(in, base, err);
-    return r < 0 ? r : in_content(in, -1, err);
+    return entry->type == TAR_FILE      ? in_file(in, base, err)
+           : entry->type == TAR_SYMLINK ? in_symlink(in, base, err)
+                                        : in_hard_link(in, base, err);
 }
 
-static int in_extension(struct untar *in, struct err *err) {
-    static char data[TAR_EXTENSION_BYTES + TAR_BLOCK_BYTES];
-    uint64_t size = in->entry.size;
-    if (size > TAR_EXTENSION_BYTES)
-        return in_invalid(in, "its extended head is too large", err);
-    size_t padded = (size_t)(size + tar_padding(size));
-    ssize_t n = in_full(in, data, padded, err);
-    if (n < 0)
-        return (int)n;
-    if ((size_t)n < padded)
-        return in_invalid(in, "the archive ends inside its extended head", err);
-    const char *why = tar_extend(&in->entry, in->entry.type, data, (size_t)size);
-    return why ? in_invalid(in, why, err) : 0;
+static int in_wrong(void *user, const char *why, struct err *err) {
+    return in_invalid(user, why, err);
 }
 
 /* The whole archive. One that does not come to its end mark is cut off: nobody knows what is missing. */
 static int in_run(struct untar *in, struct err *err) {
-    uint8_t block[TAR_BLOCK_BYTES];
-    for (;;) {
-        ssize_t n = in_full(in, block, sizeof block, err);
-        bool zero;
-        if (n < 0)
-            return (int)n;
-        if (n < (ssize_t)sizeof block)
-            return err_set(err, ERR_INVALID, "the archive is cut off: it ends without its end mark");
-        const char *why = tar_parse(block, &in->entry, &zero);
-        if (why)
-            return in_invalid(in, why, err);
-        if (zero)
-            break;
-        bool extension = strchr("xgLK", in->entry.type);
-        int r = extension ? in_extension(in, err) : in_entry(in, err);
-        if (r < 0)
-            return r;
-        if (!extension)
-            tar_reset(&in->entry);
-    }
+    static const struct tar_sink sink = {in_begin, in_content, in_end, in_wrong};
+    in->tar = (struct tar_in){.sink = &sink, .user = in};
     ssize_t n;
-    while ((n = worker_read(in->worker, tar_data, sizeof tar_data, err)) > 0)
-        continue; /* the padding behind the end */
-    return (int)n;
+    int r = 0;
+    while (r == 0 && (n = worker_read(in->worker, tar_data, sizeof tar_data, err)) != 0)
+        r = n < 0 ? (int)n : tar_in_feed(&in->tar, tar_data, (size_t)n, err);
+    if (r == 0 && in->tar.inside)
+        r = in_invalid(in, "the archive ends inside it", err);
+    if (r == 0 && !in->tar.ended)
+        r = err_set(err, ERR_INVALID, "the archive is cut off: it ends without its end mark");
+    fd_close(&in->file);
+    tar_in_done(&in->tar);
+    return r;
 }
 
 /* ---- into place ---- */
@@ -351,11 +305,11 @@ static int merge_copy(const struct walk *walk, const char *name, int into, struc
     uint64_t removed = 0;
     struct err ignored;
     temp_name(temp, false);
-    int r = copy_tree(walk->dirfd, name, into, temp, name, err);
+    int r = copytree_shared(walk->dirfd, name, into, temp, name, err);
     if (r == 0 && renameat(into, temp, into, name) < 0)
         r = merge_errno(walk, name, errno, err);
     if (r < 0)
-        remove_tree(into, temp, name, &removed, &ignored);
+        removal_shared(into, temp, name, &removed, &ignored);
     return r;
 }
 
@@ -371,7 +325,7 @@ static int merge_pass(struct untar *in, bool commit, struct err *err) {
     walk_init(&walk, in->stage);
     int r = 0;
     while (r >= 0 && walk_next(&walk) > 0) {
-        autofd into = walk_open(in->top, walk.path_len ? walk.path : ".", O_RDONLY | O_DIRECTORY);
+        autofd into = path_below(in->top, walk.path, O_RDONLY | O_DIRECTORY, false);
         bool writes = false;
         if (into < 0)
             r = merge_errno(&walk, "", -into, err);
@@ -411,7 +365,7 @@ static int stage_open(struct untar *in, const struct runner_config *config, cons
             return err_errno(err, number, "unpacking into '%s'", shown);
         }
     }
-    in->stage = walk_open(in->stage_parent, in->stage_name, O_RDONLY | O_DIRECTORY);
+    in->stage = path_below(in->stage_parent, in->stage_name, O_RDONLY | O_DIRECTORY, false);
     return in->stage < 0 ? err_errno(err, -in->stage, "unpacking into '%s'", shown) : 0;
 }
 
@@ -421,7 +375,7 @@ static void stage_close(struct untar *in) {
     fd_close(&in->dir_fd);
     fd_close(&in->stage);
     if (in->stage_name[0])
-        remove_tree(in->stage_parent, in->stage_name, in->stage_name, &removed, &ignored);
+        removal_shared(in->stage_parent, in->stage_name, in->stage_name, &removed, &ignored);
     fd_close(&in->stage_parent);
 }
 
@@ -449,7 +403,7 @@ static int tar_in_work(struct worker *worker, const struct fields *args, struct 
         return err_set(err, ERR_NOT_FOUND, "no directory '%s'", args->text[FIELD_PATH]);
     if (top < 0)
         return err_errno(err, -top, "'%s'", args->text[FIELD_PATH]);
-    in = (struct untar){.worker = worker, .top = top, .stage_parent = -1, .stage = -1, .dir_fd = -1};
+    in = (struct untar){.worker = worker, .top = top, .stage_parent = -1, .stage = -1, .file = -1, .dir_fd = -1};
     in.limit = args->has[FIELD_LIMIT] ? args->number[FIELD_LIMIT] : LIMIT_UNPACK_ENTRIES;
     buf_init(&in.skipped, LIMIT_UNPACK_SKIPPED * (LIMIT_PATH_BYTES + 256u));
     umask(022);

@@ -129,7 +129,7 @@ static void put_file(const struct watch *watch, enum watch_event event, int node
     }
     if (node_path(watch, node, path) < 0)
         return;
-    autofd fd = walk_open(watch->top_fd, *path ? path : ".", O_PATH | O_DIRECTORY);
+    autofd fd = path_below(watch->top_fd, path, O_PATH | O_DIRECTORY, false);
     if (fd >= 0 && fstatat(fd, *name ? name : ".", &status, AT_SYMLINK_NOFOLLOW) == 0)
         runner_put_file(item, fd, name, &status);
 }
@@ -250,7 +250,7 @@ static int watch_tree(struct watch *watch, int node, bool tell_all, struct err *
     char path[LIMIT_PATH_BYTES + 2];
     if (node_path(watch, node, path) < 0)
         return 0;
-    autofd fd = walk_open(watch->top_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY);
+    autofd fd = path_below(watch->top_fd, path, O_RDONLY | O_DIRECTORY, false);
     if (fd < 0)
         return 0; /* gone again */
     static struct walk walk;
@@ -296,7 +296,7 @@ static int dir_arrived(struct watch *watch, int node, const char *name, struct e
     if (len < 0 || (size_t)len + strlen(name) > LIMIT_PATH_BYTES)
         return 0;
     memcpy(path + len, name, strlen(name) + 1);
-    autofd fd = walk_open(watch->top_fd, path, O_RDONLY | O_DIRECTORY);
+    autofd fd = path_below(watch->top_fd, path, O_RDONLY | O_DIRECTORY, false);
     if (fd < 0)
         return 0;
     int child = node_add(watch, fd, node, name, err);

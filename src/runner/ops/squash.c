@@ -5,43 +5,29 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/mem.h"
+#include "base/path.h"
 #include "runner/enter/enter.h"
+#include "tree/copytree.h"
 
 #define OVERLAY_XATTRS "user.overlay."
-enum { NAMES_BYTES = 65536, COPY_BYTES = 1 << 20, PARTS_MAX = 9 };
-
-/* Files with several names that were copied: the next name is a link to the first. */
-struct twin {
-    uint64_t inode;
-    uint8_t layer;
-    char *path; /* below target */
-};
+enum { PARTS_MAX = 9 };
 
 struct squash {
     struct stack *stack;
-    int target, dir; /* its root; the current directory in it */
-    struct twin *twins;
-    size_t twin_count, twin_cap;
-    char *buffer; /* COPY_BYTES */
+    int target, dir;       /* its root; the current directory in it */
+    struct copytree *copy; /* where a link cannot be: from an image, or between subvolumes */
 };
-
-static int copy_entry(struct squash *squash, const struct stack_entry *entry, struct err *err);
-static int copy_attributes(int from, int to, struct err *err);
 
 /* ---- one directory ---- */
 
@@ -61,35 +47,23 @@ static int merge_entry(struct squash *squash, const struct stack_entry *entry, s
         return 0;
     if (errno != EXDEV && errno != EMLINK && errno != EPERM && errno != EOPNOTSUPP)
         return failed(squash, name, err);
-    return copy_entry(squash, entry, err);
+    int r = copytree_entry(squash->copy, stack->fds[entry->layer], squash->dir, name, err);
+    return r < 0 ? err_wrap(err, "'/%s'", stack->path) : 0;
 }
 
 /* Owner, mode and times of the uppermost; opaque where what lies below the stack is not to show. */
 static int finish_directory(struct squash *squash, struct err *err) {
     struct stack *stack = squash->stack;
-    struct stat status;
-    int from = stack->fds[stack->top];
-    if (fstat(from, &status) < 0 || fchown(squash->dir, status.st_uid, status.st_gid) < 0 ||
-        fchmod(squash->dir, status.st_mode & 07777) < 0)
+    if (stack->hidden && fsetxattr(squash->dir, STACK_OPAQUE, "y", 1, 0) < 0)
         return failed(squash, "", err);
-    int r = copy_attributes(from, squash->dir, err);
-    if (r == 0 && stack->hidden && fsetxattr(squash->dir, STACK_OPAQUE, "y", 1, 0) < 0)
-        r = failed(squash, "", err);
-    if (r == 0 && futimens(squash->dir, (struct timespec[]){status.st_atim, status.st_mtim}) < 0)
-        r = failed(squash, "", err);
-    return r;
-}
-
-static int open_below(int root, const char *path) {
-    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
-    return (int)syscall(SYS_openat2, root, *path ? path : ".", &how, sizeof how);
+    int r = copytree_directory(squash->copy, stack->fds[stack->top], squash->dir, err);
+    return r < 0 ? err_wrap(err, "'/%s'", stack->path) : 0;
 }
 
 static int merge_all(struct squash *squash, struct err *err) {
     struct stack *stack = squash->stack;
     while (stack_next(stack)) {
-        autofd dir = open_below(squash->target, stack->path);
+        autofd dir = path_below(squash->target, stack->path, O_RDONLY | O_DIRECTORY, true);
         if (dir < 0)
             return failed(squash, "", err);
         squash->dir = dir;
@@ -107,120 +81,10 @@ static int merge_all(struct squash *squash, struct err *err) {
 }
 
 int squash_merge(struct stack *stack, int target, struct err *err) {
-    struct squash squash = {.stack = stack, .target = target, .buffer = xmalloc(COPY_BYTES)};
+    struct squash squash = {.stack = stack, .target = target, .copy = copytree_begin(target, OVERLAY_XATTRS)};
     int r = merge_all(&squash, err);
-    for (size_t i = 0; i < squash.twin_cap; i++)
-        free(squash.twins[i].path);
-    free(squash.twins);
-    free(squash.buffer);
+    copytree_end(squash.copy);
     return r;
-}
-
-/* ---- copies, where a link cannot be: from an image, or between subvolumes ---- */
-
-static int copy_attributes(int from, int to, struct err *err) {
-    static char names[NAMES_BYTES], value[NAMES_BYTES];
-    ssize_t n = flistxattr(from, names, sizeof names);
-    if (n < 0 && errno != EOPNOTSUPP)
-        return err_errno(err, errno, "extended attributes");
-    for (const char *name = names; n > 0 && name < names + n; name += strlen(name) + 1) {
-        if (strncmp(name, OVERLAY_XATTRS, strlen(OVERLAY_XATTRS)) == 0)
-            continue;
-        ssize_t size = fgetxattr(from, name, value, sizeof value);
-        if (size < 0 || fsetxattr(to, name, value, (size_t)size, 0) < 0)
-            return err_errno(err, errno, "the extended attribute '%s'", name);
-    }
-    return 0;
-}
-
-static int copy_bytes(struct squash *squash, int from, int to, off_t size) {
-    if (ftruncate(to, size) < 0)
-        return -errno;
-    for (off_t at = 0; (at = lseek(from, at, SEEK_DATA)) >= 0;) {
-        off_t end = lseek(from, at, SEEK_HOLE);
-        for (ssize_t n; at < end; at += n) {
-            size_t want = end - at < COPY_BYTES ? (size_t)(end - at) : COPY_BYTES;
-            n = pread(from, squash->buffer, want, at);
-            if (n <= 0 || pwrite(to, squash->buffer, (size_t)n, at) != n)
-                return n < 0 ? -errno : -EIO;
-        }
-    }
-    return errno == ENXIO ? 0 : -errno;
-}
-
-static int copy_regular(struct squash *squash, int from_dir, const char *name, const struct stat *status,
-                        struct err *err) {
-    autofd from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    autofd to = openat(squash->dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (from < 0 || to < 0)
-        return failed(squash, name, err);
-    int r = copy_bytes(squash, from, to, status->st_size);
-    if (r < 0)
-        return err_errno(err, -r, "'/%s%s'", squash->stack->path, name);
-    if (fchown(to, status->st_uid, status->st_gid) < 0 || fchmod(to, status->st_mode & 07777) < 0)
-        return failed(squash, name, err);
-    r = copy_attributes(from, to, err);
-    if (r == 0 && futimens(to, (struct timespec[]){status->st_atim, status->st_mtim}) < 0)
-        r = failed(squash, name, err);
-    return r;
-}
-
-static int copy_special(struct squash *squash, int from_dir, const char *name, const struct stat *status,
-                        struct err *err) {
-    char target[LIMIT_PATH_BYTES + 1];
-    bool link = S_ISLNK(status->st_mode);
-    ssize_t n = link ? readlinkat(from_dir, name, target, sizeof target - 1) : 0;
-    if (n < 0)
-        return failed(squash, name, err);
-    target[n] = 0;
-    int r = link ? symlinkat(target, squash->dir, name) : mknodat(squash->dir, name, status->st_mode, status->st_rdev);
-    if (r < 0 || fchownat(squash->dir, name, status->st_uid, status->st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-        (!link && fchmodat(squash->dir, name, status->st_mode & 07777, 0) < 0) ||
-        utimensat(squash->dir, name, (struct timespec[]){status->st_atim, status->st_mtim}, AT_SYMLINK_NOFOLLOW) < 0)
-        return failed(squash, name, err);
-    return 0;
-}
-
-/* Where a file with that inode was put, or would be noted. */
-static struct twin *twin_find(struct squash *squash, uint8_t layer, uint64_t inode) {
-    if (2 * squash->twin_count >= squash->twin_cap) {
-        size_t old_cap = squash->twin_cap;
-        struct twin *old = squash->twins;
-        squash->twin_cap = old_cap ? 2 * old_cap : 256;
-        squash->twins = xcalloc(squash->twin_cap, sizeof *squash->twins);
-        squash->twin_count = 0;
-        for (size_t i = 0; i < old_cap; i++)
-            if (old[i].path) {
-                *twin_find(squash, old[i].layer, old[i].inode) = old[i];
-                squash->twin_count++;
-            }
-        free(old);
-    }
-    size_t at = (size_t)(inode * 0x9e3779b97f4a7c15ull >> 20) & (squash->twin_cap - 1);
-    while (squash->twins[at].path && (squash->twins[at].inode != inode || squash->twins[at].layer != layer))
-        at = (at + 1) & (squash->twin_cap - 1);
-    return &squash->twins[at];
-}
-
-static int copy_entry(struct squash *squash, const struct stack_entry *entry, struct err *err) {
-    struct stack *stack = squash->stack;
-    const char *name = stack_name(stack, entry);
-    int from_dir = stack->fds[entry->layer];
-    struct stat status;
-    if (fstatat(from_dir, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
-        return failed(squash, name, err);
-    struct twin *twin = status.st_nlink > 1 ? twin_find(squash, entry->layer, status.st_ino) : NULL;
-    if (twin && twin->path)
-        return linkat(squash->target, twin->path, squash->dir, name, 0) < 0 ? failed(squash, name, err) : 0;
-    int r = S_ISREG(status.st_mode) ? copy_regular(squash, from_dir, name, &status, err)
-                                    : copy_special(squash, from_dir, name, &status, err);
-    if (r < 0 || !twin)
-        return r;
-    size_t size = stack->path_len + entry->len + 1;
-    *twin = (struct twin){.inode = status.st_ino, .layer = entry->layer, .path = xmalloc(size)};
-    snprintf(twin->path, size, "%s%s", stack->path, name);
-    squash->twin_count++;
-    return 0;
 }
 
 /* ---- the program ---- */

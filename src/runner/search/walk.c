@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 #include "base/dent.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/path.h"
 
 #pragma GCC optimize("O2")
 
@@ -75,20 +75,6 @@ void walk_done(struct walk *walk) {
     walk->entries = NULL;
 }
 
-int walk_open(int dirfd, const char *path, int flags) {
-    struct open_how how = {.flags = (unsigned long long)(unsigned)(flags | O_CLOEXEC | O_NOFOLLOW),
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-    if (!(flags & O_PATH))
-        how.flags |= O_NONBLOCK | O_NOCTTY;
-    for (int tries = 0;; tries++) {
-        int fd = (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
-        if (fd >= 0)
-            return fd;
-        if (errno != EINTR && (errno != EAGAIN || tries > 64))
-            return -errno;
-    }
-}
-
 /* procfs and sysfs are not files of the box: a walk from above leaves them out. */
 static bool is_virtual(int fd) {
     struct statfs system;
@@ -97,7 +83,7 @@ static bool is_virtual(int fd) {
 
 static int walk_enter(struct walk *walk) {
     fd_close(&walk->dirfd);
-    int fd = walk_open(walk->start_fd, walk->path_len ? walk->path : ".", O_RDONLY | O_DIRECTORY);
+    int fd = path_below(walk->start_fd, walk->path, O_RDONLY | O_DIRECTORY, false);
     if (fd < 0)
         return fd;
     walk->dirfd = fd;

@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "base/path.h"
 #include "skill/base/base.h"
-#include "skill/tree.h"
+#include "tree/treewalk.h"
 
 int base_path_open(struct skills *skills, const char *agent, const char *path, int flags, int *ret_fd,
                    struct stat *ret_status, struct err *err) {
@@ -59,7 +59,7 @@ static int base_walk_skill(void *user, const struct base_skill *skill) {
     autofd dir = -1;
     walk.top = skill->skill;
     int r = base_open(walk.skills, skill, &dir, &err);
-    return r < 0 ? r : tree_walk(dir, base_walk_entry, &walk, &err);
+    return r < 0 ? r : treewalk_own(dir, base_walk_entry, &walk, &err);
 }
 
 int base_files(struct skills *skills, const char *agent, const char *path, int (*each)(void *user, const char *path),
@@ -70,5 +70,5 @@ int base_files(struct skills *skills, const char *agent, const char *path, int (
     if (!*path)
         return base_each(skills, agent, base_walk_skill, &walk, err);
     int r = base_path_open(skills, agent, path, O_RDONLY | O_DIRECTORY, &fd, &status, err);
-    return r < 0 ? r : tree_walk(fd, base_walk_entry, &walk, err);
+    return r < 0 ? r : treewalk_own(fd, base_walk_entry, &walk, err);
 }

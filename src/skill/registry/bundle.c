@@ -15,8 +15,9 @@
 #include "skill/digest.h"
 #include "skill/skills.h"
 #include "skill/stage.h"
-#include "skill/tree.h"
 #include "skill/zip/zip.h"
+#include "tree/tar.h"
+#include "tree/treewalk.h"
 
 enum { PIECE_BYTES = 128 << 10, HEADS_BYTES = 64 << 20 }; /* HEADS: of names and padding */
 
@@ -63,39 +64,23 @@ int bundle_take(struct skills *skills, struct box *box, const char *path, int wa
 
 struct packing {
     struct bundle bundle;
+    struct tar_out tar;
     const char *top;
     struct zip *over; /* what it has is left out; NULL: nothing */
 };
 
-static int pack_bytes(struct packing *packing, const void *data, size_t len, struct err *err) {
+static int pack_put(void *user, const uint8_t *data, size_t len, struct err *err) {
+    struct packing *packing = user;
     return scratch_write(&packing->bundle.file, data, len, err);
 }
 
-static int pack_head(struct packing *packing, const char *path, char kind, uint64_t size, struct err *err) {
-    struct tar_entry entry = {.type = kind == 'd' ? TAR_DIR : TAR_FILE, .size = size};
-    uint8_t head[TAR_HEAD_BYTES];
-    int len = snprintf(entry.name, sizeof entry.name, "%s%s%s%s", packing->top, *packing->top && *path ? "/" : "", path,
+static int pack_one(struct packing *packing, const char *path, char kind, int fd, uint64_t size, struct err *err) {
+    char name[TAR_NAME_BYTES];
+    int len = snprintf(name, sizeof name, "%s%s%s%s", packing->top, *packing->top && *path ? "/" : "", path,
                        kind == 'd' ? "/" : "");
-    if (len >= (int)sizeof entry.name)
+    if (len >= (int)sizeof name)
         return err_set(err, ERR_TOO_LARGE, "a path of the skill is too long");
-    entry.mode = kind == 'f' ? 0644 : 0755;
-    return pack_bytes(packing, head, tar_format(head, &entry, 0, 0), err);
-}
-
-static int pack_content(struct packing *packing, int fd, uint64_t size, struct err *err) {
-    static const uint8_t zeros[TAR_BLOCK_BYTES];
-    uint8_t *data = xmalloc(PIECE_BYTES);
-    int r = 0;
-    for (uint64_t left = size; r == 0 && left > 0;) {
-        ssize_t n = fd_read_full(fd, data, left < PIECE_BYTES ? (size_t)left : PIECE_BYTES);
-        if (n <= 0)
-            r = err_errno(err, n < 0 ? (int)-n : EIO, "reading a public skill");
-        else
-            r = pack_bytes(packing, data, (size_t)n, err);
-        left -= n > 0 ? (uint64_t)n : 0;
-    }
-    free(data);
-    return r == 0 ? pack_bytes(packing, zeros, (size_t)tar_padding(size), err) : r;
+    return tar_out_plain(&packing->tar, kind, name, fd, size, err);
 }
 
 /* The archive has this path itself, or a file where one of its directories would have to be. */
@@ -119,14 +104,13 @@ static int pack_entry(void *user, const struct tree_entry *entry, struct err *er
     if (pack_hidden(packing, entry->path))
         return 0;
     if (entry->kind == 'd')
-        return pack_head(packing, entry->path, 'd', 0, err);
+        return pack_one(packing, entry->path, 'd', -1, 0, err);
     if (entry->kind != 'f' && entry->kind != 'x')
         return 0; /* a layer has nothing else */
-    autofd fd = openat(entry->parent, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    autofd fd = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, errno, "reading a public skill");
-    int r = pack_head(packing, entry->path, entry->kind, entry->size, err);
-    return r < 0 ? r : pack_content(packing, fd, entry->size, err);
+    return pack_one(packing, entry->path, entry->kind, fd, (uint64_t)entry->status.st_size, err);
 }
 
 int bundle_pack(struct skills *skills, const char *user, int dirfd, const char *top, struct bundle *ret_bundle,
@@ -136,17 +120,19 @@ int bundle_pack(struct skills *skills, const char *user, int dirfd, const char *
 
 int bundle_pack_below(struct skills *skills, const char *user, int dirfd, const char *top, struct zip *over,
                       struct bundle *ret_bundle, struct err *err) {
-    static const uint8_t end[2 * TAR_BLOCK_BYTES];
     struct packing packing = {.top = top, .over = over};
     int r = bundle_new(skills, user, &packing.bundle, err);
     if (r < 0)
         return r;
+    packing.tar = (struct tar_out){
+        .put = pack_put, .user = &packing, .data = xmalloc(PIECE_BYTES), .size = PIECE_BYTES, .exact = true};
     if (*top)
-        r = pack_head(&packing, "", 'd', 0, err);
+        r = pack_one(&packing, "", 'd', -1, 0, err);
     if (r == 0)
-        r = tree_walk(dirfd, pack_entry, &packing, err);
+        r = treewalk_own(dirfd, pack_entry, &packing, err);
     if (r == 0)
-        r = pack_bytes(&packing, end, sizeof end, err);
+        r = tar_out_end(&packing.tar, err);
+    free(packing.tar.data);
     if (r < 0)
         bundle_done(&packing.bundle);
     else
@@ -198,42 +184,48 @@ int bundle_content(const struct bundle *bundle, uint64_t offset, uint64_t size,
     return r;
 }
 
-static int each_extension(const struct bundle *bundle, struct tar_entry *entry, uint64_t at, struct err *err) {
-    if (entry->size > TAR_EXTENSION_BYTES)
-        return err_set(err, ERR_PROTOCOL, "the box sent an archive with a head that is too large");
-    char *data = xmalloc((size_t)entry->size + 1);
-    int r = read_at(bundle, data, (size_t)entry->size, at, err);
-    const char *why = r < 0 ? NULL : tar_extend(entry, entry->type, data, (size_t)entry->size);
-    free(data);
-    return why ? err_set(err, ERR_PROTOCOL, "the box sent a bad archive: %s", why) : r;
+struct reading {
+    const struct bundle *bundle;
+    uint64_t at; /* behind the head */
+    int (*each)(void *user, const struct tar_entry *entry, uint64_t offset, struct err *err);
+    void *user;
+};
+
+static int read_wrong(void *user, const char *why, struct err *err) {
+    (void)user;
+    return err_set(err, ERR_PROTOCOL, "the box sent a bad archive: %s", why);
+}
+
+static int read_begin(void *user, struct tar_entry *entry, struct err *err) {
+    const struct reading *reading = user;
+    uint64_t left = reading->bundle->file.bytes - reading->at;
+    const char *why = "an entry beyond its end";
+    if (entry->size > left || tar_padding(entry->size) > left - entry->size || !tar_safe_name(entry->name, &why))
+        return read_wrong(user, why, err);
+    return reading->each(reading->user, entry, reading->at, err);
 }
 
 int bundle_each(const struct bundle *bundle,
                 int (*each)(void *user, const struct tar_entry *entry, uint64_t offset, struct err *err), void *user,
                 struct err *err) {
-    struct tar_entry entry = {0};
+    static const struct tar_sink sink = {.begin = read_begin, .wrong = read_wrong};
+    struct reading reading = {.bundle = bundle, .each = each, .user = user};
+    struct tar_in in = {.sink = &sink, .user = &reading};
     uint8_t block[TAR_BLOCK_BYTES];
-    for (uint64_t at = 0;;) {
-        bool zero;
-        int r = read_at(bundle, block, sizeof block, at, err);
-        const char *why = r < 0 ? NULL : tar_parse(block, &entry, &zero);
-        if (r < 0)
-            return r;
-        if (!why && zero)
-            return 0;
-        at += sizeof block;
-        uint64_t padded = why ? 0 : entry.size + tar_padding(entry.size);
-        bool extension = !why && strchr("xgLK", entry.type);
-        if (why || padded < entry.size || padded > bundle->file.bytes - at ||
-            (!extension && !tar_safe_name(entry.name, &why)))
-            return err_set(err, ERR_PROTOCOL, "the box sent a bad archive: %s", why ? why : "an entry beyond its end");
-        r = extension ? each_extension(bundle, &entry, at, err) : each(user, &entry, at, err);
-        if (r < 0)
-            return r;
-        if (!extension)
-            tar_reset(&entry);
-        at += padded;
+    int r = 0;
+    while (r == 0 && !in.ended) {
+        uint64_t skipped;
+        r = read_at(bundle, block, sizeof block, reading.at, err);
+        reading.at += sizeof block;
+        if (r == 0)
+            r = tar_in_feed(&in, block, sizeof block, err);
+        if (r == 0)
+            r = tar_in_skip(&in, &skipped, err);
+        if (r == 0)
+            reading.at += skipped;
     }
+    tar_in_done(&in);
+    return r;
 }
 
 struct hashing {

@@ -3,7 +3,6 @@
  * no link in them leads out of its skill. Copies into boxes are sync_copy.c's. */
 #include "skill/registry/sync.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -25,7 +24,8 @@
 #include "skill/garbage.h"
 #include "skill/skills.h"
 #include "skill/registry/sync_copy.h"
-#include "skill/tree.h"
+#include "tree/copytree.h"
+#include "tree/treewalk.h"
 
 enum {
     SYNC_LOOK_MS = 2000, /* the sources are looked at no more often */
@@ -89,22 +89,14 @@ struct pass {
     unsigned entries;
     char path[LIMIT_PATH_BYTES + 1]; /* in the tree: skills/NAME/..., agents/NAME.md */
     size_t skill_len;                /* of skills/NAME/ */
+    int (*each)(struct pass *pass, const struct tree_entry *entry, struct err *err); /* of a source */
 };
 
 static int pass_copy(struct pass *pass, int from, const struct stat *status, struct err *err) {
     autofd to = -1;
+    struct copied copied;
     int r = stage_file(pass->stage, pass->path, status->st_mode & 0111 ? 0755 : 0644, &to, err);
-    char data[65536];
-    while (r == 0) {
-        ssize_t n = read(from, data, sizeof data);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? err_errno(err, errno, "'%s'", pass->path) : 0;
-        if ((r = fd_write_all(to, data, (size_t)n)) < 0)
-            r = err_errno(err, -r, "'%s'", pass->path);
-    }
-    return r;
+    return r < 0 ? r : copytree_file(from, to, &copied, err);
 }
 
 static int pass_file(struct pass *pass, int dir, const char *name, struct err *err) {
@@ -133,50 +125,10 @@ static int pass_file(struct pass *pass, int dir, const char *name, struct err *e
     return 0;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b) {
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int not_dots(const struct dirent *entry) {
-    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-}
-
-static bool is_dir(int dir, const struct dirent *entry) {
-    struct stat status;
-    if (entry->d_type != DT_UNKNOWN)
-        return entry->d_type == DT_DIR;
-    return fstatat(dir, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
-}
-
 static int pass_count(struct pass *pass, struct err *err) {
     if (++pass->entries > SYNC_ENTRIES)
         return err_set(err, ERR_TOO_LARGE, "%s: more than %d files and directories", pass->source, SYNC_ENTRIES);
     return 0;
-}
-
-/* Calls each with every entry of dir, its name appended to pass->path. */
-static int pass_entries(struct pass *pass, int dir,
-                        int (*each)(struct pass *, int, const struct dirent *, struct err *), struct err *err) {
-    struct dirent **list;
-    size_t len = strlen(pass->path);
-    int r = 0, count = scandirat(dir, ".", &list, not_dots, by_name);
-    if (count < 0)
-        return err_errno(err, errno, "%s: '%s'", pass->source, pass->path);
-    for (int i = 0; i < count; i++) {
-        size_t name_len = strlen(list[i]->d_name);
-        if (r == 0)
-            r = pass_count(pass, err);
-        if (r == 0 && len + name_len + 2 > sizeof pass->path)
-            r = err_set(err, ERR_TOO_LARGE, "%s: '%s' is too deep", pass->source, pass->path);
-        if (r == 0) {
-            memcpy(pass->path + len, list[i]->d_name, name_len + 1);
-            r = each(pass, dir, list[i], err);
-            pass->path[len] = 0;
-        }
-        free(list[i]);
-    }
-    free(list);
-    return r;
 }
 
 /* What a skill holds; its path behind skills/NAME/. */
@@ -192,41 +144,54 @@ static int pass_entry(void *user, const struct tree_entry *entry, struct err *er
     if (n < 0 || (size_t)n >= sizeof pass->path - pass->skill_len || (entry->kind == 'd' && depth > SYNC_DEPTH))
         return err_set(err, ERR_TOO_LARGE, "%s: '%.200s' is too deep", pass->source, pass->path);
     if (entry->kind != 'd')
-        return pass_file(pass, entry->parent, entry->name, err);
+        return pass_file(pass, entry->dir, entry->name, err);
     return pass->stage ? stage_dir(pass->stage, pass->path, err) : 0;
 }
 
 /* A directory of a source: a skill, if it says so. */
-static int pass_skill(struct pass *pass, int dir, const struct dirent *entry, struct err *err) {
+static int pass_skill(struct pass *pass, const struct tree_entry *entry, struct err *err) {
     struct err ignored;
-    if (!is_dir(dir, entry) || skill_id_check(entry->d_name, &ignored) < 0)
+    if (entry->kind != 'd' || skill_id_check(entry->name, &ignored) < 0)
         return 0;
-    autofd inner = openat(dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    autofd inner = openat(entry->dir, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inner < 0 || faccessat(inner, "SKILL.md", F_OK, 0) < 0)
         return 0;
     size_t len = strlen(pass->path);
     int r = pass->stage ? stage_dir(pass->stage, pass->path, err) : 0;
-    snprintf(pass->path + len, sizeof pass->path - len, "/"); /* there is room: pass_entries */
+    snprintf(pass->path + len, sizeof pass->path - len, "/"); /* there is room: a name is short */
     pass->skill_len = len + 1;
     pass->skill_fd = inner;
     if (r == 0)
-        r = tree_walk(inner, pass_entry, pass, err);
+        r = treewalk_own(inner, pass_entry, pass, err);
     pass->skill_fd = -1;
     return r;
 }
 
-static int pass_agent(struct pass *pass, int dir, const struct dirent *entry, struct err *err) {
-    size_t len = strlen(entry->d_name);
-    if (len < 4 || strcmp(entry->d_name + len - 3, ".md") != 0 || entry->d_name[0] == '.' || is_dir(dir, entry))
+static int pass_agent(struct pass *pass, const struct tree_entry *entry, struct err *err) {
+    size_t len = strlen(entry->name);
+    if (len < 4 || strcmp(entry->name + len - 3, ".md") != 0 || entry->name[0] == '.' || entry->kind == 'd')
         return 0;
-    return pass_file(pass, dir, entry->d_name, err);
+    return pass_file(pass, entry->dir, entry->name, err);
 }
 
-/* The last source first: what has a name is not taken again. In the signature all of them count. */
+/* An entry of a source. What a later source has given already is not taken again; in the signature all of them count. */
+static int pass_top(void *user, const struct tree_entry *entry, struct err *err) {
+    struct pass *pass = user;
+    size_t len = strlen(pass->path);
+    int r = pass_count(pass, err);
+    snprintf(pass->path + len, sizeof pass->path - len, "%s", entry->name);
+    if (r == 0 && (!pass->stage || faccessat(pass->stage->fd, pass->path, F_OK, AT_SYMLINK_NOFOLLOW) < 0))
+        r = pass->each(pass, entry, err);
+    pass->path[len] = 0;
+    return r < 0 ? r : TREE_SKIP;
+}
+
+/* The last source first. */
 static int pass_sources(struct pass *pass, const char *part, const char *const *sources,
-                        int (*each)(struct pass *, int, const struct dirent *, struct err *), struct err *err) {
+                        int (*each)(struct pass *, const struct tree_entry *, struct err *), struct err *err) {
     size_t count = 0;
     int r = 0;
+    pass->each = each;
     while (sources && sources[count])
         count++;
     while (count-- > 0 && r == 0) {
@@ -234,20 +199,9 @@ static int pass_sources(struct pass *pass, const char *part, const char *const *
         pass->source = sources[count];
         snprintf(pass->path, sizeof pass->path, "%s/", part);
         r = dir < 0 ? err_errno(err, errno, "global %s: '%s'", part, sources[count])
-                    : pass_entries(pass, dir, each, err);
+                    : treewalk_own(dir, pass_top, pass, err);
     }
     return r;
-}
-
-/* Skips what a later source has given already. */
-static int pass_new_skill(struct pass *pass, int dir, const struct dirent *entry, struct err *err) {
-    return faccessat(pass->stage->fd, pass->path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? 0
-                                                                                  : pass_skill(pass, dir, entry, err);
-}
-
-static int pass_new_agent(struct pass *pass, int dir, const struct dirent *entry, struct err *err) {
-    return faccessat(pass->stage->fd, pass->path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? 0
-                                                                                  : pass_agent(pass, dir, entry, err);
 }
 
 static int sign(const struct skill_settings *settings, uint8_t ret_signature[32], struct err *err) {
@@ -263,16 +217,18 @@ static int sign(const struct skill_settings *settings, uint8_t ret_signature[32]
 
 /* ---- the tree ---- */
 
+static int any_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    (void)entry, (void)err;
+    *(bool *)user = true;
+    return -ERR_EXISTS;
+}
+
 static bool has_entries(int dir, const char *name) {
     autofd fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
     bool any = false;
-    if (!list)
-        return false;
-    fd = -1;
-    for (const struct dirent *entry; !any && (entry = readdir(list));)
-        any = not_dots(entry);
-    closedir(list);
+    struct err ignored;
+    if (fd >= 0)
+        treewalk(fd, any_entry, &any, &ignored);
     return any;
 }
 
@@ -310,9 +266,9 @@ static int make_tree(struct skills *skills, const struct skill_settings *setting
     if (r == 0)
         r = stage_dir(&stage, "agents", err);
     if (r == 0)
-        r = pass_sources(&pass, "skills", settings->global_skills, pass_new_skill, err);
+        r = pass_sources(&pass, "skills", settings->global_skills, pass_skill, err);
     if (r == 0)
-        r = pass_sources(&pass, "agents", settings->global_agents, pass_new_agent, err);
+        r = pass_sources(&pass, "agents", settings->global_agents, pass_agent, err);
     parts[0] = has_entries(stage.fd, "skills");
     parts[1] = has_entries(stage.fd, "agents");
     if (r == 0)
@@ -332,34 +288,36 @@ static void note_version(struct skills *skills, const char *id, const char *vers
         log_warn("skills/%s: %s", name, strerror(errno));
 }
 
-static bool tree_named(int placed, const char *version) {
-    struct dirent **list;
-    bool named = false;
-    int count = placed < 0 ? 0 : scandirat(placed, ".", &list, not_dots, by_name);
-    for (int i = 0; i < count; i++) {
-        char text[32];
-        ssize_t n = named ? -1 : fd_read_file(placed, list[i]->d_name, text, sizeof text);
-        named |= n == 16 && strcmp(text, version) == 0;
-        free(list[i]);
-    }
-    if (count > 0)
-        free(list);
-    return named;
+struct dropping {
+    struct skills *skills;
+    int placed;
+    const char *version; /* that is looked for, or kept */
+};
+
+static int placed_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    const struct dropping *look = user;
+    char text[32];
+    (void)err;
+    bool named = fd_read_file(entry->dir, entry->name, text, sizeof text) == 16 && strcmp(text, look->version) == 0;
+    return named ? -ERR_EXISTS : TREE_SKIP;
+}
+
+static int global_entry(void *user, const struct tree_entry *entry, struct err *err) {
+    const struct dropping *drop = user;
+    struct dropping look = {.version = entry->name};
+    if (strcmp(entry->name, drop->version) != 0 &&
+        (drop->placed < 0 || treewalk(drop->placed, placed_entry, &look, err) != -ERR_EXISTS))
+        skills_discard(drop->skills, "global", entry->name);
+    return TREE_SKIP;
 }
 
 /* Trees that nobody needs any more: neither the newest nor any box's. */
 static void drop_old(struct skills *skills, const char *version) {
+    struct err ignored;
     autofd placed = openat(skills->dir, "placed", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     autofd fd = openat(skills->dir, "global", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct dirent **list;
-    int count = fd < 0 ? 0 : scandirat(fd, ".", &list, not_dots, by_name);
-    for (int i = 0; i < count; i++) {
-        if (strcmp(list[i]->d_name, version) != 0 && !tree_named(placed, list[i]->d_name))
-            skills_discard(skills, "global", list[i]->d_name);
-        free(list[i]);
-    }
-    if (count > 0)
-        free(list);
+    if (fd >= 0)
+        treewalk_own(fd, global_entry, &(struct dropping){skills, placed, version}, &ignored);
 }
 
 static bool has_sources(const struct skill_settings *settings) {

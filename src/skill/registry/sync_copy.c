@@ -22,7 +22,7 @@
 #include "base/text.h"
 #include "skill/digest.h"
 #include "skill/skills.h"
-#include "skill/tree.h"
+#include "tree/treewalk.h"
 
 enum { COPY_NOTE_BYTES = 64 << 20 };
 
@@ -275,13 +275,13 @@ static int copy_entry(void *user, const struct tree_entry *entry, struct err *er
         return 0;
     if (snprintf(path, sizeof path, "%s/%s", top->to, entry->path) >= (int)sizeof path)
         return err_set(err, ERR_TOO_LARGE, "'%.200s' is too deep", top->to);
-    autofd fd = openat(entry->parent, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    autofd fd = openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     return fd < 0 ? err_errno(err, errno, "'%.200s'", path)
                   : copy_file(top->copy, fd, entry->kind == 'x' ? 0755 : 0644, path, err);
 }
 
 static int copy_tree(struct copy *copy, int dir, const char *to, struct err *err) {
-    return tree_walk(dir, copy_entry, &(struct copy_top){copy, to}, err);
+    return treewalk_own(dir, copy_entry, &(struct copy_top){copy, to}, err);
 }
 
 static int copy_global(struct copy *copy, const char *part, struct err *err) {
