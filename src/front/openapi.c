@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "front/native/native.h"
+#include "front/routes.h"
 #include "rows/schema.h"
 
 static const struct schema_style asked = {.refers = true}, answered = {.refers = true, .answer = true};

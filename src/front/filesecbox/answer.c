@@ -38,6 +38,9 @@ bool filesecbox_claims(const char *path) {
     return fsb2_claims(path);
 }
 
+static const struct route *const tables[] = {filesecbox_routes, fsb2_routes, NULL};
+const struct dialect filesecbox_dialect = {.routes = tables, .claims = filesecbox_claims, .refuse = filesecbox_refuse};
+
 void filesecbox_open(struct answer *answer, struct http_request *request) {
     answer_init(answer, request, 200);
     json_open(&answer->json, '{');
