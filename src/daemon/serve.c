@@ -156,8 +156,7 @@ static int daemon_provider(struct daemon *daemon, struct store **ret_store, stru
         return failed;
     policy->event = daemon_event;
     policy->event_user = daemon;
-    policy->dress = sync_dress;
-    policy->dress_user = daemon->front.skills;
+    policy->hooks = own_hooks(daemon->front.skills);
     daemon->env.limits = policy->share.limits;
     failed = daemon_store(&daemon->env, ret_store, err);
     if (!failed)

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "front/routes.h"
 #include "front/trail.h"
-#include "skill/own/own.h"
 
 struct front *front_of(const struct http_request *request) {
     return http_context(request);
@@ -141,8 +140,7 @@ int front_enter(const struct http_request *request, struct box *box, struct err 
         return err_set(err, ERR_LIMIT,
                        "box %s has %u requests running, which is the limit (max_calls_per_box); try again later",
                        box->id, most);
-    struct skills *skills = front_of(request)->skills;
-    return skills ? own_settle(skills, box, err) : 0;
+    return provider_before_use(front_of(request)->provider, box, err);
 }
 
 void front_leave(struct box *box) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/limits.h"
 #include "box/turn.h"
 #include "front/filesecbox/fsb2.h"
@@ -110,7 +111,7 @@ static int check_user(const char *user, struct err *err) {
         return err_set(err, ERR_INVALID, "'%s' cannot be a user: it is a word of this API", user);
     if (*user == '.')
         return err_set(err, ERR_INVALID, "a user's name does not begin with a dot");
-    return policy_user(user, err);
+    return text_user(user, err);
 }
 
 int filesecbox_begin(struct http_request *request, struct filesecbox *ret_call, struct err *err) {

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/limits.h"
 #include "box/policy.h"
 #include "front/answer.h"
@@ -75,7 +76,7 @@ static int machine_whose(struct http_request *request, const char **ret_user, st
     const char *own = front_who(request)->user;
     int failed = front_query(request, &args, err);
     if (!failed && args.user.data)
-        failed = policy_user(args.user.data, err);
+        failed = text_user(args.user.data, err);
     if (!failed && args.user.data && own && strcmp(own, args.user.data) != 0)
         failed = err_set(err, ERR_DENIED, "this token is for the user '%s'", own);
     if (!failed)

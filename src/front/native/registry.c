@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "front/answer.h"
@@ -109,7 +110,7 @@ static const char *entry_named(struct http_request *request, const struct regist
     const char *entry = http_param(request, "entry");
     if (!args->author.data)
         return entry;
-    if (policy_user(args->author.data, err) < 0)
+    if (text_user(args->author.data, err) < 0)
         return NULL;
     return arena_printf(http_arena(request), "%s/%s", args->author.data, entry);
 }

@@ -436,7 +436,7 @@ static bool catalog_is_closed(const struct catalog_walk *walk) {
 /* dir NULL: all sources */
 static int catalog_make(struct catalog_walk *walk, const char *dir, struct catalog *ret_catalog, struct err *err) {
     bool whole = dir && walk->catalogs && walk->box->spec.agent && strcmp(dir, SKILLS_PATH) == 0;
-    struct catalog_token token = {.generation = atomic_load(&walk->box->skill_generation)};
+    struct catalog_token token = {.generation = atomic_load(&walk->box->attached_generation)};
     int code = box_share(walk->box, TURN_WAIT_MS, err); /* one version of every skill */
     if (code < 0)
         return code;
