@@ -147,6 +147,7 @@ int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, stru
 
 /* Feeding bytes in pieces: read_fn gives the next piece (0: end, negative: give up, the code is returned). */
 typedef ssize_t (*box_reader)(void *user, void *data, size_t size, struct err *err);
+ssize_t box_read_view(void *view, void *data, size_t size, struct err *err); /* a box_reader of a struct view */
 int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_fn, void *user, int watch,
               struct err *err);
 
@@ -269,6 +270,8 @@ int box_read_root(struct box *box, const char *path, uint64_t length, int watch,
                   int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
 int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
                     int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
+/* The first `most` bytes, appended to out. TOO_LARGE: they do not fit into it. */
+int box_read_all(struct box *box, const char *path, size_t most, int watch, struct buf *out, struct err *err);
 
 struct write_request {
     const char *path;

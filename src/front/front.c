@@ -134,6 +134,24 @@ int front_admit(struct http_request *request, struct err *err) {
     return failed;
 }
 
+ssize_t front_body_read(void *request, void *data, size_t size, struct err *err) {
+    return http_body_read(request, data, size, err);
+}
+
+int front_make(const struct http_request *request, struct err *err) {
+    return tenant_make(front_who(request)->tenant, &front_settings(request)->tenant_limits, err);
+}
+
+int front_acquire(const struct http_request *request, const char *id, const struct box_request *wanted,
+                  struct box **ret_box, bool *ret_created, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    int failed = id ? provider_get(provider, wanted->user, id, ret_box, err) : -ERR_NOT_FOUND;
+    if (failed != -ERR_NOT_FOUND && failed != -ERR_GONE)
+        return failed;
+    failed = front_make(request, err);
+    return failed ? failed : provider_acquire(provider, wanted, ret_box, ret_created, err);
+}
+
 int front_enter(const struct http_request *request, struct box *box, struct err *err) {
     unsigned most = front_settings(request)->max_calls_per_box;
     if (atomic_fetch_add(&box->calls, 1) >= most && most)

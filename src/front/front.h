@@ -126,11 +126,17 @@ const struct front_settings *front_settings(const struct http_request *request);
 /* Arguments by the route's own rows; *ret_args zeroed by the caller. */
 int front_query(struct http_request *request, void *ret_args, struct err *err);
 int front_body(struct http_request *request, void *ret_args, struct err *err);
-/* One more request on the box. LIMIT: it may not have it; front_leave is owed all the same. */
+ssize_t front_body_read(void *request, void *data, size_t size, struct err *err); /* box_reader */
+/* A box is about to be made for this request. LIMIT: its user has made too many within a minute. */
+int front_make(const struct http_request *request, struct err *err);
+/* The box that is wanted; id: looked for first, so that only what must be made counts as made. NULL: it counts anyway. */
+int front_acquire(const struct http_request *request, const char *id, const struct box_request *wanted,
+                  struct box **ret_box, bool *ret_created, struct err *err);
 /* The daemon stops and this request was broken off for it: that is what its client is sent. */
 bool front_stopped(const struct http_request *request, struct err *err);
 /* Adds the header Cubby-Restarted when the box was started again after it died, and nobody has been sent that yet. */
 void front_restarted(struct http_request *request, struct box *box);
+/* One more request on the box. LIMIT: it may not have it; front_leave is owed all the same. */
 int front_enter(const struct http_request *request, struct box *box, struct err *err);
 void front_leave(struct box *box);
 int front_empty(struct http_request *request, int status); /* an answer without a body */

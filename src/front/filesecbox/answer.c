@@ -149,21 +149,17 @@ void filesecbox_id(const struct filesecbox *call, char ret_id[17]) {
     policy_id(call->user, thread, strlen(thread), ret_id);
 }
 
-/* Only what must be made counts as made. Looking makes nothing: *ret_box stays NULL. */
+/* Looking makes nothing: *ret_box stays NULL. */
 static int find_or_make(struct filesecbox *call, struct box **ret_box, struct err *err) {
     struct http_request *request = call->request;
-    struct provider *provider = front_of(request)->provider;
-    bool looks = !strcmp(http_method(request), "GET");
+    const struct box_request wanted = {.user = call->user, .agent = call->agent};
+    bool created;
     char id[17];
     filesecbox_id(call, id);
-    int failed = looks ? provider_wake(provider, call->user, id, ret_box, err)
-                       : provider_get(provider, call->user, id, ret_box, err);
-    if (looks && failed == -ERR_NOT_FOUND)
-        return 0;
-    if (looks || (failed != -ERR_NOT_FOUND && failed != -ERR_GONE))
-        return failed;
-    failed = tenant_make(front_who(request)->tenant, &front_settings(request)->tenant_limits, err);
-    return failed ? failed : skills_box(call->skills, call->user, call->agent, ret_box, err);
+    if (strcmp(http_method(request), "GET") != 0)
+        return front_acquire(request, id, &wanted, ret_box, &created, err);
+    int failed = provider_wake(front_of(request)->provider, call->user, id, ret_box, err);
+    return failed == -ERR_NOT_FOUND ? 0 : failed;
 }
 
 int filesecbox_box(struct filesecbox *call, struct err *err) {

@@ -23,9 +23,7 @@ int native_acquire(struct http_request *request, struct box *unused, struct err 
     if (!failed)
         failed = native_box_request(request, &args, &wanted, err);
     if (!failed)
-        failed = tenant_make(front_who(request)->tenant, &front_settings(request)->tenant_limits, err);
-    if (!failed)
-        failed = provider_acquire(front->provider, &wanted, &box, &created, err);
+        failed = front_acquire(request, NULL, &wanted, &box, &created, err);
     if (failed)
         return failed;
     autoanswer answer;
