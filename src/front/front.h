@@ -115,6 +115,11 @@ struct endpoint {
     int (*refuse)(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 };
 
+#define ENDPOINT(...)                                                                                                  \
+    &(const struct endpoint) {                                                                                         \
+        __VA_ARGS__                                                                                                    \
+    }
+
 int front_admit(struct http_request *request, struct err *err); /* http_config.admit: who asks, and known parameters */
 void front_finished(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);
 void front_handle(struct http_request *request); /* route.handle of everything with an endpoint */

@@ -77,6 +77,11 @@ void metrics_head(struct buf *out, const char *name, const char *type, const cha
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
+void metrics_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value) {
+    metrics_head(out, name, type, help);
+    buf_printf(out, "%s %" PRIu64 "\n", name, value);
+}
+
 static const char *metrics_name(const struct metrics *metrics, size_t i) {
     return i < metrics->count ? metrics->routes[i].name : "none";
 }
@@ -137,16 +142,13 @@ static void metrics_boxes(struct provider *provider, struct buf *out) {
 static void metrics_audit(struct audit *audit, struct buf *out) {
     struct audit_counts counts;
     audit_count(audit, &counts);
-    metrics_head(out, "cubby_audit_rows_total", "counter", "Rows written to the audit log.");
-    buf_printf(out, "cubby_audit_rows_total %" PRIu64 "\n", counts.written);
-    metrics_head(out, "cubby_audit_lost_total", "counter", "Rows lost because the audit log could not be written.");
-    buf_printf(out, "cubby_audit_lost_total %" PRIu64 "\n", counts.lost);
-    metrics_head(out, "cubby_audit_strangers_total", "counter", "Refused requests that were only counted.");
-    buf_printf(out, "cubby_audit_strangers_total %" PRIu64 "\n", counts.strangers);
-    metrics_head(out, "cubby_audit_queue_bytes", "gauge", "Rows that wait to be written.");
-    buf_printf(out, "cubby_audit_queue_bytes %" PRIu64 "\n", counts.queued_bytes);
-    metrics_head(out, "cubby_audit_failing", "gauge", "1 while the audit log cannot be written.");
-    buf_printf(out, "cubby_audit_failing %d\n", counts.failing);
+    metrics_one(out, "cubby_audit_rows_total", "counter", "Rows written to the audit log.", counts.written);
+    metrics_one(out, "cubby_audit_lost_total", "counter", "Rows lost because the audit log could not be written.",
+                counts.lost);
+    metrics_one(out, "cubby_audit_strangers_total", "counter", "Refused requests that were only counted.",
+                counts.strangers);
+    metrics_one(out, "cubby_audit_queue_bytes", "gauge", "Rows that wait to be written.", counts.queued_bytes);
+    metrics_one(out, "cubby_audit_failing", "gauge", "1 while the audit log cannot be written.", counts.failing);
 }
 
 void metrics_write(const struct front *front, struct buf *out) {
@@ -160,8 +162,7 @@ void metrics_write(const struct front *front, struct buf *out) {
     buf_printf(out, "cubby_http_connections{state=\"parked\"} %u\n", http.parked);
     buf_printf(out, "cubby_http_connections{state=\"active\"} %u\n",
                http.connections > http.parked ? http.connections - http.parked : 0);
-    metrics_head(out, "cubby_http_threads", "gauge", "Threads that serve requests.");
-    buf_printf(out, "cubby_http_threads %u\n", http.threads);
+    metrics_one(out, "cubby_http_threads", "gauge", "Threads that serve requests.", http.threads);
     for (size_t i = 0; dialects[i]; i++)
         if (dialects[i]->measure)
             dialects[i]->measure(front, out);

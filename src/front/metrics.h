@@ -15,5 +15,6 @@ void metrics_call(struct metrics *metrics, const struct route *route, int code);
 struct front;
 void metrics_write(const struct front *front, struct buf *out);
 void metrics_head(struct buf *out, const char *name, const char *type, const char *help); /* of one metric */
+void metrics_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value); /* all of it */
 
 #endif

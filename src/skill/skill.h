@@ -56,5 +56,4 @@ int skill_id_check(const char *skill,
 int skill_agent_check(const char *agent,
                       struct err *err); /* [A-Za-z0-9_.@-]{1,128}, no leading dot, not "skill-creator" */
 
-
 #endif

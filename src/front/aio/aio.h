@@ -34,15 +34,9 @@ int aio_refuse(struct http_request *request, int status, const char *code, const
 bool aio_claims(const char *path);
 
 /* Of every row of ours: AIO_ENDPOINT(.run = ..., .body = rows, ...). Unknown parameters are ignored. */
-#define AIO_ENDPOINT(...)                                                                                              \
-    &(const struct endpoint) {                                                                                         \
-        .status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__                                           \
-    }
+#define AIO_ENDPOINT(...) ENDPOINT(.status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__)
 /* The same of a row with other flags, status or answer: it says all three itself. */
-#define AIO_OTHER(...)                                                                                                 \
-    &(const struct endpoint) {                                                                                         \
-        __VA_ARGS__                                                                                                    \
-    }
+#define AIO_OTHER ENDPOINT
 #define AIO_FLAGS (ENDPOINT_LENIENT | ENDPOINT_WAKE)
 extern const struct row aio_answer[]; /* the envelope, for OpenAPI */
 

@@ -115,12 +115,7 @@ static int exec_refuse(struct http_request *request, int status, const char *cod
 const struct route aio_bash_routes[] = {
     {"POST", BASH "/exec", front_handle, 0, "aio_bash_exec",
      "Run a command as a process of its own, with variables of its own; wait for it or not.",
-     &(const struct endpoint){.run = bash_exec,
-                              .body = exec_fields,
-                              .refuse = exec_refuse,
-                              .status = 200,
-                              .flags = AIO_FLAGS,
-                              .answer = aio_answer}},
+     AIO_ENDPOINT(.run = bash_exec, .body = exec_fields, .refuse = exec_refuse)},
     {"POST", BASH "/output", front_handle, 0, "aio_bash_output",
      "What a command printed, from byte offsets on, and how it stands.",
      AIO_ENDPOINT(.run = bash_output, .body = output_fields)},

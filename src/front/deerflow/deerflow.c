@@ -99,29 +99,26 @@ static int capabilities(struct http_request *request, struct box *unused, struct
 static int health(struct http_request *request, struct box *unused, struct err *err);
 
 #define FLAGS (ENDPOINT_ADMIN | ENDPOINT_NO_BOX | ENDPOINT_LENIENT)
-#define ENDPOINT(...)                                                                                                  \
-    &(const struct endpoint) {                                                                                         \
-        .status = 200, __VA_ARGS__                                                                                     \
-    }
+#define FINE(...) ENDPOINT(.status = 200, __VA_ARGS__)
 
 static const struct route deerflow_routes[] = {
     {"POST", "/api/sandboxes", front_handle, 0, "deerflow_create",
      "Provision: the box of this id, made when there is none; its URL speaks the AIO dialect.",
-     ENDPOINT(.run = create, .flags = FLAGS, .body = create_fields, .answer = sandbox_answer)},
+     FINE(.run = create, .flags = FLAGS, .body = create_fields, .answer = sandbox_answer)},
     {"GET", "/api/sandboxes", front_handle, 0, "deerflow_sandboxes", "All boxes that were provisioned here.",
-     ENDPOINT(.run = list, .flags = FLAGS, .answer = list_answer)},
+     FINE(.run = list, .flags = FLAGS, .answer = list_answer)},
     {"GET", "/api/sandboxes/{id}", front_handle, 0, "deerflow_sandbox", "One of them; nothing is started.",
-     ENDPOINT(.run = look, .flags = FLAGS, .answer = sandbox_answer)},
+     FINE(.run = look, .flags = FLAGS, .answer = sandbox_answer)},
     {"DELETE", "/api/sandboxes/{id}", front_handle, 0, "deerflow_delete",
      "End it, with its own files; what is mounted stays. One that is not there is no error.",
-     ENDPOINT(.run = end, .flags = FLAGS, .answer = delete_answer)},
+     FINE(.run = end, .flags = FLAGS, .answer = delete_answer)},
     {"GET", "/api/reconciliation/sandboxes/{id}", front_handle, 0, "deerflow_reconciliation",
      "Whether it is there, and whether it is still the one that was made.",
-     ENDPOINT(.run = reconcile, .flags = FLAGS, .answer = reconciliation_answer)},
+     FINE(.run = reconcile, .flags = FLAGS, .answer = reconciliation_answer)},
     {"GET", "/api/capabilities", front_handle, 0, "deerflow_capabilities", "What this provisioner can do.",
-     ENDPOINT(.run = capabilities, .flags = FLAGS | ENDPOINT_QUIET, .answer = capabilities_answer)},
+     FINE(.run = capabilities, .flags = FLAGS | ENDPOINT_QUIET, .answer = capabilities_answer)},
     {"GET", "/health", front_handle, ROUTE_QUICK, "deerflow_health", "Whether it serves; needs no key.",
-     ENDPOINT(.run = health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET | ENDPOINT_LENIENT, .answer = health_answer)},
+     FINE(.run = health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET | ENDPOINT_LENIENT, .answer = health_answer)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
@@ -192,21 +189,17 @@ static const char *status(struct box *box) {
                : "Running";
 }
 
-static void put_text(struct json *json, const char *name, const char *value) {
-    json_put_str(json, name, value);
-}
-
 static void put_identity(struct json *json, const struct box *box) {
-    put_text(json, "user_id", box->user);
-    put_text(json, "thread_id", box->thread ? box->thread : box->id);
+    json_put_str(json, "user_id", box->user);
+    json_put_str(json, "thread_id", box->thread ? box->thread : box->id);
     json_put_uint(json, "mount_contract_version", CONTRACT);
 }
 
 static void put_sandbox(struct json *json, struct http_request *request, struct box *box) {
     json_open(json, '{');
-    put_text(json, "sandbox_id", box->id);
-    put_text(json, "sandbox_url", routes_client()->url(request, box));
-    put_text(json, "status", status(box));
+    json_put_str(json, "sandbox_id", box->id);
+    json_put_str(json, "sandbox_url", routes_client()->url(request, box));
+    json_put_str(json, "status", status(box));
     put_identity(json, box);
     json_close(json, '}');
 }
@@ -249,13 +242,13 @@ static int reconcile(struct http_request *request, struct box *unused, struct er
     struct json *json = &answer.json;
     struct box *box = find(request);
     json_open(json, '{');
-    put_text(json, "sandbox_id", http_param(request, "id"));
-    put_text(json, "backend_namespace", NAMESPACE);
-    put_text(json, "status", box ? "found" : "absent");
+    json_put_str(json, "sandbox_id", http_param(request, "id"));
+    json_put_str(json, "backend_namespace", NAMESPACE);
+    json_put_str(json, "status", box ? "found" : "absent");
     if (box) {
         snprintf(incarnation, sizeof incarnation, "%s-%" PRIu64, box->id, box->created_ms);
-        put_text(json, "incarnation_id", incarnation);
-        put_text(json, "sandbox_url", routes_client()->url(request, box));
+        json_put_str(json, "incarnation_id", incarnation);
+        json_put_str(json, "sandbox_url", routes_client()->url(request, box));
         put_identity(json, box);
         provider_look_end(front_of(request)->provider, box);
     }
@@ -386,7 +379,7 @@ static int end(struct http_request *request, struct box *unused, struct err *err
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
     json_put_bool(&answer.json, "ok", true);
-    put_text(&answer.json, "sandbox_id", id);
+    json_put_str(&answer.json, "sandbox_id", id);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }

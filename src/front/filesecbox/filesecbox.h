@@ -21,10 +21,7 @@ int filesecbox_refuse(struct http_request *request, int status, const char *code
 bool filesecbox_claims(const char *path);
 bool filesecbox_reserved(const char *user, size_t len); /* a word of the API, and nobody's name */
 /* Of every row of ours: ENDPOINT(.run = ..., ...). Unknown parameters are ignored, as its clients expect. */
-#define FILESECBOX_ENDPOINT(...)                                                                                       \
-    &(const struct endpoint) {                                                                                         \
-        .status = 200, __VA_ARGS__                                                                                     \
-    }
+#define FILESECBOX_ENDPOINT(...) ENDPOINT(.status = 200, __VA_ARGS__)
 #define FILESECBOX_FLAGS (ENDPOINT_NO_BOX | ENDPOINT_LENIENT)
 
 /* ---- who asks, for whom ---- */

@@ -479,11 +479,7 @@ void runner_offline(struct front *front, const char *user, const char *name, con
 
 /* ---- routes ---- */
 
-#define EXTRA(...)                                                                                                     \
-    &(const struct endpoint) {                                                                                         \
-        __VA_ARGS__                                                                                                    \
-    }
-#define JOIN EXTRA(.run = runner_run, .flags = ENDPOINT_OPEN | ENDPOINT_RUNNER | ENDPOINT_WRITES, .status = 101)
+#define JOIN ENDPOINT(.run = runner_run, .flags = ENDPOINT_OPEN | ENDPOINT_RUNNER | ENDPOINT_WRITES, .status = 101)
 
 static const struct route join_routes[] = {
     {"GET", "/runner/ws", front_handle, 0, "runner",

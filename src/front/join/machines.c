@@ -120,29 +120,21 @@ void join_measure(const struct front *front, struct buf *out) {
                  "Machines that joined since the start, by whether they are connected.");
     buf_printf(out, "cubby_machines{state=\"online\"} %u\n", counts.online);
     buf_printf(out, "cubby_machines{state=\"offline\"} %u\n", counts.known - counts.online);
-    const struct {
-        const char *name, *help;
-        uint64_t value;
-    } rows[] = {{"cubby_machine_connections_total", "Connections of machines.", counts.connections},
-                {"cubby_machine_resumed_total", "Connections that went on with a session.", counts.resumed},
-                {"cubby_machine_refused_total", "Registrations refused by the table of machines.", counts.refused},
-                {"cubby_machine_expired_total", "Sessions whose machine did not come back in time.", counts.expired}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        metrics_head(out, rows[i].name, "counter", rows[i].help);
-        buf_printf(out, "%s %" PRIu64 "\n", rows[i].name, rows[i].value);
-    }
+    metrics_one(out, "cubby_machine_connections_total", "counter", "Connections of machines.", counts.connections);
+    metrics_one(out, "cubby_machine_resumed_total", "counter", "Connections that went on with a session.",
+                counts.resumed);
+    metrics_one(out, "cubby_machine_refused_total", "counter", "Registrations refused by the table of machines.",
+                counts.refused);
+    metrics_one(out, "cubby_machine_expired_total", "counter", "Sessions whose machine did not come back in time.",
+                counts.expired);
 }
 
-#define EXTRA(...)                                                                                                     \
-    &(const struct endpoint) {                                                                                         \
-        __VA_ARGS__                                                                                                    \
-    }
 const struct route machine_routes[] = {
     {"GET", "/v1/machines", front_handle, 0, "machine_list", "Machines that joined, online or not.",
-     EXTRA(.run = join_machines, .query = machines_query, .status = 200, .answer = machines_answer)},
+     ENDPOINT(.run = join_machines, .query = machines_query, .status = 200, .answer = machines_answer)},
     {"DELETE", "/v1/machines/{name}", front_handle, 0, "machine_send_away",
      "End a machine's connection and what waits for it; it does not come back by itself. Its token stays good.",
-     EXTRA(.run = join_send_away, .query = machines_query, .status = 204)},
+     ENDPOINT(.run = join_send_away, .query = machines_query, .status = 204)},
 
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };

@@ -22,18 +22,15 @@ static int mcp_delete(struct http_request *request, struct box *unused, struct e
     return mcp_http_delete(front_state(front_of(request), &mcp_dialect), request);
 }
 
-#define EXTRA(...)                                                                                                     \
-    &(const struct endpoint) {                                                                                         \
-        __VA_ARGS__                                                                                                    \
-    }
 static const struct route mcp_routes[] = {
     {"POST", "/mcp", front_handle, 0, "mcp",
      "The tools and the files of the workspace over MCP (Streamable HTTP): one JSON-RPC message, answered as JSON or as an "
      "event stream.",
-     EXTRA(.run = mcp_post, .body_media = "application/json", .status = 200, .other_status = 202,
-           .answer_media = "application/json")},
+     ENDPOINT(.run = mcp_post, .body_media = "application/json", .status = 200, .other_status = 202,
+              .answer_media = "application/json")},
     {"DELETE", "/mcp", front_handle, 0, "mcp_end",
-     "End the MCP session that Mcp-Session-Id names; what runs in it ends.", EXTRA(.run = mcp_delete, .status = 204)},
+     "End the MCP session that Mcp-Session-Id names; what runs in it ends.",
+     ENDPOINT(.run = mcp_delete, .status = 204)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 

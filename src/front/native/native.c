@@ -12,10 +12,7 @@
 #include "tool/servers/server.h"
 
 #define BOX "/v1/boxes/{id}"
-#define EXTRA(...)                                                                                                     \
-    &(const struct endpoint) {                                                                                         \
-        __VA_ARGS__                                                                                                    \
-    }
+#define EXTRA ENDPOINT
 #define BYTES "application/octet-stream"
 
 static const struct row health_answer[] = {
