@@ -33,8 +33,8 @@ static const char **list_copy(struct arena *arena, const char *const *list) {
     return copy;
 }
 
-int attach_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
-                struct spec *ret_spec, struct err *err) {
+int attached_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
+                  struct spec *ret_spec, struct err *err) {
     struct spec spec = *from;
     spec.attached.unsure = false;
     const struct box_hooks *hooks = &provider->hooks;
@@ -49,7 +49,7 @@ int attach_spec(struct provider *provider, const struct box *box, const struct s
     return r;
 }
 
-bool attach_take(struct box *box, const struct spec *spec) {
+bool attached_take(struct box *box, const struct spec *spec) {
     bool other = !list_same(box->spec.attached.layers, spec->attached.layers) ||
                  !list_same(box->spec.attached.paths, spec->attached.paths) ||
                  box->spec.attached.unsure != spec->attached.unsure;
@@ -110,7 +110,7 @@ static int attach_work(void *argument, struct work *work, struct err *err) {
     struct box *box = work->box, *caller = argument;
     const struct spec *now = &work->record.spec;
     struct spec spec;
-    int r = attach_spec(provider, box, now, work->arena, &spec, err);
+    int r = attached_spec(provider, box, now, work->arena, &spec, err);
     if (r < 0)
         return r;
     bool running = box->wire && !box->died[0];
@@ -122,7 +122,7 @@ static int attach_work(void *argument, struct work *work, struct err *err) {
     if (r < 0)
         return r;
     pthread_mutex_lock(&provider->lock);
-    attach_take(box, &spec);
+    attached_take(box, &spec);
     pthread_mutex_unlock(&provider->lock);
     return 0;
 }

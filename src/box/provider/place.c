@@ -62,7 +62,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
                                    .door = from->mounts[i].door};
     spec.mounts = mounts;
     box->spec = spec;
-    attach_take(box, from);
+    attached_take(box, from);
     memcpy(box->id, from->id, sizeof box->id);
     box->ops = ops;
     box->backend = backend;
@@ -300,12 +300,12 @@ static int wire_start(struct provider *provider, struct box *box, uint64_t termi
     struct spec spec;
     bool dealt = box->spec.limits.terminals != terminals;
     box->spec.limits.terminals = terminals;
-    int r = attach_spec(provider, box, &box->spec, &arena, &spec, err);
+    int r = attached_spec(provider, box, &box->spec, &arena, &spec, err);
     if (r == 0)
         r = box->ops->start(box->backend, &spec, &wire, &pidfd, err);
     if (r < 0)
         return r;
-    *ret_other = attach_take(box, &spec) || dealt;
+    *ret_other = attached_take(box, &spec) || dealt;
     *ret_other |= note_workspace(box, wire);
     box->pidfd = pidfd;
     box->wire = wire; /* last: who sees it may use it */

@@ -209,11 +209,11 @@ void eviction_delete_locked(struct provider *provider, struct place *place);
 /* ---- attach.c ---- */
 
 /* A copy of the box's spec with all that it is to start with; in arena. */
-int attach_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
-                struct spec *ret_spec, struct err *err);
+int attached_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
+                  struct spec *ret_spec, struct err *err);
 /* The box has started with it, or got it attached: spec.attached, copied. true: they are others than before. By who has
  * marked the box, or holds the lock. */
-bool attach_take(struct box *box, const struct spec *spec);
+bool attached_take(struct box *box, const struct spec *spec);
 
 /* ---- table.c ---- */
 
