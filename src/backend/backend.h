@@ -146,7 +146,7 @@ struct backend_ops {
     /* What `layers` show together becomes LAYER/fs, whole or not at all. May take long; ends early when *stop is set. */
     int (*squash)(struct backend *backend, const char *layer, const char *const *layers, const atomic_bool *stop,
                   struct err *err);
-    /* /skills of a running box begins with spec->skill_layers from now on; nobody sees anything between. BUSY: some process
+    /* /skills of a running box begins with spec->attached.layers from now on; nobody sees anything between. BUSY: some process
      * uses what is there (a directory, a file, a mapping): all is as before. NULL: this backend mounts nothing. */
     int (*attach)(struct backend *backend, const struct spec *spec, struct err *err);
     /* Whether such a box is mounted anything at all; it never changes for one. NULL: wherever attach is set. Cheap. */

@@ -73,10 +73,10 @@ void box_entry_skills(const char *state_dir, const struct spec *spec, struct buf
     char path[4200];
     snprintf(path, sizeof path, "%s/skills/layers", state_dir);
     plan_text(message, PLAN_SKILL_STORE, path);
-    for (size_t i = 0; i < spec->skill_layer_count; i++)
-        plan_text(message, PLAN_SKILL, spec->skill_layers[i]);
+    for (size_t i = 0; i < spec->attached.count; i++)
+        plan_text(message, PLAN_SKILL, spec->attached.layers[i]);
     plan_text(message, PLAN_SKILL_PATH, SKILLS_PATH);
-    for (const char **at = spec->skill_paths; at && *at; at++)
+    for (const char **at = spec->attached.paths; at && *at; at++)
         plan_text(message, PLAN_SKILL_PATH, *at);
 }
 

@@ -268,3 +268,13 @@ bool path_normal(const char *path) {
     }
     return true;
 }
+
+bool path_program(const char *name, char *path, size_t size) {
+    static const char *const dirs[] = {"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"};
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
+        snprintf(path, size, "%s/%s", dirs[i], name);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}

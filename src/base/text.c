@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 
 /* How many continuation bytes follow lead byte c, or -1; *ret_low and *ret_high bound the first of them. */
 static int text_sequence(uint8_t c, uint8_t *ret_low, uint8_t *ret_high) {
@@ -221,4 +222,12 @@ void text_shown(struct buf *out, const char *text, size_t len) {
         char one[8];
         buf_put(out, one, text_show(text + i, len - i, one, &used));
     }
+}
+
+int text_user(const char *user, struct err *err) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.@-";
+    size_t len = strlen(user);
+    if (len == 0 || len > LIMIT_USER_BYTES || strspn(user, letters) != len)
+        return err_set(err, ERR_INVALID, "user must be 1 to %u characters of A-Z a-z 0-9 _ . @ -", LIMIT_USER_BYTES);
+    return 0;
 }

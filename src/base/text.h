@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 struct buf;
 
 bool text_utf8(const void *data, size_t len); /* well-formed: no overlong forms, no surrogates */
@@ -23,7 +25,8 @@ bool text_harmful(uint32_t character);
 void text_quote(struct buf *out, const char *word); /* one word for a shell, in single quotes */
 /* What names sessions and interpreters: 1 to max of A-Z a-z 0-9 _ . : @ - */
 bool text_name(const char *text, size_t max);
-bool text_id(const char *text); /* a box id: 16 lower-case hex digits, or 8 where a client chose it */
+int text_user(const char *user, struct err *err); /* the grammar of user names */
+bool text_id(const char *text);                   /* a box id: 16 lower-case hex digits, or 8 where a client chose it */
 void text_id_copy(char ret_id[17], const char *id);
 /* Control characters, direction overrides and bytes that are not UTF-8 as \n, \x1b, \u202e: safe on any terminal and in
  * any log viewer. At most four times as long. */

@@ -7,10 +7,22 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "box/verb.h"
 
 enum { VERB_PIECE_BYTES = 65536 };
+
+void *box_guest(struct box *box, size_t size) {
+    void *guest = atomic_load(&box->guest), *none = NULL;
+    if (guest)
+        return guest;
+    guest = xcalloc(1, size);
+    if (atomic_compare_exchange_strong(&box->guest, &none, guest))
+        return guest;
+    free(guest);
+    return none;
+}
 
 const char *box_state_name(enum box_state state) {
     static const char *const names[] = {"starting", "ready", "warm", "paused", "exporting", "closing"};

@@ -25,7 +25,7 @@ struct box {
     char *user, *thread; /* thread NULL: none */
     const struct backend_ops *ops;
     struct backend *backend;
-    struct spec spec; /* deep copy in the box's arena; but of its skill_ members, see below */
+    struct spec spec; /* deep copy in the box's arena; but of spec.attached, see below */
     struct arena *arena;
     char **labels; /* "K=V", NULL-terminated */
     uint64_t created_ms, idle_timeout_ms;
@@ -33,17 +33,14 @@ struct box {
     atomic_uint refs;
     atomic_uint calls; /* requests on it now, counted by the door that admits them */
     struct turn turn;
-    pthread_mutex_t skill_lock;      /* of the one place in it that skill/own/change.c uses */
-    pthread_mutex_t edit_lock;       /* of edits that read a file and write it back, so that none finds it changed */
-    atomic_uint skill_look;          /* what is known of changes that wait in it: skill/own/settle.c */
-    atomic_uint skill_delay_ms;      /* how long after that; grows */
-    _Atomic uint64_t skill_retry_ms; /* its /skills could not be replaced; not tried again before (clock_ms) */
+    pthread_mutex_t edit_lock; /* of edits that read a file and write it back, so that none finds it changed */
+    void *_Atomic guest;       /* what the layer above keeps of it (box_guest) */
     /* ---- */
     _Atomic uint64_t used_ms;     /* clock_ms; box_last_used_ms for people */
     _Atomic enum box_state state; /* these two may be looked at without it */
     struct wire *_Atomic wire;
-    struct arena *skill_arena;         /* of spec.skill_layers and skill_paths: what its /skills is now */
-    _Atomic uint64_t skill_generation; /* of those, as in the spec; may be looked at without it */
+    struct arena *attached_arena;         /* of spec.attached */
+    _Atomic uint64_t attached_generation; /* spec.attached.generation; may be looked at without it */
     int pidfd;
     unsigned looks;           /* of its references those that only look: to the other daemons it is not in use */
     char died[128];           /* why the wire ended, when it did */
@@ -53,10 +50,13 @@ struct box {
     atomic_bool restart_news; /* and nobody who uses the box has been sent that yet */
 };
 
+/* What the one layer above keeps of the box: plain memory of that size, all zero at first, freed with the box. Made by
+ * the first who asks. */
+void *box_guest(struct box *box, size_t size);
 const char *box_state_name(enum box_state state);
 uint64_t box_last_used_ms(const struct box *box); /* wall clock */
 const char *box_workspace(const struct box *box);
-bool box_attaches(const struct box *box); /* its skills are mounted; else they are copied into it */
+bool box_attaches(const struct box *box); /* spec.attached is mounted in it */
 int box_usage(struct box *box, struct usage *ret_usage, struct err *err);
 
 /* ---- commands ---- */
@@ -147,6 +147,7 @@ int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, stru
 
 /* Feeding bytes in pieces: read_fn gives the next piece (0: end, negative: give up, the code is returned). */
 typedef ssize_t (*box_reader)(void *user, void *data, size_t size, struct err *err);
+ssize_t box_read_view(void *view, void *data, size_t size, struct err *err); /* a box_reader of a struct view */
 int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_fn, void *user, int watch,
               struct err *err);
 
@@ -269,6 +270,8 @@ int box_read_root(struct box *box, const char *path, uint64_t length, int watch,
                   int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
 int box_read_stream(struct box *box, const char *path, uint64_t offset, uint64_t length, int watch,
                     int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err);
+/* The first `most` bytes, appended to out. TOO_LARGE: they do not fit into it. */
+int box_read_all(struct box *box, const char *path, size_t most, int watch, struct buf *out, struct err *err);
 
 struct write_request {
     const char *path;

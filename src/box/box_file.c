@@ -16,6 +16,8 @@
 #include "base/path.h"
 #include "box/file.h"
 
+enum { ALL_PIECE_BYTES = 64 << 10 };
+
 enum { AGENT_ID = 1000 };
 
 /* ---- {file} ---- */
@@ -252,6 +254,32 @@ int box_read_root(struct box *box, const char *path, uint64_t length, int watch,
                   int (*sink)(void *user, const uint8_t *data, size_t len), void *user, struct err *err) {
     int r = verb_root(box, err);
     return r < 0 ? r : read_stream(box, path, 0, length, CALL_ROOT, watch, sink, user, err);
+}
+
+static int all_put(void *user, const uint8_t *data, size_t len) {
+    struct buf *out = user;
+    buf_put(out, data, len);
+    return out->failed ? -ERR_TOO_LARGE : 0;
+}
+
+int box_read_all(struct box *box, const char *path, size_t most, int watch, struct buf *out, struct err *err) {
+    struct file_stat stat = {0};
+    autofd fd = -1;
+    int r = box_read_open(box, path, &fd, &stat, err);
+    if (r == 0 && fd < 0)
+        r = box_read_stream(box, path, 0, most, watch, all_put, out, err);
+    for (size_t left = most; r == 0 && fd >= 0 && left > 0;) {
+        size_t size = left < ALL_PIECE_BYTES ? left : ALL_PIECE_BYTES;
+        uint8_t *room = buf_reserve(out, size);
+        ssize_t n = room ? read(fd, room, size) : 0;
+        if (n < 0 && errno != EINTR)
+            r = err_errno(err, errno, "reading '%.300s'", path);
+        if (n == 0)
+            break;
+        out->len += n > 0 ? (size_t)n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+    return out->failed ? err_set(err, ERR_TOO_LARGE, "'%.300s' is larger than %zu bytes", path, out->max) : r;
 }
 
 /* ---- the rest ---- */

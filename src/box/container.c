@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "backend/docker/reference.h"
+#include "backend/reference.h"
 
 enum { USER_BYTES = 64, PLATFORM_BYTES = 64, RUNTIME_BYTES = 64 };
 

@@ -34,13 +34,6 @@ static bool made_of(const char *text, size_t len, const char *extra, bool digit_
     return len > 0;
 }
 
-int policy_user(const char *user, struct err *err) {
-    size_t len = strlen(user);
-    if (len > LIMIT_USER_BYTES || !made_of(user, len, "_.@-", true))
-        return err_set(err, ERR_INVALID, "user must be 1 to %u characters of A-Z a-z 0-9 _ . @ -", LIMIT_USER_BYTES);
-    return 0;
-}
-
 int policy_agent(const char *agent, struct err *err) {
     size_t len = strlen(agent);
     if (len > LIMIT_AGENT_BYTES || !made_of(agent, len, "_.@-", true) || agent[0] == '.' ||
@@ -335,7 +328,7 @@ int policy_spec(const struct policy *policy, const struct box_request *request, 
     struct spec spec = {.one_shot = request->one_shot};
     text_id_copy(spec.id, id);
     const char *user = request->user ? request->user : "default";
-    int r = policy_user(user, err);
+    int r = text_user(user, err);
     if (r < 0)
         return r;
     spec.user = arena_strdup(arena, user);

@@ -9,6 +9,7 @@
 #include "wire/spec.h"
 
 struct backend_ops;
+struct box;
 
 /* Something in the life of a box. Verbs: box_created, box_ready, box_warm, box_paused, box_resumed, box_evicted (idle,
  * replicas, memory, shutdown, or what was done to it), box_died (why), box_deleted, box_adopted, box_cleaned. Whatever
@@ -58,6 +59,16 @@ struct share_user {
     struct share share;
 };
 
+/* How the layer above takes part in the life of boxes. Each may be NULL. */
+struct box_hooks {
+    void *user;
+    /* Before a box starts, and before other trees are attached to it: what it gets in addition to its spec (spec.attached,
+     * mounts), in arena. Of the spec only `attached` is kept. mounts: its backend can mount such things (backend_attaches). */
+    int (*contribute)(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err);
+    /* A request is about to use the box: what waited for this is done now. Negative: the request is refused. */
+    int (*before_use)(void *user, struct box *box, struct err *err);
+};
+
 /* What the configuration says of boxes. Counted: whoever uses it without the provider's lock holds a reference. Nothing
  * of it changes but the count. */
 struct policy {
@@ -71,11 +82,7 @@ struct policy {
     size_t user_count;
     void (*event)(void *user, const struct box_event *event); /* may be NULL; never waits. The first policy's counts */
     void *event_user;
-    /* Before a box starts, and before /skills of one is attached anew: what it gets besides (skill layers and paths, mounts),
-     * in arena, on a spec that the provider throws away but for the skill_ members. mounts: its backend can mount such things
-     * (backend_attaches). May be NULL; the first policy's counts. */
-    int (*dress)(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err);
-    void *dress_user;
+    struct box_hooks hooks;     /* the first policy's count */
     unsigned max_boxes;         /* 0: LIMIT_BOXES */
     unsigned replicas;          /* boxes with processes at once; 0: by memory */
     uint64_t memory_reserve_mb; /* left to the machine when counting by memory */
@@ -125,7 +132,6 @@ int policy_fork(const struct policy *policy, const struct spec *from, struct are
                 struct err *err);
 /* What a box that is there was made with. EXISTS: the request names something else; the sentence says what. */
 int policy_same(const struct box_request *request, const struct record *record, struct err *err);
-int policy_user(const char *user, struct err *err);   /* the grammar of user names */
 int policy_env(const char *entry, struct err *err);   /* "NAME=VALUE" */
 int policy_agent(const char *agent, struct err *err); /* the grammar of agents' names */
 #define POLICY_AGENT_THREAD "agent:"

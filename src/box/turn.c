@@ -1,4 +1,4 @@
-/* Turns on a box's skills. Called by the verbs of commands, by skill/ and by provider_attach. Invariant: a thread that
+/* Turns on what is attached to a box. Called by the verbs of commands, by skill/ and by provider_attach. Invariant: a thread that
  * holds a turn never waits for the same box again, or a waiting writer would stop both. */
 #include "box/turn.h"
 
@@ -62,7 +62,7 @@ int box_share(struct box *box, uint64_t wait_ms, struct err *err) {
     turn->sharing += free;
     pthread_mutex_unlock(&turn->lock);
     if (!free)
-        return err_set(err, ERR_BUSY, "the skills of box %s are being replaced; try again", box->id);
+        return err_set(err, ERR_BUSY, "what is attached to box %s is being replaced; try again", box->id);
     held_add(box, false);
     return 0;
 }
@@ -103,7 +103,8 @@ int box_alone(struct box *box, uint64_t wait_ms, struct err *err) {
         pthread_cond_broadcast(&turn->changed); /* those who let us go first */
     pthread_mutex_unlock(&turn->lock);
     if (!free)
-        return err_set(err, ERR_BUSY, "commands in box %s use its skills; try again when they have ended", box->id);
+        return err_set(err, ERR_BUSY, "commands in box %s use what is attached to it; try again when they have ended",
+                       box->id);
     held_add(box, true);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Turns on a box's skills. Commands and reads that must see one version of a skill share the box; who replaces whole skills
+/* Turns on what is attached to a box. Commands and reads that must see one version of it share the box; who replaces it
  * has it alone. Who wants it alone goes before those who come later to share it; everybody waits a bounded time.
  *
  * A thread may ask again for what it has: sharing within sharing or within having it alone costs nothing and waits for
@@ -24,7 +24,7 @@ struct turn { /* all zero: free */
     void *free_user;
 };
 
-enum { TURN_WAIT_MS = 30000 }; /* of a command, for somebody who replaces skills */
+enum { TURN_WAIT_MS = 30000 }; /* of a command, while what is attached is replaced */
 
 int box_share(struct box *box, uint64_t wait_ms, struct err *err); /* BUSY: somebody has it alone for longer */
 void box_share_end(struct box *box);

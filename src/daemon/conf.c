@@ -209,7 +209,7 @@ const struct conf_option conf_options[] = {
     {ROW("deerflow_api_key", TEXT, provision.api_key), .at_once = true,
      .text = "key that the gateway sends as X-API-Key; default: none, then a token of scope admin is one"},
     {ROW("deerflow_api_key_file", TEXT, provision_key_file), .at_once = true, .text = "file with that key, instead"},
-    {ROW("deerflow_url", TEXT, provision.url), .at_once = true,
+    {ROW("deerflow_url", TEXT, deerflow_url), .at_once = true,
      .text = "how the gateway reaches this daemon, http://HOST:PORT; default: by the name it used"},
     {ROW("global_skills", LIST, global_skills), .host = true, .at_once = true,
      .text = "directories of the host with skills that every box finds in WORKSPACE/.skills; later ones win"},

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "box/policy.h"
 #include "front/auth.h"
-#include "front/provision.h"
+#include "front/deerflow/provision.h"
 #include "skill/skill.h"
 #include "tool/guard/guard.h"
 
@@ -80,7 +80,7 @@ struct conf {
     const char *config;  /* the file; NULL: none */
     bool closed_default; /* there is a default file, and it is not for this user */
     const char *listen, *state, *runner, *auth, *log_level, *tls_cert, *tls_key, *disk_quota, *socket_mode,
-        *socket_group, *store, *aio_errors;
+        *socket_group, *store, *aio_errors, *deerflow_url;
     bool allow_local, end_boxes, disk_reserve, audit, audit_detail, wake_paused;
     struct conf_list allow_weaker, local_maps, mount_sources, open_networks, allowed_hosts, peer_uids;
     struct docker_settings docker;

@@ -2,7 +2,7 @@
  * conf_file.c through its table and by conf.c. Invariant: no error shows a password or a token, wherever it stands. */
 #include <string.h>
 
-#include "backend/docker/reference.h"
+#include "backend/reference.h"
 #include "base/limits.h"
 #include "box/container.h"
 #include "daemon/conf_table.h"

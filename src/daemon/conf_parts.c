@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/limits.h"
 #include "box/mounts.h"
 #include "daemon/conf_table.h"
@@ -228,7 +229,7 @@ static int token_check(struct conf_token *token, const char *scope, struct err *
         return err_set(err, ERR_INVALID, "a token of scope user needs 'user'");
     if (token->scope == SCOPE_ADMIN && token->user)
         return err_set(err, ERR_INVALID, "a token of scope admin sees every user's boxes: leave 'user' out");
-    return token->user ? policy_user(token->user, err) : 0;
+    return token->user ? text_user(token->user, err) : 0;
 }
 
 static int read_token(struct conf_reader *reader, const yaml_node_t *node, struct conf_token *token, struct err *err) {
@@ -287,7 +288,7 @@ int conf_read_users(struct conf_reader *reader, const struct conf_target *target
         struct conf_user *user = &conf->users[i];
         user->name = arena_strdup(&conf->arena, pairs[i].key);
         user->given = arena_alloc(&conf->arena, CONF_ROWS * sizeof *user->given);
-        if (policy_user(user->name, err))
+        if (text_user(user->name, err))
             failed = conf_at(reader, pairs[i].key_node, err);
         else
             failed = conf_mapping(reader, &(struct conf_target){.conf = conf, .user = user}, pairs[i].value, err);

@@ -55,8 +55,7 @@ static const char *source_fixed(struct arena *arena, const char *source) {
     return arena_copy(arena, source, len > 1 ? len - 1 : 1);
 }
 
-static int words_check(const struct provision_settings *provision, struct err *err) {
-    const char *url = provision->url;
+static int words_check(const struct provision_settings *provision, const char *url, struct err *err) {
     if (provision->home && (strlen(provision->home) > LIMIT_PATH_BYTES || !path_normal(provision->home)))
         return err_set(err, ERR_INVALID,
                        "deerflow_home '%.200s' must be an absolute path below /, without '.', '..' or '//'",
@@ -72,7 +71,7 @@ static int words_check(const struct provision_settings *provision, struct err *e
 
 int conf_provision(struct conf *conf, struct err *err) {
     struct provision_settings *provision = &conf->provision;
-    int failed = words_check(provision, err);
+    int failed = words_check(provision, conf->deerflow_url, err);
     if (!failed && conf->provision_key_file)
         failed = key_read(conf, err);
     if (!failed && provision->api_key)

@@ -15,6 +15,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "daemon/daemon.h"
+#include "front/aio/aio.h"
+#include "front/deerflow/deerflow.h"
 
 /* Makes the state directory and its parents; it holds everybody's files, so nobody else may look in. */
 int daemon_state(const char *path, char ret_real[PATH_MAX], struct err *err) {
@@ -253,6 +255,7 @@ int daemon_templates(const struct conf *conf, const struct backend_env *env, str
 struct daemon_settings {
     struct front_settings settings;
     struct conf *conf;
+    struct aio_settings aio;
 };
 
 static void settings_released(struct front_settings *settings) {
@@ -264,6 +267,7 @@ static void settings_released(struct front_settings *settings) {
 struct front_settings *daemon_settings(struct conf *conf) {
     struct daemon_settings *own = xcalloc(1, sizeof *own);
     own->conf = conf_ref(conf);
+    own->aio.envelope = !strcmp(conf->aio_errors, "envelope");
     uint64_t largest =
         conf->max_upload_bytes > conf->skills.unpacked_bytes ? conf->max_upload_bytes : conf->skills.unpacked_bytes;
     counted_limit(COUNTED_SPOOL, 8 * largest, 2 * largest);
@@ -271,11 +275,11 @@ struct front_settings *daemon_settings(struct conf *conf) {
         .refs = 1,
         .released = settings_released,
         .tools = &conf->tools,
-        .provision = &conf->provision,
+        .url = conf->deerflow_url,
+        .own = {{&aio_dialect, &own->aio}, {&deerflow_dialect, &conf->provision}},
         .default_backend = conf->share.backend,
         .secret_env = (const char *const *)conf->share.env.items,
         .audit_detail = conf->audit_detail,
-        .aio_envelope = !strcmp(conf->aio_errors, "envelope"),
         .max_upload_bytes = conf->max_upload_bytes,
         .max_unpack_entries = conf->max_unpack_entries,
         .max_calls_per_box = (unsigned)conf->max_calls_per_box,

@@ -18,7 +18,6 @@
 #include "box/reserve.h"
 #include "daemon/daemon.h"
 #include "daemon/welcome.h"
-#include "front/aio/key.h"
 #include "front/events.h"
 #include "front/native/native.h"
 #include "front/native/skill.h"
@@ -157,8 +156,7 @@ static int daemon_provider(struct daemon *daemon, struct store **ret_store, stru
         return failed;
     policy->event = daemon_event;
     policy->event_user = daemon;
-    policy->dress = sync_dress;
-    policy->dress_user = daemon->front.skills;
+    policy->hooks = own_hooks(daemon->front.skills);
     daemon->env.limits = policy->share.limits;
     failed = daemon_store(&daemon->env, ret_store, err);
     if (!failed)
@@ -193,7 +191,7 @@ static void daemon_machines(struct daemon *daemon) {
                                                .offline = daemon_machine_offline,
                                                .context = daemon};
     daemon->welcome = welcome_new(&daemon->front);
-    daemon->front.machines = daemon->env.machines = machines_new(&settings);
+    daemon->env.machines = machines_new(&settings);
 }
 
 static int daemon_http(const struct conf *conf, struct front *front, struct err *err) {
@@ -313,7 +311,7 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     if (!failed)
         failed = daemon_tokens(daemon, err);
     if (!failed)
-        failed = aio_key_open(daemon->state, &daemon->front.aio_key, err);
+        failed = front_open(&daemon->front, daemon->state, err);
     if (!failed)
         failed = daemon_audit(daemon, err);
     daemon->front.tools = toolbox_functions;
@@ -362,7 +360,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
     if (!failed) {
         front->metrics = metrics_new(routes_all());
         failed = daemon_run(daemon, err);
-        machines_close(front->machines, "the server stops");
+        machines_close(daemon->env.machines, "the server stops");
         welcome_stop(daemon->welcome);
         servers_stop(front->tools.servers);
         upkeep_stop(daemon->upkeep); /* it asks the provider, which tells it what happens until the end */
@@ -371,7 +369,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
         metrics_free(front->metrics);
         audit_event(front->audit, "daemon_stopped", NULL, NULL, NULL);
     }
-    machines_free(front->machines);
+    machines_free(daemon->env.machines);
     welcome_free(daemon->welcome);
     store_close(store);
     upkeep_free(daemon->upkeep);
@@ -384,7 +382,6 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
         reserve_end(daemon->state);
     events_free(front->events);
     auth_free(front->auth);
-    aio_key_free(front->aio_key);
     front_done(front);
     conf_unref(daemon->conf);
     conf_unref(daemon->first);

@@ -199,7 +199,7 @@ int auth_add_peer(struct auth *auth, const char *text, struct err *err) {
         return err_set(err, ERR_INVALID, "peer_uids: '%.100s' is not UID, NAME, UID=USER or NAME=USER", text);
     memcpy(name, text, len);
     name[len] = 0;
-    if (user && policy_user(user, err) < 0)
+    if (user && text_user(user, err) < 0)
         return err_wrap(err, "peer_uids: '%.100s'", text);
     uint64_t number;
     const struct passwd *found = NULL;

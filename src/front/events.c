@@ -83,26 +83,18 @@ bool events_type(const char *name, size_t len) {
     return false;
 }
 
-static void put_member(struct json *json, const char *key, const char *text) {
-    json_key(json, key);
-    if (text)
-        json_str(json, text);
-    else
-        json_nil(json);
-}
-
-/* The members behind the id, which is known only under the lock. */
+/* The members after the id, which is known only under the lock. */
 static void put_rest(struct json *json, const struct box_event *event, const char *type) {
-    put_member(json, "type", type);
+    json_put_str(json, "type", type);
     json_put_time(json, "time", clock_wall_ms());
-    put_member(json, "box", event->id);
-    put_member(json, "user", event->user);
-    put_member(json, "thread", event->thread);
-    put_member(json, "backend", event->backend);
-    put_member(json, "machine", event->machine);
-    put_member(json, "why", event->detail);
+    json_put_str(json, "box", event->id);
+    json_put_str(json, "user", event->user);
+    json_put_str(json, "thread", event->thread);
+    json_put_str(json, "backend", event->backend);
+    json_put_str(json, "machine", event->machine);
+    json_put_str(json, "why", event->detail);
     if (event->work) {
-        put_member(json, "work", event->work);
+        json_put_str(json, "work", event->work);
         json_put_uint(json, "done", event->done);
         json_put_uint(json, "total", event->total);
     }

@@ -1,4 +1,4 @@
-/* Prologue and end of every handler, for all doors. Called by the HTTP server through the route table.
+/* Prologue and end of every handler, for all dialects. Called by the HTTP server through the route table.
  * Invariant: whoever may not see a box gets the very answer of a box that does not exist. */
 #include "front/front.h"
 
@@ -9,14 +9,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "front/aio/aio.h"
-#include "front/aio/file.h"
-#include "front/aio/key.h"
-#include "front/aio/watcher.h"
-#include "front/mcp/mcp.h"
-#include "front/join/join.h"
+#include "front/routes.h"
 #include "front/trail.h"
-#include "skill/own/own.h"
 
 struct front *front_of(const struct http_request *request) {
     return http_context(request);
@@ -40,17 +34,20 @@ static struct front_settings *settings_take(struct front *front) {
 void front_init(struct front *front, const struct route *routes) {
     *front = (struct front){.routes = routes, .started_ms = clock_wall_ms()};
     pthread_mutex_init(&front->lock, NULL);
-    front->mcp = mcp_door_new();
-    front->watchers = watchers_new();
-    front->aio_history = aio_history_new();
-    front->runners = runner_door_new();
+}
+
+int front_open(struct front *front, const char *directory, struct err *err) {
+    int failed = 0;
+    for (size_t i = 0; !failed && dialects[i]; i++)
+        if (dialects[i]->open)
+            failed = dialects[i]->open(directory, &front->states[i], err);
+    return failed;
 }
 
 void front_done(struct front *front) {
-    runner_door_free(front->runners);
-    aio_history_free(front->aio_history);
-    watchers_free(front->watchers);
-    mcp_door_free(front->mcp);
+    for (size_t i = 0; dialects[i]; i++)
+        if (dialects[i]->close)
+            dialects[i]->close(front->states[i]);
     settings_unref(front->settings);
     pthread_mutex_destroy(&front->lock);
 }
@@ -67,53 +64,28 @@ const struct front_settings *front_settings(const struct http_request *request) 
     return trail_of(request)->settings;
 }
 
+/* ---- dialects ---- */
+
+void *front_state(const struct front *front, const struct dialect *dialect) {
+    for (size_t i = 0; dialects[i]; i++)
+        if (dialects[i] == dialect)
+            return front->states[i];
+    return NULL;
+}
+
+const void *front_own(const struct http_request *request, const struct dialect *dialect) {
+    const struct front_settings *settings = front_settings(request);
+    for (size_t i = 0; i < FRONT_DIALECTS && settings->own[i].dialect; i++)
+        if (settings->own[i].dialect == dialect)
+            return settings->own[i].settings;
+    return NULL;
+}
+
 /* ---- requests ---- */
 
 const struct who *front_who(const struct http_request *request) {
     const struct trail *trail = trail_of(request);
     return trail ? trail->who : NULL;
-}
-
-/* A key or a ticket acts for the box's owner, in that box alone. */
-static int front_bound(struct http_request *request, const struct box *box, unsigned needs, struct err *err) {
-    struct trail *trail = trail_of(request);
-    memcpy(trail->bound, box->id, sizeof trail->bound);
-    return auth_admit_user(front_of(request)->auth, request, box->user, needs, &trail->who, err);
-}
-
-/* A route whose clients know other ways to say who they are: a token of ours in their header or their parameter, a ticket, or
- * the box's key. A token that was sent is always judged, and so is a key, whatever else comes with them. box: NULL where
- * there is no such box; a key of it is then as wrong as any. */
-static int front_judge(struct http_request *request, const struct box *box, unsigned needs, struct err *err) {
-    struct front *front = front_of(request);
-    const char *key, *ticket = http_query(request, "ticket", NULL);
-    const char *token = http_header(request, "x-aio-api-key");
-    aio_id(request, &key);
-    if (key && !aio_key_fits(front->aio_key, box, key))
-        return err_set(err, ERR_UNAUTHORIZED, "this is not the key of this box; ask for its URL again");
-    if (!token)
-        token = http_query(request, "api_key", NULL);
-    if (http_header(request, "authorization"))
-        return auth_admit(front->auth, request, needs, &trail_of(request)->who, err);
-    if (token)
-        return auth_admit_token(front->auth, request, token, needs, &trail_of(request)->who, err);
-    if (ticket && !aio_ticket_fits(front->aio_key, box, clock_wall_ms(), ticket))
-        return err_set(err, ERR_UNAUTHORIZED, "this ticket is not of this box, or its time is over; ask for another");
-    if (ticket || key)
-        return front_bound(request, box, needs, err);
-    return auth_admit(front->auth, request, needs, &trail_of(request)->who, err);
-}
-
-static int front_keyed(struct http_request *request, unsigned needs, struct err *err) {
-    struct provider *provider = front_of(request)->provider;
-    const char *key, *id = aio_id(request, &key);
-    struct box *box = NULL;
-    int failed = key || http_query(request, "ticket", NULL) ? provider_look(provider, NULL, id, &box, err) : 0;
-    if (failed && failed != -ERR_NOT_FOUND)
-        return failed;
-    failed = front_judge(request, box, needs, err);
-    provider_look_end(provider, box);
-    return failed;
 }
 
 /* The server lets a browser follow a link of another site, which shows something. Where a GET changes something it would
@@ -136,9 +108,9 @@ static int front_allowed(struct http_request *request, const struct endpoint *en
                          (endpoint->flags & ENDPOINT_ADMIN ? AUTH_ADMIN : 0) |
                          (endpoint->flags & ENDPOINT_RUNNER ? AUTH_RUNNER : 0);
         const struct who **who = &trail_of(request)->who;
-        int failed = endpoint->admit                    ? endpoint->admit(request, needs, who, err)
-                     : endpoint->flags & ENDPOINT_KEYED ? front_keyed(request, needs, err)
-                                                        : auth_admit(front_of(request)->auth, request, needs, who, err);
+        const struct dialect *dialect = routes_dialect(http_route(request));
+        int failed = dialect->admit ? dialect->admit(request, needs, who, err)
+                                    : auth_admit(front_of(request)->auth, request, needs, who, err);
         if (failed)
             return failed;
     }
@@ -162,14 +134,31 @@ int front_admit(struct http_request *request, struct err *err) {
     return failed;
 }
 
+ssize_t front_body_read(void *request, void *data, size_t size, struct err *err) {
+    return http_body_read(request, data, size, err);
+}
+
+int front_make(const struct http_request *request, struct err *err) {
+    return tenant_make(front_who(request)->tenant, &front_settings(request)->tenant_limits, err);
+}
+
+int front_acquire(const struct http_request *request, const char *id, const struct box_request *wanted,
+                  struct box **ret_box, bool *ret_created, struct err *err) {
+    struct provider *provider = front_of(request)->provider;
+    int failed = id ? provider_get(provider, wanted->user, id, ret_box, err) : -ERR_NOT_FOUND;
+    if (failed != -ERR_NOT_FOUND && failed != -ERR_GONE)
+        return failed;
+    failed = front_make(request, err);
+    return failed ? failed : provider_acquire(provider, wanted, ret_box, ret_created, err);
+}
+
 int front_enter(const struct http_request *request, struct box *box, struct err *err) {
     unsigned most = front_settings(request)->max_calls_per_box;
     if (atomic_fetch_add(&box->calls, 1) >= most && most)
         return err_set(err, ERR_LIMIT,
                        "box %s has %u requests running, which is the limit (max_calls_per_box); try again later",
                        box->id, most);
-    struct skills *skills = front_of(request)->skills;
-    return skills ? own_settle(skills, box, err) : 0;
+    return provider_before_use(front_of(request)->provider, box, err);
 }
 
 void front_leave(struct box *box) {
@@ -191,7 +180,8 @@ void front_restarted(struct http_request *request, struct box *box) {
 static int front_run(struct http_request *request, const struct endpoint *endpoint, struct err *err) {
     struct front *front = front_of(request);
     const struct who *who = front_who(request);
-    const char *key, *id = endpoint->flags & ENDPOINT_KEYED ? aio_id(request, &key) : http_param(request, "id");
+    const struct dialect *dialect = routes_dialect(http_route(request));
+    const char *id = dialect->identify ? dialect->identify(request) : http_param(request, "id");
     struct box *box = NULL;
     if (!id || endpoint->flags & ENDPOINT_NO_BOX)
         return endpoint->run(request, NULL, err);
@@ -254,11 +244,14 @@ void front_handle(struct http_request *request) {
 void front_finished(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us) {
     const struct route *route = http_route(request);
     const struct who *who = front_who(request);
+    const char *path = http_path(request);
+    for (size_t i = 0; dialects[i]; i++)
+        path = dialects[i]->mask ? dialects[i]->mask(request, path) : path;
     metrics_request(front_of(request)->metrics, route, status, us);
     trail_end(request, status, bytes_in, bytes_out, us);
     log_info("%s %s %s %d in=%" PRIu64 " out=%" PRIu64 " us=%" PRIu64 " user=%s route=%s", http_request_id(request),
-             http_method(request), aio_masked(request), status, bytes_in, bytes_out, us,
-             who && who->user ? who->user : "-", route ? route->name : "-");
+             http_method(request), path, status, bytes_in, bytes_out, us, who && who->user ? who->user : "-",
+             route ? route->name : "-");
     auth_release(who);
     if (trail_of(request))
         settings_unref(trail_of(request)->settings);

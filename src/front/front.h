@@ -1,4 +1,4 @@
-/* What all doors share: the context of a request, the prologue and the end of every handler. */
+/* What all dialects share: the context of a request, the prologue and the end of every handler, and what a dialect is. */
 #ifndef CUBBY_FRONT_FRONT_H
 #define CUBBY_FRONT_FRONT_H
 
@@ -10,9 +10,11 @@
 #include "front/auth.h"
 #include "rows/rows.h"
 #include "front/metrics.h"
-#include "front/provision.h"
 #include "http/server.h"
 #include "tool/tool.h"
+
+struct dialect;
+enum { FRONT_DIALECTS = 8 }; /* at most */
 
 /* What can change between two requests, never within one. Counted: each request holds the one it began with. */
 struct front_settings {
@@ -25,34 +27,62 @@ struct front_settings {
     unsigned max_calls_per_box;
     struct tenant_limits tenant_limits;
     const struct tool_settings *tools;
-    bool aio_envelope; /* failures of file routes of the AIO dialect have status 200 */
-    const struct provision_settings *provision;
+    const char *url; /* how clients reach this daemon; NULL: as the request named it */
+    struct {
+        const struct dialect *dialect;
+        const void *settings;
+    } own[FRONT_DIALECTS]; /* what only one dialect has, in a shape of its own; ends with dialect NULL */
 };
 
 struct front { /* http_context */
     struct provider *provider;
     struct auth *auth;
     struct metrics *metrics;
-    struct audit *audit;             /* NULL: nothing is recorded */
-    struct events *events;           /* what happens to boxes */
-    struct tool_host tools;          /* where tools run */
-    struct skills *skills;           /* NULL: there are none (tests) */
-    struct mcp_door *mcp;            /* what MCP keeps between requests */
-    struct watchers *watchers;       /* of files, that clients ask for what changed */
-    struct aio_history *aio_history; /* what the AIO dialect's editor can take back */
-    struct machines *machines;       /* those that joined; NULL: none can (tests) */
-    struct runner_door *runners;     /* at which they join */
-    struct aio_key *aio_key;         /* of which boxes' own keys are made; NULL: there are none (tests) */
-    struct http_server *server;      /* set before the first request */
-    const struct backend_env *env;   /* of templates; NULL: none are kept (tests) */
+    struct audit *audit;           /* NULL: nothing is recorded */
+    struct events *events;         /* what happens to boxes */
+    struct tool_host tools;        /* where tools run */
+    struct skills *skills;         /* NULL: there are none (tests) */
+    struct http_server *server;    /* set before the first request */
+    const struct backend_env *env; /* of templates and machines; NULL: none are kept (tests) */
+    void *states[FRONT_DIALECTS];  /* front_state */
     const struct route *routes;
     uint64_t started_ms;
     pthread_mutex_t lock; /* of settings */
     struct front_settings *settings;
 };
 
+/* One API that the daemon speaks: a directory below front/, which exports one of these; routes.c lists them, and nothing
+ * else names them. All but the routes may be NULL or absent. */
+struct dialect {
+    const struct route *const *routes; /* its tables, NULL-terminated; each ends with method NULL */
+    const char *label;                 /* of the boxes that it made; only an admin can give it to another */
+    const char *title;                 /* what a sentence calls it */
+    /* What it keeps between requests. directory: STATE. Failing, it leaves nothing to close. */
+    int (*open)(const char *directory, void **ret_state, struct err *err);
+    void (*close)(void *state); /* no request runs any more; NULL is fine */
+    /* The box that a request with {id} is about; NULL: {id} itself. In the request's arena. */
+    const char *(*identify)(struct http_request *request);
+    /* Who asks, where its clients have other ways to say it; as auth_admit. NULL: by Authorization. */
+    int (*admit)(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
+    /* Whether a path that no route has would be one of its own. */
+    bool (*claims)(const char *path);
+    /* The body of its refusals, where they have another shape: http_config.refuse. */
+    int (*refuse)(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
+    /* A path of any dialect as the log may have it; path itself where it holds no secret of this one. */
+    const char *(*mask)(struct http_request *request, const char *path);
+    /* Where a box speaks this dialect, for whoever hands boxes to its clients; in the request's arena. */
+    const char *(*url)(struct http_request *request, const struct box *box);
+    void (*prepare)(struct box *box); /* a client will come at once: begins what it will use, and waits for nothing */
+    void (*measure)(const struct front *front, struct buf *out); /* its part of /metrics */
+};
+
 void front_init(struct front *front, const struct route *routes);
+int front_open(struct front *front, const char *directory, struct err *err); /* the dialects' states */
 void front_done(struct front *front);
+/* What the dialect keeps between requests; NULL before front_open. */
+void *front_state(const struct front *front, const struct dialect *dialect);
+/* What the configuration says for that dialect alone; NULL: nothing. */
+const void *front_own(const struct http_request *request, const struct dialect *dialect);
 /* What requests that come from now on go by; takes over the caller's reference. */
 void front_configure(struct front *front, struct front_settings *settings);
 
@@ -68,7 +98,6 @@ void front_configure(struct front *front, struct front_settings *settings);
     0x100u /* a box whose processes died is started again, as its next acquire would (provider_wake) */
 #define ENDPOINT_EVENTS 0x400u /* with Accept: text/event-stream its answer comes as events */
 #define ENDPOINT_ETAG 0x800u   /* its answer is the header ETag */
-#define ENDPOINT_KEYED 0x200u  /* {id} may be "ID~KEY": the box's own key instead of a token (aio/key.c) */
 
 /* route.extra: what a route takes and answers; checks and OpenAPI come from it. */
 struct endpoint {
@@ -82,11 +111,14 @@ struct endpoint {
     int status, other_status; /* of success */
     const char *answer_media; /* NULL: JSON, or nothing for 204 */
     const struct row *answer; /* members of the JSON answer */
-    /* Who asks, where its clients have a way of their own to say it; as auth_admit. NULL: by Authorization. */
-    int (*admit)(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
-    /* The body of its refusals, where they have another shape: http_config.refuse. */
+    /* The body of its refusals, where they differ from those of its dialect. */
     int (*refuse)(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 };
+
+#define ENDPOINT(...)                                                                                                  \
+    &(const struct endpoint) {                                                                                         \
+        __VA_ARGS__                                                                                                    \
+    }
 
 int front_admit(struct http_request *request, struct err *err); /* http_config.admit: who asks, and known parameters */
 void front_finished(struct http_request *request, int status, uint64_t bytes_in, uint64_t bytes_out, uint64_t us);
@@ -99,11 +131,17 @@ const struct front_settings *front_settings(const struct http_request *request);
 /* Arguments by the route's own rows; *ret_args zeroed by the caller. */
 int front_query(struct http_request *request, void *ret_args, struct err *err);
 int front_body(struct http_request *request, void *ret_args, struct err *err);
-/* One more request on the box. LIMIT: it may not have it; front_leave is owed all the same. */
+ssize_t front_body_read(void *request, void *data, size_t size, struct err *err); /* box_reader */
+/* A box is about to be made for this request. LIMIT: its user has made too many within a minute. */
+int front_make(const struct http_request *request, struct err *err);
+/* The box that is wanted; id: looked for first, so that only what must be made counts as made. NULL: it counts anyway. */
+int front_acquire(const struct http_request *request, const char *id, const struct box_request *wanted,
+                  struct box **ret_box, bool *ret_created, struct err *err);
 /* The daemon stops and this request was broken off for it: that is what its client is sent. */
 bool front_stopped(const struct http_request *request, struct err *err);
 /* Adds the header Cubby-Restarted when the box was started again after it died, and nobody has been sent that yet. */
 void front_restarted(struct http_request *request, struct box *box);
+/* One more request on the box. LIMIT: it may not have it; front_leave is owed all the same. */
 int front_enter(const struct http_request *request, struct box *box, struct err *err);
 void front_leave(struct box *box);
 int front_empty(struct http_request *request, int status); /* an answer without a body */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/remote/machine.h"
 #include "base/mem.h"
+#include "front/routes.h"
 #include "store/audit.h"
 
 #define METRICS_CODES 16 /* ERR_ numbers and 0 */
@@ -73,8 +73,13 @@ void metrics_call(struct metrics *metrics, const struct route *route, int code) 
 
 /* ---- writing ---- */
 
-static void metrics_head(struct buf *out, const char *name, const char *type, const char *help) {
+void metrics_head(struct buf *out, const char *name, const char *type, const char *help) {
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void metrics_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value) {
+    metrics_head(out, name, type, help);
+    buf_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
 static const char *metrics_name(const struct metrics *metrics, size_t i) {
@@ -137,54 +142,32 @@ static void metrics_boxes(struct provider *provider, struct buf *out) {
 static void metrics_audit(struct audit *audit, struct buf *out) {
     struct audit_counts counts;
     audit_count(audit, &counts);
-    metrics_head(out, "cubby_audit_rows_total", "counter", "Rows written to the audit log.");
-    buf_printf(out, "cubby_audit_rows_total %" PRIu64 "\n", counts.written);
-    metrics_head(out, "cubby_audit_lost_total", "counter", "Rows lost because the audit log could not be written.");
-    buf_printf(out, "cubby_audit_lost_total %" PRIu64 "\n", counts.lost);
-    metrics_head(out, "cubby_audit_strangers_total", "counter", "Refused requests that were only counted.");
-    buf_printf(out, "cubby_audit_strangers_total %" PRIu64 "\n", counts.strangers);
-    metrics_head(out, "cubby_audit_queue_bytes", "gauge", "Rows that wait to be written.");
-    buf_printf(out, "cubby_audit_queue_bytes %" PRIu64 "\n", counts.queued_bytes);
-    metrics_head(out, "cubby_audit_failing", "gauge", "1 while the audit log cannot be written.");
-    buf_printf(out, "cubby_audit_failing %d\n", counts.failing);
+    metrics_one(out, "cubby_audit_rows_total", "counter", "Rows written to the audit log.", counts.written);
+    metrics_one(out, "cubby_audit_lost_total", "counter", "Rows lost because the audit log could not be written.",
+                counts.lost);
+    metrics_one(out, "cubby_audit_strangers_total", "counter", "Refused requests that were only counted.",
+                counts.strangers);
+    metrics_one(out, "cubby_audit_queue_bytes", "gauge", "Rows that wait to be written.", counts.queued_bytes);
+    metrics_one(out, "cubby_audit_failing", "gauge", "1 while the audit log cannot be written.", counts.failing);
 }
 
-static void metrics_machines(struct machines *machines, struct buf *out) {
-    struct machines_counts counts;
-    machines_count(machines, &counts);
-    metrics_head(out, "cubby_machines", "gauge",
-                 "Machines that joined since the start, by whether they are connected.");
-    buf_printf(out, "cubby_machines{state=\"online\"} %u\n", counts.online);
-    buf_printf(out, "cubby_machines{state=\"offline\"} %u\n", counts.known - counts.online);
-    const struct {
-        const char *name, *help;
-        uint64_t value;
-    } rows[] = {{"cubby_machine_connections_total", "Connections of machines.", counts.connections},
-                {"cubby_machine_resumed_total", "Connections that went on with a session.", counts.resumed},
-                {"cubby_machine_refused_total", "Registrations refused by the table of machines.", counts.refused},
-                {"cubby_machine_expired_total", "Sessions whose machine did not come back in time.", counts.expired}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        metrics_head(out, rows[i].name, "counter", rows[i].help);
-        buf_printf(out, "%s %" PRIu64 "\n", rows[i].name, rows[i].value);
-    }
-}
-
-void metrics_write(struct metrics *metrics, const struct metrics_sources *sources, struct buf *out) {
+void metrics_write(const struct front *front, struct buf *out) {
+    struct metrics *metrics = front->metrics;
     struct http_counts http;
-    http_server_count(sources->server, &http);
+    http_server_count(front->server, &http);
     metrics_head(out, "cubby_build_info", "gauge", "The running version.");
     buf_puts(out, "cubby_build_info{version=\"" CUBBY_VERSION "\"} 1\n");
-    metrics_boxes(sources->provider, out);
+    metrics_boxes(front->provider, out);
     metrics_head(out, "cubby_http_connections", "gauge", "Open connections; parked ones wait for a request.");
     buf_printf(out, "cubby_http_connections{state=\"parked\"} %u\n", http.parked);
     buf_printf(out, "cubby_http_connections{state=\"active\"} %u\n",
                http.connections > http.parked ? http.connections - http.parked : 0);
-    metrics_head(out, "cubby_http_threads", "gauge", "Threads that serve requests.");
-    buf_printf(out, "cubby_http_threads %u\n", http.threads);
-    if (sources->machines)
-        metrics_machines(sources->machines, out);
-    if (sources->audit)
-        metrics_audit(sources->audit, out);
+    metrics_one(out, "cubby_http_threads", "gauge", "Threads that serve requests.", http.threads);
+    for (size_t i = 0; dialects[i]; i++)
+        if (dialects[i]->measure)
+            dialects[i]->measure(front, out);
+    if (front->audit)
+        metrics_audit(front->audit, out);
     metrics_requests(metrics, out);
     metrics_calls(metrics, out);
     metrics_latencies(metrics, out);

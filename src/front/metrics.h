@@ -12,14 +12,9 @@ struct metrics *metrics_new(const struct route *routes); /* ends with method NUL
 void metrics_free(struct metrics *metrics);
 void metrics_request(struct metrics *metrics, const struct route *route, int status, uint64_t us); /* NULL: no route */
 void metrics_call(struct metrics *metrics, const struct route *route, int code); /* 0: ok, else an ERR_ number */
-struct audit;
-struct machines;
-struct metrics_sources {
-    struct provider *provider;
-    struct http_server *server;
-    struct audit *audit;       /* may be NULL */
-    struct machines *machines; /* may be NULL */
-};
-void metrics_write(struct metrics *metrics, const struct metrics_sources *sources, struct buf *out);
+struct front;
+void metrics_write(const struct front *front, struct buf *out);
+void metrics_head(struct buf *out, const char *name, const char *type, const char *help); /* of one metric */
+void metrics_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value); /* all of it */
 
 #endif

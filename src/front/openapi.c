@@ -4,14 +4,20 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "front/native/native.h"
+#include "front/routes.h"
 #include "rows/schema.h"
 
 static const struct schema_style asked = {.refers = true}, answered = {.refers = true, .answer = true};
 
 /* The answers of other dialects say by their rows what is always there; ours always have all of their members. */
-static const struct schema_style *openapi_style(const struct endpoint *endpoint) {
-    return endpoint->refuse ? &asked : &answered;
+static const struct schema_style *openapi_style(const struct route *route) {
+    return routes_dialect(route)->refuse ? &asked : &answered;
+}
+
+static void openapi_raw(struct json *json, const char *key, const char *text) {
+    json_key(json, key);
+    buf_puts(json->out, text);
+    json->comma = true;
 }
 
 /* ---- one operation ---- */
@@ -80,14 +86,8 @@ static void openapi_content(struct json *json, const char *media, const struct r
     json_close(json, '}');
 }
 
-static void openapi_headers(struct json *json) {
-    json_key(json, "headers");
-    buf_puts(json->out, "{\"ETag\":{\"description\":\"of the file as it is now, for If-Match\","
-                        "\"schema\":{\"type\":\"string\"}}}");
-    json->comma = true;
-}
-
-static void openapi_response(struct json *json, int status, const struct endpoint *endpoint) {
+static void openapi_response(struct json *json, int status, const struct route *route) {
+    const struct endpoint *endpoint = route->extra;
     char code[12];
     snprintf(code, sizeof code, "%d", status);
     json_put_open(json, code, '{');
@@ -97,10 +97,12 @@ static void openapi_response(struct json *json, int status, const struct endpoin
                  : status == 101 ? "a WebSocket"
                                  : "done");
     if (endpoint->flags & ENDPOINT_ETAG)
-        openapi_headers(json);
+        openapi_raw(json, "headers",
+                    "{\"ETag\":{\"description\":\"of the file as it is now, for If-Match\","
+                    "\"schema\":{\"type\":\"string\"}}}");
     if (status != 204 && status != 101 && (endpoint->answer || endpoint->answer_media || !endpoint->body_media))
         openapi_content(json, endpoint->answer_media, endpoint->answer, endpoint->flags & ENDPOINT_EVENTS,
-                        openapi_style(endpoint));
+                        openapi_style(route));
     json_close(json, '}');
 }
 
@@ -132,12 +134,10 @@ static void openapi_operation(struct json *json, const struct route *route) {
         json_close(json, ']');
     }
     json_put_open(json, "responses", '{');
-    openapi_response(json, endpoint->status, endpoint);
+    openapi_response(json, endpoint->status, route);
     if (endpoint->other_status)
-        openapi_response(json, endpoint->other_status, endpoint);
-    json_key(json, "default");
-    buf_puts(json->out, "{\"$ref\":\"#/components/responses/Error\"}");
-    json->comma = true;
+        openapi_response(json, endpoint->other_status, route);
+    openapi_raw(json, "default", "{\"$ref\":\"#/components/responses/Error\"}");
     json_close(json, '}');
     json_close(json, '}');
 }
@@ -185,7 +185,7 @@ static void openapi_schemas(struct json *json, const struct route *routes) {
         if (!endpoint)
             continue;
         openapi_name(json, endpoint->body, &asked, &named);
-        openapi_name(json, endpoint->answer, openapi_style(endpoint), &named);
+        openapi_name(json, endpoint->answer, openapi_style(route), &named);
     }
     json_close(json, '}');
 }
@@ -195,17 +195,12 @@ static void openapi_schemas(struct json *json, const struct route *routes) {
 static void openapi_components(struct json *json, const struct route *routes) {
     json_put_open(json, "components", '{');
     openapi_schemas(json, routes);
-    json_key(json, "securitySchemes");
-    buf_puts(json->out, "{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}");
-    json->comma = true;
-    json_key(json, "responses");
-    buf_puts(json->out, "{\"Error\":{\"description\":\"what is wrong and, where there is one, the fix\",\"content\":"
-                        "{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}}}");
-    json->comma = true;
+    openapi_raw(json, "securitySchemes", "{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}");
+    openapi_raw(json, "responses",
+                "{\"Error\":{\"description\":\"what is wrong and, where there is one, the fix\",\"content\":"
+                "{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}}}");
     json_close(json, '}');
-    json_key(json, "security");
-    buf_puts(json->out, "[{},{\"token\":[]}]");
-    json->comma = true;
+    openapi_raw(json, "security", "[{},{\"token\":[]}]");
 }
 
 static bool openapi_seen(const struct route *routes, const struct route *route) {
@@ -245,9 +240,7 @@ void openapi_write(const struct route *routes, struct buf *out) {
     json_put_str(&json, "summary", "Boxes for agents: a shell and files, walled off.");
     json_put_str(&json, "description", "null for a member that is not required is as if it were not there.");
     json_close(&json, '}');
-    json_key(&json, "servers");
-    buf_puts(out, "[{\"url\":\"/\",\"description\":\"the daemon that serves this document\"}]");
-    json.comma = true;
+    openapi_raw(&json, "servers", "[{\"url\":\"/\",\"description\":\"the daemon that serves this document\"}]");
     json_put_open(&json, "paths", '{');
     for (const struct route *route = routes; route->method; route++)
         if (!openapi_seen(routes, route))

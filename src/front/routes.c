@@ -1,36 +1,38 @@
-/* The tables of all doors joined, and in which shape each of them refuses. Used by the daemon: --routes, /openapi.json and
- * the server are made from the one table. Invariant: it is made once and never changes. */
+/* The list of dialects, their tables joined, and whose a path or a route is. The only file here that names a dialect.
+ * Used by the daemon: --routes, /openapi.json and the server are made from the one table. Invariant: it is made once and
+ * never changes. */
 #include "front/routes.h"
 
 #include <pthread.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
-#include "front/aio/aio.h"
-#include "front/deerflow/deerflow.h"
-#include "front/filesecbox/filesecbox.h"
-#include "front/native/native.h"
-#include "front/join/join.h"
 
-static const struct route *const tables[] = {
-    native_routes,   runner_routes,     filesecbox_routes, fsb2_routes,      aio_routes,
-    aio_mcp_routes,  aio_search_routes, aio_watch_routes,  aio_util_routes,  aio_code_routes,
-    aio_bash_routes, aio_file_routes,   deerflow_routes,   aio_shell_routes,
+extern const struct dialect native_dialect, mcp_dialect, join_dialect, filesecbox_dialect, aio_dialect,
+    deerflow_dialect;
+
+const struct dialect *const dialects[FRONT_DIALECTS + 1] = {
+    &native_dialect, &mcp_dialect, &join_dialect, &filesecbox_dialect, &aio_dialect, &deerflow_dialect,
 };
-#define TABLES (sizeof tables / sizeof *tables)
 
 static struct route *all;
+static const struct dialect **owners; /* of each */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void routes_join(void) {
-    size_t count = 1;
-    for (size_t i = 0; i < TABLES; i++)
-        for (const struct route *route = tables[i]; route->method; route++)
-            count++;
-    struct route *next = all = xcalloc(count, sizeof *all);
-    for (size_t i = 0; i < TABLES; i++)
-        for (const struct route *route = tables[i]; route->method; route++)
-            *next++ = *route;
+    size_t count = 0, next = 0;
+    for (size_t i = 0; dialects[i]; i++)
+        for (const struct route *const *table = dialects[i]->routes; *table; table++)
+            for (const struct route *route = *table; route->method; route++)
+                count++;
+    owners = xcalloc(count, sizeof *owners);
+    all = xcalloc(count + 1, sizeof *all);
+    for (size_t i = 0; dialects[i]; i++)
+        for (const struct route *const *table = dialects[i]->routes; *table; table++)
+            for (const struct route *route = *table; route->method; route++, next++) {
+                owners[next] = dialects[i];
+                all[next] = *route;
+            }
 }
 
 const struct route *routes_all(void) {
@@ -38,14 +40,32 @@ const struct route *routes_all(void) {
     return all;
 }
 
+const struct dialect *routes_dialect(const struct route *route) {
+    return owners[route - routes_all()];
+}
+
+const struct dialect *routes_labels(const char *label) {
+    for (size_t i = 0; dialects[i]; i++)
+        if (dialects[i]->label && strcmp(dialects[i]->label, label) == 0)
+            return dialects[i];
+    return NULL;
+}
+
+const struct dialect *routes_client(void) {
+    size_t i = 0;
+    while (!dialects[i]->url)
+        i++;
+    return dialects[i];
+}
+
 int routes_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
     const struct route *route = http_route(request);
     const struct endpoint *endpoint = route ? route->extra : NULL;
-    if (endpoint)
-        return endpoint->refuse ? endpoint->refuse(request, status, code, text, out) : 0;
-    if (aio_claims(http_path(request)))
-        return aio_refuse(request, status, code, text, out);
-    if (deerflow_claims(http_path(request)))
-        return deerflow_refuse(request, status, code, text, out);
-    return filesecbox_claims(http_path(request)) ? filesecbox_refuse(request, status, code, text, out) : 0;
+    if (endpoint && endpoint->refuse)
+        return endpoint->refuse(request, status, code, text, out);
+    const struct dialect *owner = endpoint ? routes_dialect(route) : NULL;
+    for (size_t i = 0; !endpoint && !owner && dialects[i]; i++)
+        if (dialects[i]->claims && dialects[i]->claims(http_path(request)))
+            owner = dialects[i];
+    return owner && owner->refuse ? owner->refuse(request, status, code, text, out) : 0;
 }

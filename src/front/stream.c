@@ -1,4 +1,4 @@
-/* A command's output as events. Called by native/exec.c, native/session.c and aio/shell.c.
+/* A command's output as events. Called by the handlers of all dialects that stream.
  * Invariant: no UTF-8 sequence is cut between two events, and nothing is answered before the first one, so that a command
  * that could not be started still has its status. */
 #include "front/stream.h"

@@ -28,9 +28,7 @@ static int toolbox_admit(struct http_request *request, struct box *box, struct b
 
 static int toolbox_acquire(void *door, const char *user, const char *thread, struct box **ret_box, struct err *err) {
     struct http_request *request = door;
-    const struct front_settings *settings = front_settings(request);
     const struct box_request wanted = {.user = user, .thread = thread, .thread_len = strlen(thread)};
-    struct provider *provider = front_of(request)->provider;
     struct box *box = NULL;
     char id[17];
     bool created;
@@ -38,12 +36,7 @@ static int toolbox_acquire(void *door, const char *user, const char *thread, str
     int code = toolbox_bound(request, id, thread, err);
     if (code < 0)
         return code;
-    code = provider_get(provider, user, id, &box, err);
-    if (code == -ERR_NOT_FOUND || code == -ERR_GONE) { /* only what must be made counts as made */
-        code = tenant_make(front_who(request)->tenant, &settings->tenant_limits, err);
-        if (code == 0)
-            code = provider_acquire(provider, &wanted, &box, &created, err);
-    }
+    code = front_acquire(request, id, &wanted, &box, &created, err);
     return code < 0 ? code : toolbox_admit(request, box, ret_box, err);
 }
 

@@ -56,7 +56,4 @@ int skill_id_check(const char *skill,
 int skill_agent_check(const char *agent,
                       struct err *err); /* [A-Za-z0-9_.@-]{1,128}, no leading dot, not "skill-creator" */
 
-/* The box of (user, agent), made if need be. For provider_put. Who uses it settles it first (own_settle; front_enter does). */
-int skills_box(struct skills *skills, const char *user, const char *agent, struct box **ret_box, struct err *err);
-
 #endif

@@ -242,14 +242,3 @@ int skill_agent_check(const char *agent, struct err *err) {
 }
 
 /* ---- the box ---- */
-
-int skills_box(struct skills *skills, const char *user, const char *agent, struct box **ret_box, struct err *err) {
-    bool created;
-    struct provider *provider = atomic_load(&skills->provider);
-    int r = skill_agent_check(agent, err);
-    if (r < 0)
-        return r;
-    if (!provider)
-        return err_set(err, ERR_UNSUPPORTED, "there are no boxes here");
-    return provider_acquire(provider, &(struct box_request){.user = user, .agent = agent}, ret_box, &created, err);
-}

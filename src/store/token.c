@@ -7,7 +7,6 @@
 #include "base/limits.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "box/policy.h"
 
 static const char *const scopes[] = {"admin", "user", "read", "runner"};
 #define SCOPES (sizeof scopes / sizeof *scopes)
@@ -61,7 +60,7 @@ static int wish_scope(struct token *wish, bool has_scope, struct err *err) {
 int token_wish(struct token *wish, bool has_scope, struct err *err) {
     int r = wish_scope(wish, has_scope, err);
     if (r == 0 && wish->user)
-        r = policy_user(wish->user, err);
+        r = text_user(wish->user, err);
     if (r == 0 && wish->runner)
         r = wish_runner(wish->runner, err);
     if (r == 0 && wish->label &&

@@ -39,6 +39,15 @@ struct container {
     bool image_init;      /* the image's own entry point is PID 1, and the runner beside it */
 };
 
+/* Trees that a box sees at SKILLS_PATH and does not own; others can take their place while it runs (backend_ops.attach). */
+struct attached {
+    const char **layers; /* names in STATE/skills/layers, the uppermost first, NULL-terminated; may be NULL */
+    size_t count;
+    const char **paths;  /* where they are seen as well, absolute, NULL-terminated; may be NULL */
+    bool unsure;         /* in a record: others were just being attached; it has some of those that are named */
+    uint64_t generation; /* which these are, as box_hooks.contribute counts; 0: not known */
+};
+
 struct spec {
     char id[17];
     const char *user, *thread; /* thread may be NULL */
@@ -52,15 +61,10 @@ struct spec {
         *layers; /* files kept earlier that lie between the template and the box's own: names in STATE/layers, the
                             uppermost first, NULL-terminated; may be NULL */
     size_t layer_count;
-    const char *agent; /* whose public skills its /skills begins with; NULL: none, and there is no /skills */
-    const char *
-        *skill_layers; /* those, names in STATE/skills/layers, the uppermost first, NULL-terminated; may be NULL */
-    size_t skill_layer_count;
-    const char **skill_paths;  /* where /skills is seen besides, absolute, NULL-terminated; may be NULL */
-    bool skill_unsure;         /* in a record: others were just being attached; it has some of those that are named */
-    uint64_t skill_generation; /* of the base these are, as whoever dressed the box counts; 0: not known */
-    const char *machine;       /* remote: the joined machine of its user that it is on; NULL elsewhere */
-    const char *workspace;     /* where its workspace is, absolute; NULL: WORKSPACE_PATH */
+    const char *agent;        /* whose public skills its /skills begins with; NULL: none, and there is no /skills */
+    struct attached attached; /* what that is */
+    const char *machine;      /* remote: the joined machine of its user that it is on; NULL elsewhere */
+    const char *workspace;    /* where its workspace is, absolute; NULL: WORKSPACE_PATH */
     struct container container;
     struct limits limits;
     enum network network;

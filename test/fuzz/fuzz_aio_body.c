@@ -4,7 +4,7 @@
 #define http_arena fuzz_arena
 #define http_reply fuzz_reply
 #define trail_fields fuzz_trail
-#include "../../src/front/aio/body.c"
+#include "../../src/front/detail.c"
 
 #include <assert.h>
 
@@ -154,7 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     json_t *whole = size ? json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL) : NULL;
     arena_init(&arena);
     memset(&reply, 0, sizeof reply);
-    int result = aio_body_text(NULL, (const char *)data, size, &args, &err);
+    int result = detail_body_text(NULL, (const char *)data, size, &args, &err);
     if (result > 0)
         check_refusal(result, whole);
     else if (result < 0)

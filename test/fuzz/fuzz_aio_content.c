@@ -5,8 +5,8 @@
 #define front_settings fuzz_front_settings
 #define http_body_length fuzz_body_length
 #define http_body_read fuzz_body_read
-#define aio_body_text fuzz_body_text
-#define aio_unfit fuzz_unfit
+#define detail_body_text fuzz_body_text
+#define detail_unfit fuzz_unfit
 #include "../../src/front/aio/content.c"
 
 #include <assert.h>

@@ -20,7 +20,7 @@
 
 static unsigned tests, failures;
 static char state[256], runner[PATH_MAX + 16];
-static const char *layers[LIMIT_SKILL_LAYERS + 1]; /* what boxes are dressed with */
+static const char *layers[LIMIT_SKILL_LAYERS + 1]; /* what is attached to boxes */
 static const char *paths[3] = {"/workspace/skills"};
 static uint64_t generation = 1;
 
@@ -68,19 +68,19 @@ static void dressed(const char *first, const char *second) {
     generation++;
 }
 
-static int dress(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err) {
+static int contribute(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err) {
     (void)user, (void)mounts, (void)arena, (void)err;
     if (!spec->agent)
         return 0;
-    spec->skill_layers = layers;
-    spec->skill_paths = paths;
-    spec->skill_generation = generation;
+    spec->attached.layers = layers;
+    spec->attached.paths = paths;
+    spec->attached.generation = generation;
     return 0;
 }
 
 /* ---- boxes ---- */
 
-static struct policy policy = {.dress = dress};
+static struct policy policy = {.hooks.contribute = contribute};
 static struct provider *provider;
 
 static int take_output(void *user, int stream, const uint8_t *data, size_t len) {
@@ -205,7 +205,7 @@ static void test_attach(struct box *box) {
     is(run(box, "ls /skills /skills/greet /workspace/skills; cat /skills/greet/new.txt /skills/greet/SKILL.md"),
        "/skills:\ngreet\nmore\n\n/skills/greet:\nSKILL.md\nnew.txt\nown.txt\n\n/workspace/skills:\ngreet\nmore\nnewHELLO",
        "it shows at every path, below what the user changed");
-    ok(atomic_load(&box->skill_generation) == generation, "the box knows what it has");
+    ok(atomic_load(&box->attached_generation) == generation, "the box knows what it has");
 }
 
 static void test_busy(struct box *box) {
@@ -270,8 +270,8 @@ static void test_again(struct box **box) {
     *box = acquire("alice", "app");
     ok(strcmp((*box)->id, id) == 0, "the next daemon finds the box by user and agent");
     is(run(*box, "ls /skills; cat /skills/greet/SKILL.md"), "greet\nmore\nHELLO", "with its skills as they were");
-    ok(atomic_load(&(*box)->skill_generation) == 0 && attach(*box) == 0 &&
-           atomic_load(&(*box)->skill_generation) == generation,
+    ok(atomic_load(&(*box)->attached_generation) == 0 && attach(*box) == 0 &&
+           atomic_load(&(*box)->attached_generation) == generation,
        "attaching what it has costs nothing");
     provider_put(provider, *box);
     provider_free(provider, true);

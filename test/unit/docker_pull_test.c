@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "backend/docker/docker.h"
-#include "backend/docker/reference.h"
+#include "backend/reference.h"
 
 static int count, failures, listener;
 static char path[] = "/tmp/pull-test-XXXXXX", request[65536];

@@ -1,5 +1,5 @@
 /* Names of images: what is one, which is which, and which an allow list means. And what a container may be asked to be. */
-#include "backend/docker/reference.h"
+#include "backend/reference.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,13 +8,13 @@
 static struct err err;
 static struct skills *skills;
 
-static int dress(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *ret) {
+static int contribute(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *ret) {
     (void)user, (void)mounts;
-    return spec->agent ? base_layers(skills, spec->agent, arena, &spec->skill_layers, &spec->skill_layer_count, ret)
+    return spec->agent ? base_layers(skills, spec->agent, arena, &spec->attached.layers, &spec->attached.count, ret)
                        : 0;
 }
 
-static struct policy policy = {.dress = dress};
+static struct policy policy = {.hooks.contribute = contribute};
 static const struct backend_env env = {.state_dir = state_dir, .runner_path = "/none"};
 
 static void put(const char *skill) {
@@ -67,9 +67,9 @@ int main(void) {
     must(provider_acquire(provider, &(struct box_request){.user = "ann", .agent = "app"}, &box, &created, &err) == 0,
          err.text);
     memcpy(id, box->id, sizeof id);
-    ok(box->spec.skill_layer_count == 2, "a box has the layers of its start");
+    ok(box->spec.attached.count == 2, "a box has the layers of its start");
     for (int i = 0; i < 2; i++)
-        snprintf(old[i], sizeof old[i], "%s", box->spec.skill_layers[i]);
+        snprintf(old[i], sizeof old[i], "%s", box->spec.attached.layers[i]);
     provider_put(provider, box);
     compact();
     ok(layers() > 3, "the stack is another now, and old layers lie about");

@@ -116,7 +116,7 @@ enum { ENGINES_OWN = sizeof engines_own / sizeof *engines_own };
 static const char *const *mounts_of(const struct spec *spec, const json_t *inspection, struct arena *arena) {
     const json_t *mounts = json_object_get(inspection, "Mounts"), *mount;
     size_t paths = 0, i;
-    while (spec->skill_paths && spec->skill_paths[paths])
+    while (spec->attached.paths && spec->attached.paths[paths])
         paths++;
     const char **list =
         arena_alloc(arena, (json_array_size(mounts) + spec->mount_count + paths + ENGINES_OWN + 3) * sizeof *list);
@@ -127,7 +127,7 @@ static const char *const *mounts_of(const struct spec *spec, const json_t *inspe
     if (spec->agent)
         list[count++] = SKILLS_PATH;
     for (i = 0; i < paths; i++)
-        list[count++] = spec->skill_paths[i];
+        list[count++] = spec->attached.paths[i];
     for (i = 0; i < spec->mount_count; i++)
         list[count++] = spec->mounts[i].target;
     json_array_foreach(mounts, i, mount) {

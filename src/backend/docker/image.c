@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
-#include "backend/docker/reference.h"
+#include "backend/reference.h"
 #include "base/limits.h"
 
 enum { IMAGE_WORDS = 4096 }; /* of one list of its settings */

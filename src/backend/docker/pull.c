@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
-#include "backend/docker/reference.h"
+#include "backend/reference.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"

@@ -110,7 +110,6 @@ int net_attach(unsigned slot, pid_t pid, const char *user, const char *const *ne
                struct err *err);
 void net_detach(unsigned slot);
 bool net_attached(unsigned slot);
-bool net_program(const char *name, char *path, size_t size); /* found in the usual directories */
 
 /* What is written down of a live box: state/boxes/ID/jail */
 struct jail_record {

@@ -24,6 +24,7 @@
 
 #include "backend/ids.h"
 #include "backend/jail/jail.h"
+#include "base/path.h"
 #include "base/buf.h"
 #include "base/counted.h"
 #include "base/fd.h"
@@ -94,16 +95,6 @@ static const char rules[] = "add table inet cubby\n"
 #define PRIVATE                                                                                                        \
     "10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.0.0.0/24, 192.0.2.0/24, 192.168.0.0/16, 198.18.0.0/15, "            \
     "198.51.100.0/24, 203.0.113.0/24"
-
-bool net_program(const char *name, char *path, size_t size) {
-    static const char *const dirs[] = {"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"};
-    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
-        snprintf(path, size, "%s/%s", dirs[i], name);
-        if (access(path, X_OK) == 0)
-            return true;
-    }
-    return false;
-}
 
 bool net_network_ok(const char *text) {
     struct in_addr address;
@@ -191,7 +182,7 @@ static void drop_owner(unsigned slot, bool last) {
 int net_attach(unsigned slot, pid_t pid, const char *user, const char *const *networks, struct net_plan *ret_plan,
                struct err *err) {
     char path[64], name[IFNAMSIZ], text[8], owner[OWNER_BYTES];
-    if (!net_program("nft", path, sizeof path))
+    if (!path_program("nft", path, sizeof path))
         return err_set(err, ERR_UNSUPPORTED, "network 'open' needs the program nft; install the package 'nftables'");
     if (fd_read_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_forward", text, sizeof text) < 0 || text[0] != '1')
         return err_set(err, ERR_UNSUPPORTED, "network 'open' needs forwarding; sysctl -w net.ipv4.ip_forward=1");
@@ -380,7 +371,7 @@ static int host_side(const char *name, uint32_t address, struct err *err) {
 static int run_nft(const struct buf *text, bool quiet, struct err *err) {
     char path[64];
     int pair[2];
-    net_program("nft", path, sizeof path);
+    path_program("nft", path, sizeof path);
     if (pipe2(pair, O_CLOEXEC) < 0)
         return err_errno(err, errno, "pipe2");
     posix_spawn_file_actions_t actions;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "backend/jail/jail.h"
+#include "base/path.h"
 #include "base/buf.h"
 #include "base/fd.h"
 
@@ -490,7 +491,7 @@ static bool check_network(const struct probe_state *state, struct check *check) 
         FIX("run cubbyd as root");
         return false;
     }
-    if (!net_program("nft", path, sizeof path)) {
+    if (!path_program("nft", path, sizeof path)) {
         DETAIL("the program nft is missing");
         FIX("apt-get install nftables");
         return false;

@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/jail/jail.h"
 #include "backend/quota/quota.h"
+#include "base/path.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/loop.h"
@@ -59,7 +59,7 @@ static int loop_probe(const struct backend_env *env, struct err *err) {
         return err_set(err, ERR_UNSUPPORTED, "/dev/loop-control: %s; modprobe loop", strerror(errno));
     if (fd_read_file(AT_FDCWD, "/proc/filesystems", text, sizeof text) <= 0 || !strstr(text, "\text4\n"))
         return err_set(err, ERR_UNSUPPORTED, "ext4 is not in /proc/filesystems; modprobe ext4");
-    if (!net_program("mke2fs", path, sizeof path) || !net_program("e2fsck", path, sizeof path))
+    if (!path_program("mke2fs", path, sizeof path) || !path_program("e2fsck", path, sizeof path))
         return err_set(err, ERR_UNSUPPORTED, "mke2fs is missing; apt-get install e2fsprogs");
     return 0;
 }
@@ -116,7 +116,7 @@ static int lock_image(int image, struct err *err) {
 static int check(int image, struct err *err) {
     char program[64], path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), image);
-    if (!net_program("e2fsck", program, sizeof program))
+    if (!path_program("e2fsck", program, sizeof program))
         return err_set(err, ERR_UNSUPPORTED,
                        "the box's disk was not closed in order and e2fsck is missing; "
                        "apt-get install e2fsprogs");
@@ -223,7 +223,7 @@ static int format(const struct backend_env *env, int dir, const char *name, cons
     int r = layers_model(blanks, layers, sizeof layers, err);
     if (r < 0)
         return r;
-    if (!net_program("mke2fs", program, sizeof program))
+    if (!path_program("mke2fs", program, sizeof program))
         return err_set(err, ERR_UNSUPPORTED, "mke2fs is missing; apt-get install e2fsprogs");
     autofd fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     off_t bytes = (off_t)((size->bytes + size->inodes * INODE_BYTES) & ~4095ull);

@@ -27,9 +27,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/jail/jail.h"
 #include "backend/quota/loopdev.h"
 #include "backend/quota/quota.h"
+#include "base/path.h"
 #include "base/mem.h"
 #include "base/sync.h"
 #include "tree/removal.h"
@@ -94,7 +94,7 @@ static int check_machine(struct err *err) {
         return err_set(err, ERR_UNSUPPORTED, "btrfs is not in /proc/filesystems; modprobe btrfs");
     if (access("/dev/loop-control", R_OK | W_OK) < 0)
         return err_set(err, ERR_UNSUPPORTED, "/dev/loop-control: %s; modprobe loop", strerror(errno));
-    if (!net_program("mkfs.btrfs", path, sizeof path))
+    if (!path_program("mkfs.btrfs", path, sizeof path))
         return err_set(err, ERR_UNSUPPORTED, "mkfs.btrfs is missing; apt-get install btrfs-progs");
     return 0;
 }
@@ -256,7 +256,7 @@ static int format(struct store *store, struct err *err) {
     mb = free_mb / 2 < mb ? free_mb / 2 : mb;
     if (mb < SMALLEST_MB)
         return err_set(err, ERR_LIMIT, "it needs at least %u MB, and twice as much free on its disk", SMALLEST_MB);
-    if (!net_program("mkfs.btrfs", program, sizeof program))
+    if (!path_program("mkfs.btrfs", program, sizeof program))
         return err_set(err, ERR_UNSUPPORTED, "mkfs.btrfs is missing; apt-get install btrfs-progs");
     unlinkat(store->state, IMAGE_NEW, 0);
     autofd fd = openat(store->state, IMAGE_NEW, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -460,8 +460,7 @@ int provider_new(const struct backend_env *env, struct policy *policy, const cha
     provider->policy = policy_ref(policy);
     provider->event = policy->event;
     provider->event_user = policy->event_user;
-    provider->dress = policy->dress;
-    provider->dress_user = policy->dress_user;
+    provider->hooks = policy->hooks;
     provider->default_backend = default_backend;
     provider->boxes_fd = provider->layers_fd = provider->statelock.fd = -1;
     eviction_terminals_limit();

@@ -62,7 +62,7 @@ struct box *box_make(const struct backend_ops *ops, struct backend *backend, con
                                    .door = from->mounts[i].door};
     spec.mounts = mounts;
     box->spec = spec;
-    dress_take(box, from);
+    attached_take(box, from);
     memcpy(box->id, from->id, sizeof box->id);
     box->ops = ops;
     box->backend = backend;
@@ -133,9 +133,10 @@ void box_unref(struct box *box) {
     fd_close(&box->pidfd);
     arena_done(box->arena);
     free(box->arena);
-    if (box->skill_arena)
-        arena_done(box->skill_arena);
-    free(box->skill_arena);
+    if (box->attached_arena)
+        arena_done(box->attached_arena);
+    free(box->attached_arena);
+    free(box->guest);
     free(box);
 }
 
@@ -291,7 +292,7 @@ static bool note_workspace(struct box *box, const struct wire *wire) {
     return true;
 }
 
-static int wire_start(struct provider *provider, struct box *box, uint64_t terminals, bool *ret_dressed,
+static int wire_start(struct provider *provider, struct box *box, uint64_t terminals, bool *ret_other,
                       struct err *err) {
     struct wire *wire;
     int pidfd = -1;
@@ -299,13 +300,13 @@ static int wire_start(struct provider *provider, struct box *box, uint64_t termi
     struct spec spec;
     bool dealt = box->spec.limits.terminals != terminals;
     box->spec.limits.terminals = terminals;
-    int r = dress_spec(provider, box, &box->spec, &arena, &spec, err);
+    int r = attached_spec(provider, box, &box->spec, &arena, &spec, err);
     if (r == 0)
         r = box->ops->start(box->backend, &spec, &wire, &pidfd, err);
     if (r < 0)
         return r;
-    *ret_dressed = dress_take(box, &spec) || dealt;
-    *ret_dressed |= note_workspace(box, wire);
+    *ret_other = attached_take(box, &spec) || dealt;
+    *ret_other |= note_workspace(box, wire);
     box->pidfd = pidfd;
     box->wire = wire; /* last: who sees it may use it */
     return 0;
@@ -315,9 +316,9 @@ static int wire_start(struct provider *provider, struct box *box, uint64_t termi
 static int open_fresh(struct provider *provider, struct box *box, uint64_t terminals, struct err *err) {
     bool kept = faccessat(provider->boxes_fd, box->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     int r = kept ? box->ops->stop(box->backend, box->id, true, err) : 0; /* a runner may still live on them */
-    bool dressed;
+    bool other;
     if (r == 0)
-        r = wire_start(provider, box, terminals, &dressed, err);
+        r = wire_start(provider, box, terminals, &other, err);
     if (r < 0 || box->spec.one_shot || (r = record_write(provider->boxes_fd, box, err)) == 0)
         return r;
     struct err ignored;
@@ -404,14 +405,14 @@ static int open_runner(struct provider *provider, struct box *old, struct box *b
     record_died_read(provider->boxes_fd, box->id, box->died, sizeof box->died);
     if (!(how & (HOW_STARTS | HOW_REVIVES)) && (!(how & HOW_STOPPED) || box->died[0]))
         return 0;
-    bool dressed = false;
+    bool other = false;
     memcpy(box->restarted, box->died, sizeof box->restarted);
     atomic_store(&box->restart_news, box->died[0]);
     box->died[0] = 0;
     r = mounts_allowed(provider, box, err);
     if (r == 0)
-        r = wire_start(provider, box, opened->terminals, &dressed, err);
-    if (r == 0 && dressed && (r = record_write(provider->boxes_fd, box, err)) < 0) {
+        r = wire_start(provider, box, opened->terminals, &other, err);
+    if (r == 0 && other && (r = record_write(provider->boxes_fd, box, err)) < 0) {
         struct err ignored;
         wire_kill(box->wire, "what it started with could not be recorded");
         box->ops->stop(box->backend, box->id, true, &ignored);

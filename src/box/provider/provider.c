@@ -187,7 +187,7 @@ static int request_box(struct provider *provider, const struct box_request *requ
 }
 
 int provider_id(const struct box_request *request, char id[17], struct err *err) {
-    int r = policy_user(request->user ? request->user : "default", err);
+    int r = text_user(request->user ? request->user : "default", err);
     if (r < 0)
         return r;
     if (request->thread && request->thread_len > LIMIT_THREAD_BYTES)

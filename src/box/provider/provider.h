@@ -39,15 +39,18 @@ int provider_pause(struct provider *provider, const char *user, const char *id, 
 int provider_resume(struct provider *provider, const char *user, const char *id, struct err *err);
 int provider_destroy(struct provider *provider, const char *user, const char *id, struct err *err);
 
-/* The newest skills of the box's agent become those of its /skills (policy.dress, backend_ops.attach), and the record says so.
- * Has the box alone (turn.h), for which it waits wait_ms; its caller may have it already. BUSY: commands, or processes in the
- * background, use what is there. Nothing happens where they are the newest; INVALID: it has no agent; UNSUPPORTED: its
+/* Attaches to the box what box_hooks.contribute has for it now (backend_ops.attach), and the record says so. Has the box
+ * alone (turn.h), for which it waits wait_ms; its caller may have it already. BUSY: commands, or processes in the
+ * background, use what is there. Nothing happens where it has that already; INVALID: it has no agent; UNSUPPORTED: its
  * backend mounts nothing. */
 int provider_attach(struct provider *provider, struct box *box, uint64_t wait_ms, struct err *err);
-/* The names of all skill layers that boxes have or were told to have, on the disk and in this table; some more than once.
+/* The names of all layers that are or may be attached to boxes, on the disk and in this table; some more than once.
  * A record that cannot be read is an error: nobody knows what that box has. */
-int provider_skill_layers(struct provider *provider, void (*each)(void *user, const char *layer), void *user,
-                          struct err *err);
+int provider_attached(struct provider *provider, void (*each)(void *user, const char *layer), void *user,
+                      struct err *err);
+
+/* box_hooks.before_use of a box that a request is about to use. */
+int provider_before_use(struct provider *provider, struct box *box, struct err *err);
 
 /* Calls each with a reference held, without the table's lock. */
 int provider_each(struct provider *provider, int (*each)(void *user, struct box *box), void *user);

@@ -42,8 +42,7 @@ struct provider {
     struct policy *policy; /* under lock; table_policy for use without it */
     void (*event)(void *user, const struct box_event *event);
     void *event_user;
-    int (*dress)(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err);
-    void *dress_user;
+    struct box_hooks hooks;
     const char *default_backend;
     /* As backend_table; opened at first use. NULL after that: not available, and why. backend_lock is for these alone
      * and is never held together with lock. */
@@ -207,14 +206,14 @@ bool eviction_over_locked(const struct place *place, uint64_t now_ms);
 /* Deletes it, unless another daemon uses it; gives up the lock meanwhile. */
 void eviction_delete_locked(struct provider *provider, struct place *place);
 
-/* ---- dress.c ---- */
+/* ---- attach.c ---- */
 
 /* A copy of the box's spec with all that it is to start with; in arena. */
-int dress_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
-               struct spec *ret_spec, struct err *err);
-/* The box has started with it, or got it attached: the skill_ members, copied. true: they are others than before. By who has
+int attached_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
+                  struct spec *ret_spec, struct err *err);
+/* The box has started with it, or got it attached: spec.attached, copied. true: they are others than before. By who has
  * marked the box, or holds the lock. */
-bool dress_take(struct box *box, const struct spec *spec);
+bool attached_take(struct box *box, const struct spec *spec);
 
 /* ---- table.c ---- */
 

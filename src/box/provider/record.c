@@ -83,9 +83,9 @@ static void put_record(struct json *json, const struct box *box) {
     put_member(json, "workspace", spec->workspace);
     if (box->ops->images)
         put_container(json, &spec->container);
-    put_list(json, "skill_layers", spec->skill_layers);
-    put_list(json, "skill_paths", spec->skill_paths);
-    json_put_bool(json, "skill_unsure", spec->skill_unsure);
+    put_list(json, "skill_layers", spec->attached.layers);
+    put_list(json, "skill_paths", spec->attached.paths);
+    json_put_bool(json, "skill_unsure", spec->attached.unsure);
     json_put_open(json, "mounts", '[');
     for (size_t i = 0; i < spec->mount_count; i++) {
         json_open(json, '{');
@@ -295,11 +295,11 @@ static void get_skills(struct reading *reading, const json_t *root, struct spec 
     struct err ignored;
     spec->agent = get_member(reading, root, "agent");
     reading->bad |= spec->agent && policy_agent(spec->agent, &ignored) < 0;
-    spec->skill_layers = get_list(reading, root, "skill_layers", &spec->skill_layer_count);
-    for (size_t i = 0; i < spec->skill_layer_count; i++)
-        reading->bad |= !spec->skill_layers[i] || !text_id(spec->skill_layers[i]);
-    spec->skill_paths = get_list(reading, root, "skill_paths", &paths);
-    spec->skill_unsure = get_bool(reading, root, "skill_unsure");
+    spec->attached.layers = get_list(reading, root, "skill_layers", &spec->attached.count);
+    for (size_t i = 0; i < spec->attached.count; i++)
+        reading->bad |= !spec->attached.layers[i] || !text_id(spec->attached.layers[i]);
+    spec->attached.paths = get_list(reading, root, "skill_paths", &paths);
+    spec->attached.unsure = get_bool(reading, root, "skill_unsure");
 }
 
 static void get_machine(struct reading *reading, const json_t *root, struct spec *spec) {

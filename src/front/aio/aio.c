@@ -1,4 +1,4 @@
-/* The AIO dialect's core: its envelope, how the box's URL is told, tickets, and what a box does not have. Called by its groups
+/* The AIO dialect's core: its envelope, tickets, and what a box does not have. Called by its groups
  * and, for refusals, by the server. Invariant: every body below /aio/ is the envelope or {"detail":...}, and no failure
  * goes out with a status of success from here. */
 #include "front/aio/aio.h"
@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "front/aio/key.h"
 
-#define AIO_PREFIX "/aio/"
 #define AIO_MESSAGE "Operation successful"
 
 /* ---- answers ---- */
@@ -122,50 +121,14 @@ const struct row aio_answer[] = {
     {0},
 };
 
-/* ---- where a box is ---- */
-
-const char *aio_id(struct http_request *request, const char **ret_key) {
-    const char *param = http_param(request, "id"), *tilde = param ? strchr(param, '~') : NULL;
-    *ret_key = tilde ? tilde + 1 : NULL;
-    return tilde ? arena_copy(http_arena(request), param, (size_t)(tilde - param)) : param;
-}
-
-const char *aio_url(struct http_request *request, const char *base, const struct box *box) {
-    struct front *front = front_of(request);
-    struct arena *arena = http_arena(request);
-    char key[AIO_KEY_BYTES] = "";
-    const char *host = http_host(request);
-    if (front->aio_key && !auth_is_open(front->auth, request))
-        aio_key_make(front->aio_key, box, key);
-    if (!base)
-        base = arena_printf(arena, "%s://%s", http_is_tls(request) ? "https" : "http",
-                            *host ? host : http_server_address(front->server));
-    size_t len = strlen(base);
-    while (len && base[len - 1] == '/')
-        len--;
-    return arena_printf(arena, "%.*s" AIO_PREFIX "%s%s%s", (int)len, base, box->id, *key ? "~" : "", key);
-}
-
-/* A key that came to the wrong door is one all the same. */
-const char *aio_masked(struct http_request *request) {
-    const char *path = http_path(request), *tilde = strchr(path, '~');
-    while (tilde && !aio_claims(path) && strspn(tilde + 1, "0123456789abcdef") != AIO_KEY_BYTES - 1)
-        tilde = strchr(tilde + 1, '~');
-    if (!tilde)
-        return path;
-    return arena_printf(http_arena(request), "%.*s~...%s", (int)(tilde - path), path, tilde + strcspn(tilde, "/"));
-}
-
 /* ---- tickets ---- */
 
 static int ticket(struct http_request *request, struct box *box, struct err *err) {
-    struct front *front = front_of(request);
+    (void)err;
     char text[AIO_TICKET_BYTES];
     struct json json;
     autobuf out = buf_max(1024);
-    if (!front->aio_key)
-        return err_set(err, ERR_UNSUPPORTED, "there are no tickets here");
-    aio_ticket_make(front->aio_key, box, clock_wall_ms() + AIO_TICKET_SECONDS * 1000, text);
+    aio_ticket_make(aio_state(request)->key, box, clock_wall_ms() + AIO_TICKET_SECONDS * 1000, text);
     json_init(&json, &out);
     json_open(&json, '{');
     json_put_str(&json, "ticket", text);

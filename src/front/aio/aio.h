@@ -11,52 +11,53 @@
 #define CUBBY_FRONT_AIO_H
 
 #include "front/answer.h"
+#include "front/detail.h"
 #include "front/front.h"
 
+extern const struct dialect aio_dialect; /* aio/dialect.c */
 extern const struct route aio_routes[], aio_mcp_routes[], aio_util_routes[], aio_shell_routes[], aio_bash_routes[],
     aio_file_routes[], aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
 
+struct aio_settings { /* of the configuration */
+    bool envelope;    /* failures of file routes have status 200 */
+};
+
+struct aio {                     /* what is kept between requests */
+    struct aio_key *key;         /* of which boxes' own keys are made */
+    struct watchers *watchers;   /* of files, that clients ask for what changed */
+    struct aio_history *history; /* what the editor can take back */
+    struct mcp_http *mcp;        /* sessions of MCP below a box */
+};
+struct aio *aio_state(const struct http_request *request);
+
 int aio_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
-bool aio_claims(const char *path); /* routes.c: a path that no route has would be ours: 404 {"detail":"Not Found"} */
+bool aio_claims(const char *path);
 
 /* Of every row of ours: AIO_ENDPOINT(.run = ..., .body = rows, ...). Unknown parameters are ignored. */
-#define AIO_ENDPOINT(...)                                                                                              \
-    &(const struct endpoint) {                                                                                         \
-        .refuse = aio_refuse, .status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__                     \
-    }
+#define AIO_ENDPOINT(...) ENDPOINT(.status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__)
 /* The same of a row with other flags, status or answer: it says all three itself. */
-#define AIO_OTHER(...)                                                                                                 \
-    &(const struct endpoint) {                                                                                         \
-        .refuse = aio_refuse, __VA_ARGS__                                                                              \
-    }
-#define AIO_FLAGS (ENDPOINT_LENIENT | ENDPOINT_WAKE | ENDPOINT_KEYED)
+#define AIO_OTHER ENDPOINT
+#define AIO_FLAGS (ENDPOINT_LENIENT | ENDPOINT_WAKE)
 extern const struct row aio_answer[]; /* the envelope, for OpenAPI */
 
 /* ---- where a box is ---- */
 
-/* {id} of a keyed route without the key, which is *ret_key; NULL: it has none. In the request's arena. */
+#define AIO_PREFIX "/aio/"
+/* {id} of a route without the key, which is *ret_key; NULL: it has none. In the request's arena. */
 const char *aio_id(struct http_request *request, const char **ret_key);
 /* The URL below which a box has these routes, as the client that asks can reach it: BASE/aio/ID, with the box's key where
- * it would need a token otherwise. base NULL: as the client named us. In the request's arena. */
-const char *aio_url(struct http_request *request, const char *base, const struct box *box);
-const char *aio_masked(struct http_request *request); /* http_path without a key: for the log */
+ * it would need a token otherwise. BASE is front_settings.url, or as the client named us. In the request's arena. */
+const char *aio_url(struct http_request *request, const struct box *box);
 
 int aio_sandbox(struct http_request *request, struct box *box, struct err *err); /* GET /v1/sandbox (aio/sandbox.c) */
 
-/* ---- requests ---- */
+/* ---- requests: front/detail.h ---- */
 
-/* The body by the route's own rows (endpoint.body), as front_body, but: members that no row has and members that are null are
- * not there; what does not fit is answered 422 here. 0, negative, or positive: answered, return it. */
-int aio_body(struct http_request *request, void *ret_args, struct err *err);
-/* The same of a text that the caller has read already. */
-int aio_body_text(struct http_request *request, const char *text, size_t len, void *ret_args, struct err *err);
-/* The same of a query (GET /v1/file/download?path=). */
-int aio_query(struct http_request *request, void *ret_args, struct err *err);
-/* 422 for a value that the rows cannot judge: the member, and a sentence. Positive, to be returned. */
-int aio_unfit(struct http_request *request, const char *member, const char *text);
-/* Seconds, a number with a fraction, as milliseconds; absent: fallback. INVALID: negative, not finite; clamped to most. */
-int aio_seconds(const struct row_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
-                uint64_t *ret_ms, struct err *err);
+#define aio_body detail_body
+#define aio_body_text detail_body_text
+#define aio_query detail_query
+#define aio_unfit detail_unfit
+#define aio_seconds detail_seconds
 
 /* ---- answers ---- */
 

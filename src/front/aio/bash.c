@@ -115,12 +115,7 @@ static int exec_refuse(struct http_request *request, int status, const char *cod
 const struct route aio_bash_routes[] = {
     {"POST", BASH "/exec", front_handle, 0, "aio_bash_exec",
      "Run a command as a process of its own, with variables of its own; wait for it or not.",
-     &(const struct endpoint){.run = bash_exec,
-                              .body = exec_fields,
-                              .refuse = exec_refuse,
-                              .status = 200,
-                              .flags = AIO_FLAGS,
-                              .answer = aio_answer}},
+     AIO_ENDPOINT(.run = bash_exec, .body = exec_fields, .refuse = exec_refuse)},
     {"POST", BASH "/output", front_handle, 0, "aio_bash_output",
      "What a command printed, from byte offsets on, and how it stands.",
      AIO_ENDPOINT(.run = bash_output, .body = output_fields)},
@@ -496,16 +491,6 @@ static int bash_output(struct http_request *request, struct box *box, struct err
 
 /* ---- write, kill ---- */
 
-static ssize_t write_read(void *user, void *data, size_t size, struct err *err) {
-    struct row_text *rest = user;
-    size_t n = rest->len < size ? rest->len : size;
-    (void)err;
-    memcpy(data, rest->data, n);
-    rest->data += n;
-    rest->len -= n;
-    return (ssize_t)n;
-}
-
 static int bash_write(struct http_request *request, struct box *box, struct err *err) {
     struct write_args args = {0};
     struct command command = {.running = true};
@@ -516,7 +501,8 @@ static int bash_write(struct http_request *request, struct box *box, struct err 
         failed = aio_fail(request, 400, ERR_INVALID, "no command runs in this session");
     if (failed)
         return failed;
-    failed = box_input(box, command.pid, false, write_read, &args.input, http_fd(request), err);
+    struct view input = view_of(args.input.data, args.input.len);
+    failed = box_input(box, command.pid, false, box_read_view, &input, http_fd(request), err);
     if (failed == -ERR_GONE && !http_is_cut(request))
         return aio_fail(request, 400, ERR_INVALID, err->text);
     return failed ? failed : aio_done(request, NULL);

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "front/native/native.h"
+#include "front/send.h"
 
 #define PIECE_BYTES (64u << 10)
 #define HOLD_STEP_BYTES (1u << 20)
@@ -96,7 +96,7 @@ int aio_file_fail(struct http_request *request, const char *what, const char *op
         kind->name && kind->number != EINVAL && kind->number != ENXIO
             ? arena_printf(arena, "[Errno %d] %s: '%s'", kind->number, strerrordesc_np(kind->number), path)
             : err->text;
-    bool envelope = front_settings(request)->aio_envelope;
+    bool envelope = ((const struct aio_settings *)front_own(request, &aio_dialect))->envelope;
     autoanswer answer;
     answer_init(&answer, request, envelope ? 200 : kind->status);
     struct json *json = &answer.json;
@@ -112,7 +112,7 @@ int aio_file_fail(struct http_request *request, const char *what, const char *op
 
 const char *aio_path(struct http_request *request, struct box *box, const struct row_text *path, bool change,
                      struct err *err) {
-    return change ? native_target(request, box, path, false, err) : native_path(request, box, path, false, err);
+    return change ? front_target(request, box, path, false, err) : front_path(request, box, path, false, err);
 }
 
 /* ---- text ---- */
@@ -331,7 +331,7 @@ int aio_file_download(struct http_request *request, struct box *box, struct err 
     const char *path = aio_path(request, box, &args.path, false, err);
     failed = !path    ? -err->code
              : pinned ? download_pinned(request, box, path, err)
-                      : native_send(request, box, path, err);
+                      : front_send(request, box, path, err);
     if (failed >= 0 || http_replied(request))
         return failed;
     /* Whatever the configuration says about failures: a body of 200 would be the file. */

@@ -246,7 +246,6 @@ static void editor_snippet(struct editor *editor, size_t at, size_t len) {
 /* The new text in the place of the version with this ETag and, of a file, this content. */
 static int editor_store(struct editor *editor, const char *etag, const struct buf *old, struct err *err) {
     struct edit_result result = {0};
-    struct front *front = front_of(editor->request);
     uint8_t digest[32];
     char after[ETAG_BYTES];
     if (old)
@@ -263,8 +262,8 @@ static int editor_store(struct editor *editor, const char *etag, const struct bu
     if (failed)
         return failed;
     editor->changed = true;
-    aio_history_put(front->aio_history, editor->box, editor->path, old ? old->data : NULL, old ? old->len : 0,
-                    file_etag(&result.stat, after));
+    aio_history_put(aio_state(editor->request)->history, editor->box, editor->path, old ? old->data : NULL,
+                    old ? old->len : 0, file_etag(&result.stat, after));
     return 0;
 }
 
@@ -396,7 +395,7 @@ static int undo_store(struct editor *editor, const char *old, size_t len, const 
 static int editor_undo(struct editor *editor, struct err *err) {
     char *old = NULL, *etag = NULL;
     size_t len = 0;
-    if (!aio_history_take(front_of(editor->request)->aio_history, editor->box, editor->path, &old, &len, &etag))
+    if (!aio_history_take(aio_state(editor->request)->history, editor->box, editor->path, &old, &len, &etag))
         return editor_refuse(
             editor, arena_printf(http_arena(editor->request), "No edit history found for %s", editor_path(editor)));
     int failed = undo_store(editor, old, len, etag, err);

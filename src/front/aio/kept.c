@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "front/collect.h"
 
 #define LINE_CHARACTERS 80u /* of the line between head and tail, at most */
 
@@ -18,14 +19,11 @@ void aio_kept_done(struct aio_kept *kept) {
     headtail_done(&kept->bytes);
 }
 
-/* Twice what is kept: buffers grow by doubling, and head and tail are joined at the end. */
 int aio_kept_put(struct aio_kept *kept, struct http_request *request, const uint8_t *data, size_t len,
                  struct err *err) {
-    size_t before = kept->bytes.head.len + kept->bytes.tail.len;
     for (size_t i = 0; i < len; i++)
         kept->characters += (data[i] & 0xc0) != 0x80;
-    headtail_put(&kept->bytes, data, len);
-    return http_hold(request, 2 * (kept->bytes.head.len + kept->bytes.tail.len - before), err);
+    return collect_bytes(&kept->bytes, request, data, len, err);
 }
 
 /* Bytes of the first `count` characters of data. */

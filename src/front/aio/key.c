@@ -1,5 +1,5 @@
-/* Keys and tickets out of one secret. Called by front.c before every handler of a keyed route, and by whoever tells a box's
- * URL. Invariant: compared in constant time; the secret is never replaced while it can be read, and several daemons that
+/* Keys and tickets out of one secret. Called by aio/dialect.c before every handler, and for the URL of a
+ * box. Invariant: compared in constant time; the secret is never replaced while it can be read, and several daemons that
  * make it at once end up with one. */
 #include "front/aio/key.h"
 

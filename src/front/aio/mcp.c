@@ -4,7 +4,7 @@
 
 #include "base/limits.h"
 #include "front/aio/aio.h"
-#include "front/mcp/mcp.h"
+#include "front/mcp_http.h"
 #include "front/toolbox.h"
 #include "tool/mcp/mcp.h"
 
@@ -88,6 +88,15 @@ static int tool(struct http_request *request, struct box *box, struct err *err) 
         code = tool_answer(request, found, &call, err);
     tool_call_done(&call);
     return code;
+}
+
+static int mcp_post(struct http_request *request, struct box *box, struct err *err) {
+    return mcp_http_post(aio_state(request)->mcp, request, box, err);
+}
+
+static int mcp_delete(struct http_request *request, struct box *unused, struct err *err) {
+    (void)unused, (void)err;
+    return mcp_http_delete(aio_state(request)->mcp, request);
 }
 
 #define MCP_POST                                                                                                       \

@@ -165,8 +165,7 @@ int aio_shell_terminal_url(struct http_request *request, struct box *box, struct
     int failed = aio_shell_open(request, box, &wanted, &session, &created, err);
     if (failed)
         return failed;
-    const char *url =
-        aio_url(request, front_settings(request)->provision->url, box) + strlen("http"); /* "s://..." or "://..." */
+    const char *url = aio_url(request, box) + strlen("http"); /* "s://..." or "://..." */
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_str(&answer.json, arena_printf(http_arena(request), "ws%s/v1/shell/ws?session_id=%s", url, session.name));

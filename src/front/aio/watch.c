@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "front/aio/aio.h"
 #include "front/aio/watcher.h"
-#include "front/native/native.h"
+#include "front/send.h"
 
 enum {
     SLICE_MS = 250, /* how soon who waits notices that his client has gone or the daemon stops */
@@ -126,7 +126,7 @@ static int watch_create(struct http_request *request, struct box *box, struct er
     int failed = aio_body(request, &args, err);
     if (failed)
         return failed;
-    const char *path = native_path(request, box, &args.path, true, err);
+    const char *path = front_path(request, box, &args.path, true, err);
     if (!path)
         return -err->code;
     const struct watcher_request watched = {.path = path,
@@ -134,7 +134,7 @@ static int watch_create(struct http_request *request, struct box *box, struct er
                                             .include = args.include_patterns,
                                             .exclude = args.exclude ? args.exclude : (const char **)usual,
                                             .debounce_ms = (unsigned)args.debounce.value};
-    failed = watchers_add(front_of(request)->watchers, box, &watched, http_fd(request), &info, &reused, err);
+    failed = watchers_add(aio_state(request)->watchers, box, &watched, http_fd(request), &info, &reused, err);
     if (failed)
         return failed;
     autoanswer answer;
@@ -161,7 +161,7 @@ static int watch_list(struct http_request *request, struct box *box, struct err 
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '[');
-    watchers_each(front_of(request)->watchers, box->id, list_each, &answer.json);
+    watchers_each(aio_state(request)->watchers, box->id, list_each, &answer.json);
     json_close(&answer.json, ']');
     return aio_close(&answer, 0, err);
 }
@@ -169,7 +169,7 @@ static int watch_list(struct http_request *request, struct box *box, struct err 
 static int watch_delete(struct http_request *request, struct box *box, struct err *err) {
     const char *id = http_param(request, "watcher_id");
     bool running;
-    int failed = watchers_remove(front_of(request)->watchers, box->id, id, &running, err);
+    int failed = watchers_remove(aio_state(request)->watchers, box->id, id, &running, err);
     if (failed)
         return failed;
     autoanswer answer;
@@ -229,7 +229,7 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
     struct watcher_info info;
     int failed = aio_body(request, &args, err);
     if (!failed)
-        failed = watchers_hold(front_of(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err);
+        failed = watchers_hold(aio_state(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err);
     if (failed)
         return failed;
     watcher_tell(watcher, &info);
@@ -326,7 +326,7 @@ static uint64_t stream_cursor(struct http_request *request, const struct watcher
 static int watch_events(struct http_request *request, struct box *box, struct err *err) {
     struct watcher *watcher;
     struct watcher_info info;
-    int failed = watchers_hold(front_of(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err);
+    int failed = watchers_hold(aio_state(request)->watchers, box->id, http_param(request, "watcher_id"), &watcher, err);
     if (failed)
         return failed;
     watcher_tell(watcher, &info);
@@ -480,7 +480,7 @@ static int watch_wait(struct http_request *request, struct box *box, struct err 
         failed = waiting_types(request, &args, &waiting);
     if (failed)
         return failed;
-    waiting.path = native_path(request, box, &args.path, true, err);
+    waiting.path = front_path(request, box, &args.path, true, err);
     if (!waiting.path)
         return -err->code;
     waiting.until_ms = clock_ms() + args.timeout.value * 1000;

@@ -13,8 +13,9 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "front/aio/shell.h"
 #include "front/answer.h"
+#include "front/detail.h"
+#include "front/routes.h"
 #include "front/trail.h"
 
 #define NAMESPACE "cubby"
@@ -89,7 +90,6 @@ static const struct row reconciliation_answer[] = {
 };
 #undef SHOW
 
-static int admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err);
 static int create(struct http_request *request, struct box *unused, struct err *err);
 static int look(struct http_request *request, struct box *unused, struct err *err);
 static int end(struct http_request *request, struct box *unused, struct err *err);
@@ -99,39 +99,36 @@ static int capabilities(struct http_request *request, struct box *unused, struct
 static int health(struct http_request *request, struct box *unused, struct err *err);
 
 #define FLAGS (ENDPOINT_ADMIN | ENDPOINT_NO_BOX | ENDPOINT_LENIENT)
-#define ENDPOINT(...)                                                                                                  \
-    &(const struct endpoint) {                                                                                         \
-        .refuse = deerflow_refuse, .admit = admit, .status = 200, __VA_ARGS__                                          \
-    }
+#define FINE(...) ENDPOINT(.status = 200, __VA_ARGS__)
 
-const struct route deerflow_routes[] = {
+static const struct route deerflow_routes[] = {
     {"POST", "/api/sandboxes", front_handle, 0, "deerflow_create",
      "Provision: the box of this id, made when there is none; its URL speaks the AIO dialect.",
-     ENDPOINT(.run = create, .flags = FLAGS, .body = create_fields, .answer = sandbox_answer)},
+     FINE(.run = create, .flags = FLAGS, .body = create_fields, .answer = sandbox_answer)},
     {"GET", "/api/sandboxes", front_handle, 0, "deerflow_sandboxes", "All boxes that were provisioned here.",
-     ENDPOINT(.run = list, .flags = FLAGS, .answer = list_answer)},
+     FINE(.run = list, .flags = FLAGS, .answer = list_answer)},
     {"GET", "/api/sandboxes/{id}", front_handle, 0, "deerflow_sandbox", "One of them; nothing is started.",
-     ENDPOINT(.run = look, .flags = FLAGS, .answer = sandbox_answer)},
+     FINE(.run = look, .flags = FLAGS, .answer = sandbox_answer)},
     {"DELETE", "/api/sandboxes/{id}", front_handle, 0, "deerflow_delete",
      "End it, with its own files; what is mounted stays. One that is not there is no error.",
-     ENDPOINT(.run = end, .flags = FLAGS, .answer = delete_answer)},
+     FINE(.run = end, .flags = FLAGS, .answer = delete_answer)},
     {"GET", "/api/reconciliation/sandboxes/{id}", front_handle, 0, "deerflow_reconciliation",
      "Whether it is there, and whether it is still the one that was made.",
-     ENDPOINT(.run = reconcile, .flags = FLAGS, .answer = reconciliation_answer)},
+     FINE(.run = reconcile, .flags = FLAGS, .answer = reconciliation_answer)},
     {"GET", "/api/capabilities", front_handle, 0, "deerflow_capabilities", "What this provisioner can do.",
-     ENDPOINT(.run = capabilities, .flags = FLAGS | ENDPOINT_QUIET, .answer = capabilities_answer)},
+     FINE(.run = capabilities, .flags = FLAGS | ENDPOINT_QUIET, .answer = capabilities_answer)},
     {"GET", "/health", front_handle, ROUTE_QUICK, "deerflow_health", "Whether it serves; needs no key.",
-     ENDPOINT(.run = health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET | ENDPOINT_LENIENT, .answer = health_answer)},
+     FINE(.run = health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET | ENDPOINT_LENIENT, .answer = health_answer)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
 /* ---- refusals ---- */
 
-bool deerflow_claims(const char *path) {
+static bool claims(const char *path) {
     return !strncmp(path, "/api/", 5);
 }
 
-int deerflow_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
+static int refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
     (void)code;
     struct json json;
     bool routed = http_route(request);
@@ -147,6 +144,10 @@ int deerflow_refuse(struct http_request *request, int status, const char *code, 
 
 /* ---- who asks ---- */
 
+static const struct provision_settings *provision(const struct http_request *request) {
+    return front_own(request, &deerflow_dialect);
+}
+
 /* By their hashes, so that how long it takes tells nothing of the key, its length included. */
 static bool same_key(const char *key, const char *wanted) {
     uint8_t a[32], b[32];
@@ -159,7 +160,7 @@ static bool same_key(const char *key, const char *wanted) {
  * key may be one. A token that was sent is always judged. */
 static int admit(struct http_request *request, unsigned needs, const struct who **ret_who, struct err *err) {
     struct auth *auth = front_of(request)->auth;
-    const char *wanted = front_settings(request)->provision->api_key, *key = http_header(request, "x-api-key");
+    const char *wanted = provision(request)->api_key, *key = http_header(request, "x-api-key");
     int failed;
     if (wanted && !http_header(request, "authorization"))
         failed = key && same_key(key, wanted) ? auth_admit_user(auth, request, NULL, needs, ret_who, err)
@@ -188,21 +189,17 @@ static const char *status(struct box *box) {
                : "Running";
 }
 
-static void put_text(struct json *json, const char *name, const char *value) {
-    json_put_str(json, name, value);
-}
-
 static void put_identity(struct json *json, const struct box *box) {
-    put_text(json, "user_id", box->user);
-    put_text(json, "thread_id", box->thread ? box->thread : box->id);
+    json_put_str(json, "user_id", box->user);
+    json_put_str(json, "thread_id", box->thread ? box->thread : box->id);
     json_put_uint(json, "mount_contract_version", CONTRACT);
 }
 
 static void put_sandbox(struct json *json, struct http_request *request, struct box *box) {
     json_open(json, '{');
-    put_text(json, "sandbox_id", box->id);
-    put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box));
-    put_text(json, "status", status(box));
+    json_put_str(json, "sandbox_id", box->id);
+    json_put_str(json, "sandbox_url", routes_client()->url(request, box));
+    json_put_str(json, "status", status(box));
     put_identity(json, box);
     json_close(json, '}');
 }
@@ -245,13 +242,13 @@ static int reconcile(struct http_request *request, struct box *unused, struct er
     struct json *json = &answer.json;
     struct box *box = find(request);
     json_open(json, '{');
-    put_text(json, "sandbox_id", http_param(request, "id"));
-    put_text(json, "backend_namespace", NAMESPACE);
-    put_text(json, "status", box ? "found" : "absent");
+    json_put_str(json, "sandbox_id", http_param(request, "id"));
+    json_put_str(json, "backend_namespace", NAMESPACE);
+    json_put_str(json, "status", box ? "found" : "absent");
     if (box) {
         snprintf(incarnation, sizeof incarnation, "%s-%" PRIu64, box->id, box->created_ms);
-        put_text(json, "incarnation_id", incarnation);
-        put_text(json, "sandbox_url", aio_url(request, front_settings(request)->provision->url, box));
+        json_put_str(json, "incarnation_id", incarnation);
+        json_put_str(json, "sandbox_url", routes_client()->url(request, box));
         put_identity(json, box);
         provider_look_end(front_of(request)->provider, box);
     }
@@ -270,13 +267,13 @@ static bool is_word(const struct row_text *text, size_t most) {
 static int create_check(struct http_request *request, const struct create_args *args) {
     char text[200];
     if (!text_id(args->sandbox_id.data) || strlen(args->sandbox_id.data) != args->sandbox_id.len)
-        return aio_unfit(request, "sandbox_id", "String should be 16 or 8 lower-case hexadecimal digits");
+        return detail_unfit(request, "sandbox_id", "String should be 16 or 8 lower-case hexadecimal digits");
     if (args->thread_id.data && !is_word(&args->thread_id, THREAD_BYTES))
-        return aio_unfit(request, "thread_id", "String should match pattern '^[A-Za-z0-9_-]{1,64}$'");
+        return detail_unfit(request, "thread_id", "String should match pattern '^[A-Za-z0-9_-]{1,64}$'");
     if (args->user_id.data && !is_word(&args->user_id, LIMIT_USER_BYTES)) {
         snprintf(text, sizeof text, "String should match pattern '^[A-Za-z0-9_\\-]+$' and have at most %u characters",
                  LIMIT_USER_BYTES);
-        return aio_unfit(request, "user_id", text);
+        return detail_unfit(request, "user_id", text);
     }
     const struct row_number *wanted = &args->required_mount_contract_version;
     if (!wanted->has || wanted->value == CONTRACT)
@@ -310,7 +307,7 @@ static void make_places(struct http_request *request, struct box *box) {
 static int create_box(struct http_request *request, const struct create_args *args, struct box **ret_box,
                       struct err *err) {
     static const char *labels[] = {DEERFLOW_LABEL, NULL};
-    const struct provision_settings *settings = front_settings(request)->provision;
+    const struct provision_settings *settings = provision(request);
     const char *thread = args->thread_id.data;
     const struct deerflow_box asked = {.id = args->sandbox_id.data,
                                        .user = args->user_id.data ? args->user_id.data : "default",
@@ -327,7 +324,6 @@ static int create_box(struct http_request *request, const struct create_args *ar
                                  .network = settings->network,
                                  .env = (const char **)(uintptr_t)settings->env,
                                  .labels = labels};
-    const struct session_request shell = {.name = AIO_SHELL_DEFAULT, .quiet_ms = AIO_SHELL_QUIET_MS};
     bool created = false;
     int failed = deerflow_mounts(settings, &asked, http_arena(request), &wanted.mounts, &wanted.mount_count, err);
     if (!failed)
@@ -341,7 +337,7 @@ static int create_box(struct http_request *request, const struct create_args *ar
     if (!failed && !settings->home)
         make_places(request, *ret_box);
     if (!failed && created) /* a gateway makes a box when there is a command for it: its shell starts meanwhile */
-        box_session_begin(*ret_box, &shell);
+        routes_client()->prepare(*ret_box);
     return failed;
 }
 
@@ -349,7 +345,7 @@ static int create(struct http_request *request, struct box *unused, struct err *
     (void)unused;
     struct create_args args = {0};
     struct box *box = NULL;
-    int failed = aio_body(request, &args, err);
+    int failed = detail_body(request, &args, err);
     if (!failed)
         failed = create_check(request, &args);
     if (!failed)
@@ -383,7 +379,7 @@ static int end(struct http_request *request, struct box *unused, struct err *err
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
     json_put_bool(&answer.json, "ok", true);
-    put_text(&answer.json, "sandbox_id", id);
+    json_put_str(&answer.json, "sandbox_id", id);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
@@ -438,3 +434,11 @@ static int health(struct http_request *request, struct box *unused, struct err *
     (void)err;
     return http_reply(request, 200, "application/json", fine, strlen(fine));
 }
+
+static const struct route *const tables[] = {deerflow_routes, NULL};
+const struct dialect deerflow_dialect = {.routes = tables,
+                                         .label = DEERFLOW_LABEL,
+                                         .title = "DeerFlow provisioner",
+                                         .admit = admit,
+                                         .claims = claims,
+                                         .refuse = refuse};

@@ -1,15 +1,14 @@
-/* The door at which DeerFlow's gateway provisions boxes: its provisioner's API. The URLs that it tells lead to aio.c. */
+/* The dialect in which DeerFlow's gateway provisions boxes: its provisioner's API. The URLs that it answers lead to the
+ * dialect that its agents speak (dialect.url). */
 #ifndef CUBBY_FRONT_DEERFLOW_H
 #define CUBBY_FRONT_DEERFLOW_H
 
+#include "front/deerflow/provision.h"
 #include "front/front.h"
 
-extern const struct route deerflow_routes[]; /* ends with method NULL */
+extern const struct dialect deerflow_dialect;
 
 #define DEERFLOW_LABEL "provisioner=deerflow" /* of boxes that were made there; only an admin can give it to another */
-
-int deerflow_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
-bool deerflow_claims(const char *path); /* routes.c: a path that no route has would be ours */
 
 /* ---- deerflow/mounts.c ---- */
 

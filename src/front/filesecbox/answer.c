@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/limits.h"
 #include "box/turn.h"
 #include "front/filesecbox/fsb2.h"
@@ -37,6 +38,9 @@ bool filesecbox_claims(const char *path) {
             return true;
     return fsb2_claims(path);
 }
+
+static const struct route *const tables[] = {filesecbox_routes, fsb2_routes, NULL};
+const struct dialect filesecbox_dialect = {.routes = tables, .claims = filesecbox_claims, .refuse = filesecbox_refuse};
 
 void filesecbox_open(struct answer *answer, struct http_request *request) {
     answer_init(answer, request, 200);
@@ -107,7 +111,7 @@ static int check_user(const char *user, struct err *err) {
         return err_set(err, ERR_INVALID, "'%s' cannot be a user: it is a word of this API", user);
     if (*user == '.')
         return err_set(err, ERR_INVALID, "a user's name does not begin with a dot");
-    return policy_user(user, err);
+    return text_user(user, err);
 }
 
 int filesecbox_begin(struct http_request *request, struct filesecbox *ret_call, struct err *err) {
@@ -145,21 +149,17 @@ void filesecbox_id(const struct filesecbox *call, char ret_id[17]) {
     policy_id(call->user, thread, strlen(thread), ret_id);
 }
 
-/* Only what must be made counts as made. Looking makes nothing: *ret_box stays NULL. */
+/* Looking makes nothing: *ret_box stays NULL. */
 static int find_or_make(struct filesecbox *call, struct box **ret_box, struct err *err) {
     struct http_request *request = call->request;
-    struct provider *provider = front_of(request)->provider;
-    bool looks = !strcmp(http_method(request), "GET");
+    const struct box_request wanted = {.user = call->user, .agent = call->agent};
+    bool created;
     char id[17];
     filesecbox_id(call, id);
-    int failed = looks ? provider_wake(provider, call->user, id, ret_box, err)
-                       : provider_get(provider, call->user, id, ret_box, err);
-    if (looks && failed == -ERR_NOT_FOUND)
-        return 0;
-    if (looks || (failed != -ERR_NOT_FOUND && failed != -ERR_GONE))
-        return failed;
-    failed = tenant_make(front_who(request)->tenant, &front_settings(request)->tenant_limits, err);
-    return failed ? failed : skills_box(call->skills, call->user, call->agent, ret_box, err);
+    if (strcmp(http_method(request), "GET") != 0)
+        return front_acquire(request, id, &wanted, ret_box, &created, err);
+    int failed = provider_wake(front_of(request)->provider, call->user, id, ret_box, err);
+    return failed == -ERR_NOT_FOUND ? 0 : failed;
 }
 
 int filesecbox_box(struct filesecbox *call, struct err *err) {

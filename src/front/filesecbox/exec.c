@@ -3,28 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/headtail.h"
 #include "base/limits.h"
+#include "front/collect.h"
 #include "front/filesecbox/filesecbox.h"
 #include "front/trail.h"
 
-struct outputs {
-    struct headtail streams[2]; /* stdout, stderr */
-    struct http_request *request;
-    struct err *err;
-};
-
-/* Twice what is kept: buffers grow by doubling, and head and tail are joined at the end. */
-static int outputs_put(void *user, int stream, const uint8_t *data, size_t len) {
-    struct outputs *outputs = user;
-    struct headtail *headtail = &outputs->streams[stream == STREAM_STDERR];
-    size_t before = headtail->head.len + headtail->tail.len;
-    headtail_put(headtail, data, len);
-    return http_hold(outputs->request, 2 * (headtail->head.len + headtail->tail.len - before), outputs->err);
-}
-
 /* Two more members where something is missing, for whoever looks; its clients know three. */
-static void result_json(struct answer *answer, struct outputs *outputs, const struct exec_result *result) {
+static void result_json(struct answer *answer, struct collect *outputs, const struct exec_result *result) {
     static const char *const names[] = {"stdout", "stderror"};
     struct json *json = &answer->json;
     bool truncated = headtail_truncated(&outputs->streams[0]) || headtail_truncated(&outputs->streams[1]);
@@ -44,7 +29,7 @@ static void result_json(struct answer *answer, struct outputs *outputs, const st
 }
 
 /* What it had said until then is not lost. */
-static int timed_out(struct filesecbox *call, const struct filesecbox_exec *exec, struct outputs *outputs,
+static int timed_out(struct filesecbox *call, const struct filesecbox_exec *exec, struct collect *outputs,
                      const struct exec_result *result, struct err *err) {
     autoanswer answer;
     answer_init(&answer, call->request, exec->status);
@@ -59,7 +44,7 @@ static int timed_out(struct filesecbox *call, const struct filesecbox_exec *exec
     return failed < 0 ? failed : ERR_TIMEOUT;
 }
 
-static int finished(struct filesecbox *call, const struct filesecbox_exec *exec, struct outputs *outputs,
+static int finished(struct filesecbox *call, const struct filesecbox_exec *exec, struct collect *outputs,
                     const struct exec_result *result, struct err *err) {
     trail_result(call->request, result);
     if (result->timed_out)
@@ -83,7 +68,7 @@ static bool execute_lacks(struct filesecbox *call, const char *cwd) {
 }
 
 /* A program that is not installed is a result, as a shell has it. */
-static int execute_unknown(struct filesecbox *call, const struct filesecbox_exec *exec, struct outputs *outputs,
+static int execute_unknown(struct filesecbox *call, const struct filesecbox_exec *exec, struct collect *outputs,
                            struct err *err) {
     const struct exec_result result = {.exited = true, .exit_code = 127};
     const char *text = arena_printf(http_arena(call->request), "%s\n", err->text);
@@ -109,16 +94,15 @@ int filesecbox_execute(struct filesecbox *call, const struct filesecbox_exec *ex
         .cwd = exec->cwd,
         .timeout_ms = filesecbox_timeout_ms(call),
     };
-    struct outputs outputs = {.request = call->request, .err = err};
-    const struct exec_sink sink = {.output = outputs_put, .user = &outputs};
+    struct collect outputs;
+    const struct exec_sink sink = {.output = collect_put, .user = &outputs};
     struct exec_result result = {0};
     size_t limit;
     int failed = box_output_limit(call->box, false, 0, DEFAULT_OUTPUT_LIMIT_BYTES, &limit, err);
     if (failed)
         return failed;
     trail_running(call->request);
-    headtail_init(&outputs.streams[0], limit);
-    headtail_init(&outputs.streams[1], limit);
+    collect_init(&outputs, call->request, limit, err);
     failed = box_exec(call->box, &request, &sink, http_fd(call->request), &result, err);
     if (!failed)
         failed = finished(call, exec, &outputs, &result, err);
@@ -128,7 +112,6 @@ int filesecbox_execute(struct filesecbox *call, const struct filesecbox_exec *ex
         failed = filesecbox_error(call->request, exec->status, ERR_NOT_FOUND, exec->missing_text);
     else
         failed = filesecbox_fail(call->request, exec->status, exec->prefix, err);
-    headtail_done(&outputs.streams[0]);
-    headtail_done(&outputs.streams[1]);
+    collect_done(&outputs);
     return failed;
 }

@@ -12,18 +12,16 @@
 #include "front/front.h"
 #include "skill/skill.h"
 
+extern const struct dialect filesecbox_dialect;
 extern const struct route filesecbox_routes[]; /* ends with method NULL */
 extern const struct route fsb2_routes[];       /* the same */
 
-/* For routes.c: bodies of refusals, and whether a path that no route has would be ours. */
+/* dialect.refuse and dialect.claims */
 int filesecbox_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 bool filesecbox_claims(const char *path);
 bool filesecbox_reserved(const char *user, size_t len); /* a word of the API, and nobody's name */
 /* Of every row of ours: ENDPOINT(.run = ..., ...). Unknown parameters are ignored, as its clients expect. */
-#define FILESECBOX_ENDPOINT(...)                                                                                       \
-    &(const struct endpoint) {                                                                                         \
-        .refuse = filesecbox_refuse, .status = 200, __VA_ARGS__                                                        \
-    }
+#define FILESECBOX_ENDPOINT(...) ENDPOINT(.status = 200, __VA_ARGS__)
 #define FILESECBOX_FLAGS (ENDPOINT_NO_BOX | ENDPOINT_LENIENT)
 
 /* ---- who asks, for whom ---- */

@@ -1,5 +1,5 @@
 /* The door at which machines join: a WebSocket, a first message, and then the thread of the request serves the machine until
- * its connection ends. Called through runner_routes. Rules:
+ * its connection ends. Called through join_routes. Rules:
  *
  * 1. Who a machine is, its token says: user and name. What it says of itself in its first message may only agree.
  * 2. Until a token was found good somebody is a stranger: few of them at once, a small message, a short time. Strangers keep
@@ -45,6 +45,7 @@ struct runner { /* one connection */
     bool displaced;              /* it had to go; door->lock */
 };
 
+/* Connections that are being served, and how many are still strangers. */
 struct runner_door {
     pthread_mutex_t lock;
     struct runner *runners;
@@ -52,13 +53,19 @@ struct runner_door {
     size_t stranger_count;
 };
 
-struct runner_door *runner_door_new(void) {
-    struct runner_door *door = xcalloc(1, sizeof *door);
+static int join_open(const char *directory, void **ret_state, struct err *err) {
+    (void)directory, (void)err;
+    struct runner_door *door = *ret_state = xcalloc(1, sizeof *door);
     pthread_mutex_init(&door->lock, NULL);
-    return door;
+    return 0;
 }
 
-void runner_door_free(struct runner_door *door) {
+static struct runner_door *join_state(const struct front *front) {
+    return front_state(front, &join_dialect);
+}
+
+static void join_close(void *state) {
+    struct runner_door *door = state;
     if (!door)
         return;
     pthread_mutex_destroy(&door->lock);
@@ -101,7 +108,7 @@ static void stranger_displace_locked(struct runner_door *door) {
 }
 
 static void stranger_enter(struct runner *runner) {
-    struct runner_door *door = runner->front->runners;
+    struct runner_door *door = join_state(runner->front);
     runner->host = stranger_host(runner->request);
     runner->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_lock(&door->lock);
@@ -112,7 +119,7 @@ static void stranger_enter(struct runner *runner) {
 }
 
 static bool stranger_displaced(struct runner *runner) {
-    struct runner_door *door = runner->front->runners;
+    struct runner_door *door = join_state(runner->front);
     pthread_mutex_lock(&door->lock);
     bool displaced = runner->displaced;
     pthread_mutex_unlock(&door->lock);
@@ -120,7 +127,7 @@ static bool stranger_displaced(struct runner *runner) {
 }
 
 static void stranger_leave(struct runner *runner) {
-    struct runner_door *door = runner->front->runners;
+    struct runner_door *door = join_state(runner->front);
     pthread_mutex_lock(&door->lock);
     if (!runner->displaced)
         stranger_remove_locked(door, runner);
@@ -138,14 +145,14 @@ static void runner_leave_locked(struct runner *runner, enum runner_leaving leavi
     if (runner->leaving != STAYS)
         return;
     runner->leaving = leaving;
-    machines_leave(runner->front->machines, runner->user, runner->name, leaving != STOPPING,
+    machines_leave(runner->front->env->machines, runner->user, runner->name, leaving != STOPPING,
                    leaving_why(runner, leaving));
 }
 
 /* The server ends this connection: http_lasting. */
 static void runner_cut(void *user) {
     struct runner *runner = user;
-    struct runner_door *door = runner->front->runners;
+    struct runner_door *door = join_state(runner->front);
     bool stopping = http_server_stopping(runner->front->server);
     pthread_mutex_lock(&door->lock);
     runner_leave_locked(runner, stopping ? STOPPING : REVOKED);
@@ -153,7 +160,7 @@ static void runner_cut(void *user) {
 }
 
 int runner_send_away(struct front *front, const char *user, const char *name, const char *why, struct err *err) {
-    struct runner_door *door = front->runners;
+    struct runner_door *door = join_state(front);
     bool found = false;
     pthread_mutex_lock(&door->lock);
     for (struct runner *runner = door->runners; runner; runner = runner->next)
@@ -167,7 +174,7 @@ int runner_send_away(struct front *front, const char *user, const char *name, co
 }
 
 static enum runner_leaving runner_leaving(struct runner *runner) {
-    struct runner_door *door = runner->front->runners;
+    struct runner_door *door = join_state(runner->front);
     pthread_mutex_lock(&door->lock);
     enum runner_leaving leaving = runner->leaving;
     pthread_mutex_unlock(&door->lock);
@@ -176,7 +183,7 @@ static enum runner_leaving runner_leaving(struct runner *runner) {
 
 /* From here on it is told when it is to go; who was told before it could hear finds out at once. */
 static void runner_list(struct runner *runner) {
-    struct runner_door *door = runner->front->runners;
+    struct runner_door *door = join_state(runner->front);
     pthread_mutex_lock(&door->lock);
     runner->next = door->runners;
     door->runners = runner;
@@ -187,7 +194,7 @@ static void runner_list(struct runner *runner) {
 }
 
 static void runner_unlist(struct runner *runner) {
-    struct runner_door *door = runner->front->runners;
+    struct runner_door *door = join_state(runner->front);
     http_lasting(runner->request, NULL, NULL);
     pthread_mutex_lock(&door->lock);
     struct runner **link = &door->runners;
@@ -259,7 +266,7 @@ static int runner_welcome(struct runner *runner, const char *session, bool resum
         json_put_str(&json, "session", session);
         json_put_bool(&json, "resumed", resumed);
         json_put_uint(&json, "received", received);
-        json_put_uint(&json, "grace_ms", machines_grace_ms(runner->front->machines));
+        json_put_uint(&json, "grace_ms", machines_grace_ms(runner->front->env->machines));
     }
     if (runner->hello.nested)
         json_close(&json, '}');
@@ -403,8 +410,8 @@ static int runner_join(struct runner *runner, struct err *err) {
     bool resumed;
     uint64_t received;
     struct machine_conn *conn;
-    int failed = machine_enter(runner->front->machines, &hello, !said->link, said->session, said->received, session,
-                               &resumed, &received, &conn, err);
+    int failed = machine_enter(runner->front->env->machines, &hello, !said->link, said->session, said->received,
+                               session, &resumed, &received, &conn, err);
     if (failed)
         return failed;
     trail_note(runner->request,
@@ -436,7 +443,7 @@ static int runner_end(struct runner *runner, int failed, struct err *err) {
 static int runner_run(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     struct runner runner = {.request = request, .front = front_of(request), .wake = -1};
-    if (!runner.front->machines)
+    if (!runner.front->env->machines)
         return err_set(err, ERR_UNSUPPORTED, "no machines can join here");
     int failed = runner_open(&runner, err);
     if (!runner.ws)
@@ -472,16 +479,16 @@ void runner_offline(struct front *front, const char *user, const char *name, con
 
 /* ---- routes ---- */
 
-#define EXTRA(...)                                                                                                     \
-    &(const struct endpoint) {                                                                                         \
-        __VA_ARGS__                                                                                                    \
-    }
-#define JOIN EXTRA(.run = runner_run, .flags = ENDPOINT_OPEN | ENDPOINT_RUNNER | ENDPOINT_WRITES, .status = 101)
+#define JOIN ENDPOINT(.run = runner_run, .flags = ENDPOINT_OPEN | ENDPOINT_RUNNER | ENDPOINT_WRITES, .status = 101)
 
-const struct route runner_routes[] = {
+static const struct route join_routes[] = {
     {"GET", "/runner/ws", front_handle, 0, "runner",
      "A machine joins, over a WebSocket: its first message registers it. For tokens of scope runner.", JOIN},
     {"GET", "/ws", front_handle, 0, "runner_bare", "The same, where runners of others look for it.", JOIN},
     {"GET", "/ws/{user}", front_handle, 0, "runner_user", "The same; the user must be that of the token.", JOIN},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
+
+static const struct route *const join_tables[] = {join_routes, machine_routes, NULL};
+const struct dialect join_dialect = {
+    .routes = join_tables, .open = join_open, .close = join_close, .measure = join_measure};

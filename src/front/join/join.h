@@ -6,13 +6,10 @@
 #include "backend/remote/machine.h"
 #include "front/front.h"
 
-extern const struct route runner_routes[]; /* ends with method NULL */
-#define RUNNER_USER "default"              /* of a runner's token that names no user */
-
-/* Connections that are being served, and how many are still strangers. */
-struct runner_door;
-struct runner_door *runner_door_new(void);
-void runner_door_free(struct runner_door *door); /* NULL is fine; no request runs any more */
+extern const struct dialect join_dialect;
+extern const struct route machine_routes[]; /* join/machines.c: /v1/machines */
+void join_measure(const struct front *front, struct buf *out);
+#define RUNNER_USER "default" /* of a runner's token that names no user */
 
 /* For machines_settings: a row of the audit log and an event each. */
 void runner_online(struct front *front, const char *user, const char *name, bool again);

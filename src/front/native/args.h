@@ -37,13 +37,6 @@ extern const struct row events_query[];
 extern const struct row acquire_fields[], boxes_query[], boxes_end_query[];
 extern const struct row box_answer[], boxes_answer[], ended_answer[];
 
-/* ---- machines ---- */
-
-struct machines_args {
-    struct row_text user;
-};
-extern const struct row machines_query[], machines_answer[];
-
 /* ---- snapshots ---- */
 
 struct snapshot_args {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "front/answer.h"
-#include "front/deerflow/deerflow.h"
+#include "front/routes.h"
 #include "front/native/native.h"
 #include "front/native/args.h"
 #include "front/trail.h"
@@ -23,9 +23,7 @@ int native_acquire(struct http_request *request, struct box *unused, struct err 
     if (!failed)
         failed = native_box_request(request, &args, &wanted, err);
     if (!failed)
-        failed = tenant_make(front_who(request)->tenant, &front_settings(request)->tenant_limits, err);
-    if (!failed)
-        failed = provider_acquire(front->provider, &wanted, &box, &created, err);
+        failed = front_acquire(request, NULL, &wanted, &box, &created, err);
     if (failed)
         return failed;
     autoanswer answer;
@@ -56,8 +54,9 @@ static int native_box_request(struct http_request *request, const struct acquire
         return err_set(err, ERR_DENIED, "this token makes boxes of user '%s' only, not of '%s'", who->user,
                        args->user.data);
     for (const char **label = args->labels; label && *label && who->scope != SCOPE_ADMIN; label++)
-        if (strcmp(*label, DEERFLOW_LABEL) == 0)
-            return err_set(err, ERR_DENIED, "label %s: only the DeerFlow provisioner and admins give it", *label);
+        if (routes_labels(*label))
+            return err_set(err, ERR_DENIED, "label %s: only the %s and admins give it", *label,
+                           routes_labels(*label)->title);
     struct box_request wanted = {
         .user = who->user ? who->user : args->user.data,
         .thread = args->thread.data,

@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "front/answer.h"
-#include "base/headtail.h"
+#include "front/collect.h"
 #include "box/signame.h"
 #include "front/native/native.h"
 #include "front/native/args.h"
@@ -88,23 +88,8 @@ void native_result_json(struct json *json, const struct exec_result *result) {
 
 /* ---- whole ---- */
 
-struct native_output {
-    struct headtail streams[2]; /* stdout, stderr */
-    struct http_request *request;
-    struct err *err;
-};
-
-/* Twice what is kept: buffers grow by doubling, and head and tail are joined at the end. */
-static int native_output_put(void *user, int stream, const uint8_t *data, size_t len) {
-    struct native_output *output = user;
-    struct headtail *headtail = &output->streams[stream == STREAM_STDERR];
-    size_t before = headtail->head.len + headtail->tail.len;
-    headtail_put(headtail, data, len);
-    return http_hold(output->request, 2 * (headtail->head.len + headtail->tail.len - before), output->err);
-}
-
-static int native_exec_answer(struct http_request *request, struct native_output *output,
-                              const struct exec_result *result, struct err *err) {
+static int native_exec_answer(struct http_request *request, struct collect *output, const struct exec_result *result,
+                              struct err *err) {
     static const char *const names[] = {"stdout", "stderr"};
     const uint8_t *data[2];
     size_t len[2];
@@ -133,18 +118,16 @@ static int native_exec_answer(struct http_request *request, struct native_output
 
 static int native_exec_whole(struct http_request *request, struct box *box, const struct exec_request *exec,
                              size_t limit, struct err *err) {
-    struct native_output output = {.request = request, .err = err};
+    struct collect output;
     struct exec_result result = {0};
-    const struct exec_sink sink = {.output = native_output_put, .user = &output};
-    headtail_init(&output.streams[0], limit);
-    headtail_init(&output.streams[1], limit);
+    const struct exec_sink sink = {.output = collect_put, .user = &output};
+    collect_init(&output, request, limit, err);
     int failed = box_exec(box, exec, &sink, http_fd(request), &result, err);
     if (!failed)
         trail_result(request, &result);
     if (!failed)
         failed = native_exec_answer(request, &output, &result, err);
-    headtail_done(&output.streams[0]);
-    headtail_done(&output.streams[1]);
+    collect_done(&output);
     return failed;
 }
 

@@ -7,15 +7,12 @@
 
 #include "base/clock.h"
 #include "front/answer.h"
-#include "front/mcp/mcp.h"
+#include "front/routes.h"
 #include "front/native/args.h"
 #include "tool/servers/server.h"
 
 #define BOX "/v1/boxes/{id}"
-#define EXTRA(...)                                                                                                     \
-    &(const struct endpoint) {                                                                                         \
-        __VA_ARGS__                                                                                                    \
-    }
+#define EXTRA ENDPOINT
 #define BYTES "application/octet-stream"
 
 static const struct row health_answer[] = {
@@ -32,7 +29,7 @@ static const struct row info_answer[] = {
     ROW_NAMED("Info"),
 };
 
-const struct route native_routes[] = {
+static const struct route native_routes[] = {
     {"GET", "/healthz", front_handle, ROUTE_QUICK, "health", "Answers when the daemon serves; needs no token.",
      EXTRA(.run = native_health, .flags = ENDPOINT_OPEN | ENDPOINT_QUIET, .status = 200, .answer = health_answer)},
     {"GET", "/v1/info", front_handle, 0, "info", "Version, and backends with what each can and cannot do here.",
@@ -75,12 +72,6 @@ const struct route native_routes[] = {
      "resumes.",
      EXTRA(.run = native_events, .flags = ENDPOINT_QUIET, .query = events_query, .status = 200,
            .answer_media = "text/event-stream")},
-
-    {"GET", "/v1/machines", front_handle, 0, "machine_list", "Machines that joined, online or not.",
-     EXTRA(.run = native_machines, .query = machines_query, .status = 200, .answer = machines_answer)},
-    {"DELETE", "/v1/machines/{name}", front_handle, 0, "machine_send_away",
-     "End a machine's connection and what waits for it; it does not come back by itself. Its token stays good.",
-     EXTRA(.run = native_machine_send_away, .query = machines_query, .status = 204)},
 
     {"POST", "/v1/boxes", front_handle, 0, "box_acquire", "Make a box, or find the one of this user and thread.",
      EXTRA(.run = native_acquire, .body = acquire_fields, .status = 201, .other_status = 200, .answer = box_answer)},
@@ -296,15 +287,11 @@ const struct route native_routes[] = {
      "Which kept results of this thread's tools show files that have changed since: to be asked after each batch of calls. "
      "A box is started only when there is something to look at.",
      EXTRA(.run = native_thread_offload, .status = 200, .answer = offload_answer)},
-    {"POST", "/mcp", front_handle, 0, "mcp",
-     "The tools and the files of the workspace over MCP (Streamable HTTP): one JSON-RPC message, answered as JSON or as an "
-     "event stream.",
-     EXTRA(.run = mcp_post, .body_media = "application/json", .status = 200, .other_status = 202,
-           .answer_media = "application/json")},
-    {"DELETE", "/mcp", front_handle, 0, "mcp_end",
-     "End the MCP session that Mcp-Session-Id names; what runs in it ends.", EXTRA(.run = mcp_delete, .status = 204)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
+
+static const struct route *const native_tables[] = {native_routes, NULL};
+const struct dialect native_dialect = {.routes = native_tables};
 
 int native_health(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused, (void)err;
@@ -352,9 +339,7 @@ int native_metrics(struct http_request *request, struct box *unused, struct err 
     if (front_who(request)->user)
         return err_set(err, ERR_DENIED, "the metrics are for tokens that are not bound to a user");
     autobuf out = buf_max(4u << 20);
-    const struct metrics_sources sources = {
-        .provider = front->provider, .server = front->server, .audit = front->audit, .machines = front->machines};
-    metrics_write(front->metrics, &sources, &out);
+    metrics_write(front, &out);
     return http_reply(request, 200, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }
 

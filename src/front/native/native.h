@@ -4,8 +4,9 @@
 
 #include "base/json.h"
 #include "front/front.h"
+#include "front/send.h"
 
-extern const struct route native_routes[]; /* ends with method NULL */
+extern const struct dialect native_dialect;
 
 typedef int native_run(struct http_request *request, struct box *box, struct err *err);
 
@@ -43,8 +44,6 @@ native_run native_token_create, native_token_list, native_token_revoke;
 /* native/template.c */
 native_run native_templates, native_template_put, native_template_remove;
 extern const struct row template_answer[], templates_answer[];
-/* native/machine.c */
-native_run native_machines, native_machine_send_away;
 /* native/tool.c */
 native_run native_tools, native_tool, native_thread_tool, native_box_tools, native_thread_tools;
 /* native/servers.c */
@@ -73,19 +72,8 @@ void native_result_json(struct json *json, const struct exec_result *result);
 void native_box_json(struct json *json, struct box *box); /* an object */
 const char *native_type_name(enum file_type type);
 void native_stat_json(struct json *json, const struct file_stat *stat); /* an object */
-/* A client's path made absolute (absent: the workspace), so that answers and sentences name whole paths. "//" and "/./"
- * are folded; ".." is the kernel's business. tree: a trailing '/' goes too. NULL: too long, err is set. */
-struct row_text;
-const char *native_path(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
-                        struct err *err);
-/* The same of a path that is about to be changed: a skill that it lies in becomes the user's own. */
-const char *native_target(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
-                          struct err *err);
-
-/* A file as the answer, with ranges and conditions. Negative before anything was answered: err says why. */
-int native_send(struct http_request *request, struct box *box, const char *path, struct err *err);
-
-/* openapi.c */
-void openapi_write(const struct route *routes, struct buf *out);
+#define native_path front_path
+#define native_target front_target
+#define native_send front_send
 
 #endif

@@ -97,10 +97,6 @@ int native_output(struct http_request *request, struct box *box, struct err *err
     return http_reply(request, 200, "application/octet-stream", out.data, out.len);
 }
 
-static ssize_t native_stdin_read(void *user, void *data, size_t size, struct err *err) {
-    return http_body_read(user, data, size, err);
-}
-
 int native_stdin(struct http_request *request, struct box *box, struct err *err) {
     struct stdin_args args = {0};
     uint64_t pid;
@@ -109,7 +105,7 @@ int native_stdin(struct http_request *request, struct box *box, struct err *err)
         failed = native_pid(request, &pid, err);
     http_body_live(request); /* it may be typed */
     if (!failed)
-        failed = box_input(box, pid, args.eof, native_stdin_read, request, http_fd(request), err);
+        failed = box_input(box, pid, args.eof, front_body_read, request, http_fd(request), err);
     return failed ? failed : front_empty(request, 204);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "front/answer.h"
@@ -109,7 +110,7 @@ static const char *entry_named(struct http_request *request, const struct regist
     const char *entry = http_param(request, "entry");
     if (!args->author.data)
         return entry;
-    if (policy_user(args->author.data, err) < 0)
+    if (text_user(args->author.data, err) < 0)
         return NULL;
     return arena_printf(http_arena(request), "%s/%s", args->author.data, entry);
 }
@@ -353,30 +354,4 @@ int native_skill_sync(struct http_request *request, struct box *box, struct err 
             failed = own_to_base(skills, box, agent, name, err);
     }
     return failed ? failed : front_empty(request, 204);
-}
-
-/* ---- files of skills, changed by the doors for files ---- */
-
-/* The name behind `top` and a slash; NULL: it does not lie there. */
-static const char *skill_below(struct http_request *request, const char *top, const char *path) {
-    size_t len = strlen(top);
-    if (strncmp(path, top, len) != 0 || path[len] != '/' || !path[len + 1])
-        return NULL;
-    return arena_copy(http_arena(request), path + len + 1, strcspn(path + len + 1, "/"));
-}
-
-const char *native_target(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
-                          struct err *err) {
-    struct skills *skills = front_of(request)->skills;
-    const char *full = native_path(request, box, path, tree, err);
-    if (!full || !skills || !box->spec.agent)
-        return full;
-    const char *skill = skill_below(request, SKILL_PATH, full);
-    const char *const *seen = skills_settings(skills)->paths;
-    for (size_t i = 0; !skill && seen && seen[i]; i++)
-        skill = skill_below(request, seen[i], full);
-    struct err ignored;
-    if (skill && skill_id_check(skill, &ignored) == 0)
-        own_touched(skills, box, skill);
-    return full;
 }

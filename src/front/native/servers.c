@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/limits.h"
 #include "front/answer.h"
 #include "front/native/native.h"
@@ -70,7 +71,7 @@ static int servers_of(struct http_request *request, struct servers **ret_servers
     *ret_servers = front_of(request)->tools.servers;
     if (!*ret_servers)
         return err_set(err, ERR_UNSUPPORTED, "this daemon has no MCP servers");
-    return policy_user(*ret_user, err);
+    return text_user(*ret_user, err);
 }
 
 static void server_json(struct servers *servers, const char *user, const struct server_spec *spec, struct json *json) {

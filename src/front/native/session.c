@@ -224,10 +224,6 @@ int native_session_end(struct http_request *request, struct box *box, struct err
     return failed ? failed : front_empty(request, 204);
 }
 
-static ssize_t native_session_read(void *user, void *data, size_t size, struct err *err) {
-    return http_body_read(user, data, size, err);
-}
-
 static void native_session_pid(void *user, const struct session *session) {
     *(uint64_t *)user = session->pid;
 }
@@ -240,7 +236,7 @@ int native_session_stdin(struct http_request *request, struct box *box, struct e
         failed = err_set(err, ERR_INVALID, "session '%s' has no shell: its commands have inputs of their own", name);
     http_body_live(request); /* it may be typed */
     if (!failed)
-        failed = box_input(box, pid, false, native_session_read, request, http_fd(request), err);
+        failed = box_input(box, pid, false, front_body_read, request, http_fd(request), err);
     return failed ? failed : front_empty(request, 204);
 }
 

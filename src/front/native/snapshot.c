@@ -122,7 +122,7 @@ int native_fork(struct http_request *request, struct box *unused, struct err *er
                                   .user = args.user.data,
                                   .thread = args.thread.data,
                                   .thread_len = args.thread.len};
-    failed = tenant_make(who->tenant, &front_settings(request)->tenant_limits, err);
+    failed = front_make(request, err);
     if (!failed)
         failed = snapshot_fork(provider, who->user, http_param(request, "id"), &wanted, &box, err);
     if (failed)

@@ -145,7 +145,7 @@ static int collect_locked(struct collecting *collecting, struct err *err) {
     if (r == 0)
         r = list_layers(collecting, err);
     if (r == 0 && provider && collecting->old.count)
-        r = provider_skill_layers(provider, add_boxed, &collecting->boxed, err);
+        r = provider_attached(provider, add_boxed, &collecting->boxed, err);
     names_sort(&collecting->boxed);
     if (r == 0 && collecting->old.count && (r = skilldb_take(skills, &db, err)) == 0) {
         if ((r = db_begin(db, err)) == 0)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <errno.h>
 
+#include "base/text.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "skill/own/own.h"
@@ -266,7 +267,7 @@ int base_user_rows(struct skills *skills, const char *agent, const char *user, c
     struct db *db;
     int r = skill_agent_check(agent, err);
     if (r == 0)
-        r = policy_user(user, err);
+        r = text_user(user, err);
     if (r == 0)
         r = skilldb_take(skills, &db, err);
     if (r < 0)

@@ -2,7 +2,6 @@
  * whatever lies in those directories, what can be read is offered, and what cannot is named with the reason. */
 #include "skill/catalog/catalog.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,36 +42,10 @@ struct catalog_walk {
 
 /* ---- reading ---- */
 
-static int catalog_piece(void *user, const uint8_t *data, size_t len) {
-    buf_put(user, data, len);
-    return 0;
-}
-
-static int catalog_pread(int fd, const char *path, size_t most, struct buf *out, struct err *err) {
-    uint8_t *data = buf_reserve(out, most);
-    while (out->len < most) {
-        ssize_t n = pread(fd, data + out->len, most - out->len, (off_t)out->len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, errno, "reading '%s'", path);
-        if (n == 0)
-            break;
-        out->len += (size_t)n;
-    }
-    return 0;
-}
-
 int catalog_read(struct box *box, const char *path, size_t most, struct arena *arena, int watch, const char **ret_text,
                  size_t *ret_len, struct err *err) {
-    struct file_stat stat;
-    autobuf out;
-    autofd fd = -1;
-    buf_init(&out, most + 1);
-    int code = box_read_open(box, path, &fd, &stat, err);
-    if (code == 0)
-        code = fd >= 0 ? catalog_pread(fd, path, most, &out, err)
-                       : box_read_stream(box, path, 0, most, watch, catalog_piece, &out, err);
+    autobuf out = buf_max(most);
+    int code = box_read_all(box, path, most, watch, &out, err);
     if (code < 0)
         return code;
     *ret_text = arena_copy(arena, out.data, out.len);
@@ -436,7 +409,7 @@ static bool catalog_is_closed(const struct catalog_walk *walk) {
 /* dir NULL: all sources */
 static int catalog_make(struct catalog_walk *walk, const char *dir, struct catalog *ret_catalog, struct err *err) {
     bool whole = dir && walk->catalogs && walk->box->spec.agent && strcmp(dir, SKILLS_PATH) == 0;
-    struct catalog_token token = {.generation = atomic_load(&walk->box->skill_generation)};
+    struct catalog_token token = {.generation = atomic_load(&walk->box->attached_generation)};
     int code = box_share(walk->box, TURN_WAIT_MS, err); /* one version of every skill */
     if (code < 0)
         return code;

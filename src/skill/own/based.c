@@ -88,7 +88,7 @@ void own_based(struct skills *skills, struct box *box) {
     struct err err;
     int r = base_view_get(skills, box->spec.agent, &now, &err);
     if (r == 0) {
-        if (now->stack.count && now->generation == atomic_load(&box->skill_generation))
+        if (now->stack.count && now->generation == atomic_load(&box->attached_generation))
             r = based(skills, box, now, &err);
         base_view_put(now);
     }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "skill/own/settle.h"
 
 #define WHOLE SKILL_PATH "/" SKILLS_CHANGES "/whole"
 enum { NAME_DIGITS = 16, STALE_MS = 3600000, REMOVE_MS = 60000, TURNS = 3 };
@@ -43,7 +44,7 @@ static int change_begin(struct box *box, const char *below, struct change *ret_c
 /* Moved to where the lowest layer has a directory, a tree hides whatever lower layers have under its name, and keeps that
  * wherever it is moved to: no public skill that comes later is seen through it. */
 static int put_whole(struct box *box, const char *path, struct err *err) {
-    pthread_mutex_lock(&box->skill_lock); /* there is one such place; another daemon is met by failing */
+    pthread_mutex_lock(&own_state(box)->lock); /* there is one such place; another daemon is met by failing */
     int r = -ERR_EXISTS;
     for (unsigned turn = 0; r == -ERR_EXISTS && turn < TURNS; turn++) {
         r = box_remove(box, WHOLE, true, -1, err); /* that directory, or what somebody who was killed left */
@@ -52,7 +53,7 @@ static int put_whole(struct box *box, const char *path, struct err *err) {
     }
     if (r == 0)
         r = box_move(box, WHOLE, path, false, err);
-    pthread_mutex_unlock(&box->skill_lock);
+    pthread_mutex_unlock(&own_state(box)->lock);
     return r;
 }
 

@@ -41,9 +41,9 @@ static int own_do(struct skills *skills, struct box *box, struct change *change,
     *ret_pending = false;
     if (r == 0 && alone < 0) {
         own_settle_later(skills, box);
-        *ret_pending = atomic_load(&box->skill_look) == LOOK_WAITING;
+        *ret_pending = atomic_load(&own_state(box)->look) == LOOK_WAITING;
     } else if (r == 0) {
-        atomic_store(&box->skill_look, LOOK_WAITING);
+        atomic_store(&own_state(box)->look, LOOK_WAITING);
         r = own_apply(skills, box, err);
     }
     if (alone == 0)
@@ -179,7 +179,7 @@ int own_remove(struct skills *skills, struct box *box, const char *skill, struct
     int r = own_names(box, skill, err);
     if (r == 0)
         r = own_there(box, skill, &there, err);
-    if (r == 0 && !there && atomic_load(&box->skill_look) != LOOK_WAITING) /* an upload of it may be waiting */
+    if (r == 0 && !there && atomic_load(&own_state(box)->look) != LOOK_WAITING) /* an upload of it may be waiting */
         return err_set(err, ERR_NOT_FOUND, "no skill '%s'", skill);
     if (r == 0)
         r = own_drop(skills, box, skill, true, &pending, err);

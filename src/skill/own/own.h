@@ -26,9 +26,11 @@ enum own_status { OWN_UNCHANGED, OWN_MODIFIED, OWN_LOCAL_ONLY, OWN_OUT_OF_SYNC }
 int own_status(struct skills *skills, struct box *box, const char *agent, const char *skill,
                enum own_status *ret_status, uint64_t *ret_synced_ms,
                struct err *err); /* by content, never by time; synced_ms 0: never */
-/* Before a command or a read: applies what is pending and the newest base if the box can be had alone at once, else when
+/* How boxes get skills: for the provider's policy. */
+struct box_hooks own_hooks(struct skills *skills);
+/* box_hooks.before_use: applies what is pending and the newest base if the box can be had alone at once, else when
  * nobody shares it any more. Cheap when there is nothing. Also for boxes without an agent (sync.h). */
-int own_settle(struct skills *skills, struct box *box, struct err *err);
+int own_settle(void *skills, struct box *box, struct err *err);
 /* A verb is about to change files of it: from now on the user has a version of his own, founded on the base of now. */
 void own_touched(struct skills *skills, struct box *box, const char *skill);
 /* The box was deleted, with all that its user had in it: what is written down of that goes before anybody reads it again.

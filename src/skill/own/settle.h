@@ -2,9 +2,20 @@
 #ifndef CUBBY_SKILL_OWN_SETTLE_H
 #define CUBBY_SKILL_OWN_SETTLE_H
 
+#include "box/box.h"
 #include "skill/own/own.h"
 
-enum { LOOK_UNKNOWN, LOOK_NOTHING, LOOK_WAITING }; /* box.skill_look */
+struct own_state {             /* of a box, in this daemon */
+    pthread_mutex_t lock;      /* of the one place in it that own/change.c uses */
+    atomic_uint look;          /* what is known of changes that wait in it */
+    atomic_uint delay_ms;      /* how long after that; grows */
+    _Atomic uint64_t retry_ms; /* its /skills could not be replaced; not tried again before (clock_ms) */
+};
+enum { LOOK_UNKNOWN, LOOK_NOTHING, LOOK_WAITING }; /* own_state.look */
+
+static inline struct own_state *own_state(struct box *box) {
+    return box_guest(box, sizeof(struct own_state));
+}
 
 /* Committed changes are done, by who has the box alone. */
 int own_apply(struct skills *skills, struct box *box, struct err *err);

@@ -93,20 +93,9 @@ static int gather_skill(struct box *box, const char *path, const char *name, str
     return end;
 }
 
-struct reading {
-    struct buf *text;
-};
-
-static int reading_put(void *user, const uint8_t *data, size_t len) {
-    struct reading *reading = user;
-    buf_put(reading->text, data, len);
-    return reading->text->failed ? -ERR_TOO_LARGE : 0;
-}
-
 static int gather_agent(struct box *box, const char *path, const char *name, struct stage *stage, struct buf *text,
                         int watch, struct err *err) {
-    struct reading reading = {.text = text};
-    int r = box_read_stream(box, path, 0, META_BYTES + 1, watch, reading_put, &reading, err);
+    int r = box_read_all(box, path, META_BYTES + 1, watch, text, err);
     if (text->failed)
         return err_set(err, ERR_TOO_LARGE, "'%s' is larger than %d bytes, the limit of a sub-agent's file", path,
                        META_BYTES);

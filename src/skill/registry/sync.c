@@ -1,4 +1,4 @@
-/* The global tree and what a starting box gets of it. Called by the provider through the policy's dress, and by whoever
+/* The global tree and what a starting box gets of it. Called by the provider through box_hooks.contribute, and by whoever
  * uses a box (sync_settle). Invariant: a tree that has a name never changes; sources belong to the administrator and yet
  * no link in them leads out of its skill. Copies into boxes are sync_copy.c's. */
 #include "skill/registry/sync.h"
@@ -452,7 +452,7 @@ static int add_mounts(struct skills *skills, const char *version, const bool par
 }
 
 /* Global skills that cannot be had are told and missed; those of the box's own agent are what it is for. */
-int sync_dress(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err) {
+int sync_contribute(void *user, bool mounts, struct spec *spec, struct arena *arena, struct err *err) {
     struct skills *skills = user;
     struct sync_report report = {.how = "none", .at_ms = clock_wall_ms()};
     bool parts[2] = {false, false};
@@ -470,13 +470,13 @@ int sync_dress(void *user, bool mounts, struct spec *spec, struct arena *arena, 
         note_version(skills, spec->id, report.version); /* before it is mounted: so it stays */
     }
     note_set(skills, spec->id, 0, &report);
-    spec->skill_layers = NULL;
-    spec->skill_layer_count = 0;
+    spec->attached.layers = NULL;
+    spec->attached.count = 0;
     if (!spec->agent)
         return 0;
-    spec->skill_paths = (const char **)(uintptr_t)skills_settings(skills)->paths;
-    spec->skill_generation = base_generation(skills, spec->agent);
-    return base_layers(skills, spec->agent, arena, &spec->skill_layers, &spec->skill_layer_count, err);
+    spec->attached.paths = (const char **)(uintptr_t)skills_settings(skills)->paths;
+    spec->attached.generation = base_generation(skills, spec->agent);
+    return base_layers(skills, spec->agent, arena, &spec->attached.layers, &spec->attached.count, err);
 }
 
 int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_report, struct err *err) {

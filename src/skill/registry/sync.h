@@ -17,8 +17,8 @@ struct sync_report {
 /* The tree of now: made if the sources changed. The version is empty when there are no sources. */
 int sync_global(struct skills *skills, char ret_version[17], struct err *err);
 /* What a spec gets before its box starts: mounts and its agent's layers, where the backend can mount them. The provider's
- * contributor (policy.h, dress). */
-int sync_dress(void *skills, bool mounts, struct spec *spec, struct arena *arena, struct err *err);
+ * contributor (box_hooks). */
+int sync_contribute(void *skills, bool mounts, struct spec *spec, struct arena *arena, struct err *err);
 /* Into that very box: after a registration, or when somebody asks. Idempotent; a failure is in the report too. */
 int sync_box(struct skills *skills, struct box *box, struct sync_report *ret_report, struct err *err);
 /* Before a box is used: sync_box, unless the box has all of it already. Cheap then. */

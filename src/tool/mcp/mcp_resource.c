@@ -209,30 +209,8 @@ static const char *resource_path(struct tool_call *call, const char *uri) {
     return path;
 }
 
-static int read_sink(void *user, const uint8_t *data, size_t len) {
-    struct buf *out = user;
-    buf_put(out, data, len);
-    return out->failed ? -ERR_TOO_LARGE : 0;
-}
-
 static int read_whole(struct tool_call *call, const char *path, struct buf *out, struct err *err) {
-    struct file_stat stat = {0};
-    autofd fd = -1;
-    int code = box_read_open(call->box, path, &fd, &stat, err);
-    if (code == 0 && stat.size > LIMIT_RESOURCE_BYTES)
-        code = -ERR_TOO_LARGE;
-    if (code == 0 && fd < 0)
-        code = box_read_stream(call->box, path, 0, LIMIT_RESOURCE_BYTES + 1, call->watch, read_sink, out, err);
-    while (code == 0 && fd >= 0) {
-        uint8_t *room = buf_reserve(out, 64 << 10);
-        ssize_t n = room ? read(fd, room, 64 << 10) : -1;
-        if (n == 0)
-            break;
-        if (n < 0)
-            code = room ? err_set(err, ERR_IO, "the file cannot be read") : -ERR_TOO_LARGE;
-        else
-            out->len += (size_t)n;
-    }
+    int code = box_read_all(call->box, path, LIMIT_RESOURCE_BYTES + 1, call->watch, out, err);
     if (code == -ERR_TOO_LARGE || (code == 0 && out->len > LIMIT_RESOURCE_BYTES))
         code =
             err_set(err, ERR_INVALID, "a resource has at most %u bytes; the tool read_file reads parts of larger files",
@@ -275,7 +253,7 @@ void mcp_resources_read(struct mcp_answer *answer) {
     const char *uri = json_string_value(value), *path = NULL;
     struct tool_call call;
     struct err err = {0};
-    autobuf content = buf_max(LIMIT_RESOURCE_BYTES + (128u << 10));
+    autobuf content = buf_max(LIMIT_RESOURCE_BYTES + 1);
     if (!uri || strlen(uri) != json_string_length(value))
         return mcp_refuse(message, MCP_PARAMS, 0, "'uri' is missing");
     int code = mcp_call_begin(answer, &call, &err);

@@ -1,13 +1,12 @@
 /* What the configuration says of the boxes that a gateway provisions (deerflow.c). */
-#ifndef CUBBY_FRONT_PROVISION_H
-#define CUBBY_FRONT_PROVISION_H
+#ifndef CUBBY_FRONT_DEERFLOW_PROVISION_H
+#define CUBBY_FRONT_DEERFLOW_PROVISION_H
 
 #include "box/policy.h"
 
 struct provision_settings {
     const char *home;    /* the gateway's state directory on this host; NULL: nothing of the host is mounted */
     const char *api_key; /* that its requests must carry; NULL: they are admitted as all others */
-    const char *url;     /* how its clients reach this daemon; NULL: as the request named it */
     const char *backend, *template_name, *network; /* of its boxes; NULL: as everybody's */
     const char *const *env;                        /* "K=V", NULL-terminated, may be NULL */
     const struct share_mount *mounts;              /* beside the usual ones; one with the same target takes its place */

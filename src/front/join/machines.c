@@ -1,16 +1,19 @@
-/* The machines that joined, over HTTP: listed, and sent away. Called through native_routes. The rows of these routes stand
- * here. Invariant: a token that is bound to a user sees that user's machines and no others. */
+/* The machines that joined, over HTTP: listed, and sent away. Called through join_routes. Invariant: a token that is bound to a user sees that user's machines and no others. */
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/limits.h"
 #include "box/policy.h"
 #include "front/answer.h"
-#include "front/native/native.h"
-#include "front/native/args.h"
 #include "front/join/join.h"
 #include "front/trail.h"
 
-const struct row machines_query[] = {
+struct machines_args {
+    struct row_text user;
+};
+
+static const struct row machines_query[] = {
     {.name = "user",
      .type = ROW_TEXT,
      .offset = offsetof(struct machines_args, user),
@@ -35,7 +38,7 @@ static const struct row machine_answer[] = {
     {.name = "form", .type = ROW_TEXT, .choices = "link|text", .text = "how it is spoken to"},
     ROW_NAMED("Machine"),
 };
-const struct row machines_answer[] = {
+static const struct row machines_answer[] = {
     {.name = "machines", .type = ROW_OBJECTS, .fields = machine_answer, .text = "by no order"},
     ROW_NAMED("Machines"),
 };
@@ -73,7 +76,7 @@ static int machine_whose(struct http_request *request, const char **ret_user, st
     const char *own = front_who(request)->user;
     int failed = front_query(request, &args, err);
     if (!failed && args.user.data)
-        failed = policy_user(args.user.data, err);
+        failed = text_user(args.user.data, err);
     if (!failed && args.user.data && own && strcmp(own, args.user.data) != 0)
         failed = err_set(err, ERR_DENIED, "this token is for the user '%s'", own);
     if (!failed)
@@ -81,7 +84,7 @@ static int machine_whose(struct http_request *request, const char **ret_user, st
     return failed;
 }
 
-int native_machines(struct http_request *request, struct box *unused, struct err *err) {
+static int join_machines(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     const char *user = NULL;
     int failed = machine_whose(request, &user, err);
@@ -91,14 +94,13 @@ int native_machines(struct http_request *request, struct box *unused, struct err
     answer_init(&answer, request, 200);
     json_open(&answer.json, '{');
     json_put_open(&answer.json, "machines", '[');
-    if (front_of(request)->machines)
-        machines_each(front_of(request)->machines, user, machine_each, &answer);
+    machines_each(front_of(request)->env->machines, user, machine_each, &answer);
     json_close(&answer.json, ']');
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
 }
 
-int native_machine_send_away(struct http_request *request, struct box *unused, struct err *err) {
+static int join_send_away(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     const char *user = NULL, *name = http_param(request, "name");
     int failed = machine_whose(request, &user, err);
@@ -108,3 +110,31 @@ int native_machine_send_away(struct http_request *request, struct box *unused, s
     failed = runner_send_away(front_of(request), user ? user : RUNNER_USER, name, "it was sent away by its user", err);
     return failed ? failed : front_empty(request, 204);
 }
+
+/* ---- /metrics ---- */
+
+void join_measure(const struct front *front, struct buf *out) {
+    struct machines_counts counts;
+    machines_count(front->env->machines, &counts);
+    metrics_head(out, "cubby_machines", "gauge",
+                 "Machines that joined since the start, by whether they are connected.");
+    buf_printf(out, "cubby_machines{state=\"online\"} %u\n", counts.online);
+    buf_printf(out, "cubby_machines{state=\"offline\"} %u\n", counts.known - counts.online);
+    metrics_one(out, "cubby_machine_connections_total", "counter", "Connections of machines.", counts.connections);
+    metrics_one(out, "cubby_machine_resumed_total", "counter", "Connections that went on with a session.",
+                counts.resumed);
+    metrics_one(out, "cubby_machine_refused_total", "counter", "Registrations refused by the table of machines.",
+                counts.refused);
+    metrics_one(out, "cubby_machine_expired_total", "counter", "Sessions whose machine did not come back in time.",
+                counts.expired);
+}
+
+const struct route machine_routes[] = {
+    {"GET", "/v1/machines", front_handle, 0, "machine_list", "Machines that joined, online or not.",
+     ENDPOINT(.run = join_machines, .query = machines_query, .status = 200, .answer = machines_answer)},
+    {"DELETE", "/v1/machines/{name}", front_handle, 0, "machine_send_away",
+     "End a machine's connection and what waits for it; it does not come back by itself. Its token stays good.",
+     ENDPOINT(.run = join_send_away, .query = machines_query, .status = 204)},
+
+    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
+};

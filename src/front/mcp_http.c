@@ -1,11 +1,11 @@
-/* MCP over Streamable HTTP, both eras on one endpoint. Called through native_routes.
+/* MCP over Streamable HTTP, both eras on one endpoint. Called by the dialects that offer it, each with sessions of its own.
  *
  * An answer is plain JSON when it is there at once, and becomes an event stream when there is something to say before it:
  * progress, or a comment after a silence. So an answer has two writers, its own thread and the keeper, under one lock.
  * In the older era a request outlives its connection (only a notification cancels it); in the newer one closing the
  * connection is the way to cancel.
  * Invariant: what is not answered by a response still ends the HTTP request, with its status. */
-#include "front/mcp/mcp.h"
+#include "front/mcp_http.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -26,6 +26,7 @@
 struct mcp_post {
     struct mcp_exchange exchange; /* first: a transport's function gets from one to the other */
     struct http_request *request;
+    struct mcp_http *http;
     struct box *box; /* of a route that names one; NULL: each thread has its own */
     const struct mcp_message *message;
     bool json, stream; /* what the client takes */
@@ -34,7 +35,7 @@ struct mcp_post {
     struct mcp_post *next, **prev; /* in the keeper's list */
 };
 
-struct mcp_door {
+struct mcp_http {
     struct mcp *mcp;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -102,75 +103,75 @@ static void keeper_look(struct mcp_post *post) {
     pthread_mutex_unlock(&post->lock);
 }
 
-static void keeper_wait_locked(struct mcp_door *door) {
+static void keeper_wait_locked(struct mcp_http *http) {
     uint64_t until_ms = clock_ms() + KEEPER_MS;
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000), .tv_nsec = (long)(until_ms % 1000) * 1000000};
-    while (!door->ending && clock_ms() < until_ms)
-        pthread_cond_timedwait(&door->changed, &door->lock, &until);
+    while (!http->ending && clock_ms() < until_ms)
+        pthread_cond_timedwait(&http->changed, &http->lock, &until);
 }
 
 /* Sleeps through times without requests; while there are some, nobody has to wake it. */
 static void *keeper_main(void *argument) {
-    struct mcp_door *door = argument;
-    pthread_mutex_lock(&door->lock);
-    while (!door->ending) {
-        uint64_t before = door->entered;
-        keeper_wait_locked(door);
-        for (struct mcp_post *post = door->waiting; post; post = post->next)
+    struct mcp_http *http = argument;
+    pthread_mutex_lock(&http->lock);
+    while (!http->ending) {
+        uint64_t before = http->entered;
+        keeper_wait_locked(http);
+        for (struct mcp_post *post = http->waiting; post; post = post->next)
             keeper_look(post);
-        door->asleep = !door->waiting && door->entered == before;
-        while (door->asleep && !door->ending)
-            pthread_cond_wait(&door->changed, &door->lock);
+        http->asleep = !http->waiting && http->entered == before;
+        while (http->asleep && !http->ending)
+            pthread_cond_wait(&http->changed, &http->lock);
     }
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_unlock(&http->lock);
     return NULL;
 }
 
-static void keeper_enter(struct mcp_door *door, struct mcp_post *post) {
-    pthread_mutex_lock(&door->lock);
-    if (!door->started)
-        door->started = pthread_create(&door->keeper, NULL, keeper_main, door) == 0;
-    post->next = door->waiting;
-    post->prev = &door->waiting;
+static void keeper_enter(struct mcp_http *http, struct mcp_post *post) {
+    pthread_mutex_lock(&http->lock);
+    if (!http->started)
+        http->started = pthread_create(&http->keeper, NULL, keeper_main, http) == 0;
+    post->next = http->waiting;
+    post->prev = &http->waiting;
     if (post->next)
         post->next->prev = &post->next;
-    door->waiting = post;
-    door->entered++;
-    if (door->asleep)
-        pthread_cond_signal(&door->changed);
-    door->asleep = false;
-    pthread_mutex_unlock(&door->lock);
+    http->waiting = post;
+    http->entered++;
+    if (http->asleep)
+        pthread_cond_signal(&http->changed);
+    http->asleep = false;
+    pthread_mutex_unlock(&http->lock);
 }
 
-static void keeper_leave(struct mcp_door *door, struct mcp_post *post) {
-    pthread_mutex_lock(&door->lock);
+static void keeper_leave(struct mcp_http *http, struct mcp_post *post) {
+    pthread_mutex_lock(&http->lock);
     *post->prev = post->next;
     if (post->next)
         post->next->prev = post->prev;
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_unlock(&http->lock);
 }
 
-struct mcp_door *mcp_door_new(void) {
-    struct mcp_door *door = xcalloc(1, sizeof *door);
-    door->mcp = mcp_new();
-    pthread_mutex_init(&door->lock, NULL);
-    cond_init(&door->changed);
-    return door;
+struct mcp_http *mcp_http_new(void) {
+    struct mcp_http *http = xcalloc(1, sizeof *http);
+    http->mcp = mcp_new();
+    pthread_mutex_init(&http->lock, NULL);
+    cond_init(&http->changed);
+    return http;
 }
 
-void mcp_door_free(struct mcp_door *door) {
-    if (!door)
+void mcp_http_free(struct mcp_http *http) {
+    if (!http)
         return;
-    pthread_mutex_lock(&door->lock);
-    door->ending = true;
-    pthread_cond_signal(&door->changed);
-    pthread_mutex_unlock(&door->lock);
-    if (door->started)
-        pthread_join(door->keeper, NULL);
-    pthread_cond_destroy(&door->changed);
-    pthread_mutex_destroy(&door->lock);
-    mcp_free(door->mcp);
-    free(door);
+    pthread_mutex_lock(&http->lock);
+    http->ending = true;
+    pthread_cond_signal(&http->changed);
+    pthread_mutex_unlock(&http->lock);
+    if (http->started)
+        pthread_join(http->keeper, NULL);
+    pthread_cond_destroy(&http->changed);
+    pthread_mutex_destroy(&http->lock);
+    mcp_free(http->mcp);
+    free(http);
 }
 
 /* ---- headers ---- */
@@ -210,8 +211,8 @@ static const char *session_owner(struct http_request *request) {
 }
 
 /* The older era: whose session it is, made if this is how one begins. */
-static void find_session(struct http_request *request, struct mcp_message *message, struct mcp_session **ret_session) {
-    struct mcp *mcp = front_of(request)->mcp->mcp;
+static void find_session(struct mcp *mcp, struct http_request *request, struct mcp_message *message,
+                         struct mcp_session **ret_session) {
     const char *id = http_header(request, "mcp-session-id"), *version = http_header(request, "mcp-protocol-version");
     bool first = strcmp(message->method, "initialize") == 0 && message->kind == MCP_CALL;
     struct err err;
@@ -270,11 +271,11 @@ static int post_serve(struct mcp_post *post, struct mcp_message *message) {
     struct mcp_exchange *exchange = &post->exchange;
     bool waits = message->kind == MCP_CALL && message->slow;
     if (waits)
-        keeper_enter(front_of(request)->mcp, post);
+        keeper_enter(post->http, post);
     mcp_enter(exchange, message);
     mcp_serve(exchange, message);
     if (waits)
-        keeper_leave(front_of(request)->mcp, post);
+        keeper_leave(post->http, post);
     if (post->streaming && !post->answered)
         return http_reply_end(request);
     if (http_replied(request))
@@ -294,12 +295,12 @@ static void post_era(struct mcp_post *post, struct mcp_message *message) {
     if (message->modern)
         post->exchange.watch = http_fd(request);
     else
-        find_session(request, message, &post->exchange.session);
+        find_session(post->http->mcp, request, message, &post->exchange.session);
 }
 
-int mcp_post(struct http_request *request, struct box *box, struct err *err) {
+int mcp_http_post(struct mcp_http *http, struct http_request *request, struct box *box, struct err *err) {
     struct mcp_message message;
-    struct mcp_post post = {.request = request, .box = box, .message = &message};
+    struct mcp_post post = {.request = request, .http = http, .box = box, .message = &message};
     char *data;
     size_t len;
     post_accepts(&post, http_header(request, "accept"));
@@ -313,7 +314,7 @@ int mcp_post(struct http_request *request, struct box *box, struct err *err) {
     if (code < 0)
         return code;
     mcp_read(&message, data, len);
-    post.exchange = (struct mcp_exchange){.mcp = front_of(request)->mcp->mcp,
+    post.exchange = (struct mcp_exchange){.mcp = http->mcp,
                                           .transport = &post_transport,
                                           .arena = http_arena(request),
                                           .host = &front_of(request)->tools,
@@ -337,14 +338,12 @@ int mcp_post(struct http_request *request, struct box *box, struct err *err) {
 
 /* ---- DELETE ---- */
 
-int mcp_delete(struct http_request *request, struct box *unused, struct err *err) {
+int mcp_http_delete(struct mcp_http *http, struct http_request *request) {
     const char *id = http_header(request, "mcp-session-id");
-    (void)unused;
-    (void)err;
     trail_of(request)->reads = true;
     if (!id)
         return refuse(request, 400, "the header Mcp-Session-Id is missing");
-    struct mcp_session *session = mcp_session_get(front_of(request)->mcp->mcp, id, session_owner(request));
+    struct mcp_session *session = mcp_session_get(http->mcp, id, session_owner(request));
     if (!session)
         return refuse(request, 404, "Session not found");
     mcp_session_end(session);

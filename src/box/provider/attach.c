@@ -1,4 +1,4 @@
-/* What a box gets besides its own spec: the skills of its agent, and mounts that whoever dresses boxes adds. Called by
+/* What a box gets in addition to its own spec (box_hooks.contribute): attached trees, and mounts. Called by
  * place.c at each start, and through provider_attach while it runs. Invariant: a layer that some box has mounted is named
  * by its record before anybody may take it for unused. */
 #include <stdlib.h>
@@ -33,58 +33,59 @@ static const char **list_copy(struct arena *arena, const char *const *list) {
     return copy;
 }
 
-int dress_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
-               struct spec *ret_spec, struct err *err) {
+int attached_spec(struct provider *provider, const struct box *box, const struct spec *from, struct arena *arena,
+                  struct spec *ret_spec, struct err *err) {
     struct spec spec = *from;
-    spec.skill_unsure = false;
-    int r = provider->dress ? provider->dress(provider->dress_user, backend_attaches(box->ops, box->backend, from),
-                                              &spec, arena, err)
-                            : 0;
-    spec.skill_layer_count = list_count(spec.skill_layers);
-    if (r == 0 && (spec.skill_layer_count > LIMIT_SKILL_LAYERS || list_count(spec.skill_paths) > LIMIT_SKILL_PATHS))
-        r = err_set(err, ERR_LIMIT, "box %s: its skills lie in %zu layers, more than %u", spec.id,
-                    spec.skill_layer_count, LIMIT_SKILL_LAYERS);
+    spec.attached.unsure = false;
+    const struct box_hooks *hooks = &provider->hooks;
+    bool mounts = backend_attaches(box->ops, box->backend, from);
+    int r = hooks->contribute ? hooks->contribute(hooks->user, mounts, &spec, arena, err) : 0;
+    spec.attached.count = list_count(spec.attached.layers);
+    if (r == 0 && (spec.attached.count > LIMIT_SKILL_LAYERS || list_count(spec.attached.paths) > LIMIT_SKILL_PATHS))
+        r = err_set(err, ERR_LIMIT, "box %s: %zu layers are attached, more than %u", spec.id, spec.attached.count,
+                    LIMIT_SKILL_LAYERS);
     if (r == 0)
         *ret_spec = spec;
     return r;
 }
 
-bool dress_take(struct box *box, const struct spec *spec) {
-    bool other = !list_same(box->spec.skill_layers, spec->skill_layers) ||
-                 !list_same(box->spec.skill_paths, spec->skill_paths) || box->spec.skill_unsure != spec->skill_unsure;
-    if (other || !box->skill_arena) {
-        struct arena *arena = xcalloc(1, sizeof *arena), *before = box->skill_arena;
-        box->spec.skill_layers = list_copy(arena, spec->skill_layers);
-        box->spec.skill_layer_count = list_count(spec->skill_layers);
-        box->spec.skill_paths = list_copy(arena, spec->skill_paths);
-        box->skill_arena = arena;
-        box->spec.skill_unsure = spec->skill_unsure;
+bool attached_take(struct box *box, const struct spec *spec) {
+    bool other = !list_same(box->spec.attached.layers, spec->attached.layers) ||
+                 !list_same(box->spec.attached.paths, spec->attached.paths) ||
+                 box->spec.attached.unsure != spec->attached.unsure;
+    if (other || !box->attached_arena) {
+        struct arena *arena = xcalloc(1, sizeof *arena), *before = box->attached_arena;
+        box->spec.attached.layers = list_copy(arena, spec->attached.layers);
+        box->spec.attached.count = list_count(spec->attached.layers);
+        box->spec.attached.paths = list_copy(arena, spec->attached.paths);
+        box->attached_arena = arena;
+        box->spec.attached.unsure = spec->attached.unsure;
         if (before)
             arena_done(before);
         free(before);
     }
-    atomic_store(&box->skill_generation, spec->skill_generation);
+    atomic_store(&box->attached_generation, spec->attached.generation);
     return other;
 }
 
 /* ---- attach ---- */
 
 static void set_layers(struct work *work, const char **layers, bool unsure) {
-    work->record.spec.skill_layers = layers;
-    work->record.spec.skill_layer_count = list_count(layers);
-    work->record.spec.skill_unsure = unsure;
+    work->record.spec.attached.layers = layers;
+    work->record.spec.attached.count = list_count(layers);
+    work->record.spec.attached.unsure = unsure;
 }
 
 /* The record names the new ones before the box has them, and the old ones until it has not: a daemon that is killed between
  * leaves a record that says so, and the next one attaches again. */
 static int attach_other(struct work *work, const struct spec *spec, struct err *err) {
     struct box *box = work->box;
-    const char **before = work->record.spec.skill_layers;
-    bool unsure = work->record.spec.skill_unsure;
-    size_t count = list_count(before), more = spec->skill_layer_count;
+    const char **before = work->record.spec.attached.layers;
+    bool unsure = work->record.spec.attached.unsure;
+    size_t count = list_count(before), more = spec->attached.count;
     const char **all = arena_alloc(work->arena, (count + more + 1) * sizeof *all);
     if (more)
-        memcpy(all, spec->skill_layers, more * sizeof *all);
+        memcpy(all, spec->attached.layers, more * sizeof *all);
     if (count)
         memcpy(all + more, before, count * sizeof *all);
     set_layers(work, all, true);
@@ -92,7 +93,7 @@ static int attach_other(struct work *work, const struct spec *spec, struct err *
     if (r == 0)
         r = box->ops->attach(box->backend, spec, err);
     if (r == 0)
-        set_layers(work, spec->skill_layers, false);
+        set_layers(work, spec->attached.layers, false);
     else
         set_layers(work, before, unsure);
     struct err own;
@@ -109,26 +110,26 @@ static int attach_work(void *argument, struct work *work, struct err *err) {
     struct box *box = work->box, *caller = argument;
     const struct spec *now = &work->record.spec;
     struct spec spec;
-    int r = dress_spec(provider, box, now, work->arena, &spec, err);
+    int r = attached_spec(provider, box, now, work->arena, &spec, err);
     if (r < 0)
         return r;
     bool running = box->wire && !box->died[0];
-    if (box != caller || !running) /* its next start is dressed by itself */
+    if (box != caller || !running) /* its next start asks by itself */
         return 0;
-    spec.skill_paths = now->skill_paths; /* where they are mounted was decided when it started */
-    if (now->skill_unsure || !list_same(now->skill_layers, spec.skill_layers))
+    spec.attached.paths = now->attached.paths; /* where they are mounted was decided when it started */
+    if (now->attached.unsure || !list_same(now->attached.layers, spec.attached.layers))
         r = attach_other(work, &spec, err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&provider->lock);
-    dress_take(box, &spec);
+    attached_take(box, &spec);
     pthread_mutex_unlock(&provider->lock);
     return 0;
 }
 
 int provider_attach(struct provider *provider, struct box *box, uint64_t wait_ms, struct err *err) {
     if (!box->spec.agent)
-        return err_set(err, ERR_INVALID, "box %s has no agent, and so no skills", box->id);
+        return err_set(err, ERR_INVALID, "box %s has no agent, and nothing is attached to it", box->id);
     if (!box_attaches(box))
         return err_set(err, ERR_UNSUPPORTED, "the backend '%s' mounts nothing", box->ops->name);
     int r = box_alone(box, wait_ms, err);
@@ -148,18 +149,23 @@ static int each_recorded(struct provider *provider, const char *id, void (*each)
     int r = record_read(provider->boxes_fd, id, &arena, &record, err);
     if (r == -ERR_NOT_FOUND) /* not made yet: then what it starts with is of now; or gone */
         return 0;
-    for (size_t i = 0; r == 0 && i < record.spec.skill_layer_count; i++)
-        each(user, record.spec.skill_layers[i]);
+    for (size_t i = 0; r == 0 && i < record.spec.attached.count; i++)
+        each(user, record.spec.attached.layers[i]);
     return r;
 }
 
-int provider_skill_layers(struct provider *provider, void (*each)(void *user, const char *layer), void *user,
-                          struct err *err) {
+int provider_before_use(struct provider *provider, struct box *box, struct err *err) {
+    const struct box_hooks *hooks = &provider->hooks;
+    return hooks->before_use ? hooks->before_use(hooks->user, box, err) : 0;
+}
+
+int provider_attached(struct provider *provider, void (*each)(void *user, const char *layer), void *user,
+                      struct err *err) {
     pthread_mutex_lock(&provider->lock);
     for (size_t i = 0; i < PLACE_BUCKETS; i++)
         for (struct place *place = provider->buckets[i]; place; place = place->next)
-            for (size_t k = 0; !place_marked(place) && k < place->box->spec.skill_layer_count; k++)
-                each(user, place->box->spec.skill_layers[k]);
+            for (size_t k = 0; !place_marked(place) && k < place->box->spec.attached.count; k++)
+                each(user, place->box->spec.attached.layers[k]);
     pthread_mutex_unlock(&provider->lock);
     struct box_ids ids = {0};
     int r = 0;

@@ -1,6 +1,6 @@
 /* Names of images. Invariant: two spellings of one image have one full form, so that an allow list means images and not
  * spellings. */
-#include "backend/docker/reference.h"
+#include "backend/reference.h"
 
 #include <string.h>
 

@@ -1,7 +1,9 @@
-/* Bodies and queries of the AIO dialect: as forgiving as its own server (what it does not know or is null is not there, whole
- * numbers may have a fraction, integers and truth values may be texts), and refused in its shape: 422 with a row for every
- * member that does not fit. Called by the dialect's handlers. Invariant: a refusal never repeats a value, which may be
+/* Bodies and queries of dialects whose own servers are written with FastAPI: as forgiving (what is unknown or null is not
+ * there, whole numbers may have a fraction, integers and truth values may be texts), and refused in its shape: 422 with a
+ * row for every member that does not fit. Called by the handlers of such a dialect. Invariant: a refusal never repeats a value, which may be
  * a secret. */
+#include "front/detail.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -12,7 +14,6 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "front/aio/aio.h"
 #include "front/trail.h"
 
 #define WIDEST_EXACT 9007199254740992.0 /* 2^53: up to here a number with a fraction is exact */
@@ -146,7 +147,7 @@ static int refuse_one(struct http_request *request, const char *place, const cha
     return detail_send(request, &out, &json);
 }
 
-int aio_unfit(struct http_request *request, const char *member, const char *text) {
+int detail_unfit(struct http_request *request, const char *member, const char *text) {
     const struct endpoint *endpoint = http_route(request)->extra;
     return refuse_one(request, endpoint->body || endpoint->body_media ? "body" : "query", member, text, "value_error");
 }
@@ -228,7 +229,7 @@ static int refuse_body(struct http_request *request, json_t *root, const struct 
 
 /* ---- requests ---- */
 
-int aio_body_text(struct http_request *request, const char *text, size_t len, void *ret_args, struct err *err) {
+int detail_body_text(struct http_request *request, const char *text, size_t len, void *ret_args, struct err *err) {
     const struct endpoint *endpoint = http_route(request)->extra;
     json_t *root;
     int failed = rows_load(text, len, &root, err);
@@ -254,18 +255,18 @@ int aio_body_text(struct http_request *request, const char *text, size_t len, vo
     return failed;
 }
 
-int aio_body(struct http_request *request, void *ret_args, struct err *err) {
+int detail_body(struct http_request *request, void *ret_args, struct err *err) {
     char *data;
     size_t len;
     int failed = http_body_all(request, LIMIT_JSON_BYTES, &data, &len, err);
-    return failed < 0 ? failed : aio_body_text(request, data, len, ret_args, err);
+    return failed < 0 ? failed : detail_body_text(request, data, len, ret_args, err);
 }
 
 static const char *query_get(void *user, const char *name, size_t *ret_len) {
     return http_query(user, name, ret_len);
 }
 
-int aio_query(struct http_request *request, void *ret_args, struct err *err) {
+int detail_query(struct http_request *request, void *ret_args, struct err *err) {
     const struct endpoint *endpoint = http_route(request)->extra;
     int failed = rows_query(endpoint->query, query_get, request, http_arena(request), ret_args, err);
     if (failed != -ERR_INVALID) {
@@ -285,8 +286,8 @@ int aio_query(struct http_request *request, void *ret_args, struct err *err) {
     return refuse_one(request, "query", NULL, err->text, "value_error");
 }
 
-int aio_seconds(const struct row_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
-                uint64_t *ret_ms, struct err *err) {
+int detail_seconds(const struct row_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
+                   uint64_t *ret_ms, struct err *err) {
     double ms = seconds->value * 1000;
     if (!seconds->has) {
         *ret_ms = fallback_ms;

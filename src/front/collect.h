@@ -1,0 +1,21 @@
+/* What a command printed, whole or head and tail of it, for an answer that is sent when it has ended. */
+#ifndef CUBBY_FRONT_COLLECT_H
+#define CUBBY_FRONT_COLLECT_H
+
+#include "base/headtail.h"
+#include "http/server.h"
+
+struct collect {
+    struct headtail streams[2]; /* stdout, stderr */
+    struct http_request *request;
+    struct err *err;
+};
+
+void collect_init(struct collect *collect, struct http_request *request, size_t limit, struct err *err);
+void collect_done(struct collect *collect);
+int collect_put(void *collect, int stream, const uint8_t *data, size_t len); /* exec_sink.output */
+/* One stream of it: what it holds is the request's (http_hold). */
+int collect_bytes(struct headtail *bytes, struct http_request *request, const uint8_t *data, size_t len,
+                  struct err *err);
+
+#endif

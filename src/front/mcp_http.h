@@ -1,0 +1,16 @@
+/* MCP over Streamable HTTP, for the dialects that offer it: POST and DELETE. */
+#ifndef CUBBY_FRONT_MCP_HTTP_H
+#define CUBBY_FRONT_MCP_HTTP_H
+
+#include "front/front.h"
+
+/* What is kept between requests: sessions, and the answers that are being waited for. */
+struct mcp_http;
+struct mcp_http *mcp_http_new(void);
+void mcp_http_free(struct mcp_http *http); /* NULL is fine; no request runs any more */
+
+/* box: that its tools work in; NULL: each thread has its own. */
+int mcp_http_post(struct mcp_http *http, struct http_request *request, struct box *box, struct err *err);
+int mcp_http_delete(struct mcp_http *http, struct http_request *request);
+
+#endif

@@ -1,0 +1,178 @@
+/* Paths of clients, and a file of a box as the answer. Called by the handlers of all dialects. Invariant: contents never lie
+ * in the daemon's memory whole, whatever their size says. */
+#include "front/send.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "skill/own/own.h"
+
+const char *front_path(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
+                       struct err *err) {
+    const char *given = path->data ? path->data : ".";
+    size_t given_len = strlen(given), base_len = *given == '/' ? 0 : strlen(box_workspace(box));
+    char *full = arena_alloc(http_arena(request), base_len + given_len + 2);
+    memcpy(full, box_workspace(box), base_len);
+    full[base_len] = '/';
+    memcpy(full + base_len + (*given != '/'), given, given_len + 1);
+    char *to = full;
+    for (const char *from = full; *from;) {
+        if (from[0] == '/' && from[1] == '/')
+            from++;
+        else if (from[0] == '/' && from[1] == '.' && (from[2] == '/' || (!from[2] && tree)))
+            from += 2;
+        else
+            *to++ = *from++;
+    }
+    if (tree && to > full + 1 && to[-1] == '/')
+        to--;
+    if (to == full)
+        *to++ = '/';
+    *to = 0;
+    if ((size_t)(to - full) <= LIMIT_PATH_BYTES)
+        return full;
+    err_set(err, ERR_INVALID, "the path is longer than %u bytes", LIMIT_PATH_BYTES);
+    return NULL;
+}
+
+/* The name after `top` and a slash; NULL: it does not lie there. */
+static const char *skill_below(struct http_request *request, const char *top, const char *path) {
+    size_t len = strlen(top);
+    if (strncmp(path, top, len) != 0 || path[len] != '/' || !path[len + 1])
+        return NULL;
+    return arena_copy(http_arena(request), path + len + 1, strcspn(path + len + 1, "/"));
+}
+
+const char *front_target(struct http_request *request, struct box *box, const struct row_text *path, bool tree,
+                         struct err *err) {
+    struct skills *skills = front_of(request)->skills;
+    const char *full = front_path(request, box, path, tree, err);
+    if (!full || !skills || !box->spec.agent)
+        return full;
+    const char *skill = skill_below(request, SKILL_PATH, full);
+    const char *const *seen = skills_settings(skills)->paths;
+    for (size_t i = 0; !skill && seen && seen[i]; i++)
+        skill = skill_below(request, seen[i], full);
+    struct err ignored;
+    if (skill && skill_id_check(skill, &ignored) == 0)
+        own_touched(skills, box, skill);
+    return full;
+}
+
+/* ---- a file as the answer ---- */
+
+struct send_range {
+    uint64_t offset, length;
+    bool partial, impossible;
+};
+
+/* "bytes=A-B", "bytes=A-", "bytes=-N"; anything else (several ranges, other units) is ignored as RFC 9110 allows. */
+static void send_range(const char *header, uint64_t size, struct send_range *range) {
+    char from[24] = "", to[24] = "", rest[2] = "";
+    uint64_t first, last;
+    *range = (struct send_range){.length = size};
+    if (!header || strncmp(header, "bytes=", 6) != 0)
+        return;
+    header += 6;
+    bool open = *header == '-';
+    if (open ? sscanf(header, "-%20[0-9]%1s", to, rest) < 1
+             : sscanf(header, "%20[0-9]-%20[0-9]%1s", from, to, rest) < 1)
+        return;
+    if (*rest || (!open && header[strlen(from)] != '-') || (!open && !*to && header[strlen(from) + 1]))
+        return;
+    if (*to && !text_u64(to, INT64_MAX, &last))
+        return;
+    if (open) {
+        range->impossible = !last || !size;
+        range->offset = last < size ? size - last : 0;
+    } else {
+        if (!text_u64(from, INT64_MAX, &first) || (*to && last < first))
+            return;
+        range->impossible = first >= size;
+        range->offset = first;
+    }
+    range->partial = true;
+    range->length = range->impossible ? 0 : size - range->offset;
+    if (!open && *to && !range->impossible && last - first + 1 < range->length)
+        range->length = last - first + 1;
+}
+
+/* If-None-Match: a list of tags or "*"; weak marks do not matter for GET. */
+static bool send_tag_listed(const char *header, const char *etag) {
+    if (!header)
+        return false;
+    if (!strcmp(header, "*"))
+        return true;
+    const char *at = strstr(header, etag);
+    return at && (at[strlen(etag)] == 0 || at[strlen(etag)] == ',' || at[strlen(etag)] == ' ');
+}
+
+struct sending {
+    struct http_request *request;
+    const struct send_range *range;
+    uint64_t size; /* of the file */
+    bool begun;
+};
+
+static int send_begin(struct sending *sending) {
+    const struct send_range *range = sending->range;
+    char text[80];
+    if (range->partial) {
+        snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)range->offset,
+                 (unsigned long long)(range->offset + range->length - 1), (unsigned long long)sending->size);
+        http_reply_header(sending->request, "Content-Range", text);
+    }
+    sending->begun = true;
+    return http_reply_begin(sending->request, range->partial ? 206 : 200, "application/octet-stream",
+                            (int64_t)range->length);
+}
+
+/* The head goes with the first bytes: until they are there it can still become an error. */
+static int send_write(void *user, const uint8_t *data, size_t len) {
+    struct sending *sending = user;
+    int failed = sending->begun ? 0 : send_begin(sending);
+    return failed ? failed : http_reply_write(sending->request, data, len);
+}
+
+static int send_pieces(struct http_request *request, struct box *box, const char *path, int fd,
+                       const struct send_range *range, uint64_t size, struct err *err) {
+    struct sending sending = {.request = request, .range = range, .size = size};
+    bool streams = fd < 0 && range->length && strcmp(http_method(request), "HEAD") != 0;
+    int failed =
+        streams ? box_read_stream(box, path, range->offset, range->length, http_fd(request), send_write, &sending, err)
+                : send_begin(&sending);
+    if (!failed && streams && !sending.begun)
+        return err_set(err, ERR_BUSY, "'%s' changed while it was read; try again", path);
+    if (!failed && !streams && range->length && strcmp(http_method(request), "HEAD") != 0)
+        failed = http_reply_file(request, fd, range->offset, range->length);
+    return failed ? failed : http_reply_end(request);
+}
+
+int front_send(struct http_request *request, struct box *box, const char *path, struct err *err) {
+    struct file_stat stat = {0};
+    struct send_range range;
+    char etag[ETAG_BYTES], text[48];
+    autofd fd = -1;
+    int failed = box_read_open(box, path, &fd, &stat, err);
+    if (failed)
+        return failed;
+    file_etag(&stat, etag);
+    http_reply_header(request, "ETag", etag);
+    http_reply_header(request, "Accept-Ranges", "bytes");
+    if (send_tag_listed(http_header(request, "if-none-match"), etag))
+        return front_empty(request, 304);
+    const char *if_range = http_header(request, "if-range");
+    send_range(if_range && strcmp(if_range, etag) != 0 ? NULL : http_header(request, "range"), stat.size, &range);
+    if (range.impossible) {
+        snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)stat.size);
+        http_reply_header(request, "Content-Range", text);
+        static const char body[] =
+            "{\"error\":{\"code\":\"INVALID\",\"message\":\"the range lies behind the end of the "
+            "file\"}}";
+        return http_reply(request, 416, "application/json", body, sizeof body - 1);
+    }
+    return send_pieces(request, box, path, fd, &range, stat.size, err);
+}
