@@ -13,9 +13,9 @@
 #include "front/join/join.h"
 
 static const struct route *const tables[] = {
-    native_routes,   runner_routes,     filesecbox_routes, fsb2_routes,      aio_routes,
-    aio_mcp_routes,  aio_search_routes, aio_watch_routes,  aio_util_routes,  aio_code_routes,
-    aio_bash_routes, aio_file_routes,   deerflow_routes,   aio_shell_routes,
+    native_routes,   runner_routes,     filesecbox_routes, fsb2_routes,     aio_routes,
+    aio_mcp_routes,  aio_search_routes, aio_watch_routes,  aio_code_routes, aio_bash_routes,
+    aio_file_routes, deerflow_routes,   aio_shell_routes,
 };
 #define TABLES (sizeof tables / sizeof *tables)
 

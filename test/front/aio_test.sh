@@ -1,6 +1,6 @@
 #!/bin/bash
 # The core of the AIO dialect: envelope and refusals, 422, keys of boxes and other ways to say who asks, the ready check, boxes
-# that wake, MCP, Markdown, and what there is not. Its groups have tests of their own.
+# that wake, MCP, and what there is not. Its groups have tests of their own.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
@@ -33,17 +33,18 @@ as ann GET "/aio/NOT-AN-ID/v1/sandbox"
 refused 'what cannot be an id' 404
 
 # ---- bodies ----
-convert() { as ann POST "$A/v1/util/convert_to_markdown" "$1"; }
-convert '{}'
-is 'a missing member' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","uri"],"msg":"Field required","type":"missing"}]}'
-convert ''
-is 'no body at all' "$STATUS $(j -c .detail[0].loc)" '422 ["body","uri"]'
+read_file() { as ann POST "$A/v1/file/read" "$1"; }
+as ann POST "$A/v1/file/write" '{"file":"/workspace/hi","content":"hi"}'
+read_file '{}'
+is 'a missing member' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","file"],"msg":"Field required","type":"missing"}]}'
+read_file ''
+is 'no body at all' "$STATUS $(j -c .detail[0].loc)" '422 ["body","file"]'
 convert 'null'
 is 'null' "$STATUS $(j -c .detail[0].type)" '422 missing'
 convert '{"uri":null}'
 is 'a member that is null is not there' "$STATUS $(j .detail[0].type)" '422 missing'
 convert '{"uri":7}'
-is 'a number for a text' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","uri"],"msg":"Input should be a valid string","type":"string_type"}]}'
+is 'a number for a text' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","file"],"msg":"Input should be a valid string","type":"string_type"}]}'
 convert '{"uri":""}'
 is 'an empty text' "$STATUS $(j .detail[0].type)" '422 value_error'
 convert '["a"]'
@@ -52,13 +53,13 @@ convert '{"uri":'
 is 'no JSON' "$STATUS $(j -c '[.detail[0].loc, .detail[0].type]')" '422 [["body"],"json_invalid"]'
 convert "{\"uri\":$(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})}"
 is 'JSON that is nested too deep' "$STATUS $(j .detail[0].type)" '422 json_invalid'
-convert '{"uri":["secret-of-mine"]}'
+read_file '{"file":["secret-of-mine"]}'
 unlike 'a refusal repeats no value' "$BODY" secret-of-mine
 as ann POST "$A/v1/file/write" '{"file":"/workspace/q","content":"","encoding":"secret-of-mine"}'
 is 'nor of a word that is none of those there are' "$STATUS $(j .detail[0].msg)" '422 Input should be one of utf-8|base64|raw'
-convert '{"uri":"data:,hi","later_member":{"a":[1]},"other":null}'
-is 'members that nobody knows are nobody'\''s fault' "$STATUS $(j .data)" '200 hi'
-api POST "$A/v1/util/convert_to_markdown?stray=1" '{"uri":"data:,hi"}' -H 'Authorization: Bearer ann-token-0123456789abcdef00'
+read_file '{"file":"/workspace/hi","later_member":{"a":[1]},"other":null}'
+is 'members that nobody knows are nobody'\''s fault' "$STATUS $(j .data.content)" '200 hi'
+api POST "$A/v1/file/read?stray=1" '{"file":"/workspace/hi"}' -H 'Authorization: Bearer ann-token-0123456789abcdef00'
 is 'nor are parameters' "$STATUS" 200
 
 # ---- who asks ----
@@ -74,7 +75,7 @@ api GET "$A/v1/sandbox?api_key=wrong" '' -H 'Authorization: Bearer ann-token-012
 is 'Authorization comes first' "$STATUS" 200
 api GET "$A/v1/sandbox" '' -H 'X-AIO-API-Key: bob-token-0123456789abcdef00'
 refused "somebody else's" 404
-api POST "$A/v1/util/convert_to_markdown" '{"uri":"data:,hi"}' -H 'X-AIO-API-Key: eye-token-0123456789abcdef00'
+api POST "$A/v1/file/write" '{"file":"/workspace/hi","content":"hi"}' -H 'X-AIO-API-Key: eye-token-0123456789abcdef00'
 refused 'one that may only read' 403 'only read'
 not_ok 'no token is in the log' grep -qE '(ann|bob|eye)-token' "$WORK/daemon.log"
 
@@ -87,7 +88,7 @@ key_of() { digits "box $1 $(made_ms "$1")"; }
 KEY=$(key_of "$BOX")
 api GET "$A~$KEY/v1/sandbox"
 is 'the key of a box stands for a token' "$STATUS" 200
-api POST "$A~$KEY/v1/util/convert_to_markdown" '{"uri":"data:,hi"}'
+api POST "$A~$KEY/v1/file/write" '{"file":"/workspace/hi","content":"hi"}'
 is 'for writing, too' "$STATUS" 200
 for wrong in '' 0 "${KEY:0:31}" "${KEY}0" "${KEY:0:31}g" "${KEY^^}x" "0${KEY:1}"; do
     [ "$wrong" != "$KEY" ] || wrong=1${KEY:1}
@@ -239,30 +240,10 @@ is 'the token of the user reaches it' "$(where "$BOX" private -H 'Authorization:
 is 'and so does the key of its own box' "$(where "$OTHER~$(key_of "$OTHER")" private)" '["reached",null]'
 for server in here fixed private; do as ann DELETE "/v1/mcp/servers/$server"; done
 
-# ---- Markdown ----
-as ann POST "$B/exec" '{"command":"cd /workspace; mkdir d; printf \"<h1>A</h1><script>x</script><p>b <a href=/c>d</a>\" > a.html; printf \"a,b\\n1,2\\n\" > a.csv; printf \"\\0\\1\" > a.bin; printf {} > a.json; ln -s /etc/shadow s; mkfifo p; head -c 17000000 /dev/zero > big"}'
-convert '{"uri":"file:///workspace/a.html"}'
-is 'HTML' "$(jq -c .data < "$WORK/body")" '"# A\n\nb [d](/c)\n"'
-convert '{"uri":"/workspace/a.csv"}'
-is 'CSV' "$(jq -c .data < "$WORK/body")" '"| a | b |\n| --- | --- |\n| 1 | 2 |\n"'
-convert '{"uri":"file:///workspace/a%2ejson"}'
-is 'JSON, by an escaped name' "$(jq -c .data < "$WORK/body")" '"```json\n{}\n```\n"'
-convert '{"uri":"data:text/html;base64,PGI+eDwvYj4="}'
-is 'a data: address' "$(jq -c .data < "$WORK/body")" '"**x**\n"'
-convert '{"uri":"/workspace/a.bin"}'
-refused 'bytes are not converted' 501 'UTF-8'
-convert '{"uri":"http://localhost:1/"}'
-refused 'nothing is fetched' 501 'fetched'
-for row in '/workspace/none 404' '/workspace/s 404' '/workspace/d 400' '/workspace/p 400' '/workspace/big 413' '/proc/self/environ 404' 'file://host/x 400' 'data:x 400' \
-    'data:;base64,* 400'; do
-    convert "{\"uri\":\"${row% *}\"}"
-    is "not converted: ${row% *}" "$STATUS $(j .success)" "${row##* } false"
-done
-
 # ---- what there is not ----
 for row in 'GET v1/browser/info' 'POST v1/browser/page/navigate' 'DELETE v1/browser/tabs/1' 'PUT v1/browser/tabs/1/activate' 'GET v1/browser/proxy.pac' \
     'GET v1/proxy/mappings' 'PUT v1/proxy/upstream' 'POST v1/display/record' 'POST v1/skills/register' 'DELETE v1/skills' 'GET v1/skills/x/content' \
-    'GET v1/sandbox/observe/status' 'DELETE v1/sandbox/observe/reports/x' 'GET v1/sandbox/hooks' 'DELETE v1/sandbox/hooks/x'; do
+    'GET v1/sandbox/observe/status' 'DELETE v1/sandbox/observe/reports/x' 'POST v1/util/convert_to_markdown' 'GET v1/sandbox/hooks' 'DELETE v1/sandbox/hooks/x'; do
     as ann "${row%% *}" "$A/${row##* }"
     is "not here: $row" "$STATUS $(j .success) $(j '.message | length > 20')" '501 false true'
 done

@@ -192,6 +192,7 @@ static const struct {
     {"/v1/skills", "Skills are not registered through this API; boxes get those of their agent: cubby-dialect(7)."},
     {"/v1/sandbox/observe",
      "Processes are not observed here; GET /v1/boxes/{id} has what a box uses, GET /v1/audit what was done."},
+    {"/v1/util", "Documents are not converted here: run a converter in the box."},
     {"/v1/sandbox/hooks", "There are no shutdown hooks: a box ends without notice, and its files stay."},
 };
 
@@ -241,6 +242,8 @@ const struct route aio_routes[] = {
     {"ANY", "/aio/{id}/v1/skills/{rest...}", front_handle, 0, "aio_skill", "Skills come another way: 501", MISSING},
     {"ANY", "/aio/{id}/v1/sandbox/observe/{rest...}", front_handle, 0, "aio_observe", "Nothing is observed: 501",
      MISSING},
+    {"POST", "/aio/{id}/v1/util/convert_to_markdown", front_handle, 0, "aio_convert",
+     "Documents are not converted: 501", MISSING},
     {"ANY", "/aio/{id}/v1/sandbox/hooks", front_handle, 0, "aio_hooks", "There are no hooks: 501", MISSING},
     {"ANY", "/aio/{id}/v1/sandbox/hooks/{name}", front_handle, 0, "aio_hook", "There are no hooks: 501", MISSING},
     {0},

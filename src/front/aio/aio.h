@@ -13,8 +13,8 @@
 #include "front/answer.h"
 #include "front/front.h"
 
-extern const struct route aio_routes[], aio_mcp_routes[], aio_util_routes[], aio_shell_routes[], aio_bash_routes[],
-    aio_file_routes[], aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
+extern const struct route aio_routes[], aio_mcp_routes[], aio_shell_routes[], aio_bash_routes[], aio_file_routes[],
+    aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
 
 int aio_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
 bool aio_claims(const char *path); /* routes.c: a path that no route has would be ours: 404 {"detail":"Not Found"} */
