@@ -147,6 +147,7 @@ int box_resize(struct box *box, uint64_t pid, unsigned cols, unsigned rows, stru
 
 /* Feeding bytes in pieces: read_fn gives the next piece (0: end, negative: give up, the code is returned). */
 typedef ssize_t (*box_reader)(void *user, void *data, size_t size, struct err *err);
+ssize_t box_read_view(void *view, void *data, size_t size, struct err *err); /* a box_reader of a struct view */
 int box_input(struct box *box, uint64_t pid, bool close_after, box_reader read_fn, void *user, int watch,
               struct err *err);
 

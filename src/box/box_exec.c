@@ -92,17 +92,15 @@ int exec_result_decode(const struct box *box, const struct event *end, struct ex
 
 struct exec_run {
     const struct exec_sink *sink;
-    const uint8_t *input;
-    size_t left;
+    struct view input;
 };
 
-static ssize_t exec_read(void *user, void *data, size_t size, struct err *err) {
+ssize_t box_read_view(void *user, void *data, size_t size, struct err *err) {
     (void)err;
-    struct exec_run *run = user;
-    size_t n = run->left < size ? run->left : size;
-    memcpy(data, run->input, n);
-    run->input += n;
-    run->left -= n;
+    struct view *view = user;
+    size_t n = view->len < size ? view->len : size;
+    if (n)
+        memcpy(data, view_take(view, n), n);
     return (ssize_t)n;
 }
 
@@ -144,8 +142,8 @@ static int exec_shared(struct box *box, const struct exec_request *request, cons
     int r = exec_args(request, request->input || request->stdin_open ? CALL_STDIN : 0, &args, err);
     if (r < 0)
         return r;
-    struct exec_run run = {.sink = sink, .input = request->input, .left = request->input_len};
-    struct verb verb = {.op = OP_EXEC, .watch = watch, .sink = &to_sink, .user = &run, .read_user = &run};
+    struct exec_run run = {.sink = sink, .input = view_of(request->input, request->input_len)};
+    struct verb verb = {.op = OP_EXEC, .watch = watch, .sink = &to_sink, .user = &run, .read_user = &run.input};
     if (sink->idle) {
         verb.idle = exec_idle;
         verb.idle_ms = sink->idle_ms;
@@ -155,7 +153,7 @@ static int exec_shared(struct box *box, const struct exec_request *request, cons
     /* A small stdin travels with the call itself. */
     bool small = request->input_len <= LIMIT_FRAME_PAYLOAD_BYTES;
     if (!small)
-        verb.read_fn = exec_read;
+        verb.read_fn = box_read_view;
     struct call *call;
     r = call_open(box->wire, OP_EXEC, &args, request->input, small ? request->input_len : 0, small && request->input,
                   &call, err);
@@ -192,8 +190,8 @@ static int spawn_shared(struct box *box, const struct exec_request *request, uin
     if (r < 0)
         return r;
     if (request->input) {
-        struct exec_run run = {.input = request->input, .left = request->input_len};
-        r = box_input(box, end.number[FIELD_PID], true, exec_read, &run, -1, err);
+        struct view input = view_of(request->input, request->input_len);
+        r = box_input(box, end.number[FIELD_PID], true, box_read_view, &input, -1, err);
         if (r < 0 && r != -ERR_NOT_FOUND && r != -ERR_GONE && r != -ERR_INVALID) /* it may have ended already */
             return r;
     }

@@ -39,19 +39,19 @@ read_file '{}'
 is 'a missing member' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","file"],"msg":"Field required","type":"missing"}]}'
 read_file ''
 is 'no body at all' "$STATUS $(j -c .detail[0].loc)" '422 ["body","file"]'
-convert 'null'
+read_file 'null'
 is 'null' "$STATUS $(j -c .detail[0].type)" '422 missing'
-convert '{"uri":null}'
+read_file '{"file":null}'
 is 'a member that is null is not there' "$STATUS $(j .detail[0].type)" '422 missing'
-convert '{"uri":7}'
+read_file '{"file":7}'
 is 'a number for a text' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","file"],"msg":"Input should be a valid string","type":"string_type"}]}'
-convert '{"uri":""}'
+read_file '{"file":""}'
 is 'an empty text' "$STATUS $(j .detail[0].type)" '422 value_error'
-convert '["a"]'
+read_file '["a"]'
 is 'a list' "$STATUS $(j -c '[.detail[0].loc, .detail[0].type]')" '422 [["body"],"model_attributes_type"]'
-convert '{"uri":'
+read_file '{"file":'
 is 'no JSON' "$STATUS $(j -c '[.detail[0].loc, .detail[0].type]')" '422 [["body"],"json_invalid"]'
-convert "{\"uri\":$(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})}"
+read_file "{\"file\":$(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})}"
 is 'JSON that is nested too deep' "$STATUS $(j .detail[0].type)" '422 json_invalid'
 read_file '{"file":["secret-of-mine"]}'
 unlike 'a refusal repeats no value' "$BODY" secret-of-mine
@@ -129,7 +129,7 @@ not_ok 'no key is in the log' grep -qF "$KEY" "$WORK/daemon.log"
 ok 'though the request is' grep -qF "$A~.../v1/sandbox 200" "$WORK/daemon.log"
 not_ok 'nor in the audit log' sh -c "cat '$STATE'/audit.db* | grep -aqF '$KEY'"
 as admin GET '/v1/audit?user=ann&limit=1000'
-is 'what came with the key is the owner'\''s' "$(j '[.events // .rows | .[] | select(.verb == "aio_convert")] | length > 0')" true
+is 'what came with the key is the owner'\''s' "$(j '[.events // .rows | .[] | select(.verb == "aio_file_write")] | length > 0')" true
 
 # ---- tickets ----
 as ann POST "$A/tickets"
@@ -187,8 +187,8 @@ kill -KILL "$RUNNER"
 ok 'a box can be killed' eventually 20 test ! -d "/proc/$RUNNER"
 as ann GET "$A/v1/sandbox"
 is 'a box whose processes were killed wakes' "$STATUS" 200
-convert '{"uri":"/workspace/f"}'
-is 'with its files' "$STATUS $(j .data)" '200 kept'
+read_file '{"file":"/workspace/f"}'
+is 'with its files' "$STATUS $(j .data.content)" '200 kept'
 
 as ann POST "$A/v1/bash/exec" '{"command":"nohup sleep 4711 > /dev/null 2>&1 & echo x"}'
 as ann POST "$B/snapshots" '{"name":"left"}'

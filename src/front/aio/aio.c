@@ -111,6 +111,59 @@ void aio_time(struct json *json, uint64_t wall_ms) {
     json_str(json, text);
 }
 
+static void member_value(struct json *json, const struct aio_member *member) {
+    switch (member->type) {
+    case AIO_IS_INT:
+        json_int(json, member->number);
+        break;
+    case AIO_IS_REAL:
+        json_double(json, member->real);
+        break;
+    case AIO_IS_BOOL:
+        json_bool(json, member->number);
+        break;
+    case AIO_IS_TIME:
+        aio_time(json, (uint64_t)member->number);
+        break;
+    case AIO_IS_NIL:
+        json_nil(json);
+        break;
+    default:
+        json_str(json, member->text);
+    }
+}
+
+void aio_members(struct json *json, const struct aio_member *members) {
+    for (; members->key; members++) {
+        json_key(json, members->key);
+        member_value(json, members);
+    }
+}
+
+void aio_put(struct answer *answer, const struct aio_member *members) {
+    for (; members->key; members++) {
+        json_key(&answer->json, members->key);
+        if (members->type == AIO_IS_TEXT)
+            aio_text(answer, members->text, (size_t)members->number);
+        else
+            member_value(&answer->json, members);
+    }
+}
+
+void aio_object(struct answer *answer, const struct aio_member *members) {
+    json_open(&answer->json, '{');
+    aio_put(answer, members);
+    json_close(&answer->json, '}');
+    answer_spill(answer);
+}
+
+int aio_reply(struct http_request *request, const char *message, const struct aio_member *members, struct err *err) {
+    autoanswer answer;
+    aio_open(&answer, request, message);
+    aio_object(&answer, members);
+    return aio_close(&answer, 0, err);
+}
+
 const struct row aio_answer[] = {
     {.name = "success", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "false: nothing was done as asked"},
     {.name = "message", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "What happened, in a sentence."},

@@ -58,6 +58,9 @@ int aio_unfit(struct http_request *request, const char *member, const char *text
 int aio_seconds(const struct row_real *seconds, uint64_t fallback_ms, uint64_t most_ms, const char *member,
                 uint64_t *ret_ms, struct err *err);
 
+/* INVALID, naming the member: there is no such directory. path may be NULL. */
+int aio_directory(struct http_request *request, struct box *box, const char *member, const char *path, struct err *err);
+
 /* ---- answers ---- */
 
 /* {"success":true,"message":...,"data": and its end; between them one value is written into answer->json. message NULL:
@@ -70,6 +73,39 @@ int aio_done(struct http_request *request, const char *message); /* data null */
 int aio_fail(struct http_request *request, int status, int code, const char *text);
 /* The same of err by its own status; negative codes that a handler returns come out so by themselves (aio_refuse). */
 int aio_failed(struct http_request *request, struct err *err);
+/* Members at hand, without a struct that has them: AIO_MEMBERS(AIO_STR("id", id), AIO_INT("exit_code", 0)). */
+struct aio_member {
+    const char *key;
+    enum aio_type { AIO_IS_STR, AIO_IS_TEXT, AIO_IS_INT, AIO_IS_REAL, AIO_IS_BOOL, AIO_IS_TIME, AIO_IS_NIL } type;
+    const void *text;
+    int64_t number; /* also the length of a text */
+    double real;
+};
+#define AIO_STR(name, value)                                                                                           \
+    { .key = (name), .type = AIO_IS_STR, .text = (value) }
+#define AIO_TEXT(name, data, len) /* of a box, of any length: aio_text */                                              \
+    { .key = (name), .type = AIO_IS_TEXT, .text = (data), .number = (int64_t)(len) }
+#define AIO_INT(name, value)                                                                                           \
+    { .key = (name), .type = AIO_IS_INT, .number = (int64_t)(value) }
+#define AIO_INT_IF(has, name, value) /* else null */                                                                   \
+    { .key = (name), .type = (has) ? AIO_IS_INT : AIO_IS_NIL, .number = (int64_t)(value) }
+#define AIO_REAL(name, value)                                                                                          \
+    { .key = (name), .type = AIO_IS_REAL, .real = (value) }
+#define AIO_BOOL(name, value)                                                                                          \
+    { .key = (name), .type = AIO_IS_BOOL, .number = (value) }
+#define AIO_TIME(name, wall_ms)                                                                                        \
+    { .key = (name), .type = AIO_IS_TIME, .number = (int64_t)(wall_ms) }
+#define AIO_MEMBERS(...)                                                                                               \
+    (const struct aio_member[]) {                                                                                      \
+        __VA_ARGS__, {                                                                                                 \
+            .key = NULL                                                                                                \
+        }                                                                                                              \
+    }
+void aio_members(struct json *json, const struct aio_member *members);    /* into an open object; no AIO_TEXT */
+void aio_put(struct answer *answer, const struct aio_member *members);    /* the same of an answer */
+void aio_object(struct answer *answer, const struct aio_member *members); /* {...}, spilled when it is much */
+/* The whole answer. message NULL: as aio_open. */
+int aio_reply(struct http_request *request, const char *message, const struct aio_member *members, struct err *err);
 /* A text of a box as a JSON string: bytes that are no UTF-8 become U+FFFD. */
 void aio_text(struct answer *answer, const uint8_t *data, size_t len);
 void aio_time(struct json *json, uint64_t wall_ms); /* "2026-11-16T19:43:22.123456" as its server writes them */

@@ -13,7 +13,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "box/signame.h"
-#include "front/aio/code.h"
+#include "front/aio/aio.h"
 #include "front/aio/kept.h"
 #include "front/trail.h"
 
@@ -362,7 +362,7 @@ static int exec_prepare(struct exec_call *call, struct box *box, struct err *err
     call->session = args->session_id.data ? args->session_id.data : session_random(request);
     int failed = exec_times(args, &call->exec, err);
     if (!failed) /* first: the session's directory becomes this one */
-        failed = code_directory(request, box, "exec_dir", args->exec_dir.data, err);
+        failed = aio_directory(request, box, "exec_dir", args->exec_dir.data, err);
     if (!failed && !exec_alone(args))
         failed = session_open(request, box, call->session, args->exec_dir.data, NULL, &session, err);
     if (failed)
