@@ -45,6 +45,13 @@ int aio_sandbox(struct http_request *request, struct box *box, struct err *err);
 
 /* ---- requests ---- */
 
+#define AIO_ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
+#define AIO_PATH_ROW(label, args, member, meaning)                                                                     \
+    {                                                                                                                  \
+        AIO_ROW(label, TEXT, args, member), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,    \
+                                            .text = (meaning)                                                          \
+    }
+
 /* The body by the route's own rows (endpoint.body), as front_body, but: members that no row has and members that are null are
  * not there; what does not fit is answered 422 here. 0, negative, or positive: answered, return it. */
 int aio_body(struct http_request *request, void *ret_args, struct err *err);
@@ -85,12 +92,19 @@ struct aio_member {
     { .key = (name), .type = AIO_IS_STR, .text = (value) }
 #define AIO_TEXT(name, data, len) /* of a box, of any length: aio_text */                                              \
     { .key = (name), .type = AIO_IS_TEXT, .text = (data), .number = (int64_t)(len) }
+#define AIO_TEXT_IF(has, name, data, len) /* else null */                                                              \
+    {                                                                                                                  \
+        .key = (name), .type = (has) ? AIO_IS_TEXT : AIO_IS_NIL, .text = (has) ? (data) : NULL,                        \
+        .number = (has) ? (int64_t)(len) : 0                                                                           \
+    }
 #define AIO_INT(name, value)                                                                                           \
     { .key = (name), .type = AIO_IS_INT, .number = (int64_t)(value) }
 #define AIO_INT_IF(has, name, value) /* else null */                                                                   \
     { .key = (name), .type = (has) ? AIO_IS_INT : AIO_IS_NIL, .number = (int64_t)(value) }
 #define AIO_REAL(name, value)                                                                                          \
     { .key = (name), .type = AIO_IS_REAL, .real = (value) }
+#define AIO_REAL_IF(has, name, value)                                                                                  \
+    { .key = (name), .type = (has) ? AIO_IS_REAL : AIO_IS_NIL, .real = (value) }
 #define AIO_BOOL(name, value)                                                                                          \
     { .key = (name), .type = AIO_IS_BOOL, .number = (value) }
 #define AIO_TIME(name, wall_ms)                                                                                        \

@@ -83,6 +83,11 @@ static const struct row code_execute_fields[] = {
 
 /* ---- requests ---- */
 
+/* Of a route that is the same in both groups. */
+static const struct language *code_language(struct http_request *request) {
+    return strstr(http_route(request)->pattern, "/nodejs") ? &language_javascript : &language_python;
+}
+
 int aio_directory(struct http_request *request, struct box *box, const char *member, const char *path,
                   struct err *err) {
     struct file_stat stat = {0};
@@ -362,8 +367,8 @@ static int session_json(struct answer *answer, struct box *box, const struct lan
     return 0;
 }
 
-static int sessions_answer(struct http_request *request, struct box *box, const struct language *language,
-                           struct err *err) {
+static int code_sessions(struct http_request *request, struct box *box, struct err *err) {
+    const struct language *language = code_language(request);
     struct interpreter_sessions all;
     int failed = interpreter_sessions(box, language, &all, err);
     autoanswer answer;
@@ -383,24 +388,15 @@ static int sessions_answer(struct http_request *request, struct box *box, const 
     return aio_close(&answer, failed, err);
 }
 
-static int jupyter_sessions(struct http_request *request, struct box *box, struct err *err) {
-    return sessions_answer(request, box, &language_python, err);
-}
-
-static int nodejs_sessions(struct http_request *request, struct box *box, struct err *err) {
-    return sessions_answer(request, box, &language_javascript, err);
-}
-
-static int session_create(struct http_request *request, struct box *box, const struct language *language,
-                          uint64_t idle_s, struct interpreter_session *ret_session, bool *ret_created,
-                          struct err *err) {
+static int session_create(struct http_request *request, struct box *box, uint64_t idle_s,
+                          struct interpreter_session *ret_session, bool *ret_created, struct err *err) {
     struct code_args args = {0};
     int failed = code_body(request, box, &args, err);
     const struct interpreter_open open = {.name = args.session_id.data,
                                           .program = args.kernel_name.data,
                                           .cwd = args.cwd.data,
                                           .idle_s = args.max_idle_time.has ? args.max_idle_time.value : idle_s};
-    return failed ? failed : interpreter_open(box, language, &open, ret_session, ret_created, err);
+    return failed ? failed : interpreter_open(box, code_language(request), &open, ret_session, ret_created, err);
 }
 
 static const char *created_text(bool created) {
@@ -410,7 +406,7 @@ static const char *created_text(bool created) {
 static int jupyter_create(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_session session;
     bool created;
-    int failed = session_create(request, box, &language_python, INTERPRETER_IDLE_S, &session, &created, err);
+    int failed = session_create(request, box, INTERPRETER_IDLE_S, &session, &created, err);
     if (failed)
         return failed;
     return aio_reply(request, NULL,
@@ -435,7 +431,7 @@ static int session_answer(struct http_request *request, struct box *box, const s
 static int nodejs_create(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_session session;
     bool created;
-    int failed = session_create(request, box, &language_javascript, NODE_IDLE_S, &session, &created, err);
+    int failed = session_create(request, box, NODE_IDLE_S, &session, &created, err);
     if (failed)
         return failed;
     return session_answer(request, box, &session,
@@ -462,23 +458,15 @@ static int nodejs_update(struct http_request *request, struct box *box, struct e
     return failed ? failed : session_answer(request, box, &session, AIO_MEMBERS(AIO_BOOL("updated", true)), &args, err);
 }
 
-static int session_delete(struct http_request *request, struct box *box, const struct language *language,
-                          struct err *err) {
+static int code_delete(struct http_request *request, struct box *box, struct err *err) {
+    const struct language *language = code_language(request);
     struct interpreter_session session;
     int failed = interpreter_find(box, language, http_param(request, "session_id"), &session, err);
-    if (!failed)
-        interpreter_end(box, &session);
-    return failed;
-}
-
-static int jupyter_delete(struct http_request *request, struct box *box, struct err *err) {
-    int failed = session_delete(request, box, &language_python, err);
-    return failed ? failed : aio_done(request, "Session deleted");
-}
-
-static int nodejs_delete(struct http_request *request, struct box *box, struct err *err) {
-    int failed = session_delete(request, box, &language_javascript, err);
-    return failed ? failed : aio_reply(request, NULL, AIO_MEMBERS(AIO_BOOL("deleted", true)), err);
+    if (failed)
+        return failed;
+    interpreter_end(box, &session);
+    return language == &language_python ? aio_done(request, "Session deleted")
+                                        : aio_reply(request, NULL, AIO_MEMBERS(AIO_BOOL("deleted", true)), err);
 }
 
 static int jupyter_delete_all(struct http_request *request, struct box *box, struct err *err) {
@@ -536,23 +524,16 @@ static void packages_json(struct answer *answer, const struct interpreter_about 
     json_close(&answer->json, ']');
 }
 
-static int packages(struct http_request *request, struct box *box, const struct language *language, struct err *err) {
+static int code_packages(struct http_request *request, struct box *box, struct err *err) {
     struct interpreter_about about;
-    int failed = interpreter_about(box, language, true, http_fd(request), http_arena(request), &about, err);
+    int failed =
+        interpreter_about(box, code_language(request), true, http_fd(request), http_arena(request), &about, err);
     if (failed)
         return failed;
     autoanswer answer;
     aio_open(&answer, request, NULL);
     packages_json(&answer, &about);
     return aio_close(&answer, 0, err);
-}
-
-static int packages_python(struct http_request *request, struct box *box, struct err *err) {
-    return packages(request, box, &language_python, err);
-}
-
-static int packages_nodejs(struct http_request *request, struct box *box, struct err *err) {
-    return packages(request, box, &language_javascript, err);
 }
 
 /* npm's version is "" where it is not there. */
@@ -622,11 +603,11 @@ const struct route aio_code_routes[] = {
     {"GET", AIO "/jupyter/info", front_handle, 0, "aio_jupyter_info", "Which interpreters there are for sessions.",
      AIO_ENDPOINT(.run = jupyter_info)},
     {"GET", AIO "/jupyter/sessions", front_handle, 0, "aio_jupyter_sessions", "Its sessions of Python.",
-     AIO_ENDPOINT(.run = jupyter_sessions)},
+     AIO_ENDPOINT(.run = code_sessions)},
     {"DELETE", AIO "/jupyter/sessions", front_handle, 0, "aio_jupyter_delete_all", "End all of them.",
      AIO_ENDPOINT(.run = jupyter_delete_all)},
     {"DELETE", AIO "/jupyter/sessions/{session_id}", front_handle, 0, "aio_jupyter_delete", "End one of them.",
-     AIO_ENDPOINT(.run = jupyter_delete)},
+     AIO_ENDPOINT(.run = code_delete)},
     {"POST", AIO "/jupyter/sessions/create", front_handle, 0, "aio_jupyter_create", "Start a session of Python.",
      AIO_ENDPOINT(.run = jupyter_create, .body = jupyter_create_fields)},
     {"POST", AIO "/nodejs/execute", front_handle, 0, "aio_nodejs_execute",
@@ -637,21 +618,21 @@ const struct route aio_code_routes[] = {
     {"POST", AIO "/nodejs/sessions", front_handle, 0, "aio_nodejs_create", "Start a session of JavaScript.",
      AIO_ENDPOINT(.run = nodejs_create, .body = nodejs_create_fields)},
     {"GET", AIO "/nodejs/sessions", front_handle, 0, "aio_nodejs_sessions", "Its sessions of JavaScript.",
-     AIO_ENDPOINT(.run = nodejs_sessions)},
+     AIO_ENDPOINT(.run = code_sessions)},
     {"GET", AIO "/nodejs/sessions/{session_id}", front_handle, 0, "aio_nodejs_session", "One of them.",
      AIO_ENDPOINT(.run = nodejs_session)},
     {"PATCH", AIO "/nodejs/sessions/{session_id}", front_handle, 0, "aio_nodejs_update",
      "Another directory, or another time until it ends unused.",
      AIO_ENDPOINT(.run = nodejs_update, .body = nodejs_update_fields)},
     {"DELETE", AIO "/nodejs/sessions/{session_id}", front_handle, 0, "aio_nodejs_delete", "End one of them.",
-     AIO_ENDPOINT(.run = nodejs_delete)},
+     AIO_ENDPOINT(.run = code_delete)},
     {"POST", AIO "/code/execute", front_handle, 0, "aio_code_execute",
      "Run Python or JavaScript, once or in a session.", AIO_ENDPOINT(.run = code_execute, .body = code_execute_fields)},
     {"GET", AIO "/code/info", front_handle, 0, "aio_code_info", "Which of these languages the box has.",
      AIO_ENDPOINT(.run = code_info)},
     {"GET", AIO "/sandbox/packages/python", front_handle, 0, "aio_packages_python", "Installed packages of Python.",
-     AIO_ENDPOINT(.run = packages_python)},
+     AIO_ENDPOINT(.run = code_packages)},
     {"GET", AIO "/sandbox/packages/nodejs", front_handle, 0, "aio_packages_nodejs", "Installed packages of Node.js.",
-     AIO_ENDPOINT(.run = packages_nodejs)},
+     AIO_ENDPOINT(.run = code_packages)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
