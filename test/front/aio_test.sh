@@ -34,7 +34,7 @@ refused 'what cannot be an id' 404
 
 # ---- bodies ----
 read_file() { as ann POST "$A/v1/file/read" "$1"; }
-as ann POST "$A/v1/file/write" '{"file":"/workspace/hi","content":"hi"}'
+as ann POST "$A/v1/file/write" '{"file":"/tmp/hi","content":"hi"}'
 read_file '{}'
 is 'a missing member' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","file"],"msg":"Field required","type":"missing"}]}'
 read_file ''
@@ -57,9 +57,9 @@ read_file '{"file":["secret-of-mine"]}'
 unlike 'a refusal repeats no value' "$BODY" secret-of-mine
 as ann POST "$A/v1/file/write" '{"file":"/workspace/q","content":"","encoding":"secret-of-mine"}'
 is 'nor of a word that is none of those there are' "$STATUS $(j .detail[0].msg)" '422 Input should be one of utf-8|base64|raw'
-read_file '{"file":"/workspace/hi","later_member":{"a":[1]},"other":null}'
+read_file '{"file":"/tmp/hi","later_member":{"a":[1]},"other":null}'
 is 'members that nobody knows are nobody'\''s fault' "$STATUS $(j .data.content)" '200 hi'
-api POST "$A/v1/file/read?stray=1" '{"file":"/workspace/hi"}' -H 'Authorization: Bearer ann-token-0123456789abcdef00'
+api POST "$A/v1/file/read?stray=1" '{"file":"/tmp/hi"}' -H 'Authorization: Bearer ann-token-0123456789abcdef00'
 is 'nor are parameters' "$STATUS" 200
 
 # ---- who asks ----
@@ -75,7 +75,7 @@ api GET "$A/v1/sandbox?api_key=wrong" '' -H 'Authorization: Bearer ann-token-012
 is 'Authorization comes first' "$STATUS" 200
 api GET "$A/v1/sandbox" '' -H 'X-AIO-API-Key: bob-token-0123456789abcdef00'
 refused "somebody else's" 404
-api POST "$A/v1/file/write" '{"file":"/workspace/hi","content":"hi"}' -H 'X-AIO-API-Key: eye-token-0123456789abcdef00'
+api POST "$A/v1/file/write" '{"file":"/tmp/hi","content":"hi"}' -H 'X-AIO-API-Key: eye-token-0123456789abcdef00'
 refused 'one that may only read' 403 'only read'
 not_ok 'no token is in the log' grep -qE '(ann|bob|eye)-token' "$WORK/daemon.log"
 
@@ -88,7 +88,7 @@ key_of() { digits "box $1 $(made_ms "$1")"; }
 KEY=$(key_of "$BOX")
 api GET "$A~$KEY/v1/sandbox"
 is 'the key of a box stands for a token' "$STATUS" 200
-api POST "$A~$KEY/v1/file/write" '{"file":"/workspace/hi","content":"hi"}'
+api POST "$A~$KEY/v1/file/write" '{"file":"/tmp/hi","content":"hi"}'
 is 'for writing, too' "$STATUS" 200
 for wrong in '' 0 "${KEY:0:31}" "${KEY}0" "${KEY:0:31}g" "${KEY^^}x" "0${KEY:1}"; do
     [ "$wrong" != "$KEY" ] || wrong=1${KEY:1}

@@ -310,16 +310,20 @@ static int talk_listen(struct talk *talk, struct err *err) {
     return ANSWERED;
 }
 
-static int talk_begin(struct talk *talk, struct box *box, const struct interpreter_session *session,
-                      const struct interpreter_caller *caller, uint64_t wait_ms, struct err *err) {
-    *talk = (struct talk){.caller = caller,
-                          .box = box,
-                          .session = session,
-                          .offset = session->printed,
-                          .deadline_ms = clock_ms() + wait_ms,
-                          .line = buf_max(LINE_BYTES),
-                          .answer = buf_max(ANSWER_BYTES)};
-    return random_name(talk->id, err);
+/* Says the word with the body and hears the answer: enum outcome, or negative. For talk_done either way. */
+static int talk_ask(struct talk *talk, const char *word, const struct buf *body, uint64_t wait_ms, uint64_t own_ms,
+                    struct err *err) {
+    talk->offset = talk->session->printed;
+    talk->deadline_ms = clock_ms() + wait_ms;
+    talk->own_ms = own_ms;
+    talk->line = buf_max(LINE_BYTES);
+    talk->answer = buf_max(ANSWER_BYTES);
+    int outcome = random_name(talk->id, err);
+    if (!outcome)
+        outcome = talk_send(talk, word, body, err);
+    if (outcome == -ERR_GONE || outcome == -ERR_NOT_FOUND)
+        return DIED;
+    return outcome ? outcome : talk_listen(talk, err);
 }
 
 static void talk_done(struct talk *talk) {
@@ -482,7 +486,7 @@ static int result_take(struct talk *talk, enum outcome outcome, uint64_t timeout
 static int session_run(struct box *box, const struct interpreter_session *session, const struct interpreter_run *run,
                        bool created, const struct interpreter_caller *caller, struct interpreter_result *ret_result,
                        struct err *err) {
-    struct talk talk;
+    struct talk talk = {.box = box, .session = session, .caller = caller};
     struct json json;
     autobuf body = buf_max(6 * LIMIT_JSON_BYTES);
     json_init(&json, &body);
@@ -492,14 +496,7 @@ static int session_run(struct box *box, const struct interpreter_session *sessio
     if (run->cwd && !created)
         json_put_str(&json, "cwd", run->cwd);
     json_close(&json, '}');
-    int outcome = talk_begin(&talk, box, session, caller, TURN_MS, err);
-    talk.own_ms = run->timeout_s * 1000;
-    if (!outcome)
-        outcome = talk_send(&talk, "run", &body, err);
-    if (outcome == -ERR_GONE || outcome == -ERR_NOT_FOUND)
-        outcome = DIED;
-    else if (!outcome)
-        outcome = talk_listen(&talk, err);
+    int outcome = talk_ask(&talk, "run", &body, TURN_MS, run->timeout_s * 1000, err);
     if (outcome < 0)
         talk_tell(&talk, "stop");
     else
@@ -511,7 +508,7 @@ static int session_run(struct box *box, const struct interpreter_session *sessio
 int interpreter_look(struct box *box, const struct interpreter_session *session, const char *cwd, uint64_t idle_s,
                      const struct interpreter_caller *caller, struct arena *arena, struct interpreter_state *ret_state,
                      struct err *err) {
-    struct talk talk;
+    struct talk talk = {.box = box, .session = session, .caller = caller};
     autobuf body = buf_max(LIMIT_PATH_BYTES * 6 + 256);
     struct json json;
     json_t *facts = NULL;
@@ -520,11 +517,7 @@ int interpreter_look(struct box *box, const struct interpreter_session *session,
     json_put_str(&json, "cwd", cwd);
     json_put_uint(&json, "idle", idle_s);
     json_close(&json, '}');
-    int outcome = talk_begin(&talk, box, session, caller, LOOK_MS, err);
-    if (!outcome)
-        outcome = talk_send(&talk, "look", &body, err);
-    if (!outcome)
-        outcome = talk_listen(&talk, err);
+    int outcome = talk_ask(&talk, "look", &body, LOOK_MS, 0, err);
     if (outcome == STUCK)
         outcome = err_set(err, ERR_TIMEOUT, "the session is busy");
     else if (outcome == DIED)

@@ -24,6 +24,9 @@ bool aio_claims(const char *path); /* routes.c: a path that no route has would b
     &(const struct endpoint) {                                                                                         \
         .refuse = aio_refuse, .status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__                     \
     }
+/* A route whose row has nothing unusual. */
+#define AIO_ROUTE(method, path, name, summary, ...)                                                                    \
+    { (method), "/aio/{id}/v1" path, front_handle, 0, (name), (summary), AIO_ENDPOINT(__VA_ARGS__) }
 /* The same of a row with other flags, status or answer: it says all three itself. */
 #define AIO_OTHER(...)                                                                                                 \
     &(const struct endpoint) {                                                                                         \

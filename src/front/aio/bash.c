@@ -13,11 +13,10 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "box/signame.h"
-#include "front/aio/aio.h"
 #include "front/aio/kept.h"
+#include "front/aio/shell.h"
 #include "front/trail.h"
 
-#define BASH "/aio/{id}/v1/bash"
 #define PREFIX "bash:"
 #define NAME_BYTES 120u /* of a session: the box's own limit, without the prefix */
 #define DEFAULT_OUTPUT_CHARACTERS 50000u
@@ -103,40 +102,6 @@ static const struct row create_fields[] = {
     {.name = NULL},
 };
 
-static int bash_exec(struct http_request *request, struct box *box, struct err *err);
-static int bash_output(struct http_request *request, struct box *box, struct err *err);
-static int bash_write(struct http_request *request, struct box *box, struct err *err);
-static int bash_kill(struct http_request *request, struct box *box, struct err *err);
-static int bash_sessions(struct http_request *request, struct box *box, struct err *err);
-static int bash_create(struct http_request *request, struct box *box, struct err *err);
-static int bash_close(struct http_request *request, struct box *box, struct err *err);
-static int exec_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
-
-const struct route aio_bash_routes[] = {
-    {"POST", BASH "/exec", front_handle, 0, "aio_bash_exec",
-     "Run a command as a process of its own, with variables of its own; wait for it or not.",
-     &(const struct endpoint){.run = bash_exec,
-                              .body = exec_fields,
-                              .refuse = exec_refuse,
-                              .status = 200,
-                              .flags = AIO_FLAGS,
-                              .answer = aio_answer}},
-    {"POST", BASH "/output", front_handle, 0, "aio_bash_output",
-     "What a command printed, from byte offsets on, and how it stands.",
-     AIO_ENDPOINT(.run = bash_output, .body = output_fields)},
-    {"POST", BASH "/write", front_handle, 0, "aio_bash_write", "Write to a command's standard input.",
-     AIO_ENDPOINT(.run = bash_write, .body = write_fields)},
-    {"POST", BASH "/kill", front_handle, 0, "aio_bash_kill", "Signal the running commands of a session.",
-     AIO_ENDPOINT(.run = bash_kill, .body = kill_fields)},
-    {"GET", BASH "/sessions", front_handle, 0, "aio_bash_sessions", "The sessions of this group.",
-     AIO_ENDPOINT(.run = bash_sessions)},
-    {"POST", BASH "/sessions/create", front_handle, 0, "aio_bash_create", "Make a session; one that is there is told.",
-     AIO_ENDPOINT(.run = bash_create, .body = create_fields)},
-    {"POST", BASH "/sessions/{session_id}/close", front_handle, 0, "aio_bash_close",
-     "End a session and all its commands.", AIO_ENDPOINT(.run = bash_close)},
-    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
-};
-
 static int exec_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
     return aio_refuse(request, status == 404 ? 410 : status, code, text, out);
 }
@@ -175,11 +140,7 @@ static int session_open(struct http_request *request, struct box *box, const cha
             request, 400, ERR_INVALID,
             arena_printf(http_arena(request), "exec_dir: there is no directory '%.300s'", directory ? directory : ""));
     if (failed == -ERR_LIMIT && err->number == EUSERS)
-        return aio_fail(request, 400, ERR_LIMIT,
-                        arena_printf(http_arena(request),
-                                     "Cannot create bash session: session limit reached and all %u existing sessions "
-                                     "have active commands",
-                                     LIMIT_SESSIONS));
+        return aio_shell_full(request, "bash");
     return failed;
 }
 
@@ -562,3 +523,27 @@ static int bash_close(struct http_request *request, struct box *box, struct err 
         return err_set(err, ERR_NOT_FOUND, "Session not found");
     return failed ? failed : aio_done(request, "Session closed");
 }
+
+const struct route aio_bash_routes[] = {
+    {"POST", "/aio/{id}/v1/bash/exec", front_handle, 0, "aio_bash_exec",
+     "Run a command as a process of its own, with variables of its own; wait for it or not.",
+     &(const struct endpoint){.run = bash_exec,
+                              .body = exec_fields,
+                              .refuse = exec_refuse,
+                              .status = 200,
+                              .flags = AIO_FLAGS,
+                              .answer = aio_answer}},
+    AIO_ROUTE("POST", "/bash/output", "aio_bash_output",
+              "What a command printed, from byte offsets on, and how it stands.", .run = bash_output,
+              .body = output_fields),
+    AIO_ROUTE("POST", "/bash/write", "aio_bash_write", "Write to a command's standard input.", .run = bash_write,
+              .body = write_fields),
+    AIO_ROUTE("POST", "/bash/kill", "aio_bash_kill", "Signal the running commands of a session.", .run = bash_kill,
+              .body = kill_fields),
+    AIO_ROUTE("GET", "/bash/sessions", "aio_bash_sessions", "The sessions of this group.", .run = bash_sessions),
+    AIO_ROUTE("POST", "/bash/sessions/create", "aio_bash_create", "Make a session; one that is there is told.",
+              .run = bash_create, .body = create_fields),
+    AIO_ROUTE("POST", "/bash/sessions/{session_id}/close", "aio_bash_close", "End a session and all its commands.",
+              .run = bash_close),
+    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
+};

@@ -399,9 +399,8 @@ int aio_file_search(struct http_request *request, struct box *box, struct err *e
 }
 
 const struct route aio_search_routes[] = {
-    {"POST", "/aio/{id}/v1/file/grep", front_handle, 0, "aio_file_grep", "Lines of files that match",
-     AIO_ENDPOINT(.run = aio_grep, .body = grep_body)},
-    {"POST", "/aio/{id}/v1/file/glob", front_handle, 0, "aio_file_glob", "Paths that match, with what they are",
-     AIO_ENDPOINT(.run = aio_glob, .body = glob_body)},
+    AIO_ROUTE("POST", "/file/grep", "aio_file_grep", "Lines of files that match", .run = aio_grep, .body = grep_body),
+    AIO_ROUTE("POST", "/file/glob", "aio_file_glob", "Paths that match, with what they are", .run = aio_glob,
+              .body = glob_body),
     {0},
 };

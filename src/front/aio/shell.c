@@ -124,6 +124,14 @@ int aio_shell_find(struct http_request *request, struct box *box, const char *na
     return failed;
 }
 
+int aio_shell_full(struct http_request *request, const char *group) {
+    return aio_fail(request, 400, ERR_LIMIT,
+                    arena_printf(http_arena(request),
+                                 "Cannot create %s session: session limit reached and all %u existing sessions have "
+                                 "active commands",
+                                 group, LIMIT_SESSIONS));
+}
+
 int aio_shell_open(struct http_request *request, struct box *box, const struct session_request *wanted,
                    struct session *ret_session, bool *ret_created, struct err *err) {
     if (wanted->name && !shell_named(wanted->name))
@@ -131,12 +139,7 @@ int aio_shell_open(struct http_request *request, struct box *box, const struct s
                          "A session's id has 1 to 128 of A-Z a-z 0-9 _ . : @ -, and does not begin with bash:");
     int failed = box_session_open(box, wanted, http_arena(request), ret_session, ret_created, err);
     if (failed == -ERR_LIMIT && err->number == EUSERS)
-        return aio_fail(request, 400, ERR_LIMIT,
-                        arena_printf(http_arena(request),
-                                     "Cannot create shell session: session limit "
-                                     "reached and all %u existing sessions "
-                                     "have active commands",
-                                     LIMIT_SESSIONS));
+        return aio_shell_full(request, "shell");
     if (failed == -ERR_NOT_FOUND && wanted->cwd)
         return aio_fail(request, 400, ERR_NOT_FOUND, err->text);
     if (!failed && ret_session->plain)

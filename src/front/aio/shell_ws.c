@@ -19,11 +19,9 @@
 #define MESSAGE_BYTES (1u << 20)
 #define RESTORE_BYTES (256u << 10) /* of what was printed before */
 #define IDLE_TICK_MS 1000u
-#define BUSY_TICK_MS 50u  /* how soon the prompt is back */
-#define LONG_TICK_MS 250u /* of a command that runs for longer than that many ticks */
-#define TYPED_AHEAD_MS                                                                                                 \
-    200u /* a line that comes so early is the next command, unless this one      \
-          still runs then */
+#define BUSY_TICK_MS 50u    /* how soon the prompt is back */
+#define LONG_TICK_MS 250u   /* of a command that runs for longer than that many ticks */
+#define TYPED_AHEAD_MS 200u /* a line that comes so early is the next command, unless this one still runs then */
 #define PING_MS 30000u
 #define ATTACH_MS 10000u
 
@@ -53,16 +51,12 @@ struct terminal {
     struct buf pending; /* typed while something does, and not taken yet */
     struct buf out;     /* one message */
     struct json json;
-    uint8_t held[4]; /* the beginning of a UTF-8 sequence whose rest has not come
-                      yet */
+    uint8_t held[4]; /* the beginning of a UTF-8 sequence whose rest has not come yet */
     size_t held_count;
-    unsigned escape;         /* inside of an escape sequence that is typed: 1 after ESC, 2
-                      behind ESC [ */
+    unsigned escape;         /* inside of an escape sequence that is typed: 1 after ESC, 2 behind ESC [ */
     bool typed_cr;           /* a line feed behind it is the same key */
-    bool shown_cr, at_start; /* of the last byte shown: it was a carriage return;
-                              it ended a line */
-    bool ours;               /* the command that runs was typed here: its terminal ends lines by
-                itself */
+    bool shown_cr, at_start; /* of the last byte shown: it was a carriage return; it ended a line */
+    bool ours;               /* the command that runs was typed here: its terminal ends lines by itself */
     bool prompted;
     bool redraw; /* the line was changed in the middle of what was typed: it is shown when that has all been taken */
     /* as of the last look */
@@ -84,11 +78,16 @@ int aio_shell_ws(struct http_request *request, struct box *box, struct err *err)
         return failed;
     if (!upgrade || !strcasestr(upgrade, "websocket")) /* before a session is made for nothing */
         return err_set(err, ERR_INVALID, "a terminal needs a WebSocket: send Upgrade: websocket");
-    struct terminal terminal = {.request = request, .box = box, .name = args.session_id.data, .at_start = true};
-    terminal.binary = args.protocol.data && !strcmp(args.protocol.data, "binary");
-    buf_init(&terminal.line, MESSAGE_BYTES);
-    buf_init(&terminal.pending, 4 * MESSAGE_BYTES);    /* a line that another command came before, and two messages */
-    buf_init(&terminal.out, 6 * MESSAGE_BYTES + 4096); /* every byte an escape */
+    struct terminal terminal = {
+        .request = request,
+        .box = box,
+        .name = args.session_id.data,
+        .at_start = true,
+        .binary = args.protocol.data && !strcmp(args.protocol.data, "binary"),
+        .line = buf_max(MESSAGE_BYTES),
+        .pending = buf_max(4 * MESSAGE_BYTES),    /* a line that another command came before, and two messages */
+        .out = buf_max(6 * MESSAGE_BYTES + 4096), /* every byte an escape */
+    };
     failed = terminal_begin(&terminal, &args, err);
     if (!failed)
         failed = terminal_pump(&terminal, err);
@@ -123,17 +122,18 @@ static int message_send(struct terminal *terminal) {
     return ws_send(terminal->ws, WS_TEXT, terminal->out.data, terminal->out.len, &ignored) < 0;
 }
 
-static int message_text(struct terminal *terminal, const char *type, const char *text) {
+static int message(struct terminal *terminal, const char *type, const struct aio_member *members) {
     message_open(terminal, type);
-    json_put_str(&terminal->json, "data", text);
+    aio_members(&terminal->json, members);
     return message_send(terminal);
 }
 
+static int message_text(struct terminal *terminal, const char *type, const char *text) {
+    return message(terminal, type, AIO_MEMBERS(AIO_STR("data", text)));
+}
+
 static int message_time(struct terminal *terminal, const char *type, uint64_t timestamp) {
-    message_open(terminal, type);
-    json_put_uint(&terminal->json, "data", timestamp);
-    json_put_uint(&terminal->json, "timestamp", timestamp);
-    return message_send(terminal);
+    return message(terminal, type, AIO_MEMBERS(AIO_INT("data", timestamp), AIO_INT("timestamp", timestamp)));
 }
 
 /* Bytes for the screen. */
@@ -200,16 +200,14 @@ static int nothing_printed(void *user, int number, const uint8_t *data, size_t l
 /* The line becomes a command, in a terminal as a person expects it. BUSY:
  * another came first, then it is typed to that. */
 static int terminal_run(struct terminal *terminal, struct err *err) {
-    autobuf command;
-    autoarena arena;
+    autobuf command = buf_max(MESSAGE_BYTES + 64);
+    autoarena arena = ARENA_EMPTY;
     struct session_result result;
     const struct exec_sink sink = {.output = nothing_printed};
-    buf_init(&command, MESSAGE_BYTES + 64);
     buf_puts(&command, AIO_SHELL_COOKED);
     buf_put(&command, terminal->line.data, terminal->line.len);
     const struct session_run run = {
         .name = terminal->name, .command = buf_cstr(&command), .background = true, .quiet_ms = 0};
-    arena_init(&arena);
     int failed = box_session_run(terminal->box, &run, &sink, -1, &arena, &result, err);
     if (failed == -ERR_BUSY) {
         buf_put(&terminal->pending, terminal->line.data, terminal->line.len);
@@ -287,22 +285,21 @@ static int line_control(struct terminal *terminal, uint8_t byte, struct err *err
     case 0x08:
     case 0x7f:
         line_drop(terminal);
-        terminal->redraw = true;
-        return 0;
+        break;
     case 0x0c:
         terminal->redraw = true;
         return terminal_say(terminal, "\x1b[H\x1b[2J");
     case 0x15:
         buf_clear(&terminal->line);
-        terminal->redraw = true;
-        return 0;
+        break;
     case 0x17:
         line_drop_word(terminal);
-        terminal->redraw = true;
-        return 0;
+        break;
     default:
         return 0;
     }
+    terminal->redraw = true;
+    return 0;
 }
 
 static int line_enter(struct terminal *terminal, struct err *err) {
@@ -478,8 +475,7 @@ static int terminal_event(struct terminal *terminal, const struct event *event, 
     switch (event->kind) {
     case EVENT_DATA:
         terminal->seen += event->len;
-        if (terminal->prompted) { /* somebody else's command: not behind what is
-                                 being typed */
+        if (terminal->prompted) { /* somebody else's command: not behind what is being typed */
             terminal->prompted = false;
             if (terminal_say(terminal, "\r\x1b[K"))
                 return 1;
@@ -540,13 +536,10 @@ static int terminal_attach(struct terminal *terminal, struct err *err) {
 }
 
 static int terminal_greet(struct terminal *terminal, const struct buf *before, bool resumed) {
-    message_open(terminal, "ready");
-    json_put_str(&terminal->json, "data", terminal->name);
-    json_put_str(&terminal->json, "session_id", terminal->name);
-    json_put_str(&terminal->json, "transport", terminal->binary ? "binary" : "json");
-    json_put_str(&terminal->json, "backend", "native");
-    json_put_bool(&terminal->json, "resumed", resumed);
-    if (message_send(terminal))
+    if (message(terminal, "ready",
+                AIO_MEMBERS(AIO_STR("data", terminal->name), AIO_STR("session_id", terminal->name),
+                            AIO_STR("transport", terminal->binary ? "binary" : "json"), AIO_STR("backend", "native"),
+                            AIO_BOOL("resumed", resumed))))
         return 1;
     if (!before->len)
         return 0;

@@ -405,12 +405,12 @@ static int watch_wait(struct http_request *request, struct box *box, struct err 
 }
 
 const struct route aio_watch_routes[] = {
-    {"POST", "/aio/{id}/v1/file/watch", front_handle, 0, "aio_watch_create", "Keeps what changes, to be asked for",
-     AIO_ENDPOINT(.run = watch_create, .body = watch_body)},
+    AIO_ROUTE("POST", "/file/watch", "aio_watch_create", "Keeps what changes, to be asked for", .run = watch_create,
+              .body = watch_body),
     {"GET", "/aio/{id}/v1/file/watch", front_handle, 0, "aio_watch_list", "The watchers of a box",
      AIO_OTHER(.run = watch_list, .flags = WATCH_LOOK, .status = 200, .answer = aio_answer)},
-    {"POST", "/aio/{id}/v1/file/watch/wait", front_handle, 0, "aio_watch_wait", "Waits until a path changes",
-     AIO_ENDPOINT(.run = watch_wait, .body = wait_body)},
+    AIO_ROUTE("POST", "/file/watch/wait", "aio_watch_wait", "Waits until a path changes", .run = watch_wait,
+              .body = wait_body),
     {"POST", "/aio/{id}/v1/file/watch/{watcher_id}/poll", front_handle, 0, "aio_watch_poll",
      "What changed since a cursor",
      AIO_OTHER(.run = watch_poll, .flags = WATCH_LOOK, .status = 200, .answer = aio_answer, .body = poll_body)},
