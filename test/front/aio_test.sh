@@ -240,6 +240,41 @@ is 'the token of the user reaches it' "$(where "$BOX" private -H 'Authorization:
 is 'and so does the key of its own box' "$(where "$OTHER~$(key_of "$OTHER")" private)" '["reached",null]'
 for server in here fixed private; do as ann DELETE "/v1/mcp/servers/$server"; done
 
+# ---- interpreters ----
+# javascript BODY: a piece of it is run; told: how that went
+javascript() { as ann POST "$A/v1/nodejs/execute" "$1"; }
+told() { j -c '.data | [.status, .exit_code, .stdout, .outputs[-1].output_type, .outputs[-1].ename // .outputs[-1].data["text/plain"]]'; }
+as ann POST "$A/v1/jupyter/execute" '{"code":"class X:\n  def _repr_json_(self): return {\"a\":[1]}\nX()"}'
+is 'a value in several forms, JSON as JSON' "$(j -c '.data.outputs[0] | [.output_type, .execution_count, .data["application/json"]]')" '["execute_result",1,{"a":[1]}]'
+as ann POST "$A/v1/jupyter/execute" '{"code":"import os; os._exit(3)","session_id":"dies"}'
+is 'code that ends its session is answered' "$(j -c '.data | [.status, .execution_count, .outputs[0].ename]') $(j .data.outputs[0].evalue | grep -c 'exit code 3')" \
+    '["error",null,"DeadKernelError"] 1'
+as ann DELETE "$A/v1/jupyter/sessions/dies"
+refused 'which is gone' 404 'Session not found'
+as ann GET "$A/v1/code/info"
+if [ "$(j '[.data.languages[].language] | index("javascript")')" = null ]; then
+    skip 'JavaScript' 'the boxes of this machine have no node'
+else
+    javascript '{"code":"process.stdin.pipe(process.stdout)","stdin":"abc"}'
+    is 'a program reads its input' "$(told)" '["ok",0,"abc","stream",null]'
+    javascript '{"code":"null.x"}'
+    is "a program's uncaught error is an output" "$(told)" '["error",1,"","error","TypeError"]'
+    javascript '{"code":"var a = 6 * 7; a","session_id":"n1"}'
+    is 'a session answers with the value' "$(told)" '["ok",0,"","execute_result","42"]'
+    javascript '{"code":"a + 1","session_id":"n1"}'
+    is 'and keeps its names' "$(told) $(j .data.execution_count)" '["ok",0,"","execute_result","43"] 2'
+    javascript '{"code":"1","version":"3"}'
+    refused 'another version than there is' 400 'this box has Node.js'
+    as ann PATCH "$A/v1/nodejs/sessions/n1" '{"max_idle_time":100,"cwd":"/tmp"}'
+    is 'a session is changed' "$(j -c '.data.session | [.session_id, .cwd, .max_idle_time, .state]')" '["n1","/tmp",100,"idle"]'
+    as ann GET "$A/v1/nodejs/sessions"
+    is 'and listed' "$(j -c '.data.sessions | keys')" '["n1"]'
+    as ann DELETE "$A/v1/nodejs/sessions/n1"
+    is 'and ended' "$STATUS $(j -c .data)" '200 {"deleted":true}'
+    as ann GET "$A/v1/nodejs/info"
+    is 'what there is' "$(j '.data | (.node_version | startswith("v")) and .current_version == .node_version and (.global_packages | type == "array")')" true
+fi
+
 # ---- what there is not ----
 for row in 'GET v1/browser/info' 'POST v1/browser/page/navigate' 'DELETE v1/browser/tabs/1' 'PUT v1/browser/tabs/1/activate' 'GET v1/browser/proxy.pac' \
     'GET v1/proxy/mappings' 'PUT v1/proxy/upstream' 'POST v1/display/record' 'POST v1/skills/register' 'DELETE v1/skills' 'GET v1/skills/x/content' \

@@ -1,9 +1,7 @@
-/* Commands of the AIO dialect's shell group: run, look at, wait for, type to,
- * end. Called through aio_shell_routes. Invariant: a call without an id
- * works in the session `default`, which is there whenever it is wanted, or in
- * its successor `default:N` where a command runs on there without its caller;
- * a call with an id that is not there says "Session not found" and nothing
- * else, because clients make a new session on that. */
+/* Commands of the AIO dialect's shell group: run, look at, wait for, type to, end. Called through aio_shell_routes.
+ * Invariant: a call without an id works in the session `default`, which is there whenever it is wanted, or in its successor
+ * `default:N` where a command runs on there without its caller; a call with an id that is not there says "Session not found"
+ * and nothing else, because clients make a new session on that. */
 #include "front/aio/shell.h"
 
 #include <errno.h>
@@ -41,8 +39,8 @@ struct write_args {
 
 const struct row aio_shell_exec_fields[] = {
     ID_ROW(exec_args, 0,
-           "the session; default: one that all such calls share, made when it "
-           "is not there; never one whose command runs on after its answer"),
+           "the session; default: one that all such calls share, made when it is not there; never one whose command "
+           "runs on after its answer"),
     {AIO_ROW("command", TEXT, exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED,
      .max = LIMIT_CALL_ARGS_BYTES / 2, .text = "given to the session's shell"},
     {AIO_ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
@@ -149,8 +147,7 @@ int aio_shell_open(struct http_request *request, struct box *box, const struct s
 
 /* ---- exec ---- */
 
-/* Their values before `eval` are seen by it and what it runs, and are gone
- * afterwards. */
+/* Their values before `eval` are seen by it and what it runs, and are gone afterwards. */
 static const char *shell_with_env(struct http_request *request, const char *command, const char *const *env) {
     autobuf out = buf_max(LIMIT_CALL_ARGS_BYTES);
     if (!env || !*env)
@@ -205,23 +202,16 @@ static int shell_run_of(struct http_request *request, const struct exec_args *ar
     return failed;
 }
 
-/* What is not there: the session (then `default` is made, and the command may
- * be tried again: 0), or the directory. */
+/* What is not there: the session (then `default` is made, and the command may be tried again: 0), or the directory. */
 static int shell_missing(struct http_request *request, struct box *box, const struct exec_args *args,
                          struct session_run *run, struct err *err) {
     struct session session;
-    bool created;
-    if (args->id.data) {
-        int failed = aio_shell_find(request, box, run->name, 0, &session, err);
-        if (failed)
-            return failed;
-        created = false;
-    } else {
-        const struct session_request wanted = {.name = run->name, .quiet_ms = AIO_SHELL_QUIET_MS};
-        int failed = aio_shell_open(request, box, &wanted, &session, &created, err);
-        if (failed)
-            return failed;
-    }
+    bool created = false;
+    const struct session_request wanted = {.name = run->name, .quiet_ms = AIO_SHELL_QUIET_MS};
+    int failed = args->id.data ? aio_shell_find(request, box, run->name, 0, &session, err)
+                               : aio_shell_open(request, box, &wanted, &session, &created, err);
+    if (failed)
+        return failed;
     if (created || !run->cwd)
         return 0;
     if (args->strict)

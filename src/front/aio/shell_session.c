@@ -1,6 +1,5 @@
-/* Sessions of the AIO dialect's shell group, and its table of routes. Called
- * through aio_shell_routes. Invariant: only sessions with a shell are seen
- * here; those of the bash group have their own routes. */
+/* Sessions of the AIO dialect's shell group, and its table of routes. Called through aio_shell_routes. Invariant: only
+ * sessions with a shell are seen here; those of the bash group have their own routes. */
 #include <string.h>
 
 #include "base/clock.h"

@@ -1,10 +1,8 @@
-/* A terminal on a session over a WebSocket, shared with the routes that run
- * commands in it: what any of them prints is seen here, and what is typed goes
- * to the command that runs, or, where none does, is a command of the session as
- * exec would run it. So the lines between commands are edited here, not by the
- * shell. Called through aio_shell_routes. Invariant: when the client goes,
- * the session and its command live on; when the box does not take input, no
- * more of it is read from the client, and output goes on. */
+/* A terminal on a session over a WebSocket, shared with the routes that run commands in it: what any of them prints is seen
+ * here, and what is typed goes to the command that runs, or, where none does, is a command of the session as exec would run
+ * it. So the lines between commands are edited here, not by the shell. Called through aio_shell_routes. Invariant: when the
+ * client goes, the session and its command live on; when the box does not take input, no more of it is read from the client,
+ * and output goes on. */
 #include <jansson.h>
 #include <poll.h>
 #include <string.h>
@@ -153,8 +151,7 @@ static int terminal_say(struct terminal *terminal, const char *text) {
     return message_bytes(terminal, "output", (const uint8_t *)text, strlen(text));
 }
 
-/* What a command printed. Sessions end lines with a line feed alone, screens
- * want a carriage return before it. */
+/* What a command printed. Sessions end lines with a line feed alone, screens want a carriage return before it. */
 static int terminal_show(struct terminal *terminal, const char *type, const uint8_t *data, size_t len, bool raw) {
     autobuf text = buf_max(2 * MESSAGE_BYTES);
     buf_put(&text, terminal->held, terminal->held_count);
@@ -197,8 +194,7 @@ static int nothing_printed(void *user, int number, const uint8_t *data, size_t l
     return 0;
 }
 
-/* The line becomes a command, in a terminal as a person expects it. BUSY:
- * another came first, then it is typed to that. */
+/* The line becomes a command, in a terminal as a person expects it. BUSY: another came first, then it is typed to that. */
 static int terminal_run(struct terminal *terminal, struct err *err) {
     autobuf command = buf_max(MESSAGE_BYTES + 64);
     autoarena arena = ARENA_EMPTY;
@@ -408,8 +404,7 @@ static int terminal_control(struct terminal *terminal, const json_t *root, struc
     return 0;
 }
 
-/* Takes messages until there is none or the box's input is full. 1: the client
- * closed. */
+/* Takes messages until there is none or the box's input is full. 1: the client closed. */
 static int terminal_client(struct terminal *terminal, struct err *err) {
     while (terminal->pending.len < MESSAGE_BYTES) {
         enum ws_kind kind;
@@ -434,8 +429,7 @@ static int terminal_client(struct terminal *terminal, struct err *err) {
 
 /* ---- the pump ---- */
 
-/* A command that has ended and whose output is all here: the line is edited
- * again. */
+/* A command that has ended and whose output is all here: the line is edited again. */
 static int terminal_settle(struct terminal *terminal, struct err *err) {
     if (terminal->busy || terminal->prompted || terminal->seen < terminal->to)
         return 0;
@@ -450,8 +444,7 @@ static int terminal_settle(struct terminal *terminal, struct err *err) {
     return line_type(terminal, typed.data, typed.len, err);
 }
 
-/* 1: over, because the daemon stops (the session lives on), the session has
- * ended, or nobody answers. */
+/* 1: over, because the daemon stops (the session lives on), the session has ended, or nobody answers. */
 static int terminal_tick(struct terminal *terminal, struct err *err) {
     uint64_t now_ms = clock_ms();
     if (http_server_stopping(front_of(terminal->request)->server))
@@ -522,8 +515,7 @@ static int terminal_pump(struct terminal *terminal, struct err *err) {
 
 /* ---- the beginning ---- */
 
-/* The runner's word comes first: what cannot be attached to is refused, not a
- * socket that opens and closes. */
+/* The runner's word comes first: what cannot be attached to is refused, not a socket that opens and closes. */
 static int terminal_attach(struct terminal *terminal, struct err *err) {
     struct event event;
     const struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + ATTACH_MS};
