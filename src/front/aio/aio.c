@@ -93,10 +93,6 @@ int aio_fail(struct http_request *request, int status, int code, const char *tex
     return failed < 0 ? failed : code;
 }
 
-int aio_failed(struct http_request *request, struct err *err) {
-    return aio_fail(request, err_http_status(err->code), err->code, err->text);
-}
-
 void aio_text(struct answer *answer, const uint8_t *data, size_t len) {
     answer_long(answer, data, len, true);
 }

@@ -1,6 +1,5 @@
 /* The dialect of the AIO sandbox (agent-infra): what its groups share. aio.c has the core (envelope, bodies, /v1/sandbox, what
- * we do not have), aio_shell*.c, aio/bash.c, aio_file*.c, aio/search.c, aio/watch.c and aio_code*.c a group each, every one
- * with a route table of its own. All paths are /aio/{id}/v1/...: {id} is a box, or "ID~KEY" with the box's own key
+ * we do not have); shell*.c, bash.c, file*.c, search.c, watch.c and code.c have a group each, with its route table. All paths are /aio/{id}/v1/...: {id} is a box, or "ID~KEY" with the box's own key
  * (aio/key.c), which stands for a token where tokens are demanded, because its clients send none.
  *
  * Every answer is {"success":bool,"message":...,"data":...,"hint":null}; refusals by the server itself included. A body
@@ -81,8 +80,6 @@ int aio_done(struct http_request *request, const char *message); /* data null */
 /* A failure told now: {"success":false,"message":text,"data":null,"hint":null} with that status. The positive code, to be
  * returned by the handler. */
 int aio_fail(struct http_request *request, int status, int code, const char *text);
-/* The same of err by its own status; negative codes that a handler returns come out so by themselves (aio_refuse). */
-int aio_failed(struct http_request *request, struct err *err);
 /* Members at hand, without a struct that has them: AIO_MEMBERS(AIO_STR("id", id), AIO_INT("exit_code", 0)). */
 struct aio_member {
     const char *key;
