@@ -51,7 +51,7 @@ SKILLS_SEEN := $(wildcard src/skill/catalog/*.c) # what tools need of them where
 HTTP_CLIENT := $(wildcard src/http/client/*.c)
 HTTP_BOTH := $(wildcard src/http/websocket*.c)
 DAEMON := $(ENGINE) $(SKILLS) $(TOOLS) $(filter-out $(HTTP_CLIENT),$(call room,http)) $(call room,front) $(call room,daemon)
-CLI := $(filter-out $(wildcard src/store/audit*.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call room,cli)
+CLI := $(filter-out $(wildcard src/store/audit*.c src/box/interpreter/*.c),$(ENGINE)) $(SKILLS_SEEN) src/skill/zip/zip_writer.c $(TOOLS) $(HTTP_CLIENT) $(HTTP_BOTH) $(call room,cli)
 LLHTTP := api.c http.c llhttp.c
 
 host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
@@ -78,7 +78,7 @@ $(BUILD)/host/%.o: src/%.c | $(BUILD)/gen/.made
 	$(call say,cc,$<)
 	$(Q)$(CC) $(CFLAGS_HOST) -c -o $@ $<
 # It holds these texts, whole.
-$(BUILD)/host/front/aio/driver.o: src/front/aio/python.py src/front/aio/node.js
+$(BUILD)/host/box/interpreter/language.o: src/box/interpreter/python.py src/box/interpreter/node.js
 $(BUILD)/runner/%.o: src/%.c | $(BUILD)/musl/.made $(BUILD)/gen/.made
 	@mkdir -p $(@D)
 	$(call say,musl,$<)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The core of the AIO dialect: envelope and refusals, 422, keys of boxes and other ways to say who asks, the ready check, boxes
-# that wake, MCP, Markdown, and what there is not. Its groups have tests of their own.
+# that wake, MCP, and what there is not. Its groups have tests of their own.
 set -u
 cd "$(dirname "$0")/../.." || exit 125
 . test/lib/lib.sh
@@ -33,32 +33,33 @@ as ann GET "/aio/NOT-AN-ID/v1/sandbox"
 refused 'what cannot be an id' 404
 
 # ---- bodies ----
-convert() { as ann POST "$A/v1/util/convert_to_markdown" "$1"; }
-convert '{}'
-is 'a missing member' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","uri"],"msg":"Field required","type":"missing"}]}'
-convert ''
-is 'no body at all' "$STATUS $(j -c .detail[0].loc)" '422 ["body","uri"]'
-convert 'null'
+read_file() { as ann POST "$A/v1/file/read" "$1"; }
+as ann POST "$A/v1/file/write" '{"file":"/tmp/hi","content":"hi"}'
+read_file '{}'
+is 'a missing member' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","file"],"msg":"Field required","type":"missing"}]}'
+read_file ''
+is 'no body at all' "$STATUS $(j -c .detail[0].loc)" '422 ["body","file"]'
+read_file 'null'
 is 'null' "$STATUS $(j -c .detail[0].type)" '422 missing'
-convert '{"uri":null}'
+read_file '{"file":null}'
 is 'a member that is null is not there' "$STATUS $(j .detail[0].type)" '422 missing'
-convert '{"uri":7}'
-is 'a number for a text' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","uri"],"msg":"Input should be a valid string","type":"string_type"}]}'
-convert '{"uri":""}'
+read_file '{"file":7}'
+is 'a number for a text' "$STATUS $(j -c .)" '422 {"detail":[{"loc":["body","file"],"msg":"Input should be a valid string","type":"string_type"}]}'
+read_file '{"file":""}'
 is 'an empty text' "$STATUS $(j .detail[0].type)" '422 value_error'
-convert '["a"]'
+read_file '["a"]'
 is 'a list' "$STATUS $(j -c '[.detail[0].loc, .detail[0].type]')" '422 [["body"],"model_attributes_type"]'
-convert '{"uri":'
+read_file '{"file":'
 is 'no JSON' "$STATUS $(j -c '[.detail[0].loc, .detail[0].type]')" '422 [["body"],"json_invalid"]'
-convert "{\"uri\":$(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})}"
+read_file "{\"file\":$(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})}"
 is 'JSON that is nested too deep' "$STATUS $(j .detail[0].type)" '422 json_invalid'
-convert '{"uri":["secret-of-mine"]}'
+read_file '{"file":["secret-of-mine"]}'
 unlike 'a refusal repeats no value' "$BODY" secret-of-mine
 as ann POST "$A/v1/file/write" '{"file":"/workspace/q","content":"","encoding":"secret-of-mine"}'
 is 'nor of a word that is none of those there are' "$STATUS $(j .detail[0].msg)" '422 Input should be one of utf-8|base64|raw'
-convert '{"uri":"data:,hi","later_member":{"a":[1]},"other":null}'
-is 'members that nobody knows are nobody'\''s fault' "$STATUS $(j .data)" '200 hi'
-api POST "$A/v1/util/convert_to_markdown?stray=1" '{"uri":"data:,hi"}' -H 'Authorization: Bearer ann-token-0123456789abcdef00'
+read_file '{"file":"/tmp/hi","later_member":{"a":[1]},"other":null}'
+is 'members that nobody knows are nobody'\''s fault' "$STATUS $(j .data.content)" '200 hi'
+api POST "$A/v1/file/read?stray=1" '{"file":"/tmp/hi"}' -H 'Authorization: Bearer ann-token-0123456789abcdef00'
 is 'nor are parameters' "$STATUS" 200
 
 # ---- who asks ----
@@ -74,7 +75,7 @@ api GET "$A/v1/sandbox?api_key=wrong" '' -H 'Authorization: Bearer ann-token-012
 is 'Authorization comes first' "$STATUS" 200
 api GET "$A/v1/sandbox" '' -H 'X-AIO-API-Key: bob-token-0123456789abcdef00'
 refused "somebody else's" 404
-api POST "$A/v1/util/convert_to_markdown" '{"uri":"data:,hi"}' -H 'X-AIO-API-Key: eye-token-0123456789abcdef00'
+api POST "$A/v1/file/write" '{"file":"/tmp/hi","content":"hi"}' -H 'X-AIO-API-Key: eye-token-0123456789abcdef00'
 refused 'one that may only read' 403 'only read'
 not_ok 'no token is in the log' grep -qE '(ann|bob|eye)-token' "$WORK/daemon.log"
 
@@ -87,7 +88,7 @@ key_of() { digits "box $1 $(made_ms "$1")"; }
 KEY=$(key_of "$BOX")
 api GET "$A~$KEY/v1/sandbox"
 is 'the key of a box stands for a token' "$STATUS" 200
-api POST "$A~$KEY/v1/util/convert_to_markdown" '{"uri":"data:,hi"}'
+api POST "$A~$KEY/v1/file/write" '{"file":"/tmp/hi","content":"hi"}'
 is 'for writing, too' "$STATUS" 200
 for wrong in '' 0 "${KEY:0:31}" "${KEY}0" "${KEY:0:31}g" "${KEY^^}x" "0${KEY:1}"; do
     [ "$wrong" != "$KEY" ] || wrong=1${KEY:1}
@@ -128,7 +129,7 @@ not_ok 'no key is in the log' grep -qF "$KEY" "$WORK/daemon.log"
 ok 'though the request is' grep -qF "$A~.../v1/sandbox 200" "$WORK/daemon.log"
 not_ok 'nor in the audit log' sh -c "cat '$STATE'/audit.db* | grep -aqF '$KEY'"
 as admin GET '/v1/audit?user=ann&limit=1000'
-is 'what came with the key is the owner'\''s' "$(j '[.events // .rows | .[] | select(.verb == "aio_convert")] | length > 0')" true
+is 'what came with the key is the owner'\''s' "$(j '[.events // .rows | .[] | select(.verb == "aio_file_write")] | length > 0')" true
 
 # ---- tickets ----
 as ann POST "$A/tickets"
@@ -186,8 +187,8 @@ kill -KILL "$RUNNER"
 ok 'a box can be killed' eventually 20 test ! -d "/proc/$RUNNER"
 as ann GET "$A/v1/sandbox"
 is 'a box whose processes were killed wakes' "$STATUS" 200
-convert '{"uri":"/workspace/f"}'
-is 'with its files' "$STATUS $(j .data)" '200 kept'
+read_file '{"file":"/workspace/f"}'
+is 'with its files' "$STATUS $(j .data.content)" '200 kept'
 
 as ann POST "$A/v1/bash/exec" '{"command":"nohup sleep 4711 > /dev/null 2>&1 & echo x"}'
 as ann POST "$B/snapshots" '{"name":"left"}'
@@ -239,30 +240,45 @@ is 'the token of the user reaches it' "$(where "$BOX" private -H 'Authorization:
 is 'and so does the key of its own box' "$(where "$OTHER~$(key_of "$OTHER")" private)" '["reached",null]'
 for server in here fixed private; do as ann DELETE "/v1/mcp/servers/$server"; done
 
-# ---- Markdown ----
-as ann POST "$B/exec" '{"command":"cd /workspace; mkdir d; printf \"<h1>A</h1><script>x</script><p>b <a href=/c>d</a>\" > a.html; printf \"a,b\\n1,2\\n\" > a.csv; printf \"\\0\\1\" > a.bin; printf {} > a.json; ln -s /etc/shadow s; mkfifo p; head -c 17000000 /dev/zero > big"}'
-convert '{"uri":"file:///workspace/a.html"}'
-is 'HTML' "$(jq -c .data < "$WORK/body")" '"# A\n\nb [d](/c)\n"'
-convert '{"uri":"/workspace/a.csv"}'
-is 'CSV' "$(jq -c .data < "$WORK/body")" '"| a | b |\n| --- | --- |\n| 1 | 2 |\n"'
-convert '{"uri":"file:///workspace/a%2ejson"}'
-is 'JSON, by an escaped name' "$(jq -c .data < "$WORK/body")" '"```json\n{}\n```\n"'
-convert '{"uri":"data:text/html;base64,PGI+eDwvYj4="}'
-is 'a data: address' "$(jq -c .data < "$WORK/body")" '"**x**\n"'
-convert '{"uri":"/workspace/a.bin"}'
-refused 'bytes are not converted' 501 'UTF-8'
-convert '{"uri":"http://localhost:1/"}'
-refused 'nothing is fetched' 501 'fetched'
-for row in '/workspace/none 404' '/workspace/s 404' '/workspace/d 400' '/workspace/p 400' '/workspace/big 413' '/proc/self/environ 404' 'file://host/x 400' 'data:x 400' \
-    'data:;base64,* 400'; do
-    convert "{\"uri\":\"${row% *}\"}"
-    is "not converted: ${row% *}" "$STATUS $(j .success)" "${row##* } false"
-done
+# ---- interpreters ----
+# javascript BODY: a piece of it is run; told: how that went
+javascript() { as ann POST "$A/v1/nodejs/execute" "$1"; }
+told() { j -c '.data | [.status, .exit_code, .stdout, .outputs[-1].output_type, .outputs[-1].ename // .outputs[-1].data["text/plain"]]'; }
+as ann POST "$A/v1/jupyter/execute" '{"code":"class X:\n  def _repr_json_(self): return {\"a\":[1]}\nX()"}'
+is 'a value in several forms, JSON as JSON' "$(j -c '.data.outputs[0] | [.output_type, .execution_count, .data["application/json"]]')" '["execute_result",1,{"a":[1]}]'
+as ann POST "$A/v1/jupyter/execute" '{"code":"import os; os._exit(3)","session_id":"dies"}'
+is 'code that ends its session is answered' "$(j -c '.data | [.status, .execution_count, .outputs[0].ename]') $(j .data.outputs[0].evalue | grep -c 'exit code 3')" \
+    '["error",null,"DeadKernelError"] 1'
+as ann DELETE "$A/v1/jupyter/sessions/dies"
+refused 'which is gone' 404 'Session not found'
+as ann GET "$A/v1/code/info"
+if [ "$(j '[.data.languages[].language] | index("javascript")')" = null ]; then
+    skip 'JavaScript' 'the boxes of this machine have no node'
+else
+    javascript '{"code":"process.stdin.pipe(process.stdout)","stdin":"abc"}'
+    is 'a program reads its input' "$(told)" '["ok",0,"abc","stream",null]'
+    javascript '{"code":"null.x"}'
+    is "a program's uncaught error is an output" "$(told)" '["error",1,"","error","TypeError"]'
+    javascript '{"code":"var a = 6 * 7; a","session_id":"n1"}'
+    is 'a session answers with the value' "$(told)" '["ok",0,"","execute_result","42"]'
+    javascript '{"code":"a + 1","session_id":"n1"}'
+    is 'and keeps its names' "$(told) $(j .data.execution_count)" '["ok",0,"","execute_result","43"] 2'
+    javascript '{"code":"1","version":"3"}'
+    refused 'another version than there is' 400 'this box has Node.js'
+    as ann PATCH "$A/v1/nodejs/sessions/n1" '{"max_idle_time":100,"cwd":"/tmp"}'
+    is 'a session is changed' "$(j -c '.data.session | [.session_id, .cwd, .max_idle_time, .state]')" '["n1","/tmp",100,"idle"]'
+    as ann GET "$A/v1/nodejs/sessions"
+    is 'and listed' "$(j -c '.data.sessions | keys')" '["n1"]'
+    as ann DELETE "$A/v1/nodejs/sessions/n1"
+    is 'and ended' "$STATUS $(j -c .data)" '200 {"deleted":true}'
+    as ann GET "$A/v1/nodejs/info"
+    is 'what there is' "$(j '.data | (.node_version | startswith("v")) and .current_version == .node_version and (.global_packages | type == "array")')" true
+fi
 
 # ---- what there is not ----
 for row in 'GET v1/browser/info' 'POST v1/browser/page/navigate' 'DELETE v1/browser/tabs/1' 'PUT v1/browser/tabs/1/activate' 'GET v1/browser/proxy.pac' \
     'GET v1/proxy/mappings' 'PUT v1/proxy/upstream' 'POST v1/display/record' 'POST v1/skills/register' 'DELETE v1/skills' 'GET v1/skills/x/content' \
-    'GET v1/sandbox/observe/status' 'DELETE v1/sandbox/observe/reports/x' 'GET v1/sandbox/hooks' 'DELETE v1/sandbox/hooks/x'; do
+    'GET v1/sandbox/observe/status' 'DELETE v1/sandbox/observe/reports/x' 'POST v1/util/convert_to_markdown' 'GET v1/sandbox/hooks' 'DELETE v1/sandbox/hooks/x'; do
     as ann "${row%% *}" "$A/${row##* }"
     is "not here: $row" "$STATUS $(j .success) $(j '.message | length > 20')" '501 false true'
 done

@@ -92,10 +92,6 @@ int aio_fail(struct http_request *request, int status, int code, const char *tex
     return failed < 0 ? failed : code;
 }
 
-int aio_failed(struct http_request *request, struct err *err) {
-    return aio_fail(request, err_http_status(err->code), err->code, err->text);
-}
-
 void aio_text(struct answer *answer, const uint8_t *data, size_t len) {
     answer_long(answer, data, len, true);
 }
@@ -108,6 +104,59 @@ void aio_time(struct json *json, uint64_t wall_ms) {
     size_t len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
     snprintf(text + len, sizeof text - len, ".%06u", (unsigned)(wall_ms % 1000) * 1000);
     json_str(json, text);
+}
+
+static void member_value(struct json *json, const struct aio_member *member) {
+    switch (member->type) {
+    case AIO_IS_INT:
+        json_int(json, member->number);
+        break;
+    case AIO_IS_REAL:
+        json_double(json, member->real);
+        break;
+    case AIO_IS_BOOL:
+        json_bool(json, member->number);
+        break;
+    case AIO_IS_TIME:
+        aio_time(json, (uint64_t)member->number);
+        break;
+    case AIO_IS_NIL:
+        json_nil(json);
+        break;
+    default:
+        json_str(json, member->text);
+    }
+}
+
+void aio_members(struct json *json, const struct aio_member *members) {
+    for (; members->key; members++) {
+        json_key(json, members->key);
+        member_value(json, members);
+    }
+}
+
+void aio_put(struct answer *answer, const struct aio_member *members) {
+    for (; members->key; members++) {
+        json_key(&answer->json, members->key);
+        if (members->type == AIO_IS_TEXT)
+            aio_text(answer, members->text, (size_t)members->number);
+        else
+            member_value(&answer->json, members);
+    }
+}
+
+void aio_object(struct answer *answer, const struct aio_member *members) {
+    json_open(&answer->json, '{');
+    aio_put(answer, members);
+    json_close(&answer->json, '}');
+    answer_spill(answer);
+}
+
+int aio_reply(struct http_request *request, const char *message, const struct aio_member *members, struct err *err) {
+    autoanswer answer;
+    aio_open(&answer, request, message);
+    aio_object(&answer, members);
+    return aio_close(&answer, 0, err);
 }
 
 const struct row aio_answer[] = {
@@ -155,6 +204,7 @@ static const struct {
     {"/v1/skills", "Skills are not registered through this API; boxes get those of their agent: cubby-dialect(7)."},
     {"/v1/sandbox/observe",
      "Processes are not observed here; GET /v1/boxes/{id} has what a box uses, GET /v1/audit what was done."},
+    {"/v1/util", "Documents are not converted here: run a converter in the box."},
     {"/v1/sandbox/hooks", "There are no shutdown hooks: a box ends without notice, and its files stay."},
 };
 
@@ -204,6 +254,8 @@ const struct route aio_routes[] = {
     {"ANY", "/aio/{id}/v1/skills/{rest...}", front_handle, 0, "aio_skill", "Skills come another way: 501", MISSING},
     {"ANY", "/aio/{id}/v1/sandbox/observe/{rest...}", front_handle, 0, "aio_observe", "Nothing is observed: 501",
      MISSING},
+    {"POST", "/aio/{id}/v1/util/convert_to_markdown", front_handle, 0, "aio_convert",
+     "Documents are not converted: 501", MISSING},
     {"ANY", "/aio/{id}/v1/sandbox/hooks", front_handle, 0, "aio_hooks", "There are no hooks: 501", MISSING},
     {"ANY", "/aio/{id}/v1/sandbox/hooks/{name}", front_handle, 0, "aio_hook", "There are no hooks: 501", MISSING},
     {0},

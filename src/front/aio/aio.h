@@ -1,6 +1,5 @@
 /* The dialect of the AIO sandbox (agent-infra): what its groups share. aio.c has the core (envelope, bodies, /v1/sandbox, what
- * we do not have), aio_shell*.c, aio/bash.c, aio_file*.c, aio/search.c, aio/watch.c and aio_code*.c a group each, every one
- * with a route table of its own. All paths are /aio/{id}/v1/...: {id} is a box, or "ID~KEY" with the box's own key
+ * we do not have); shell*.c, bash.c, file*.c, search.c, watch.c and code.c have a group each, with its route table. All paths are /aio/{id}/v1/...: {id} is a box, or "ID~KEY" with the box's own key
  * (aio/key.c), which stands for a token where tokens are demanded, because its clients send none.
  *
  * Every answer is {"success":bool,"message":...,"data":...,"hint":null}; refusals by the server itself included. A body
@@ -15,8 +14,8 @@
 #include "front/front.h"
 
 extern const struct dialect aio_dialect; /* aio/dialect.c */
-extern const struct route aio_routes[], aio_mcp_routes[], aio_util_routes[], aio_shell_routes[], aio_bash_routes[],
-    aio_file_routes[], aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
+extern const struct route aio_routes[], aio_mcp_routes[], aio_shell_routes[], aio_bash_routes[], aio_file_routes[],
+    aio_search_routes[], aio_watch_routes[], aio_code_routes[]; /* each ends with method NULL */
 
 struct aio_settings { /* of the configuration */
     bool envelope;    /* failures of file routes have status 200 */
@@ -35,6 +34,9 @@ bool aio_claims(const char *path);
 
 /* Of every row of ours: AIO_ENDPOINT(.run = ..., .body = rows, ...). Unknown parameters are ignored. */
 #define AIO_ENDPOINT(...) ENDPOINT(.status = 200, .flags = AIO_FLAGS, .answer = aio_answer, __VA_ARGS__)
+/* A route whose row has nothing unusual. */
+#define AIO_ROUTE(method, path, name, summary, ...)                                                                    \
+    { (method), "/aio/{id}/v1" path, front_handle, 0, (name), (summary), AIO_ENDPOINT(__VA_ARGS__) }
 /* The same of a row with other flags, status or answer: it says all three itself. */
 #define AIO_OTHER ENDPOINT
 #define AIO_FLAGS (ENDPOINT_LENIENT | ENDPOINT_WAKE)
@@ -58,6 +60,16 @@ int aio_sandbox(struct http_request *request, struct box *box, struct err *err);
 #define aio_query detail_query
 #define aio_unfit detail_unfit
 #define aio_seconds detail_seconds
+#define AIO_ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
+#define AIO_PATH_ROW(label, args, member, meaning)                                                                     \
+    {                                                                                                                  \
+        AIO_ROW(label, TEXT, args, member), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,    \
+                                            .text = (meaning)                                                          \
+    }
+
+
+/* INVALID, naming the member: there is no such directory. path may be NULL. */
+int aio_directory(struct http_request *request, struct box *box, const char *member, const char *path, struct err *err);
 
 /* ---- answers ---- */
 
@@ -69,8 +81,46 @@ int aio_done(struct http_request *request, const char *message); /* data null */
 /* A failure told now: {"success":false,"message":text,"data":null,"hint":null} with that status. The positive code, to be
  * returned by the handler. */
 int aio_fail(struct http_request *request, int status, int code, const char *text);
-/* The same of err by its own status; negative codes that a handler returns come out so by themselves (aio_refuse). */
-int aio_failed(struct http_request *request, struct err *err);
+/* Members at hand, without a struct that has them: AIO_MEMBERS(AIO_STR("id", id), AIO_INT("exit_code", 0)). */
+struct aio_member {
+    const char *key;
+    enum aio_type { AIO_IS_STR, AIO_IS_TEXT, AIO_IS_INT, AIO_IS_REAL, AIO_IS_BOOL, AIO_IS_TIME, AIO_IS_NIL } type;
+    const void *text;
+    int64_t number; /* also the length of a text */
+    double real;
+};
+#define AIO_STR(name, value)                                                                                           \
+    { .key = (name), .type = AIO_IS_STR, .text = (value) }
+#define AIO_TEXT(name, data, len) /* of a box, of any length: aio_text */                                              \
+    { .key = (name), .type = AIO_IS_TEXT, .text = (data), .number = (int64_t)(len) }
+#define AIO_TEXT_IF(has, name, data, len) /* else null */                                                              \
+    {                                                                                                                  \
+        .key = (name), .type = (has) ? AIO_IS_TEXT : AIO_IS_NIL, .text = (has) ? (data) : NULL,                        \
+        .number = (has) ? (int64_t)(len) : 0                                                                           \
+    }
+#define AIO_INT(name, value)                                                                                           \
+    { .key = (name), .type = AIO_IS_INT, .number = (int64_t)(value) }
+#define AIO_INT_IF(has, name, value) /* else null */                                                                   \
+    { .key = (name), .type = (has) ? AIO_IS_INT : AIO_IS_NIL, .number = (int64_t)(value) }
+#define AIO_REAL(name, value)                                                                                          \
+    { .key = (name), .type = AIO_IS_REAL, .real = (value) }
+#define AIO_REAL_IF(has, name, value)                                                                                  \
+    { .key = (name), .type = (has) ? AIO_IS_REAL : AIO_IS_NIL, .real = (value) }
+#define AIO_BOOL(name, value)                                                                                          \
+    { .key = (name), .type = AIO_IS_BOOL, .number = (value) }
+#define AIO_TIME(name, wall_ms)                                                                                        \
+    { .key = (name), .type = AIO_IS_TIME, .number = (int64_t)(wall_ms) }
+#define AIO_MEMBERS(...)                                                                                               \
+    (const struct aio_member[]) {                                                                                      \
+        __VA_ARGS__, {                                                                                                 \
+            .key = NULL                                                                                                \
+        }                                                                                                              \
+    }
+void aio_members(struct json *json, const struct aio_member *members);    /* into an open object; no AIO_TEXT */
+void aio_put(struct answer *answer, const struct aio_member *members);    /* the same of an answer */
+void aio_object(struct answer *answer, const struct aio_member *members); /* {...}, spilled when it is much */
+/* The whole answer. message NULL: as aio_open. */
+int aio_reply(struct http_request *request, const char *message, const struct aio_member *members, struct err *err);
 /* A text of a box as a JSON string: bytes that are no UTF-8 become U+FFFD. */
 void aio_text(struct answer *answer, const uint8_t *data, size_t len);
 void aio_time(struct json *json, uint64_t wall_ms); /* "2026-11-16T19:43:22.123456" as its server writes them */

@@ -13,11 +13,10 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "box/signame.h"
-#include "front/aio/code.h"
 #include "front/aio/kept.h"
+#include "front/aio/shell.h"
 #include "front/trail.h"
 
-#define BASH "/aio/{id}/v1/bash"
 #define PREFIX "bash:"
 #define NAME_BYTES 120u /* of a session: the box's own limit, without the prefix */
 #define DEFAULT_OUTPUT_CHARACTERS 50000u
@@ -48,27 +47,26 @@ struct create_args {
     struct row_text session_id, exec_dir, snapshot_path;
 };
 
-#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 #define SESSION(args)                                                                                                  \
-    { ROW("session_id", TEXT, args, session_id), .flags = ROW_REQUIRED, .max = NAME_BYTES, .text = "which session" }
+    { AIO_ROW("session_id", TEXT, args, session_id), .flags = ROW_REQUIRED, .max = NAME_BYTES, .text = "which session" }
 #define COMMAND_ID(args)                                                                                               \
-    { ROW("command_id", TEXT, args, command_id), .max = 24, .text = "which of its commands; default the latest" }
+    { AIO_ROW("command_id", TEXT, args, command_id), .max = 24, .text = "which of its commands; default the latest" }
 #define SECONDS(args, member, label, meaning)                                                                          \
-    { ROW(label, REAL, args, member), .max = INT32_MAX, .text = (meaning) }
+    { AIO_ROW(label, REAL, args, member), .max = INT32_MAX, .text = (meaning) }
 
 static const struct row exec_fields[] = {
-    {ROW("session_id", TEXT, exec_args, session_id), .max = NAME_BYTES,
+    {AIO_ROW("session_id", TEXT, exec_args, session_id), .max = NAME_BYTES,
      .text = "its session, made when there is none; default a new one"},
-    {ROW("command", TEXT, exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES,
+    {AIO_ROW("command", TEXT, exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES,
      .text = "given to bash"},
-    {ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "where it runs, and the session's next commands; default where that is, first the workspace"},
-    {ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT,
+    {AIO_ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT,
      .text = "variables of this command alone"},
-    {ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it"},
+    {AIO_ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it"},
     SECONDS(exec_args, timeout, "timeout", "how long the answer waits for its end; then it goes on alone"),
     SECONDS(exec_args, hard_timeout, "hard_timeout", "how long it may run; then it is killed with all it started"),
-    {ROW("max_output_length", INT, exec_args, max_output_length), .max = LIMIT_OUTPUT_LIMIT_BYTES,
+    {AIO_ROW("max_output_length", INT, exec_args, max_output_length), .max = LIMIT_OUTPUT_LIMIT_BYTES,
      .fallback = DEFAULT_OUTPUT_CHARACTERS,
      .text = "characters of each stream in the answer, default 50000: the middle of more is left out; 0: all"},
     {.name = NULL},
@@ -76,60 +74,32 @@ static const struct row exec_fields[] = {
 static const struct row output_fields[] = {
     SESSION(output_args),
     COMMAND_ID(output_args),
-    {ROW("offset", INT, output_args, offset), .max = INT64_MAX, .text = "of stdout, in bytes: what was told before"},
-    {ROW("stderr_offset", INT, output_args, stderr_offset), .max = INT64_MAX, .text = "the same of stderr"},
-    {ROW("wait", BOOL, output_args, wait), .text = "until there is more, or it has ended"},
+    {AIO_ROW("offset", INT, output_args, offset), .max = INT64_MAX,
+     .text = "of stdout, in bytes: what was told before"},
+    {AIO_ROW("stderr_offset", INT, output_args, stderr_offset), .max = INT64_MAX, .text = "the same of stderr"},
+    {AIO_ROW("wait", BOOL, output_args, wait), .text = "until there is more, or it has ended"},
     SECONDS(output_args, wait_timeout, "wait_timeout", "how long that may take, default 30"),
     {.name = NULL},
 };
 static const struct row write_fields[] = {
     SESSION(write_args),
     COMMAND_ID(write_args),
-    {ROW("input", TEXT, write_args, input), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
+    {AIO_ROW("input", TEXT, write_args, input), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
      .text = "for the command's standard input, which stays open"},
     {.name = NULL},
 };
 static const struct row kill_fields[] = {
     SESSION(kill_args),
-    {ROW("signal", TEXT, kill_args, signal), .choices = "SIGTERM|SIGKILL|SIGINT", .text = "default SIGTERM"},
+    {AIO_ROW("signal", TEXT, kill_args, signal), .choices = "SIGTERM|SIGKILL|SIGINT", .text = "default SIGTERM"},
     {.name = NULL},
 };
 static const struct row create_fields[] = {
-    {ROW("session_id", TEXT, create_args, session_id), .max = NAME_BYTES, .text = "its name; default a random one"},
-    {ROW("exec_dir", TEXT, create_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_ROW("session_id", TEXT, create_args, session_id), .max = NAME_BYTES, .text = "its name; default a random one"},
+    {AIO_ROW("exec_dir", TEXT, create_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "its directory; default the workspace"},
-    {ROW("snapshot_path", TEXT, create_args, snapshot_path), .flags = ROW_AUDITED, .max = LIMIT_SESSION_NOTE_BYTES,
+    {AIO_ROW("snapshot_path", TEXT, create_args, snapshot_path), .flags = ROW_AUDITED, .max = LIMIT_SESSION_NOTE_BYTES,
      .text = "a script that each of its commands begins with, read by bash"},
     {.name = NULL},
-};
-
-static int bash_exec(struct http_request *request, struct box *box, struct err *err);
-static int bash_output(struct http_request *request, struct box *box, struct err *err);
-static int bash_write(struct http_request *request, struct box *box, struct err *err);
-static int bash_kill(struct http_request *request, struct box *box, struct err *err);
-static int bash_sessions(struct http_request *request, struct box *box, struct err *err);
-static int bash_create(struct http_request *request, struct box *box, struct err *err);
-static int bash_close(struct http_request *request, struct box *box, struct err *err);
-static int exec_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out);
-
-const struct route aio_bash_routes[] = {
-    {"POST", BASH "/exec", front_handle, 0, "aio_bash_exec",
-     "Run a command as a process of its own, with variables of its own; wait for it or not.",
-     AIO_ENDPOINT(.run = bash_exec, .body = exec_fields, .refuse = exec_refuse)},
-    {"POST", BASH "/output", front_handle, 0, "aio_bash_output",
-     "What a command printed, from byte offsets on, and how it stands.",
-     AIO_ENDPOINT(.run = bash_output, .body = output_fields)},
-    {"POST", BASH "/write", front_handle, 0, "aio_bash_write", "Write to a command's standard input.",
-     AIO_ENDPOINT(.run = bash_write, .body = write_fields)},
-    {"POST", BASH "/kill", front_handle, 0, "aio_bash_kill", "Signal the running commands of a session.",
-     AIO_ENDPOINT(.run = bash_kill, .body = kill_fields)},
-    {"GET", BASH "/sessions", front_handle, 0, "aio_bash_sessions", "The sessions of this group.",
-     AIO_ENDPOINT(.run = bash_sessions)},
-    {"POST", BASH "/sessions/create", front_handle, 0, "aio_bash_create", "Make a session; one that is there is told.",
-     AIO_ENDPOINT(.run = bash_create, .body = create_fields)},
-    {"POST", BASH "/sessions/{session_id}/close", front_handle, 0, "aio_bash_close",
-     "End a session and all its commands.", AIO_ENDPOINT(.run = bash_close)},
-    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
 static int exec_refuse(struct http_request *request, int status, const char *code, const char *text, struct buf *out) {
@@ -170,11 +140,7 @@ static int session_open(struct http_request *request, struct box *box, const cha
             request, 400, ERR_INVALID,
             arena_printf(http_arena(request), "exec_dir: there is no directory '%.300s'", directory ? directory : ""));
     if (failed == -ERR_LIMIT && err->number == EUSERS)
-        return aio_fail(request, 400, ERR_LIMIT,
-                        arena_printf(http_arena(request),
-                                     "Cannot create bash session: session limit reached and all %u existing sessions "
-                                     "have active commands",
-                                     LIMIT_SESSIONS));
+        return aio_shell_full(request, "bash");
     return failed;
 }
 
@@ -238,62 +204,35 @@ struct exec_call {
     const struct exec_args *args;
     const char *session; /* as the client has it */
     struct exec_request exec;
-    struct aio_kept streams[2];
-    uint64_t pid;
+    struct aio_output output;
     struct exec_result result;
-    struct err *err;
 };
-
-static int exec_started(void *user, uint64_t pid) {
-    ((struct exec_call *)user)->pid = pid;
-    return 0;
-}
-
-static int exec_printed(void *user, int stream, const uint8_t *data, size_t len) {
-    struct exec_call *call = user;
-    return aio_kept_put(&call->streams[stream == STREAM_STDERR], call->request, data, len, call->err);
-}
 
 static const char *result_status(const struct exec_result *result) {
     return result->running ? "running" : result->timed_out ? "timed_out" : result->exited ? "completed" : "killed";
 }
 
-static void result_code(struct json *json, const struct exec_result *result) {
-    json_key(json, "exit_code");
-    if (result->running)
-        json_nil(json);
-    else
-        json_int(json, result->exited ? result->exit_code : 128 + result->signal);
+static const char *command_id(struct http_request *request, uint64_t pid) {
+    return arena_printf(http_arena(request), "%llu", (unsigned long long)pid);
 }
 
-static void command_id_json(struct json *json, uint64_t pid) {
-    char digits[24];
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)pid);
-    json_put_str(json, "command_id", digits);
-}
+#define EXIT_CODE_MEMBER(result)                                                                                       \
+    AIO_INT_IF(!(result)->running, "exit_code", (result)->exited ? (result)->exit_code : 128 + (result)->signal)
 
 static int exec_answer(struct exec_call *call, struct err *err) {
-    static const char *const names[] = {"stdout", "stderr"};
-    autoanswer answer;
-    struct json *json = &answer.json;
-    aio_open(&answer, call->request, NULL);
-    json_open(json, '{');
-    json_put_str(json, "session_id", call->session);
-    command_id_json(json, call->pid);
-    json_key(json, "command");
-    aio_text(&answer, (const uint8_t *)call->args->command.data, call->args->command.len);
-    json_put_str(json, "status", result_status(&call->result));
-    for (int i = 0; i < 2; i++) {
-        size_t len;
-        const uint8_t *text = aio_kept_text(&call->streams[i], call->request, &len);
-        json_key(json, names[i]);
-        aio_text(&answer, text, len);
-    }
-    result_code(json, &call->result);
-    json_put_uint(json, "offset", call->result.stdout_bytes);
-    json_put_uint(json, "stderr_offset", call->result.stderr_bytes);
-    json_close(json, '}');
-    return aio_close(&answer, 0, err);
+    struct http_request *request = call->request;
+    const uint8_t *texts[2];
+    size_t lens[2];
+    for (int i = 0; i < 2; i++)
+        texts[i] = aio_kept_text(&call->output.streams[i], request, &lens[i]);
+    return aio_reply(
+        request, NULL,
+        AIO_MEMBERS(AIO_STR("session_id", call->session), AIO_STR("command_id", command_id(request, call->output.pid)),
+                    AIO_TEXT("command", call->args->command.data, call->args->command.len),
+                    AIO_STR("status", result_status(&call->result)), AIO_TEXT("stdout", texts[0], lens[0]),
+                    AIO_TEXT("stderr", texts[1], lens[1]), EXIT_CODE_MEMBER(&call->result),
+                    AIO_INT("offset", call->result.stdout_bytes), AIO_INT("stderr_offset", call->result.stderr_bytes)),
+        err);
 }
 
 /* Whatever is not there, it is not the route. */
@@ -305,7 +244,7 @@ static int exec_failed(struct exec_call *call, int failed, struct err *err) {
 }
 
 static int exec_wait(struct exec_call *call, struct box *box, struct err *err) {
-    const struct exec_sink sink = {.started = exec_started, .output = exec_printed, .user = call};
+    const struct exec_sink sink = {.started = aio_output_started, .output = aio_output_put, .user = &call->output};
     trail_running(call->request);
     int failed = box_exec(box, &call->exec, &sink, http_fd(call->request), &call->result, err);
     if (failed)
@@ -317,7 +256,7 @@ static int exec_wait(struct exec_call *call, struct box *box, struct err *err) {
 
 static int exec_spawn(struct exec_call *call, struct box *box, struct err *err) {
     uint64_t started_ms;
-    int failed = box_spawn(box, &call->exec, &call->pid, &started_ms, err);
+    int failed = box_spawn(box, &call->exec, &call->output.pid, &started_ms, err);
     call->result = (struct exec_result){.running = true};
     return failed ? exec_failed(call, failed, err) : exec_answer(call, err);
 }
@@ -357,7 +296,7 @@ static int exec_prepare(struct exec_call *call, struct box *box, struct err *err
     call->session = args->session_id.data ? args->session_id.data : session_random(request);
     int failed = exec_times(args, &call->exec, err);
     if (!failed) /* first: the session's directory becomes this one */
-        failed = code_directory(request, box, "exec_dir", args->exec_dir.data, err);
+        failed = aio_directory(request, box, "exec_dir", args->exec_dir.data, err);
     if (!failed && !exec_alone(args))
         failed = session_open(request, box, call->session, args->exec_dir.data, NULL, &session, err);
     if (failed)
@@ -374,20 +313,16 @@ static int exec_prepare(struct exec_call *call, struct box *box, struct err *err
 
 static int bash_exec(struct http_request *request, struct box *box, struct err *err) {
     struct exec_args args = {0};
-    struct exec_call call = {.request = request, .args = &args, .err = err};
-    size_t most;
+    struct exec_call call = {.request = request, .args = &args};
     int failed = aio_body(request, &args, err);
     if (!failed)
-        failed = box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err);
-    if (!failed)
         failed = exec_prepare(&call, box, err);
+    if (!failed)
+        failed = aio_output_init(&call.output, request, box, (size_t)args.max_output_length.value, err);
     if (failed)
         return failed;
-    for (int i = 0; i < 2; i++)
-        aio_kept_init(&call.streams[i], (size_t)args.max_output_length.value, most);
     failed = args.async_mode ? exec_spawn(&call, box, err) : exec_wait(&call, box, err);
-    for (int i = 0; i < 2; i++)
-        aio_kept_done(&call.streams[i]);
+    aio_output_done(&call.output);
     return failed;
 }
 
@@ -424,39 +359,30 @@ static int output_wait(struct http_request *request, struct box *box, const stru
 }
 
 static void command_json(struct answer *answer, const struct command *command) {
-    struct json *json = &answer->json;
     struct exec_result result = command->process.result;
     const char *text = command->process.command;
     size_t begin = strlen(command->begin);
     result.running = command->process.running;
-    json_open(json, '{');
-    command_id_json(json, command->pid);
-    json_put_str(json, "command", strncmp(text, command->begin, begin) ? text : text + begin);
-    json_put_str(json, "status", result_status(&result));
-    result_code(json, &result);
-    json_close(json, '}');
+    aio_object(answer, AIO_MEMBERS(AIO_STR("command_id", command_id(answer->request, command->pid)),
+                                   AIO_STR("command", strncmp(text, command->begin, begin) ? text : text + begin),
+                                   AIO_STR("status", result_status(&result)), EXIT_CODE_MEMBER(&result)));
 }
 
 static int output_answer(struct http_request *request, const struct output_args *args, const struct command *command,
                          const struct buf out[2], const uint64_t offsets[2], struct err *err) {
-    static const char *const texts[] = {"stdout", "stderr"}, *const numbers[] = {"offset", "stderr_offset"};
     autoanswer answer;
-    struct json *json = &answer.json;
     aio_open(&answer, request, NULL);
-    json_open(json, '{');
-    json_put_str(json, "session_id", args->session_id.data);
-    for (int i = 0; i < 2; i++) {
-        json_key(json, texts[i]);
-        aio_text(&answer, out[i].data, out[i].len);
-    }
-    for (int i = 0; i < 2; i++)
-        json_put_uint(json, numbers[i], offsets[i]);
-    json_key(json, "command");
+    json_open(&answer.json, '{');
+    aio_put(&answer,
+            AIO_MEMBERS(AIO_STR("session_id", args->session_id.data), AIO_TEXT("stdout", out[0].data, out[0].len),
+                        AIO_TEXT("stderr", out[1].data, out[1].len), AIO_INT("offset", offsets[0]),
+                        AIO_INT("stderr_offset", offsets[1])));
+    json_key(&answer.json, "command");
     if (command->pid)
         command_json(&answer, command);
     else
-        json_nil(json);
-    json_close(json, '}');
+        json_nil(&answer.json);
+    json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
 
@@ -528,19 +454,10 @@ static int bash_kill(struct http_request *request, struct box *box, struct err *
 /* ---- the sessions there are ---- */
 
 static void session_json(struct answer *answer, const struct session *session, const char *running) {
-    struct json *json = &answer->json;
-    json_open(json, '{');
-    json_put_str(json, "session_id", session->name + strlen(PREFIX));
-    json_put_str(json, "status", "ready");
-    json_put_str(json, "working_dir", session->cwd);
-    json_key(json, "created_at");
-    aio_time(json, session->created_ms);
-    json_key(json, "last_used_at");
-    aio_time(json, session->used_ms);
-    json_put_str(json, "current_command", running);
-    json_put_uint(json, "command_count", session->commands);
-    json_close(json, '}');
-    answer_spill(answer);
+    aio_object(answer, AIO_MEMBERS(AIO_STR("session_id", session->name + strlen(PREFIX)), AIO_STR("status", "ready"),
+                                   AIO_STR("working_dir", session->cwd), AIO_TIME("created_at", session->created_ms),
+                                   AIO_TIME("last_used_at", session->used_ms), AIO_STR("current_command", running),
+                                   AIO_INT("command_count", session->commands)));
 }
 
 struct session_list {
@@ -606,3 +523,27 @@ static int bash_close(struct http_request *request, struct box *box, struct err 
         return err_set(err, ERR_NOT_FOUND, "Session not found");
     return failed ? failed : aio_done(request, "Session closed");
 }
+
+const struct route aio_bash_routes[] = {
+    {"POST", "/aio/{id}/v1/bash/exec", front_handle, 0, "aio_bash_exec",
+     "Run a command as a process of its own, with variables of its own; wait for it or not.",
+     &(const struct endpoint){.run = bash_exec,
+                              .body = exec_fields,
+                              .refuse = exec_refuse,
+                              .status = 200,
+                              .flags = AIO_FLAGS,
+                              .answer = aio_answer}},
+    AIO_ROUTE("POST", "/bash/output", "aio_bash_output",
+              "What a command printed, from byte offsets on, and how it stands.", .run = bash_output,
+              .body = output_fields),
+    AIO_ROUTE("POST", "/bash/write", "aio_bash_write", "Write to a command's standard input.", .run = bash_write,
+              .body = write_fields),
+    AIO_ROUTE("POST", "/bash/kill", "aio_bash_kill", "Signal the running commands of a session.", .run = bash_kill,
+              .body = kill_fields),
+    AIO_ROUTE("GET", "/bash/sessions", "aio_bash_sessions", "The sessions of this group.", .run = bash_sessions),
+    AIO_ROUTE("POST", "/bash/sessions/create", "aio_bash_create", "Make a session; one that is there is told.",
+              .run = bash_create, .body = create_fields),
+    AIO_ROUTE("POST", "/bash/sessions/{session_id}/close", "aio_bash_close", "End a session and all its commands.",
+              .run = bash_close),
+    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
+};

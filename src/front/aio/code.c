@@ -1,87 +1,94 @@
-/* The groups that run code: their table of routes, what they share, and of /v1/code and /v1/sandbox/packages the handlers.
- * Invariant: an interpreter that a box does not have is 501 and said so; nothing of a session's answer is trusted but
- * that it is JSON. */
-#include "front/aio/code.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+/* The groups that run code: jupyter (Python in sessions, with a notebook's outputs; there is no Jupyter), nodejs (JavaScript
+ * as programs or in sessions), code (either) and sandbox/packages. Called through aio_code_routes.
+ * Invariant: an interpreter that a box does not have is 501 and said so. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
-#include "base/text.h"
+#include "box/interpreter/interpreter.h"
+#include "front/aio/aio.h"
 #include "front/trail.h"
 
-#define SCRIPT_MS 30000u        /* of code_script */
-#define SCRIPT_BYTES (4u << 20) /* what it may print */
+#define CODE_BYTES (8u << 20) /* of one piece of code */
+#define NODE_IDLE_S 86400u    /* of its sessions, when nothing else is said */
+#define NODE_FILES 256u
+
+static const struct {
+    const struct language *language;
+    const char *text;
+} languages[] = {
+    {&language_python, "Python in a session, or once"},
+    {&language_javascript, "JavaScript by Node.js in a session, or as a program of its own"},
+};
 
 struct code_args {
-    struct row_text language, code, cwd, session_id;
-    struct row_number timeout;
+    struct row_text language, code, kernel_name, session_id, cwd, input, version;
+    struct row_number timeout, max_idle_time;
+    const char **files;
     bool stateful;
 };
 #define ROW(label, kind, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct code_args, member)
+#define CODE_ROW                                                                                                       \
+    { ROW("code", TEXT, code), .flags = ROW_REQUIRED | ROW_AUDITED, .max = CODE_BYTES, .text = "what is run" }
+#define TIMEOUT_ROW(more)                                                                                              \
+    {                                                                                                                  \
+        ROW("timeout", INT, timeout), .min = 1, .max = LIMIT_INTERPRETER_TIMEOUT_S, .fallback = INTERPRETER_TIMEOUT_S, \
+                                      .text = "seconds it may run, default 30" more                                    \
+    }
+#define SESSION_ROW                                                                                                    \
+    {                                                                                                                  \
+        ROW("session_id", TEXT, session_id),                                                                           \
+            .max = INTERPRETER_NAME_BYTES,                                                                             \
+            .text = "which session; made when there is none of that name; default a new one"                           \
+    }
+#define CWD_ROW                                                                                                        \
+    { ROW("cwd", TEXT, cwd), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace" }
+#define KERNEL_ROW                                                                                                     \
+    { ROW("kernel_name", TEXT, kernel_name), .max = 31, .text = "python3, or another one of those that info lists" }
+#define IDLE_ROW                                                                                                       \
+    {                                                                                                                  \
+        ROW("max_idle_time", INT, max_idle_time), .min = 60, .max = NODE_IDLE_S,                                       \
+                                                  .text = "seconds until it ends unused, default a day"                \
+    }
+#define STATEFUL_ROW                                                                                                   \
+    { ROW("stateful", BOOL, stateful), .text = "in a session, which has what was run in it before" }
 
+static const struct row jupyter_execute_fields[] = {
+    CODE_ROW, TIMEOUT_ROW("; then it is interrupted"), KERNEL_ROW, SESSION_ROW, CWD_ROW, {.name = NULL},
+};
+static const struct row jupyter_create_fields[] = {KERNEL_ROW, SESSION_ROW, CWD_ROW, {.name = NULL}};
+static const struct row nodejs_execute_fields[] = {
+    CODE_ROW,
+    TIMEOUT_ROW(""),
+    {ROW("stdin", TEXT, input), .flags = ROW_NUL, .max = LIMIT_STDIN_BYTES, .text = "its input; not in sessions"},
+    {ROW("files", MAP, files), .max = NODE_FILES, .text = "files that are written first: path, below cwd, and content"},
+    STATEFUL_ROW,
+    SESSION_ROW,
+    CWD_ROW,
+    {ROW("version", TEXT, version), .max = 32, .text = "of Node.js: another one than the box's is refused"},
+    {.name = NULL},
+};
+static const struct row nodejs_create_fields[] = {SESSION_ROW, CWD_ROW, IDLE_ROW, {.name = NULL}};
+static const struct row nodejs_update_fields[] = {CWD_ROW, IDLE_ROW, {.name = NULL}};
 static const struct row code_execute_fields[] = {
     {ROW("language", TEXT, language), .flags = ROW_REQUIRED, .choices = "python|javascript", .text = "of the code"},
-    {ROW("code", TEXT, code), .flags = ROW_REQUIRED | ROW_AUDITED, .max = CODE_BYTES, .text = "what is run"},
-    {ROW("timeout", INT, timeout), .min = 1, .max = LIMIT_KERNEL_TIMEOUT_S, .fallback = KERNEL_TIMEOUT_S,
-     .text = "seconds it may run, default 30"},
-    {ROW("cwd", TEXT, cwd), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES, .text = "where; default the workspace"},
-    {ROW("stateful", BOOL, stateful), .text = "in a session, which has what was run in it before"},
-    {ROW("session_id", TEXT, session_id), .max = KERNEL_NAME_BYTES, .text = "of that session; default a new one"},
+    CODE_ROW,
+    TIMEOUT_ROW(""),
+    CWD_ROW,
+    STATEFUL_ROW,
+    {ROW("session_id", TEXT, session_id), .max = INTERPRETER_NAME_BYTES, .text = "of that session; default a new one"},
     {.name = NULL},
 };
 
-static int code_execute(struct http_request *request, struct box *box, struct err *err);
-static int code_info(struct http_request *request, struct box *box, struct err *err);
-static int packages_python(struct http_request *request, struct box *box, struct err *err);
-static int packages_nodejs(struct http_request *request, struct box *box, struct err *err);
+/* ---- requests ---- */
 
-const struct route aio_code_routes[] = {
-    {"POST", AIO "/jupyter/execute", front_handle, 0, "aio_jupyter_execute",
-     "Run Python in a session that keeps its variables; outputs as a notebook has them.",
-     AIO_ENDPOINT(.run = jupyter_execute, .body = jupyter_execute_fields)},
-    {"GET", AIO "/jupyter/info", front_handle, 0, "aio_jupyter_info", "Which interpreters there are for sessions.",
-     AIO_ENDPOINT(.run = jupyter_info)},
-    {"GET", AIO "/jupyter/sessions", front_handle, 0, "aio_jupyter_sessions", "Its sessions of Python.",
-     AIO_ENDPOINT(.run = jupyter_sessions)},
-    {"DELETE", AIO "/jupyter/sessions", front_handle, 0, "aio_jupyter_delete_all", "End all of them.",
-     AIO_ENDPOINT(.run = jupyter_delete_all)},
-    {"DELETE", AIO "/jupyter/sessions/{session_id}", front_handle, 0, "aio_jupyter_delete", "End one of them.",
-     AIO_ENDPOINT(.run = jupyter_delete)},
-    {"POST", AIO "/jupyter/sessions/create", front_handle, 0, "aio_jupyter_create", "Start a session of Python.",
-     AIO_ENDPOINT(.run = jupyter_create, .body = jupyter_create_fields)},
-    {"POST", AIO "/nodejs/execute", front_handle, 0, "aio_nodejs_execute",
-     "Run JavaScript as a program of its own, or in a session that keeps its variables.",
-     AIO_ENDPOINT(.run = nodejs_execute, .body = nodejs_execute_fields)},
-    {"GET", AIO "/nodejs/info", front_handle, 0, "aio_nodejs_info", "Version, directories and packages of Node.js.",
-     AIO_ENDPOINT(.run = nodejs_info)},
-    {"POST", AIO "/nodejs/sessions", front_handle, 0, "aio_nodejs_create", "Start a session of JavaScript.",
-     AIO_ENDPOINT(.run = nodejs_create, .body = nodejs_create_fields)},
-    {"GET", AIO "/nodejs/sessions", front_handle, 0, "aio_nodejs_sessions", "Its sessions of JavaScript.",
-     AIO_ENDPOINT(.run = nodejs_sessions)},
-    {"GET", AIO "/nodejs/sessions/{session_id}", front_handle, 0, "aio_nodejs_session", "One of them.",
-     AIO_ENDPOINT(.run = nodejs_session)},
-    {"PATCH", AIO "/nodejs/sessions/{session_id}", front_handle, 0, "aio_nodejs_update",
-     "Another directory, or another time until it ends unused.",
-     AIO_ENDPOINT(.run = nodejs_update, .body = nodejs_update_fields)},
-    {"DELETE", AIO "/nodejs/sessions/{session_id}", front_handle, 0, "aio_nodejs_delete", "End one of them.",
-     AIO_ENDPOINT(.run = nodejs_delete)},
-    {"POST", AIO "/code/execute", front_handle, 0, "aio_code_execute",
-     "Run Python or JavaScript, once or in a session.", AIO_ENDPOINT(.run = code_execute, .body = code_execute_fields)},
-    {"GET", AIO "/code/info", front_handle, 0, "aio_code_info", "Which of these languages the box has.",
-     AIO_ENDPOINT(.run = code_info)},
-    {"GET", AIO "/sandbox/packages/python", front_handle, 0, "aio_packages_python", "Installed packages of Python.",
-     AIO_ENDPOINT(.run = packages_python)},
-    {"GET", AIO "/sandbox/packages/nodejs", front_handle, 0, "aio_packages_nodejs", "Installed packages of Node.js.",
-     AIO_ENDPOINT(.run = packages_nodejs)},
-    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
-};
+/* Of a route that is the same in both groups. */
+static const struct language *code_language(struct http_request *request) {
+    return strstr(http_route(request)->pattern, "/nodejs") ? &language_javascript : &language_python;
+}
 
-/* ---- what they share ---- */
-
-int code_directory(struct http_request *request, struct box *box, const char *member, const char *path,
-                   struct err *err) {
+int aio_directory(struct http_request *request, struct box *box, const char *member, const char *path,
+                  struct err *err) {
     struct file_stat stat = {0};
     struct err why;
     if (!path)
@@ -95,400 +102,529 @@ int code_directory(struct http_request *request, struct box *box, const char *me
     return failed;
 }
 
-int code_name(struct http_request *request, const char *name) {
-    if (!name || kernel_name_ok(name))
-        return 0;
-    return aio_unfit(request, "session_id", "must be 1 to 64 letters, digits or _.:@-");
-}
-
-void code_json(struct answer *answer, json_t *value) {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    if (text)
-        answer_raw(answer, (const uint8_t *)text, strlen(text));
-    else
-        json_nil(&answer->json);
-    free(text);
-}
-
-void code_text_json(struct answer *answer, const struct buf *text) {
-    aio_text(answer, text->data, text->len);
-}
-
-/* ---- how it went ---- */
-
-void code_result_done(struct code_result *result) {
-    json_decref(result->outputs);
-    json_decref(result->count);
-    buf_done(&result->texts[0]);
-    buf_done(&result->texts[1]);
-}
-
-/* The members that a notebook's output has, and no others. */
-static json_t *output_kept(const json_t *output) {
-    static const char *const names[] = {"name",  "text",   "data",     "metadata", "execution_count",
-                                        "ename", "evalue", "traceback"};
-    json_t *kind = json_object_get(output, "output_type");
-    if (!json_is_string(kind))
-        return NULL;
-    json_t *kept = json_object();
-    json_object_set(kept, "output_type", kind);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        json_t *value = json_object_get(output, names[i]);
-        if (value)
-            json_object_set(kept, names[i], value);
-    }
-    return kept;
-}
-
-static void result_output(struct code_result *result, const json_t *output) {
-    json_t *kept = output_kept(output);
-    const char *name = json_string_value(json_object_get(output, "name"));
-    json_t *text = json_object_get(output, "text");
-    if (!kept)
-        return;
-    json_array_append_new(result->outputs, kept);
-    if (name && json_is_string(text))
-        buf_put(&result->texts[!strcmp(name, "stderr")], json_string_value(text), json_string_length(text));
-}
-
-static json_t *result_failure(const char *name, const char *text) {
-    char line[200];
-    snprintf(line, sizeof line, "%s: %s", name, text);
-    return json_pack("{s:s,s:s,s:s,s:[s]}", "output_type", "error", "ename", name, "evalue", text, "traceback", line);
-}
-
-void code_result_take(struct code_result *result, struct kernel_answer *answer, uint64_t timeout_s) {
-    json_t *output, *outputs = json_object_get(answer->value, "outputs");
-    const char *status = json_string_value(json_object_get(answer->value, "status"));
-    size_t i;
-    char text[128];
-    *result = (struct code_result){.outputs = json_array(), .exited = true, .exit_code = 1, .status = "error"};
-    for (i = 0; i < 2; i++)
-        buf_init(&result->texts[i], CODE_BYTES * 2);
-    json_array_foreach(outputs, i, output) {
-        result_output(result, output);
-    }
-    if (answer->outcome == KERNEL_DIED) {
-        snprintf(text, sizeof text, "the session ended while the code ran: %s", answer->how);
-        json_array_append_new(result->outputs, result_failure("DeadKernelError", text));
-    } else if (answer->outcome == KERNEL_STUCK) {
-        snprintf(text, sizeof text,
-                 "the code did not end within %llu seconds nor when it was interrupted: its session was ended",
-                 (unsigned long long)timeout_s);
-        json_array_append_new(result->outputs, result_failure("TimeoutError", text));
-        status = "timeout";
-    }
-    result->count = json_incref(json_object_get(answer->value, "execution_count"));
-    if (status && !strcmp(status, "ok")) {
-        result->status = "ok";
-        result->exit_code = 0;
-    } else if (status && !strcmp(status, "timeout")) {
-        result->status = "timeout";
-        result->exited = false;
-    }
-    json_decref(answer->value);
-    answer->value = NULL;
-}
-
-static void stream_json(struct answer *answer, const char *name, const struct buf *text) {
-    struct json *json = &answer->json;
-    if (!text->len)
-        return;
-    json_open(json, '{');
-    json_put_str(json, "output_type", "stream");
-    json_put_str(json, "name", name);
-    json_key(json, "text");
-    code_text_json(answer, text);
-    json_close(json, '}');
-}
-
-/* The sentence of an uncaught error in what Node.js wrote: "TypeError: bad", and the lines from there on. */
-static void uncaught_json(struct answer *answer, const struct code_result *result) {
-    struct json *json = &answer->json;
-    const char *text = (const char *)result->texts[1].data, *end = text + result->texts[1].len, *colon = NULL, *line;
-    for (line = text; line && line < end;
-         line = memchr(line, '\n', (size_t)(end - line)), line = line ? line + 1 : NULL) {
-        size_t len =
-            strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"); /* a NUL or more stands behind */
-        if (len >= 5 && (size_t)(end - line) > len + 2 && !memcmp(line + len - 5, "Error", 5) && line[len] == ':') {
-            colon = line + len;
-            break;
-        }
-    }
-    const char *stop = colon ? memchr(colon, '\n', (size_t)(end - colon)) : NULL;
-    if (!colon)
-        return;
-    stop = stop ? stop : end;
-    json_open(json, '{');
-    json_put_str(json, "output_type", "error");
-    json_put_strn(json, "ename", line, (size_t)(colon - line));
-    json_put_strn(json, "evalue", colon + 2 < stop ? colon + 2 : stop,
-                  colon + 2 < stop ? (size_t)(stop - colon - 2) : 0);
-    json_put_open(json, "traceback", '[');
-    for (unsigned i = 0; i < 50 && line < end; i++) {
-        const char *next = memchr(line, '\n', (size_t)(end - line));
-        size_t len = next ? (size_t)(next - line) : (size_t)(end - line);
-        if (!len)
-            break;
-        json_strn(json, line, len);
-        line += len + 1;
-    }
-    json_close(json, ']');
-    json_close(json, '}');
-}
-
-void code_outputs_json(struct answer *answer, const struct code_result *result) {
-    size_t i;
-    json_t *output;
-    json_open(&answer->json, '[');
-    json_array_foreach(result->outputs, i, output) {
-        code_json(answer, output);
-    }
-    if (!result->outputs) {
-        stream_json(answer, "stdout", &result->texts[0]);
-        stream_json(answer, "stderr", &result->texts[1]);
-        if (strcmp(result->status, "ok") != 0 && result->texts[1].len)
-            uncaught_json(answer, result);
-    }
-    json_close(&answer->json, ']');
-}
-
-int code_in_session(struct http_request *request, struct box *box, const struct kernel_kind *kind,
-                    const struct code_run *run, const char *program, bool once, struct kernel *ret_kernel,
-                    struct code_result *ret_result, struct err *err) {
-    const struct kernel_request wanted = {.name = run->name, .program = program, .cwd = run->cwd};
-    struct kernel_answer answer;
-    struct kernel kernel;
-    bool created;
-    int failed = code_directory(request, box, "cwd", run->cwd, err);
-    if (!failed)
-        failed = kernel_open(box, kind, &wanted, &kernel, &created, err);
+/* The body, with what its rows cannot judge. */
+static int code_body(struct http_request *request, struct box *box, struct code_args *args, struct err *err) {
+    int failed = aio_body(request, args, err);
+    const char *kernel = args->kernel_name.data;
     if (failed)
         return failed;
-    failed =
-        kernel_run(request, box, &kernel, run->code, run->len, created ? NULL : run->cwd, run->timeout_s, &answer, err);
-    if (once)
-        kernel_end(box, &kernel);
-    if (failed)
-        return failed;
-    code_result_take(ret_result, &answer, run->timeout_s);
-    *ret_kernel = kernel;
-    return 0;
+    if (args->session_id.data && !interpreter_name_ok(args->session_id.data))
+        return aio_unfit(request, "session_id", "must be 1 to 64 letters, digits or _.:@-");
+    if (kernel && (strncmp(kernel, "python", 6) != 0 || kernel[6 + strspn(kernel + 6, "0123456789.")]))
+        return aio_fail(request, 400, ERR_INVALID,
+                        "there is no such kernel: use python3, or one that /v1/jupyter/info lists");
+    return aio_directory(request, box, "cwd", args->cwd.data, err);
 }
 
-/* ---- short programs of ours ---- */
-
-struct script_output {
-    struct buf out;
-    struct err *err;
-};
-
-static int script_put(void *user, int stream, const uint8_t *data, size_t len) {
-    struct script_output *output = user;
-    if (stream == STREAM_STDOUT)
-        buf_put(&output->out, data, len);
-    return output->out.failed ? err_set(output->err, ERR_TOO_LARGE, "the list is larger than %u bytes", SCRIPT_BYTES)
-                              : 0;
+static int code_hold(void *user, size_t bytes, struct err *err) {
+    return http_hold(user, bytes, err);
 }
 
-int code_script(struct http_request *request, struct box *box, const struct kernel_kind *kind, const char *script,
-                json_t **ret_value, struct err *err) {
-    const char *const argv[] = {kind->program, kind == &kernel_node ? "-e" : "-c", script, NULL};
-    const struct exec_request exec = {.argv = argv, .timeout_ms = SCRIPT_MS};
-    struct script_output output = {.err = err};
-    const struct exec_sink sink = {.output = script_put, .user = &output};
-    struct exec_result result = {0};
-    buf_init(&output.out, SCRIPT_BYTES);
-    int failed = box_exec(box, &exec, &sink, http_fd(request), &result, err);
-    if (failed == -ERR_NOT_FOUND)
-        failed = err_set(err, ERR_UNSUPPORTED,
-                         "%s is not installed in this box: put '%s' into its template or image (Debian: package %s)",
-                         kind->language, kind->program, kind->package);
-    else if (!failed && (!result.exited || result.exit_code || !output.out.len))
-        failed = err_set(err, ERR_IO, "%s in this box does not work: '%s -c ...' ended with %s %d", kind->language,
-                         kind->program, result.exited ? "exit code" : "signal",
-                         result.exited ? result.exit_code : result.signal);
-    if (!failed)
-        failed = rows_load((const char *)output.out.data, output.out.len, ret_value, err);
-    buf_done(&output.out);
+static struct interpreter_caller code_caller(struct http_request *request) {
+    return (struct interpreter_caller){.watch = http_fd(request), .hold = code_hold, .user = request};
+}
+
+static int code_run(struct http_request *request, struct box *box, const struct language *language,
+                    const struct code_args *args, bool once, struct interpreter_session *ret_session,
+                    struct interpreter_result *ret_result, struct err *err) {
+    const struct interpreter_caller caller = code_caller(request);
+    const struct interpreter_run run = {.code = args->code.data,
+                                        .len = args->code.len,
+                                        .cwd = args->cwd.data,
+                                        .name = args->session_id.data,
+                                        .program = args->kernel_name.data,
+                                        .timeout_s = args->timeout.value,
+                                        .once = once,
+                                        .input = args->input.data,
+                                        .input_len = args->input.len};
+    int failed = interpreter_run(box, language, &run, &caller, ret_session, ret_result, err);
+    if (!failed && ret_result->program)
+        trail_result(request, &ret_result->exec);
     return failed;
 }
 
-static int packages(struct http_request *request, struct box *box, const struct kernel_kind *kind, const char *script,
-                    struct err *err) {
-    json_t *value = NULL;
-    int failed = code_script(request, box, kind, script, &value, err);
+/* ---- answers ---- */
+
+static void traceback_json(struct answer *answer, const char *const *lines) {
+    json_put_open(&answer->json, "traceback", '[');
+    for (; *lines; lines++)
+        aio_text(answer, (const uint8_t *)*lines, strlen(*lines));
+    json_close(&answer->json, ']');
+}
+
+static void mimes_json(struct answer *answer, const struct interpreter_output *output) {
+    json_put_open(&answer->json, "data", '{');
+    for (const struct interpreter_mime *mime = output->mimes; mime < output->mimes + output->count; mime++) {
+        json_key(&answer->json, mime->type);
+        if (mime->json)
+            answer_raw(answer, (const uint8_t *)mime->text, mime->len);
+        else
+            aio_text(answer, (const uint8_t *)mime->text, mime->len);
+    }
+    json_close(&answer->json, '}');
+    json_put_open(&answer->json, "metadata", '{');
+    json_close(&answer->json, '}');
+}
+
+static void outputs_json(struct answer *answer, const struct interpreter_result *result) {
+    static const char *const kinds[] = {"stream", "display_data", "execute_result", "error"};
+    struct json *json = &answer->json;
+    json_put_open(json, "outputs", '[');
+    for (const struct interpreter_output *output = result->outputs; output < result->outputs + result->count;
+         output++) {
+        json_open(json, '{');
+        json_put_str(json, "output_type", kinds[output->kind]);
+        if (output->kind == OUTPUT_STREAM) {
+            aio_put(answer, AIO_MEMBERS(AIO_STR("name", output->is_stderr ? "stderr" : "stdout"),
+                                        AIO_TEXT("text", output->text, output->len)));
+        } else if (output->kind == OUTPUT_FAILURE) {
+            aio_put(answer, AIO_MEMBERS(AIO_STR("ename", output->name), AIO_TEXT("evalue", output->text, output->len)));
+            traceback_json(answer, output->traceback);
+        } else {
+            mimes_json(answer, output);
+            if (output->numbered)
+                json_put_int(json, "execution_count", result->number);
+        }
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void streams_json(struct answer *answer, const struct code_args *args, const struct interpreter_result *result) {
+    const struct buf *texts = result->texts;
+    aio_put(answer, AIO_MEMBERS(AIO_TEXT("code", args->code.data, args->code.len),
+                                AIO_TEXT("stdout", texts[0].data, texts[0].len),
+                                AIO_TEXT("stderr", texts[1].data, texts[1].len)));
+}
+
+static const char *status_name(const struct interpreter_result *result) {
+    static const char *const names[] = {[CODE_OK] = "ok", [CODE_FAILED] = "error", [CODE_TIMEOUT] = "timeout"};
+    return names[result->status];
+}
+
+/* As if the code were a program, also where it was not. */
+static int exit_code(const struct interpreter_result *result) {
+    if (result->status == CODE_TIMEOUT)
+        return 124;
+    if (!result->program)
+        return result->status != CODE_OK;
+    return result->exec.exited ? result->exec.exit_code : 128 + result->exec.signal;
+}
+
+/* ---- running ---- */
+
+static int jupyter_execute(struct http_request *request, struct box *box, struct err *err) {
+    struct code_args args = {0};
+    struct interpreter_session session;
+    autoresult result = {0};
+    int failed = code_body(request, box, &args, err);
+    if (!failed)
+        failed = code_run(request, box, &language_python, &args, false, &session, &result, err);
     if (failed)
         return failed;
     autoanswer answer;
     aio_open(&answer, request, NULL);
-    code_json(&answer, value);
-    json_decref(value);
+    json_open(&answer.json, '{');
+    aio_put(&answer, AIO_MEMBERS(AIO_STR("kernel_name", session.program), AIO_STR("session_id", session.name),
+                                 AIO_STR("status", status_name(&result)),
+                                 AIO_INT_IF(result.numbered, "execution_count", result.number)));
+    outputs_json(&answer, &result);
+    aio_put(&answer,
+            AIO_MEMBERS(AIO_TEXT("code", args.code.data, args.code.len), AIO_STR("msg_id", http_request_id(request))));
+    json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
 
-static int packages_python(struct http_request *request, struct box *box, struct err *err) {
-    return packages(request, box, &kernel_python,
-                    "import json\n"
-                    "from importlib.metadata import distributions\n"
-                    "found = {d.metadata['Name']: d.version for d in distributions() if d.metadata['Name']}\n"
-                    "print(json.dumps([{'name': n, 'version': found[n]} for n in sorted(found, key=str.lower)]))\n",
-                    err);
+static int node_files(struct http_request *request, struct box *box, const struct code_args *args, struct err *err) {
+    for (const char **row = args->files; row && *row; row++) {
+        const char *content = strchr(*row, '=') + 1,
+                   *name = arena_copy(http_arena(request), *row, (size_t)(content - *row) - 1);
+        bool below = *name != '/' && args->cwd.data;
+        struct view file = view_of(content, strlen(content));
+        const struct write_request write = {
+            .path = below ? arena_printf(http_arena(request), "%s/%s", args->cwd.data, name) : name,
+            .parents = true,
+            .size = (int64_t)file.len,
+            .max = front_settings(request)->max_upload_bytes};
+        struct file_stat stat;
+        bool created;
+        int failed = box_write(box, &write, box_read_view, &file, http_fd(request), &created, &stat, err);
+        if (failed)
+            return err_wrap(err, "files");
+    }
+    return 0;
 }
 
-#define NODE_PACKAGES                                                                                                  \
-    "const fs = require('fs'), path = require('path');\n"                                                              \
-    "const roots = [path.resolve(process.execPath, '../../lib/node_modules'), '/usr/share/nodejs',\n"                  \
-    "               '/usr/local/lib/node_modules', '/usr/lib/node_modules'];\n"                                        \
-    "const found = new Map();\n"                                                                                       \
-    "const read = (dir) => { try { return fs.readdirSync(dir); } catch { return []; } };\n"                            \
-    "const add = (dir) => { try {\n"                                                                                   \
-    "    const p = JSON.parse(fs.readFileSync(path.join(dir, 'package.json')));\n"                                     \
-    "    if (p.name && p.version && !found.has(p.name)) found.set(p.name, p.version); } catch {} };\n"                 \
-    "for (const root of new Set(roots)) for (const name of read(root))\n"                                              \
-    "    if (name[0] === '@') read(path.join(root, name)).forEach((n) => add(path.join(root, name, n)));\n"            \
-    "    else if (name[0] !== '.') add(path.join(root, name));\n"                                                      \
-    "const list = [...found].sort().map(([name, version]) => ({ name, version }));\n"
-
-static int packages_nodejs(struct http_request *request, struct box *box, struct err *err) {
-    return packages(request, box, &kernel_node, NODE_PACKAGES "console.log(JSON.stringify(list));\n", err);
+/* "20", "v20", "20.1", "node20" */
+static int node_version(struct http_request *request, struct box *box, const char *wanted, struct err *err) {
+    struct interpreter_about about;
+    if (!wanted)
+        return 0;
+    int failed =
+        interpreter_about(box, &language_javascript, false, http_fd(request), http_arena(request), &about, err);
+    if (failed)
+        return failed;
+    const char *own = about.version + (*about.version == 'v'), *number = wanted + strcspn(wanted, "0123456789");
+    size_t len = strlen(number);
+    if (!len || strncmp(own, number, len) != 0 || (own[len] && own[len] != '.'))
+        return err_set(err, ERR_INVALID, "version: this box has Node.js %.32s, not %.32s", own, wanted);
+    return 0;
 }
 
-static json_t *node_facts(struct http_request *request, struct box *box, struct err *err) {
-    json_t *value = NULL;
-    int failed = code_script(request, box, &kernel_node,
-                             NODE_PACKAGES "console.log(JSON.stringify({node: process.version, list,\n"
-                                           "    npm: found.get('npm') || '', home: path.dirname(process.execPath),\n"
-                                           "    root: roots.find((r) => read(r).length) || roots[0]}));\n",
-                             &value, err);
-    return failed ? NULL : value;
-}
-
-/* The versions that the tools tell are theirs; npm's is "" where it is not there. */
-int nodejs_info(struct http_request *request, struct box *box, struct err *err) {
-    json_t *facts = node_facts(request, box, err);
-    if (!facts)
-        return -err->code;
-    const char *version = json_string_value(json_object_get(facts, "node"));
-    json_t *data =
-        json_pack("{s:O?,s:O?,s:[s],s:s,s:O?,s:O?,s:[],s:O?,s:n,s:[s*],s:s*}", "node_version",
-                  json_object_get(facts, "node"), "npm_version", json_object_get(facts, "npm"), "supported_languages",
-                  "javascript", "description", "JavaScript by the Node.js of this box, as programs or in sessions",
-                  "runtime_directory", json_object_get(facts, "home"), "global_npm_directory",
-                  json_object_get(facts, "root"), "runtime_packages", "global_packages", json_object_get(facts, "list"),
-                  "error", "available_versions", version, "current_version", version);
+static int nodejs_execute(struct http_request *request, struct box *box, struct err *err) {
+    struct code_args args = {0};
+    struct interpreter_session session;
+    autoresult result = {0};
+    int failed = code_body(request, box, &args, err);
+    bool stateful = args.stateful || args.session_id.data;
+    if (!failed && stateful && args.input.data)
+        failed = aio_unfit(request, "stdin", "goes with code that is a program of its own: not with a session");
+    if (!failed)
+        failed = node_version(request, box, args.version.data, err);
+    if (!failed)
+        failed = node_files(request, box, &args, err);
+    if (!failed)
+        failed = code_run(request, box, &language_javascript, &args, !stateful, &session, &result, err);
+    if (failed)
+        return failed;
     autoanswer answer;
     aio_open(&answer, request, NULL);
-    code_json(&answer, data);
-    json_decref(data);
-    json_decref(facts);
-    return aio_close(&answer, 0, err);
-}
-
-/* ---- /v1/code ---- */
-
-static void code_traceback(struct answer *answer, const struct code_result *result) {
-    size_t i;
-    json_t *output, *traceback = NULL;
-    json_array_foreach(result->outputs, i, output) {
-        json_t *own = json_object_get(output, "traceback");
-        traceback = own ? own : traceback;
-    }
-    json_key(&answer->json, "traceback");
-    if (traceback)
-        code_json(answer, traceback);
-    else
-        json_nil(&answer->json);
-}
-
-static int code_answer(struct http_request *request, const struct code_args *args, const struct code_result *result,
-                       const char *session, struct err *err) {
-    static const char *const streams[] = {"stdout", "stderr"};
-    autoanswer answer;
-    struct json *json = &answer.json;
-    aio_open(&answer, request, NULL);
-    json_open(json, '{');
-    json_put_str(json, "language", args->language.data);
-    json_put_str(json, "status", result->status);
-    json_key(json, "outputs");
-    code_outputs_json(&answer, result);
-    json_key(json, "code");
-    aio_text(&answer, (const uint8_t *)args->code.data, args->code.len);
-    for (int i = 0; i < 2; i++) {
-        json_key(json, streams[i]);
-        code_text_json(&answer, &result->texts[i]);
-    }
-    json_key(json, "exit_code");
-    if (result->exited)
-        json_int(json, result->exit_code);
-    else
-        json_nil(json);
-    code_traceback(&answer, result);
-    json_put_str(json, "session_id", session);
-    json_close(json, '}');
+    json_open(&answer.json, '{');
+    aio_put(&answer, AIO_MEMBERS(AIO_STR("language", "javascript"), AIO_STR("status", status_name(&result)),
+                                 AIO_INT_IF(result.numbered, "execution_count", result.number)));
+    outputs_json(&answer, &result);
+    streams_json(&answer, &args, &result);
+    aio_put(&answer, AIO_MEMBERS(AIO_INT("exit_code", exit_code(&result)),
+                                 AIO_STR("session_id", stateful ? session.name : NULL)));
+    json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
 
 static int code_execute(struct http_request *request, struct box *box, struct err *err) {
     struct code_args args = {0};
+    struct interpreter_session session;
     autoresult result = {0};
-    struct kernel kernel = {0};
-    int failed = aio_body(request, &args, err);
-    if (!failed)
-        failed = code_name(request, args.session_id.data);
+    int failed = code_body(request, box, &args, err);
     if (failed)
         return failed;
-    bool python = !strcmp(args.language.data, "python"), stateful = args.stateful || args.session_id.data;
-    const struct code_run run = {.code = args.code.data,
-                                 .len = args.code.len,
-                                 .cwd = args.cwd.data,
-                                 .name = args.session_id.data,
-                                 .timeout_s = args.timeout.value};
-    if (!python && !stateful)
-        failed = nodejs_program(request, box, &run, NULL, 0, &result, err);
+    bool stateful = args.stateful || args.session_id.data;
+    size_t i = 0;
+    while (strcmp(languages[i].language->name, args.language.data) != 0) /* the row lets in no other */
+        i++;
+    failed = code_run(request, box, languages[i].language, &args, !stateful, &session, &result, err);
+    if (failed)
+        return failed;
+    const char *const *traceback = NULL;
+    for (i = 0; i < result.count && !result.program; i++)
+        traceback = result.outputs[i].traceback ? result.outputs[i].traceback : traceback;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    aio_put(&answer, AIO_MEMBERS(AIO_STR("language", args.language.data), AIO_STR("status", status_name(&result))));
+    outputs_json(&answer, &result);
+    streams_json(&answer, &args, &result);
+    bool exited = result.program || result.status != CODE_TIMEOUT;
+    aio_put(&answer, AIO_MEMBERS(AIO_INT_IF(exited, "exit_code", exit_code(&result)),
+                                 AIO_STR("session_id", stateful ? session.name : NULL)));
+    if (traceback)
+        traceback_json(&answer, traceback);
     else
-        failed = code_in_session(request, box, python ? &kernel_python : &kernel_node, &run, NULL, !stateful, &kernel,
-                                 &result, err);
-    return failed ? failed : code_answer(request, &args, &result, stateful ? kernel.name : NULL, err);
+        json_put_nil(&answer.json, "traceback");
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
 }
 
-static void language_json(struct json *json, const char *language, const char *text, const char *version) {
+/* ---- sessions ---- */
+
+static uint64_t session_age_s(const struct interpreter_session *session) {
+    uint64_t now = clock_wall_ms();
+    return now > session->created_ms ? (now - session->created_ms) / 1000 : 0;
+}
+
+/* Node.js says more of a session, and may be asked to change it (cwd, idle_s); one that is too busy to answer is busy. */
+static int session_json(struct answer *answer, struct box *box, const struct language *language,
+                        const struct interpreter_session *session, const struct code_args *args, struct err *err) {
+    if (language == &language_python) {
+        aio_object(answer,
+                   AIO_MEMBERS(AIO_STR("kernel_name", session->program), AIO_TIME("created_at", session->created_ms),
+                               AIO_INT("age_seconds", session_age_s(session))));
+        return 0;
+    }
+    const struct interpreter_caller caller = code_caller(answer->request);
+    struct interpreter_state state = {.cwd = "", .busy = true};
+    const char *cwd = args->cwd.data;
+    uint64_t idle_s = args->max_idle_time.value;
+    int failed = interpreter_look(box, session, cwd, idle_s, &caller, http_arena(answer->request), &state, err);
+    if (failed && (failed != -ERR_TIMEOUT || cwd || idle_s))
+        return failed;
+    aio_object(answer,
+               AIO_MEMBERS(AIO_STR("session_id", session->name), AIO_STR("cwd", state.cwd),
+                           AIO_REAL("created_at", (double)session->created_ms / 1000),
+                           AIO_REAL("last_used", state.used_s > 0 ? state.used_s : (double)clock_wall_ms() / 1000),
+                           AIO_INT("max_idle_time", state.idle_s), AIO_INT("age_seconds", session_age_s(session)),
+                           AIO_STR("state", state.busy ? "busy" : "idle")));
+    return 0;
+}
+
+static int code_sessions(struct http_request *request, struct box *box, struct err *err) {
+    const struct language *language = code_language(request);
+    struct interpreter_sessions all;
+    int failed = interpreter_sessions(box, language, &all, err);
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    json_put_open(&answer.json, "sessions", '{');
+    for (size_t i = 0; !failed && i < all.count; i++) {
+        json_key(&answer.json, all.items[i].name);
+        failed = session_json(&answer, box, language, &all.items[i], &(struct code_args){0}, err);
+        if (failed == -ERR_NOT_FOUND || failed == -ERR_GONE) { /* it ended meanwhile */
+            json_nil(&answer.json);
+            failed = 0;
+        }
+    }
+    json_close(&answer.json, '}');
+    json_close(&answer.json, '}');
+    return aio_close(&answer, failed, err);
+}
+
+static int session_create(struct http_request *request, struct box *box, uint64_t idle_s,
+                          struct interpreter_session *ret_session, bool *ret_created, struct err *err) {
+    struct code_args args = {0};
+    int failed = code_body(request, box, &args, err);
+    const struct interpreter_open open = {.name = args.session_id.data,
+                                          .program = args.kernel_name.data,
+                                          .cwd = args.cwd.data,
+                                          .idle_s = args.max_idle_time.has ? args.max_idle_time.value : idle_s};
+    return failed ? failed : interpreter_open(box, code_language(request), &open, ret_session, ret_created, err);
+}
+
+static const char *created_text(bool created) {
+    return created ? "Session created" : "Session already exists";
+}
+
+static int jupyter_create(struct http_request *request, struct box *box, struct err *err) {
+    struct interpreter_session session;
+    bool created;
+    int failed = session_create(request, box, INTERPRETER_IDLE_S, &session, &created, err);
+    if (failed)
+        return failed;
+    return aio_reply(request, NULL,
+                     AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_STR("kernel_name", session.program),
+                                 AIO_STR("message", created_text(created))),
+                     err);
+}
+
+/* {..., "session":{...}} */
+static int session_answer(struct http_request *request, struct box *box, const struct interpreter_session *session,
+                          const struct aio_member *members, const struct code_args *args, struct err *err) {
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    aio_put(&answer, members);
+    json_key(&answer.json, "session");
+    int failed = session_json(&answer, box, &language_javascript, session, args, err);
+    json_close(&answer.json, '}');
+    return aio_close(&answer, failed, err);
+}
+
+static int nodejs_create(struct http_request *request, struct box *box, struct err *err) {
+    struct interpreter_session session;
+    bool created;
+    int failed = session_create(request, box, NODE_IDLE_S, &session, &created, err);
+    if (failed)
+        return failed;
+    return session_answer(request, box, &session,
+                          AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_BOOL("created", created),
+                                      AIO_STR("message", created_text(created))),
+                          &(struct code_args){0}, err);
+}
+
+static int nodejs_session(struct http_request *request, struct box *box, struct err *err) {
+    struct interpreter_session session;
+    int failed = interpreter_find(box, &language_javascript, http_param(request, "session_id"), &session, err);
+    const struct aio_member none[] = {{.key = NULL}};
+    return failed ? failed : session_answer(request, box, &session, none, &(struct code_args){0}, err);
+}
+
+static int nodejs_update(struct http_request *request, struct box *box, struct err *err) {
+    struct code_args args = {0};
+    struct interpreter_session session;
+    int failed = aio_body(request, &args, err);
+    if (!failed)
+        failed = interpreter_find(box, &language_javascript, http_param(request, "session_id"), &session, err);
+    if (!failed)
+        failed = aio_directory(request, box, "cwd", args.cwd.data, err);
+    return failed ? failed : session_answer(request, box, &session, AIO_MEMBERS(AIO_BOOL("updated", true)), &args, err);
+}
+
+static int code_delete(struct http_request *request, struct box *box, struct err *err) {
+    const struct language *language = code_language(request);
+    struct interpreter_session session;
+    int failed = interpreter_find(box, language, http_param(request, "session_id"), &session, err);
+    if (failed)
+        return failed;
+    interpreter_end(box, &session);
+    return language == &language_python ? aio_done(request, "Session deleted")
+                                        : aio_reply(request, NULL, AIO_MEMBERS(AIO_BOOL("deleted", true)), err);
+}
+
+static int jupyter_delete_all(struct http_request *request, struct box *box, struct err *err) {
+    struct interpreter_sessions all;
+    int failed = interpreter_sessions(box, &language_python, &all, err);
+    if (failed)
+        return failed;
+    for (size_t i = 0; i < all.count; i++)
+        interpreter_end(box, &all.items[i]);
+    return aio_done(request, arena_printf(http_arena(request), "%zu sessions deleted", all.count));
+}
+
+/* ---- what a box has ---- */
+
+/* "python3" and "python3.11" of the directories that most boxes look for programs in. */
+static void kernels_json(struct http_request *request, struct box *box, struct json *json) {
+    json_put_open(json, "available_kernels", '[');
+    for (unsigned minor = 5; minor <= 25; minor++) {
+        struct file_stat stat;
+        struct err ignored;
+        struct arena *arena = http_arena(request);
+        const char *name = minor > 5 ? arena_printf(arena, "python3.%u", minor) : "python3";
+        if (!box_stat(box, arena_printf(arena, "/usr/local/bin/%s", name), arena, &stat, &ignored) ||
+            !box_stat(box, arena_printf(arena, "/usr/bin/%s", name), arena, &stat, &ignored))
+            json_str(json, name);
+    }
+    json_close(json, ']');
+}
+
+static int jupyter_info(struct http_request *request, struct box *box, struct err *err) {
+    struct interpreter_sessions all;
+    int failed = interpreter_sessions(box, &language_python, &all, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    json_open(&answer.json, '{');
+    json_put_str(&answer.json, "default_kernel", language_python.program);
+    kernels_json(request, box, &answer.json);
+    aio_put(&answer,
+            AIO_MEMBERS(
+                AIO_INT("active_sessions", all.count), AIO_INT("session_timeout_seconds", INTERPRETER_IDLE_S),
+                AIO_INT("max_sessions", LIMIT_INTERPRETER_SESSIONS),
+                AIO_STR("description", "Python sessions: the box's own interpreter, with the outputs of a notebook"),
+                AIO_STR("kernel_detection", "programs python3 and python3.N in /usr/local/bin and /usr/bin")));
+    json_close(&answer.json, '}');
+    return aio_close(&answer, 0, err);
+}
+
+static void packages_json(struct answer *answer, const struct interpreter_about *about) {
+    json_open(&answer->json, '[');
+    for (size_t i = 0; i < about->count; i++)
+        aio_object(answer, AIO_MEMBERS(AIO_STR("name", about->packages[i].name),
+                                       AIO_STR("version", about->packages[i].version)));
+    json_close(&answer->json, ']');
+}
+
+static int code_packages(struct http_request *request, struct box *box, struct err *err) {
+    struct interpreter_about about;
+    int failed =
+        interpreter_about(box, code_language(request), true, http_fd(request), http_arena(request), &about, err);
+    if (failed)
+        return failed;
+    autoanswer answer;
+    aio_open(&answer, request, NULL);
+    packages_json(&answer, &about);
+    return aio_close(&answer, 0, err);
+}
+
+/* npm's version is "" where it is not there. */
+static int nodejs_info(struct http_request *request, struct box *box, struct err *err) {
+    struct interpreter_about about;
+    int failed = interpreter_about(box, &language_javascript, true, http_fd(request), http_arena(request), &about, err);
+    if (failed)
+        return failed;
+    const char *npm = "";
+    for (size_t i = 0; i < about.count; i++)
+        npm = strcmp(about.packages[i].name, "npm") != 0 ? npm : about.packages[i].version;
+    autoanswer answer;
+    struct json *json = &answer.json;
+    aio_open(&answer, request, NULL);
     json_open(json, '{');
-    json_put_str(json, "language", language);
-    json_put_str(json, "description", text);
-    json_put_str(json, "runtime_version", version);
-    json_put_uint(json, "default_timeout", KERNEL_TIMEOUT_S);
-    json_put_uint(json, "max_timeout", LIMIT_KERNEL_TIMEOUT_S);
-    json_put_open(json, "details", '{');
+    aio_put(&answer,
+            AIO_MEMBERS(AIO_STR("node_version", about.version), AIO_STR("npm_version", npm),
+                        AIO_STR("description", "JavaScript by the Node.js of this box, as programs or in sessions"),
+                        AIO_STR("runtime_directory", about.programs), AIO_STR("global_npm_directory", about.root),
+                        AIO_STR("error", NULL), AIO_STR("current_version", about.version)));
+    json_put_open(json, "supported_languages", '[');
+    json_str(json, "javascript");
+    json_close(json, ']');
+    json_put_open(json, "available_versions", '[');
+    json_str(json, about.version);
+    json_close(json, ']');
+    json_put_open(json, "runtime_packages", '[');
+    json_close(json, ']');
+    json_key(json, "global_packages");
+    packages_json(&answer, &about);
     json_close(json, '}');
-    json_close(json, '}');
+    return aio_close(&answer, 0, err);
 }
 
 /* Those that the box has. */
 static int code_info(struct http_request *request, struct box *box, struct err *err) {
-    static const struct {
-        const struct kernel_kind *kind;
-        const char *language, *text, *script;
-    } rows[] = {
-        {&kernel_python, "python", "Python in a session, or once",
-         "import json, platform\nprint(json.dumps(platform.python_version()))"},
-        {&kernel_node, "javascript", "JavaScript by Node.js in a session, or as a program of its own",
-         "console.log(JSON.stringify(process.version))"},
-    };
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
     json_put_open(&answer.json, "languages", '[');
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        json_t *version = NULL;
-        int failed = code_script(request, box, rows[i].kind, rows[i].script, &version, err);
-        if (failed && failed != -ERR_UNSUPPORTED)
+    for (size_t i = 0; i < sizeof languages / sizeof *languages; i++) {
+        const struct language *language = languages[i].language;
+        struct interpreter_about about;
+        int failed = interpreter_about(box, language, false, http_fd(request), http_arena(request), &about, err);
+        if (failed == -ERR_UNSUPPORTED)
+            continue;
+        if (failed)
             return failed;
-        if (!failed)
-            language_json(&answer.json, rows[i].language, rows[i].text, json_string_value(version));
-        json_decref(version);
+        json_open(&answer.json, '{');
+        aio_put(&answer, AIO_MEMBERS(AIO_STR("language", language->name), AIO_STR("description", languages[i].text),
+                                     AIO_STR("runtime_version", about.version),
+                                     AIO_INT("default_timeout", INTERPRETER_TIMEOUT_S),
+                                     AIO_INT("max_timeout", LIMIT_INTERPRETER_TIMEOUT_S)));
+        json_put_open(&answer.json, "details", '{');
+        json_close(&answer.json, '}');
+        json_close(&answer.json, '}');
     }
     json_close(&answer.json, ']');
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
+
+const struct route aio_code_routes[] = {
+    AIO_ROUTE("POST", "/jupyter/execute", "aio_jupyter_execute",
+              "Run Python in a session that keeps its variables; outputs as a notebook has them.",
+              .run = jupyter_execute, .body = jupyter_execute_fields),
+    AIO_ROUTE("GET", "/jupyter/info", "aio_jupyter_info", "Which interpreters there are for sessions.",
+              .run = jupyter_info),
+    AIO_ROUTE("GET", "/jupyter/sessions", "aio_jupyter_sessions", "Its sessions of Python.", .run = code_sessions),
+    AIO_ROUTE("DELETE", "/jupyter/sessions", "aio_jupyter_delete_all", "End all of them.", .run = jupyter_delete_all),
+    AIO_ROUTE("DELETE", "/jupyter/sessions/{session_id}", "aio_jupyter_delete", "End one of them.", .run = code_delete),
+    AIO_ROUTE("POST", "/jupyter/sessions/create", "aio_jupyter_create", "Start a session of Python.",
+              .run = jupyter_create, .body = jupyter_create_fields),
+    AIO_ROUTE("POST", "/nodejs/execute", "aio_nodejs_execute",
+              "Run JavaScript as a program of its own, or in a session that keeps its variables.",
+              .run = nodejs_execute, .body = nodejs_execute_fields),
+    AIO_ROUTE("GET", "/nodejs/info", "aio_nodejs_info", "Version, directories and packages of Node.js.",
+              .run = nodejs_info),
+    AIO_ROUTE("POST", "/nodejs/sessions", "aio_nodejs_create", "Start a session of JavaScript.", .run = nodejs_create,
+              .body = nodejs_create_fields),
+    AIO_ROUTE("GET", "/nodejs/sessions", "aio_nodejs_sessions", "Its sessions of JavaScript.", .run = code_sessions),
+    AIO_ROUTE("GET", "/nodejs/sessions/{session_id}", "aio_nodejs_session", "One of them.", .run = nodejs_session),
+    AIO_ROUTE("PATCH", "/nodejs/sessions/{session_id}", "aio_nodejs_update",
+              "Another directory, or another time until it ends unused.", .run = nodejs_update,
+              .body = nodejs_update_fields),
+    AIO_ROUTE("DELETE", "/nodejs/sessions/{session_id}", "aio_nodejs_delete", "End one of them.", .run = code_delete),
+    AIO_ROUTE("POST", "/code/execute", "aio_code_execute", "Run Python or JavaScript, once or in a session.",
+              .run = code_execute, .body = code_execute_fields),
+    AIO_ROUTE("GET", "/code/info", "aio_code_info", "Which of these languages the box has.", .run = code_info),
+    AIO_ROUTE("GET", "/sandbox/packages/python", "aio_packages_python", "Installed packages of Python.",
+              .run = code_packages),
+    AIO_ROUTE("GET", "/sandbox/packages/nodejs", "aio_packages_nodejs", "Installed packages of Node.js.",
+              .run = code_packages),
+    {NULL, NULL, NULL, 0, NULL, NULL, NULL},
+};

@@ -32,9 +32,20 @@ static uint64_t content_encoded(uint64_t bytes) {
     return bytes / 3 * 4 + 4; /* as base64 */
 }
 
-static int content_spill(struct aio_content *content, struct err *err) {
+static int not_json(struct err *err, const char *why) {
+    return err_set(err, ERR_INVALID, "the content is no JSON string: %s", why);
+}
+
+/* What is in memory goes to the file, but for the beginning of a character whose rest may come. */
+static int content_spill(struct aio_content *content, bool last, struct err *err) {
     struct skills *skills = front_of(content->request)->skills;
+    struct buf *memory = &content->memory;
+    size_t len = memory->len - (last ? 0 : headtail_partial(memory->data, memory->len));
     int r = 0;
+    if (!text_utf8(memory->data, len))
+        return not_json(err, "it is not UTF-8");
+    if (last && content->file.fd < 0)
+        return 0;
     if (content->file.fd < 0 && !skills)
         return err_set(err, ERR_TOO_LARGE, "the content is larger than %u bytes", MEMORY_BYTES);
     if (content->file.fd < 0) {
@@ -43,8 +54,8 @@ static int content_spill(struct aio_content *content, struct err *err) {
         r = skills_scratch(skills, content->box->user, content_encoded(most), limit, &content->file, err);
     }
     if (r >= 0)
-        r = scratch_write(&content->file, content->memory.data, content->memory.len, err);
-    buf_clear(&content->memory);
+        r = scratch_write(&content->file, memory->data, len, err);
+    buf_consume(memory, len);
     return r;
 }
 
@@ -57,7 +68,7 @@ static int content_put(struct aio_content *content, const void *data, size_t len
         return err_set(err, ERR_TOO_LARGE, "the content is larger than %s allows (%llu)", limit,
                        (unsigned long long)most);
     if (content->memory.len + len > MEMORY_BYTES)
-        failed = content_spill(content, err);
+        failed = content_spill(content, false, err);
     if (failed >= 0)
         buf_put(&content->memory, data, len);
     return failed;
@@ -84,13 +95,7 @@ struct body_reader {
     size_t key_at; /* where in rest it begins */
     uint32_t hex, high;
     unsigned digits;
-    uint8_t partial[4]; /* of a character */
-    size_t partial_len;
 };
-
-static int not_json(struct err *err, const char *why) {
-    return err_set(err, ERR_INVALID, "the content is no JSON string: %s", why);
-}
 
 static int content_point(struct body_reader *reader, uint32_t point, struct err *err) {
     uint8_t data[4];
@@ -142,44 +147,20 @@ static int content_escape(struct body_reader *reader, uint8_t byte, struct err *
     return ++reader->digits < 4 ? 0 : content_unit(reader, err);
 }
 
-/* Plain bytes: whole characters go on, a half one waits for its rest. */
-static int content_plain(struct body_reader *reader, const uint8_t *data, size_t len, struct err *err) {
-    uint32_t ignored;
-    while (len && reader->partial_len) {
-        reader->partial[reader->partial_len++] = *data++;
-        len--;
-        if (text_character(reader->partial, reader->partial_len, &ignored) != reader->partial_len) {
-            if (reader->partial_len == sizeof reader->partial)
-                return not_json(err, "it is not UTF-8");
-            continue;
-        }
-        int failed = content_put(reader->content, reader->partial, reader->partial_len, err);
-        reader->partial_len = 0;
-        if (failed < 0)
-            return failed;
-    }
-    if (!len) /* what is still half a character stays: its rest may come with the next piece */
-        return 0;
-    size_t partial = headtail_partial(data, len);
-    if (!text_utf8(data, len - partial) || partial > 3)
-        return not_json(err, "it is not UTF-8");
-    memcpy(reader->partial, data + len - partial, partial);
-    reader->partial_len = partial;
-    return content_put(reader->content, data, len - partial, err);
-}
-
 /* Up to the next byte that means something. Returns how many were taken. */
 static ssize_t content_span(struct body_reader *reader, const uint8_t *data, size_t len, struct err *err) {
     size_t n = 0;
     while (n < len && data[n] != '"' && data[n] != '\\' && data[n] >= 32)
         n++;
-    int failed = n && reader->high ? not_json(err, "half of a surrogate pair") : content_plain(reader, data, n, err);
+    if (reader->high && (n || data[n] == '"'))
+        return not_json(err, "half of a surrogate pair");
+    int failed = content_put(reader->content, data, n, err);
     if (failed < 0)
         return failed;
     if (n == len)
         return (ssize_t)n;
-    if (data[n] < 32 || reader->partial_len || (reader->high && data[n] == '"'))
-        return not_json(err, data[n] < 32 ? "a control character" : "it is not UTF-8");
+    if (data[n] < 32)
+        return not_json(err, "a control character");
     reader->place = data[n] == '"' ? OUTSIDE : CONTENT_ESCAPE;
     if (data[n] == '"')
         buf_byte(&reader->rest, '"');
@@ -271,13 +252,16 @@ int aio_content_take(struct http_request *request, const struct box *box, struct
     int failed = content_length(content, http_body_length(request), err);
     while (!failed && (n = http_body_read(request, content->piece, PIECE_BYTES, err)) != 0)
         failed = n < 0 ? (int)n : reader_feed(&reader, content->piece, (size_t)n, err);
-    if (failed == -ERR_INVALID && content->seen && reader.place >= CONTENT)
+    bool inside = content->seen && reader.place >= CONTENT;
+    if (!failed && !inside) {
+        failed = content_spill(content, true, err);
+        inside = failed < 0;
+    }
+    if (failed == -ERR_INVALID && inside)
         failed = aio_unfit(request, "content", err->text);
     else if (!failed)
         failed = aio_body_text(request, (const char *)reader.rest.data, reader.rest.len, ret_args, err);
     buf_done(&reader.rest);
-    if (!failed && content->file.fd >= 0)
-        failed = content_spill(content, err);
     return failed;
 }
 

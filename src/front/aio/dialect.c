@@ -131,8 +131,9 @@ static int dialect_admit(struct http_request *request, unsigned needs, const str
 }
 
 static const struct route *const dialect_routes[] = {
-    aio_routes,      aio_mcp_routes,  aio_search_routes, aio_watch_routes, aio_util_routes,
-    aio_code_routes, aio_bash_routes, aio_file_routes,   aio_shell_routes, NULL,
+    aio_routes,       aio_mcp_routes,   aio_search_routes,
+    aio_watch_routes, aio_code_routes,  aio_bash_routes,
+    aio_file_routes,  aio_shell_routes, NULL,
 };
 const struct dialect aio_dialect = {
     .routes = dialect_routes,

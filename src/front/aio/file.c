@@ -67,24 +67,6 @@ static const struct kind *kind_of(const struct err *err) {
     return NULL;
 }
 
-static void fail_json(struct json *json, const struct kind *kind, const char *operation, const char *path,
-                      const char *message) {
-    json_open(json, '{');
-    json_put_str(json, "path", path);
-    json_put_str(json, "operation", operation);
-    json_put_str(json, "message", message);
-    json_put_str(json, "error_type", kind->type);
-    json_put_bool(json, "retryable", kind->status == 503);
-    json_key(json, "errno");
-    if (kind->name)
-        json_int(json, kind->number);
-    else
-        json_nil(json);
-    json_put_str(json, "errno_name", kind->name);
-    json_put_str(json, "exception_type", kind->exception);
-    json_close(json, '}');
-}
-
 int aio_file_fail(struct http_request *request, const char *what, const char *operation, const char *path,
                   struct err *err) {
     const struct kind *kind = kind_of(err);
@@ -99,12 +81,14 @@ int aio_file_fail(struct http_request *request, const char *what, const char *op
     bool envelope = ((const struct aio_settings *)front_own(request, &aio_dialect))->envelope;
     autoanswer answer;
     answer_init(&answer, request, envelope ? 200 : kind->status);
-    struct json *json = &answer.json;
-    json_open(json, '{');
-    json_put_bool(json, "success", false);
-    json_put_str(json, "message", arena_printf(arena, "%s: %s", what, message));
-    json_key(json, "data");
-    fail_json(json, kind, operation, path, message);
+    json_open(&answer.json, '{');
+    aio_put(&answer,
+            AIO_MEMBERS(AIO_BOOL("success", false), AIO_STR("message", arena_printf(arena, "%s: %s", what, message))));
+    json_key(&answer.json, "data");
+    aio_object(&answer, AIO_MEMBERS(AIO_STR("path", path), AIO_STR("operation", operation), AIO_STR("message", message),
+                                    AIO_STR("error_type", kind->type), AIO_BOOL("retryable", kind->status == 503),
+                                    AIO_INT_IF(kind->name, "errno", kind->number), AIO_STR("errno_name", kind->name),
+                                    AIO_STR("exception_type", kind->exception)));
     int code = err->code;
     int failed = aio_close(&answer, 0, err);
     return failed < 0 ? failed : code;
@@ -240,14 +224,8 @@ int aio_file_read(struct http_request *request, struct box *box, struct err *err
     failed = load.path ? aio_load_text(request, box, &load, err) : -err->code;
     if (failed)
         return aio_file_fail(request, "Failed to read file", "read", args.file.data, err);
-    autoanswer answer;
-    aio_open(&answer, request, "File read successfully");
-    json_open(&answer.json, '{');
-    json_key(&answer.json, "content");
-    aio_text(&answer, text.data, text.len);
-    json_put_str(&answer.json, "file", args.file.data);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_reply(request, "File read successfully",
+                     AIO_MEMBERS(AIO_TEXT("content", text.data, text.len), AIO_STR("file", args.file.data)), err);
 }
 
 /* ---- bytes ---- */
@@ -343,27 +321,25 @@ int aio_file_download(struct http_request *request, struct box *box, struct err 
 
 /* ---- the table ---- */
 
-#define FILE_PATH "/aio/{id}/v1/file"
-
 const struct route aio_file_routes[] = {
-    {"POST", FILE_PATH "/read", front_handle, 0, "aio_file_read", "A file of a box as text, or some of its lines",
-     AIO_ENDPOINT(.run = aio_file_read, .body = read_fields)},
-    {"POST", FILE_PATH "/write", front_handle, 0, "aio_file_write", "Write a file of a box, or append to it",
-     AIO_ENDPOINT(.run = aio_file_write, .body = aio_write_fields)},
-    {"POST", FILE_PATH "/replace", front_handle, 0, "aio_file_replace", "Replace every place of a text in a file",
-     AIO_ENDPOINT(.run = aio_file_replace, .body = aio_replace_fields)},
-    {"POST", FILE_PATH "/search", front_handle, 0, "aio_file_search", "Lines of one file that match an expression",
-     AIO_ENDPOINT(.run = aio_file_search, .body = aio_search_fields)},
-    {"POST", FILE_PATH "/find", front_handle, 0, "aio_file_find", "Files of a box whose names match a glob",
-     AIO_ENDPOINT(.run = aio_file_find, .body = aio_find_fields)},
-    {"POST", FILE_PATH "/list", front_handle, 0, "aio_file_list", "What is in a directory of a box",
-     AIO_ENDPOINT(.run = aio_file_list, .body = aio_list_fields)},
-    {"POST", FILE_PATH "/upload", front_handle, 0, "aio_file_upload", "Write a file of a box from a form",
-     AIO_ENDPOINT(.run = aio_file_upload, .body_media = "multipart/form-data")},
-    {"GET", FILE_PATH "/download", front_handle, 0, "aio_file_download", "A file of a box as it is",
-     AIO_ENDPOINT(.run = aio_file_download, .query = download_query, .answer_media = "application/octet-stream")},
-    {"POST", FILE_PATH "/str_replace_editor", front_handle, 0, "aio_file_editor",
-     "View, create, change a file, and take the last change back",
-     AIO_ENDPOINT(.run = aio_file_editor, .body = aio_editor_fields)},
+    AIO_ROUTE("POST", "/file/read", "aio_file_read", "A file of a box as text, or some of its lines",
+              .run = aio_file_read, .body = read_fields),
+    AIO_ROUTE("POST", "/file/write", "aio_file_write", "Write a file of a box, or append to it", .run = aio_file_write,
+              .body = aio_write_fields),
+    AIO_ROUTE("POST", "/file/replace", "aio_file_replace", "Replace every place of a text in a file",
+              .run = aio_file_replace, .body = aio_replace_fields),
+    AIO_ROUTE("POST", "/file/search", "aio_file_search", "Lines of one file that match an expression",
+              .run = aio_file_search, .body = aio_search_fields),
+    AIO_ROUTE("POST", "/file/find", "aio_file_find", "Files of a box whose names match a glob", .run = aio_file_find,
+              .body = aio_find_fields),
+    AIO_ROUTE("POST", "/file/list", "aio_file_list", "What is in a directory of a box", .run = aio_file_list,
+              .body = aio_list_fields),
+    AIO_ROUTE("POST", "/file/upload", "aio_file_upload", "Write a file of a box from a form", .run = aio_file_upload,
+              .body_media = "multipart/form-data"),
+    AIO_ROUTE("GET", "/file/download", "aio_file_download", "A file of a box as it is", .run = aio_file_download,
+              .query = download_query, .answer_media = "application/octet-stream"),
+    AIO_ROUTE("POST", "/file/str_replace_editor", "aio_file_editor",
+              "View, create, change a file, and take the last change back", .run = aio_file_editor,
+              .body = aio_editor_fields),
     {0},
 };

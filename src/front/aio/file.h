@@ -1,5 +1,5 @@
 /* The file group of the AIO dialect: what its parts share. aio/file.c has the table, failures, read and download;
- * aio/file_write.c write and upload; aio/content.c the body of a write, of any length; aio/file_list.c list, find and search;
+ * aio/file_write.c write and upload; aio/content.c the body of a write, of any length; aio/file_list.c list; aio/search.c find and search;
  * aio/file_edit.c replace and the editor, aio/history.c what the editor can take back. */
 #ifndef CUBBY_FRONT_AIO_FILE_H
 #define CUBBY_FRONT_AIO_FILE_H
@@ -13,13 +13,6 @@
 
 #define AIO_TEXT_BYTES (16u << 20) /* of a file that is answered or edited as text; download has no such limit */
 #define AIO_TEXT_LIMIT "file exceeds the 16 MiB limit of text; download it, or ask for a range of its lines"
-
-#define AIO_ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
-#define AIO_PATH_ROW(label, args, member, meaning)                                                                     \
-    {                                                                                                                  \
-        AIO_ROW(label, TEXT, args, member), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATH_BYTES,    \
-                                            .text = (meaning)                                                          \
-    }
 
 typedef int aio_run(struct http_request *request, struct box *box, struct err *err);
 
@@ -87,10 +80,11 @@ bool aio_history_take(struct aio_history *history, const struct box *box, const 
 
 /* ---- the routes ---- */
 
-aio_run aio_file_read, aio_file_download;              /* aio/file.c */
-aio_run aio_file_write, aio_file_upload;               /* aio/file_write.c */
-aio_run aio_file_list, aio_file_find, aio_file_search; /* aio/file_list.c */
-aio_run aio_file_replace, aio_file_editor;             /* aio/file_edit.c */
+aio_run aio_file_read, aio_file_download;  /* aio/file.c */
+aio_run aio_file_write, aio_file_upload;   /* aio/file_write.c */
+aio_run aio_file_list;                     /* aio/file_list.c */
+aio_run aio_file_find, aio_file_search;    /* aio/search.c */
+aio_run aio_file_replace, aio_file_editor; /* aio/file_edit.c */
 extern const struct row aio_write_fields[], aio_list_fields[], aio_find_fields[], aio_search_fields[],
     aio_replace_fields[], aio_editor_fields[];
 

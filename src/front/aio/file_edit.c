@@ -50,13 +50,9 @@ int aio_file_replace(struct http_request *request, struct box *box, struct err *
     bool none = failed == -ERR_NOT_FOUND && result.judged;
     if (failed && !none)
         return aio_file_fail(request, "Failed to replace in file", "replace", args.file.data, err);
-    autoanswer answer;
-    aio_open(&answer, request, none ? "old_str not found in file: nothing was replaced" : "Replacement completed");
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "file", args.file.data);
-    json_put_uint(&answer.json, "replaced_count", none ? 0 : result.count);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_reply(request, none ? "old_str not found in file: nothing was replaced" : "Replacement completed",
+                     AIO_MEMBERS(AIO_STR("file", args.file.data), AIO_INT("replaced_count", none ? 0 : result.count)),
+                     err);
 }
 
 /* ---- the editor ---- */
@@ -100,31 +96,17 @@ static const char *editor_path(const struct editor *editor) {
     return editor->args->path.data;
 }
 
-static int editor_answer(struct editor *editor, const char *message, struct err *err) {
-    autoanswer answer;
-    aio_open(&answer, editor->request, message);
-    struct json *json = &answer.json;
-    json_open(json, '{');
-    json_key(json, "output");
-    aio_text(&answer, editor->output.data, editor->output.len);
-    json_put_nil(json, "error");
-    json_put_str(json, "path", editor_path(editor));
-    json_put_bool(json, "prev_exist", editor->existed);
-    json_key(json, "old_content");
-    if (editor->changed && editor->existed)
-        aio_text(&answer, editor->old.data, editor->old.len);
-    else
-        json_nil(json);
-    json_key(json, "new_content");
-    if (editor->changed)
-        aio_text(&answer, editor->new_text.data, editor->new_text.len);
-    else
-        json_nil(json);
-    json_put_nil(json, "metadata");
-    json_close(json, '}');
+static int editor_answer(struct editor *editor, struct err *err) {
+    const struct buf *old = editor->changed && editor->existed ? &editor->old : NULL,
+                     *fresh = editor->changed ? &editor->new_text : NULL;
     if (editor->output.failed)
         return err_set(err, ERR_TOO_LARGE, AIO_TEXT_LIMIT);
-    return aio_close(&answer, 0, err);
+    return aio_reply(editor->request, NULL,
+                     AIO_MEMBERS(AIO_TEXT("output", editor->output.data, editor->output.len), AIO_STR("error", NULL),
+                                 AIO_STR("path", editor_path(editor)), AIO_BOOL("prev_exist", editor->existed),
+                                 AIO_TEXT_IF(old, "old_content", old->data, old->len),
+                                 AIO_TEXT_IF(fresh, "new_content", fresh->data, fresh->len), AIO_STR("metadata", NULL)),
+                     err);
 }
 
 static int editor_failed(struct editor *editor, struct err *err) {
@@ -193,7 +175,7 @@ static int view_directory(struct editor *editor, struct err *err) {
     if (truncated)
         buf_puts(&editor->output, "(there is more)\n");
     editor->existed = true;
-    return editor_answer(editor, NULL, err);
+    return editor_answer(editor, err);
 }
 
 /* Positive: answered. */
@@ -227,7 +209,7 @@ static int editor_view(struct editor *editor, struct err *err) {
         return failed;
     buf_printf(&editor->output, "%s as `cat -n` shows it:\n", editor_path(editor));
     show_lines(editor, &editor->old, first, last);
-    return editor_answer(editor, NULL, err);
+    return editor_answer(editor, err);
 }
 
 /* ---- changes ---- */
@@ -336,7 +318,7 @@ static int editor_change(struct editor *editor, int (*change)(struct editor *edi
     if (failed)
         return editor_failed(editor, err);
     editor_snippet(editor, at, len);
-    return editor_answer(editor, NULL, err);
+    return editor_answer(editor, err);
 }
 
 static int editor_str_replace(struct editor *editor, struct err *err) {
@@ -359,14 +341,12 @@ static int editor_create(struct editor *editor, struct err *err) {
         return aio_unfit(editor->request, "file_text", "file_text is required for create");
     buf_put(&editor->new_text, text->data, text->len);
     int failed = editor_store(editor, NO_VERSION, NULL, err);
-    if (failed == -ERR_EXISTS) {
+    if (failed == -ERR_EXISTS)
         err_set(err, ERR_EXISTS, "'%s' is there already: change it with str_replace or insert", editor_path(editor));
-        return editor_failed(editor, err);
-    }
     if (failed)
         return editor_failed(editor, err);
     buf_printf(&editor->output, "%s has been created.\n", editor_path(editor));
-    return editor_answer(editor, NULL, err);
+    return editor_answer(editor, err);
 }
 
 /* ---- and back ---- */
@@ -410,7 +390,7 @@ static int editor_undo(struct editor *editor, struct err *err) {
     }
     free(old);
     free(etag);
-    return failed ? editor_failed(editor, err) : editor_answer(editor, NULL, err);
+    return failed ? editor_failed(editor, err) : editor_answer(editor, err);
 }
 
 static const struct {

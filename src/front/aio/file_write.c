@@ -31,16 +31,6 @@ const struct row aio_write_fields[] = {
     {0},
 };
 
-static int write_answer(struct http_request *request, const struct write_args *args, uint64_t bytes, struct err *err) {
-    autoanswer answer;
-    aio_open(&answer, request, args->append ? "Content appended successfully" : "File written successfully");
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "file", args->file.data);
-    json_put_uint(&answer.json, "bytes_written", bytes);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
-}
-
 static int write_run(struct http_request *request, struct box *box, const struct write_args *args,
                      struct aio_content *content, struct err *err) {
     struct file_stat stat = {0};
@@ -72,7 +62,8 @@ int aio_file_write(struct http_request *request, struct box *box, struct err *er
     failed = write_run(request, box, &args, &content, err);
     if (failed)
         return aio_file_fail(request, "Failed to write file", "write", args.file.data, err);
-    return write_answer(request, &args, content.given, err);
+    return aio_reply(request, args.append ? "Content appended successfully" : "File written successfully",
+                     AIO_MEMBERS(AIO_STR("file", args.file.data), AIO_INT("bytes_written", content.given)), err);
 }
 
 /* ---- upload ---- */
@@ -122,17 +113,6 @@ static int upload_target(struct http_request *request, struct box *box, const st
     return 0;
 }
 
-static int upload_answer(struct http_request *request, const char *path, uint64_t size, struct err *err) {
-    autoanswer answer;
-    aio_open(&answer, request, "File uploaded successfully");
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "file_path", path);
-    json_put_uint(&answer.json, "file_size", size);
-    json_put_bool(&answer.json, "success", true);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
-}
-
 int aio_file_upload(struct http_request *request, struct box *box, struct err *err) {
     struct skills *skills = front_of(request)->skills;
     struct multipart_form form = {0};
@@ -161,6 +141,9 @@ int aio_file_upload(struct http_request *request, struct box *box, struct err *e
         .path = aio_path(request, box, &path, true, err), .parents = true, .size = (int64_t)file.bytes, .max = most};
     failed =
         write.path ? box_write(box, &write, upload_read, &upload, http_fd(request), &created, &stat, err) : -err->code;
-    return failed ? aio_file_fail(request, "Failed to upload file", "upload", shown, err)
-                  : upload_answer(request, write.path, stat.size, err);
+    if (failed)
+        return aio_file_fail(request, "Failed to upload file", "upload", shown, err);
+    return aio_reply(
+        request, "File uploaded successfully",
+        AIO_MEMBERS(AIO_STR("file_path", write.path), AIO_INT("file_size", stat.size), AIO_BOOL("success", true)), err);
 }

@@ -46,25 +46,22 @@ static void unlink_locked(struct aio_history *history, struct change *change) {
     counted_give(COUNTED_UNDO, change->user, change->bytes);
 }
 
+static void drop_locked(struct aio_history *history, struct change *change) {
+    unlink_locked(history, change);
+    change_free(change);
+}
+
 void aio_history_free(struct aio_history *history) {
-    struct change *change;
     if (!history)
         return;
-    while ((change = history->oldest)) {
-        unlink_locked(history, change);
-        change_free(change);
-    }
+    while (history->oldest)
+        drop_locked(history, history->oldest);
     pthread_mutex_destroy(&history->lock);
     free(history);
 }
 
 static bool is_of(const struct change *change, const struct box *box, const char *path) {
     return !strcmp(change->box, box->id) && change->created_ms == box->created_ms && !strcmp(change->path, path);
-}
-
-static void drop_locked(struct aio_history *history, struct change *change) {
-    unlink_locked(history, change);
-    change_free(change);
 }
 
 /* The oldest change of this file goes beyond its share. */
@@ -96,36 +93,27 @@ static bool count_locked(struct aio_history *history, const struct change *fresh
     return true;
 }
 
-static char *copy(const void *data, size_t len) {
-    char *text = xmalloc(len + 1);
-    if (len)
-        memcpy(text, data, len);
-    text[len] = 0;
-    return text;
-}
-
 void aio_history_put(struct aio_history *history, const struct box *box, const char *path, const void *old, size_t len,
                      const char *etag) {
     struct change *change = xcalloc(1, sizeof *change);
     snprintf(change->box, sizeof change->box, "%s", box->id);
     change->created_ms = box->created_ms;
-    change->path = copy(path, strlen(path));
-    change->etag = copy(etag, strlen(etag));
-    change->old = old ? copy(old, len) : NULL;
+    change->path = xstrdup(path);
+    change->etag = xstrdup(etag);
+    change->old = old ? memcpy(xmalloc(len + 1), old, len) : NULL;
     change->len = len;
     snprintf(change->user, sizeof change->user, "%s", box->user);
     change->bytes = sizeof *change + strlen(path) + strlen(etag) + len + 3;
     change->bytes = change->bytes > HISTORY_LEAST_BYTES ? change->bytes : HISTORY_LEAST_BYTES;
     pthread_mutex_lock(&history->lock);
-    if (!count_locked(history, change)) {
-        pthread_mutex_unlock(&history->lock);
+    if (count_locked(history, change)) {
+        change->older = history->newest;
+        *(history->newest ? &history->newest->newer : &history->oldest) = change;
+        history->newest = change;
+        trim_locked(history, box, path);
+    } else {
         change_free(change);
-        return;
     }
-    change->older = history->newest;
-    *(history->newest ? &history->newest->newer : &history->oldest) = change;
-    history->newest = change;
-    trim_locked(history, box, path);
     pthread_mutex_unlock(&history->lock);
 }
 

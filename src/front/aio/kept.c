@@ -5,25 +5,42 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/limits.h"
 #include "front/collect.h"
 
 #define LINE_CHARACTERS 80u /* of the line between head and tail, at most */
 
-void aio_kept_init(struct aio_kept *kept, size_t limit, size_t most_bytes) {
-    *kept = (struct aio_kept){.limit = limit};
-    size_t bytes = limit && limit < most_bytes / 4 ? 4 * limit : most_bytes; /* a character has four at most */
-    headtail_init(&kept->bytes, bytes);
+int aio_output_init(struct aio_output *output, struct http_request *request, struct box *box, size_t limit,
+                    struct err *err) {
+    size_t most;
+    int failed = box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err);
+    if (failed)
+        return failed;
+    *output = (struct aio_output){.request = request, .err = err};
+    for (int i = 0; i < 2; i++) {
+        output->streams[i].limit = limit;
+        headtail_init(&output->streams[i].bytes,
+                      limit && limit < most / 4 ? 4 * limit : most); /* a character has four */
+    }
+    return 0;
 }
 
-void aio_kept_done(struct aio_kept *kept) {
-    headtail_done(&kept->bytes);
+void aio_output_done(struct aio_output *output) {
+    headtail_done(&output->streams[0].bytes);
+    headtail_done(&output->streams[1].bytes);
 }
 
-int aio_kept_put(struct aio_kept *kept, struct http_request *request, const uint8_t *data, size_t len,
-                 struct err *err) {
+int aio_output_started(void *user, uint64_t pid) {
+    ((struct aio_output *)user)->pid = pid;
+    return 0;
+}
+
+int aio_output_put(void *user, int stream, const uint8_t *data, size_t len) {
+    struct aio_output *output = user;
+    struct aio_kept *kept = &output->streams[stream == STREAM_STDERR];
     for (size_t i = 0; i < len; i++)
         kept->characters += (data[i] & 0xc0) != 0x80;
-    return collect_bytes(&kept->bytes, request, data, len, err);
+    return collect_bytes(&kept->bytes, output->request, data, len, output->err);
 }
 
 /* Bytes of the first `count` characters of data. */

@@ -4,6 +4,7 @@
 #define CUBBY_FRONT_AIO_KEPT_H
 
 #include "base/headtail.h"
+#include "box/box.h"
 #include "http/server.h"
 
 struct aio_kept {
@@ -12,12 +13,20 @@ struct aio_kept {
     size_t limit;        /* of characters; 0: none but that of the bytes */
 };
 
-/* most_bytes: what is held of it at most, whatever the limit. */
-void aio_kept_init(struct aio_kept *kept, size_t limit, size_t most_bytes);
-void aio_kept_done(struct aio_kept *kept);
-/* For exec_sink.output: what it holds is the request's (http_hold). */
-int aio_kept_put(struct aio_kept *kept, struct http_request *request, const uint8_t *data, size_t len, struct err *err);
 /* The text, where it lies or in the request's arena; puts are over. */
 const uint8_t *aio_kept_text(struct aio_kept *kept, struct http_request *request, size_t *ret_len);
+
+/* Both streams of a command: what its exec_sink has as user. */
+struct aio_output {
+    struct http_request *request;
+    struct err *err;
+    struct aio_kept streams[2];
+    uint64_t pid;
+};
+int aio_output_init(struct aio_output *output, struct http_request *request, struct box *box, size_t limit,
+                    struct err *err);
+void aio_output_done(struct aio_output *output);
+int aio_output_started(void *output, uint64_t pid);
+int aio_output_put(void *output, int stream, const uint8_t *data, size_t len);
 
 #endif

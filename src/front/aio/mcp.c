@@ -104,12 +104,11 @@ static int mcp_delete(struct http_request *request, struct box *unused, struct e
               .other_status = 202, .answer_media = "application/json")
 #define MCP_DELETE AIO_OTHER(.run = mcp_delete, .flags = AIO_FLAGS, .status = 204)
 const struct route aio_mcp_routes[] = {
-    {"GET", "/aio/{id}/v1/mcp/servers", front_handle, 0, "aio_mcp_servers", "The MCP servers of a box: our tools",
-     AIO_ENDPOINT(.run = servers)},
+    AIO_ROUTE("GET", "/mcp/servers", "aio_mcp_servers", "The MCP servers of a box: our tools", .run = servers),
     {"GET", "/aio/{id}/v1/mcp/{server}/tools", front_handle, 0, "aio_mcp_tools", "The tools of an MCP server",
      AIO_OTHER(.run = tools, .flags = AIO_FLAGS | ENDPOINT_WRITES, .status = 200, .answer = aio_answer)},
-    {"POST", "/aio/{id}/v1/mcp/{server}/tools/{tool}", front_handle, 0, "aio_mcp_tool", "Call a tool in a box",
-     AIO_ENDPOINT(.run = tool, .body_media = "application/json")},
+    AIO_ROUTE("POST", "/mcp/{server}/tools/{tool}", "aio_mcp_tool", "Call a tool in a box", .run = tool,
+              .body_media = "application/json"),
     {"POST", "/aio/{id}/mcp", front_handle, 0, "aio_mcp", "MCP with the tools of a box", MCP_POST},
     {"DELETE", "/aio/{id}/mcp", front_handle, 0, "aio_mcp_end", "The end of an MCP session", MCP_DELETE},
     {"POST", "/aio/{id}/v1/mcp", front_handle, 0, "aio_mcp_v1", "The same, at the other place it has", MCP_POST},

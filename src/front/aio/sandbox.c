@@ -207,20 +207,22 @@ static const char *program(struct facts *facts, const char *name, const char **r
     return NULL;
 }
 
-static void tool_spec(struct json *json, const char *version, const char *path, const char *const *aliases) {
-    json_open(json, '{');
-    json_put_str(json, "ver", version);
-    json_put_str(json, "bin", path);
-    json_put_open(json, "alias", '[');
-    for (; *aliases; aliases++)
-        json_str(json, *aliases);
+static void tool_spec(struct json *json, const char *language, const char *version, const char *path,
+                      const char *alias) {
+    json_put_open(json, language, '[');
+    if (path) {
+        json_open(json, '{');
+        aio_members(json, AIO_MEMBERS(AIO_STR("ver", version), AIO_STR("bin", path)));
+        json_put_open(json, "alias", '[');
+        json_str(json, alias);
+        json_close(json, ']');
+        json_close(json, '}');
+    }
     json_close(json, ']');
-    json_close(json, '}');
 }
 
 /* Its link says which: python3 -> python3.11. */
 static void python_json(struct facts *facts, struct json *json) {
-    static const char *const aliases[] = {"python3", NULL};
     struct file_stat status;
     struct err err;
     const char *prefix, *path = program(facts, "python3", &prefix), *version = NULL;
@@ -229,10 +231,7 @@ static void python_json(struct facts *facts, struct json *json) {
         if (!strncmp(name, "python", 6) && strspn(name + 6, "0123456789.") == strlen(name + 6) && name[6])
             version = name + 6;
     }
-    json_open(json, '[');
-    if (path)
-        tool_spec(json, version, path, aliases);
-    json_close(json, ']');
+    tool_spec(json, "python", version, path, "python3");
 }
 
 static unsigned long define(const char *text, const char *name) {
@@ -242,17 +241,13 @@ static unsigned long define(const char *text, const char *name) {
 
 /* Its header says which, where it is installed. */
 static void node_json(struct facts *facts, struct json *json) {
-    static const char *const aliases[] = {"node", NULL};
     const char *prefix, *path = program(facts, "node", &prefix), *version = NULL;
     const char *header =
         path ? file(facts, arena_printf(facts->arena, "%s/include/node/node_version.h", prefix)) : NULL;
     if (header)
         version = arena_printf(facts->arena, "%lu.%lu.%lu", define(header, "NODE_MAJOR_VERSION "),
                                define(header, "NODE_MINOR_VERSION "), define(header, "NODE_PATCH_VERSION "));
-    json_open(json, '[');
-    if (path)
-        tool_spec(json, version, path, aliases);
-    json_close(json, ']');
+    tool_spec(json, "nodejs", version, path, "node");
 }
 
 static void utils_json(struct facts *facts, struct json *json) {
@@ -261,7 +256,7 @@ static void utils_json(struct facts *facts, struct json *json) {
     } rows[] = {{"shell", {"/usr/bin/bash", "/usr/bin/jq"}},
                 {"network", {"/usr/bin/curl"}},
                 {"version control", {"/usr/bin/git"}}};
-    json_open(json, '[');
+    json_put_open(json, "utils", '[');
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         json_open(json, '{');
         json_put_str(json, "category", rows[i].category);
@@ -270,8 +265,7 @@ static void utils_json(struct facts *facts, struct json *json) {
             if (!there(facts, *tool))
                 continue;
             json_open(json, '{');
-            json_put_str(json, "name", strrchr(*tool, '/') + 1);
-            json_put_str(json, "description", *tool);
+            aio_members(json, AIO_MEMBERS(AIO_STR("name", strrchr(*tool, '/') + 1), AIO_STR("description", *tool)));
             json_close(json, '}');
         }
         json_close(json, ']');
@@ -282,54 +276,39 @@ static void utils_json(struct facts *facts, struct json *json) {
 
 /* ---- the answer ---- */
 
-static void member(struct json *json, const char *name, const char *text) {
-    json_put_str(json, name, text);
-}
-
 static void system_json(const struct facts *facts, struct json *json) {
-    json_open(json, '{');
-    member(json, "os", "Linux");
-    member(json, "os_version", facts->system ? facts->system : "unknown");
-    member(json, "arch", facts->arch ? facts->arch : "unknown");
-    member(json, "user", facts->user ? facts->user : "agent");
-    member(json, "home_dir", facts->home);
-    member(json, "workspace", box_workspace(facts->box));
-    member(json, "timezone", facts->timezone ? facts->timezone : "UTC");
+    json_put_open(json, "system", '{');
+    aio_members(json,
+                AIO_MEMBERS(AIO_STR("os", "Linux"), AIO_STR("os_version", facts->system ? facts->system : "unknown"),
+                            AIO_STR("arch", facts->arch), AIO_STR("user", facts->user),
+                            AIO_STR("home_dir", facts->home), AIO_STR("workspace", box_workspace(facts->box)),
+                            AIO_STR("timezone", facts->timezone ? facts->timezone : "UTC")));
     json_put_open(json, "occupied_ports", '[');
-    for (size_t i = 0; i < facts->port_count; i++) {
-        char number[16];
-        snprintf(number, sizeof number, "%u", facts->ports[i]);
-        json_str(json, number);
-    }
+    for (size_t i = 0; i < facts->port_count; i++)
+        json_str(json, arena_printf(facts->arena, "%u", facts->ports[i]));
     json_close(json, ']');
     json_close(json, '}');
 }
 
 int aio_sandbox(struct http_request *request, struct box *box, struct err *err) {
     struct facts facts = {.arena = http_arena(request), .box = box};
-    struct answer answer;
     facts_look(&facts, http_fd(request));
+    facts.arch = facts.arch ? facts.arch : "unknown";
+    facts.user = facts.user ? facts.user : "agent";
+    autoanswer answer;
     aio_open(&answer, request, NULL);
     struct json *json = &answer.json;
     json_str(json, arena_printf(facts.arena, "A box of cubby: %s, %s, user %s, home %s",
-                                facts.system ? facts.system : "Linux", facts.arch ? facts.arch : "unknown",
-                                facts.user ? facts.user : "agent", facts.home));
-    member(json, "home_dir", facts.home);
-    member(json, "workspace", box_workspace(box));
-    member(json, "version", CUBBY_VERSION);
+                                facts.system ? facts.system : "Linux", facts.arch, facts.user, facts.home));
+    aio_members(json, AIO_MEMBERS(AIO_STR("home_dir", facts.home), AIO_STR("workspace", box_workspace(box)),
+                                  AIO_STR("version", CUBBY_VERSION)));
     json_put_open(json, "detail", '{');
-    json_key(json, "system");
     system_json(&facts, json);
     json_put_open(json, "runtime", '{');
-    json_key(json, "python");
     python_json(&facts, json);
-    json_key(json, "nodejs");
     node_json(&facts, json);
     json_close(json, '}');
-    json_key(json, "utils");
     utils_json(&facts, json);
     json_close(json, '}');
-    int result = aio_close(&answer, 0, err);
-    answer_done(&answer);
-    return result;
+    return aio_close(&answer, 0, err);
 }

@@ -1,15 +1,57 @@
-/* The AIO dialect's search: grep and glob of the file group. Called through aio_search_routes. Invariant: results go out as
+/* The AIO dialect's search: grep and glob, and their older and smaller cousins find (names below a directory) and search
+ * (lines of one file), all of the file group. Called through aio_search_routes and aio_file_routes. Invariant: results go out as
  * they come, a million of them are never held, and what was left out is said (truncated). */
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "front/aio/file.h"
 
-enum { DEFAULT_MATCHES = 500, MOST_MATCHES = 10000, DEFAULT_FILES = 5000, MOST_FILES = 50000 };
+enum { DEFAULT_MATCHES = 500, MOST_MATCHES = 10000, DEFAULT_FILES = 5000, MOST_FILES = 50000, MOST_FOUND = 10000 };
+
+/* ---- shared ---- */
+
+/* An answer with a list in it, which is written while things are found. */
+struct search {
+    struct http_request *request;
+    struct answer answer;
+    const char *operation, *path;
+    uint64_t count, files;
+    char *last;         /* path of the match before: those of one file come together */
+    bool before, after; /* context is asked for */
+    bool metadata;
+    struct buf numbers; /* of lines: they come behind the matches */
+};
+
+static void search_open(struct search *search, const struct aio_member *members, const char *list) {
+    aio_open(&search->answer, search->request, NULL);
+    json_open(&search->answer.json, '{');
+    aio_put(&search->answer, members);
+    json_put_open(&search->answer.json, list, '[');
+}
+
+static int search_close(struct search *search, int failed, const struct aio_member *members, struct err *err) {
+    struct json *json = &search->answer.json;
+    if (failed < 0 && !search->answer.begun) {
+        const char *what = arena_printf(http_arena(search->request), "Failed to %s file%s", search->operation,
+                                        strcmp(search->operation, "search") ? "s" : "");
+        failed = aio_file_fail(search->request, what, search->operation, search->path, err);
+    } else {
+        json_close(json, ']');
+        aio_put(&search->answer, members);
+        json_close(json, '}');
+        failed = aio_close(&search->answer, failed, err);
+    }
+    free(search->last);
+    buf_done(&search->numbers);
+    answer_done(&search->answer);
+    return failed;
+}
 
 /* ---- grep ---- */
 
@@ -20,154 +62,63 @@ struct grep_args {
     struct row_number context_before, context_after, max_results, offset;
 };
 
-#define AT(member) .offset = offsetof(struct grep_args, member)
 static const struct row grep_body[] = {
-    {.name = "path",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_AUDITED,
-     AT(path),
-     .min = 1,
-     .max = LIMIT_PATH_BYTES,
-     .text = "The directory to search, or one file."},
-    {.name = "pattern",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED,
-     AT(pattern),
-     .min = 1,
-     .max = LIMIT_PATTERN_BYTES,
+    AIO_PATH_ROW("path", grep_args, path, "The directory to search, or one file."),
+    {AIO_ROW("pattern", TEXT, grep_args, pattern), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "A regular expression, Perl-compatible."},
-    {.name = "include", .type = ROW_TEXTS, AT(include), .max = LIMIT_GLOBS, .text = "Globs: only such files."},
-    {.name = "exclude",
-     .type = ROW_TEXTS,
-     AT(exclude),
-     .max = LIMIT_GLOBS,
+    {AIO_ROW("include", TEXTS, grep_args, include), .max = LIMIT_GLOBS, .text = "Globs: only such files."},
+    {AIO_ROW("exclude", TEXTS, grep_args, exclude), .max = LIMIT_GLOBS,
      .text = "Globs: not such files, nor what lies in such directories."},
-    {.name = "case_insensitive", .type = ROW_BOOL, AT(case_insensitive), .text = "Upper and lower case are the same."},
-    {.name = "fixed_strings", .type = ROW_BOOL, AT(fixed_strings), .text = "The pattern is a text, no expression."},
-    {.name = "context_before",
-     .type = ROW_INT,
-     AT(context_before),
-     .max = LIMIT_GREP_CONTEXT,
+    {AIO_ROW("case_insensitive", BOOL, grep_args, case_insensitive), .text = "Upper and lower case are the same."},
+    {AIO_ROW("fixed_strings", BOOL, grep_args, fixed_strings), .text = "The pattern is a text, no expression."},
+    {AIO_ROW("context_before", INT, grep_args, context_before), .max = LIMIT_GREP_CONTEXT,
      .text = "Lines before each match."},
-    {.name = "context_after",
-     .type = ROW_INT,
-     AT(context_after),
-     .max = LIMIT_GREP_CONTEXT,
+    {AIO_ROW("context_after", INT, grep_args, context_after), .max = LIMIT_GREP_CONTEXT,
      .text = "Lines behind each match."},
-    {.name = "max_results",
-     .type = ROW_INT,
-     AT(max_results),
-     .min = 1,
-     .max = MOST_MATCHES,
-     .fallback = DEFAULT_MATCHES,
+    {AIO_ROW("max_results", INT, grep_args, max_results), .min = 1, .max = MOST_MATCHES, .fallback = DEFAULT_MATCHES,
      .text = "The most matches to answer with."},
-    {.name = "max_file_size",
-     .type = ROW_TEXT,
-     AT(max_file_size),
-     .max = 32,
+    {AIO_ROW("max_file_size", TEXT, grep_args, max_file_size), .max = 32,
      .text = "Larger files are not searched: bytes, or with K, M or G; 1M unless given."},
-    {.name = "multiline",
-     .type = ROW_BOOL,
-     AT(multiline),
+    {AIO_ROW("multiline", BOOL, grep_args, multiline),
      .text = "A match may go over several lines, and a dot takes a newline."},
-    {.name = "offset",
-     .type = ROW_INT,
-     AT(offset),
-     .max = INT64_MAX,
+    {AIO_ROW("offset", INT, grep_args, offset), .max = INT64_MAX,
      .text = "That many matches are left out before the first."},
-    {.name = "type", .type = ROW_TEXT, AT(type), .max = 32, .text = "A kind of files: py, js, md and so on."},
-    {.name = "recursive", .type = ROW_BOOL, AT(recursive), .text = "Also below the directory; true unless given."},
+    {AIO_ROW("type", TEXT, grep_args, type), .max = 32, .text = "A kind of files: py, js, md and so on."},
+    {AIO_ROW("recursive", BOOL, grep_args, recursive), .text = "Also below the directory; true unless given."},
     {0},
 };
-#undef AT
 
-/* Kinds of files by their usual names. */
-static const struct {
-    const char *name, *glob;
-} types[] = {
-    {"bat", "*.bat"},
-    {"c", "*.{c,h}"},
-    {"clojure", "*.{clj,cljc,cljs,cljx}"},
-    {"cmake", "{*.cmake,CMakeLists.txt}"},
-    {"config", "*.{cfg,conf,config,ini}"},
-    {"cpp", "*.{C,cc,cpp,cxx,c++,h,H,hh,hpp,hxx,h++,inl}"},
-    {"cs", "*.cs"},
-    {"csharp", "*.cs"},
-    {"css", "*.{css,scss}"},
-    {"csv", "*.csv"},
-    {"cython", "*.{pyx,pxi,pxd}"},
-    {"dart", "*.dart"},
-    {"diff", "*.{patch,diff}"},
-    {"docker", "*Dockerfile*"},
-    {"dockercompose", "docker-compose{,.*}.yml"},
-    {"elixir", "*.{ex,eex,exs,heex,leex,livemd}"},
-    {"elm", "*.elm"},
-    {"erlang", "*.{erl,hrl}"},
-    {"fish", "*.fish"},
-    {"fortran", "*.{f,F,f77,F77,f90,F90,f95,F95,pfo}"},
-    {"fsharp", "*.{fs,fsx,fsi}"},
-    {"go", "*.go"},
-    {"gradle", "*.{gradle,gradle.kts}"},
-    {"graphql", "*.{graphql,graphqls}"},
-    {"groovy", "*.{groovy,gradle}"},
-    {"h", "*.{h,hh,hpp}"},
-    {"haskell", "*.{hs,lhs,cpphs,c2hs,hsc}"},
-    {"html", "*.{htm,html,ejs}"},
-    {"java", "*.{java,jsp,jspx,properties}"},
-    {"jinja", "*.{j2,jinja,jinja2}"},
-    {"js", "*.{js,jsx,vue,cjs,mjs}"},
-    {"json", "{*.json,*.sarif,composer.lock}"},
-    {"jsonl", "*.jsonl"},
-    {"julia", "*.jl"},
-    {"kotlin", "*.{kt,kts}"},
-    {"less", "*.less"},
-    {"log", "*.log"},
-    {"lua", "*.lua"},
-    {"make", "{[Gg][Nn][Uu]makefile,[Mm]akefile,[Mm]akefile.am,[Mm]akefile.in,*.mk,*.mak}"},
-    {"markdown", "*.{markdown,md,mdown,mdwn,mdx,mkd,mkdn}"},
-    {"md", "*.{markdown,md,mdown,mdwn,mdx,mkd,mkdn}"},
-    {"nim", "*.{nim,nimf,nimble,nims}"},
-    {"nix", "*.nix"},
-    {"notebook", "*.ipynb"},
-    {"objc", "*.{h,m}"},
-    {"ocaml", "*.{ml,mli,mll,mly}"},
-    {"perl", "*.{perl,pl,PL,plh,plx,pm,t}"},
-    {"php", "*.{php,php3,php4,php5,php7,php8,pht,phtml}"},
-    {"protobuf", "*.proto"},
-    {"ps", "*.{ps1,psd1,psm1,cdxml,ps1xml}"},
-    {"py", "*.{py,pyi}"},
-    {"python", "*.{py,pyi}"},
-    {"r", "*.{R,r,Rmd,rmd,Rnw,rnw}"},
-    {"rst", "*.rst"},
-    {"ruby", "{*.rb,*.gemspec,.irbrc,Gemfile,Rakefile,config.ru}"},
-    {"rust", "*.rs"},
-    {"sass", "*.{sass,scss}"},
-    {"scala", "*.{scala,sbt}"},
-    {"sh", "{*.sh,*.bash,*.zsh,*.ksh,*.csh,*.tcsh,.bashrc,.profile,.bash_profile,.zshrc}"},
-    {"sql", "*.{sql,psql}"},
-    {"svelte", "{*.svelte,*.svelte.ts}"},
-    {"svg", "*.svg"},
-    {"swift", "*.swift"},
-    {"tex", "*.{tex,ltx,cls,sty,bib,dtx,ins}"},
-    {"tf", "{*.tf,*.tf.json,*.tfvars,*.tfvars.json,.terraformrc,terraform.rc}"},
-    {"toml", "{*.toml,Cargo.lock}"},
-    {"ts", "*.{ts,tsx,cts,mts}"},
-    {"typescript", "*.{ts,tsx,cts,mts}"},
-    {"txt", "*.txt"},
-    {"vim", "{*.vim,.vimrc,.gvimrc,vimrc,gvimrc}"},
-    {"vue", "*.vue"},
-    {"xml", "*.{xml,xml.dist,dtd,xsl,xslt,xsd,xjb,rng,sch,xhtml}"},
-    {"yaml", "*.{yaml,yml}"},
-    {"zig", "*.zig"},
-};
+/* Kinds of files by their usual names: NAME GLOB in each line. */
+static const char types[] =
+    "bat *.bat\nc *.{c,h}\nclojure *.{clj,cljc,cljs,cljx}\ncmake {*.cmake,CMakeLists.txt}\n"
+    "config *.{cfg,conf,config,ini}\ncpp *.{C,cc,cpp,cxx,c++,h,H,hh,hpp,hxx,h++,inl}\ncs *.cs\ncsharp *.cs\n"
+    "css *.{css,scss}\ncsv *.csv\ncython *.{pyx,pxi,pxd}\ndart *.dart\ndiff *.{patch,diff}\ndocker *Dockerfile*\n"
+    "dockercompose docker-compose{,.*}.yml\nelixir *.{ex,eex,exs,heex,leex,livemd}\nelm *.elm\n"
+    "erlang *.{erl,hrl}\nfish *.fish\nfortran *.{f,F,f77,F77,f90,F90,f95,F95,pfo}\nfsharp *.{fs,fsx,fsi}\n"
+    "go *.go\ngradle *.{gradle,gradle.kts}\ngraphql *.{graphql,graphqls}\ngroovy *.{groovy,gradle}\n"
+    "h *.{h,hh,hpp}\nhaskell *.{hs,lhs,cpphs,c2hs,hsc}\nhtml *.{htm,html,ejs}\n"
+    "java *.{java,jsp,jspx,properties}\njinja *.{j2,jinja,jinja2}\njs *.{js,jsx,vue,cjs,mjs}\n"
+    "json {*.json,*.sarif,composer.lock}\njsonl *.jsonl\njulia *.jl\nkotlin *.{kt,kts}\nless *.less\nlog *.log\n"
+    "lua *.lua\nmake {[Gg][Nn][Uu]makefile,[Mm]akefile,[Mm]akefile.am,[Mm]akefile.in,*.mk,*.mak}\n"
+    "markdown *.{markdown,md,mdown,mdwn,mdx,mkd,mkdn}\nmd *.{markdown,md,mdown,mdwn,mdx,mkd,mkdn}\n"
+    "nim *.{nim,nimf,nimble,nims}\nnix *.nix\nnotebook *.ipynb\nobjc *.{h,m}\nocaml *.{ml,mli,mll,mly}\n"
+    "perl *.{perl,pl,PL,plh,plx,pm,t}\nphp *.{php,php3,php4,php5,php7,php8,pht,phtml}\nprotobuf *.proto\n"
+    "ps *.{ps1,psd1,psm1,cdxml,ps1xml}\npy *.{py,pyi}\npython *.{py,pyi}\nr *.{R,r,Rmd,rmd,Rnw,rnw}\nrst *.rst\n"
+    "ruby {*.rb,*.gemspec,.irbrc,Gemfile,Rakefile,config.ru}\nrust *.rs\nsass *.{sass,scss}\n"
+    "scala *.{scala,sbt}\nsh {*.sh,*.bash,*.zsh,*.ksh,*.csh,*.tcsh,.bashrc,.profile,.bash_profile,.zshrc}\n"
+    "sql *.{sql,psql}\nsvelte {*.svelte,*.svelte.ts}\nsvg *.svg\nswift *.swift\n"
+    "tex *.{tex,ltx,cls,sty,bib,dtx,ins}\ntf {*.tf,*.tf.json,*.tfvars,*.tfvars.json,.terraformrc,terraform.rc}\n"
+    "toml {*.toml,Cargo.lock}\nts *.{ts,tsx,cts,mts}\ntypescript *.{ts,tsx,cts,mts}\ntxt *.txt\n"
+    "vim {*.vim,.vimrc,.gvimrc,vimrc,gvimrc}\nvue *.vue\n"
+    "xml *.{xml,xml.dist,dtd,xsl,xslt,xsd,xjb,rng,sch,xhtml}\nyaml *.{yaml,yml}\nzig *.zig\n";
 
-static bool grep_type(const char *name, const char **ret_glob) {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i].name, name) == 0) {
-            *ret_glob = types[i].glob;
-            return true;
-        }
-    return false;
+/* NULL: there is no such kind. */
+static const char *grep_type(struct arena *arena, const char *name) {
+    size_t len = strlen(name);
+    for (const char *line = types; *line; line += strcspn(line, "\n") + 1)
+        if (strcspn(line, " ") == len && !memcmp(line, name, len))
+            return arena_copy(arena, line + len + 1, strcspn(line + len + 1, "\n"));
+    return NULL;
 }
 
 /* "1M" */
@@ -193,13 +144,6 @@ static bool grep_size(const char *text, uint64_t *ret_bytes) {
     return true;
 }
 
-struct grep_answer {
-    struct answer *answer;
-    bool before, after; /* asked for */
-    uint64_t count, files;
-    char *last; /* path of the match before: those of one file come together */
-};
-
 static void grep_lines(struct answer *answer, const char *name, bool wanted, const uint8_t *data, size_t len) {
     json_key(&answer->json, name);
     if (!wanted) {
@@ -217,88 +161,64 @@ static void grep_lines(struct answer *answer, const char *name, bool wanted, con
 }
 
 static int grep_each(void *user, const struct grep_match *match) {
-    struct grep_answer *grep = user;
-    struct answer *answer = grep->answer;
+    struct search *search = user;
+    struct answer *answer = &search->answer;
     size_t len = match->len;
     if (len && match->text[len - 1] == '\r')
         len--;
-    if (!grep->last || strcmp(grep->last, match->path) != 0) {
-        free(grep->last);
-        grep->last = strdup(match->path);
-        grep->files++;
+    if (!search->last || strcmp(search->last, match->path) != 0) {
+        free(search->last);
+        search->last = strdup(match->path);
+        search->files++;
     }
-    grep->count++;
+    search->count++;
     json_open(&answer->json, '{');
-    json_key(&answer->json, "file");
-    aio_text(answer, (const uint8_t *)match->path, strlen(match->path));
-    json_put_uint(&answer->json, "line_number", match->line);
-    json_key(&answer->json, "line_content");
-    aio_text(answer, match->text, len);
-    grep_lines(answer, "context_before", grep->before, match->before, match->before_len);
-    grep_lines(answer, "context_after", grep->after, match->after, match->after_len);
+    aio_put(answer, AIO_MEMBERS(AIO_TEXT("file", match->path, strlen(match->path)), AIO_INT("line_number", match->line),
+                                AIO_TEXT("line_content", match->text, len)));
+    grep_lines(answer, "context_before", search->before, match->before, match->before_len);
+    grep_lines(answer, "context_after", search->after, match->after, match->after_len);
     json_close(&answer->json, '}');
     return answer_spill(answer);
 }
 
-static int grep_prepare(struct http_request *request, struct box *box, const struct grep_args *args,
-                        struct grep_request *ret_grep, struct err *err) {
-    struct grep_request grep = {.pattern = args->pattern.data,
-                                .include = args->include,
-                                .exclude = args->exclude,
-                                .literal = args->fixed_strings,
-                                .ignore_case = args->case_insensitive,
-                                .multiline = args->multiline,
-                                .flat = !args->recursive,
-                                .before = (unsigned)args->context_before.value,
-                                .after = (unsigned)args->context_after.value,
-                                .limit = args->max_results.value,
-                                .offset = args->offset.value,
-                                .max_file_bytes = 1 << 20};
-    if (args->max_file_size.data && !grep_size(args->max_file_size.data, &grep.max_file_bytes))
-        return aio_unfit(request, "max_file_size", "Input should be a number of bytes, which may end in K, M or G");
-    if (args->type.data && *args->type.data && !grep_type(args->type.data, &grep.glob))
-        return aio_unfit(request, "type", "There is no such type of files; use include with globs instead");
-    grep.path = aio_path(request, box, &args->path, false, err);
-    if (!grep.path)
-        return -err->code;
-    *ret_grep = grep;
-    return 0;
-}
-
-static void answer_head(struct answer *answer, const struct row_text *path, const struct row_text *pattern,
-                        const char *list) {
-    json_open(&answer->json, '{');
-    json_key(&answer->json, "path");
-    aio_text(answer, (const uint8_t *)path->data, path->len);
-    json_key(&answer->json, "pattern");
-    aio_text(answer, (const uint8_t *)pattern->data, pattern->len);
-    json_put_open(&answer->json, list, '[');
-}
-
 static int aio_grep(struct http_request *request, struct box *box, struct err *err) {
     struct grep_args args = {.recursive = true};
-    struct grep_request grep;
     struct grep_result result = {0};
     int failed = aio_body(request, &args, err);
-    if (!failed)
-        failed = grep_prepare(request, box, &args, &grep, err);
     if (failed)
         return failed;
-    autoanswer answer;
-    struct grep_answer found = {.answer = &answer, .before = grep.before, .after = grep.after};
-    aio_open(&answer, request, NULL);
-    answer_head(&answer, &args.path, &args.pattern, "matches");
-    failed = box_grep(box, &grep, http_fd(request), grep_each, &found, &result, err);
-    free(found.last);
-    if (failed < 0 && !answer.begun)
-        return aio_file_fail(request, "Failed to grep files", "grep", args.path.data, err);
-    json_close(&answer.json, ']');
-    json_put_uint(&answer.json, "match_count", found.count);
-    json_put_uint(&answer.json, "files_searched", result.files_searched);
-    json_put_uint(&answer.json, "files_matched", found.files);
-    json_put_bool(&answer.json, "truncated", result.truncated || result.timed_out || result.gave_up);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, failed, err);
+    struct grep_request grep = {.pattern = args.pattern.data,
+                                .include = args.include,
+                                .exclude = args.exclude,
+                                .literal = args.fixed_strings,
+                                .ignore_case = args.case_insensitive,
+                                .multiline = args.multiline,
+                                .flat = !args.recursive,
+                                .before = (unsigned)args.context_before.value,
+                                .after = (unsigned)args.context_after.value,
+                                .limit = args.max_results.value,
+                                .offset = args.offset.value,
+                                .max_file_bytes = 1 << 20};
+    if (args.max_file_size.data && !grep_size(args.max_file_size.data, &grep.max_file_bytes))
+        return aio_unfit(request, "max_file_size", "Input should be a number of bytes, which may end in K, M or G");
+    if (args.type.len && !(grep.glob = grep_type(http_arena(request), args.type.data)))
+        return aio_unfit(request, "type", "There is no such type of files; use include with globs instead");
+    grep.path = aio_path(request, box, &args.path, false, err);
+    if (!grep.path)
+        return -err->code;
+    struct search search = {
+        .request = request, .operation = "grep", .path = args.path.data, .before = grep.before, .after = grep.after};
+    search_open(&search,
+                AIO_MEMBERS(AIO_TEXT("path", args.path.data, args.path.len),
+                            AIO_TEXT("pattern", args.pattern.data, args.pattern.len)),
+                "matches");
+    failed = box_grep(box, &grep, http_fd(request), grep_each, &search, &result, err);
+    return search_close(&search, failed,
+                        AIO_MEMBERS(AIO_INT("match_count", search.count),
+                                    AIO_INT("files_searched", result.files_searched),
+                                    AIO_INT("files_matched", search.files),
+                                    AIO_BOOL("truncated", result.truncated || result.timed_out || result.gave_up)),
+                        err);
 }
 
 /* ---- glob ---- */
@@ -310,84 +230,45 @@ struct glob_args {
     struct row_number max_results;
 };
 
-#define AT(member) .offset = offsetof(struct glob_args, member)
 static const struct row glob_body[] = {
-    {.name = "path",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_AUDITED,
-     AT(path),
-     .min = 1,
-     .max = LIMIT_PATH_BYTES,
-     .text = "The directory that the pattern is about."},
-    {.name = "pattern",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED,
-     AT(pattern),
-     .min = 1,
-     .max = LIMIT_PATTERN_BYTES,
+    AIO_PATH_ROW("path", glob_args, path, "The directory that the pattern is about."),
+    {AIO_ROW("pattern", TEXT, glob_args, pattern), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_PATTERN_BYTES,
      .text = "A glob of paths below it; ** crosses directories."},
-    {.name = "exclude",
-     .type = ROW_TEXTS,
-     AT(exclude),
-     .max = LIMIT_GLOBS,
+    {AIO_ROW("exclude", TEXTS, glob_args, exclude), .max = LIMIT_GLOBS,
      .text = "Globs: not such files, nor what lies in such directories."},
-    {.name = "include_hidden", .type = ROW_BOOL, AT(include_hidden), .text = "Stars take a name's leading dot, too."},
-    {.name = "files_only", .type = ROW_BOOL, AT(files_only), .text = "No directories; true unless given."},
-    {.name = "include_metadata", .type = ROW_BOOL, AT(include_metadata), .text = "Sizes and times; true unless given."},
-    {.name = "max_results",
-     .type = ROW_INT,
-     AT(max_results),
-     .min = 1,
-     .max = MOST_FILES,
-     .fallback = DEFAULT_FILES,
+    {AIO_ROW("include_hidden", BOOL, glob_args, include_hidden), .text = "Stars take a name's leading dot, too."},
+    {AIO_ROW("files_only", BOOL, glob_args, files_only), .text = "No directories; true unless given."},
+    {AIO_ROW("include_metadata", BOOL, glob_args, include_metadata), .text = "Sizes and times; true unless given."},
+    {AIO_ROW("max_results", INT, glob_args, max_results), .min = 1, .max = MOST_FILES, .fallback = DEFAULT_FILES,
      .text = "The most paths to answer with, the first by the order."},
-    {.name = "sort_by",
-     .type = ROW_TEXT,
-     AT(sort_by),
-     .choices = "path|name|size|modified",
+    {AIO_ROW("sort_by", TEXT, glob_args, sort_by), .choices = "path|name|size|modified",
      .text = "The order; path unless given."},
-    {.name = "sort_desc", .type = ROW_BOOL, AT(sort_desc), .text = "The other way round."},
+    {AIO_ROW("sort_desc", BOOL, glob_args, sort_desc), .text = "The other way round."},
     {0},
-};
-#undef AT
-
-struct glob_answer {
-    struct answer *answer;
-    bool metadata;
 };
 
 static int glob_each(void *user, const struct file_stat *stat) {
-    const struct glob_answer *glob = user;
-    struct answer *answer = glob->answer;
-    json_open(&answer->json, '{');
-    json_key(&answer->json, "path");
-    aio_text(answer, (const uint8_t *)stat->path, strlen(stat->path));
-    json_key(&answer->json, "name");
-    aio_text(answer, (const uint8_t *)stat->name, strlen(stat->name));
-    json_put_bool(&answer->json, "is_directory", stat->type == FILE_DIR);
-    json_key(&answer->json, "size");
-    if (glob->metadata)
-        json_uint(&answer->json, stat->size);
+    struct search *search = user;
+    const bool metadata = search->metadata;
+    json_open(&search->answer.json, '{');
+    aio_put(&search->answer,
+            AIO_MEMBERS(AIO_TEXT("path", stat->path, strlen(stat->path)),
+                        AIO_TEXT("name", stat->name, strlen(stat->name)),
+                        AIO_BOOL("is_directory", stat->type == FILE_DIR), AIO_INT_IF(metadata, "size", stat->size)));
+    json_key(&search->answer.json, "modified_time");
+    if (metadata)
+        aio_time(&search->answer.json, stat->mtime_ns / 1000000);
     else
-        json_nil(&answer->json);
-    json_key(&answer->json, "modified_time");
-    if (glob->metadata)
-        aio_time(&answer->json, stat->mtime_ns / 1000000);
-    else
-        json_nil(&answer->json);
-    json_close(&answer->json, '}');
-    return answer_spill(answer);
+        json_nil(&search->answer.json);
+    json_close(&search->answer.json, '}');
+    return answer_spill(&search->answer);
 }
 
 static enum search_sort glob_sort(const char *word) {
-    static const struct {
-        const char *word;
-        enum search_sort sort;
-    } sorts[] = {{"name", SORT_NAME}, {"size", SORT_SIZE}, {"modified", SORT_MODIFIED}};
-    for (size_t i = 0; word && i < sizeof sorts / sizeof *sorts; i++)
-        if (strcmp(word, sorts[i].word) == 0)
-            return sorts[i].sort;
-    return SORT_PATH;
+    return !word || !strcmp(word, "path") ? SORT_PATH
+           : !strcmp(word, "name")        ? SORT_NAME
+           : !strcmp(word, "size")        ? SORT_SIZE
+                                          : SORT_MODIFIED;
 }
 
 static int aio_glob(struct http_request *request, struct box *box, struct err *err) {
@@ -396,34 +277,130 @@ static int aio_glob(struct http_request *request, struct box *box, struct err *e
     int failed = aio_body(request, &args, err);
     if (failed)
         return failed;
-    const char *path = aio_path(request, box, &args.path, false, err);
-    if (!path)
-        return -err->code;
     const struct glob_request glob = {.pattern = args.pattern.data,
-                                      .path = path,
+                                      .path = aio_path(request, box, &args.path, false, err),
                                       .exclude = args.exclude,
                                       .visible = !args.include_hidden,
                                       .dirs = !args.files_only,
                                       .limit = args.max_results.value};
-    autoanswer answer;
-    struct glob_answer found = {.answer = &answer, .metadata = args.include_metadata};
-    aio_open(&answer, request, NULL);
-    answer_head(&answer, &args.path, &args.pattern, "files");
+    if (!glob.path)
+        return -err->code;
+    struct search search = {
+        .request = request, .operation = "glob", .path = args.path.data, .metadata = args.include_metadata};
+    search_open(&search,
+                AIO_MEMBERS(AIO_TEXT("path", args.path.data, args.path.len),
+                            AIO_TEXT("pattern", args.pattern.data, args.pattern.len)),
+                "files");
     failed = box_glob_sorted(box, &glob, glob_sort(args.sort_by.data), args.sort_desc, http_fd(request), glob_each,
-                             &found, &result, err);
-    if (failed < 0 && !answer.begun)
-        return aio_file_fail(request, "Failed to glob files", "glob", args.path.data, err);
-    json_close(&answer.json, ']');
-    json_put_uint(&answer.json, "total_count", result.matched);
-    json_put_bool(&answer.json, "truncated", result.truncated || result.timed_out);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, failed, err);
+                             &search, &result, err);
+    return search_close(&search, failed,
+                        AIO_MEMBERS(AIO_INT("total_count", result.matched),
+                                    AIO_BOOL("truncated", result.truncated || result.timed_out)),
+                        err);
+}
+
+/* ---- find ---- */
+
+struct find_args {
+    struct row_text path, glob;
+};
+
+const struct row aio_find_fields[] = {
+    AIO_PATH_ROW("path", find_args, path, "absolute path of a directory"),
+    {AIO_ROW("glob", TEXT, find_args, glob), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = LIMIT_PATTERN_BYTES,
+     .text = "of names below it; ** crosses directories"},
+    {0},
+};
+
+static int find_each(void *user, const char *path, size_t len) {
+    struct search *search = user;
+    json_strn(&search->answer.json, path, len);
+    return answer_spill(&search->answer);
+}
+
+int aio_file_find(struct http_request *request, struct box *box, struct err *err) {
+    struct find_args args = {0};
+    struct glob_result result = {0};
+    int failed = aio_body(request, &args, err);
+    if (failed)
+        return failed;
+    bool name = !strchr(args.glob.data, '/'); /* a pattern of names alone is true of them wherever they are */
+    const struct glob_request glob = {.pattern = name ? arena_printf(http_arena(request), "**/%s", args.glob.data)
+                                                      : args.glob.data,
+                                      .path = aio_path(request, box, &args.path, false, err),
+                                      .limit = MOST_FOUND};
+    struct search search = {.request = request, .operation = "find", .path = args.path.data};
+    search_open(&search, AIO_MEMBERS(AIO_STR("path", args.path.data)), "files");
+    failed = glob.path ? box_glob(box, &glob, http_fd(request), find_each, &search, &result, err) : -err->code;
+    return search_close(&search, failed, AIO_MEMBERS(AIO_BOOL("truncated", result.truncated)), err);
+}
+
+/* ---- search ---- */
+
+struct search_args {
+    struct row_text file, regex;
+    bool sudo;
+};
+
+const struct row aio_search_fields[] = {
+    AIO_PATH_ROW("file", search_args, file, "absolute path"),
+    {AIO_ROW("regex", TEXT, search_args, regex), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1,
+     .max = LIMIT_PATTERN_BYTES, .text = "a Perl-compatible expression, looked for in each line"},
+    {AIO_ROW("sudo", BOOL, search_args, sudo), .text = "with the rights of the box's root"},
+    {0},
+};
+
+static int search_each(void *user, const struct grep_match *match) {
+    struct search *search = user;
+    json_strn(&search->answer.json, match->text, match->len);
+    buf_u64(&search->numbers, match->line - 1);
+    return answer_spill(&search->answer);
+}
+
+static int nobody(void *user, const uint8_t *data, size_t len) {
+    (void)user, (void)data, (void)len;
+    return 0;
+}
+
+/* That it is a file which can be read, in the words of any other route. */
+static int search_check(struct http_request *request, struct box *box, const char *path, bool root, struct err *err) {
+    struct file_stat stat = {0};
+    autofd fd = -1;
+    return root ? box_read_root(box, path, 1, http_fd(request), nobody, NULL, err)
+                : box_read_open(box, path, &fd, &stat, err);
+}
+
+int aio_file_search(struct http_request *request, struct box *box, struct err *err) {
+    struct search_args args = {0};
+    struct grep_result result = {0};
+    int failed = aio_body(request, &args, err);
+    if (failed)
+        return failed;
+    struct search search = {.request = request,
+                            .operation = "search",
+                            .path = args.file.data,
+                            .numbers = buf_max(LIMIT_GREP_LIMIT * sizeof(uint64_t))};
+    const struct grep_request grep = {.pattern = args.regex.data,
+                                      .path = aio_path(request, box, &args.file, false, err),
+                                      .root = args.sudo,
+                                      .limit = LIMIT_GREP_LIMIT};
+    search_open(&search, AIO_MEMBERS(AIO_STR("file", args.file.data)), "matches");
+    failed = grep.path ? search_check(request, box, grep.path, args.sudo, err) : -err->code;
+    if (!failed)
+        failed = box_grep(box, &grep, http_fd(request), search_each, &search, &result, err);
+    if (!failed && !result.files_searched && !result.timed_out)
+        failed = err_told(err, EILSEQ, "it is not a text");
+    struct view numbers = view_of(search.numbers.data, search.numbers.len);
+    json_close(&search.answer.json, ']');
+    json_put_open(&search.answer.json, "line_numbers", '[');
+    while (!failed && numbers.len && answer_spill(&search.answer) >= 0)
+        json_uint(&search.answer.json, view_u64(&numbers));
+    return search_close(&search, failed, AIO_MEMBERS(AIO_BOOL("truncated", result.truncated || result.timed_out)), err);
 }
 
 const struct route aio_search_routes[] = {
-    {"POST", "/aio/{id}/v1/file/grep", front_handle, 0, "aio_file_grep", "Lines of files that match",
-     AIO_ENDPOINT(.run = aio_grep, .body = grep_body)},
-    {"POST", "/aio/{id}/v1/file/glob", front_handle, 0, "aio_file_glob", "Paths that match, with what they are",
-     AIO_ENDPOINT(.run = aio_glob, .body = glob_body)},
+    AIO_ROUTE("POST", "/file/grep", "aio_file_grep", "Lines of files that match", .run = aio_grep, .body = grep_body),
+    AIO_ROUTE("POST", "/file/glob", "aio_file_glob", "Paths that match, with what they are", .run = aio_glob,
+              .body = glob_body),
     {0},
 };

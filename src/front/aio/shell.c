@@ -1,9 +1,7 @@
-/* Commands of the AIO dialect's shell group: run, look at, wait for, type to,
- * end. Called through aio_shell_routes. Invariant: a call without an id
- * works in the session `default`, which is there whenever it is wanted, or in
- * its successor `default:N` where a command runs on there without its caller;
- * a call with an id that is not there says "Session not found" and nothing
- * else, because clients make a new session on that. */
+/* Commands of the AIO dialect's shell group: run, look at, wait for, type to, end. Called through aio_shell_routes.
+ * Invariant: a call without an id works in the session `default`, which is there whenever it is wanted, or in its successor
+ * `default:N` where a command runs on there without its caller; a call with an id that is not there says "Session not found"
+ * and nothing else, because clients make a new session on that. */
 #include "front/aio/shell.h"
 
 #include <errno.h>
@@ -36,46 +34,45 @@ struct write_args {
     bool press_enter;
 };
 
-#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 #define ID_ROW(args, want, meaning)                                                                                    \
-    { ROW("id", TEXT, args, id), .flags = ROW_AUDITED | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
-#define SECONDS INT32_MAX
+    { AIO_ROW("id", TEXT, args, id), .flags = ROW_AUDITED | (want), .max = LIMIT_PATH_BYTES, .text = (meaning) }
 
 const struct row aio_shell_exec_fields[] = {
     ID_ROW(exec_args, 0,
-           "the session; default: one that all such calls share, made when it "
-           "is not there; never one whose command runs on after its answer"),
-    {ROW("command", TEXT, exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_CALL_ARGS_BYTES / 2,
-     .text = "given to the session's shell"},
-    {ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+           "the session; default: one that all such calls share, made when it is not there; never one whose command "
+           "runs on after its answer"),
+    {AIO_ROW("command", TEXT, exec_args, command), .flags = ROW_REQUIRED | ROW_AUDITED,
+     .max = LIMIT_CALL_ARGS_BYTES / 2, .text = "given to the session's shell"},
+    {AIO_ROW("exec_dir", TEXT, exec_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "the shell goes there first, and stays there"},
-    {ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
-    {ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it; 409 when another one runs"},
-    {ROW("timeout", REAL, exec_args, timeout), .max = SECONDS,
+    {AIO_ROW("env", MAP, exec_args, env), .flags = ROW_SECRET, .max = LIMIT_ENV_COUNT, .text = "of this command alone"},
+    {AIO_ROW("async_mode", BOOL, exec_args, async_mode), .text = "do not wait for it; 409 when another one runs"},
+    {AIO_ROW("timeout", REAL, exec_args, timeout), .max = INT32_MAX,
      .text = "seconds; then the answer says running, and it runs on"},
-    {ROW("strict", BOOL, exec_args, strict), .text = "an exec_dir that is not there is an error, not ignored"},
-    {ROW("no_change_timeout", REAL, exec_args, no_change_timeout), .max = SECONDS,
+    {AIO_ROW("strict", BOOL, exec_args, strict), .text = "an exec_dir that is not there is an error, not ignored"},
+    {AIO_ROW("no_change_timeout", REAL, exec_args, no_change_timeout), .max = INT32_MAX,
      .text = "seconds without output; then the answer says no_change_timeout, "
              "and it runs on; 429 where its turn has not come by then. Default: the session's"},
-    {ROW("hard_timeout", REAL, exec_args, hard_timeout), .max = SECONDS,
+    {AIO_ROW("hard_timeout", REAL, exec_args, hard_timeout), .max = INT32_MAX,
      .text = "seconds from the call on; then it is killed with all it started, "
              "and the session stays; 429 where its turn has not come by then"},
-    {ROW("preserve_symlinks", BOOL, exec_args, preserve_symlinks), .text = "exec_dir keeps the links in its name"},
-    {ROW("truncate", BOOL, exec_args, truncate), .text = "default true: of more than 30000 characters the middle goes"},
+    {AIO_ROW("preserve_symlinks", BOOL, exec_args, preserve_symlinks), .text = "exec_dir keeps the links in its name"},
+    {AIO_ROW("truncate", BOOL, exec_args, truncate),
+     .text = "default true: of more than 30000 characters the middle goes"},
     {.name = NULL},
 };
 const struct row aio_shell_id_fields[] = {ID_ROW(id_args, ROW_REQUIRED, "the session"), {.name = NULL}};
 const struct row aio_shell_wait_fields[] = {
     ID_ROW(wait_args, ROW_REQUIRED, "the session"),
-    {ROW("seconds", REAL, wait_args, seconds), .max = SECONDS, .text = "how long; default 60"},
-    {ROW("max_wait_seconds", REAL, wait_args, max_wait_seconds), .max = SECONDS, .text = "not longer than that"},
+    {AIO_ROW("seconds", REAL, wait_args, seconds), .max = INT32_MAX, .text = "how long; default 60"},
+    {AIO_ROW("max_wait_seconds", REAL, wait_args, max_wait_seconds), .max = INT32_MAX, .text = "not longer than that"},
     {.name = NULL},
 };
 const struct row aio_shell_write_fields[] = {
     ID_ROW(write_args, ROW_REQUIRED, "the session"),
-    {ROW("input", TEXT, write_args, input), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
+    {AIO_ROW("input", TEXT, write_args, input), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_STDIN_BYTES,
      .text = "typed to the command that runs; where none does, lines are commands"},
-    {ROW("press_enter", BOOL, write_args, press_enter), .flags = ROW_REQUIRED, .text = "a line end behind it"},
+    {AIO_ROW("press_enter", BOOL, write_args, press_enter), .flags = ROW_REQUIRED, .text = "a line end behind it"},
     {.name = NULL},
 };
 
@@ -125,6 +122,14 @@ int aio_shell_find(struct http_request *request, struct box *box, const char *na
     return failed;
 }
 
+int aio_shell_full(struct http_request *request, const char *group) {
+    return aio_fail(request, 400, ERR_LIMIT,
+                    arena_printf(http_arena(request),
+                                 "Cannot create %s session: session limit reached and all %u existing sessions have "
+                                 "active commands",
+                                 group, LIMIT_SESSIONS));
+}
+
 int aio_shell_open(struct http_request *request, struct box *box, const struct session_request *wanted,
                    struct session *ret_session, bool *ret_created, struct err *err) {
     if (wanted->name && !shell_named(wanted->name))
@@ -132,12 +137,7 @@ int aio_shell_open(struct http_request *request, struct box *box, const struct s
                          "A session's id has 1 to 128 of A-Z a-z 0-9 _ . : @ -, and does not begin with bash:");
     int failed = box_session_open(box, wanted, http_arena(request), ret_session, ret_created, err);
     if (failed == -ERR_LIMIT && err->number == EUSERS)
-        return aio_fail(request, 400, ERR_LIMIT,
-                        arena_printf(http_arena(request),
-                                     "Cannot create shell session: session limit "
-                                     "reached and all %u existing sessions "
-                                     "have active commands",
-                                     LIMIT_SESSIONS));
+        return aio_shell_full(request, "shell");
     if (failed == -ERR_NOT_FOUND && wanted->cwd)
         return aio_fail(request, 400, ERR_NOT_FOUND, err->text);
     if (!failed && ret_session->plain)
@@ -145,32 +145,9 @@ int aio_shell_open(struct http_request *request, struct box *box, const struct s
     return failed;
 }
 
-static void shell_exit_code(struct json *json, const char *key, bool exited, int exit_code) {
-    json_key(json, key);
-    if (exited)
-        json_int(json, exit_code);
-    else
-        json_nil(json);
-}
-
-/* ---- output ---- */
-
-struct shell_output {
-    struct aio_kept kept;
-    struct http_request *request;
-    struct err *err;
-};
-
-static int shell_output_put(void *user, int number, const uint8_t *data, size_t len) {
-    (void)number;
-    struct shell_output *output = user;
-    return aio_kept_put(&output->kept, output->request, data, len, output->err);
-}
-
 /* ---- exec ---- */
 
-/* Their values before `eval` are seen by it and what it runs, and are gone
- * afterwards. */
+/* Their values before `eval` are seen by it and what it runs, and are gone afterwards. */
 static const char *shell_with_env(struct http_request *request, const char *command, const char *const *env) {
     autobuf out = buf_max(LIMIT_CALL_ARGS_BYTES);
     if (!env || !*env)
@@ -225,23 +202,16 @@ static int shell_run_of(struct http_request *request, const struct exec_args *ar
     return failed;
 }
 
-/* What is not there: the session (then `default` is made, and the command may
- * be tried again: 0), or the directory. */
+/* What is not there: the session (then `default` is made, and the command may be tried again: 0), or the directory. */
 static int shell_missing(struct http_request *request, struct box *box, const struct exec_args *args,
                          struct session_run *run, struct err *err) {
     struct session session;
-    bool created;
-    if (args->id.data) {
-        int failed = aio_shell_find(request, box, run->name, 0, &session, err);
-        if (failed)
-            return failed;
-        created = false;
-    } else {
-        const struct session_request wanted = {.name = run->name, .quiet_ms = AIO_SHELL_QUIET_MS};
-        int failed = aio_shell_open(request, box, &wanted, &session, &created, err);
-        if (failed)
-            return failed;
-    }
+    bool created = false;
+    const struct session_request wanted = {.name = run->name, .quiet_ms = AIO_SHELL_QUIET_MS};
+    int failed = args->id.data ? aio_shell_find(request, box, run->name, 0, &session, err)
+                               : aio_shell_open(request, box, &wanted, &session, &created, err);
+    if (failed)
+        return failed;
     if (created || !run->cwd)
         return 0;
     if (args->strict)
@@ -346,14 +316,6 @@ static int shell_run(struct http_request *request, struct box *box, const struct
     return 0;
 }
 
-static void shell_result(struct json *json, const struct exec_args *args, const char *name,
-                         const struct session_result *result) {
-    json_put_str(json, "session_id", name);
-    json_put_str(json, "command", args->command.data);
-    json_put_str(json, "status", aio_shell_status(result->state));
-    shell_exit_code(json, "exit_code", result->exited, result->exit_code);
-}
-
 static const char *shell_message(const struct session_result *result) {
     switch (result->state) {
     case SESSION_RUNNING:
@@ -369,43 +331,40 @@ static const char *shell_message(const struct session_result *result) {
     }
 }
 
-static void shell_console(struct answer *answer, const char *command, const uint8_t *text, size_t len) {
-    struct json *json = &answer->json;
-    json_put_open(json, "console", '[');
-    json_open(json, '{');
-    json_put_str(json, "ps1", PS1);
-    json_put_str(json, "command", command);
-    json_key(json, "output");
-    aio_text(answer, text, len);
-    json_close(json, '}');
-    json_close(json, ']');
+/* output and console: the same twice */
+static void shell_texts(struct answer *answer, const char *command, const uint8_t *text, size_t len) {
+    aio_put(answer, AIO_MEMBERS(AIO_TEXT("output", text, len)));
+    json_put_open(&answer->json, "console", '[');
+    aio_object(answer, AIO_MEMBERS(AIO_STR("ps1", PS1), AIO_STR("command", command), AIO_TEXT("output", text, len)));
+    json_close(&answer->json, ']');
 }
+
+#define RESULT_MEMBERS(name, command_text, state, ended)                                                               \
+    AIO_MEMBERS(AIO_STR("session_id", name), AIO_STR("command", command_text), AIO_STR("status", state),               \
+                AIO_INT_IF((ended)->exited, "exit_code", (ended)->exit_code))
 
 static int shell_exec_whole(struct http_request *request, struct box *box, const struct exec_args *args,
                             struct err *err) {
-    struct shell_output output = {.request = request, .err = err};
+    struct aio_output output;
     struct session_result result;
-    const struct exec_sink sink = {.output = shell_output_put, .user = &output};
     const char *name;
-    size_t most = 0, len;
-    int failed = box_output_limit(box, false, 0, LIMIT_OUTPUT_LIMIT_BYTES, &most, err);
+    size_t len;
+    int failed = aio_output_init(&output, request, box, args->truncate ? AIO_SHELL_TEXT_CHARACTERS : 0, err);
     if (failed)
         return failed;
-    aio_kept_init(&output.kept, args->truncate ? AIO_SHELL_TEXT_CHARACTERS : 0, most);
+    const struct exec_sink sink = {.output = aio_output_put, .user = &output};
     failed = shell_run(request, box, args, &sink, &name, &result, err);
     if (!failed) {
         autoanswer answer;
-        const uint8_t *text = aio_kept_text(&output.kept, request, &len);
+        const uint8_t *text = aio_kept_text(&output.streams[0], request, &len);
         aio_open(&answer, request, shell_message(&result));
         json_open(&answer.json, '{');
-        shell_result(&answer.json, args, name, &result);
-        json_key(&answer.json, "output");
-        aio_text(&answer, text, len);
-        shell_console(&answer, args->command.data, text, len);
+        aio_put(&answer, RESULT_MEMBERS(name, args->command.data, aio_shell_status(result.state), &result));
+        shell_texts(&answer, args->command.data, text, len);
         json_close(&answer.json, '}');
         failed = aio_close(&answer, 0, err);
     }
-    aio_kept_done(&output.kept);
+    aio_output_done(&output);
     return failed;
 }
 
@@ -415,31 +374,34 @@ static void shell_stream_init(struct stream *stream, struct http_request *reques
     stream->text = true;
 }
 
-static int shell_stream_last(struct stream *stream, int failed) {
-    if (!failed)
-        failed = stream_send(stream, "result");
-    return failed ? failed : http_reply_end(stream->request);
+/* The last event, or why there is none. */
+static int shell_stream_end(struct stream *stream, int failed, const struct aio_member *result, struct err *err) {
+    if (failed) {
+        failed = stream_failed(stream, failed, err);
+    } else {
+        failed = stream_flush(stream);
+        stream_open(stream);
+        aio_members(&stream->json, result);
+        if (!failed)
+            failed = stream_send(stream, "result");
+        if (!failed)
+            failed = http_reply_end(stream->request);
+    }
+    stream_done(stream);
+    return failed;
 }
 
 static int shell_exec_stream(struct http_request *request, struct box *box, const struct exec_args *args,
                              struct err *err) {
     struct stream stream;
-    struct session_result result;
-    const char *name;
+    struct session_result result = {0};
+    const char *name = NULL;
     shell_stream_init(&stream, request);
     struct exec_sink sink = stream_sink(&stream);
     sink.started = NULL; /* its clients know no such event */
     int failed = shell_run(request, box, args, &sink, &name, &result, err);
-    if (!failed) {
-        failed = stream_flush(&stream);
-        stream_open(&stream);
-        shell_result(&stream.json, args, name, &result);
-        failed = shell_stream_last(&stream, failed);
-    } else {
-        failed = stream_failed(&stream, failed, err);
-    }
-    stream_done(&stream);
-    return failed;
+    return shell_stream_end(&stream, failed,
+                            RESULT_MEMBERS(name, args->command.data, aio_shell_status(result.state), &result), err);
 }
 
 int aio_shell_exec(struct http_request *request, struct box *box, struct err *err) {
@@ -453,12 +415,7 @@ int aio_shell_exec(struct http_request *request, struct box *box, struct err *er
 
 /* ---- view ---- */
 
-static void shell_view_result(struct json *json, const struct session *session) {
-    json_put_str(json, "session_id", session->name);
-    json_put_str(json, "status", shell_now(session));
-    json_put_str(json, "command", aio_shell_command(session));
-    shell_exit_code(json, "exit_code", session->exited, session->exit_code);
-}
+#define VIEW_MEMBERS(session) RESULT_MEMBERS((session)->name, aio_shell_command(session), shell_now(session), session)
 
 static int shell_view_whole(struct http_request *request, struct box *box, const struct session *session,
                             struct err *err) {
@@ -479,10 +436,8 @@ static int shell_view_whole(struct http_request *request, struct box *box, const
     autoanswer answer;
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
-    json_key(&answer.json, "output");
-    aio_text(&answer, out.data, len);
-    shell_view_result(&answer.json, session);
-    shell_console(&answer, aio_shell_command(session), out.data, len);
+    aio_put(&answer, VIEW_MEMBERS(session));
+    shell_texts(&answer, aio_shell_command(session), out.data, len);
     json_close(&answer.json, '}');
     return aio_close(&answer, 0, err);
 }
@@ -519,24 +474,19 @@ static int shell_view_stream(struct http_request *request, struct box *box, stru
     struct stream stream;
     shell_stream_init(&stream, request);
     int failed = shell_view_pump(request, box, &stream, session, err);
-    if (!failed) {
-        failed = stream_flush(&stream);
-        stream_open(&stream);
-        shell_view_result(&stream.json, session);
-        failed = shell_stream_last(&stream, failed);
-    } else {
-        failed = stream_failed(&stream, failed, err);
-    }
-    stream_done(&stream);
-    return failed;
+    return shell_stream_end(&stream, failed, VIEW_MEMBERS(session), err);
+}
+
+/* The session that a body of one id names. */
+static int shell_of_body(struct http_request *request, struct box *box, struct session *ret_session, struct err *err) {
+    struct id_args args = {0};
+    int failed = aio_body(request, &args, err);
+    return failed ? failed : aio_shell_find(request, box, args.id.data, 0, ret_session, err);
 }
 
 int aio_shell_view(struct http_request *request, struct box *box, struct err *err) {
-    struct id_args args = {0};
     struct session session;
-    int failed = aio_body(request, &args, err);
-    if (!failed)
-        failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
+    int failed = shell_of_body(request, box, &session, err);
     if (failed)
         return failed;
     return stream_wanted(request) ? shell_view_stream(request, box, &session, err)
@@ -546,12 +496,7 @@ int aio_shell_view(struct http_request *request, struct box *box, struct err *er
 /* ---- wait, write, kill ---- */
 
 static int shell_status_answer(struct http_request *request, const char *status, struct err *err) {
-    autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "status", status);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_reply(request, NULL, AIO_MEMBERS(AIO_STR("status", status)), err);
 }
 
 int aio_shell_wait(struct http_request *request, struct box *box, struct err *err) {
@@ -568,25 +513,6 @@ int aio_shell_wait(struct http_request *request, struct box *box, struct err *er
     if (!failed)
         failed = aio_shell_find(request, box, args.id.data, wait_ms, &session, err);
     return failed ? failed : shell_status_answer(request, shell_now(&session), err);
-}
-
-struct shell_typed {
-    const char *data;
-    size_t len, at;
-    bool enter;
-};
-
-static ssize_t shell_typed_read(void *user, void *data, size_t size, struct err *err) {
-    (void)err;
-    struct shell_typed *typed = user;
-    size_t n = typed->len - typed->at < size ? typed->len - typed->at : size;
-    memcpy(data, typed->data + typed->at, n);
-    typed->at += n;
-    if (n < size && typed->enter) {
-        typed->enter = false;
-        ((char *)data)[n++] = '\n';
-    }
-    return (ssize_t)n;
 }
 
 /* Nothing runs: a line is a command, as in any terminal. Anything else would
@@ -619,28 +545,24 @@ int aio_shell_write(struct http_request *request, struct box *box, struct err *e
         return failed;
     if (!aio_shell_busy(&session))
         return shell_typed_run(request, box, &session, &args, err);
-    struct shell_typed typed = {.data = args.input.data, .len = args.input.len, .enter = args.press_enter};
-    failed = box_input(box, session.pid, false, shell_typed_read, &typed, http_fd(request), err);
+    if (args.press_enter)
+        ((char *)args.input.data)[args.input.len++] = '\n'; /* where its NUL stood, in the request's arena */
+    struct view typed = view_of(args.input.data, args.input.len);
+    failed = box_input(box, session.pid, false, box_read_view, &typed, http_fd(request), err);
     return failed ? failed : shell_status_answer(request, shell_now(&session), err);
 }
 
 int aio_shell_kill(struct http_request *request, struct box *box, struct err *err) {
-    struct id_args args = {0};
     struct session session;
     struct session_result result;
-    int failed = aio_body(request, &args, err);
-    if (!failed)
-        failed = aio_shell_find(request, box, args.id.data, 0, &session, err);
+    int failed = shell_of_body(request, box, &session, err);
     if (!failed)
         failed = box_session_stop(box, session.name, http_arena(request), &result, err);
     if (failed)
         return failed == -ERR_NOT_FOUND ? aio_shell_unknown(request) : failed;
-    autoanswer answer;
-    aio_open(&answer, request, aio_shell_busy(&session) ? "Process terminated" : "No command is running");
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "status", aio_shell_status(result.state));
-    shell_exit_code(&answer.json, "exit_code", result.exited, result.exit_code);
-    shell_exit_code(&answer.json, "returncode", result.exited, result.exit_code);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_reply(request, aio_shell_busy(&session) ? "Process terminated" : "No command is running",
+                     AIO_MEMBERS(AIO_STR("status", aio_shell_status(result.state)),
+                                 AIO_INT_IF(result.exited, "exit_code", result.exit_code),
+                                 AIO_INT_IF(result.exited, "returncode", result.exit_code)),
+                     err);
 }

@@ -1,6 +1,5 @@
-/* Sessions of the AIO dialect's shell group, and its table of routes. Called
- * through aio_shell_routes. Invariant: only sessions with a shell are seen
- * here; those of the bash group have their own routes. */
+/* Sessions of the AIO dialect's shell group, and its table of routes. Called through aio_shell_routes. Invariant: only
+ * sessions with a shell are seen here; those of the bash group have their own routes. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -19,22 +18,22 @@ struct update_args {
     struct row_real no_change_timeout;
 };
 
-#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
 #define QUIET_ROW(args, meaning)                                                                                       \
-    { ROW("no_change_timeout", REAL, args, no_change_timeout), .max = INT32_MAX, .text = (meaning) }
+    { AIO_ROW("no_change_timeout", REAL, args, no_change_timeout), .max = INT32_MAX, .text = (meaning) }
 
 const struct row aio_shell_create_fields[] = {
-    {ROW("id", TEXT, create_args, id), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_ROW("id", TEXT, create_args, id), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "letters, digits and _.:@-; default: a random one. One that is "
              "there is the answer as it is"},
-    {ROW("exec_dir", TEXT, create_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_ROW("exec_dir", TEXT, create_args, exec_dir), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "where its shell begins; default: the workspace"},
     QUIET_ROW(create_args, "seconds without output after which exec answers; default 120"),
-    {ROW("preserve_symlinks", BOOL, create_args, preserve_symlinks), .text = "exec_dir keeps the links in its name"},
+    {AIO_ROW("preserve_symlinks", BOOL, create_args, preserve_symlinks),
+     .text = "exec_dir keeps the links in its name"},
     {.name = NULL},
 };
 const struct row aio_shell_update_fields[] = {
-    {ROW("id", TEXT, update_args, id), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES,
+    {AIO_ROW("id", TEXT, update_args, id), .flags = ROW_REQUIRED | ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "the session"},
     QUIET_ROW(update_args, "seconds without output after which exec answers; more than 0"),
     {.name = NULL},
@@ -58,13 +57,8 @@ int aio_shell_create(struct http_request *request, struct box *box, struct err *
     failed = aio_shell_open(request, box, &wanted, &session, &created, err);
     if (failed)
         return failed;
-    autoanswer answer;
-    aio_open(&answer, request, created ? "Session created" : "Session already exists");
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "session_id", session.name);
-    json_put_str(&answer.json, "working_dir", session.cwd);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_reply(request, created ? "Session created" : "Session already exists",
+                     AIO_MEMBERS(AIO_STR("session_id", session.name), AIO_STR("working_dir", session.cwd)), err);
 }
 
 int aio_shell_update(struct http_request *request, struct box *box, struct err *err) {
@@ -88,37 +82,27 @@ int aio_shell_update(struct http_request *request, struct box *box, struct err *
 
 /* ---- looking ---- */
 
-struct listing {
-    struct answer *answer;
-    uint64_t now_ms;
-};
-
 static void listing_each(void *user, const struct session *session) {
-    const struct listing *listing = user;
-    struct json *json = &listing->answer->json;
-    uint64_t age_ms = listing->now_ms > session->created_ms ? listing->now_ms - session->created_ms : 0;
+    struct answer *answer = user;
+    uint64_t now_ms = clock_wall_ms();
+    bool busy = aio_shell_busy(session);
     if (session->plain)
         return;
-    json_put_open(json, session->name, '{');
-    json_put_str(json, "working_dir", session->cwd);
-    json_key(json, "created_at");
-    aio_time(json, session->created_ms);
-    json_key(json, "last_used_at");
-    aio_time(json, session->used_ms);
-    json_put_uint(json, "age_seconds", age_ms / 1000);
-    json_put_str(json, "status", aio_shell_busy(session) ? "running" : "idle");
-    json_put_str(json, "current_command", aio_shell_busy(session) ? aio_shell_command(session) : NULL);
-    json_close(json, '}');
-    answer_spill(listing->answer);
+    json_key(&answer->json, session->name);
+    aio_object(answer, AIO_MEMBERS(AIO_STR("working_dir", session->cwd), AIO_TIME("created_at", session->created_ms),
+                                   AIO_TIME("last_used_at", session->used_ms),
+                                   AIO_INT("age_seconds",
+                                           now_ms > session->created_ms ? (now_ms - session->created_ms) / 1000 : 0),
+                                   AIO_STR("status", busy ? "running" : "idle"),
+                                   AIO_STR("current_command", busy ? aio_shell_command(session) : NULL)));
 }
 
 int aio_shell_list(struct http_request *request, struct box *box, struct err *err) {
     autoanswer answer;
-    struct listing listing = {.answer = &answer, .now_ms = clock_wall_ms()};
     aio_open(&answer, request, NULL);
     json_open(&answer.json, '{');
     json_put_open(&answer.json, "sessions", '{');
-    int failed = box_sessions(box, NULL, listing_each, &listing, err);
+    int failed = box_sessions(box, NULL, listing_each, &answer, err);
     json_close(&answer.json, '}');
     json_close(&answer.json, '}');
     return aio_close(&answer, failed, err);
@@ -142,19 +126,14 @@ int aio_shell_stats(struct http_request *request, struct box *box, struct err *e
     int failed = box_sessions(box, NULL, counts_each, &counts, err);
     if (failed)
         return failed;
-    autoanswer answer;
-    aio_open(&answer, request, NULL);
-    struct json *json = &answer.json;
-    json_open(json, '{');
-    json_put_uint(json, "total_sessions", counts.total);
-    json_put_uint(json, "active_sessions", counts.active);
-    json_put_uint(json, "idle_sessions", counts.total - counts.active);
-    json_put_uint(json, "max_sessions", LIMIT_SESSIONS);
-    json_key(json, "session_timeout"); /* they end with the box's processes */
-    json_uint(json, box->idle_timeout_ms / 1000);
-    json_put_double(json, "usage_ratio", (double)counts.total / LIMIT_SESSIONS);
-    json_close(json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_reply(request, NULL,
+                     AIO_MEMBERS(AIO_INT("total_sessions", counts.total), AIO_INT("active_sessions", counts.active),
+                                 AIO_INT("idle_sessions", counts.total - counts.active),
+                                 AIO_INT("max_sessions", LIMIT_SESSIONS),
+                                 /* they end with the box's processes */
+                                 AIO_INT("session_timeout", box->idle_timeout_ms / 1000),
+                                 AIO_REAL("usage_ratio", (double)counts.total / LIMIT_SESSIONS)),
+                     err);
 }
 
 /* A new session, and where a terminal on it can be had. */
@@ -213,41 +192,35 @@ int aio_shell_end_all(struct http_request *request, struct box *box, struct err 
 
 /* ---- the table ---- */
 
-#define SHELL "/aio/{id}/v1/shell"
-
 const struct route aio_shell_routes[] = {
-    {"POST", SHELL "/exec", front_handle, 0, "aio_shell_exec",
-     "Run a command in a session; with Accept: text/event-stream as events "
-     "output {data}, result.",
-     AIO_ENDPOINT(.run = aio_shell_exec, .body = aio_shell_exec_fields)},
-    {"POST", SHELL "/view", front_handle, 0, "aio_shell_view",
-     "What the command of a session prints, or the last one did; with Accept: "
-     "text/event-stream until it ends.",
-     AIO_ENDPOINT(.run = aio_shell_view, .body = aio_shell_id_fields)},
-    {"POST", SHELL "/wait", front_handle, 0, "aio_shell_wait", "Wait until a session runs nothing.",
-     AIO_ENDPOINT(.run = aio_shell_wait, .body = aio_shell_wait_fields)},
-    {"POST", SHELL "/write", front_handle, 0, "aio_shell_write", "Type to the command of a session.",
-     AIO_ENDPOINT(.run = aio_shell_write, .body = aio_shell_write_fields)},
-    {"POST", SHELL "/kill", front_handle, 0, "aio_shell_kill", "End the command of a session; the session stays.",
-     AIO_ENDPOINT(.run = aio_shell_kill, .body = aio_shell_id_fields)},
-    {"POST", SHELL "/sessions/create", front_handle, 0, "aio_shell_session_create",
-     "Make a session, or find the one of this id.",
-     AIO_ENDPOINT(.run = aio_shell_create, .body = aio_shell_create_fields)},
-    {"POST", SHELL "/sessions/update", front_handle, 0, "aio_shell_session_update", "Change a session's settings.",
-     AIO_ENDPOINT(.run = aio_shell_update, .body = aio_shell_update_fields)},
-    {"GET", SHELL "/sessions", front_handle, 0, "aio_shell_sessions", "The sessions by id.",
-     AIO_ENDPOINT(.run = aio_shell_list)},
-    {"GET", SHELL "/sessions/stats", front_handle, 0, "aio_shell_stats", "How many sessions there are.",
-     AIO_ENDPOINT(.run = aio_shell_stats)},
-    {"DELETE", SHELL "/sessions", front_handle, 0, "aio_shell_sessions_end", "End all sessions.",
-     AIO_ENDPOINT(.run = aio_shell_end_all)},
-    {"DELETE", SHELL "/sessions/{session_id}", front_handle, 0, "aio_shell_session_end",
-     "End a session with all it started.", AIO_ENDPOINT(.run = aio_shell_end)},
-    {"GET", SHELL "/terminal-url", front_handle, 0, "aio_shell_terminal_url",
+    AIO_ROUTE("POST", "/shell/exec", "aio_shell_exec",
+              "Run a command in a session; with Accept: text/event-stream as events output {data}, result.",
+              .run = aio_shell_exec, .body = aio_shell_exec_fields),
+    AIO_ROUTE(
+        "POST", "/shell/view", "aio_shell_view",
+        "What the command of a session prints, or the last one did; with Accept: text/event-stream until it ends.",
+        .run = aio_shell_view, .body = aio_shell_id_fields),
+    AIO_ROUTE("POST", "/shell/wait", "aio_shell_wait", "Wait until a session runs nothing.", .run = aio_shell_wait,
+              .body = aio_shell_wait_fields),
+    AIO_ROUTE("POST", "/shell/write", "aio_shell_write", "Type to the command of a session.", .run = aio_shell_write,
+              .body = aio_shell_write_fields),
+    AIO_ROUTE("POST", "/shell/kill", "aio_shell_kill", "End the command of a session; the session stays.",
+              .run = aio_shell_kill, .body = aio_shell_id_fields),
+    AIO_ROUTE("POST", "/shell/sessions/create", "aio_shell_session_create",
+              "Make a session, or find the one of this id.", .run = aio_shell_create, .body = aio_shell_create_fields),
+    AIO_ROUTE("POST", "/shell/sessions/update", "aio_shell_session_update", "Change a session's settings.",
+              .run = aio_shell_update, .body = aio_shell_update_fields),
+    AIO_ROUTE("GET", "/shell/sessions", "aio_shell_sessions", "The sessions by id.", .run = aio_shell_list),
+    AIO_ROUTE("GET", "/shell/sessions/stats", "aio_shell_stats", "How many sessions there are.",
+              .run = aio_shell_stats),
+    AIO_ROUTE("DELETE", "/shell/sessions", "aio_shell_sessions_end", "End all sessions.", .run = aio_shell_end_all),
+    AIO_ROUTE("DELETE", "/shell/sessions/{session_id}", "aio_shell_session_end", "End a session with all it started.",
+              .run = aio_shell_end),
+    {"GET", "/aio/{id}/v1/shell/terminal-url", front_handle, 0, "aio_shell_terminal_url",
      "A new session, and the URL of a terminal on it (a WebSocket).",
      AIO_OTHER(.run = aio_shell_terminal_url, .flags = AIO_FLAGS | ENDPOINT_WRITES, .status = 200,
                .answer = aio_answer)},
-    {"GET", SHELL "/ws", front_handle, 0, "aio_shell_ws",
+    {"GET", "/aio/{id}/v1/shell/ws", front_handle, 0, "aio_shell_ws",
      "A terminal on a session over a WebSocket: messages input, resize, ping "
      "to it; session_id, ready, output, "
      "restore_output, pong, ping, error from it.",

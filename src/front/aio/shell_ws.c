@@ -1,10 +1,8 @@
-/* A terminal on a session over a WebSocket, shared with the routes that run
- * commands in it: what any of them prints is seen here, and what is typed goes
- * to the command that runs, or, where none does, is a command of the session as
- * exec would run it. So the lines between commands are edited here, not by the
- * shell. Called through aio_shell_routes. Invariant: when the client goes,
- * the session and its command live on; when the box does not take input, no
- * more of it is read from the client, and output goes on. */
+/* A terminal on a session over a WebSocket, shared with the routes that run commands in it: what any of them prints is seen
+ * here, and what is typed goes to the command that runs, or, where none does, is a command of the session as exec would run
+ * it. So the lines between commands are edited here, not by the shell. Called through aio_shell_routes. Invariant: when the
+ * client goes, the session and its command live on; when the box does not take input, no more of it is read from the client,
+ * and output goes on. */
 #include <jansson.h>
 #include <poll.h>
 #include <string.h>
@@ -19,11 +17,9 @@
 #define MESSAGE_BYTES (1u << 20)
 #define RESTORE_BYTES (256u << 10) /* of what was printed before */
 #define IDLE_TICK_MS 1000u
-#define BUSY_TICK_MS 50u  /* how soon the prompt is back */
-#define LONG_TICK_MS 250u /* of a command that runs for longer than that many ticks */
-#define TYPED_AHEAD_MS                                                                                                 \
-    200u /* a line that comes so early is the next command, unless this one      \
-          still runs then */
+#define BUSY_TICK_MS 50u    /* how soon the prompt is back */
+#define LONG_TICK_MS 250u   /* of a command that runs for longer than that many ticks */
+#define TYPED_AHEAD_MS 200u /* a line that comes so early is the next command, unless this one still runs then */
 #define PING_MS 30000u
 #define ATTACH_MS 10000u
 
@@ -33,31 +29,12 @@ struct ws_args {
 };
 
 const struct row aio_shell_ws_query[] = {
-    {.name = "session_id",
-     .type = ROW_TEXT,
-     .flags = ROW_AUDITED,
-     .offset = offsetof(struct ws_args, session_id),
-     .max = LIMIT_PATH_BYTES,
+    {AIO_ROW("session_id", TEXT, ws_args, session_id), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "default: a new one"},
-    {.name = "protocol",
-     .type = ROW_TEXT,
-     .offset = offsetof(struct ws_args, protocol),
-     .max = 64,
+    {AIO_ROW("protocol", TEXT, ws_args, protocol), .max = 64,
      .text = "binary: what is typed and printed goes in binary messages"},
-    {.name = "cols",
-     .type = ROW_INT,
-     .offset = offsetof(struct ws_args, cols),
-     .min = 1,
-     .max = 4096,
-     .fallback = 80,
-     .text = "of the terminal"},
-    {.name = "rows",
-     .type = ROW_INT,
-     .offset = offsetof(struct ws_args, rows),
-     .min = 1,
-     .max = 4096,
-     .fallback = 24,
-     .text = "of the terminal"},
+    {AIO_ROW("cols", INT, ws_args, cols), .min = 1, .max = 4096, .fallback = 80, .text = "of the terminal"},
+    {AIO_ROW("rows", INT, ws_args, rows), .min = 1, .max = 4096, .fallback = 24, .text = "of the terminal"},
     {.name = NULL},
 };
 
@@ -72,16 +49,12 @@ struct terminal {
     struct buf pending; /* typed while something does, and not taken yet */
     struct buf out;     /* one message */
     struct json json;
-    uint8_t held[4]; /* the beginning of a UTF-8 sequence whose rest has not come
-                      yet */
+    uint8_t held[4]; /* the beginning of a UTF-8 sequence whose rest has not come yet */
     size_t held_count;
-    unsigned escape;         /* inside of an escape sequence that is typed: 1 after ESC, 2
-                      behind ESC [ */
+    unsigned escape;         /* inside of an escape sequence that is typed: 1 after ESC, 2 behind ESC [ */
     bool typed_cr;           /* a line feed behind it is the same key */
-    bool shown_cr, at_start; /* of the last byte shown: it was a carriage return;
-                              it ended a line */
-    bool ours;               /* the command that runs was typed here: its terminal ends lines by
-                itself */
+    bool shown_cr, at_start; /* of the last byte shown: it was a carriage return; it ended a line */
+    bool ours;               /* the command that runs was typed here: its terminal ends lines by itself */
     bool prompted;
     bool redraw; /* the line was changed in the middle of what was typed: it is shown when that has all been taken */
     /* as of the last look */
@@ -103,11 +76,16 @@ int aio_shell_ws(struct http_request *request, struct box *box, struct err *err)
         return failed;
     if (!upgrade || !strcasestr(upgrade, "websocket")) /* before a session is made for nothing */
         return err_set(err, ERR_INVALID, "a terminal needs a WebSocket: send Upgrade: websocket");
-    struct terminal terminal = {.request = request, .box = box, .name = args.session_id.data, .at_start = true};
-    terminal.binary = args.protocol.data && !strcmp(args.protocol.data, "binary");
-    buf_init(&terminal.line, MESSAGE_BYTES);
-    buf_init(&terminal.pending, 4 * MESSAGE_BYTES);    /* a line that another command came before, and two messages */
-    buf_init(&terminal.out, 6 * MESSAGE_BYTES + 4096); /* every byte an escape */
+    struct terminal terminal = {
+        .request = request,
+        .box = box,
+        .name = args.session_id.data,
+        .at_start = true,
+        .binary = args.protocol.data && !strcmp(args.protocol.data, "binary"),
+        .line = buf_max(MESSAGE_BYTES),
+        .pending = buf_max(4 * MESSAGE_BYTES),    /* a line that another command came before, and two messages */
+        .out = buf_max(6 * MESSAGE_BYTES + 4096), /* every byte an escape */
+    };
     failed = terminal_begin(&terminal, &args, err);
     if (!failed)
         failed = terminal_pump(&terminal, err);
@@ -142,17 +120,18 @@ static int message_send(struct terminal *terminal) {
     return ws_send(terminal->ws, WS_TEXT, terminal->out.data, terminal->out.len, &ignored) < 0;
 }
 
-static int message_text(struct terminal *terminal, const char *type, const char *text) {
+static int message(struct terminal *terminal, const char *type, const struct aio_member *members) {
     message_open(terminal, type);
-    json_put_str(&terminal->json, "data", text);
+    aio_members(&terminal->json, members);
     return message_send(terminal);
 }
 
+static int message_text(struct terminal *terminal, const char *type, const char *text) {
+    return message(terminal, type, AIO_MEMBERS(AIO_STR("data", text)));
+}
+
 static int message_time(struct terminal *terminal, const char *type, uint64_t timestamp) {
-    message_open(terminal, type);
-    json_put_uint(&terminal->json, "data", timestamp);
-    json_put_uint(&terminal->json, "timestamp", timestamp);
-    return message_send(terminal);
+    return message(terminal, type, AIO_MEMBERS(AIO_INT("data", timestamp), AIO_INT("timestamp", timestamp)));
 }
 
 /* Bytes for the screen. */
@@ -172,8 +151,7 @@ static int terminal_say(struct terminal *terminal, const char *text) {
     return message_bytes(terminal, "output", (const uint8_t *)text, strlen(text));
 }
 
-/* What a command printed. Sessions end lines with a line feed alone, screens
- * want a carriage return before it. */
+/* What a command printed. Sessions end lines with a line feed alone, screens want a carriage return before it. */
 static int terminal_show(struct terminal *terminal, const char *type, const uint8_t *data, size_t len, bool raw) {
     autobuf text = buf_max(2 * MESSAGE_BYTES);
     buf_put(&text, terminal->held, terminal->held_count);
@@ -216,19 +194,16 @@ static int nothing_printed(void *user, int number, const uint8_t *data, size_t l
     return 0;
 }
 
-/* The line becomes a command, in a terminal as a person expects it. BUSY:
- * another came first, then it is typed to that. */
+/* The line becomes a command, in a terminal as a person expects it. BUSY: another came first, then it is typed to that. */
 static int terminal_run(struct terminal *terminal, struct err *err) {
-    autobuf command;
-    autoarena arena;
+    autobuf command = buf_max(MESSAGE_BYTES + 64);
+    autoarena arena = ARENA_EMPTY;
     struct session_result result;
     const struct exec_sink sink = {.output = nothing_printed};
-    buf_init(&command, MESSAGE_BYTES + 64);
     buf_puts(&command, AIO_SHELL_COOKED);
     buf_put(&command, terminal->line.data, terminal->line.len);
     const struct session_run run = {
         .name = terminal->name, .command = buf_cstr(&command), .background = true, .quiet_ms = 0};
-    arena_init(&arena);
     int failed = box_session_run(terminal->box, &run, &sink, -1, &arena, &result, err);
     if (failed == -ERR_BUSY) {
         buf_put(&terminal->pending, terminal->line.data, terminal->line.len);
@@ -306,22 +281,21 @@ static int line_control(struct terminal *terminal, uint8_t byte, struct err *err
     case 0x08:
     case 0x7f:
         line_drop(terminal);
-        terminal->redraw = true;
-        return 0;
+        break;
     case 0x0c:
         terminal->redraw = true;
         return terminal_say(terminal, "\x1b[H\x1b[2J");
     case 0x15:
         buf_clear(&terminal->line);
-        terminal->redraw = true;
-        return 0;
+        break;
     case 0x17:
         line_drop_word(terminal);
-        terminal->redraw = true;
-        return 0;
+        break;
     default:
         return 0;
     }
+    terminal->redraw = true;
+    return 0;
 }
 
 static int line_enter(struct terminal *terminal, struct err *err) {
@@ -430,8 +404,7 @@ static int terminal_control(struct terminal *terminal, const json_t *root, struc
     return 0;
 }
 
-/* Takes messages until there is none or the box's input is full. 1: the client
- * closed. */
+/* Takes messages until there is none or the box's input is full. 1: the client closed. */
 static int terminal_client(struct terminal *terminal, struct err *err) {
     while (terminal->pending.len < MESSAGE_BYTES) {
         enum ws_kind kind;
@@ -456,8 +429,7 @@ static int terminal_client(struct terminal *terminal, struct err *err) {
 
 /* ---- the pump ---- */
 
-/* A command that has ended and whose output is all here: the line is edited
- * again. */
+/* A command that has ended and whose output is all here: the line is edited again. */
 static int terminal_settle(struct terminal *terminal, struct err *err) {
     if (terminal->busy || terminal->prompted || terminal->seen < terminal->to)
         return 0;
@@ -472,8 +444,7 @@ static int terminal_settle(struct terminal *terminal, struct err *err) {
     return line_type(terminal, typed.data, typed.len, err);
 }
 
-/* 1: over, because the daemon stops (the session lives on), the session has
- * ended, or nobody answers. */
+/* 1: over, because the daemon stops (the session lives on), the session has ended, or nobody answers. */
 static int terminal_tick(struct terminal *terminal, struct err *err) {
     uint64_t now_ms = clock_ms();
     if (http_server_stopping(front_of(terminal->request)->server))
@@ -497,8 +468,7 @@ static int terminal_event(struct terminal *terminal, const struct event *event, 
     switch (event->kind) {
     case EVENT_DATA:
         terminal->seen += event->len;
-        if (terminal->prompted) { /* somebody else's command: not behind what is
-                                 being typed */
+        if (terminal->prompted) { /* somebody else's command: not behind what is being typed */
             terminal->prompted = false;
             if (terminal_say(terminal, "\r\x1b[K"))
                 return 1;
@@ -545,8 +515,7 @@ static int terminal_pump(struct terminal *terminal, struct err *err) {
 
 /* ---- the beginning ---- */
 
-/* The runner's word comes first: what cannot be attached to is refused, not a
- * socket that opens and closes. */
+/* The runner's word comes first: what cannot be attached to is refused, not a socket that opens and closes. */
 static int terminal_attach(struct terminal *terminal, struct err *err) {
     struct event event;
     const struct call_wait wait = {.fd = -1, .deadline_ms = clock_ms() + ATTACH_MS};
@@ -559,13 +528,10 @@ static int terminal_attach(struct terminal *terminal, struct err *err) {
 }
 
 static int terminal_greet(struct terminal *terminal, const struct buf *before, bool resumed) {
-    message_open(terminal, "ready");
-    json_put_str(&terminal->json, "data", terminal->name);
-    json_put_str(&terminal->json, "session_id", terminal->name);
-    json_put_str(&terminal->json, "transport", terminal->binary ? "binary" : "json");
-    json_put_str(&terminal->json, "backend", "native");
-    json_put_bool(&terminal->json, "resumed", resumed);
-    if (message_send(terminal))
+    if (message(terminal, "ready",
+                AIO_MEMBERS(AIO_STR("data", terminal->name), AIO_STR("session_id", terminal->name),
+                            AIO_STR("transport", terminal->binary ? "binary" : "json"), AIO_STR("backend", "native"),
+                            AIO_BOOL("resumed", resumed))))
         return 1;
     if (!before->len)
         return 0;

@@ -21,28 +21,13 @@ enum {
 
 #define WATCH_LOOK ((AIO_FLAGS & ~ENDPOINT_WAKE) | ENDPOINT_LOOK) /* of what is there already: wakes no box */
 
+/* Its client hung up, or the daemon stops. */
 static bool nobody_waits(struct http_request *request) {
     struct pollfd client = {.fd = http_fd(request), .events = POLLRDHUP};
     return poll(&client, 1, 0) > 0 || http_server_stopping(front_of(request)->server);
 }
 
 /* ---- events ---- */
-
-static void seconds(struct json *json, const char *name, bool known, uint64_t ms) {
-    json_key(json, name);
-    if (known)
-        json_double(json, (double)ms / 1000);
-    else
-        json_nil(json);
-}
-
-static void number(struct json *json, const char *name, bool known, uint64_t value) {
-    json_key(json, name);
-    if (known)
-        json_uint(json, value);
-    else
-        json_nil(json);
-}
 
 static const char *below(const char *root, const char *path) {
     size_t len = strlen(root);
@@ -54,17 +39,14 @@ static const char *below(const char *root, const char *path) {
 }
 
 static void change_json(struct json *json, const char *root, const struct change *change) {
+    bool known = change->known;
     json_open(json, '{');
-    json_put_uint(json, "seq", change->seq);
-    json_put_str(json, "type", change_name(change->type));
-    json_put_str(json, "path", change->path);
-    json_put_str(json, "relative_path", below(root, change->path));
-    json_put_str(json, "old_path", change->old_path);
-    json_put_bool(json, "is_dir", change->dir);
-    seconds(json, "timestamp", true, change->wall_ms);
-    seconds(json, "mtime", change->known, change->mtime_ns / 1000000);
-    number(json, "size", change->known, change->size);
-    number(json, "inode", change->known, change->inode);
+    aio_members(json, AIO_MEMBERS(AIO_INT("seq", change->seq), AIO_STR("type", change_name(change->type)),
+                                  AIO_STR("path", change->path), AIO_STR("relative_path", below(root, change->path)),
+                                  AIO_STR("old_path", change->old_path), AIO_BOOL("is_dir", change->dir),
+                                  AIO_REAL("timestamp", (double)change->wall_ms / 1000),
+                                  AIO_REAL_IF(known, "mtime", (double)(change->mtime_ns / 1000000) / 1000),
+                                  AIO_INT_IF(known, "size", change->size), AIO_INT_IF(known, "inode", change->inode)));
     json_close(json, '}');
 }
 
@@ -78,44 +60,21 @@ struct watch_args {
 };
 
 static const struct row watch_body[] = {
-    {.name = "path",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_AUDITED,
-     .offset = offsetof(struct watch_args, path),
-     .min = 1,
-     .max = LIMIT_PATH_BYTES,
-     .text = "A directory or a file."},
-    {.name = "recursive",
-     .type = ROW_BOOL,
-     .offset = offsetof(struct watch_args, recursive),
-     .text = "What lies below a directory, too; true unless given."},
-    {.name = "exclude",
-     .type = ROW_TEXTS,
-     .offset = offsetof(struct watch_args, exclude),
-     .max = LIMIT_GLOBS,
+    AIO_PATH_ROW("path", watch_args, path, "A directory or a file."),
+    {AIO_ROW("recursive", BOOL, watch_args, recursive), .text = "What lies below a directory, too; true unless given."},
+    {AIO_ROW("exclude", TEXTS, watch_args, exclude), .max = LIMIT_GLOBS,
      .text = "Globs: such names are not watched, nor what lies below; caches and leftovers unless given."},
-    {.name = "debounce",
-     .type = ROW_INT,
-     .offset = offsetof(struct watch_args, debounce),
-     .min = 50,
-     .max = 5000,
-     .fallback = 300,
+    {AIO_ROW("debounce", INT, watch_args, debounce), .min = 50, .max = 5000, .fallback = 300,
      .text = "Milliseconds in which the same change is told once."},
-    {.name = "include_patterns",
-     .type = ROW_TEXTS,
-     .offset = offsetof(struct watch_args, include_patterns),
-     .max = LIMIT_GLOBS,
+    {AIO_ROW("include_patterns", TEXTS, watch_args, include_patterns), .max = LIMIT_GLOBS,
      .text = "Globs: only such are told; none: all."},
     {0},
 };
 
-static void info_json(struct json *json, const struct watcher_info *info) {
-    json_put_str(json, "watcher_id", info->id);
-    json_put_str(json, "path", info->path);
-    json_put_bool(json, "recursive", info->recursive);
-    json_put_str(json, "status", info->running ? "running" : "stopped");
-    seconds(json, "created_at", true, info->created_ms);
-}
+#define INFO_MEMBERS(info)                                                                                             \
+    AIO_STR("watcher_id", (info)->id), AIO_STR("path", (info)->path), AIO_BOOL("recursive", (info)->recursive),        \
+        AIO_STR("status", (info)->running ? "running" : "stopped"),                                                    \
+        AIO_REAL("created_at", (double)(info)->created_ms / 1000)
 
 static int watch_create(struct http_request *request, struct box *box, struct err *err) {
     static const char *const usual[] = {".git",  "node_modules", "__pycache__", ".venv", "*.pyc",
@@ -137,23 +96,16 @@ static int watch_create(struct http_request *request, struct box *box, struct er
     failed = watchers_add(aio_state(request)->watchers, box, &watched, http_fd(request), &info, &reused, err);
     if (failed)
         return failed;
-    autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
-    info_json(&answer.json, &info);
-    json_put_bool(&answer.json, "reused", reused);
-    json_put_uint(&answer.json, "initial_cursor", info.latest_seq);
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_reply(
+        request, NULL,
+        AIO_MEMBERS(INFO_MEMBERS(&info), AIO_BOOL("reused", reused), AIO_INT("initial_cursor", info.latest_seq)), err);
 }
 
 static void list_each(void *user, const struct watcher_info *info) {
     struct json *json = user;
     json_open(json, '{');
-    info_json(json, info);
-    json_put_uint(json, "subscriber_count", info->readers);
-    json_put_uint(json, "event_count", info->events);
-    json_put_uint(json, "latest_seq", info->latest_seq);
+    aio_members(json, AIO_MEMBERS(INFO_MEMBERS(info), AIO_INT("subscriber_count", info->readers),
+                                  AIO_INT("event_count", info->events), AIO_INT("latest_seq", info->latest_seq)));
     json_close(json, '}');
 }
 
@@ -172,13 +124,8 @@ static int watch_delete(struct http_request *request, struct box *box, struct er
     int failed = watchers_remove(aio_state(request)->watchers, box->id, id, &running, err);
     if (failed)
         return failed;
-    autoanswer answer;
-    aio_open(&answer, request, NULL);
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "watcher_id", id);
-    json_put_str(&answer.json, "status", running ? "running" : "stopped");
-    json_close(&answer.json, '}');
-    return aio_close(&answer, 0, err);
+    return aio_reply(request, NULL,
+                     AIO_MEMBERS(AIO_STR("watcher_id", id), AIO_STR("status", running ? "running" : "stopped")), err);
 }
 
 /* ---- poll ---- */
@@ -188,23 +135,11 @@ struct poll_args {
 };
 
 static const struct row poll_body[] = {
-    {.name = "cursor",
-     .type = ROW_INT,
-     .offset = offsetof(struct poll_args, cursor),
-     .max = INT64_MAX,
+    {AIO_ROW("cursor", INT, poll_args, cursor), .max = INT64_MAX,
      .text = "The cursor of the last answer; 0: all that is kept."},
-    {.name = "limit",
-     .type = ROW_INT,
-     .offset = offsetof(struct poll_args, limit),
-     .min = 1,
-     .max = 1000,
-     .fallback = 100,
+    {AIO_ROW("limit", INT, poll_args, limit), .min = 1, .max = 1000, .fallback = 100,
      .text = "The most events to answer with."},
-    {.name = "timeout",
-     .type = ROW_INT,
-     .offset = offsetof(struct poll_args, timeout),
-     .max = 60,
-     .text = "Seconds to wait for the first one."},
+    {AIO_ROW("timeout", INT, poll_args, timeout), .max = 60, .text = "Seconds to wait for the first one."},
     {0},
 };
 
@@ -250,8 +185,7 @@ static int watch_poll(struct http_request *request, struct box *box, struct err 
             break;
     }
     json_close(&answer.json, ']');
-    json_put_uint(&answer.json, "cursor", slice.cursor);
-    json_put_bool(&answer.json, "overflow", lost);
+    aio_put(&answer, AIO_MEMBERS(AIO_INT("cursor", slice.cursor), AIO_BOOL("overflow", lost)));
     json_close(&answer.json, '}');
     watcher_put(watcher);
     return aio_close(&answer, failed, err);
@@ -265,38 +199,23 @@ struct stream {
     struct buf out;
 };
 
-static int stream_put(struct stream *stream, const char *event, uint64_t seq, const struct buf *data) {
+/* What stands in out, or members, as an event. */
+static int stream_put(struct stream *stream, const char *event, uint64_t seq, const struct aio_member *members) {
     char head[128];
     int len =
         snprintf(head, sizeof head, "event: %s\nid: %s:%llu\ndata: ", event, stream->info->id, (unsigned long long)seq);
+    if (members) {
+        struct json json;
+        buf_clear(&stream->out);
+        json_init(&json, &stream->out);
+        json_open(&json, '{');
+        aio_members(&json, members);
+        json_close(&json, '}');
+    }
     int failed = http_reply_write(stream->request, head, (size_t)len);
     if (!failed)
-        failed = http_reply_write(stream->request, data->data, data->len);
-    if (!failed)
-        failed = http_reply_write(stream->request, "\n\n", 2);
-    return failed;
-}
-
-static int stream_begin(struct stream *stream, uint64_t cursor) {
-    struct json json;
-    int failed = http_reply_events(stream->request);
-    buf_clear(&stream->out);
-    json_init(&json, &stream->out);
-    json_open(&json, '{');
-    info_json(&json, stream->info);
-    json_put_uint(&json, "cursor", cursor);
-    json_close(&json, '}');
-    return failed ? failed : stream_put(stream, "watch_started", cursor, &stream->out);
-}
-
-static int stream_lost(struct stream *stream, uint64_t cursor) {
-    struct json json;
-    buf_clear(&stream->out);
-    json_init(&json, &stream->out);
-    json_open(&json, '{');
-    json_put_uint(&json, "cursor", cursor);
-    json_close(&json, '}');
-    return stream_put(stream, "overflow", cursor, &stream->out);
+        failed = http_reply_write(stream->request, stream->out.data, stream->out.len);
+    return failed ? failed : http_reply_write(stream->request, "\n\n", 2);
 }
 
 static int stream_each(void *user, const struct change *change) {
@@ -307,7 +226,7 @@ static int stream_each(void *user, const struct change *change) {
     buf_clear(&stream->out);
     json_init(&json, &stream->out);
     change_json(&json, stream->info->path, change);
-    return stream_put(stream, "file_change", change->seq, &stream->out);
+    return stream_put(stream, "file_change", change->seq, NULL);
 }
 
 /* Where a stream goes on: behind what its client says that it had; else from now on. */
@@ -333,11 +252,14 @@ static int watch_events(struct http_request *request, struct box *box, struct er
     struct stream stream = {.request = request, .info = &info};
     struct watcher_slice slice = {.cursor = stream_cursor(request, &info)};
     buf_init(&stream.out, EVENT_BYTES);
-    failed = stream_begin(&stream, slice.cursor);
+    failed = http_reply_events(request);
+    if (!failed)
+        failed = stream_put(&stream, "watch_started", slice.cursor,
+                            AIO_MEMBERS(INFO_MEMBERS(&info), AIO_INT("cursor", slice.cursor)));
     while (!failed && !slice.ended && !nobody_waits(request)) {
         failed = watcher_read(watcher, slice.cursor, STREAM_EVENTS, SLICE_MS, stream_each, &stream, &slice);
         if (!failed && slice.lost)
-            failed = stream_lost(&stream, slice.cursor);
+            failed = stream_put(&stream, "overflow", slice.cursor, AIO_MEMBERS(AIO_INT("cursor", slice.cursor)));
         if (!failed)
             failed = http_reply_alive(request);
     }
@@ -355,24 +277,9 @@ struct wait_args {
 };
 
 static const struct row wait_body[] = {
-    {.name = "path",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_AUDITED,
-     .offset = offsetof(struct wait_args, path),
-     .min = 1,
-     .max = LIMIT_PATH_BYTES,
-     .text = "What may change; it need not be there yet."},
-    {.name = "timeout",
-     .type = ROW_INT,
-     .offset = offsetof(struct wait_args, timeout),
-     .min = 1,
-     .max = 300,
-     .fallback = 30,
-     .text = "Seconds to wait."},
-    {.name = "event_types",
-     .type = ROW_TEXTS,
-     .offset = offsetof(struct wait_args, event_types),
-     .max = CHANGE_TYPES,
+    AIO_PATH_ROW("path", wait_args, path, "What may change; it need not be there yet."),
+    {AIO_ROW("timeout", INT, wait_args, timeout), .min = 1, .max = 300, .fallback = 30, .text = "Seconds to wait."},
+    {AIO_ROW("event_types", TEXTS, wait_args, event_types), .max = CHANGE_TYPES,
      .text = "Which changes: create, write, remove, rename, chmod; all unless given."},
     {0},
 };
@@ -498,12 +405,12 @@ static int watch_wait(struct http_request *request, struct box *box, struct err 
 }
 
 const struct route aio_watch_routes[] = {
-    {"POST", "/aio/{id}/v1/file/watch", front_handle, 0, "aio_watch_create", "Keeps what changes, to be asked for",
-     AIO_ENDPOINT(.run = watch_create, .body = watch_body)},
+    AIO_ROUTE("POST", "/file/watch", "aio_watch_create", "Keeps what changes, to be asked for", .run = watch_create,
+              .body = watch_body),
     {"GET", "/aio/{id}/v1/file/watch", front_handle, 0, "aio_watch_list", "The watchers of a box",
      AIO_OTHER(.run = watch_list, .flags = WATCH_LOOK, .status = 200, .answer = aio_answer)},
-    {"POST", "/aio/{id}/v1/file/watch/wait", front_handle, 0, "aio_watch_wait", "Waits until a path changes",
-     AIO_ENDPOINT(.run = watch_wait, .body = wait_body)},
+    AIO_ROUTE("POST", "/file/watch/wait", "aio_watch_wait", "Waits until a path changes", .run = watch_wait,
+              .body = wait_body),
     {"POST", "/aio/{id}/v1/file/watch/{watcher_id}/poll", front_handle, 0, "aio_watch_poll",
      "What changed since a cursor",
      AIO_OTHER(.run = watch_poll, .flags = WATCH_LOOK, .status = 200, .answer = aio_answer, .body = poll_body)},

@@ -58,7 +58,8 @@ struct watcher {
     bool recursive;
     unsigned debounce_ms;
     uint64_t created_ms;
-    struct box_watch *source; /* the thread's */
+    struct box_watch *source; /* the thread's, as the next */
+    int end_fd;               /* the other end of stop_fd */
     struct watch_sink sink;
     struct queue pending; /* the thread's: not to be seen yet */
     uint64_t due_ms;
@@ -248,29 +249,20 @@ static void watcher_leave_locked(struct watcher *watcher) {
         return;
     watcher->removed = true;
     fd_close(&watcher->stop_fd);
-    for (struct watcher **at = &table->first; *at; at = &(*at)->next) {
-        if (*at == watcher) {
-            *at = watcher->next;
-            break;
-        }
-    }
+    struct watcher **at = &table->first;
+    while (*at != watcher)
+        at = &(*at)->next;
+    *at = watcher->next;
     pthread_cond_broadcast(&watcher->changed);
     watcher_unref_locked(watcher);
 }
 
-struct start { /* what a thread begins with */
-    struct watcher *watcher;
-    int fd;
-};
-
 static void *watcher_main(void *user) {
-    struct start start = *(struct start *)user;
-    struct watcher *watcher = start.watcher;
+    struct watcher *watcher = user;
     struct watchers *table = watcher->table;
     struct err err = {0};
-    free(user);
-    box_watch_run(watcher->source, &watcher->sink, start.fd, &err);
-    close(start.fd);
+    box_watch_run(watcher->source, &watcher->sink, watcher->end_fd, &err);
+    close(watcher->end_fd);
     watcher_publish(watcher);
     pthread_mutex_lock(&table->lock);
     watcher->ended = true;
@@ -311,13 +303,6 @@ void watchers_free(struct watchers *watchers) {
 static struct watcher *watcher_find_locked(struct watchers *watchers, const char *box_id, const char *id) {
     for (struct watcher *at = watchers->first; at; at = at->next)
         if (strcmp(at->id, id) == 0 && strcmp(at->box_id, box_id) == 0)
-            return at;
-    return NULL;
-}
-
-static struct watcher *watcher_same_locked(struct watchers *watchers, const char *key) {
-    for (struct watcher *at = watchers->first; at; at = at->next)
-        if (!at->ended && strcmp(at->key, key) == 0)
             return at;
     return NULL;
 }
@@ -366,15 +351,14 @@ static char *watcher_key(const char *box_id, const struct watcher_request *reque
     key_list(&key, '+', request->include);
     key_list(&key, '-', request->exclude);
     const char *text = buf_cstr(&key);
-    char *copy = xstrdup(text ? text : "");
-    return copy;
+    return xstrdup(text ? text : "");
 }
 
 static struct watcher *watcher_new(struct watchers *watchers, const struct box *box,
                                    const struct watcher_request *request) {
-    struct watcher *watcher = calloc(1, sizeof *watcher);
+    struct watcher *watcher = xcalloc(1, sizeof *watcher);
     uint8_t random[6];
-    if (!watcher || getrandom(random, sizeof random, 0) != sizeof random)
+    if (getrandom(random, sizeof random, 0) != sizeof random)
         abort();
     text_hex(watcher->id, random, sizeof random);
     text_id_copy(watcher->box_id, box->id);
@@ -395,22 +379,12 @@ static struct watcher *watcher_new(struct watchers *watchers, const struct box *
 /* It is in the table from here on. */
 static int watcher_start_locked(struct watcher *watcher, struct err *err) {
     struct watchers *table = watcher->table;
-    struct start *start = xmalloc(sizeof *start);
     int ends[2];
-    pthread_t thread;
-    if (pipe2(ends, O_CLOEXEC) < 0) {
-        free(start);
+    if (pipe2(ends, O_CLOEXEC) < 0)
         return err_errno(err, errno, "a watcher's pipe");
-    }
-    *start = (struct start){.watcher = watcher, .fd = ends[0]};
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    int number = pthread_create(&thread, &attributes, watcher_main, start);
-    pthread_attr_destroy(&attributes);
+    watcher->end_fd = ends[0];
+    int number = thread_detached(watcher_main, watcher, STACK_BYTES);
     if (number) {
-        free(start);
         close(ends[0]);
         close(ends[1]);
         return err_errno(err, number, "a watcher's thread");
@@ -425,20 +399,12 @@ static int watcher_start_locked(struct watcher *watcher, struct err *err) {
     return 0;
 }
 
-static bool hung_up(int fd) {
-    struct pollfd client = {.fd = fd, .events = POLLRDHUP};
-    return fd >= 0 && poll(&client, 1, 0) > 0;
-}
-
-static void wait_locked(struct watcher *watcher, uint64_t until_ms) {
-    cond_wait_until(&watcher->changed, &watcher->table->lock, until_ms);
-}
-
 static int watcher_await_locked(struct watcher *watcher, int watch, struct err *err) {
+    struct pollfd client = {.fd = watch, .events = POLLRDHUP}; /* -1: never */
     while (!watcher->armed && !watcher->ended && !watcher->removed) {
-        if (hung_up(watch))
+        if (poll(&client, 1, 0) > 0)
             return err_set(err, ERR_GONE, "the client hung up");
-        wait_locked(watcher, clock_ms() + SLICE_MS);
+        cond_wait_until(&watcher->changed, &watcher->table->lock, clock_ms() + SLICE_MS);
     }
     if (watcher->armed)
         return 0;
@@ -477,24 +443,13 @@ static int watcher_open(struct watchers *watchers, struct box *box, const struct
     return 0;
 }
 
-static int watchers_enter(struct watchers *watchers, struct watcher *watcher, struct err *err) {
-    pthread_mutex_lock(&watchers->lock);
-    int r = watchers_room_locked(watchers, watcher, err);
-    if (r == 0)
-        r = watcher_start_locked(watcher, err);
-    if (r < 0) {
-        box_watch_close(watcher->source);
-        watcher_unref_locked(watcher);
-    }
-    pthread_mutex_unlock(&watchers->lock);
-    return r;
-}
-
 int watchers_add(struct watchers *watchers, struct box *box, const struct watcher_request *request, int watch,
                  struct watcher_info *ret_info, bool *ret_reused, struct err *err) {
     char *key = watcher_key(box->id, request);
     pthread_mutex_lock(&watchers->lock);
-    struct watcher *watcher = watcher_same_locked(watchers, key);
+    struct watcher *watcher = watchers->first;
+    while (watcher && (watcher->ended || strcmp(watcher->key, key) != 0))
+        watcher = watcher->next;
     bool reused = watcher;
     if (reused) { /* a user of it from here on: who removes it now is not the last */
         watcher->refs++;
@@ -506,11 +461,17 @@ int watchers_add(struct watchers *watchers, struct box *box, const struct watche
         free(key);
     } else {
         watcher->key = key;
-        r = watchers_enter(watchers, watcher, err);
     }
     if (r < 0)
         return r;
     pthread_mutex_lock(&watchers->lock);
+    if (!reused &&
+        ((r = watchers_room_locked(watchers, watcher, err)) < 0 || (r = watcher_start_locked(watcher, err)) < 0)) {
+        box_watch_close(watcher->source);
+        watcher_unref_locked(watcher);
+        pthread_mutex_unlock(&watchers->lock);
+        return r;
+    }
     watcher->leases += !reused;
     r = watcher_await_locked(watcher, watch, err);
     if (r == 0) {
@@ -594,7 +555,7 @@ int watcher_read(struct watcher *watcher, uint64_t cursor, unsigned limit, uint6
     if (cursor > watcher->latest_seq)
         cursor = watcher->latest_seq; /* of another one, that had seen more */
     while (watcher->latest_seq == cursor && !watcher->ended && !watcher->removed && clock_ms() < until_ms)
-        wait_locked(watcher, until_ms);
+        cond_wait_until(&watcher->changed, &watcher->table->lock, until_ms);
     struct watcher_slice slice = {.cursor = cursor, .lost = cursor < watcher->lost_seq};
     if (slice.lost)
         slice.cursor = watcher->lost_seq;

@@ -1,5 +1,5 @@
-// One Node.js session of /v1/nodejs and /v1/code: started in the box by aio/kernel.c, it runs one piece of code after another in
-// a REPL's context: declarations stay, await works at the top. What is said on standard input and output: head of aio/python.py.
+// One Node.js session: started in the box by interpreter.c, it runs one piece of code after another in
+// a REPL's context: declarations stay, await works at the top. What is said on standard input and output: head of python.py.
 //
 // A line of ours begins with a newline: processes that inherit our standard output write into it, and may have left half a line.
 'use strict';

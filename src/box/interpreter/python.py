@@ -1,4 +1,4 @@
-# One Python session of /v1/jupyter and /v1/code: started in the box by aio/kernel.c, it runs one cell after another.
+# One Python session: started in the box by interpreter.c, it runs one cell after another.
 #
 # Standard input, a line each: "part ID TEXT" and "run ID TEXT" (a request, base64 of JSON, whole with the last), "look ID TEXT"
 # (answered at once: settings), "next ID" (a part of an answer arrived), "stop ID" (nobody waits for that cell any more), "quit"
