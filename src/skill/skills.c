@@ -118,9 +118,8 @@ static int open_directories(struct skills *skills, struct err *err) {
 
 int skills_open(const char *state_dir, const struct skill_settings *settings, struct skills **ret_skills,
                 struct err *err) {
-    struct skills *skills = calloc(1, sizeof *skills);
-    if (!skills || !(skills->state_dir = strdup(state_dir)))
-        abort();
+    struct skills *skills = xcalloc(1, sizeof *skills);
+    skills->state_dir = xstrdup(state_dir);
     skills->opened_ms = clock_wall_ms();
     skills->dir = skills->layers_dir = skills->agents_dir = skills->staging_dir = skills->lock_fd = -1;
     pthread_mutex_init(&skills->lock, NULL);
