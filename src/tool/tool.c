@@ -186,27 +186,26 @@ static void tool_finish(struct tool_call *call, const void *args) {
 }
 
 /* failed: why there are no checked arguments. */
-static int tool_walk(struct tool_call *call, const void *checked, int failed, const void **ret_args, struct err *err) {
-    if (ret_args)
-        *ret_args = failed < 0 ? NULL : checked;
+static int tool_walk(struct tool_call *call, const void *checked, int failed, struct err *err) {
+    int code = 0;
     if (failed < 0) {
         tool_fail(call, "%s", err->text);
     } else {
         call->args = checked;
-        int code = call->tool->run(call, checked, err);
+        code = call->tool->run(call, checked, err);
         if (code < 0)
             code = tool_told(call, code, err);
-        if (code < 0) {
-            secret_hide(call, err);
-            return code;
-        }
     }
-    tool_finish(call, checked);
-    return 0;
+    if (code < 0)
+        secret_hide(call, err);
+    else
+        tool_finish(call, checked);
+    if (call->ends)
+        call->ends(call);
+    return code;
 }
 
-int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *args, const void **ret_args,
-                    struct err *err) {
+int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *args, struct err *err) {
     void *checked = tool->served ? args : arena_alloc(call->arena, tool->args_size ? tool->args_size : 1);
     call->tool = tool;
     int code = secret_take(call, args, err);
@@ -214,15 +213,14 @@ int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *arg
         code = err_set(err, ERR_INVALID, "the arguments must be a JSON object");
     else if (code == 0 && !tool->served)
         code = rows_bind(args, tool->fields, call->arena, checked, err);
-    return tool_walk(call, checked, code, ret_args, err);
+    return tool_walk(call, checked, code, err);
 }
 
-int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, const void **ret_args,
-             struct err *err) {
+int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, struct err *err) {
     json_t *root = NULL;
     call->tool = tool;
     int code = rows_load(args, len, &root, err);
-    code = code < 0 ? tool_walk(call, NULL, code, ret_args, err) : tool_run_object(call, tool, root, ret_args, err);
+    code = code < 0 ? tool_walk(call, NULL, code, err) : tool_run_object(call, tool, root, err);
     json_decref(root);
     return code;
 }

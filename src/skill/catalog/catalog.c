@@ -63,16 +63,20 @@ static int catalog_pread(int fd, const char *path, size_t most, struct buf *out,
     return 0;
 }
 
+int catalog_load(struct box *box, const char *path, size_t most, int watch, struct buf *out, struct err *err) {
+    struct file_stat stat;
+    autofd fd = -1;
+    int code = box_read_open(box, path, &fd, &stat, err);
+    if (code < 0)
+        return code;
+    return fd >= 0 ? catalog_pread(fd, path, most, out, err)
+                   : box_read_stream(box, path, 0, most, watch, catalog_piece, out, err);
+}
+
 int catalog_read(struct box *box, const char *path, size_t most, struct arena *arena, int watch, const char **ret_text,
                  size_t *ret_len, struct err *err) {
-    struct file_stat stat;
-    autobuf out;
-    autofd fd = -1;
-    buf_init(&out, most + 1);
-    int code = box_read_open(box, path, &fd, &stat, err);
-    if (code == 0)
-        code = fd >= 0 ? catalog_pread(fd, path, most, &out, err)
-                       : box_read_stream(box, path, 0, most, watch, catalog_piece, &out, err);
+    autobuf out = buf_max(most + 1);
+    int code = catalog_load(box, path, most, watch, &out, err);
     if (code < 0)
         return code;
     *ret_text = arena_copy(arena, out.data, out.len);

@@ -45,7 +45,8 @@ int catalog_folder(struct catalogs *catalogs, struct box *box, const char *dir, 
 const struct catalog_entry *catalog_find(const struct catalog *catalog, const char *name);
 /* The names, the first 50 of them, with commas. */
 const char *catalog_names(const struct catalog *catalog, struct arena *arena);
-/* The first `most` bytes of a file of the box. */
+/* The first `most` bytes of a file of the box, into a buffer or the arena. */
+int catalog_load(struct box *box, const char *path, size_t most, int watch, struct buf *out, struct err *err);
 int catalog_read(struct box *box, const char *path, size_t most, struct arena *arena, int watch, const char **ret_text,
                  size_t *ret_len, struct err *err);
 /* The block for a system prompt, escaped; nothing when there is nothing. */

@@ -12,38 +12,28 @@ struct agent_args {
 };
 
 static const struct row agent_fields[] = {
-    {.name = "name",
-     .type = ROW_TEXT,
-     .flags = ROW_AUDITED,
-     .offset = offsetof(struct agent_args, name),
-     .max = 512,
+    {ARG(agent_args, name, TEXT), .flags = ROW_AUDITED, .max = 512,
      .text = "Name of the role. Without it all roles are listed."},
     TOOL_DESCRIPTION(struct agent_args),
     {.name = NULL},
 };
 
 static const struct row agent_role_answer[] = {
-    {.name = "name", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Of the role."},
-    {.name = "description", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "What it is good at."},
-    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Its file in the box."},
-    {.name = "source", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "personal or global."},
-    {.name = "model", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_NULLABLE, .text = "The model it wants; null: any."},
-    {.name = "tools",
-     .type = ROW_TEXTS,
-     .flags = ROW_REQUIRED | ROW_NULLABLE,
-     .text = "The tools it may use; null: all."},
-    {.name = "memory", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "It may remember."},
-    {.name = "send_message", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "It may send messages."},
-    {.name = "spawn_agent", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "It may start sub-agents."},
-    {.name = "prompt", .type = ROW_TEXT, .text = "Its instructions; only of the one that was named."},
+    {ANSWER("name", TEXT), .flags = ROW_REQUIRED, .text = "Of the role."},
+    {ANSWER("description", TEXT), .flags = ROW_REQUIRED, .text = "What it is good at."},
+    {ANSWER("path", TEXT), .flags = ROW_REQUIRED, .text = "Its file in the box."},
+    {ANSWER("source", TEXT), .flags = ROW_REQUIRED, .text = "personal or global."},
+    {ANSWER("model", TEXT), .flags = ROW_REQUIRED | ROW_NULLABLE, .text = "The model it wants; null: any."},
+    {ANSWER("tools", TEXTS), .flags = ROW_REQUIRED | ROW_NULLABLE, .text = "The tools it may use; null: all."},
+    {ANSWER("memory", BOOL), .flags = ROW_REQUIRED, .text = "It may remember."},
+    {ANSWER("send_message", BOOL), .flags = ROW_REQUIRED, .text = "It may send messages."},
+    {ANSWER("spawn_agent", BOOL), .flags = ROW_REQUIRED, .text = "It may start sub-agents."},
+    {ANSWER("prompt", TEXT), .text = "Its instructions; only of the one that was named."},
     {.name = NULL},
 };
 
 static const struct row agent_answer[] = {
-    {.name = "agents",
-     .type = ROW_OBJECTS,
-     .flags = ROW_REQUIRED,
-     .fields = agent_role_answer,
+    {ANSWER("agents", OBJECTS), .flags = ROW_REQUIRED, .fields = agent_role_answer,
      .text = "All roles, or the one that was named."},
     {.name = NULL},
 };
