@@ -38,7 +38,7 @@ endif
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
 
-room = $(shell find src/$(1) -name "*.c")
+room = $(sort $(shell find src/$(1) -name "*.c"))
 BASE := $(call room,base)
 WIRE := $(call room,wire)
 TREE := $(call room,tree)

@@ -103,9 +103,10 @@
 /* what users share: for the machine, and for one user (base/counted.h) */
 #define LIMIT_TERMINALS 3072u /* of all boxes; the kernel's own default. Set from kernel.pty.max */
 #define LIMIT_TERMINALS_PER_USER 1536u
-#define DEFAULT_TERMINALS 64u /* of a box whose user has few, and ... */
-#define FEWER_TERMINALS 8u    /* ... from half of that user's share on; at last one for each box, and then none */
-#define LIMIT_WATCHERS 512u   /* that clients come back to; each has a thread */
+/* Of a box whose user has few: all its sessions, and some that take the place of idle ones. */
+#define DEFAULT_TERMINALS 96u
+#define FEWER_TERMINALS 8u  /* ... from half of that user's share on; at last one for each box, and then none */
+#define LIMIT_WATCHERS 512u /* that clients come back to; each has a thread */
 #define LIMIT_WATCHERS_PER_USER 128u
 #define LIMIT_WATCHERS_PER_BOX 32u
 #define LIMIT_SPOOL_BYTES (8 * LIMIT_UPLOAD_BYTES) /* of uploads, before their box has them; follows max_upload_bytes */

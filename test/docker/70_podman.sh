@@ -60,7 +60,7 @@ api POST "$B/resume"
 run 'cat f'
 is 'resumed' "$OUT" one
 engine POST "/containers/$(container)/kill" > /dev/null
-ok 'a container that somebody kills is noticed without a call' eventually 20 told 'killed by signal 9'
+ok 'a container that somebody kills is noticed without a call' eventually 20 told 'killed by SIGKILL'
 again
 before=$(inspect .Id)
 run 'cat /tmp/f f'

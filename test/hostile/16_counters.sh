@@ -71,7 +71,7 @@ is 'thirty boxes of one user take terminals until there are no more' "$boxes $WH
 between 'together they have half of those of all boxes at most' "$taken" 700 $((($(cat /proc/sys/kernel/pty/max) - $(cat /proc/sys/kernel/pty/reserve)) / 2))
 box_use "$NEIGHBOUR"
 counts pty
-is 'its neighbour has as many as ever' "$COUNT $WHY" '64 ENOSPC'
+is 'its neighbour has as many as ever' "$COUNT $WHY" '96 ENOSPC'
 api POST "$B/sessions" '{"name":"terminal"}'
 is 'and begins a session' "$STATUS" 201
 api POST "$B/sessions/terminal/exec" '{"command":"tty"}'

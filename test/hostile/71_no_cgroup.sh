@@ -2,8 +2,8 @@
 # wall: no daemon whose boxes would lack their default limits, unless asked for; a limit that is asked for is an error
 . test/hostile/lacking.sh
 
-FIX='or do without: allow_weaker: \[limits\]'
-lacking_refuses 'without cgroups' cgroup "no memory limits here: controller memory: not usable; mount -t cgroup2 none /sys/fs/cgroup; $FIX"
+FIX='or accept it: cubbyd --allow-weaker limits'
+lacking_refuses 'without cgroups' cgroup "no memory limits here \(controller memory: not usable\)\. Either: mount -t cgroup2 none /sys/fs/cgroup; $FIX"
 lacking_refuses 'with cgroups read-only' cgroup-write "no memory limits here.*docker run --privileged.*$FIX"
 lacking_refuses 'a limit that the configuration names' cgroup 'take the limit out' 'allow_weaker: [limits]' 'memory_mb: 100'
 lacking_doctor cgroup 'memory limits' false 'mount -t cgroup2'

@@ -32,7 +32,7 @@ if ! "${LACKING_AS[@]}" "$BUILD/cubby-runner" --version > /dev/null 2>&1; then
     skip 'a daemon of an ordinary user' "who cannot run $BUILD/cubby-runner"
 else
     ordinary_refuses 'limits that nobody delegated' cgroup \
-        'no memory limits here: .*systemd-run --user --scope -p Delegate=yes cubbyd; or run cubbyd as root; or do without: allow_weaker: \[limits\]'
+        'no memory limits here .*systemd-run --user --scope -p Delegate=yes cubbyd; or run cubbyd as root; or accept it: cubbyd --allow-weaker limits'
     for what in userns:'user namespaces' overlay:overlayfs seccomp:seccomp landlock:Landlock proc:'own /proc'; do
         ordinary_refuses "without ${what%%:*}" "${what%%:*}" "jails do not work here: ${what#*:}: " 'allow_weaker: [limits]'
     done

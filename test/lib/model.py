@@ -52,7 +52,7 @@ def acquire(dice, key):
 def append(dice, key):
     status, result = ask(dice.choice(sockets), "POST", f"/v1/boxes/{key.id}/exec", {"command": "echo line >> f; wc -l < f"})
     if key.paused:
-        return expect(key, "exec in a paused box", status, 503)
+        return expect(key, "exec in a paused box", status, 409)
     if key.died:
         return expect(key, "exec in a box that died", status, 410)
     key.lines += 1

@@ -52,9 +52,9 @@ if mount -t tmpfs -o size=4m,mode=755 small "$WORK/shared/small" 2> /dev/null; t
     is 'a file on a small disk' "$STATUS" 201
     truncate -s 9M "$WORK/large"
     upload /mnt/small/f "$WORK/large"
-    is_error 'a full disk is an error' 429 LIMIT
+    is_error 'a full disk is an error' 507 FULL
     upload /mnt/small/f "$WORK/large" '' -H 'Transfer-Encoding: chunked'
-    is_error 'a full disk is an error, chunked' 429 LIMIT
+    is_error 'a full disk is an error, chunked' 507 FULL
     get /mnt/small/f
     is 'and the old file stays' "$BODY" old
     run 'ls -A /mnt/small'

@@ -60,7 +60,7 @@ for signal in TERM KILL; do
 done
 image=$STATE/boxes/$BOX/fs
 if [ -f "$image" ]; then # what the machine leaves when its power fails: an image that nobody closed
-    run 'echo synced > s; sync'
+    run 'echo synced > s; sync s'
     cp --sparse=always "$image" "$WORK/torn"
     eventually 10 stopped || fail 'it idles again' "$BODY"
     cp --sparse=always "$WORK/torn" "$image"

@@ -294,6 +294,11 @@ else skip "python's server" 'no python3, or the ports are the machine'"'"'s own'
 
 # ---- use ----
 
+# What runs in the background would keep the box.
+echo 'busy_timeout_ms: 0' >> "$CONFIG"
+kill -HUP "$DAEMON_PID"
+reread() { grep -q 'configuration .* read again; changed: .*busy_timeout_ms' "$WORK/daemon.log"; }
+ok 'the daemon has read that' eventually 10 reread
 box_new '"thread":"ports","idle_timeout_ms":700'
 upload server "$BUILD/test/attack_server" '&mode=0755'
 run pwd

@@ -83,7 +83,8 @@ violations() {
     [$tool, ($base + {"no_such_field": 1}), "^Error: unknown field \u0027no_such_field\u0027; known: "],
     ($schema.properties | to_entries[] | .key as $name | .value as $field | "^Error: \u0027\($name)\u0027 " as $head |
         (if ($field.type | type) == "array" then [{"a": 1}, "must be a string or an integer, not an object$"], [true, "must be a string or an integer, not true$"]
-         elif $field.type == "string" then [7, "must be a string, not an integer$"], [["x"], "must be a string, not an array$"], [null, "must be a string, not null$"]
+         elif $field.type == "string" then [7, "must be a string, not an integer$"], [["x"], "must be a string, not an array$"],
+             (if ($schema.required // []) | index($name) then [null, "must be a string, not null$"] else empty end)
          elif $field.type == "integer" then ["7", "must be an integer, not a string$"], [1.5, "must be an integer, not a number$"], [-1, "must be from [0-9]+ to [0-9]+$"]
          elif $field.type == "number" then ["7", "must be a number, not a string$"]
          elif $field.type == "boolean" then ["true", "must be true or false, not a string$"], [1, "must be true or false, not an integer$"]

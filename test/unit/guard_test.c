@@ -23,18 +23,18 @@ static void judged(const struct guard_policy *policy, const char *command, size_
     failures += !fine;
 }
 
-struct row {
+struct guard_case {
     const char *command, *reason; /* NULL: passes */
 };
 
-static void rows_of(const struct guard_policy *policy, enum guard_risk risk, const struct row *rows) {
+static void rows_of(const struct guard_policy *policy, enum guard_risk risk, const struct guard_case *rows) {
     for (; rows->command; rows++)
         judged(policy, rows->command, strlen(rows->command), rows->reason ? risk : GUARD_PASS, rows->reason);
 }
 
 #define RM "recursive removal of "
 
-static const struct row high[] = {
+static const struct guard_case high[] = {
     {"rm -rf /", RM "'/'"},
     {"rm -fr /*", RM "'/*'"},
     {"rm -r -f -- /", RM "'/'"},
@@ -173,7 +173,7 @@ static const struct row high[] = {
     {NULL, NULL},
 };
 
-static const struct row medium[] = {
+static const struct guard_case medium[] = {
     {"chmod 777 x", "chmod 777"},
     {"chmod -R 0777 .", "chmod 0777"},
     {"pip install requests", "pip install"},
@@ -191,7 +191,7 @@ static const struct row medium[] = {
     {NULL, NULL},
 };
 
-static const struct row passing[] = {
+static const struct guard_case passing[] = {
     {"ls", NULL},
     {"echo hi; id", NULL},
     {"find -name \"*.py\"", NULL},
@@ -263,7 +263,7 @@ static const struct row passing[] = {
     {NULL, NULL},
 };
 
-static const struct row allowed[] = {
+static const struct guard_case allowed[] = {
     {"ls -l | grep x && cat y", NULL},
     {"cd src && ls", NULL},
     {"for f in *; do cat \"$f\"; done", NULL},
@@ -367,7 +367,7 @@ static void test_paths(void) {
     static const struct guard_policy own = {.mode = GUARD_AUDIT, .roots = roots, .parents = true};
 #define OUT(path) "the path '" path "' is outside the allowed directories"
 #define UP(path) "the path '" path "' has '..' in it"
-    static const struct row rows[] = {
+    static const struct guard_case rows[] = {
         {"find -name \"*.py\"", NULL},
         {"sed s/a/b/ x", NULL},
         {"sed '/a/d' x; sed -ne '/a/p' x", NULL},
@@ -422,7 +422,7 @@ static void test_paths(void) {
         {"cat \".\".\"/x\"", UP("../x")},
         {NULL, NULL},
     };
-    static const struct row own_rows[] = {
+    static const struct guard_case own_rows[] = {
         {"cat /srv/data/x /srv/data 2>/dev/null; cat ../x", NULL},
         {"cat /workspace/x", OUT("/workspace/x")},
         {"cat /srv/database", OUT("/srv/database")},

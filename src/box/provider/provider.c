@@ -351,7 +351,8 @@ static int get(struct provider *provider, const char *user, const char *id, enum
             return no_box(id, err);
         }
         /* The id is all the name that a box without a thread has: to use it is to acquire it. */
-        int r = use_place_locked(provider, place, place->box->thread ? how : how | HOW_REVIVES, ret_box, NULL, err);
+        bool named = place->box->thread && !place_is_machine(place);
+        int r = use_place_locked(provider, place, named ? how : how | HOW_REVIVES, ret_box, NULL, err);
         if (r != 1)
             return r;
     }

@@ -594,7 +594,7 @@ static void tree_gone(struct process *process, bool empty) {
 }
 
 void process_done(struct process *process) {
-    if (process->phase != PHASE_DRAINING || !stream_done(&process->streams[0]) || !stream_done(&process->streams[1]))
+    if (process->phase != PHASE_DRAINING || !stdio_done(&process->streams[0]) || !stdio_done(&process->streams[1]))
         return;
     process->phase = PHASE_ENDED;
     process->background |= process->keep || process->lives;

@@ -201,7 +201,7 @@ enum stream_step stream_step(struct stream *stream); /* one read: some, nothing 
 void stream_settle(struct stream *stream);           /* what is held back for its filters goes on now */
 void stream_pump(struct stream *stream);             /* something to read, or credit came back */
 void stream_resume(struct process *process);         /* a terminal's reader caught up, or left */
-bool stream_done(const struct stream *stream);       /* closed, and all handed on */
+bool stdio_done(const struct stream *stream);        /* closed, and all handed on */
 void stream_free(struct stream *stream);
 size_t stream_kept(const struct stream *stream);    /* bytes in the ring */
 uint64_t stream_first(const struct stream *stream); /* oldest byte in the ring */

@@ -98,7 +98,7 @@ void session_exec_begun(struct session *session, struct process *process, const 
 /* ---- session_shell.c ---- */
 int shell_start(struct session *session, const struct fields *args, struct err *err);
 /* The next command: text is a copy that becomes the session's. cwd NULL: where it is. hard_until_ms 0: without end. */
-void shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_until_ms);
+void session_shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_until_ms);
 void shell_settle(struct session *session); /* its reader has made room */
 void shell_ask(struct session *session);    /* for the report once more */
 /* True: the shell has not come to its command yet, and will find an empty one. Thrown back now, it would run it afterwards. */

@@ -331,7 +331,7 @@ static char *real_text(const struct session *session, char *text) {
     return real;
 }
 
-void shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_until_ms) {
+void session_shell_run(struct session *session, char *text, const char *cwd, uint64_t hard_until_ms) {
     struct stream *stream = &session->process->streams[0];
     session->command_text = real_text(session, text);
     if (session->kept_stale)

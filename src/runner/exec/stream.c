@@ -298,7 +298,7 @@ static bool stream_send_held(struct stream *stream) {
     return stream->held.len == 0;
 }
 
-bool stream_done(const struct stream *stream) {
+bool stdio_done(const struct stream *stream) {
     return (stream->over || stream->source.fd < 0) && stream->held.len == 0;
 }
 

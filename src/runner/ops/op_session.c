@@ -368,7 +368,7 @@ void session_idle(struct session *session) {
         char *text = own->text;
         own->text = NULL;
         timer_set(session->runner, &own->quiet, 0);
-        shell_run(session, text, own->cwd, own->hard_until_ms);
+        session_shell_run(session, text, own->cwd, own->hard_until_ms);
         return;
     }
     for (struct session_call *next, *wait = session->others; wait; wait = next) {

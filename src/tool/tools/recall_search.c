@@ -26,8 +26,8 @@ enum {
     WINDOW_BYTES = 256 << 10,
     OVERLAP_BYTES = 4096,
     SEARCH_CPU_MS = 2000, /* of processor time */
-    SEARCH_MS = 10000,    /* whatever else the machine does */
-    TURN_MS = 15000,      /* a search waits for its turn */
+    SEARCH_MS = 30000,    /* whatever else the machine does */
+    TURN_MS = 45000,      /* a search waits for its turn */
     LOWEST_NICE = 19,
     STACK_BYTES = 512 << 10,
     MATCH_LIMIT = 200000,
