@@ -33,3 +33,13 @@ void names_sort(struct names *names) {
 bool names_has(const struct names *names, const char *name) {
     return bsearch(&name, names->names, names->count, sizeof *names->names, by_name) != NULL;
 }
+
+const char *const *names_copy(struct arena *arena, const char *const *list) {
+    size_t count = 0;
+    while (list && list[count])
+        count++;
+    const char **copy = list ? arena_alloc(arena, (count + 1) * sizeof *copy) : NULL;
+    for (size_t i = 0; i < count; i++)
+        copy[i] = arena_strdup(arena, list[i]);
+    return copy;
+}

@@ -13,6 +13,7 @@
 #include "rows/schema.h"
 #include "tool/offload/offload.h"
 #include "tool/guard/guard.h"
+#include "tool/guard/guard_view.h"
 #include "tool/secret.h"
 #include "tool/servers/served.h"
 #include "tool/memo.h"
@@ -252,24 +253,6 @@ int tool_box_found(struct tool_call *call, struct err *err) {
     return code;
 }
 
-/* The text of a path without "//", "/./" and "/x/../". Links on the way are the box's business: what the kernel finds
- * under the folded name is what every tool means by it. */
-static void tool_fold(char *path) {
-    char *to = path;
-    for (const char *from = path; *from;) {
-        size_t len = strcspn(from + 1, "/") + 1; /* with its slash in front */
-        if (len == 3 && from[1] == '.' && from[2] == '.')
-            while (to > path && *--to != '/')
-                ;
-        else if (len > 1 && !(len == 2 && from[1] == '.'))
-            memmove(to, from, len), to += len;
-        from += len;
-    }
-    if (to == path)
-        *to++ = '/';
-    *to = 0;
-}
-
 int tool_path(struct tool_call *call, const struct row_text *path, const char **ret_path, struct err *err) {
     const char *given = path->data ? path->data : "", *base = "";
     int code = tool_box(call, err);
@@ -279,10 +262,8 @@ int tool_path(struct tool_call *call, const struct row_text *path, const char **
         return code;
     if (strlen(base) + strlen(given) + 1 > LIMIT_PATH_BYTES)
         return err_set(err, ERR_INVALID, "the path has more than %u bytes", LIMIT_PATH_BYTES);
-    char *full = arena_alloc(call->arena, strlen(base) + strlen(given) + 2);
-    stpcpy(stpcpy(stpcpy(full, base), *given == '/' ? "" : "/"), given);
-    tool_fold(full);
-    *ret_path = full;
+    /* Links on the way are the box's business: what the kernel finds under the folded name is what every tool means by it. */
+    *ret_path = path_folded(call->arena, arena_printf(call->arena, "%s%s%s", base, *given == '/' ? "" : "/", given));
     return 0;
 }
 

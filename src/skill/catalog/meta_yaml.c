@@ -1,7 +1,7 @@
 /* The reader of front matter. Called by meta alone. Each key with what belongs to it is given to libyaml by itself, so that
  * one that YAML refuses does not take the others with it; such a one is read as plain lines. Invariant: whatever is not
  * understood is a plain text or is left out, it never fails; and libyaml, which takes quadratic
- * time for some texts, gets YAML_TRIES of at most YAML_BYTES. */
+ * time for some texts, gets YAML_TRIES of at most YAML_BYTES and YAML_DEPTH. */
 #include "skill/catalog/meta_yaml.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-enum { YAML_TRIES = 200, YAML_BYTES = 16 << 10 }; /* the latter: of one key and its value */
+enum { YAML_TRIES = 200, YAML_BYTES = 8 << 10, YAML_DEPTH = 16 }; /* BYTES: of one key and its value */
 
 struct yaml_line {
     const char *text; /* from its first character that is not a blank */
@@ -156,6 +156,16 @@ static bool yaml_node(struct yaml *yaml, yaml_document_t *document, int index, c
     return true;
 }
 
+/* Brackets in brackets: libyaml looks at all that are open for each that follows. */
+static bool yaml_shallow(const struct buf *text) {
+    size_t depth = 0;
+    for (size_t i = 0; i < text->len && depth <= YAML_DEPTH; i++) {
+        depth += text->data[i] == '[' || text->data[i] == '{';
+        depth -= depth && (text->data[i] == ']' || text->data[i] == '}');
+    }
+    return depth <= YAML_DEPTH;
+}
+
 /* The lines [at, end) are a key with its value, which begins as said. */
 static bool yaml_strict(struct yaml *yaml, const char *key, const char *value, size_t len, size_t at, size_t end) {
     autobuf text = buf_max(YAML_BYTES);
@@ -164,7 +174,7 @@ static bool yaml_strict(struct yaml *yaml, const char *key, const char *value, s
     buf_printf(&text, "%*s%s: %.*s\n", (int)yaml->lines[at].indent, "", key, (int)len, value);
     for (size_t i = at + 1; i < end; i++)
         buf_printf(&text, "%*s%.*s\n", (int)yaml->lines[i].indent, "", (int)yaml->lines[i].len, yaml->lines[i].text);
-    if (text.failed || yaml->tries++ >= YAML_TRIES || !yaml_parser_initialize(&parser))
+    if (text.failed || !yaml_shallow(&text) || yaml->tries++ >= YAML_TRIES || !yaml_parser_initialize(&parser))
         return false;
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, text.data, text.len);
@@ -185,7 +195,7 @@ static void yaml_keys(struct yaml *yaml, size_t at, size_t end);
 
 /* Plain lines joined by blanks, an empty one is a line's end; without the quotes around all of it. */
 static const char *yaml_lines(struct yaml *yaml, const char *text, size_t len, size_t at, size_t end) {
-    autobuf out = buf_max(4 * YAML_BYTES);
+    autobuf out = buf_max(8 * YAML_BYTES);
     size_t parent = yaml->lines[at].indent, empty = 0, last;
     buf_put(&out, text, yaml_plain(text, len));
     for (at++; at < end && (!yaml->lines[at].len || yaml->lines[at].indent > parent); at++) {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "skill/catalog/catalog.h"
 #include "tool/mcp/mcp_core.h"
+#include "tool/offload/sniff.h"
 #include "tool/tools/search.h"
 
 #define SCHEME "file://"
@@ -207,19 +208,11 @@ static int read_whole(struct tool_call *call, const char *path, struct buf *out,
 }
 
 static const char *media_type(const struct buf *content, bool text) {
-    static const struct {
-        const char *bytes;
-        size_t len;
-        const char *type;
-    } known[] = {{"\x89PNG\r\n\x1a\n", 8, "image/png"},
-                 {"\xff\xd8\xff", 3, "image/jpeg"},
-                 {"GIF8", 4, "image/gif"},
-                 {"%PDF-", 5, "application/pdf"}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (content->len >= known[i].len && memcmp(content->data, known[i].bytes, known[i].len) == 0)
-            return known[i].type;
-    if (content->len >= 12 && memcmp(content->data, "RIFF", 4) == 0 && memcmp(content->data + 8, "WEBP", 4) == 0)
-        return "image/webp";
+    struct sniff sniff;
+    if (content->len && sniff_known(content->data, content->len, &sniff) && sniff.type)
+        return sniff.type;
+    if (content->len >= 5 && memcmp(content->data, "%PDF-", 5) == 0)
+        return "application/pdf";
     return text ? "text/plain" : "application/octet-stream";
 }
 
