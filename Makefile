@@ -58,7 +58,7 @@ host_objects = $(patsubst src/%.c,$(BUILD)/host/%.o,$(1))
 runner_objects = $(patsubst src/%.c,$(BUILD)/runner/%.o,$(1))
 LLHTTP_OBJECTS := $(LLHTTP:%.c=$(BUILD)/llhttp/%.o)
 DAEMON_LIBS := -lz -ljansson -lsqlite3 -lpcre2-8 -lssl -lcrypto -lyaml -lm
-CLI_LIBS := $(LIBDIR)/libz.a $(LIBDIR)/libjansson.a $(LIBDIR)/libsqlite3.a $(LIBDIR)/libpcre2-8.a -ldl -lm
+CLI_LIBS := $(LIBDIR)/libz.a $(LIBDIR)/libyaml.a $(LIBDIR)/libjansson.a $(LIBDIR)/libsqlite3.a $(LIBDIR)/libpcre2-8.a -ldl -lm
 
 all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner ## build the three programs
 

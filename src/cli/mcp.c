@@ -292,13 +292,7 @@ static void stdio_begin(struct mcp_exchange *exchange, struct tool_call *call) {
     call->door = exchange->door;
 }
 
-static int stdio_run(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool,
-                     struct json_t *args, struct err *err) {
-    (void)exchange;
-    return tool_run_object(call, tool, args, NULL, err);
-}
-
-static const struct mcp_transport stdio_transport = {.send = stdio_send, .begin = stdio_begin, .run = stdio_run};
+static const struct mcp_transport stdio_transport = {.send = stdio_send, .begin = stdio_begin};
 
 static void stdio_serve(struct stdio_request *request) {
     mcp_serve(&request->exchange, &request->message);

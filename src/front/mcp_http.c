@@ -81,12 +81,7 @@ static void post_begin(struct mcp_exchange *exchange, struct tool_call *call) {
     toolbox_door(post->request, post->box, call);
 }
 
-static int post_run(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool, struct json_t *args,
-                    struct err *err) {
-    return toolbox_run_object(((struct mcp_post *)exchange)->request, call, tool, args, err);
-}
-
-static const struct mcp_transport post_transport = {.send = post_send, .begin = post_begin, .run = post_run};
+static const struct mcp_transport post_transport = {.send = post_send, .begin = post_begin};
 
 /* ---- the keeper: of those who wait long ---- */
 

@@ -66,6 +66,7 @@ const struct tool_host toolbox_functions = {
     .acquire = toolbox_acquire, .release = toolbox_release, .find = toolbox_find};
 
 static void toolbox_begins(struct tool_call *call);
+static void toolbox_ends(struct tool_call *call);
 
 void toolbox_door(struct http_request *request, struct box *box, struct tool_call *call) {
     const struct who *who = front_who(request);
@@ -77,6 +78,7 @@ void toolbox_door(struct http_request *request, struct box *box, struct tool_cal
     call->parent = http_header(request, "cubby-parent");
     call->watch = http_fd(request);
     call->begins = toolbox_begins;
+    call->ends = toolbox_ends;
 }
 
 int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
@@ -88,13 +90,14 @@ int toolbox_begin(struct http_request *request, struct box *box, const char *thr
 }
 
 /* The name stands before the arguments, which are checked by the tool. */
-static void toolbox_told(struct http_request *request, struct tool_call *call, const void *checked) {
+static void toolbox_told(struct tool_call *call) {
+    struct http_request *request = call->door;
     struct trail *trail = trail_of(request);
     trail->reads = call->tool->flags & TOOL_READS;
     trail->secrets = call->secrets;
     trail->detail = NULL;
-    if (checked)
-        trail_told(request, call->tool->fields, checked);
+    if (call->args)
+        trail_told(request, call->tool->fields, call->args);
     const char *args = trail->detail;
     trail->detail = NULL;
     trail_note(request, call->tool->name);
@@ -106,30 +109,14 @@ static void toolbox_told(struct http_request *request, struct tool_call *call, c
 
 /* Before anything is done in the box: what a killed daemon was about to do stands in the log. */
 static void toolbox_begins(struct tool_call *call) {
-    toolbox_told(call->door, call, call->args);
+    toolbox_told(call);
     trail_running(call->door);
 }
 
 /* What toolbox_begins has told still holds, but for what the guard says, which comes later. */
-static void toolbox_over(struct http_request *request, struct tool_call *call, const void *checked) {
+static void toolbox_ends(struct tool_call *call) {
     if (!call->begun || call->verdict)
-        toolbox_told(request, call, checked);
+        toolbox_told(call);
     if (call->has_exec)
-        trail_result(request, &call->exec);
-}
-
-int toolbox_run(struct http_request *request, struct tool_call *call, const struct tool *tool, const char *args,
-                size_t len, struct err *err) {
-    const void *checked;
-    int code = tool_run(call, tool, args, len, &checked, err);
-    toolbox_over(request, call, checked);
-    return code;
-}
-
-int toolbox_run_object(struct http_request *request, struct tool_call *call, const struct tool *tool,
-                       struct json_t *args, struct err *err) {
-    const void *checked;
-    int code = tool_run_object(call, tool, args, &checked, err);
-    toolbox_over(request, call, checked);
-    return code;
+        trail_result(call->door, &call->exec);
 }

@@ -7,17 +7,12 @@
 
 extern const struct tool_host toolbox_functions; /* acquire and release; the daemon adds its store: front->tools */
 
-/* What of a fresh call the request tells: who asks, and by the headers Cubby-Thread and Cubby-Parent for which thread. */
+/* What of a fresh call the request tells: who asks, and by the headers Cubby-Thread and Cubby-Parent for which thread. What
+ * becomes of the call stands in the audit log. */
 void toolbox_door(struct http_request *request, struct box *box, struct tool_call *call);
 /* A call in a box, or for a thread, whichever is not NULL. INVALID: a name that cannot be one. For tool_call_done either
  * way. */
 int toolbox_begin(struct http_request *request, struct box *box, const char *thread, struct tool_call *call,
                   struct err *err);
-/* tool_run, and what the audit log says about it. */
-int toolbox_run(struct http_request *request, struct tool_call *call, const struct tool *tool, const char *args,
-                size_t len, struct err *err);
-/* The same with arguments that were read already. */
-int toolbox_run_object(struct http_request *request, struct tool_call *call, const struct tool *tool,
-                       struct json_t *args, struct err *err);
 
 #endif

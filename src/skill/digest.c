@@ -42,11 +42,7 @@ int digest_add(struct digest *digest, const char *path, enum digest_kind kind, c
                struct err *err) {
     if (digest->count == digest->most)
         return err_set(err, ERR_TOO_LARGE, "the skill has more than %zu files", digest->most);
-    if (digest->count == digest->room) {
-        digest->room = digest->room ? 2 * digest->room : 64;
-        digest->entries = xrealloc(digest->entries, digest->room * sizeof *digest->entries);
-    }
-    struct digest_entry *entry = &digest->entries[digest->count++];
+    struct digest_entry *entry = &vec_add(digest->entries, digest->count, digest->room);
     *entry = (struct digest_entry){.path = arena_strdup(&digest->arena, path), .kind = (uint8_t)kind};
     memcpy(entry->sha256, sha256, sizeof entry->sha256);
     digest->bytes += size;

@@ -1,19 +1,13 @@
-/* Lists of names. Used by own*.c. Invariant: there is a NULL behind them from the beginning. */
+/* Lists of names. Used by own and base. Invariant: there is a NULL behind them from the beginning. */
 #include "base/mem.h"
 #include "skill/names.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void names_room(struct names *names, size_t room) {
-    names->room = room;
-    names->names = xrealloc(names->names, room * sizeof *names->names);
-}
-
 void names_init(struct names *names) {
-    *names = (struct names){0};
-    arena_init(&names->arena);
-    names_room(names, 16);
+    *names = (struct names){.arena = ARENA_EMPTY};
+    vec_reserve(names->names, 0, names->room, 1);
     names->names[0] = NULL;
 }
 
@@ -23,8 +17,7 @@ void names_done(struct names *names) {
 }
 
 void names_add(struct names *names, const char *name) {
-    if (names->count + 1 == names->room)
-        names_room(names, 2 * names->room);
+    vec_reserve(names->names, names->count, names->room, 2);
     names->names[names->count++] = arena_strdup(&names->arena, name);
     names->names[names->count] = NULL;
 }
@@ -39,4 +32,14 @@ void names_sort(struct names *names) {
 
 bool names_has(const struct names *names, const char *name) {
     return bsearch(&name, names->names, names->count, sizeof *names->names, by_name) != NULL;
+}
+
+const char *const *names_copy(struct arena *arena, const char *const *list) {
+    size_t count = 0;
+    while (list && list[count])
+        count++;
+    const char **copy = list ? arena_alloc(arena, (count + 1) * sizeof *copy) : NULL;
+    for (size_t i = 0; i < count; i++)
+        copy[i] = arena_strdup(arena, list[i]);
+    return copy;
 }

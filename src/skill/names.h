@@ -18,5 +18,7 @@ void names_done(struct names *names);
 void names_add(struct names *names, const char *name); /* a copy */
 void names_sort(struct names *names);
 bool names_has(const struct names *names, const char *name); /* of sorted ones */
+/* A list that ends with NULL, in the arena. NULL stays NULL. */
+const char *const *names_copy(struct arena *arena, const char *const *list);
 
 #endif

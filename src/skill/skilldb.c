@@ -3,12 +3,14 @@
  *
  * Synced at checkpoints only: what a power failure takes of the last changes is found out by comparing with the files
  * (base_known), and the registry says for itself when it must not be lost. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "skill/skills.h"
 
 /* agent_skill_registry: user_id NULL is a public skill. base_known: what agents/AGENT said when the rows were made.
@@ -44,14 +46,11 @@ static const struct db_kind kind = {
 
 /* A damaged file is kept beside the new one: entries of the registry are nowhere else. */
 static void put_aside(const struct skills *skills) {
-    char *from = NULL, *to = NULL;
     static const char *const ends[] = {"", "-wal", "-shm"};
     uint64_t now_ms = clock_wall_ms();
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        if (asprintf(&from, "%s/%s%s", skills->state_dir, kind.name, ends[i]) < 0 ||
-            asprintf(&to, "%s/%s.damaged-%llu%s", skills->state_dir, kind.name, (unsigned long long)now_ms, ends[i]) <
-                0)
-            abort();
+        char *from = xasprintf("%s/%s%s", skills->state_dir, kind.name, ends[i]);
+        char *to = xasprintf("%s/%s.damaged-%" PRIu64 "%s", skills->state_dir, kind.name, now_ms, ends[i]);
         if (rename(from, to) == 0)
             log_warn("%s is damaged; it was moved to %s, and what files tell is read from them again", from, to);
         free(from);
@@ -60,15 +59,9 @@ static void put_aside(const struct skills *skills) {
 }
 
 /* The first who opens it says how it came to be: a file that was there answers whether it can be read at all. */
-static int db_made(struct skills *skills, struct err *err) {
-    return db_exec(
-        &skills->db,
-        skills->existed ? "INSERT OR IGNORE INTO made VALUES (1, 1)" : "INSERT OR IGNORE INTO made VALUES (1, 0)", err);
-}
-
 static int open_once(struct skills *skills, struct err *err) {
     int r = db_open(&kind, skills->state_dir, &skills->db, err);
-    if (r == 0 && (r = db_made(skills, err)) < 0)
+    if (r == 0 && (r = db_do(&skills->db, err, "INSERT OR IGNORE INTO made VALUES (1, ?)", "n", skills->existed)) < 0)
         db_close(&skills->db);
     return r;
 }

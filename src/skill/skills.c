@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "skill/base/collect.h"
 #include "skill/base/rows.h"
+#include "skill/names.h"
 #include "skill/skills.h"
 
 enum { LOCK_WAIT_MS = 30000 };
@@ -35,27 +36,15 @@ struct settings_copy {
     struct settings_copy *older;
 };
 
-static const char *const *copy_list(struct arena *arena, const char *const *list) {
-    size_t count = 0;
-    while (list && list[count])
-        count++;
-    if (!list)
-        return NULL;
-    const char **copy = arena_alloc(arena, (count + 1) * sizeof *copy);
-    for (size_t i = 0; i < count; i++)
-        copy[i] = arena_strdup(arena, list[i]);
-    return copy;
-}
-
 static struct settings_copy *settings_add(struct skills *skills, const struct skill_settings *settings) {
     struct settings_copy *copy = xcalloc(1, sizeof *copy);
     arena_init(&copy->arena);
     copy->creator_fd = -1;
     copy->settings = *settings;
-    copy->settings.paths = copy_list(&copy->arena, settings->paths);
-    copy->settings.global_skills = copy_list(&copy->arena, settings->global_skills);
-    copy->settings.global_agents = copy_list(&copy->arena, settings->global_agents);
-    copy->settings.commands = copy_list(&copy->arena, settings->commands);
+    copy->settings.paths = names_copy(&copy->arena, settings->paths);
+    copy->settings.global_skills = names_copy(&copy->arena, settings->global_skills);
+    copy->settings.global_agents = names_copy(&copy->arena, settings->global_agents);
+    copy->settings.commands = names_copy(&copy->arena, settings->commands);
     copy->settings.creator = settings->creator ? arena_strdup(&copy->arena, settings->creator) : NULL;
     pthread_mutex_lock(&skills->part_lock);
     copy->older = atomic_load(&skills->settings);
@@ -118,9 +107,8 @@ static int open_directories(struct skills *skills, struct err *err) {
 
 int skills_open(const char *state_dir, const struct skill_settings *settings, struct skills **ret_skills,
                 struct err *err) {
-    struct skills *skills = calloc(1, sizeof *skills);
-    if (!skills || !(skills->state_dir = strdup(state_dir)))
-        abort();
+    struct skills *skills = xcalloc(1, sizeof *skills);
+    skills->state_dir = xstrdup(state_dir);
     skills->opened_ms = clock_wall_ms();
     skills->dir = skills->layers_dir = skills->agents_dir = skills->staging_dir = skills->lock_fd = -1;
     pthread_mutex_init(&skills->lock, NULL);

@@ -84,32 +84,24 @@ static int db_refuse(const char *directory, struct err *err) {
 static int db_check_end(struct audit_db *db, struct err *err) {
     uint8_t before[32];
     uint64_t start, last = 0;
+    autoquery query = {0};
     int r = audit_db_start(db, &start, before, err);
-    sqlite3_stmt *statement = NULL;
     if (r == 0)
-        r = db_prepare(&db->db,
-                       "SELECT " AUDIT_DB_COLUMNS " FROM audit WHERE id >= (SELECT max(id) FROM audit) - ?1"
-                       " ORDER BY id",
-                       &statement, err);
-    if (r < 0)
-        return r;
-    sqlite3_bind_int(statement, 1, DB_CHECK_ROWS);
+        r = db_query(&db->db, &query, err,
+                     "SELECT " AUDIT_DB_COLUMNS " FROM audit WHERE id >= (SELECT max(id) FROM audit) - ?1"
+                     " ORDER BY id",
+                     "n", DB_CHECK_ROWS);
     bool known = false; /* the hash before the row is */
-    int step;
-    while (r == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (r == 0 && (r = query_next(&query, err)) > 0) {
         struct audit_row row;
-        audit_db_row(statement, &row);
-        if (known && row.id != last + 1)
-            r = audit_db_gap(db, last + 1, row.id - 1, before, err);
+        audit_db_row(query.row, &row);
+        r = known && row.id != last + 1 ? audit_db_gap(db, last + 1, row.id - 1, before, err) : 0;
         if (r == 0 && (known || row.id == start + 1) && !audit_db_row_fits(&row, before))
             r = err_set(err, ERR_IO, "row %" PRIu64 " does not follow from the one before it", row.id);
         memcpy(before, row.hash, sizeof before);
         last = row.id;
         known = true;
     }
-    if (r == 0 && step != SQLITE_DONE)
-        r = db_fail(&db->db, err);
-    sqlite3_finalize(statement);
     return r;
 }
 
@@ -131,11 +123,6 @@ int audit_db_open(const char *directory, struct audit_db *ret_db, struct err *er
         r = db_upgrade(&db, err);
     if (r == 0)
         r = db_check_end(&db, err);
-    if (r == 0)
-        r = db_prepare(&db.db,
-                       "INSERT INTO audit VALUES"
-                       " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)",
-                       &db.insert, err);
     if (r < 0) {
         audit_db_close(&db);
         return db_refuse(directory, err);
@@ -153,9 +140,7 @@ int audit_db_open_reading(const char *directory, struct audit_db *ret_db, struct
 }
 
 void audit_db_close(struct audit_db *db) {
-    sqlite3_finalize(db->insert);
     db_close(&db->db);
-    *db = (struct audit_db){0};
 }
 
 /* ---- rows ---- */
@@ -198,53 +183,19 @@ bool audit_db_row_fits(const struct audit_row *row, const uint8_t before[32]) {
 }
 
 int audit_db_start(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&db->db, "SELECT id, hash FROM cut", &statement, err);
-    if (r < 0)
-        return r;
-    if (sqlite3_step(statement) != SQLITE_ROW)
-        r = db_fail(&db->db, err);
-    else if (sqlite3_column_bytes(statement, 1) != 32)
-        r = err_set(err, ERR_IO, "the audit log is damaged (its beginning is not noted)");
-    if (r == 0) {
-        *ret_id = (uint64_t)sqlite3_column_int64(statement, 0);
-        memcpy(ret_hash, sqlite3_column_blob(statement, 1), 32);
-    }
-    sqlite3_finalize(statement);
-    return r;
+    int r = db_get(&db->db, err, "SELECT id, hash FROM cut", ">ih", ret_id, ret_hash);
+    return r > 0 ? 0 : r < 0 ? r : err_set(err, ERR_IO, "the audit log is damaged (its beginning is not noted)");
 }
 
 int audit_db_gap(struct audit_db *db, uint64_t first, uint64_t last, uint8_t ret_hash[32], struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&db->db, "SELECT hash FROM gap WHERE first = ?1 AND last = ?2", &statement, err);
-    if (r < 0)
-        return r;
-    sqlite3_bind_int64(statement, 1, (sqlite3_int64)first);
-    sqlite3_bind_int64(statement, 2, (sqlite3_int64)last);
-    if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_bytes(statement, 0) == 32)
-        memcpy(ret_hash, sqlite3_column_blob(statement, 0), 32);
-    else
-        r = err_set(err, ERR_IO, "rows %" PRIu64 " to %" PRIu64 " are missing", first, last);
-    sqlite3_finalize(statement);
-    return r;
+    int r = db_get(&db->db, err, "SELECT hash FROM gap WHERE first = ?1 AND last = ?2", "ii>h", first, last, ret_hash);
+    return r > 0 ? 0 : err_set(err, ERR_IO, "rows %" PRIu64 " to %" PRIu64 " are missing", first, last);
 }
 
 /* The newest row, or where the log was cut. */
 static int db_newest(struct audit_db *db, uint64_t *ret_id, uint8_t ret_hash[32], struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&db->db, "SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1", &statement, err);
-    if (r < 0)
-        return r;
-    int step = sqlite3_step(statement);
-    bool found = step == SQLITE_ROW && sqlite3_column_bytes(statement, 1) == 32;
-    if (found) {
-        *ret_id = (uint64_t)sqlite3_column_int64(statement, 0);
-        memcpy(ret_hash, sqlite3_column_blob(statement, 1), 32);
-    } else if (step != SQLITE_DONE) {
-        r = db_fail(&db->db, err);
-    }
-    sqlite3_finalize(statement);
-    return r < 0 || found ? r : audit_db_start(db, ret_id, ret_hash, err);
+    int r = db_get(&db->db, err, "SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1", ">ih", ret_id, ret_hash);
+    return r > 0 ? 0 : r < 0 ? r : audit_db_start(db, ret_id, ret_hash, err);
 }
 
 /* ---- writing ---- */
@@ -272,12 +223,15 @@ static void db_bind(sqlite3_stmt *insert, const struct audit_row *row) {
 }
 
 static int db_insert(struct audit_db *db, const struct audit_row *row, struct err *err) {
-    sqlite3_clear_bindings(db->insert);
-    db_bind(db->insert, row);
-    int step = sqlite3_step(db->insert);
-    int r = step == SQLITE_DONE ? 0 : db_fail(&db->db, err);
-    sqlite3_reset(db->insert);
-    return r;
+    autoquery insert;
+    int r = db_query(&db->db, &insert, err,
+                     "INSERT INTO audit VALUES"
+                     " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)",
+                     "");
+    if (r < 0)
+        return r;
+    db_bind(insert.row, row);
+    return query_next(&insert, err);
 }
 
 /* Within a transaction: rows of the batch behind the newest one. */
@@ -324,7 +278,6 @@ struct trim {
 
 static int trim_look(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, struct trim *trim, struct err *err) {
     int64_t pages = 0, unused = 0, size = 0;
-    char sql[192];
     uint8_t hash[32];
     int r = audit_db_start(db, &trim->start, hash, err);
     if (r == 0)
@@ -338,14 +291,12 @@ static int trim_look(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes
         r = db_number(&db->db, "SELECT count(*) FROM audit", &trim->rows, err);
         trim->surplus = 1 + (int64_t)((1 - 0.9 * (double)max_bytes / (double)used) * (double)trim->rows);
     }
-    if (r == 0 && before_ms) { /* the first young one; rows come in order of their end */
-        snprintf(sql, sizeof sql,
-                 "SELECT coalesce((SELECT id - 1 FROM audit WHERE at_ms >= %" PRIu64 " ORDER BY id LIMIT 1),"
-                 " (SELECT max(id) FROM audit), 0)",
-                 before_ms);
-        r = db_number(&db->db, sql, &trim->age_id, err);
-    }
-    return r;
+    if (r == 0 && before_ms) /* the first young one; rows come in order of their end */
+        r = db_get(&db->db, err,
+                   "SELECT coalesce((SELECT id - 1 FROM audit WHERE at_ms >= ?1 ORDER BY id LIMIT 1),"
+                   " (SELECT max(id) FROM audit), 0)",
+                   "i>i", before_ms, &trim->age_id);
+    return r < 0 ? r : 0;
 }
 
 /* Before rows go: the newest may be among them. */
@@ -363,34 +314,34 @@ static int trim_tell(struct audit_db *db, const char *detail, struct err *err) {
 /* ---- cutting at the beginning ---- */
 
 static int trim_beginning(struct audit_db *db, int64_t count, struct trim *trim, bool *ret_more, struct err *err) {
-    char sql[640];
     int64_t id = 0;
+    int r = 0;
     count = count < DB_TRIM_ROWS ? count : DB_TRIM_ROWS;
-    snprintf(sql, sizeof sql,
-             "SELECT coalesce((SELECT id FROM audit ORDER BY id LIMIT 1 OFFSET %" PRId64 "),"
-             " (SELECT max(id) FROM audit), 0)",
-             count - 1);
-    int r = count > 0 ? db_number(&db->db, sql, &id, err) : 0;
+    if (count > 0)
+        r = db_get(&db->db, err,
+                   "SELECT coalesce((SELECT id FROM audit ORDER BY id LIMIT 1 OFFSET ?1),"
+                   " (SELECT max(id) FROM audit), 0)",
+                   "i>i", count - 1, &id);
     id = id > trim->age_id ? id : trim->age_id;
     if (r < 0 || id <= (int64_t)trim->start)
-        return r;
+        return r < 0 ? r : 0;
     int64_t most = (int64_t)trim->start + DB_TRIM_ROWS;
     *ret_more = count == DB_TRIM_ROWS || trim->age_id > most;
     if (id == trim->age_id && id > most)
         id = most;
-    snprintf(sql, sizeof sql,
-             "SELECT coalesce((SELECT last FROM gap WHERE first <= %" PRId64 " AND last >= %" PRId64 "), %" PRId64 ")",
-             id, id, id); /* to the end of a gap, whose hash is known */
-    r = db_number(&db->db, sql, &id, err);
+    r = db_get(&db->db, err, /* to the end of a gap, whose hash is known */
+               "SELECT coalesce((SELECT last FROM gap WHERE first <= ?1 AND last >= ?1), ?1)", "i>i", id, &id);
     snprintf(trim->detail, sizeof trim->detail, "rows %" PRIu64 " to %" PRId64 " were cut", trim->start + 1, id);
-    if (r == 0)
+    if (r >= 0)
         r = trim_tell(db, trim->detail, err);
-    snprintf(sql, sizeof sql,
-             "UPDATE cut SET id = %" PRId64 ", hash = coalesce((SELECT hash FROM audit WHERE id = %" PRId64 "),"
-             " (SELECT hash FROM gap WHERE last = %" PRId64 "));"
-             "DELETE FROM audit WHERE id <= %" PRId64 ";DELETE FROM gap WHERE last <= %" PRId64,
-             id, id, id, id, id);
-    return r < 0 ? r : db_exec(&db->db, sql, err);
+    if (r == 0)
+        r = db_do(&db->db, err,
+                  "UPDATE cut SET id = ?1, hash = coalesce((SELECT hash FROM audit WHERE id = ?1),"
+                  " (SELECT hash FROM gap WHERE last = ?1))",
+                  "i", id);
+    if (r == 0)
+        r = db_do(&db->db, err, "DELETE FROM audit WHERE id <= ?1", "i", id);
+    return r < 0 ? r : db_do(&db->db, err, "DELETE FROM gap WHERE last <= ?1", "i", id);
 }
 
 /* ---- cutting one user's rows ---- */
@@ -398,55 +349,30 @@ static int trim_beginning(struct audit_db *db, int64_t count, struct trim *trim,
 /* Rows [first, last] are about to go; last has that hash. Gaps that touch become one. */
 static int gap_put(struct audit_db *db, int64_t first, int64_t last, const void *hash, struct err *err) {
     int64_t before = first, behind = last;
-    char sql[192];
-    snprintf(sql, sizeof sql,
-             "SELECT coalesce((SELECT first FROM gap WHERE first < %" PRId64 " AND last = %" PRId64 "), %" PRId64 ")",
-             first, first - 1, first);
-    int r = db_number(&db->db, sql, &before, err);
-    snprintf(sql, sizeof sql, "SELECT coalesce((SELECT last FROM gap WHERE first = %" PRId64 "), %" PRId64 ")",
-             last + 1, last);
-    if (r == 0)
-        r = db_number(&db->db, sql, &behind, err);
-    sqlite3_stmt *statement = NULL;
-    if (r == 0)
-        r = db_prepare(
-            &db->db,
-            "INSERT OR REPLACE INTO gap VALUES (?1, ?2, coalesce((SELECT hash FROM gap WHERE first = ?3), ?4))",
-            &statement, err);
-    if (r < 0)
-        return r;
-    sqlite3_bind_int64(statement, 1, before);
-    sqlite3_bind_int64(statement, 2, behind);
-    sqlite3_bind_int64(statement, 3, last + 1);
-    sqlite3_bind_blob(statement, 4, hash, 32, SQLITE_TRANSIENT);
-    r = db_run(&db->db, statement, err);
-    snprintf(sql, sizeof sql, "DELETE FROM gap WHERE first = %" PRId64, last + 1);
-    return r < 0 || behind == last ? r : db_exec(&db->db, sql, err);
+    int r = db_get(&db->db, err, "SELECT first FROM gap WHERE first < ?1 AND last = ?1 - 1", "i>i", first, &before);
+    if (r >= 0)
+        r = db_get(&db->db, err, "SELECT last FROM gap WHERE first = ?1", "i>i", last + 1, &behind);
+    if (r >= 0)
+        r = db_do(&db->db, err,
+                  "INSERT OR REPLACE INTO gap VALUES (?1, ?2, coalesce((SELECT hash FROM gap WHERE first = ?3), ?4))",
+                  "iiih", before, behind, last + 1, hash);
+    return r < 0 || behind == last ? r : db_do(&db->db, err, "DELETE FROM gap WHERE first = ?1", "i", last + 1);
 }
 
 /* Notes gaps for the oldest `count` rows of the user; *ret_last: the last of them. */
 static int gaps_note(struct audit_db *db, const char *user, int64_t count, int64_t *ret_last, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&db->db, "SELECT id, hash FROM audit WHERE user = ?1 ORDER BY id LIMIT ?2", &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, user);
-    sqlite3_bind_int64(statement, 2, count);
+    autoquery query;
+    int r = db_query(&db->db, &query, err, "SELECT id, hash FROM audit WHERE user = ?1 ORDER BY id LIMIT ?2", "ti",
+                     user, count);
     int64_t first = 0, last = 0;
     uint8_t hash[32] = {0};
-    int step = SQLITE_DONE;
-    while (r == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW) {
-        int64_t id = sqlite3_column_int64(statement, 0);
-        if (last && id != last + 1)
-            r = gap_put(db, first, last, hash, err);
+    while (r == 0 && (r = query_next(&query, err)) > 0) {
+        int64_t id = query_int(&query, 0);
+        r = last && id != last + 1 ? gap_put(db, first, last, hash, err) : 0;
         first = last && id == last + 1 ? first : id;
         last = id;
-        if (sqlite3_column_bytes(statement, 1) == sizeof hash)
-            memcpy(hash, sqlite3_column_blob(statement, 1), sizeof hash);
+        query_hash(&query, 1, hash);
     }
-    if (r == 0 && step != SQLITE_DONE)
-        r = db_fail(&db->db, err);
-    sqlite3_finalize(statement);
     if (r == 0 && last)
         r = gap_put(db, first, last, hash, err);
     *ret_last = last;
@@ -456,20 +382,17 @@ static int gaps_note(struct audit_db *db, const char *user, int64_t count, int64
 /* The user with most rows. *ret_count 0: nobody has more than a share of them. */
 static int largest_writer(struct audit_db *db, int64_t rows, char *user, size_t size, int64_t *ret_count,
                           struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&db->db,
-                       "SELECT user, count(*) FROM audit WHERE user IS NOT NULL GROUP BY user ORDER BY 2 DESC LIMIT 1",
-                       &statement, err);
-    if (r < 0)
-        return r;
+    autoquery query;
+    int r =
+        db_query(&db->db, &query, err,
+                 "SELECT user, count(*) FROM audit WHERE user IS NOT NULL GROUP BY user ORDER BY 2 DESC LIMIT 1", "");
     *ret_count = 0;
-    if (sqlite3_step(statement) == SQLITE_ROW) {
-        snprintf(user, size, "%s", (const char *)sqlite3_column_text(statement, 0));
-        int64_t count = sqlite3_column_int64(statement, 1), share = rows / DB_SHARES;
+    if (r == 0 && (r = query_next(&query, err)) > 0) {
+        snprintf(user, size, "%s", query_text(&query, 0));
+        int64_t count = query_int(&query, 1), share = rows / DB_SHARES;
         *ret_count = count > share ? count - share : 0;
     }
-    sqlite3_finalize(statement);
-    return 0;
+    return r < 0 ? r : 0;
 }
 
 static int trim_writer(struct audit_db *db, const char *user, int64_t count, struct trim *trim, bool *ret_more,
@@ -481,14 +404,7 @@ static int trim_writer(struct audit_db *db, const char *user, int64_t count, str
     int r = trim_tell(db, trim->detail, err);
     if (r == 0)
         r = gaps_note(db, user, count, &last, err);
-    sqlite3_stmt *statement = NULL;
-    if (r == 0)
-        r = db_prepare(&db->db, "DELETE FROM audit WHERE user = ?1 AND id <= ?2", &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, user);
-    sqlite3_bind_int64(statement, 2, last);
-    return db_run(&db->db, statement, err);
+    return r < 0 ? r : db_do(&db->db, err, "DELETE FROM audit WHERE user = ?1 AND id <= ?2", "ti", user, last);
 }
 
 static int db_trim(struct audit_db *db, uint64_t before_ms, uint64_t max_bytes, bool *ret_more, struct err *err) {

@@ -8,7 +8,6 @@
 
 struct audit_db {
     struct db db;
-    sqlite3_stmt *insert;
     uint64_t last; /* the newest row that append wrote */
 };
 

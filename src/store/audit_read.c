@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "store/audit_db.h"
 
 enum { READ_MS = 5000, READ_STEPS = 10000 }; /* instructions of SQLite between two looks at the clock */
@@ -42,8 +43,7 @@ static size_t read_filters(const struct audit_query *query, struct read_filter f
     return count;
 }
 
-static int read_prepare(struct audit_db *db, const struct audit_query *query, sqlite3_stmt **ret_statement,
-                        struct err *err) {
+static int read_prepare(struct audit_db *db, const struct audit_query *query, struct query *ret_rows, struct err *err) {
     struct read_filter filters[8];
     size_t count = read_filters(query, filters);
     autobuf sql = buf_max(2048);
@@ -53,55 +53,43 @@ static int read_prepare(struct audit_db *db, const struct audit_query *query, sq
     for (size_t i = 0; i < count; i++)
         buf_printf(&sql, " %s %s", i ? "AND" : "WHERE", filters[i].sql);
     buf_puts(&sql, query->tail ? " ORDER BY id DESC LIMIT ?) ORDER BY id" : " ORDER BY id LIMIT ?");
-    int r = db_prepare(&db->db, buf_cstr(&sql), ret_statement, err);
+    int r = db_query(&db->db, ret_rows, err, buf_cstr(&sql), "");
     if (r < 0)
         return r;
     for (size_t i = 0; i < count; i++)
         if (filters[i].text)
-            sqlite3_bind_text(*ret_statement, (int)i + 1, filters[i].text, -1, SQLITE_STATIC);
+            sqlite3_bind_text(ret_rows->row, (int)i + 1, filters[i].text, -1, SQLITE_STATIC);
         else
-            sqlite3_bind_int64(*ret_statement, (int)i + 1, (sqlite3_int64)filters[i].number);
+            sqlite3_bind_int64(ret_rows->row, (int)i + 1, (sqlite3_int64)filters[i].number);
     /* one more than asked for tells whether there are more */
-    sqlite3_bind_int64(*ret_statement, (int)count + 1, (sqlite3_int64)query->limit + (query->tail ? 0 : 1));
+    sqlite3_bind_int64(ret_rows->row, (int)count + 1, (sqlite3_int64)query->limit + (query->tail ? 0 : 1));
     return 0;
-}
-
-static int read_newest(struct audit_db *db, uint64_t *ret_id, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&db->db, "SELECT coalesce(max(id), (SELECT id FROM cut)) FROM audit", &statement, err);
-    if (r == 0 && sqlite3_step(statement) == SQLITE_ROW)
-        *ret_id = (uint64_t)sqlite3_column_int64(statement, 0);
-    else if (r == 0)
-        r = db_fail(&db->db, err);
-    sqlite3_finalize(statement);
-    return r;
 }
 
 static int read_rows(struct audit_db *db, const struct audit_query *query,
                      void (*each)(void *user, const struct audit_row *row), void *user, struct audit_page *ret_page,
                      struct err *err) {
     struct audit_page page = {0};
-    sqlite3_stmt *statement = NULL;
+    autoquery rows = {0};
     uint64_t count = 0, last = 0;
-    int step = SQLITE_DONE, r = read_newest(db, &page.next, err);
+    int64_t newest = 0;
+    int r = db_number(&db->db, "SELECT coalesce(max(id), (SELECT id FROM cut)) FROM audit", &newest, err);
+    page.next = (uint64_t)newest;
     if (r == 0)
-        r = read_prepare(db, query, &statement, err);
-    while (r == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW) {
+        r = read_prepare(db, query, &rows, err);
+    while (r == 0 && (r = query_next(&rows, err)) > 0) {
         struct audit_row row;
+        r = 0;
         if (count == query->limit) {
             page.more = true;
             page.next = last;
-            step = SQLITE_DONE;
             break;
         }
-        audit_db_row(statement, &row);
+        audit_db_row(rows.row, &row);
         each(user, &row);
         last = row.id;
         count++;
     }
-    if (r == 0 && step != SQLITE_DONE)
-        r = db_fail(&db->db, err);
-    sqlite3_finalize(statement);
     if (r == 0) {
         page.next = page.next > query->after ? page.next : query->after;
         *ret_page = page;
@@ -129,16 +117,15 @@ int audit_read(struct audit *audit, const struct audit_query *query,
 /* ---- the chain ---- */
 
 static int verify_rows(struct audit_db *db, struct audit_verdict *verdict, struct err *err) {
-    sqlite3_stmt *statement = NULL;
+    autoquery rows = {0};
     uint64_t id = 0;
-    int step, r = audit_db_start(db, &id, verdict->hash, err);
+    int r = audit_db_start(db, &id, verdict->hash, err);
     if (r == 0)
-        r = db_prepare(&db->db, "SELECT " AUDIT_DB_COLUMNS " FROM audit ORDER BY id", &statement, err);
-    if (r < 0)
-        return r;
-    while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
+        r = db_query(&db->db, &rows, err, "SELECT " AUDIT_DB_COLUMNS " FROM audit ORDER BY id", "");
+    while (r == 0 && (r = query_next(&rows, err)) > 0) {
+        r = 0;
         struct audit_row row;
-        audit_db_row(statement, &row);
+        audit_db_row(rows.row, &row);
         struct err missing;
         bool whole = row.id == id + 1 || audit_db_gap(db, id + 1, row.id - 1, verdict->hash, &missing) == 0;
         if (!verdict->broken && (!whole || !audit_db_row_fits(&row, verdict->hash)))
@@ -148,21 +135,17 @@ static int verify_rows(struct audit_db *db, struct audit_verdict *verdict, struc
         verdict->last = id = row.id;
         verdict->rows++;
     }
-    if (step != SQLITE_DONE)
-        r = db_fail(&db->db, err);
-    sqlite3_finalize(statement);
     return r;
 }
 
 static int verify_file(struct audit_db *db, struct audit_verdict *verdict, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&db->db, "PRAGMA quick_check(1)", &statement, err);
-    if (r == 0 && sqlite3_step(statement) == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(statement, 0);
-        if (text && strcmp(text, "ok") != 0 && !(verdict->damage = strdup(text)))
-            abort();
+    autoquery query;
+    int r = db_query(&db->db, &query, err, "PRAGMA quick_check(1)", "");
+    if (r == 0 && sqlite3_step(query.row) == SQLITE_ROW) {
+        const char *text = query_text(&query, 0);
+        if (text && strcmp(text, "ok") != 0)
+            verdict->damage = xstrdup(text);
     }
-    sqlite3_finalize(statement);
     return r;
 }
 

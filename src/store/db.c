@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,8 @@ int db_open_reading(const struct db_kind *kind, const char *directory, struct db
 }
 
 void db_close(struct db *db) {
+    for (size_t i = 0; i < DB_KEPT; i++)
+        sqlite3_finalize(db->kept[i]);
     sqlite3_close(db->handle);
     free(db->path);
     *db = (struct db){0};
@@ -174,31 +177,133 @@ int db_exec(struct db *db, const char *sql, struct err *err) {
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(db, err);
 }
 
-int db_prepare(struct db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    if (sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL) != SQLITE_OK)
+/* A kept statement that somebody further up stands in is not used twice. */
+static int statement_take(struct db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err) {
+    size_t i = 0;
+    for (; i < DB_KEPT && db->kept[i]; i++)
+        if (!sqlite3_stmt_busy(db->kept[i]) && strcmp(sqlite3_sql(db->kept[i]), sql) == 0) {
+            *ret_statement = db->kept[i];
+            return 0;
+        }
+    if (sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, ret_statement, NULL) != SQLITE_OK)
         return db_fail(db, err);
-    *ret_statement = statement;
+    if (i < DB_KEPT)
+        db->kept[i] = *ret_statement;
     return 0;
 }
 
-int db_number(struct db *db, const char *sql, int64_t *ret_number, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(db, sql, &statement, err);
-    if (r < 0)
-        return r;
-    if (sqlite3_step(statement) == SQLITE_ROW)
-        *ret_number = sqlite3_column_int64(statement, 0);
-    else
-        r = db_fail(db, err);
+/* A read that stays open would keep a write-ahead log from being taken over. */
+void query_end(struct query *query) {
+    sqlite3_stmt *statement = query->row;
+    query->row = NULL;
+    for (size_t i = 0; statement && i < DB_KEPT; i++)
+        if (query->db->kept[i] == statement) {
+            sqlite3_reset(statement);
+            sqlite3_clear_bindings(statement);
+            return;
+        }
     sqlite3_finalize(statement);
+}
+
+static void query_bind(sqlite3_stmt *statement, const char *types, va_list *values) {
+    for (int at = 1; *types && *types != '>'; at++, types++) {
+        const void *bytes;
+        switch (*types) {
+        case 't':
+            sqlite3_bind_text(statement, at, va_arg(*values, const char *), -1, SQLITE_STATIC);
+            break;
+        case 'i':
+            sqlite3_bind_int64(statement, at, va_arg(*values, int64_t));
+            break;
+        case 'n':
+            sqlite3_bind_int(statement, at, va_arg(*values, int));
+            break;
+        case 'h':
+            sqlite3_bind_blob(statement, at, va_arg(*values, const void *), 32, SQLITE_STATIC);
+            break;
+        case 'b':
+            bytes = va_arg(*values, const void *);
+            sqlite3_bind_blob64(statement, at, bytes, va_arg(*values, size_t), SQLITE_STATIC);
+            break;
+        default:
+            abort();
+        }
+    }
+}
+
+static int query_begin(struct db *db, struct query *ret_query, const char *sql, const char *types, va_list *values,
+                       struct err *err) {
+    *ret_query = (struct query){.db = db};
+    int r = statement_take(db, sql, &ret_query->row, err);
+    if (r == 0)
+        query_bind(ret_query->row, types, values);
     return r;
 }
 
-int db_run(struct db *db, sqlite3_stmt *statement, struct err *err) {
-    int r = sqlite3_step(statement) == SQLITE_DONE ? 0 : db_fail(db, err);
-    sqlite3_finalize(statement);
+int db_query(struct db *db, struct query *ret_query, struct err *err, const char *sql, const char *types, ...) {
+    va_list values;
+    va_start(values, types);
+    int r = query_begin(db, ret_query, sql, types, &values, err);
+    va_end(values);
     return r;
+}
+
+int query_next(struct query *query, struct err *err) {
+    int step = sqlite3_step(query->row);
+    if (step == SQLITE_ROW)
+        return 1;
+    int r = step == SQLITE_DONE ? 0 : db_fail(query->db, err);
+    query_end(query);
+    return r;
+}
+
+const char *query_text(const struct query *query, int column) {
+    return (const char *)sqlite3_column_text(query->row, column);
+}
+
+int64_t query_int(const struct query *query, int column) {
+    return sqlite3_column_int64(query->row, column);
+}
+
+bool query_hash(const struct query *query, int column, uint8_t ret_hash[32]) {
+    const void *hash = sqlite3_column_blob(query->row, column);
+    if (!hash || sqlite3_column_bytes(query->row, column) != 32)
+        return false;
+    memcpy(ret_hash, hash, 32);
+    return true;
+}
+
+int db_do(struct db *db, struct err *err, const char *sql, const char *types, ...) {
+    autoquery query;
+    va_list values;
+    va_start(values, types);
+    int r = query_begin(db, &query, sql, types, &values, err);
+    va_end(values);
+    while (r == 0 && (r = query_next(&query, err)) > 0)
+        r = 0;
+    return r;
+}
+
+int db_get(struct db *db, struct err *err, const char *sql, const char *types, ...) {
+    autoquery query;
+    va_list values;
+    va_start(values, types);
+    int r = query_begin(db, &query, sql, types, &values, err);
+    if (r == 0)
+        r = query_next(&query, err);
+    const char *column = strchr(types, '>') + 1;
+    for (int at = 0; r > 0 && column[at]; at++)
+        if (column[at] == 'h')
+            r = query_hash(&query, at, va_arg(values, uint8_t *));
+        else
+            *va_arg(values, int64_t *) = query_int(&query, at);
+    va_end(values);
+    return r;
+}
+
+int db_number(struct db *db, const char *sql, int64_t *ret_number, struct err *err) {
+    int r = db_get(db, err, sql, ">i", ret_number);
+    return r > 0 ? 0 : r < 0 ? r : err_set(err, ERR_IO, "%s: a row is missing", db->kind->what);
 }
 
 int db_begin(struct db *db, struct err *err) {
@@ -212,8 +317,4 @@ int db_end(struct db *db, int code, struct err *err) {
     if (code < 0 && !sqlite3_get_autocommit(db->handle))
         db_exec(db, "ROLLBACK", &ignored);
     return code;
-}
-
-void db_text(sqlite3_stmt *statement, int column, const char *text) {
-    sqlite3_bind_text(statement, column, text, -1, SQLITE_TRANSIENT);
 }

@@ -21,8 +21,10 @@ struct db_kind {
 };
 
 /* A connection; one thread's at a time. */
+#define DB_KEPT 48
 struct db {
     const struct db_kind *kind;
+    sqlite3_stmt *kept[DB_KEPT]; /* statements, from call to call */
     char *path;
     sqlite3 *handle;
     dev_t device;
@@ -39,15 +41,31 @@ bool db_replaced(const struct db *db); /* somebody took the file away: the conne
 /* The error that SQLite reported last. */
 int db_fail(const struct db *db, struct err *err);
 int db_exec(struct db *db, const char *sql, struct err *err);
-int db_prepare(struct db *db, const char *sql, sqlite3_stmt **ret_statement, struct err *err);
+/* A statement with its parameters bound, and the row it stands at. `types` has a letter for each argument: t const char *,
+ * i int64_t or uint64_t, n int or bool, h 32 bytes, b const void * and size_t; NULL binds NULL. Nothing is copied: the
+ * arguments stay as they are until the query has ended; those that the statement does not name are left out. Statements are
+ * kept by their text. */
+struct query {
+    struct db *db;
+    sqlite3_stmt *row;
+};
+#define autoquery __attribute__((cleanup(query_end))) struct query
+int db_query(struct db *db, struct query *ret_query, struct err *err, const char *sql, const char *types, ...);
+int query_next(struct query *query, struct err *err);          /* 1: a row. 0, or an error: the query has ended */
+void query_end(struct query *query);                           /* zeroed is fine, and twice */
+const char *query_text(const struct query *query, int column); /* until the next row; NULL when it is NULL */
+int64_t query_int(const struct query *query, int column);
+bool query_hash(const struct query *query, int column, uint8_t ret_hash[32]); /* false: it has another length */
+/* A statement that answers no rows. */
+int db_do(struct db *db, struct err *err, const char *sql, const char *types, ...);
+/* The first row: after '>' in `types` each column has i int64_t * or uint64_t *, h uint8_t[32]. 1: found. 0: no row, or a
+ * hash of another length. */
+int db_get(struct db *db, struct err *err, const char *sql, const char *types, ...);
 /* The one number that a query answers. */
 int db_number(struct db *db, const char *sql, int64_t *ret_number, struct err *err);
-/* Runs a statement that answers no rows, and frees it. */
-int db_run(struct db *db, sqlite3_stmt *statement, struct err *err);
 /* A transaction that writes, alone from its beginning; db_end commits when code is 0, takes everything back otherwise, and
  * returns the code or why the commit failed. */
 int db_begin(struct db *db, struct err *err);
 int db_end(struct db *db, int code, struct err *err);
-void db_text(sqlite3_stmt *statement, int column, const char *text); /* a copy; NULL binds NULL */
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "store/db.h"
 #include "store/token.h"
@@ -57,9 +58,9 @@ static int store_open_locked(struct token_store *store, struct err *err) {
 }
 
 int token_store_open(const char *directory, struct token_store **ret_store, struct err *err) {
-    struct token_store *store = calloc(1, sizeof *store);
-    if (!store || !(store->directory = strdup(directory)) || asprintf(&store->path, "%s/%s", directory, kind.name) < 0)
-        abort();
+    struct token_store *store = xcalloc(1, sizeof *store);
+    store->directory = xstrdup(directory);
+    store->path = xasprintf("%s/%s", directory, kind.name);
     pthread_mutex_init(&store->lock, NULL);
     int r = store_open_locked(store, err);
     if (r < 0) {
@@ -107,45 +108,24 @@ static int token_secret(struct token *token, char text[TOKEN_TEXT_BYTES], struct
     return 0;
 }
 
-static int token_insert_locked(struct token_store *store, const struct token *token, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&store->db,
-                       "INSERT INTO token (id, sha256, label, user, scope, runner, created_ms, expires_ms, used_ms,"
-                       " revoked_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0)",
-                       &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, token->id);
-    sqlite3_bind_blob(statement, 2, token->sha256, sizeof token->sha256, SQLITE_TRANSIENT);
-    db_text(statement, 3, token->label);
-    db_text(statement, 4, token->user);
-    db_text(statement, 5, scope_name(token->scope));
-    db_text(statement, 6, token->runner);
-    sqlite3_bind_int64(statement, 7, (int64_t)token->created_ms);
-    sqlite3_bind_int64(statement, 8, (int64_t)token->expires_ms);
-    return db_run(&store->db, statement, err);
-}
-
-static int token_forget_locked(struct token_store *store, uint64_t now_ms, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&store->db,
-                       "DELETE FROM token WHERE (revoked_ms AND revoked_ms < ?1) OR (expires_ms AND expires_ms < ?1)",
-                       &statement, err);
-    if (r < 0)
-        return r;
-    sqlite3_bind_int64(statement, 1, now_ms > KEPT_MS ? (int64_t)(now_ms - KEPT_MS) : 0);
-    return db_run(&store->db, statement, err);
-}
-
 static int token_create_locked(struct token_store *store, const struct token *token, struct err *err) {
     int64_t count = 0;
-    int r = token_forget_locked(store, token->created_ms, err);
+    uint64_t until_ms = token->created_ms > KEPT_MS ? token->created_ms - KEPT_MS : 0;
+    int r = db_do(&store->db, err,
+                  "DELETE FROM token WHERE (revoked_ms AND revoked_ms < ?1) OR (expires_ms AND expires_ms < ?1)", "i",
+                  until_ms);
     if (r == 0)
         r = db_number(&store->db, "SELECT count(*) FROM token", &count, err);
     if (r == 0 && count >= LIMIT_TOKENS)
         r = err_set(err, ERR_LIMIT, "there are %" PRId64 " tokens, which is the limit; revoked ones go after 30 days",
                     count);
-    return r == 0 ? token_insert_locked(store, token, err) : r;
+    if (r < 0)
+        return r;
+    return db_do(&store->db, err,
+                 "INSERT INTO token (id, sha256, label, user, scope, runner, created_ms, expires_ms, used_ms,"
+                 " revoked_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0)",
+                 "thttttii", token->id, token->sha256, token->label, token->user, scope_name(token->scope),
+                 token->runner, token->created_ms, token->expires_ms);
 }
 
 int token_create(struct token_store *store, struct token *token, char ret_text[TOKEN_TEXT_BYTES], struct err *err) {
@@ -171,42 +151,24 @@ int token_create(struct token_store *store, struct token *token, char ret_text[T
     return r;
 }
 
-static int token_revoke_locked(struct token_store *store, const char *id, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&store->db,
-                       "UPDATE token SET revoked_ms = CASE revoked_ms WHEN 0 THEN ?2 ELSE revoked_ms END"
-                       " WHERE id = ?1",
-                       &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, id);
-    sqlite3_bind_int64(statement, 2, (int64_t)clock_wall_ms());
-    r = db_run(&store->db, statement, err);
-    if (r == 0 && !sqlite3_changes(store->db.handle))
-        r = err_set(err, ERR_NOT_FOUND, "no token '%.40s'", id);
-    return r;
-}
-
 int token_revoke(struct token_store *store, const char *id, struct err *err) {
     pthread_mutex_lock(&store->lock);
     int r = store_ready_locked(store, err);
     if (r == 0)
-        r = token_revoke_locked(store, id, err);
+        r = db_do(&store->db, err,
+                  "UPDATE token SET revoked_ms = CASE revoked_ms WHEN 0 THEN ?2 ELSE revoked_ms END WHERE id = ?1",
+                  "ti", id, clock_wall_ms());
+    if (r == 0 && !sqlite3_changes(store->db.handle))
+        r = err_set(err, ERR_NOT_FOUND, "no token '%.40s'", id);
     pthread_mutex_unlock(&store->lock);
     return r;
 }
 
 static int token_used_locked(struct token_store *store, const struct token_use *uses, size_t count, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(&store->db, "UPDATE token SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2", &statement, err);
-    for (size_t i = 0; i < count && r == 0; i++) {
-        db_text(statement, 1, uses[i].id);
-        sqlite3_bind_int64(statement, 2, (int64_t)uses[i].used_ms);
-        if (sqlite3_step(statement) != SQLITE_DONE)
-            r = db_fail(&store->db, err);
-        sqlite3_reset(statement);
-    }
-    sqlite3_finalize(statement);
+    int r = 0;
+    for (size_t i = 0; i < count && r == 0; i++)
+        r = db_do(&store->db, err, "UPDATE token SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2", "ti", uses[i].id,
+                  uses[i].used_ms);
     return r;
 }
 
@@ -223,30 +185,27 @@ int token_used(struct token_store *store, const struct token_use *uses, size_t c
 
 /* ---- looking ---- */
 
-static char *column_text(sqlite3_stmt *statement, int column, struct arena *arena) {
-    const unsigned char *text = sqlite3_column_text(statement, column);
-    return text ? arena_strdup(arena, (const char *)text) : NULL;
+static char *column_text(const struct query *row, int column, struct arena *arena) {
+    const char *text = query_text(row, column);
+    return text ? arena_strdup(arena, text) : NULL;
 }
 
 /* False: a row that no version of ours wrote. It opens nothing. */
-static bool token_row(sqlite3_stmt *statement, struct arena *arena, struct token *ret_token) {
-    const char *id = (const char *)sqlite3_column_text(statement, 0);
-    const void *digest = sqlite3_column_blob(statement, 1);
-    const char *scope = (const char *)sqlite3_column_text(statement, 4);
-    struct token token = {.label = column_text(statement, 2, arena),
-                          .user = column_text(statement, 3, arena),
-                          .runner = column_text(statement, 5, arena),
-                          .created_ms = (uint64_t)sqlite3_column_int64(statement, 6),
-                          .expires_ms = (uint64_t)sqlite3_column_int64(statement, 7),
-                          .used_ms = (uint64_t)sqlite3_column_int64(statement, 8),
-                          .revoked_ms = (uint64_t)sqlite3_column_int64(statement, 9)};
+static bool token_row(const struct query *row, struct arena *arena, struct token *ret_token) {
+    const char *id = query_text(row, 0), *scope = query_text(row, 4);
+    struct token token = {.label = column_text(row, 2, arena),
+                          .user = column_text(row, 3, arena),
+                          .runner = column_text(row, 5, arena),
+                          .created_ms = (uint64_t)query_int(row, 6),
+                          .expires_ms = (uint64_t)query_int(row, 7),
+                          .used_ms = (uint64_t)query_int(row, 8),
+                          .revoked_ms = (uint64_t)query_int(row, 9)};
     struct err ignored;
-    if (!id || strlen(id) != TOKEN_ID_BYTES - 1 || !digest || sqlite3_column_bytes(statement, 1) != 32 || !scope ||
+    if (!id || strlen(id) != TOKEN_ID_BYTES - 1 || !query_hash(row, 1, token.sha256) || !scope ||
         !scope_find(scope, &token.scope) || (token.scope == SCOPE_USER && !token.user) ||
         token_wish(&token, true, &ignored) < 0)
         return false;
     memcpy(token.id, id, TOKEN_ID_BYTES);
-    memcpy(token.sha256, digest, sizeof token.sha256);
     *ret_token = token;
     return true;
 }
@@ -254,25 +213,22 @@ static bool token_row(sqlite3_stmt *statement, struct arena *arena, struct token
 static int token_list_locked(struct token_store *store, struct arena *arena, struct token **ret_tokens,
                              size_t *ret_count, struct err *err) {
     int64_t rows = 0, seen = 0;
-    sqlite3_stmt *statement = NULL;
+    autoquery query = {0};
     int r = db_number(&store->db, "SELECT number FROM change", &seen, err);
     if (r == 0)
         r = db_number(&store->db, "SELECT count(*) FROM token", &rows, err);
     if (r == 0)
-        r = db_prepare(&store->db,
-                       "SELECT id, sha256, label, user, scope, runner, created_ms, expires_ms, used_ms, revoked_ms"
-                       " FROM token ORDER BY number",
-                       &statement, err);
+        r = db_query(&store->db, &query, err,
+                     "SELECT id, sha256, label, user, scope, runner, created_ms, expires_ms, used_ms, revoked_ms"
+                     " FROM token ORDER BY number",
+                     "");
     if (r < 0)
         return r;
     struct token *tokens = arena_alloc(arena, ((size_t)rows + 1) * sizeof *tokens);
     size_t count = 0;
-    int step;
-    while ((step = sqlite3_step(statement)) == SQLITE_ROW && count < (size_t)rows)
-        count += token_row(statement, arena, &tokens[count]);
-    if (step != SQLITE_DONE && step != SQLITE_ROW)
-        r = db_fail(&store->db, err);
-    sqlite3_finalize(statement);
+    while (count < (size_t)rows && (r = query_next(&query, err)) > 0)
+        count += token_row(&query, arena, &tokens[count]);
+    r = r < 0 ? r : 0;
     if (r == 0) {
         store->seen = seen;
         *ret_tokens = tokens;

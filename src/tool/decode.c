@@ -19,28 +19,18 @@ void decode_done(struct decode *decode) {
 }
 
 static void decode_put(struct buf *out, uint32_t c) {
-    if (c < 0x80) {
-        buf_byte(out, (uint8_t)c);
-        return;
-    }
-    unsigned more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const uint8_t leads[] = {0, 0xc0, 0xe0, 0xf0};
-    buf_byte(out, (uint8_t)(leads[more] | c >> 6 * more));
-    while (more-- > 0)
-        buf_byte(out, (uint8_t)(0x80 | (c >> 6 * more & 0x3f)));
+    if (c)
+        text_point(out, c);
+    else
+        buf_byte(out, 0);
 }
 
 /* Where the first byte is that cannot be part of UTF-8. */
 static size_t decode_bad(const uint8_t *text, size_t len) {
     size_t at = 0;
-    while (at < len) {
-        size_t n = 1;
-        while (n <= 4 && at + n <= len && !text_utf8(text + at, n))
-            n++;
-        if (n > 4 || at + n > len)
-            break;
-        at += n;
-    }
+    uint32_t character;
+    for (size_t n; at < len && (n = text_character(text + at, len - at, &character)); at += n)
+        ;
     return at;
 }
 

@@ -17,11 +17,7 @@ struct meta_args {
 };
 
 static const struct row meta_fields[] = {
-    {.name = "secrets",
-     .type = ROW_MAP,
-     .flags = ROW_SECRET,
-     .offset = offsetof(struct meta_args, secrets),
-     .max = LIMIT_SECRETS,
+    {ARG(meta_args, secrets, MAP), .flags = ROW_SECRET, .max = LIMIT_SECRETS,
      .text = "variables for this call's command only"},
     {.name = NULL},
 };

@@ -90,40 +90,29 @@ static bool same_version(const struct seen_version *a, const struct seen_version
 
 static void write_rows(struct seen_table *table, const struct seen_row *rows, size_t count) {
     struct err err;
-    sqlite3 *handle = tool_store_lock(table->store);
-    sqlite3_exec(handle, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-    for (size_t i = 0; i < count; i++) {
-        sqlite3_stmt *put = tool_store_statement(
-            table->store,
-            "INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (box, key) DO UPDATE SET inode = excluded.inode, "
-            "size = excluded.size, mtime_ns = excluded.mtime_ns, sha256 = excluded.sha256, at = excluded.at "
-            "WHERE excluded.at >= at",
-            &err);
-        if (!put)
-            break;
+    struct db *db = tool_store_lock(table->store);
+    int r = db_begin(db, &err);
+    for (size_t i = 0; i < count && r == 0; i++) {
         const struct seen_version *version = &rows[i].version;
-        sqlite3_bind_text(put, 1, rows[i].box, -1, SQLITE_STATIC);
-        sqlite3_bind_blob(put, 2, rows[i].key, KEY_BYTES, SQLITE_STATIC);
-        sqlite3_bind_int64(put, 3, (int64_t)version->inode);
-        sqlite3_bind_int64(put, 4, (int64_t)version->size);
-        sqlite3_bind_int64(put, 5, (int64_t)version->mtime_ns);
-        if (version->hashed)
-            sqlite3_bind_blob(put, 6, version->sha256, sizeof version->sha256, SQLITE_STATIC);
-        sqlite3_bind_int64(put, 7, (int64_t)rows[i].at_ms);
-        sqlite3_step(put);
-        sqlite3_reset(put);
+        r = db_do(db, &err,
+                  "INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (box, key) DO UPDATE SET"
+                  " inode = excluded.inode, size = excluded.size, mtime_ns = excluded.mtime_ns,"
+                  " sha256 = excluded.sha256, at = excluded.at WHERE excluded.at >= at",
+                  "tbiiihi", rows[i].box, rows[i].key, (size_t)KEY_BYTES, version->inode, version->size,
+                  version->mtime_ns, version->hashed ? version->sha256 : NULL, rows[i].at_ms);
     }
     table->written += count;
     if (table->written >= PRUNE_EVERY) {
         table->written = 0;
-        char *sql =
-            sqlite3_mprintf("DELETE FROM seen WHERE at < %lld; DELETE FROM seen WHERE (box, key) IN (SELECT box, "
-                            "key FROM seen ORDER BY at DESC LIMIT -1 OFFSET %d)",
-                            (long long)clock_wall_ms() - DAYS_MAX * 86400000ll, ROWS_MAX);
-        sqlite3_exec(handle, sql, NULL, NULL, NULL);
-        sqlite3_free(sql);
+        if (r == 0)
+            r = db_do(db, &err, "DELETE FROM seen WHERE at < ?", "i", clock_wall_ms() - DAYS_MAX * 86400000ull);
+        if (r == 0)
+            r = db_do(db, &err,
+                      "DELETE FROM seen WHERE (box, key) IN"
+                      " (SELECT box, key FROM seen ORDER BY at DESC LIMIT -1 OFFSET ?)",
+                      "n", ROWS_MAX);
     }
-    sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);
+    db_end(db, 0, &err); /* what was written counts, also where something was not */
     tool_store_unlock(table->store);
 }
 
@@ -150,28 +139,21 @@ static void *seen_writer(void *user) {
 
 static bool row_read(struct seen_table *table, const char *box, const uint8_t *key, struct seen_row *ret_row) {
     struct err err;
-    bool found = false;
-    tool_store_lock(table->store);
-    sqlite3_stmt *find = tool_store_statement(
-        table->store, "SELECT inode, size, mtime_ns, sha256, at FROM seen WHERE box = ? AND key = ?", &err);
-    if (find) {
-        sqlite3_bind_text(find, 1, box, -1, SQLITE_STATIC);
-        sqlite3_bind_blob(find, 2, key, KEY_BYTES, SQLITE_STATIC);
-        found = sqlite3_step(find) == SQLITE_ROW;
-        if (found) {
-            struct seen_version *version = &ret_row->version;
-            version->inode = (uint64_t)sqlite3_column_int64(find, 0);
-            version->size = (uint64_t)sqlite3_column_int64(find, 1);
-            version->mtime_ns = (uint64_t)sqlite3_column_int64(find, 2);
-            version->hashed = sqlite3_column_bytes(find, 3) == sizeof version->sha256;
-            if (version->hashed)
-                memcpy(version->sha256, sqlite3_column_blob(find, 3), sizeof version->sha256);
-            ret_row->at_ms = (uint64_t)sqlite3_column_int64(find, 4);
-        }
-        sqlite3_reset(find);
+    struct query find;
+    struct seen_version *version = &ret_row->version;
+    int r = db_query(tool_store_lock(table->store), &find, &err,
+                     "SELECT inode, size, mtime_ns, sha256, at FROM seen WHERE box = ? AND key = ?", "tb", box, key,
+                     (size_t)KEY_BYTES);
+    if (r == 0 && (r = query_next(&find, &err)) > 0) {
+        version->inode = (uint64_t)query_int(&find, 0);
+        version->size = (uint64_t)query_int(&find, 1);
+        version->mtime_ns = (uint64_t)query_int(&find, 2);
+        version->hashed = query_hash(&find, 3, version->sha256);
+        ret_row->at_ms = (uint64_t)query_int(&find, 4);
     }
+    query_end(&find);
     tool_store_unlock(table->store);
-    return found;
+    return r > 0;
 }
 
 /* ---- for tools ---- */
@@ -281,13 +263,6 @@ void seen_forget(struct tool_store *store, const char *box, uint64_t until_ms) {
         if (strcmp(table->waiting[i].box, box) == 0 && table->waiting[i].at_ms <= until_ms)
             table->waiting[i--] = table->waiting[--table->waiting_count];
     pthread_mutex_unlock(&table->lock);
-    tool_store_lock(store);
-    sqlite3_stmt *drop = tool_store_statement(store, "DELETE FROM seen WHERE box = ? AND at <= ?", &err);
-    if (drop) {
-        sqlite3_bind_text(drop, 1, box, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(drop, 2, (int64_t)until_ms);
-        sqlite3_step(drop);
-        sqlite3_reset(drop);
-    }
+    db_do(tool_store_lock(store), &err, "DELETE FROM seen WHERE box = ? AND at <= ?", "ti", box, until_ms);
     tool_store_unlock(store);
 }

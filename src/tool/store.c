@@ -19,17 +19,11 @@
 #include "base/mem.h"
 #include "tool/seen.h"
 
-enum { STATEMENTS = 48 };
-
 struct tool_store {
     int dir;
     pthread_mutex_t lock; /* of what is below */
     struct db db;
     struct seen_table *seen;
-    struct {
-        const char *sql;
-        sqlite3_stmt *statement;
-    } statements[STATEMENTS];
 };
 
 /* Of kept results, `number` is their age; `marks` finds characters and lines in a long one (offload_index.h). */
@@ -91,45 +85,19 @@ void tool_store_close(struct tool_store *store) {
     if (!store)
         return;
     seen_table_free(store->seen);
-    for (size_t i = 0; i < STATEMENTS; i++)
-        sqlite3_finalize(store->statements[i].statement);
     db_close(&store->db);
     fd_close(&store->dir);
     pthread_mutex_destroy(&store->lock);
     free(store);
 }
 
-sqlite3 *tool_store_lock(struct tool_store *store) {
+struct db *tool_store_lock(struct tool_store *store) {
     pthread_mutex_lock(&store->lock);
-    return store->db.handle;
-}
-
-struct db *tool_store_db(struct tool_store *store) {
     return &store->db;
 }
 
 void tool_store_unlock(struct tool_store *store) {
     pthread_mutex_unlock(&store->lock);
-}
-
-sqlite3_stmt *tool_store_statement(struct tool_store *store, const char *sql, struct err *err) {
-    for (size_t i = 0; i < STATEMENTS; i++) {
-        if (store->statements[i].sql == sql) {
-            sqlite3_reset(store->statements[i].statement);
-            sqlite3_clear_bindings(store->statements[i].statement);
-            return store->statements[i].statement;
-        }
-        if (!store->statements[i].sql) {
-            if (sqlite3_prepare_v3(store->db.handle, sql, -1, SQLITE_PREPARE_PERSISTENT,
-                                   &store->statements[i].statement, NULL) != SQLITE_OK) {
-                db_fail(&store->db, err);
-                return NULL;
-            }
-            store->statements[i].sql = sql;
-            return store->statements[i].statement;
-        }
-    }
-    abort(); /* more statements in the source than places here */
 }
 
 int tool_store_dir(const struct tool_store *store) {
@@ -141,18 +109,11 @@ struct seen_table *tool_store_seen(const struct tool_store *store) {
 }
 
 int tool_store_boxes(struct tool_store *store, void (*each)(void *user, const char *box), void *user, struct err *err) {
-    struct db *db = &store->db;
-    sqlite3_stmt *statement = NULL;
-    tool_store_lock(store);
-    int step, r = db_prepare(db, "SELECT box FROM cwd UNION SELECT box FROM seen UNION SELECT box FROM offload",
-                             &statement, err);
-    if (r == 0) {
-        while ((step = sqlite3_step(statement)) == SQLITE_ROW)
-            each(user, (const char *)sqlite3_column_text(statement, 0));
-        if (step != SQLITE_DONE)
-            r = db_fail(db, err);
-    }
-    sqlite3_finalize(statement);
+    struct query query;
+    int r = db_query(tool_store_lock(store), &query, err,
+                     "SELECT box FROM cwd UNION SELECT box FROM seen UNION SELECT box FROM offload", "");
+    while (r >= 0 && (r = query_next(&query, err)) > 0)
+        each(user, query_text(&query, 0));
     tool_store_unlock(store);
     return r;
 }

@@ -3,8 +3,6 @@
 #ifndef CUBBY_TOOL_STORE_H
 #define CUBBY_TOOL_STORE_H
 
-#include <sqlite3.h>
-
 #include "base/err.h"
 #include "store/db.h"
 
@@ -16,12 +14,8 @@ int tool_store_open(const char *directory, struct tool_store **ret_store, struct
 void tool_store_close(struct tool_store *store); /* NULL is fine; what waits to be written is written first */
 
 /* One thread at a time between these two; never while a box works. */
-sqlite3 *tool_store_lock(struct tool_store *store);
+struct db *tool_store_lock(struct tool_store *store);
 void tool_store_unlock(struct tool_store *store);
-struct db *tool_store_db(struct tool_store *store); /* under the lock: for db_begin, db_end, db_fail */
-/* Under the lock: a statement kept from call to call, reset and ready to bind; to be reset when its rows were read, because
- * a read that stays open keeps the log from being taken over. sql: a constant. NULL: err is set. */
-sqlite3_stmt *tool_store_statement(struct tool_store *store, const char *sql, struct err *err);
 /* Where nameless and kept results lie. */
 int tool_store_dir(const struct tool_store *store);
 struct seen_table *tool_store_seen(const struct tool_store *store); /* what was read */

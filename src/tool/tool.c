@@ -13,6 +13,7 @@
 #include "rows/schema.h"
 #include "tool/offload/offload.h"
 #include "tool/guard/guard.h"
+#include "tool/guard/guard_view.h"
 #include "tool/secret.h"
 #include "tool/servers/served.h"
 #include "tool/memo.h"
@@ -186,27 +187,26 @@ static void tool_finish(struct tool_call *call, const void *args) {
 }
 
 /* failed: why there are no checked arguments. */
-static int tool_walk(struct tool_call *call, const void *checked, int failed, const void **ret_args, struct err *err) {
-    if (ret_args)
-        *ret_args = failed < 0 ? NULL : checked;
+static int tool_walk(struct tool_call *call, const void *checked, int failed, struct err *err) {
+    int code = 0;
     if (failed < 0) {
         tool_fail(call, "%s", err->text);
     } else {
         call->args = checked;
-        int code = call->tool->run(call, checked, err);
+        code = call->tool->run(call, checked, err);
         if (code < 0)
             code = tool_told(call, code, err);
-        if (code < 0) {
-            secret_hide(call, err);
-            return code;
-        }
     }
-    tool_finish(call, checked);
-    return 0;
+    if (code < 0)
+        secret_hide(call, err);
+    else
+        tool_finish(call, checked);
+    if (call->ends)
+        call->ends(call);
+    return code;
 }
 
-int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *args, const void **ret_args,
-                    struct err *err) {
+int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *args, struct err *err) {
     void *checked = tool->served ? args : arena_alloc(call->arena, tool->args_size ? tool->args_size : 1);
     call->tool = tool;
     int code = secret_take(call, args, err);
@@ -214,15 +214,14 @@ int tool_run_object(struct tool_call *call, const struct tool *tool, json_t *arg
         code = err_set(err, ERR_INVALID, "the arguments must be a JSON object");
     else if (code == 0 && !tool->served)
         code = rows_bind(args, tool->fields, call->arena, checked, err);
-    return tool_walk(call, checked, code, ret_args, err);
+    return tool_walk(call, checked, code, err);
 }
 
-int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, const void **ret_args,
-             struct err *err) {
+int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, struct err *err) {
     json_t *root = NULL;
     call->tool = tool;
     int code = rows_load(args, len, &root, err);
-    code = code < 0 ? tool_walk(call, NULL, code, ret_args, err) : tool_run_object(call, tool, root, ret_args, err);
+    code = code < 0 ? tool_walk(call, NULL, code, err) : tool_run_object(call, tool, root, err);
     json_decref(root);
     return code;
 }
@@ -254,24 +253,6 @@ int tool_box_found(struct tool_call *call, struct err *err) {
     return code;
 }
 
-/* The text of a path without "//", "/./" and "/x/../". Links on the way are the box's business: what the kernel finds
- * under the folded name is what every tool means by it. */
-static void tool_fold(char *path) {
-    char *to = path;
-    for (const char *from = path; *from;) {
-        size_t len = strcspn(from + 1, "/") + 1; /* with its slash in front */
-        if (len == 3 && from[1] == '.' && from[2] == '.')
-            while (to > path && *--to != '/')
-                ;
-        else if (len > 1 && !(len == 2 && from[1] == '.'))
-            memmove(to, from, len), to += len;
-        from += len;
-    }
-    if (to == path)
-        *to++ = '/';
-    *to = 0;
-}
-
 int tool_path(struct tool_call *call, const struct row_text *path, const char **ret_path, struct err *err) {
     const char *given = path->data ? path->data : "", *base = "";
     int code = tool_box(call, err);
@@ -281,10 +262,8 @@ int tool_path(struct tool_call *call, const struct row_text *path, const char **
         return code;
     if (strlen(base) + strlen(given) + 1 > LIMIT_PATH_BYTES)
         return err_set(err, ERR_INVALID, "the path has more than %u bytes", LIMIT_PATH_BYTES);
-    char *full = arena_alloc(call->arena, strlen(base) + strlen(given) + 2);
-    stpcpy(stpcpy(stpcpy(full, base), *given == '/' ? "" : "/"), given);
-    tool_fold(full);
-    *ret_path = full;
+    /* Links on the way are the box's business: what the kernel finds under the folded name is what every tool means by it. */
+    *ret_path = path_folded(call->arena, arena_printf(call->arena, "%s%s%s", base, *given == '/' ? "" : "/", given));
     return 0;
 }
 

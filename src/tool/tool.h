@@ -76,12 +76,14 @@ struct tool_call {
     const char *const *secrets; /* "NAME=VALUE" for this call's command only, NULL-terminated; may be NULL */
     /* The arguments are right and the box is there; nothing was done yet. Once; may be NULL. */
     void (*begins)(struct tool_call *call);
+    /* The result or the error is there; once for each tool_run. May be NULL. */
+    void (*ends)(struct tool_call *call);
     /* What happens meanwhile, for doors that show it; may be NULL. Called on the call's own thread. */
     void (*progress)(void *progress_user, const char *message, size_t len);
     void *progress_user;
     /* filled while it runs */
     const struct tool *tool;
-    const void *args;        /* checked */
+    const void *args;        /* checked; NULL: they were refused */
     bool begun;              /* begins was called */
     bool acquired;           /* box came from host->acquire */
     struct conceal *conceal; /* the secrets' values, out of what is put; NULL: none */
@@ -138,13 +140,10 @@ void tool_call_init(struct tool_call *call, const struct tool_host *host, const 
                     struct arena *arena);
 int tool_call_names(const struct tool_call *call, struct err *err); /* INVALID: a thread that cannot be one */
 void tool_call_done(struct tool_call *call);                        /* gives the box back */
-/* The whole walk: arguments checked by the rows, the tool, secrets out, result kept or cut. args: one JSON object.
- * *ret_args, if not NULL, are the checked arguments for the audit log (in the arena; NULL when they were refused). */
-int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, const void **ret_args,
-             struct err *err);
+/* The whole walk: arguments checked by the rows, the tool, secrets out, result kept or cut. args: one JSON object. */
+int tool_run(struct tool_call *call, const struct tool *tool, const char *args, size_t len, struct err *err);
 /* The same with arguments that were read already. */
-int tool_run_object(struct tool_call *call, const struct tool *tool, struct json_t *args, const void **ret_args,
-                    struct err *err);
+int tool_run_object(struct tool_call *call, const struct tool *tool, struct json_t *args, struct err *err);
 
 /* ---- for tools ---- */
 
@@ -160,6 +159,10 @@ void tool_take(struct tool_call *call,
                struct spool *text); /* all of it; it holds no secrets, and is empty afterwards */
 /* Replaces the text by "Error: ..." and sets is_error; 0, to be returned. */
 int tool_fail(struct tool_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A row of a tool's arguments, and one of what it answers. */
+#define ARG(within, member, kind) .name = #member, .type = ROW_##kind, .offset = offsetof(struct within, member)
+#define ANSWER(label, kind) .name = (label), .type = ROW_##kind
 
 /* The last row of every tool's arguments, which have a `struct row_text description`: many agents send it. */
 #define TOOL_DESCRIPTION(args)                                                                                         \

@@ -76,12 +76,10 @@ uint64_t truncate_limit(const struct tool_call *call) {
 
 static void truncate_to(struct tool_call *call, const uint8_t *text, size_t len, uint64_t total, uint64_t limit) {
     const struct tool *tool = call->tool;
-    struct buf cut;
-    buf_init(&cut, len + 512);
+    autobuf cut = buf_max(len + 512);
     truncate_text(text, len, total, (size_t)limit, tool->cut, tool->cut_hint ? tool->cut_hint : "", &cut);
     spool_clear(&call->result.text);
     spool_put(&call->result.text, cut.data, cut.len);
-    buf_done(&cut);
 }
 
 void truncate_result(struct tool_call *call) {
@@ -107,19 +105,12 @@ void truncate_part(struct tool_call *call, uint64_t total) {
 
 /* ---- repairing ---- */
 
-/* Bytes of the character at text; 0: there is none. */
-static size_t truncate_character(const uint8_t *text, size_t len) {
-    for (size_t n = 1; n <= 4 && n <= len; n++)
-        if (text_utf8(text, n))
-            return n;
-    return 0;
-}
-
 /* Each byte that belongs to no character becomes one U+FFFD. */
 static void truncate_sane(struct spool *to, const uint8_t *text, size_t len) {
     size_t from = 0;
+    uint32_t character;
     for (size_t at = 0, n; at < len; at += n) {
-        n = text[at] < 0x80 ? 1 : truncate_character(text + at, len - at);
+        n = text[at] < 0x80 ? 1 : text_character(text + at, len - at, &character);
         if (n)
             continue;
         spool_put(to, text + from, at - from);

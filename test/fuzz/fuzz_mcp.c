@@ -36,20 +36,18 @@ static int fuzz_acquire(void *door, const char *user, const char *thread, struct
     return err_set(err, ERR_BUSY, "no box");
 }
 
-static int fuzz_run(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool, json_t *args,
-                    struct err *err) {
-    (void)exchange;
+static void fuzz_ends(struct tool_call *call) {
     for (const char *const *secret = call->secrets; secret && *secret; secret++)
         if (!strchr(*secret, '='))
             abort();
-    return tool_run_object(call, tool, args, NULL, err);
 }
 
 static void fuzz_begin(struct mcp_exchange *exchange, struct tool_call *call) {
-    (void)exchange, (void)call;
+    (void)exchange;
+    call->ends = fuzz_ends;
 }
 
-static const struct mcp_transport fuzz_transport = {.send = fuzz_send, .begin = fuzz_begin, .run = fuzz_run};
+static const struct mcp_transport fuzz_transport = {.send = fuzz_send, .begin = fuzz_begin};
 
 /* Whoever reads quickly must read the same. */
 static void fuzz_plain(const char *data, size_t size) {

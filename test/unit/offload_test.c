@@ -342,8 +342,7 @@ static size_t files(struct tool_store *store) {
 static size_t rows(struct tool_store *store) {
     int64_t n = -1;
     struct err err;
-    tool_store_lock(store);
-    db_number(tool_store_db(store), "SELECT count(*) FROM offload", &n, &err);
+    db_number(tool_store_lock(store), "SELECT count(*) FROM offload", &n, &err);
     tool_store_unlock(store);
     return (size_t)n;
 }

@@ -83,7 +83,7 @@ static int tool(struct http_request *request, struct box *box, struct err *err) 
     if (code == 0)
         code = http_body_all(request, LIMIT_JSON_BYTES, &args, &len, err);
     if (code == 0)
-        code = toolbox_run(request, &call, found, args, len, err);
+        code = tool_run(&call, found, args, len, err);
     if (code == 0)
         code = tool_answer(request, found, &call, err);
     tool_call_done(&call);

@@ -119,7 +119,7 @@ static int native_tool_run(struct http_request *request, struct box *box, const 
     if (code == 0)
         code = http_body_all(request, LIMIT_JSON_BYTES, &args, &len, err);
     if (code == 0)
-        code = toolbox_run(request, &call, tool, args, len, err);
+        code = tool_run(&call, tool, args, len, err);
     if (code == 0)
         code = native_tool_answer(request, &call, err);
     tool_call_done(&call);

@@ -49,9 +49,8 @@ static int edit_read(struct edit *edit, const struct base_skill *version, struct
 
 static int edit_stage(struct edit *edit, const struct base_skill *version, const struct buf *text, struct stage *stage,
                       struct err *err) {
-    autoarena arena;
+    autoarena arena = ARENA_EMPTY;
     autofd fd = -1;
-    arena_init(&arena);
     const char *path = arena_printf(&arena, "%s/%s", edit->skill, edit->path);
     int r = stage_link(stage, version->layer, edit->skill, err);
     if (r == 0 && unlinkat(stage->fd, path, 0) < 0 && errno != ENOENT) /* the link; the version keeps its file */
@@ -64,13 +63,10 @@ static int edit_stage(struct edit *edit, const struct base_skill *version, const
 }
 
 static int edit_once(struct edit *edit, struct err *err) {
-    autoarena arena;
-    autobuf before, after;
+    autoarena arena = ARENA_EMPTY;
+    autobuf before = buf_max(LIMIT_EDIT_BYTES + 1), after = buf_max(LIMIT_EDIT_BYTES);
     struct base_skill version;
     struct stage stage;
-    arena_init(&arena);
-    buf_init(&before, LIMIT_EDIT_BYTES + 1);
-    buf_init(&after, LIMIT_EDIT_BYTES);
     int r = base_find(edit->skills, edit->agent, edit->skill, &arena, &version, err);
     if (r == 0)
         r = edit_read(edit, &version, &before, err);

@@ -18,9 +18,8 @@ int base_path_open(struct skills *skills, const char *agent, const char *path, i
     char name[LIMIT_NAME_BYTES + 1];
     struct base_skill skill;
     autofd dir = -1;
-    autoarena arena;
+    autoarena arena = ARENA_EMPTY;
     size_t len = strcspn(path, "/");
-    arena_init(&arena);
     if (len >= sizeof name)
         return err_set(err, ERR_NOT_FOUND, "no skill '%.200s'", path);
     snprintf(name, sizeof name, "%.*s", (int)len, path);

@@ -17,32 +17,20 @@
 
 static int row_add(struct db *db, const char *agent, const char *skill, const char *user, uint64_t created_ms,
                    struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(db,
-                       "INSERT OR IGNORE INTO agent_skill_registry (agent_id, skill_id, user_id, created_at)"
-                       " VALUES (?1, ?2, ?3, ?4)",
-                       &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, agent);
-    db_text(statement, 2, skill);
-    db_text(statement, 3, user);
-    sqlite3_bind_int64(statement, 4, (int64_t)created_ms);
-    return db_run(db, statement, err);
+    int r = db_do(db, err, "INSERT OR IGNORE INTO temp.present VALUES (?1)", "t", skill);
+    return r < 0 ? r
+                 : db_do(db, err,
+                         "INSERT OR IGNORE INTO agent_skill_registry (agent_id, skill_id, user_id, created_at)"
+                         " VALUES (?1, ?2, ?3, ?4)",
+                         "ttti", agent, skill, user, created_ms);
 }
 
 /* Of what is there now: those that stay keep their number and their time. */
 static int rows_drop_others(struct db *db, const char *agent, const char *user, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(db,
-                       "DELETE FROM agent_skill_registry WHERE agent_id = ?1 AND user_id IS ?2"
-                       " AND skill_id NOT IN (SELECT skill FROM temp.present)",
-                       &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, agent);
-    db_text(statement, 2, user);
-    return db_run(db, statement, err);
+    return db_do(db, err,
+                 "DELETE FROM agent_skill_registry WHERE agent_id = ?1 AND user_id IS ?2"
+                 " AND skill_id NOT IN (SELECT skill FROM temp.present)",
+                 "tt", agent, user);
 }
 
 static int present_clear(struct db *db, struct err *err) {
@@ -52,77 +40,38 @@ static int present_clear(struct db *db, struct err *err) {
                    err);
 }
 
-static int present_add(struct db *db, const char *skill, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(db, "INSERT OR IGNORE INTO temp.present VALUES (?1)", &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, skill);
-    return db_run(db, statement, err);
-}
-
-static int known_set(struct db *db, const char *agent, const struct base_stack *stack, struct err *err) {
-    char text[STACK_BYTES];
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(db, "INSERT OR REPLACE INTO base_known VALUES (?1, ?2)", &statement, err);
-    if (r < 0)
-        return r;
-    base_stack_text(stack, text);
-    db_text(statement, 1, agent);
-    db_text(statement, 2, text);
-    return db_run(db, statement, err);
-}
-
 int base_rows_set(struct db *db, const char *agent, const struct base_view *view, const struct base_stack *stack,
                   struct err *err) {
+    char text[STACK_BYTES];
     int r = present_clear(db, err);
     for (size_t i = 0; r == 0 && i < view->count; i++) {
         const struct base_skill *skill = &view->skills[i];
-        if (strcmp(skill->layer, view->creator) == 0)
-            continue;
-        r = present_add(db, skill->skill, err);
-        if (r == 0)
+        if (strcmp(skill->layer, view->creator) != 0)
             r = row_add(db, agent, skill->skill, NULL, skill->changed_ms, err);
     }
     if (r == 0)
         r = rows_drop_others(db, agent, NULL, err);
-    return r < 0 ? r : known_set(db, agent, stack, err);
+    base_stack_text(stack, text);
+    return r < 0 ? r : db_do(db, err, "INSERT OR REPLACE INTO base_known VALUES (?1, ?2)", "tt", agent, text);
 }
 
 /* ---- behind the files ---- */
 
-static int rows_current(struct db *db, const char *agent, const struct base_stack *stack, bool *ret_current,
-                        struct err *err) {
-    char text[STACK_BYTES];
-    sqlite3_stmt *statement = NULL;
-    int r = db_prepare(db, "SELECT layers = ?2 FROM base_known WHERE agent_id = ?1", &statement, err);
-    if (r < 0)
-        return r;
-    base_stack_text(stack, text);
-    db_text(statement, 1, agent);
-    db_text(statement, 2, text);
-    int code = sqlite3_step(statement);
-    if (code == SQLITE_ROW)
-        *ret_current = sqlite3_column_int(statement, 0);
-    else if (code == SQLITE_DONE)
-        *ret_current = stack->count == 0;
-    else
-        r = db_fail(db, err);
-    sqlite3_finalize(statement);
-    return r;
-}
-
 static int rows_look(struct skills *skills, const char *agent, bool *ret_current, struct base_stack *ret_stack,
                      struct err *err) {
     struct db *db;
+    char text[STACK_BYTES];
+    int64_t same = 0;
     int r = base_stack_read(skills, agent, ret_stack, err);
     if (r == 0)
         r = skilldb_take(skills, &db, err);
     if (r < 0)
         return r;
-    r = rows_current(db, agent, ret_stack, ret_current, err);
+    base_stack_text(ret_stack, text);
+    r = db_get(db, err, "SELECT layers = ?2 FROM base_known WHERE agent_id = ?1", "tt>i", agent, text, &same);
     skilldb_give(skills);
-    return r;
+    *ret_current = r > 0 ? same : ret_stack->count == 0;
+    return r < 0 ? r : 0;
 }
 
 static int rows_renew_locked(struct skills *skills, const char *agent, struct err *err) {
@@ -204,27 +153,20 @@ int base_rows_check_all(struct skills *skills, struct err *err) {
 
 static int rows_each(struct db *db, const char *agent, const char *user,
                      int (*each)(void *each_user, const struct skill_row *row), void *each_user, struct err *err) {
-    sqlite3_stmt *statement = NULL;
-    int code, r = db_prepare(db,
-                             "SELECT id, agent_id, skill_id, user_id, created_at FROM agent_skill_registry"
-                             " WHERE (?1 IS NULL OR agent_id = ?1) AND (?2 IS NULL OR user_id IS NULL OR user_id = ?2)"
-                             " ORDER BY agent_id, skill_id, user_id",
-                             &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, agent);
-    db_text(statement, 2, user);
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW && r >= 0) {
-        struct skill_row row = {.id = sqlite3_column_int64(statement, 0),
-                                .agent = (const char *)sqlite3_column_text(statement, 1),
-                                .skill = (const char *)sqlite3_column_text(statement, 2),
-                                .user = (const char *)sqlite3_column_text(statement, 3),
-                                .created_ms = (uint64_t)sqlite3_column_int64(statement, 4)};
+    autoquery query;
+    int r = db_query(db, &query, err,
+                     "SELECT id, agent_id, skill_id, user_id, created_at FROM agent_skill_registry"
+                     " WHERE (?1 IS NULL OR agent_id = ?1) AND (?2 IS NULL OR user_id IS NULL OR user_id = ?2)"
+                     " ORDER BY agent_id, skill_id, user_id",
+                     "tt", agent, user);
+    while (r >= 0 && (r = query_next(&query, err)) > 0) {
+        struct skill_row row = {.id = query_int(&query, 0),
+                                .agent = query_text(&query, 1),
+                                .skill = query_text(&query, 2),
+                                .user = query_text(&query, 3),
+                                .created_ms = (uint64_t)query_int(&query, 4)};
         r = each(each_user, &row);
     }
-    if (r >= 0 && code != SQLITE_DONE)
-        r = db_fail(db, err);
-    sqlite3_finalize(statement);
     return r < 0 ? r : 0;
 }
 
@@ -244,22 +186,12 @@ int base_rows(struct skills *skills, const char *agent, const char *user,
 
 static int user_rows_set(struct db *db, const char *agent, const char *user, const char *const *skill_ids,
                          struct err *err) {
-    sqlite3_stmt *statement = NULL;
     int r = present_clear(db, err);
-    for (size_t i = 0; r == 0 && skill_ids[i]; i++) {
-        r = present_add(db, skill_ids[i], err);
-        if (r == 0)
-            r = row_add(db, agent, skill_ids[i], user, clock_wall_ms(), err);
-    }
+    for (size_t i = 0; r == 0 && skill_ids[i]; i++)
+        r = row_add(db, agent, skill_ids[i], user, clock_wall_ms(), err);
     if (r == 0)
         r = rows_drop_others(db, agent, user, err);
-    if (r == 0)
-        r = db_prepare(db, "INSERT OR IGNORE INTO own_known VALUES (?1, ?2)", &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, agent);
-    db_text(statement, 2, user);
-    return db_run(db, statement, err);
+    return r < 0 ? r : db_do(db, err, "INSERT OR IGNORE INTO own_known VALUES (?1, ?2)", "tt", agent, user);
 }
 
 int base_user_rows(struct skills *skills, const char *agent, const char *user, const char *const *skill_ids,
@@ -280,20 +212,14 @@ int base_user_rows(struct skills *skills, const char *agent, const char *user, c
 
 int base_user_known(struct skills *skills, const char *agent, const char *user, bool *ret_known, struct err *err) {
     struct db *db;
-    sqlite3_stmt *statement = NULL;
     int r = skilldb_take(skills, &db, err);
     if (r < 0)
         return r;
-    r = db_prepare(db,
-                   "SELECT 1 FROM made WHERE NOT anew UNION ALL"
-                   " SELECT 1 FROM own_known WHERE agent_id = ?1 AND user_id = ?2",
-                   &statement, err);
-    if (r == 0) {
-        db_text(statement, 1, agent);
-        db_text(statement, 2, user);
-        *ret_known = sqlite3_step(statement) == SQLITE_ROW;
-        sqlite3_finalize(statement);
-    }
+    r = db_get(db, err,
+               "SELECT 1 FROM made WHERE NOT anew UNION ALL"
+               " SELECT 1 FROM own_known WHERE agent_id = ?1 AND user_id = ?2",
+               "tt>", agent, user);
+    *ret_known = r > 0;
     skilldb_give(skills);
-    return r;
+    return r < 0 ? r : 0;
 }

@@ -132,60 +132,39 @@ int base_version(int layer_dir, const char *layer, const char *skill, struct are
     return 0;
 }
 
-static void version_column(sqlite3_stmt *statement, struct arena *arena, struct base_skill *skill) {
-    skill->name = arena_strdup(arena, (const char *)sqlite3_column_text(statement, 0));
-    skill->description = arena_strdup(arena, (const char *)sqlite3_column_text(statement, 1));
-    memcpy(skill->sha256, sqlite3_column_blob(statement, 2), sizeof skill->sha256);
-    skill->files = (uint64_t)sqlite3_column_int64(statement, 3);
-    skill->bytes = (uint64_t)sqlite3_column_int64(statement, 4);
-    skill->changed_ms = (uint64_t)sqlite3_column_int64(statement, 5);
-}
-
 /* Those that are known get their name; the others stay without. */
 static int versions_known(struct skills *skills, struct base_view *view, struct err *err) {
     struct db *db;
-    sqlite3_stmt *statement = NULL;
-    int code = SQLITE_DONE, r = skilldb_take(skills, &db, err);
+    struct query query;
+    int r = skilldb_take(skills, &db, err);
     if (r < 0)
         return r;
-    r = db_prepare(db,
-                   "SELECT name, description, sha256, files, bytes, changed_ms FROM base_version"
-                   " WHERE layer = ?1 AND skill = ?2 AND length(sha256) = 32",
-                   &statement, err);
-    for (size_t i = 0; r == 0 && i < view->count && code != SQLITE_ERROR; i++) {
+    for (size_t i = 0; r >= 0 && i < view->count; i++) {
         struct base_skill *skill = &view->skills[i];
-        db_text(statement, 1, skill->layer);
-        db_text(statement, 2, skill->skill);
-        code = sqlite3_step(statement);
-        if (code == SQLITE_ROW)
-            version_column(statement, &view->arena, skill);
-        else if (code != SQLITE_DONE)
-            r = db_fail(db, err);
-        sqlite3_reset(statement);
+        r = db_query(db, &query, err,
+                     "SELECT name, description, sha256, files, bytes, changed_ms FROM base_version"
+                     " WHERE layer = ?1 AND skill = ?2 AND length(sha256) = 32",
+                     "tt", skill->layer, skill->skill);
+        if (r == 0 && (r = query_next(&query, err)) > 0 && query_hash(&query, 2, skill->sha256)) {
+            skill->name = arena_strdup(&view->arena, query_text(&query, 0));
+            skill->description = arena_strdup(&view->arena, query_text(&query, 1));
+            skill->files = (uint64_t)query_int(&query, 3);
+            skill->bytes = (uint64_t)query_int(&query, 4);
+            skill->changed_ms = (uint64_t)query_int(&query, 5);
+        }
+        query_end(&query);
     }
-    sqlite3_finalize(statement);
     skilldb_give(skills);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 int base_versions_keep(struct db *db, const struct base_skill *versions, size_t count, struct err *err) {
-    sqlite3_stmt *statement = NULL;
     int r = 0;
     for (size_t i = 0; r == 0 && i < count; i++) {
         const struct base_skill *version = &versions[i];
-        r = db_prepare(db, "INSERT OR REPLACE INTO base_version VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)", &statement,
-                       err);
-        if (r < 0)
-            break;
-        db_text(statement, 1, version->layer);
-        db_text(statement, 2, version->skill);
-        db_text(statement, 3, version->name);
-        db_text(statement, 4, version->description);
-        sqlite3_bind_blob(statement, 5, version->sha256, sizeof version->sha256, SQLITE_TRANSIENT);
-        sqlite3_bind_int64(statement, 6, (int64_t)version->files);
-        sqlite3_bind_int64(statement, 7, (int64_t)version->bytes);
-        sqlite3_bind_int64(statement, 8, (int64_t)version->changed_ms);
-        r = db_run(db, statement, err);
+        r = db_do(db, err, "INSERT OR REPLACE INTO base_version VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)", "tttthiii",
+                  version->layer, version->skill, version->name, version->description, version->sha256, version->files,
+                  version->bytes, version->changed_ms);
     }
     return r;
 }
@@ -229,11 +208,7 @@ struct seeing {
 };
 
 static void see(struct seeing *seeing, const char *name, size_t level, bool hides) {
-    if (seeing->count == seeing->cap) {
-        seeing->cap = seeing->cap ? seeing->cap * 2 : 64;
-        seeing->all = xrealloc(seeing->all, seeing->cap * sizeof *seeing->all);
-    }
-    seeing->all[seeing->count++] =
+    vec_add(seeing->all, seeing->count, seeing->cap) =
         (struct seen){.name = arena_strdup(seeing->arena, name), .level = level, .hides = hides};
 }
 

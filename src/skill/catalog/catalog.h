@@ -45,7 +45,6 @@ int catalog_folder(struct catalogs *catalogs, struct box *box, const char *dir, 
 const struct catalog_entry *catalog_find(const struct catalog *catalog, const char *name);
 /* The names, the first 50 of them, with commas. */
 const char *catalog_names(const struct catalog *catalog, struct arena *arena);
-/* The first `most` bytes of a file of the box. */
 int catalog_read(struct box *box, const char *path, size_t most, struct arena *arena, int watch, const char **ret_text,
                  size_t *ret_len, struct err *err);
 /* The block for a system prompt, escaped; nothing when there is nothing. */

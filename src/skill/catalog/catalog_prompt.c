@@ -45,6 +45,32 @@ static bool prompt_has(const struct catalog *catalog, const char *source) {
     return false;
 }
 
+static void prompt_tools(struct buf *out, const char *const *tools) {
+    buf_puts(out, "    <tools>");
+    for (size_t i = 0; tools[i]; i++) {
+        buf_puts(out, i ? ", " : "");
+        prompt_text(out, tools[i], strlen(tools[i]));
+    }
+    buf_puts(out, "</tools>\n");
+}
+
+/* Each in an element of its own. A sub-agent's path is that of its file. */
+static void prompt_entries(const struct catalog *catalog, const char *what, bool agents, struct buf *out) {
+    buf_printf(out, "\n<available_%ss>\n", what);
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct catalog_entry *entry = &catalog->entries[i];
+        size_t dir = agents ? (size_t)(strrchr(entry->path, '/') - entry->path) : strlen(entry->path);
+        buf_printf(out, "  <%s>\n", what);
+        prompt_element(out, "name", entry->meta.name, strlen(entry->meta.name));
+        prompt_element(out, "description", entry->meta.description, strlen(entry->meta.description));
+        if (agents && entry->meta.tools)
+            prompt_tools(out, entry->meta.tools);
+        prompt_element(out, "dir", entry->path, dir);
+        buf_printf(out, "  </%s>\n", what);
+    }
+    buf_printf(out, "</available_%ss>\n", what);
+}
+
 void catalog_prompt_skills(const struct catalog *catalog, const char *workspace, struct buf *out) {
     if (!catalog->count)
         return;
@@ -57,25 +83,7 @@ void catalog_prompt_skills(const struct catalog *catalog, const char *workspace,
         prompt_line(out, "skills of this agent", SKILLS_PATH, "");
     if (prompt_has(catalog, "global"))
         prompt_line(out, "skills of everybody, not to be changed", workspace, "/.skills");
-    buf_puts(out, "\n<available_skills>\n");
-    for (size_t i = 0; i < catalog->count; i++) {
-        const struct catalog_entry *entry = &catalog->entries[i];
-        buf_puts(out, "  <skill>\n");
-        prompt_element(out, "name", entry->meta.name, strlen(entry->meta.name));
-        prompt_element(out, "description", entry->meta.description, strlen(entry->meta.description));
-        prompt_element(out, "dir", entry->path, strlen(entry->path));
-        buf_puts(out, "  </skill>\n");
-    }
-    buf_puts(out, "</available_skills>\n");
-}
-
-static void prompt_tools(struct buf *out, const char *const *tools) {
-    buf_puts(out, "    <tools>");
-    for (size_t i = 0; tools[i]; i++) {
-        buf_puts(out, i ? ", " : "");
-        prompt_text(out, tools[i], strlen(tools[i]));
-    }
-    buf_puts(out, "</tools>\n");
+    prompt_entries(catalog, "skill", false, out);
 }
 
 void catalog_prompt_agents(const struct catalog *catalog, const char *workspace, struct buf *out) {
@@ -87,16 +95,5 @@ void catalog_prompt_agents(const struct catalog *catalog, const char *workspace,
     prompt_line(out, "personal agents", workspace, "/agents");
     if (prompt_has(catalog, "global"))
         prompt_line(out, "agents of everybody, not to be changed", workspace, "/.agents");
-    buf_puts(out, "\n<available_agents>\n");
-    for (size_t i = 0; i < catalog->count; i++) {
-        const struct catalog_entry *entry = &catalog->entries[i];
-        buf_puts(out, "  <agent>\n");
-        prompt_element(out, "name", entry->meta.name, strlen(entry->meta.name));
-        prompt_element(out, "description", entry->meta.description, strlen(entry->meta.description));
-        if (entry->meta.tools)
-            prompt_tools(out, entry->meta.tools);
-        prompt_element(out, "dir", entry->path, (size_t)(strrchr(entry->path, '/') - entry->path));
-        buf_puts(out, "  </agent>\n");
-    }
-    buf_puts(out, "</available_agents>\n");
+    prompt_entries(catalog, "agent", true, out);
 }

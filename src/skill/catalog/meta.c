@@ -64,10 +64,9 @@ const char *meta_text(struct arena *arena, const void *bytes, size_t len, size_t
 
 /* Without blanks around it, one line where it is to be one, nothing that hides or turns text around, and not too long. */
 static const char *meta_clean(struct arena *arena, const char *text, size_t max, bool lines) {
-    autobuf out;
+    autobuf out = buf_max(max);
     size_t len = strlen(text), used;
     bool gap = false, cut = false;
-    buf_init(&out, max);
     for (size_t i = 0; i < len && !cut; i += used) {
         uint32_t character = 0;
         used = text_character(text + i, len - i, &character);

@@ -13,26 +13,12 @@
 
 /* The stack that was written down; empty where none was. */
 static int stack_get(struct db *db, const char *key, char ret_text[STACK_BYTES], struct err *err) {
-    sqlite3_stmt *statement;
+    autoquery query;
     ret_text[0] = 0;
-    int r = db_prepare(db, "SELECT layers FROM own_stack WHERE box = ?", &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, key);
-    if (sqlite3_step(statement) == SQLITE_ROW)
-        snprintf(ret_text, STACK_BYTES, "%s", (const char *)sqlite3_column_text(statement, 0));
-    sqlite3_finalize(statement);
-    return 0;
-}
-
-static int stack_set(struct db *db, const char *key, const char *text, struct err *err) {
-    sqlite3_stmt *statement;
-    int r = db_prepare(db, "INSERT OR REPLACE INTO own_stack (box, layers) VALUES (?, ?)", &statement, err);
-    if (r < 0)
-        return r;
-    db_text(statement, 1, key);
-    db_text(statement, 2, text);
-    return db_run(db, statement, err);
+    int r = db_query(db, &query, err, "SELECT layers FROM own_stack WHERE box = ?", "t", key);
+    if (r == 0 && query_next(&query, err) > 0)
+        snprintf(ret_text, STACK_BYTES, "%s", query_text(&query, 0));
+    return r;
 }
 
 static bool stack_parse(const char *text, struct base_stack *ret_stack) {
@@ -71,7 +57,7 @@ static int based(struct skills *skills, struct box *box, const struct base_view 
         return r;
     r = stack_get(db, own_key(box, key), old_text, err);
     if (r == 0 && strcmp(old_text, text) != 0)
-        r = stack_set(db, key, text, err);
+        r = db_do(db, err, "INSERT OR REPLACE INTO own_stack (box, layers) VALUES (?, ?)", "tt", key, text);
     skilldb_give(skills);
     if (r < 0 || strcmp(old_text, text) == 0 || !stack_parse(old_text, &stack))
         return r;

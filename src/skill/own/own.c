@@ -62,16 +62,6 @@ static void own_founded_on_base(struct skills *skills, struct box *box, const ch
         own_founded_drop(skills, box, skill);
 }
 
-static const char *const *copy_names(struct arena *arena, const char *const *names) {
-    size_t count = 0;
-    while (names[count])
-        count++;
-    const char **copy = arena_alloc(arena, (count + 1) * sizeof *copy);
-    for (size_t i = 0; i < count; i++)
-        copy[i] = arena_strdup(arena, names[i]);
-    return copy;
-}
-
 /* The files of the public skills of these names that the archive lacks, as streams behind its own. */
 struct own_merge {
     struct change_source *sources; /* ends with read_fn NULL */
@@ -139,7 +129,7 @@ int own_put(struct skills *skills, struct box *box, struct zip *zip, bool merges
     for (size_t i = 0; names[i]; i++)
         own_founded_on_base(skills, box, names[i], 0);
     *ret_change =
-        (struct own_change){.pending = pending, .background = own_background(box), .skills = copy_names(arena, names)};
+        (struct own_change){.pending = pending, .background = own_background(box), .skills = names_copy(arena, names)};
     return 0;
 }
 

@@ -76,58 +76,30 @@ const char *own_key(const struct box *box, char key[OWN_KEY_BYTES]) {
     return key;
 }
 
-static int founded_step(struct db *db, sqlite3_stmt *statement, struct own_founded *ret_founded, struct err *err) {
-    int step = sqlite3_step(statement);
-    *ret_founded = (struct own_founded){0};
-    if (step == SQLITE_DONE)
-        return 0;
-    if (step != SQLITE_ROW)
-        return db_fail(db, err);
-    if (sqlite3_column_bytes(statement, 0) != (int)sizeof ret_founded->sha256)
-        return 0;
-    ret_founded->known = true;
-    memcpy(ret_founded->sha256, sqlite3_column_blob(statement, 0), sizeof ret_founded->sha256);
-    ret_founded->synced_ms = (uint64_t)sqlite3_column_int64(statement, 1);
-    return 0;
-}
-
 int own_founded_get(struct skills *skills, const struct box *box, const char *skill, struct own_founded *ret_founded,
                     struct err *err) {
     struct db *db;
-    sqlite3_stmt *statement;
     char key[OWN_KEY_BYTES];
+    struct own_founded founded = {0};
     int r = skilldb_take(skills, &db, err);
     if (r < 0)
         return r;
-    r = db_prepare(db, "SELECT sha256, synced_ms FROM own_base WHERE box = ? AND skill = ?", &statement, err);
-    if (r == 0) {
-        db_text(statement, 1, own_key(box, key));
-        db_text(statement, 2, skill);
-        r = founded_step(db, statement, ret_founded, err);
-        sqlite3_finalize(statement);
-    }
+    r = db_get(db, err, "SELECT sha256, synced_ms FROM own_base WHERE box = ? AND skill = ?", "tt>hi",
+               own_key(box, key), skill, founded.sha256, &founded.synced_ms);
     skilldb_give(skills);
-    return r;
+    founded.known = r > 0;
+    *ret_founded = founded;
+    return r < 0 ? r : 0;
 }
 
-static void founded_run(struct skills *skills, const char *sql, const char *key, const char *skill,
+/* What a statement does not name is not bound. */
+static void founded_run(struct skills *skills, const char *sql, const char *types, const char *key, const char *skill,
                         const uint8_t *sha256, uint64_t synced_ms) {
     struct db *db;
-    sqlite3_stmt *statement;
     struct err err;
     int r = skilldb_take(skills, &db, &err);
     if (r == 0) {
-        r = db_prepare(db, sql, &statement, &err);
-        if (r == 0) {
-            db_text(statement, 1, key);
-            if (skill)
-                db_text(statement, 2, skill);
-            if (sha256) {
-                sqlite3_bind_blob(statement, 3, sha256, 32, SQLITE_TRANSIENT);
-                sqlite3_bind_int64(statement, 4, (sqlite3_int64)synced_ms);
-            }
-            r = db_run(db, statement, &err);
-        }
+        r = db_do(db, &err, sql, types, key, skill, sha256, synced_ms);
         skilldb_give(skills);
     }
     if (r < 0)
@@ -137,19 +109,19 @@ static void founded_run(struct skills *skills, const char *sql, const char *key,
 void own_founded_set(struct skills *skills, const struct box *box, const char *skill, const uint8_t sha256[32],
                      uint64_t synced_ms) {
     char key[OWN_KEY_BYTES];
-    founded_run(skills, "INSERT OR REPLACE INTO own_base (box, skill, sha256, synced_ms) VALUES (?, ?, ?, ?)",
+    founded_run(skills, "INSERT OR REPLACE INTO own_base (box, skill, sha256, synced_ms) VALUES (?, ?, ?, ?)", "tthi",
                 own_key(box, key), skill, sha256, synced_ms);
 }
 
 void own_founded_first(struct skills *skills, const struct box *box, const char *skill, const uint8_t sha256[32]) {
     char key[OWN_KEY_BYTES];
-    founded_run(skills, "INSERT OR IGNORE INTO own_base (box, skill, sha256, synced_ms) VALUES (?, ?, ?, ?)",
+    founded_run(skills, "INSERT OR IGNORE INTO own_base (box, skill, sha256, synced_ms) VALUES (?, ?, ?, ?)", "tthi",
                 own_key(box, key), skill, sha256, 0);
 }
 
 void own_founded_drop(struct skills *skills, const struct box *box, const char *skill) {
     char key[OWN_KEY_BYTES];
-    founded_run(skills, "DELETE FROM own_base WHERE box = ? AND skill = ?", own_key(box, key), skill, NULL, 0);
+    founded_run(skills, "DELETE FROM own_base WHERE box = ? AND skill = ?", "tt", own_key(box, key), skill, NULL, 0);
 }
 
 /* ---- deleted boxes ---- */
@@ -218,8 +190,8 @@ void own_forgotten(struct skills *skills) {
     for (struct gone *gone = gone_take(gone_of(skills)), *next; gone; gone = next) {
         next = gone->next;
         snprintf(key, sizeof key, "%s-*", gone->id);
-        founded_run(skills, "DELETE FROM own_base WHERE box GLOB ?", key, NULL, NULL, 0);
-        founded_run(skills, "DELETE FROM own_stack WHERE box GLOB ?", key, NULL, NULL, 0);
+        founded_run(skills, "DELETE FROM own_base WHERE box GLOB ?", "t", key, NULL, NULL, 0);
+        founded_run(skills, "DELETE FROM own_stack WHERE box GLOB ?", "t", key, NULL, NULL, 0);
         if (base_user_rows(skills, gone->agent, gone->user, none, &err) < 0)
             log_warn("the rows of %s for agent %s stay: %s", gone->user, gone->agent, err.text);
         free(gone);

@@ -33,11 +33,7 @@ static int pack_item(void *user, const struct tar_entry *entry, uint64_t offset,
         return 0;
     if (packing->count == LIMIT_UNPACK_ENTRIES)
         return err_set(err, ERR_TOO_LARGE, "the skill has more than %u files", LIMIT_UNPACK_ENTRIES);
-    if (packing->count == packing->room) {
-        packing->room = packing->room ? 2 * packing->room : 64;
-        packing->items = xrealloc(packing->items, packing->room * sizeof *packing->items);
-    }
-    packing->items[packing->count++] = (struct item){
+    vec_add(packing->items, packing->count, packing->room) = (struct item){
         .path = arena_strdup(&packing->arena, entry->name),
         .link = entry->type == TAR_SYMLINK ? arena_strdup(&packing->arena, entry->link) : NULL,
         .offset = offset,

@@ -46,7 +46,14 @@ static const struct db_kind kind = {
 
 #define COLUMNS                                                                                                        \
     "id, type, name, description, author, tags, version, sharing, sha256, bytes, files, created_ms, updated_ms"
-#define VISIBLE "(sharing = 'public' OR author = :user OR :admin)" /* rule 2 */
+#define VISIBLE "(sharing = 'public' OR author = ?1 OR ?2)" /* rule 2: ?1 the asker, ?2 whether they are an admin */
+/* An entry as the parameters ?1 to ?13 of a statement, which need not name all of them. */
+#define ENTRY_TYPES "ttttttttiiiii"
+#define ENTRY_VALUES(entry)                                                                                            \
+    (entry)->type, (entry)->name, (entry)->author, (entry)->description, (entry)->tags, (entry)->version,              \
+        (entry)->sharing, (entry)->sha256, (entry)->bytes, (entry)->files, (entry)->created_ms, (entry)->updated_ms,   \
+        (entry)->id
+#define SAME_ENTRY "type = ?1 AND name = ?2 AND author = ?3"
 
 /* ---- the connection ---- */
 
@@ -67,13 +74,7 @@ static void registry_free(void *data) {
 static bool blob_named(void *user, const char *sha256) {
     struct registry *registry = user;
     struct err ignored;
-    sqlite3_stmt *statement;
-    if (db_prepare(&registry->db, "SELECT 1 FROM entry WHERE sha256 = ?1", &statement, &ignored) < 0)
-        return true;
-    db_text(statement, 1, sha256);
-    bool named = sqlite3_step(statement) != SQLITE_DONE;
-    sqlite3_finalize(statement);
-    return named;
+    return db_get(&registry->db, &ignored, "SELECT 1 FROM entry WHERE sha256 = ?1", "t>", sha256) != 0;
 }
 
 /* Blobs without a row, in a transaction of its own: before the end of a row is on the disk its blob is needed. */
@@ -109,51 +110,31 @@ static void registry_give(struct registry *registry) {
     pthread_mutex_unlock(&registry->lock);
 }
 
-static void bind_text(sqlite3_stmt *statement, const char *name, const char *text) {
-    int at = sqlite3_bind_parameter_index(statement, name);
-    if (at)
-        db_text(statement, at, text);
-}
-
-static void bind_number(sqlite3_stmt *statement, const char *name, int64_t number) {
-    int at = sqlite3_bind_parameter_index(statement, name);
-    if (at)
-        sqlite3_bind_int64(statement, at, number);
-}
-
-static void bind_asker(sqlite3_stmt *statement, const struct registry_asker *asker) {
-    bind_text(statement, ":user", asker->user);
-    bind_number(statement, ":admin", asker->admin);
-}
-
 /* The columns COLUMNS; texts are SQLite's until the next step, or copies in the arena. */
-static struct registry_entry entry_row(sqlite3_stmt *statement, struct arena *arena) {
-    struct registry_entry entry = {.id = sqlite3_column_int64(statement, 0)};
+static struct registry_entry entry_row(const struct query *row, struct arena *arena) {
+    struct registry_entry entry = {.id = query_int(row, 0)};
     const char **texts[] = {&entry.type, &entry.name,    &entry.description, &entry.author,
                             &entry.tags, &entry.version, &entry.sharing};
     for (int i = 0; i < 7; i++) {
-        const char *text = (const char *)sqlite3_column_text(statement, i + 1);
+        const char *text = query_text(row, i + 1);
         *texts[i] = !text ? "" : arena ? arena_strdup(arena, text) : text;
     }
-    const char *sha256 = (const char *)sqlite3_column_text(statement, 8);
+    const char *sha256 = query_text(row, 8);
     snprintf(entry.sha256, sizeof entry.sha256, "%s", sha256 ? sha256 : "");
-    entry.bytes = (uint64_t)sqlite3_column_int64(statement, 9);
-    entry.files = (uint64_t)sqlite3_column_int64(statement, 10);
-    entry.created_ms = (uint64_t)sqlite3_column_int64(statement, 11);
-    entry.updated_ms = (uint64_t)sqlite3_column_int64(statement, 12);
+    entry.bytes = (uint64_t)query_int(row, 9);
+    entry.files = (uint64_t)query_int(row, 10);
+    entry.created_ms = (uint64_t)query_int(row, 11);
+    entry.updated_ms = (uint64_t)query_int(row, 12);
     return entry;
 }
 
-/* The first row into *ret_entry, in the arena; *ret_found false: there is none. The statement is freed. */
-static int entry_first(struct registry *registry, sqlite3_stmt *statement, struct arena *arena,
-                       struct registry_entry *ret_entry, bool *ret_found, struct err *err) {
-    int code = sqlite3_step(statement), r = 0;
-    *ret_found = code == SQLITE_ROW;
-    if (code == SQLITE_ROW)
-        *ret_entry = entry_row(statement, arena);
-    else if (code != SQLITE_DONE)
-        r = db_fail(&registry->db, err);
-    sqlite3_finalize(statement);
+/* The first row of a statement about `like`, in the arena. 1: found. 0: there is none. */
+static int entry_first(struct registry *registry, const char *sql, const struct registry_entry *like,
+                       struct arena *arena, struct registry_entry *ret_entry, struct err *err) {
+    autoquery query;
+    int r = db_query(&registry->db, &query, err, sql, ENTRY_TYPES, ENTRY_VALUES(like));
+    if (r == 0 && (r = query_next(&query, err)) > 0)
+        *ret_entry = entry_row(&query, arena);
     return r;
 }
 
@@ -204,46 +185,32 @@ static int entry_missing(const char *type, const char *entry, struct err *err) {
 static int entry_find(struct registry *registry, const struct registry_asker *asker, const char *type,
                       const struct entry_name *name, struct arena *arena, struct registry_entry *ret_entry,
                       bool *ret_found, struct err *err) {
-    sqlite3_stmt *statement;
-    int r =
-        db_prepare(&registry->db,
-                   "SELECT " COLUMNS ", (author = :user) * 2 + (sharing = 'public') AS rank FROM entry WHERE " VISIBLE
-                   " AND (:type IS NULL OR type = :type) AND (CASE WHEN :id THEN id = :id ELSE name = :name"
-                   " AND (:author IS NULL OR author = :author) AND (:version IS NULL OR version = :version) END)"
-                   " ORDER BY rank >= 2 DESC, rank DESC, id DESC",
-                   &statement, err);
-    if (r < 0)
-        return r;
-    bind_asker(statement, asker);
-    bind_text(statement, ":type", type);
-    bind_number(statement, ":id", (int64_t)name->id);
-    bind_text(statement, ":name", name->name);
-    bind_text(statement, ":author", name->author);
-    bind_text(statement, ":version", name->version);
+    autoquery query;
+    int r = db_query(&registry->db, &query, err,
+                     "SELECT " COLUMNS ", (author = ?1) * 2 + (sharing = 'public') AS rank FROM entry WHERE " VISIBLE
+                     " AND (?3 IS NULL OR type = ?3) AND (CASE WHEN ?4 THEN id = ?4 ELSE name = ?5"
+                     " AND (?6 IS NULL OR author = ?6) AND (?7 IS NULL OR version = ?7) END)"
+                     " ORDER BY rank >= 2 DESC, rank DESC, id DESC",
+                     "tntittt", asker->user, asker->admin, type, name->id, name->name, name->author, name->version);
     int64_t rank = 0;
-    int code;
     *ret_found = false;
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        struct registry_entry entry = entry_row(statement, NULL);
-        int64_t now = sqlite3_column_int64(statement, 13);
+    while (r >= 0 && (r = query_next(&query, err)) > 0) {
+        struct registry_entry entry = entry_row(&query, NULL);
+        int64_t now = query_int(&query, 13);
         if (!*ret_found) {
-            *ret_entry = entry_row(statement, arena);
+            *ret_entry = entry_row(&query, arena);
             *ret_found = true;
             rank = now;
         } else if ((now >= 2) != (rank >= 2) || (now < 2 && now != rank)) {
             break;
         } else if (strcmp(entry.author, ret_entry->author) != 0 || strcmp(entry.type, ret_entry->type) != 0) {
-            r = err_set(err, ERR_INVALID, "several fit: %s %s/%s and %s %s/%s; say which", ret_entry->type,
-                        ret_entry->author, ret_entry->name, entry.type, entry.author, entry.name);
-            break;
+            return err_set(err, ERR_INVALID, "several fit: %s %s/%s and %s %s/%s; say which", ret_entry->type,
+                           ret_entry->author, ret_entry->name, entry.type, entry.author, entry.name);
         } else if (now >= 2 && entry.id > ret_entry->id) { /* of one's own, shared or not, the newest */
-            *ret_entry = entry_row(statement, arena);
+            *ret_entry = entry_row(&query, arena);
         }
     }
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        r = db_fail(&registry->db, err);
-    sqlite3_finalize(statement);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 int registry_find(struct skills *skills, const struct registry_asker *asker, const char *type, const char *entry,
@@ -321,99 +288,56 @@ static int entry_complete(const struct registry_asker *asker, const struct box *
     return 0;
 }
 
-/* A statement about entry's type, name and author, with its other texts bound where it has a place for them. */
-static int entry_prepare(struct registry *registry, const char *sql, const struct registry_entry *entry,
-                         sqlite3_stmt **ret_statement, struct err *err) {
-    int r = db_prepare(&registry->db, sql, ret_statement, err);
-    if (r < 0)
-        return r;
-    const char *const texts[][2] = {{":type", entry->type},       {":name", entry->name},
-                                    {":author", entry->author},   {":description", entry->description},
-                                    {":tags", entry->tags},       {":version", entry->version},
-                                    {":sharing", entry->sharing}, {":sha256", entry->sha256}};
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {{":bytes", entry->bytes},
-                   {":files", entry->files},
-                   {":created", entry->created_ms},
-                   {":updated", entry->updated_ms},
-                   {":id", (uint64_t)entry->id}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        bind_text(*ret_statement, texts[i][0], texts[i][1]);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        bind_number(*ret_statement, numbers[i].name, (int64_t)numbers[i].value);
-    return 0;
-}
-
 /* A name that is shared belongs to one author: nobody else's shared entry can take its place, or look as if. */
 static int publish_alone(struct registry *registry, const struct registry_entry *entry, struct err *err) {
     struct registry_entry other;
-    sqlite3_stmt *statement;
-    bool found = false;
     autoarena arena = ARENA_EMPTY;
     if (strcmp(entry->sharing, "public") != 0)
         return 0;
-    int r = entry_prepare(registry,
-                          "SELECT " COLUMNS " FROM entry WHERE type = :type AND name = :name COLLATE NOCASE AND"
-                          " author <> :author AND sharing = 'public' LIMIT 1",
-                          entry, &statement, err);
-    if (r == 0)
-        r = entry_first(registry, statement, &arena, &other, &found, err);
-    if (r == 0 && found)
+    int r = entry_first(registry,
+                        "SELECT " COLUMNS " FROM entry WHERE type = ?1 AND name = ?2 COLLATE NOCASE AND"
+                        " author <> ?3 AND sharing = 'public' LIMIT 1",
+                        entry, &arena, &other, err);
+    if (r > 0)
         r = err_set(err, ERR_EXISTS, "%s '%s' was published by '%s': choose another name, or publish it as private",
                     other.type, other.name, other.author);
     return r;
 }
 
 static int publish_room(struct registry *registry, const struct registry_entry *entry, struct err *err) {
-    sqlite3_stmt *statement;
-    int r = entry_prepare(registry, "SELECT count(*), total(bytes) FROM entry WHERE author = :author", entry,
-                          &statement, err);
+    int64_t count = 0, bytes = 0;
+    int r = db_get(&registry->db, err, "SELECT count(*), CAST(total(bytes) AS INTEGER) FROM entry WHERE author = ?1",
+                   "t>ii", entry->author, &count, &bytes);
     if (r < 0)
         return r;
-    if (sqlite3_step(statement) != SQLITE_ROW)
-        r = db_fail(&registry->db, err);
-    else if (sqlite3_column_int64(statement, 0) >= LIMIT_REGISTRY_ENTRIES)
-        r = err_set(err, ERR_LIMIT, "'%s' has published %u versions, which is the limit: unpublish some", entry->author,
-                    LIMIT_REGISTRY_ENTRIES);
-    else if (sqlite3_column_double(statement, 1) + (double)entry->bytes > (double)LIMIT_REGISTRY_BYTES)
-        r = err_set(err, ERR_LIMIT, "'%s' would have published more than %llu bytes, which is the limit", entry->author,
-                    LIMIT_REGISTRY_BYTES);
-    sqlite3_finalize(statement);
-    return r;
+    if (count >= LIMIT_REGISTRY_ENTRIES)
+        return err_set(err, ERR_LIMIT, "'%s' has published %u versions, which is the limit: unpublish some",
+                       entry->author, LIMIT_REGISTRY_ENTRIES);
+    if ((uint64_t)bytes + entry->bytes > LIMIT_REGISTRY_BYTES)
+        return err_set(err, ERR_LIMIT, "'%s' would have published more than %llu bytes, which is the limit",
+                       entry->author, LIMIT_REGISTRY_BYTES);
+    return 0;
 }
 
 /* Without a version: the next whole number above those that are there. */
 static int publish_number(struct registry *registry, struct registry_entry *entry, struct arena *arena,
                           struct err *err) {
-    sqlite3_stmt *statement;
-    int r = entry_prepare(registry,
-                          "SELECT ifnull(max(CAST(version AS INTEGER)), 0) + 1 FROM entry WHERE type = :type AND"
-                          " name = :name AND author = :author AND length(version) < 10 AND version NOT GLOB '*[^0-9]*'",
-                          entry, &statement, err);
-    if (r < 0)
-        return r;
-    if (sqlite3_step(statement) == SQLITE_ROW)
-        entry->version = arena_printf(arena, "%" PRId64, (int64_t)sqlite3_column_int64(statement, 0));
-    else
-        r = db_fail(&registry->db, err);
-    sqlite3_finalize(statement);
-    return r;
+    int64_t number = 1;
+    int r = db_get(&registry->db, err,
+                   "SELECT ifnull(max(CAST(version AS INTEGER)), 0) + 1 FROM entry WHERE " SAME_ENTRY
+                   " AND length(version) < 10 AND version NOT GLOB '*[^0-9]*'",
+                   "ttt>i", entry->type, entry->name, entry->author, &number);
+    entry->version = arena_printf(arena, "%" PRId64, number);
+    return r < 0 ? r : 0;
 }
 
 static int publish_insert(struct registry *registry, struct registry_entry *entry, struct err *err) {
-    sqlite3_stmt *statement;
     int r = publish_room(registry, entry, err);
     if (r == 0)
-        r = entry_prepare(
-            registry,
-            "INSERT INTO entry (type, name, description, author, tags, version, sharing, sha256, bytes,"
-            " files, created_ms, updated_ms) VALUES (:type, :name, :description, :author, :tags, :version,"
-            " :sharing, :sha256, :bytes, :files, :created, :updated)",
-            entry, &statement, err);
-    if (r == 0)
-        r = db_run(&registry->db, statement, err);
+        r = db_do(&registry->db, err,
+                  "INSERT INTO entry (type, name, author, description, tags, version, sharing, sha256, bytes, files,"
+                  " created_ms, updated_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                  ENTRY_TYPES, ENTRY_VALUES(entry));
     if (r == 0)
         entry->id = sqlite3_last_insert_rowid(registry->db.handle);
     return r;
@@ -422,31 +346,25 @@ static int publish_insert(struct registry *registry, struct registry_entry *entr
 /* The same content again: only what is said about it changes. */
 static int publish_update(struct registry *registry, const struct registry_entry *old, struct registry_entry *entry,
                           struct err *err) {
-    sqlite3_stmt *statement;
     entry->id = old->id;
     entry->version = old->version;
     entry->created_ms = old->created_ms;
-    int r = entry_prepare(registry,
-                          "UPDATE entry SET description = :description, tags = :tags, sharing = :sharing,"
-                          " updated_ms = :updated WHERE id = :id",
-                          entry, &statement, err);
-    return r < 0 ? r : db_run(&registry->db, statement, err);
+    return db_do(&registry->db, err,
+                 "UPDATE entry SET description = ?4, tags = ?5, sharing = ?7, updated_ms = ?12 WHERE id = ?13",
+                 ENTRY_TYPES, ENTRY_VALUES(entry));
 }
 
 static int publish_row_locked(struct registry *registry, struct registry_entry *entry, struct blob *blob,
                               struct arena *arena, struct err *err) {
     struct registry_entry old;
-    sqlite3_stmt *statement;
-    bool found = false;
     int r = publish_alone(registry, entry, err);
     if (r == 0)
-        r = entry_prepare(registry,
-                          "SELECT " COLUMNS " FROM entry WHERE type = :type AND name = :name AND author = :author AND"
-                          " (:version IS NULL OR version = :version) ORDER BY id DESC LIMIT 1",
-                          entry, &statement, err);
-    if (r == 0)
-        r = entry_first(registry, statement, arena, &old, &found, err);
-    if (r == 0)
+        r = entry_first(registry,
+                        "SELECT " COLUMNS " FROM entry WHERE " SAME_ENTRY " AND (?6 IS NULL OR version = ?6)"
+                        " ORDER BY id DESC LIMIT 1",
+                        entry, arena, &old, err);
+    bool found = r > 0;
+    if (r >= 0)
         r = blob_keep(blob, err);
     if (r < 0)
         return r;
@@ -511,7 +429,6 @@ int registry_publish(struct skills *skills, const struct registry_asker *asker, 
 static int unpublish_locked(struct registry *registry, const struct registry_asker *asker, const char *type,
                             const struct entry_name *name, const char *entry, struct arena *arena, struct err *err) {
     struct registry_entry found;
-    sqlite3_stmt *statement = NULL;
     bool any = false;
     int r = entry_find(registry, asker, type, name, arena, &found, &any, err);
     if (r == 0 && !any)
@@ -520,12 +437,11 @@ static int unpublish_locked(struct registry *registry, const struct registry_ask
         r = err_set(err, ERR_DENIED, "%s '%s' is of '%s': only he or an admin can unpublish it", found.type, found.name,
                     found.author);
     bool one = name->id || name->version;
-    if (r == 0)
-        r = entry_prepare(registry,
-                          one ? "DELETE FROM entry WHERE id = :id"
-                              : "DELETE FROM entry WHERE type = :type AND name = :name AND author = :author",
-                          &found, &statement, err);
-    return r < 0 ? r : db_run(&registry->db, statement, err);
+    if (r < 0)
+        return r;
+    return one ? db_do(&registry->db, err, "DELETE FROM entry WHERE id = ?1", "i", found.id)
+               : db_do(&registry->db, err, "DELETE FROM entry WHERE " SAME_ENTRY, "ttt", found.type, found.name,
+                       found.author);
 }
 
 int registry_unpublish(struct skills *skills, const struct registry_asker *asker, const char *type, const char *entry,
@@ -553,39 +469,32 @@ int registry_unpublish(struct skills *skills, const struct registry_asker *asker
 
 /* What is asked for stands in the text as it is: nothing in it is a pattern. */
 #define SEARCHED                                                                                                       \
-    " FROM entry AS e WHERE " VISIBLE " AND (:type IS NULL OR type = :type) AND (NOT :mine OR author = :user)"         \
-    " AND (:text IS NULL OR instr(lower(name), lower(:text)) OR instr(lower(description), lower(:text))"               \
-    " OR instr(lower(tags), lower(:text)))"                                                                            \
-    " AND (:versions OR NOT EXISTS (SELECT 1 FROM entry AS n WHERE n.type = e.type AND n.name = e.name AND"            \
-    " n.author = e.author AND n.id > e.id AND (n.sharing = 'public' OR n.author = :user OR :admin)))"
+    " FROM entry AS e WHERE " VISIBLE " AND (?3 IS NULL OR type = ?3) AND (NOT ?5 OR author = ?1)"                     \
+    " AND (?4 IS NULL OR instr(lower(name), lower(?4)) OR instr(lower(description), lower(?4))"                        \
+    " OR instr(lower(tags), lower(?4)))"                                                                               \
+    " AND (?6 OR NOT EXISTS (SELECT 1 FROM entry AS n WHERE n.type = e.type AND n.name = e.name AND"                   \
+    " n.author = e.author AND n.id > e.id AND (n.sharing = 'public' OR n.author = ?1 OR ?2)))"
 
-static int search_prepare(struct registry *registry, const char *sql, const struct registry_asker *asker,
-                          const struct registry_query *query, sqlite3_stmt **ret_statement, struct err *err) {
-    int r = db_prepare(&registry->db, sql, ret_statement, err);
-    if (r < 0)
-        return r;
-    bind_asker(*ret_statement, asker);
-    bind_text(*ret_statement, ":type", query->type);
-    bind_text(*ret_statement, ":text", query->text && *query->text ? query->text : NULL);
-    bind_number(*ret_statement, ":mine", query->mine);
-    bind_number(*ret_statement, ":versions", query->versions);
-    bind_number(*ret_statement, ":limit", query->limit);
-    bind_number(*ret_statement, ":offset", query->offset);
-    return 0;
+static int search_query(struct registry *registry, const char *sql, const struct registry_asker *asker,
+                        const struct registry_query *query, struct query *ret_rows, struct err *err) {
+    return db_query(&registry->db, ret_rows, err, sql, "tnttnnii", asker->user, asker->admin, query->type,
+                    query->text && *query->text ? query->text : NULL, query->mine, query->versions,
+                    (int64_t)query->limit, (int64_t)query->offset);
 }
 
-static int search_total(struct registry *registry, const struct registry_asker *asker,
-                        const struct registry_query *query, uint64_t *ret_total, struct err *err) {
-    sqlite3_stmt *statement;
-    int r = search_prepare(registry, "SELECT count(*)" SEARCHED, asker, query, &statement, err);
-    if (r < 0)
-        return r;
-    if (sqlite3_step(statement) == SQLITE_ROW)
-        *ret_total = (uint64_t)sqlite3_column_int64(statement, 0);
-    else
-        r = db_fail(&registry->db, err);
-    sqlite3_finalize(statement);
-    return r;
+static int search_locked(struct registry *registry, const struct registry_asker *asker,
+                         const struct registry_query *query, struct arena *arena, struct registry_entry *rows,
+                         unsigned limit, unsigned *ret_count, uint64_t *ret_total, struct err *err) {
+    autoquery all, page = {0};
+    int r = search_query(registry, "SELECT count(*)" SEARCHED, asker, query, &all, err);
+    if (r == 0 && (r = query_next(&all, err)) > 0)
+        *ret_total = (uint64_t)query_int(&all, 0);
+    if (r >= 0)
+        r = search_query(registry, "SELECT " COLUMNS SEARCHED " ORDER BY updated_ms DESC, id DESC LIMIT ?7 OFFSET ?8",
+                         asker, query, &page, err);
+    while (r >= 0 && *ret_count < limit && (r = query_next(&page, err)) > 0)
+        rows[(*ret_count)++] = entry_row(&page, arena);
+    return r < 0 ? r : 0;
 }
 
 /* The rows are gathered first: who takes them may be slow, and the connection is everybody's. */
@@ -593,24 +502,14 @@ int registry_search(struct skills *skills, const struct registry_asker *asker, c
                     int (*each)(void *user, const struct registry_entry *entry), void *user, uint64_t *ret_total,
                     struct err *err) {
     struct registry *registry;
-    sqlite3_stmt *statement = NULL;
     uint64_t total = 0;
     autoarena arena = ARENA_EMPTY;
     unsigned limit = query->limit && query->limit < LIMIT_REGISTRY_ROWS ? query->limit : LIMIT_REGISTRY_ROWS, count = 0;
     struct registry_entry *rows = arena_alloc(&arena, limit * sizeof *rows);
-    int r = registry_take(skills, &registry, err), code = SQLITE_DONE;
+    int r = registry_take(skills, &registry, err);
     if (r < 0)
         return r;
-    r = search_total(registry, asker, query, &total, err);
-    if (r == 0)
-        r = search_prepare(registry,
-                           "SELECT " COLUMNS SEARCHED " ORDER BY updated_ms DESC, id DESC LIMIT :limit OFFSET :offset",
-                           asker, query, &statement, err);
-    while (r == 0 && count < limit && (code = sqlite3_step(statement)) == SQLITE_ROW)
-        rows[count++] = entry_row(statement, &arena);
-    if (r == 0 && code != SQLITE_DONE && code != SQLITE_ROW)
-        r = db_fail(&registry->db, err);
-    sqlite3_finalize(statement);
+    r = search_locked(registry, asker, query, &arena, rows, limit, &count, &total, err);
     registry_give(registry);
     for (unsigned i = 0; r == 0 && i < count; i++)
         r = each(user, &rows[i]);

@@ -25,8 +25,8 @@ struct stream { /* one entry after the other */
 };
 
 static struct stream *stream_new(const struct zip *zip) {
-    struct stream *stream = calloc(1, sizeof *stream);
-    if (!stream || inflateInit2(&stream->inflate, -MAX_WBITS) != Z_OK)
+    struct stream *stream = xcalloc(1, sizeof *stream);
+    if (inflateInit2(&stream->inflate, -MAX_WBITS) != Z_OK)
         abort(); /* out of memory */
     stream->zip = zip;
     return stream;

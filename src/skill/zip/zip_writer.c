@@ -43,9 +43,8 @@ struct zip_writer {
 };
 
 struct zip_writer *zip_writer_new(int (*sink)(void *user, const uint8_t *data, size_t len), void *user) {
-    struct zip_writer *writer = calloc(1, sizeof *writer);
-    if (!writer ||
-        deflateInit2(&writer->deflate, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    struct zip_writer *writer = xcalloc(1, sizeof *writer);
+    if (deflateInit2(&writer->deflate, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         abort(); /* out of memory */
     writer->sink = sink;
     writer->user = user;

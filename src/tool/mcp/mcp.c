@@ -87,24 +87,14 @@ struct read_own {
     const char **secrets;
 };
 
+#define MCP_OWN(kind, member) .type = ROW_##kind, .offset = offsetof(struct read_own, member)
+
 /* What is ours in _meta. */
 static void read_own(struct mcp_message *message) {
     static const struct row rows[] = {
-        {.name = "cubby/thread",
-         .type = ROW_TEXT,
-         .offset = offsetof(struct read_own, thread),
-         .max = LIMIT_THREAD_BYTES,
-         .text = "whose box"},
-        {.name = "cubby/parent",
-         .type = ROW_TEXT,
-         .offset = offsetof(struct read_own, parent),
-         .max = LIMIT_THREAD_BYTES,
-         .text = "in whose box"},
-        {.name = "cubby/secrets",
-         .type = ROW_MAP,
-         .offset = offsetof(struct read_own, secrets),
-         .max = LIMIT_LABELS,
-         .text = "for this call's command only"},
+        {.name = "cubby/thread", MCP_OWN(TEXT, thread), .max = LIMIT_THREAD_BYTES, .text = "whose box"},
+        {.name = "cubby/parent", MCP_OWN(TEXT, parent), .max = LIMIT_THREAD_BYTES, .text = "in whose box"},
+        {.name = "cubby/secrets", MCP_OWN(MAP, secrets), .max = LIMIT_LABELS, .text = "for this call's command only"},
         {.name = NULL},
     };
     struct read_own own = {0};
@@ -206,10 +196,6 @@ void mcp_message_done(struct mcp_message *message) {
 
 /* ---- writing ---- */
 
-static void put_text(struct json *json, const char *key, const char *text) {
-    json_put_str(json, key, text);
-}
-
 static void put_token(struct json *json, json_t *token) {
     char text[sizeof((struct mcp_message *)0)->id];
     if (read_token(token, text, sizeof text))
@@ -220,7 +206,7 @@ static void put_token(struct json *json, json_t *token) {
 
 static void put_head(struct json *json, const char *id) {
     json_open(json, '{');
-    put_text(json, "jsonrpc", "2.0");
+    json_put_str(json, "jsonrpc", "2.0");
     if (!id)
         return;
     json_put_raw(json, "id", id, strlen(id));
@@ -228,9 +214,9 @@ static void put_head(struct json *json, const char *id) {
 
 static void put_server(struct json *json) {
     json_open(json, '{');
-    put_text(json, "name", "cubby");
-    put_text(json, "title", "cubby: a box for an agent");
-    put_text(json, "version", CUBBY_VERSION);
+    json_put_str(json, "name", "cubby");
+    json_put_str(json, "title", "cubby: a box for an agent");
+    json_put_str(json, "version", CUBBY_VERSION);
     json_close(json, '}');
 }
 
@@ -240,11 +226,11 @@ static void put_error_data(struct json *json, const struct mcp_message *message)
         json_put_open(json, "supported", '[');
         json_str(json, MCP_MODERN);
         json_close(json, ']');
-        put_text(json, "requested", message->version ? message->version : "");
+        json_put_str(json, "requested", message->version ? message->version : "");
         json_close(json, '}');
     } else if (message->name && strcmp(message->method, "resources/read") == 0) {
         json_put_open(json, "data", '{');
-        put_text(json, "uri", message->name);
+        json_put_str(json, "uri", message->name);
         json_close(json, '}');
     }
 }
@@ -258,7 +244,7 @@ static void put_error(struct mcp_answer *answer) {
     put_head(json, message->id);
     json_put_open(json, "error", '{');
     json_put_int(json, "code", message->error);
-    put_text(json, "message", message->error_text);
+    json_put_str(json, "message", message->error_text);
     put_error_data(json, message);
     json_close(json, '}');
     json_close(json, '}');
@@ -266,10 +252,10 @@ static void put_error(struct mcp_answer *answer) {
 
 /* What every modern result says. */
 static void put_modern(struct json *json, const struct mcp_method *method) {
-    put_text(json, "resultType", "complete");
+    json_put_str(json, "resultType", "complete");
     if (method->flags & CACHED) {
         json_put_uint(json, "ttlMs", method->hold_ms);
-        put_text(json, "cacheScope", "private");
+        json_put_str(json, "cacheScope", "private");
     }
     json_put_open(json, "_meta", '{');
     json_key(json, META "serverInfo");
@@ -348,7 +334,7 @@ static void put_capabilities(struct mcp_answer *answer, bool changes) {
     const char *text =
         changes ? "{\"tools\":{\"listChanged\":true},\"resources\":{}}" : "{\"tools\":{},\"resources\":{}}";
     json_put_raw(json, "capabilities", text, strlen(text));
-    put_text(
+    json_put_str(
         json, "instructions",
         arena_printf(answer->exchange->arena,
                      "These tools work in a Linux box of your own, made at the first call and kept between calls. Your "
@@ -376,7 +362,7 @@ static void method_initialize(struct mcp_answer *answer) {
     const char *agreed = legacy_find(wanted) ? legacy_find(wanted) : MCP_LEGACY;
     if (session && !mcp_session_agree(session, agreed))
         return mcp_refuse(answer->message, MCP_REQUEST, 400, "this session is initialized already");
-    put_text(&answer->json, "protocolVersion", agreed);
+    json_put_str(&answer->json, "protocolVersion", agreed);
     put_capabilities(answer, answer->exchange->host->servers);
     json_key(&answer->json, "serverInfo");
     put_server(&answer->json);
@@ -422,7 +408,7 @@ static void call_progress(void *user, const char *text, size_t len) {
     autobuf out = buf_max(16 * TEXT_BYTES);
     json_init(&json, &out);
     put_head(&json, NULL);
-    put_text(&json, "method", "notifications/progress");
+    json_put_str(&json, "method", "notifications/progress");
     json_put_open(&json, "params", '{');
     json_key(&json, "progressToken");
     put_token(&json, exchange->message->progress);
@@ -472,14 +458,14 @@ void mcp_result_json(struct json *json, const struct tool *tool, struct tool_res
     json_put_open(json, "content", '[');
     if (result->image.len) {
         json_open(json, '{');
-        put_text(json, "type", "image");
+        json_put_str(json, "type", "image");
         json_put_bytes(json, "data", result->image.data, result->image.len, false);
-        put_text(json, "mimeType", result->image_type);
+        json_put_str(json, "mimeType", result->image_type);
         json_close(json, '}');
     }
     if (len || !(result->image.len || result->content.len)) {
         json_open(json, '{');
-        put_text(json, "type", "text");
+        json_put_str(json, "type", "text");
         json_put_strn(json, "text", text, len);
         json_close(json, '}');
     }
@@ -524,7 +510,7 @@ static void method_call(struct mcp_answer *answer) {
     }
     if (!args)
         args = none = json_object();
-    code = exchange->transport->run(exchange, &call, tool, args, &err);
+    code = tool_run_object(&call, tool, args, &err);
     if (call.result.tools_changed && !message->modern)
         put_changed(exchange);
     if (code == 0)

@@ -74,9 +74,6 @@ struct mcp_transport {
     /* What of a fresh call only the door knows: door, user, and its own way of naming thread and parent. What the message
      * names, and watch, are ours. */
     void (*begin)(struct mcp_exchange *exchange, struct tool_call *call);
-    /* tool_run_object, with what the door records of it. args: an object. */
-    int (*run)(struct mcp_exchange *exchange, struct tool_call *call, const struct tool *tool, struct json_t *args,
-               struct err *err);
 };
 
 struct mcp_exchange {

@@ -1,14 +1,15 @@
 /* Files of the workspace as MCP resources: file:///workspace/NAME, or wherever the box has its workspace, bytes
  * percent-encoded. Called through the methods of mcp.c. Invariant: looking makes no box, and neither a list nor a file is larger than its limit. */
+#include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/fd.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "skill/catalog/catalog.h"
 #include "tool/mcp/mcp_core.h"
+#include "tool/offload/sniff.h"
 #include "tool/tools/search.h"
 
 #define SCHEME "file://"
@@ -62,39 +63,29 @@ static int entry_order(const void *left, const void *right) {
     return strcmp(((const struct entry *)left)->name, ((const struct entry *)right)->name);
 }
 
-/* Bytes of a path as they are in a URI; *to is moved behind them. */
-static void uri_put(char **to, const char *path) {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-    static const char digits[] = "0123456789ABCDEF";
-    for (; *path; path++) {
-        uint8_t byte = (uint8_t)*path;
-        if (strchr(plain, byte)) {
-            *(*to)++ = (char)byte;
-            continue;
-        }
-        *(*to)++ = '%';
-        *(*to)++ = digits[byte >> 4];
-        *(*to)++ = digits[byte & 15];
-    }
+/* The bytes of a path as they are in a URI. */
+static void uri_put(struct buf *out, const char *path) {
+    for (; *path; path++)
+        if (isalnum((unsigned char)*path) || strchr("-._~/", *path))
+            buf_byte(out, (uint8_t)*path);
+        else
+            buf_printf(out, "%%%02X", (uint8_t)*path);
 }
 
-static char *uri_begin(struct arena *arena, const char *root, size_t more, char **ret_to) {
-    char *uri = arena_alloc(arena, sizeof SCHEME "/" + 3 * (strlen(root) + more));
-    *ret_to = stpcpy(uri, SCHEME);
-    uri_put(ret_to, root);
-    *(*ret_to)++ = '/';
-    return uri;
+/* tail: as it stands, behind the name. */
+static void put_uri(struct json *json, const char *key, const char *root, const char *name, const char *tail) {
+    autobuf uri = buf_max(8 * LIMIT_PATH_BYTES);
+    buf_puts(&uri, SCHEME);
+    uri_put(&uri, root);
+    buf_byte(&uri, '/');
+    uri_put(&uri, name);
+    buf_puts(&uri, tail);
+    json_put_strn(json, key, (const char *)uri.data, uri.len);
 }
 
-static void put_uri(struct json *json, struct arena *arena, const char *root, const char *name) {
-    char *to, *uri = uri_begin(arena, root, strlen(name), &to);
-    uri_put(&to, name);
-    json_put_strn(json, "uri", uri, (size_t)(to - uri));
-}
-
-static void put_entry(struct json *json, struct arena *arena, const char *root, const struct entry *entry) {
+static void put_entry(struct json *json, const char *root, const struct entry *entry) {
     json_open(json, '{');
-    put_uri(json, arena, root, entry->name);
+    put_uri(json, "uri", root, entry->name, "");
     json_put_str(json, "name", entry->name);
     json_put_uint(json, "size", entry->size);
     json_put_open(json, "annotations", '{');
@@ -103,7 +94,7 @@ static void put_entry(struct json *json, struct arena *arena, const char *root, 
     json_close(json, '}');
 }
 
-static void put_page(struct json *json, struct arena *arena, struct listing *listing, const char *after) {
+static void put_page(struct json *json, struct listing *listing, const char *after) {
     size_t at = 0;
     if (listing->count)
         qsort(listing->entries, listing->count, sizeof *listing->entries, entry_order);
@@ -112,7 +103,7 @@ static void put_page(struct json *json, struct arena *arena, struct listing *lis
     size_t end = listing->count - at > LIMIT_RESOURCES_PAGE ? at + LIMIT_RESOURCES_PAGE : listing->count;
     json_put_open(json, "resources", '[');
     for (; at < end; at++)
-        put_entry(json, arena, listing->root, &listing->entries[at]);
+        put_entry(json, listing->root, &listing->entries[at]);
     json_close(json, ']');
     if (end == listing->count)
         return;
@@ -152,7 +143,7 @@ void mcp_resources_list(struct mcp_answer *answer) {
         code = box_list(call.box, &request, call.watch, listing_each, &listing, &more, &err);
     }
     if (code == 0)
-        put_page(&answer->json, listing.arena, &listing, after);
+        put_page(&answer->json, &listing, after);
     else
         mcp_failed(answer, &err);
     tool_call_done(&call);
@@ -162,11 +153,9 @@ void mcp_resources_templates(struct mcp_answer *answer) {
     struct json *json = &answer->json;
     struct arena *arena = answer->exchange->arena;
     const char *workspace = mcp_workspace(answer);
-    char *to, *uri = uri_begin(arena, workspace, sizeof "{+path}", &to);
-    to = stpcpy(to, "{+path}");
     json_put_open(json, "resourceTemplates", '[');
     json_open(json, '{');
-    json_put_strn(json, "uriTemplate", uri, (size_t)(to - uri));
+    put_uri(json, "uriTemplate", workspace, "", "{+path}");
     json_put_str(json, "name", "workspace");
     json_put_str(json, "title", "Files of the workspace");
     json_put_str(json, "description", arena_printf(arena, "A file of the box, by its path below %s.", workspace));
@@ -219,19 +208,11 @@ static int read_whole(struct tool_call *call, const char *path, struct buf *out,
 }
 
 static const char *media_type(const struct buf *content, bool text) {
-    static const struct {
-        const char *bytes;
-        size_t len;
-        const char *type;
-    } known[] = {{"\x89PNG\r\n\x1a\n", 8, "image/png"},
-                 {"\xff\xd8\xff", 3, "image/jpeg"},
-                 {"GIF8", 4, "image/gif"},
-                 {"%PDF-", 5, "application/pdf"}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (content->len >= known[i].len && memcmp(content->data, known[i].bytes, known[i].len) == 0)
-            return known[i].type;
-    if (content->len >= 12 && memcmp(content->data, "RIFF", 4) == 0 && memcmp(content->data + 8, "WEBP", 4) == 0)
-        return "image/webp";
+    struct sniff sniff;
+    if (content->len && sniff_known(content->data, content->len, &sniff) && sniff.type)
+        return sniff.type;
+    if (content->len >= 5 && memcmp(content->data, "%PDF-", 5) == 0)
+        return "application/pdf";
     return text ? "text/plain" : "application/octet-stream";
 }
 

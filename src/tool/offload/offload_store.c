@@ -45,10 +45,7 @@ struct doomed {
 static void doomed_add(struct doomed *doomed, const char *id) {
     if (!offload_id(id, strlen(id)))
         return;
-    if (doomed->count == doomed->cap) {
-        doomed->cap = doomed->cap ? 2 * doomed->cap : 16;
-        doomed->ids = xrealloc(doomed->ids, doomed->cap * sizeof *doomed->ids);
-    }
+    vec_reserve(doomed->ids, doomed->count, doomed->cap, 1);
     memcpy(doomed->ids[doomed->count++], id, OFFLOAD_ID_BYTES);
 }
 
@@ -61,63 +58,33 @@ static void doomed_end(struct doomed *doomed, int dir, bool kept) {
 
 /* ---- adding ---- */
 
-/* Runs it and makes it ready for the next time. */
-static int step_done(struct db *db, sqlite3_stmt *statement, struct err *err) {
-    int r = sqlite3_step(statement) == SQLITE_DONE ? 0 : db_fail(db, err);
-    sqlite3_reset(statement);
-    return r;
-}
-
 /* The oldest of the user, until `bytes` more have room. */
-static int make_room(struct tool_store *store, struct db *db, const char *user, uint64_t bytes, uint64_t max_bytes,
-                     struct doomed *doomed, struct err *err) {
+static int make_room(struct db *db, const char *user, uint64_t bytes, uint64_t max_bytes, struct doomed *doomed,
+                     struct err *err) {
     uint64_t used = 0;
     int64_t last = -1;
-    sqlite3_stmt *sum = tool_store_statement(store, "SELECT coalesce(sum(bytes), 0) FROM offload WHERE user = ?", err);
-    sqlite3_stmt *oldest =
-        tool_store_statement(store, "SELECT number, bytes, id FROM offload WHERE user = ? ORDER BY number", err);
-    sqlite3_stmt *forget = tool_store_statement(store, "DELETE FROM offload WHERE user = ? AND number <= ?", err);
-    if (!sum || !oldest || !forget)
-        return -err->code;
-    sqlite3_bind_text(sum, 1, user, -1, SQLITE_STATIC);
-    if (sqlite3_step(sum) == SQLITE_ROW)
-        used = (uint64_t)sqlite3_column_int64(sum, 0);
-    sqlite3_reset(sum);
-    if (used + bytes <= max_bytes)
-        return 0;
-    sqlite3_bind_text(oldest, 1, user, -1, SQLITE_STATIC);
-    while (used + bytes > max_bytes && sqlite3_step(oldest) == SQLITE_ROW) {
-        last = sqlite3_column_int64(oldest, 0);
-        used -= (uint64_t)sqlite3_column_int64(oldest, 1);
-        doomed_add(doomed, (const char *)sqlite3_column_text(oldest, 2));
+    autoquery oldest = {0};
+    int r = db_get(db, err, "SELECT coalesce(sum(bytes), 0) FROM offload WHERE user = ?", "t>i", user, &used);
+    if (r < 0 || used + bytes <= max_bytes)
+        return r < 0 ? r : 0;
+    r = db_query(db, &oldest, err, "SELECT number, bytes, id FROM offload WHERE user = ? ORDER BY number", "t", user);
+    while (r >= 0 && used + bytes > max_bytes && (r = query_next(&oldest, err)) > 0) {
+        last = query_int(&oldest, 0);
+        used -= (uint64_t)query_int(&oldest, 1);
+        doomed_add(doomed, query_text(&oldest, 2));
     }
-    sqlite3_reset(oldest);
-    sqlite3_bind_text(forget, 1, user, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(forget, 2, last);
-    return step_done(db, forget, err);
+    query_end(&oldest);
+    return r < 0 ? r : db_do(db, err, "DELETE FROM offload WHERE user = ? AND number <= ?", "ti", user, last);
 }
 
-static int row_insert(struct tool_store *store, struct db *db, const struct offload_row *row, struct err *err) {
-    sqlite3_stmt *insert = tool_store_statement(
-        store,
-        "INSERT INTO offload (id, user, box, thread, tool, made_ms, bytes, chars, lines, marks, path, sha256)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        err);
-    if (!insert)
-        return -err->code;
-    const char *const texts[] = {row->id, row->user, row->box, row->thread, row->tool};
-    const uint64_t numbers[] = {row->made_ms, row->index.bytes, row->index.chars, row->index.lines};
-    for (int i = 0; i < 5; i++)
-        sqlite3_bind_text(insert, 1 + i, texts[i], -1, SQLITE_STATIC);
-    for (int i = 0; i < 4; i++)
-        sqlite3_bind_int64(insert, 6 + i, (int64_t)numbers[i]);
-    sqlite3_bind_blob(insert, 10, row->index.marks, (int)(row->index.mark_count * 2 * sizeof *row->index.marks),
-                      SQLITE_STATIC);
-    if (row->path) {
-        sqlite3_bind_text(insert, 11, row->path, -1, SQLITE_STATIC);
-        sqlite3_bind_blob(insert, 12, row->sha256, sizeof row->sha256, SQLITE_STATIC);
-    }
-    return step_done(db, insert, err);
+static int row_insert(struct db *db, const struct offload_row *row, struct err *err) {
+    const struct offload_index *index = &row->index;
+    return db_do(db, err,
+                 "INSERT INTO offload (id, user, box, thread, tool, made_ms, bytes, chars, lines, marks, path, sha256)"
+                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 "tttttiiiibth", row->id, row->user, row->box, row->thread, row->tool, row->made_ms, index->bytes,
+                 index->chars, index->lines, index->marks, index->mark_count * 2 * sizeof *index->marks, row->path,
+                 row->path ? row->sha256 : NULL);
 }
 
 int offload_add(struct tool_store *store, struct offload_row *row, struct spool *text, uint64_t max_bytes,
@@ -129,15 +96,14 @@ int offload_add(struct tool_store *store, struct offload_row *row, struct spool 
     if (r < 0)
         return r;
     row->made_ms = clock_wall_ms();
-    struct db *db = tool_store_db(store);
-    tool_store_lock(store);
+    struct db *db = tool_store_lock(store);
     r = db_begin(db, err);
     if (r == 0) {
         bool linked = false;
         if (max_bytes)
-            r = make_room(store, db, row->user, row->index.bytes, max_bytes, &doomed, err);
+            r = make_room(db, row->user, row->index.bytes, max_bytes, &doomed, err);
         if (r == 0)
-            r = row_insert(store, db, row, err);
+            r = row_insert(db, row, err);
         if (r == 0)
             linked = (r = spool_link(text, row->id, err)) == 0;
         r = db_end(db, r, err);
@@ -152,22 +118,21 @@ int offload_add(struct tool_store *store, struct offload_row *row, struct spool 
 /* ---- finding ---- */
 
 /* False: a row that no version of ours wrote. */
-static bool row_read(sqlite3_stmt *found, struct arena *arena, struct offload_row *ret_row) {
-    size_t len = (size_t)sqlite3_column_bytes(found, 5);
+static bool row_read(const struct query *found, struct arena *arena, struct offload_row *ret_row) {
+    size_t len = (size_t)sqlite3_column_bytes(found->row, 5);
+    const char *path = query_text(found, 6);
     struct offload_row row = {
-        .tool = arena_strdup(arena, (const char *)sqlite3_column_text(found, 0)),
-        .made_ms = (uint64_t)sqlite3_column_int64(found, 1),
-        .index = {.bytes = (uint64_t)sqlite3_column_int64(found, 2),
-                  .chars = (uint64_t)sqlite3_column_int64(found, 3),
-                  .lines = (uint64_t)sqlite3_column_int64(found, 4),
+        .tool = arena_strdup(arena, query_text(found, 0)),
+        .path = path ? arena_strdup(arena, path) : NULL,
+        .made_ms = (uint64_t)query_int(found, 1),
+        .index = {.bytes = (uint64_t)query_int(found, 2),
+                  .chars = (uint64_t)query_int(found, 3),
+                  .lines = (uint64_t)query_int(found, 4),
                   .mark_count = len / (2 * sizeof *row.index.marks)},
-        .stale = sqlite3_column_int(found, 7),
+        .stale = query_int(found, 7),
     };
-    if (sqlite3_column_type(found, 6) != SQLITE_NULL)
-        row.path = arena_strdup(arena, (const char *)sqlite3_column_text(found, 6));
-    if (sqlite3_column_bytes(found, 8) == sizeof row.sha256)
-        memcpy(row.sha256, sqlite3_column_blob(found, 8), sizeof row.sha256);
-    row.index.marks = (const uint32_t *)(const void *)arena_copy(arena, sqlite3_column_blob(found, 5), len);
+    query_hash(found, 8, row.sha256);
+    row.index.marks = (const uint32_t *)(const void *)arena_copy(arena, sqlite3_column_blob(found->row, 5), len);
     *ret_row = row;
     return offload_index_fits(&row.index);
 }
@@ -177,25 +142,17 @@ int offload_find(struct tool_store *store, const char *user, const char *box, co
     struct offload_row row;
     struct stat status;
     bool there = false;
-    struct db *db = tool_store_db(store);
-    tool_store_lock(store);
-    sqlite3_stmt *find =
-        tool_store_statement(store,
-                             "SELECT tool, made_ms, bytes, chars, lines, marks, path, stale, sha256 FROM offload"
-                             " WHERE id = ? AND user = ? AND box = ? AND made_ms >= ?",
-                             err);
-    int r = find ? 0 : -err->code;
-    if (r == 0) {
-        sqlite3_bind_text(find, 1, id, -1, SQLITE_STATIC);
-        sqlite3_bind_text(find, 2, user, -1, SQLITE_STATIC);
-        sqlite3_bind_text(find, 3, box, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(find, 4, (int64_t)since_ms);
-        int step = sqlite3_step(find);
-        there = step == SQLITE_ROW && row_read(find, arena, &row);
-        if (step != SQLITE_ROW && step != SQLITE_DONE)
-            r = db_fail(db, err);
-        sqlite3_reset(find);
+    struct db *db = tool_store_lock(store);
+    struct query find;
+    int r = db_query(db, &find, err,
+                     "SELECT tool, made_ms, bytes, chars, lines, marks, path, stale, sha256 FROM offload"
+                     " WHERE id = ? AND user = ? AND box = ? AND made_ms >= ?",
+                     "ttti", id, user, box, since_ms);
+    if (r == 0 && (r = query_next(&find, err)) > 0) {
+        there = row_read(&find, arena, &row);
+        r = 0;
     }
+    query_end(&find);
     tool_store_unlock(store);
     autofd fd = there ? openat(tool_store_dir(store), id, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (r == 0 && (fd < 0 || fstat(fd, &status) < 0 || (uint64_t)status.st_size != row.index.bytes))
@@ -214,34 +171,23 @@ int offload_sources(struct tool_store *store, const char *user, const char *box,
                     struct arena *arena, struct offload_row **ret_rows, size_t *ret_count, struct err *err) {
     struct offload_row *rows = NULL;
     size_t count = 0;
-    struct db *db = tool_store_db(store);
-    tool_store_lock(store);
-    sqlite3_stmt *find = tool_store_statement(
-        store,
+    struct db *db = tool_store_lock(store);
+    struct query find;
+    int r = db_query(
+        db, &find, err,
         "SELECT id, path, sha256 FROM (SELECT * FROM offload WHERE user = ? AND box = ? AND thread = ? AND made_ms >= ?"
         " AND path IS NOT NULL AND NOT stale ORDER BY number DESC LIMIT ?) ORDER BY path, number",
-        err);
-    int step = SQLITE_DONE, r = find ? 0 : -err->code;
-    if (r == 0) {
-        sqlite3_bind_text(find, 1, user, -1, SQLITE_STATIC);
-        sqlite3_bind_text(find, 2, box, -1, SQLITE_STATIC);
-        sqlite3_bind_text(find, 3, thread, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(find, 4, (int64_t)since_ms);
-        sqlite3_bind_int(find, 5, SOURCES_MAX);
-        while (count < SOURCES_MAX && (step = sqlite3_step(find)) == SQLITE_ROW) {
-            if (!rows)
-                rows = arena_alloc(arena, SOURCES_MAX * sizeof *rows);
-            const char *id = (const char *)sqlite3_column_text(find, 0);
-            if (!offload_id(id, strlen(id)) || sqlite3_column_bytes(find, 2) != sizeof rows->sha256)
-                continue;
-            memcpy(rows[count].id, id, OFFLOAD_ID_BYTES);
-            memcpy(rows[count].sha256, sqlite3_column_blob(find, 2), sizeof rows->sha256);
-            rows[count++].path = arena_strdup(arena, (const char *)sqlite3_column_text(find, 1));
-        }
-        if (step != SQLITE_DONE && step != SQLITE_ROW)
-            r = db_fail(db, err);
-        sqlite3_reset(find);
+        "tttin", user, box, thread, since_ms, SOURCES_MAX);
+    while (r >= 0 && count < SOURCES_MAX && (r = query_next(&find, err)) > 0) {
+        if (!rows)
+            rows = arena_alloc(arena, SOURCES_MAX * sizeof *rows);
+        const char *id = query_text(&find, 0);
+        if (!offload_id(id, strlen(id)) || !query_hash(&find, 2, rows[count].sha256))
+            continue;
+        memcpy(rows[count].id, id, OFFLOAD_ID_BYTES);
+        rows[count++].path = arena_strdup(arena, query_text(&find, 1));
     }
+    query_end(&find);
     tool_store_unlock(store);
     if (r < 0)
         return r;
@@ -251,14 +197,8 @@ int offload_sources(struct tool_store *store, const char *user, const char *box,
 }
 
 int offload_mark_stale(struct tool_store *store, const char *id, bool *ret_first, struct err *err) {
-    struct db *db = tool_store_db(store);
-    tool_store_lock(store);
-    sqlite3_stmt *mark = tool_store_statement(store, "UPDATE offload SET stale = 1 WHERE id = ? AND NOT stale", err);
-    int r = mark ? 0 : -err->code;
-    if (r == 0) {
-        sqlite3_bind_text(mark, 1, id, -1, SQLITE_STATIC);
-        r = step_done(db, mark, err);
-    }
+    struct db *db = tool_store_lock(store);
+    int r = db_do(db, err, "UPDATE offload SET stale = 1 WHERE id = ? AND NOT stale", "t", id);
     if (r == 0)
         *ret_first = sqlite3_changes(db->handle) == 1;
     tool_store_unlock(store);
@@ -267,31 +207,22 @@ int offload_mark_stale(struct tool_store *store, const char *id, bool *ret_first
 
 /* ---- forgetting ---- */
 
-static int forget_locked(struct tool_store *store, struct db *db, const char *box, uint64_t until_ms,
-                         struct doomed *doomed, struct err *err) {
-    sqlite3_stmt *all = tool_store_statement(store, "SELECT id FROM offload WHERE box = ? AND made_ms <= ?", err);
-    sqlite3_stmt *forget = tool_store_statement(store, "DELETE FROM offload WHERE box = ? AND made_ms <= ?", err);
-    if (!all || !forget)
-        return -err->code;
-    sqlite3_bind_text(all, 1, box, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(all, 2, (int64_t)until_ms);
-    while (sqlite3_step(all) == SQLITE_ROW)
-        doomed_add(doomed, (const char *)sqlite3_column_text(all, 0));
-    sqlite3_reset(all);
-    if (doomed->count == 0)
-        return 0;
-    sqlite3_bind_text(forget, 1, box, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(forget, 2, (int64_t)until_ms);
-    return step_done(db, forget, err);
+static int forget_locked(struct db *db, const char *box, uint64_t until_ms, struct doomed *doomed, struct err *err) {
+    autoquery all;
+    int r = db_query(db, &all, err, "SELECT id FROM offload WHERE box = ? AND made_ms <= ?", "ti", box, until_ms);
+    while (r >= 0 && (r = query_next(&all, err)) > 0)
+        doomed_add(doomed, query_text(&all, 0));
+    if (r < 0 || doomed->count == 0)
+        return r;
+    return db_do(db, err, "DELETE FROM offload WHERE box = ? AND made_ms <= ?", "ti", box, until_ms);
 }
 
 int offload_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err) {
     struct doomed doomed = {0};
-    struct db *db = tool_store_db(store);
-    tool_store_lock(store);
+    struct db *db = tool_store_lock(store);
     int r = db_begin(db, err);
     if (r == 0)
-        r = db_end(db, forget_locked(store, db, box, until_ms, &doomed, err), err);
+        r = db_end(db, forget_locked(db, box, until_ms, &doomed, err), err);
     tool_store_unlock(store);
     doomed_end(&doomed, tool_store_dir(store), r < 0);
     return r;
@@ -300,53 +231,32 @@ int offload_forget(struct tool_store *store, const char *box, uint64_t until_ms,
 /* ---- sweeping ---- */
 
 /* Files without a row, also the nameless ones of a daemon killed before it could take their names away. */
-static int sweep_files(struct tool_store *store, struct db *db, DIR *names, struct err *err) {
-    sqlite3_stmt *find = tool_store_statement(store, "SELECT 1 FROM offload WHERE id = ?", err);
-    int r = find ? 0 : -err->code;
+static int sweep_files(int dir, struct db *db, DIR *names, struct err *err) {
+    int r = 0;
     const struct dirent *entry;
-    while (r == 0 && (entry = readdir(names))) {
+    while (r >= 0 && (entry = readdir(names))) {
         if (entry->d_name[0] == '.')
             continue;
-        sqlite3_bind_text(find, 1, entry->d_name, -1, SQLITE_STATIC);
-        int step = sqlite3_step(find);
-        if (step == SQLITE_DONE)
-            unlinkat(tool_store_dir(store), entry->d_name, 0);
-        else if (step != SQLITE_ROW)
-            r = db_fail(db, err);
-        sqlite3_reset(find);
+        r = db_get(db, err, "SELECT 1 FROM offload WHERE id = ?", "t>", entry->d_name);
+        if (r == 0)
+            unlinkat(dir, entry->d_name, 0);
     }
-    return r;
+    return r < 0 ? r : 0;
 }
 
-static int sweep_rows(struct tool_store *store, struct db *db, struct err *err) {
-    sqlite3_stmt *all = tool_store_statement(store, "SELECT id FROM offload", err);
-    sqlite3_stmt *forget = tool_store_statement(store, "DELETE FROM offload WHERE id = ?", err);
+static int sweep_rows(int dir, struct db *db, struct err *err) {
     struct doomed lost = {0};
-    int step, r = all && forget ? 0 : -err->code;
-    if (r < 0)
-        return r;
-    while ((step = sqlite3_step(all)) == SQLITE_ROW) {
-        const char *id = (const char *)sqlite3_column_text(all, 0);
-        if (faccessat(tool_store_dir(store), id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+    autoquery all;
+    int r = db_query(db, &all, err, "SELECT id FROM offload", "");
+    while (r >= 0 && (r = query_next(&all, err)) > 0) {
+        const char *id = query_text(&all, 0);
+        if (faccessat(dir, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
             doomed_add(&lost, id);
     }
-    if (step != SQLITE_DONE)
-        r = db_fail(db, err);
-    sqlite3_reset(all);
-    for (size_t i = 0; i < lost.count && r == 0; i++) {
-        sqlite3_bind_text(forget, 1, lost.ids[i], -1, SQLITE_STATIC);
-        r = step_done(db, forget, err);
-    }
+    for (size_t i = 0; i < lost.count && r == 0; i++)
+        r = db_do(db, err, "DELETE FROM offload WHERE id = ?", "t", lost.ids[i]);
     doomed_end(&lost, -1, true);
     return r;
-}
-
-static int sweep_old(struct tool_store *store, struct db *db, uint64_t since_ms, struct err *err) {
-    sqlite3_stmt *forget = tool_store_statement(store, "DELETE FROM offload WHERE made_ms < ?", err);
-    if (!forget)
-        return -err->code;
-    sqlite3_bind_int64(forget, 1, (int64_t)since_ms);
-    return step_done(db, forget, err);
 }
 
 int offload_sweep(struct tool_store *store, uint64_t since_ms, struct err *err) {
@@ -357,17 +267,16 @@ int offload_sweep(struct tool_store *store, uint64_t since_ms, struct err *err) 
         fd_close(&dir);
         return err_errno(err, number, "kept results");
     }
-    struct db *db = tool_store_db(store);
-    tool_store_lock(store);
+    struct db *db = tool_store_lock(store);
     int r = db_begin(db, err); /* what is too old goes first and alone: its files may only go when that is certain */
     if (r == 0)
-        r = db_end(db, sweep_old(store, db, since_ms, err), err);
+        r = db_end(db, db_do(db, err, "DELETE FROM offload WHERE made_ms < ?", "i", since_ms), err);
     if (r == 0)
         r = db_begin(db, err);
     if (r == 0) {
-        r = sweep_files(store, db, names, err);
+        r = sweep_files(tool_store_dir(store), db, names, err);
         if (r == 0)
-            r = sweep_rows(store, db, err);
+            r = sweep_rows(tool_store_dir(store), db, err);
         r = db_end(db, r, err);
     }
     tool_store_unlock(store);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "store/db.h"
 
 struct servers_db {
@@ -29,9 +30,9 @@ static const struct db_kind kind = {
 };
 
 struct servers_db *servers_db_new(const char *directory) {
-    struct servers_db *db = calloc(1, sizeof *db);
-    if (!db || !(db->directory = strdup(directory)) || asprintf(&db->path, "%s/%s", directory, kind.name) < 0)
-        abort();
+    struct servers_db *db = xcalloc(1, sizeof *db);
+    db->directory = xstrdup(directory);
+    db->path = xasprintf("%s/%s", directory, kind.name);
     pthread_mutex_init(&db->lock, NULL);
     return db;
 }
@@ -58,27 +59,19 @@ static int file_ready_locked(struct servers_db *db, bool make, struct err *err) 
 
 static int rows_read_locked(struct servers_db *db, const char *user, const char *name, struct arena *arena,
                             struct servers_row *rows, size_t *ret_count, struct err *err) {
-    sqlite3_stmt *statement;
+    autoquery query;
     size_t count = 0;
-    int step;
-    int code =
-        db_prepare(&db->db, "SELECT name, spec FROM server WHERE user = ?1 AND (?2 IS NULL OR name = ?2) ORDER BY name",
-                   &statement, err);
-    if (code < 0)
-        return code;
-    db_text(statement, 1, user);
-    db_text(statement, 2, name);
-    while ((step = sqlite3_step(statement)) == SQLITE_ROW && count < LIMIT_SERVERS_PER_USER)
+    int code = db_query(&db->db, &query, err,
+                        "SELECT name, spec FROM server WHERE user = ?1 AND (?2 IS NULL OR name = ?2) ORDER BY name",
+                        "tt", user, name);
+    while (code >= 0 && count < LIMIT_SERVERS_PER_USER && (code = query_next(&query, err)) > 0)
         rows[count++] = (struct servers_row){
             .user = user,
-            .name = arena_strdup(arena, (const char *)sqlite3_column_text(statement, 0)),
-            .text = arena_strdup(arena, (const char *)sqlite3_column_text(statement, 1)),
+            .name = arena_strdup(arena, query_text(&query, 0)),
+            .text = arena_strdup(arena, query_text(&query, 1)),
         };
-    if (step != SQLITE_DONE && step != SQLITE_ROW)
-        code = db_fail(&db->db, err);
-    sqlite3_finalize(statement);
     *ret_count = count;
-    return code;
+    return code < 0 ? code : 0;
 }
 
 int servers_db_rows(struct servers_db *db, const char *user, const char *name, struct arena *arena,
@@ -97,19 +90,6 @@ int servers_db_rows(struct servers_db *db, const char *user, const char *name, s
     return 0;
 }
 
-static int row_put_locked(struct servers_db *db, const char *user, const char *name, const char *text,
-                          struct err *err) {
-    sqlite3_stmt *statement;
-    int code =
-        db_prepare(&db->db, "INSERT OR REPLACE INTO server (user, name, spec) VALUES (?, ?, ?)", &statement, err);
-    if (code < 0)
-        return code;
-    db_text(statement, 1, user);
-    db_text(statement, 2, name);
-    db_text(statement, 3, text);
-    return db_run(&db->db, statement, err);
-}
-
 int servers_db_put(struct servers_db *db, const char *user, const char *name, const char *text, bool *ret_created,
                    struct err *err) {
     autoarena arena = ARENA_EMPTY;
@@ -126,7 +106,8 @@ int servers_db_put(struct servers_db *db, const char *user, const char *name, co
     if (code == 0 && !known && count >= LIMIT_SERVERS_PER_USER)
         code = err_set(err, ERR_LIMIT, "a user has at most %u MCP servers; remove one first", LIMIT_SERVERS_PER_USER);
     if (code == 0)
-        code = row_put_locked(db, user, name, text, err);
+        code = db_do(&db->db, err, "INSERT OR REPLACE INTO server (user, name, spec) VALUES (?, ?, ?)", "ttt", user,
+                     name, text);
     if (begun)
         code = db_end(&db->db, code, err);
     pthread_mutex_unlock(&db->lock);
@@ -136,17 +117,12 @@ int servers_db_put(struct servers_db *db, const char *user, const char *name, co
 }
 
 int servers_db_remove(struct servers_db *db, const char *user, const char *name, struct err *err) {
-    sqlite3_stmt *statement;
     pthread_mutex_lock(&db->lock);
     int code = file_ready_locked(db, false, err), changed = 0;
     if (code == 0)
-        code = db_prepare(&db->db, "DELETE FROM server WHERE user = ? AND name = ?", &statement, err);
-    if (code == 0) {
-        db_text(statement, 1, user);
-        db_text(statement, 2, name);
-        code = db_run(&db->db, statement, err);
-        changed = code == 0 ? sqlite3_changes(db->db.handle) : 0;
-    }
+        code = db_do(&db->db, err, "DELETE FROM server WHERE user = ? AND name = ?", "tt", user, name);
+    if (code == 0)
+        changed = sqlite3_changes(db->db.handle);
     pthread_mutex_unlock(&db->lock);
     if (code >= 0 && !changed)
         return err_set(err, ERR_NOT_FOUND, "there is no MCP server '%.64s'", name);

@@ -2,6 +2,7 @@
  * host does, by what this answers. Invariant: what a file does not say is not made up. */
 #include <string.h>
 
+#include "rows/write.h"
 #include "skill/catalog/catalog.h"
 #include "tool/tool.h"
 
@@ -12,76 +13,51 @@ struct agent_args {
 };
 
 static const struct row agent_fields[] = {
-    {.name = "name",
-     .type = ROW_TEXT,
-     .flags = ROW_AUDITED,
-     .offset = offsetof(struct agent_args, name),
-     .max = 512,
+    {ARG(agent_args, name, TEXT), .flags = ROW_AUDITED, .max = 512,
      .text = "Name of the role. Without it all roles are listed."},
     TOOL_DESCRIPTION(struct agent_args),
     {.name = NULL},
 };
 
+struct agent_role {
+    const char *name, *description, *path, *source, *model, *prompt;
+    const char *const *tools;
+    bool memory, send_message, spawn_agent;
+};
+
 static const struct row agent_role_answer[] = {
-    {.name = "name", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Of the role."},
-    {.name = "description", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "What it is good at."},
-    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "Its file in the box."},
-    {.name = "source", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "personal or global."},
-    {.name = "model", .type = ROW_TEXT, .flags = ROW_REQUIRED | ROW_NULLABLE, .text = "The model it wants; null: any."},
-    {.name = "tools",
-     .type = ROW_TEXTS,
-     .flags = ROW_REQUIRED | ROW_NULLABLE,
-     .text = "The tools it may use; null: all."},
-    {.name = "memory", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "It may remember."},
-    {.name = "send_message", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "It may send messages."},
-    {.name = "spawn_agent", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "It may start sub-agents."},
-    {.name = "prompt", .type = ROW_TEXT, .text = "Its instructions; only of the one that was named."},
+    {ARG(agent_role, name, TEXT), .flags = ROW_REQUIRED, .text = "Of the role."},
+    {ARG(agent_role, description, TEXT), .flags = ROW_REQUIRED, .text = "What it is good at."},
+    {ARG(agent_role, path, TEXT), .flags = ROW_REQUIRED, .text = "Its file in the box."},
+    {ARG(agent_role, source, TEXT), .flags = ROW_REQUIRED, .text = "personal or global."},
+    {ARG(agent_role, model, TEXT), .flags = ROW_REQUIRED | ROW_NULLABLE, .text = "The model it wants; null: any."},
+    {ARG(agent_role, tools, TEXTS), .flags = ROW_REQUIRED | ROW_NULLABLE, .text = "The tools it may use; null: all."},
+    {ARG(agent_role, memory, BOOL), .flags = ROW_REQUIRED, .text = "It may remember."},
+    {ARG(agent_role, send_message, BOOL), .flags = ROW_REQUIRED, .text = "It may send messages."},
+    {ARG(agent_role, spawn_agent, BOOL), .flags = ROW_REQUIRED, .text = "It may start sub-agents."},
+    {ARG(agent_role, prompt, TEXT), .text = "Its instructions; only of the one that was named."},
     {.name = NULL},
 };
 
 static const struct row agent_answer[] = {
-    {.name = "agents",
-     .type = ROW_OBJECTS,
-     .flags = ROW_REQUIRED,
-     .fields = agent_role_answer,
+    {ANSWER("agents", OBJECTS), .flags = ROW_REQUIRED, .fields = agent_role_answer,
      .text = "All roles, or the one that was named."},
     {.name = NULL},
 };
 
-static void agent_texts_json(struct json *json, const char *const *texts) {
-    if (!texts) {
-        json_nil(json);
-        return;
-    }
-    json_open(json, '[');
-    for (; *texts; texts++)
-        json_str(json, *texts);
-    json_close(json, ']');
-}
-
 static void agent_json(struct json *json, const struct catalog_entry *entry, const struct meta *meta,
                        const char *prompt) {
-    const struct {
-        const char *name, *text;
-    } texts[] = {{"name", meta->name},
-                 {"description", meta->description},
-                 {"path", entry->path},
-                 {"source", entry->source},
-                 {"model", meta->model}};
-    const struct {
-        const char *name;
-        bool value;
-    } flags[] = {{"memory", meta->memory}, {"send_message", meta->send_message}, {"spawn_agent", meta->spawn_agent}};
-    json_open(json, '{');
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        json_put_str(json, texts[i].name, texts[i].text);
-    json_key(json, "tools");
-    agent_texts_json(json, meta->tools);
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        json_put_bool(json, flags[i].name, flags[i].value);
-    if (prompt)
-        json_put_str(json, "prompt", prompt);
-    json_close(json, '}');
+    const struct agent_role role = {.name = meta->name,
+                                    .description = meta->description,
+                                    .path = entry->path,
+                                    .source = entry->source,
+                                    .model = meta->model,
+                                    .prompt = prompt,
+                                    .tools = meta->tools,
+                                    .memory = meta->memory,
+                                    .send_message = meta->send_message,
+                                    .spawn_agent = meta->spawn_agent};
+    rows_write(json, agent_role_answer, &role);
 }
 
 static void agent_say_list(struct tool_call *call, const char *label, const char *const *texts) {

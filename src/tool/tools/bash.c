@@ -15,24 +15,11 @@ struct bash_args {
 };
 
 static const struct row bash_fields[] = {
-    {.name = "command",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_AUDITED,
-     .offset = offsetof(struct bash_args, command),
-     .min = 1,
-     .max = SHELL_MAX_BYTES,
+    {ARG(bash_args, command, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = SHELL_MAX_BYTES,
      .text = "The command line, given to the box's shell."},
-    {.name = "timeout_ms",
-     .type = ROW_INT,
-     .offset = offsetof(struct bash_args, timeout_ms),
-     .min = 1,
-     .max = LIMIT_EXEC_TIMEOUT_MS,
+    {ARG(bash_args, timeout_ms, INT), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "Milliseconds after which it is ended with everything it started."},
-    {.name = "cwd",
-     .type = ROW_TEXT,
-     .flags = ROW_AUDITED,
-     .offset = offsetof(struct bash_args, cwd),
-     .max = LIMIT_PATH_BYTES,
+    {ARG(bash_args, cwd, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "Directory for this command alone; the default is the working directory, which the cd tool changes."},
     TOOL_DESCRIPTION(struct bash_args),
     {.name = NULL},
@@ -40,11 +27,11 @@ static const struct row bash_fields[] = {
 
 static const struct row bash_answer[] = {
     SHELL_ANSWER,
-    {.name = "left_running", .type = ROW_BOOL, .text = "it left processes running, which were ended with it"},
-    {.name = "duration_ms", .type = ROW_INT, .text = "how long it ran"},
-    {.name = "stdout_bytes", .type = ROW_INT, .text = "what it wrote, before anything was cut"},
-    {.name = "stderr_bytes", .type = ROW_INT, .text = "the same of its errors"},
-    {.name = "cwd", .type = ROW_TEXT, .text = "where it ran"},
+    {ANSWER("left_running", BOOL), .text = "it left processes running, which were ended with it"},
+    {ANSWER("duration_ms", INT), .text = "how long it ran"},
+    {ANSWER("stdout_bytes", INT), .text = "what it wrote, before anything was cut"},
+    {ANSWER("stderr_bytes", INT), .text = "the same of its errors"},
+    {ANSWER("cwd", TEXT), .text = "where it ran"},
     {.name = NULL},
 };
 

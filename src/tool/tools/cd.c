@@ -18,11 +18,7 @@ struct cd_args {
 };
 
 static const struct row cd_fields[] = {
-    {.name = "path",
-     .type = ROW_TEXT,
-     .flags = ROW_AUDITED,
-     .offset = offsetof(struct cd_args, path),
-     .max = LIMIT_PATH_BYTES,
+    {ARG(cd_args, path, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text =
          "Directory to work in from now on; absolute, or relative to the working directory. Without it: back to the "
          "workspace."},
@@ -31,65 +27,51 @@ static const struct row cd_fields[] = {
 };
 
 static const struct row cd_answer[] = {
-    {.name = "cwd", .type = ROW_TEXT, .text = "the working directory now"},
-    {.name = "project", .type = ROW_TEXTS, .text = "what kind of project it is"},
+    {ANSWER("cwd", TEXT), .text = "the working directory now"},
+    {ANSWER("project", TEXTS), .text = "what kind of project it is"},
     {.name = NULL},
 };
 
-/* Files that say what a directory is; "*.x": any name that ends so. */
+/* Files that say what a directory is, with blanks between; "*.x": any name that ends so. kind NULL: they only are worth a
+ * look. */
 static const struct cd_marker {
-    const char *name, *kind;
+    const char *kind, *names;
 } cd_markers[] = {
-    {"go.mod", "Go"},
-    {"go.work", "Go"},
-    {"Cargo.toml", "Rust"},
-    {"package.json", "Node.js"},
-    {"tsconfig.json", "TypeScript"},
-    {"deno.json", "Deno"},
-    {"bun.lockb", "Bun"},
-    {"pyproject.toml", "Python"},
-    {"setup.py", "Python"},
-    {"setup.cfg", "Python"},
-    {"requirements.txt", "Python"},
-    {"Pipfile", "Python"},
-    {"environment.yml", "Conda"},
-    {"pom.xml", "Java"},
-    {"build.gradle", "Gradle"},
-    {"build.gradle.kts", "Gradle"},
-    {"build.sbt", "Scala"},
-    {"Gemfile", "Ruby"},
-    {"composer.json", "PHP"},
-    {"mix.exs", "Elixir"},
-    {"rebar.config", "Erlang"},
-    {"pubspec.yaml", "Dart"},
-    {"Package.swift", "Swift"},
-    {"*.xcodeproj", "Xcode"},
-    {"*.sln", ".NET"},
-    {"*.csproj", ".NET"},
-    {"*.fsproj", ".NET"},
-    {"*.cabal", "Haskell"},
-    {"stack.yaml", "Haskell"},
-    {"dune-project", "OCaml"},
-    {"build.zig", "Zig"},
-    {"CMakeLists.txt", "CMake"},
-    {"meson.build", "Meson"},
-    {"configure.ac", "Autotools"},
-    {"Makefile", "Make"},
-    {"justfile", "Just"},
-    {"WORKSPACE", "Bazel"},
-    {"MODULE.bazel", "Bazel"},
-    {"Dockerfile", "Docker"},
-    {"docker-compose.yml", "Docker"},
-    {"compose.yaml", "Docker"},
-    {"Chart.yaml", "Helm"},
-    {"*.tf", "Terraform"},
-    {"flake.nix", "Nix"},
-    {".git", "Git"},
-    {".hg", "Mercurial"},
-    {"AGENTS.md", NULL},
-    {"CLAUDE.md", NULL},
-    {"README.md", NULL},
-    {"README", NULL},
+    {"Go", "go.mod go.work"},
+    {"Rust", "Cargo.toml"},
+    {"Node.js", "package.json"},
+    {"TypeScript", "tsconfig.json"},
+    {"Deno", "deno.json"},
+    {"Bun", "bun.lockb"},
+    {"Python", "pyproject.toml setup.py setup.cfg requirements.txt Pipfile"},
+    {"Conda", "environment.yml"},
+    {"Java", "pom.xml"},
+    {"Gradle", "build.gradle build.gradle.kts"},
+    {"Scala", "build.sbt"},
+    {"Ruby", "Gemfile"},
+    {"PHP", "composer.json"},
+    {"Elixir", "mix.exs"},
+    {"Erlang", "rebar.config"},
+    {"Dart", "pubspec.yaml"},
+    {"Swift", "Package.swift"},
+    {"Xcode", "*.xcodeproj"},
+    {".NET", "*.sln *.csproj *.fsproj"},
+    {"Haskell", "*.cabal stack.yaml"},
+    {"OCaml", "dune-project"},
+    {"Zig", "build.zig"},
+    {"CMake", "CMakeLists.txt"},
+    {"Meson", "meson.build"},
+    {"Autotools", "configure.ac"},
+    {"Make", "Makefile"},
+    {"Just", "justfile"},
+    {"Bazel", "WORKSPACE MODULE.bazel"},
+    {"Docker", "Dockerfile docker-compose.yml compose.yaml"},
+    {"Helm", "Chart.yaml"},
+    {"Terraform", "*.tf"},
+    {"Nix", "flake.nix"},
+    {"Git", ".git"},
+    {"Mercurial", ".hg"},
+    {NULL, "AGENTS.md CLAUDE.md README.md README"},
 };
 enum { CD_KINDS = sizeof cd_markers / sizeof *cd_markers };
 
@@ -113,11 +95,16 @@ struct cd_scan {
     bool kinds[CD_KINDS];
 };
 
-static bool cd_matches(const char *pattern, const char *name) {
-    size_t len = strlen(name), tail = strlen(pattern) - 1;
-    if (pattern[0] != '*')
-        return strcmp(pattern, name) == 0;
-    return len > tail && strcmp(name + len - tail, pattern + 1) == 0;
+static bool cd_matches(const char *patterns, const char *name) {
+    size_t len = strlen(name), n;
+    for (; *patterns; patterns += n + (patterns[n] == ' ')) {
+        n = strcspn(patterns, " ");
+        bool tail = patterns[0] == '*';
+        if (tail ? len > n - 1 && strncmp(name + len - (n - 1), patterns + 1, n - 1) == 0
+                 : len == n && strncmp(name, patterns, n) == 0)
+            return true;
+    }
+    return false;
 }
 
 static bool cd_hidden(const char *name) {
@@ -130,7 +117,7 @@ static bool cd_hidden(const char *name) {
 static void cd_mark(struct cd_scan *scan, const char *name) {
     bool found = false;
     for (size_t i = 0; i < CD_KINDS; i++)
-        if (cd_matches(cd_markers[i].name, name))
+        if (cd_matches(cd_markers[i].names, name))
             found = scan->kinds[i] = true;
     if (!found)
         return;
@@ -164,13 +151,9 @@ static void cd_name(struct tool_call *call, const char *name) {
 /* Each kind once, in the table's order. */
 static size_t cd_each_kind(const struct cd_scan *scan, const char *ret_kinds[CD_KINDS]) {
     size_t count = 0;
-    for (size_t i = 0; i < CD_KINDS; i++) {
-        bool known = !cd_markers[i].kind || !scan->kinds[i];
-        for (size_t k = 0; k < count && !known; k++)
-            known = strcmp(ret_kinds[k], cd_markers[i].kind) == 0;
-        if (!known)
+    for (size_t i = 0; i < CD_KINDS; i++)
+        if (scan->kinds[i] && cd_markers[i].kind)
             ret_kinds[count++] = cd_markers[i].kind;
-    }
     return count;
 }
 

@@ -28,40 +28,22 @@ struct download_args {
 };
 
 static const struct row download_fields[] = {
-    {.name = "url",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_AUDITED,
-     .offset = offsetof(struct download_args, url),
-     .min = 1,
-     .max = DOWNLOAD_URL_BYTES,
+    {ARG(download_args, url, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = DOWNLOAD_URL_BYTES,
      .text = "http:// or https://"},
-    {.name = "path",
-     .type = ROW_TEXT,
-     .flags = ROW_AUDITED,
-     .offset = offsetof(struct download_args, path),
-     .max = LIMIT_PATH_BYTES,
+    {ARG(download_args, path, TEXT), .flags = ROW_AUDITED, .max = LIMIT_PATH_BYTES,
      .text = "File to write, or a directory; the default is the working directory, with the URL's last name."},
-    {.name = "max_bytes",
-     .type = ROW_INT,
-     .offset = offsetof(struct download_args, max_bytes),
-     .min = 1,
-     .max = LIMIT_UPLOAD_BYTES,
-     .fallback = DOWNLOAD_DEFAULT_BYTES,
+    {ARG(download_args, max_bytes, INT), .min = 1, .max = LIMIT_UPLOAD_BYTES, .fallback = DOWNLOAD_DEFAULT_BYTES,
      .text = "Nothing is kept of what is larger."},
-    {.name = "timeout_ms",
-     .type = ROW_INT,
-     .offset = offsetof(struct download_args, timeout_ms),
-     .min = 1,
-     .max = LIMIT_EXEC_TIMEOUT_MS,
+    {ARG(download_args, timeout_ms, INT), .min = 1, .max = LIMIT_EXEC_TIMEOUT_MS,
      .text = "Milliseconds after which it is given up."},
     TOOL_DESCRIPTION(struct download_args),
     {.name = NULL},
 };
 
 static const struct row download_answer[] = {
-    {.name = "path", .type = ROW_TEXT, .text = "the file"},
-    {.name = "bytes", .type = ROW_INT, .text = "its size"},
-    {.name = "content_type", .type = ROW_TEXT, .flags = ROW_NULLABLE, .text = "as the server said; null: not known"},
+    {ANSWER("path", TEXT), .text = "the file"},
+    {ANSWER("bytes", INT), .text = "its size"},
+    {ANSWER("content_type", TEXT), .flags = ROW_NULLABLE, .text = "as the server said; null: not known"},
     {.name = NULL},
 };
 

@@ -11,41 +11,40 @@ struct edit_args {
     bool replace_all, overwrite;
 };
 
-#define EDIT_ROW(args_name, kind) .name = #args_name, .type = kind, .offset = offsetof(struct edit_args, args_name)
 static const struct row edit_fields[] = {
     CHANGE_PATH(struct edit_args),
-    {EDIT_ROW(mode, ROW_TEXT), .flags = ROW_REQUIRED | ROW_AUDITED,
+    {ARG(edit_args, mode, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED,
      .choices = "create|replace|insert|delete_lines|regex",
      .text =
          "create: a new file with content. replace: old_str by new_str, or lines start_line to end_line by new_str. "
          "insert: content before line. delete_lines: start_line to end_line. regex: what pattern matches by new_str."},
-    {EDIT_ROW(content, ROW_TEXT), .flags = ROW_NUL, .max = LIMIT_JSON_BYTES,
+    {ARG(edit_args, content, TEXT), .flags = ROW_NUL, .max = LIMIT_JSON_BYTES,
      .text = "create: the whole text. insert: the lines."},
-    {EDIT_ROW(old_str, ROW_TEXT), .max = LIMIT_EDIT_BYTES,
+    {ARG(edit_args, old_str, TEXT), .max = LIMIT_EDIT_BYTES,
      .text = "replace: the text to replace, exactly as it is in the file."},
-    {EDIT_ROW(new_str, ROW_TEXT), .max = LIMIT_EDIT_BYTES,
+    {ARG(edit_args, new_str, TEXT), .max = LIMIT_EDIT_BYTES,
      .text = "replace, regex: the text instead. In regex $1, ${1} and ${name} are groups, $$ is a dollar sign."},
-    {EDIT_ROW(pattern, ROW_TEXT), .max = LIMIT_PATTERN_BYTES,
+    {ARG(edit_args, pattern, TEXT), .max = LIMIT_PATTERN_BYTES,
      .text = "regex: Perl-compatible; ^ and $ match at each line, . no newline; (?i) and (?s) change that."},
-    {EDIT_ROW(line, ROW_INT), .max = INT64_MAX,
+    {ARG(edit_args, line, INT), .max = INT64_MAX,
      .text = "insert: the line before which it goes, from 1; absent or 0: the end of the file."},
-    {EDIT_ROW(start_line, ROW_INT), .max = INT64_MAX,
+    {ARG(edit_args, start_line, INT), .max = INT64_MAX,
      .text = "First line, from 1. delete_lines: needed. replace and regex: only lines from here on are looked at."},
-    {EDIT_ROW(end_line, ROW_INT), .max = INT64_MAX,
+    {ARG(edit_args, end_line, INT), .max = INT64_MAX,
      .text =
          "Last line, included. delete_lines, and replace without old_str: start_line if absent; else the last line."},
-    {EDIT_ROW(replace_all, ROW_BOOL), .text = "replace, regex: every place; else there must be exactly one."},
-    {EDIT_ROW(overwrite, ROW_BOOL), .text = "create: replace a file that is there (read it first)."},
+    {ARG(edit_args, replace_all, BOOL), .text = "replace, regex: every place; else there must be exactly one."},
+    {ARG(edit_args, overwrite, BOOL), .text = "create: replace a file that is there (read it first)."},
     TOOL_DESCRIPTION(struct edit_args),
     {.name = NULL},
 };
 
 static const struct row edit_answer[] = {
     CHANGE_ANSWER,
-    {.name = "created", .type = ROW_BOOL, .text = "There was no such file before."},
-    {.name = "replacements", .type = ROW_INT, .text = "Places changed; not of create."},
-    {.name = "line", .type = ROW_INT, .text = "Where the first change begins; not of create."},
-    {.name = "lines", .type = ROW_INT, .text = "Lines the file has now; not of create."},
+    {ANSWER("created", BOOL), .text = "There was no such file before."},
+    {ANSWER("replacements", INT), .text = "Places changed; not of create."},
+    {ANSWER("line", INT), .text = "Where the first change begins; not of create."},
+    {ANSWER("lines", INT), .text = "Lines the file has now; not of create."},
     {.name = NULL},
 };
 

@@ -13,42 +13,25 @@ struct glob_args {
 };
 
 static const struct row glob_fields[] = {
-    {.name = "pattern",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_AUDITED,
-     .offset = offsetof(struct glob_args, pattern),
-     .min = 1,
-     .max = 4000,
+    {ARG(glob_args, pattern, TEXT), .flags = ROW_REQUIRED | ROW_AUDITED, .min = 1, .max = 4000,
      .text =
          "Such as '*.py', 'src/**/*.ts', 'test_*.{c,h}' or '/etc/*.conf'. '*' and '?' stay within one name, '**' "
          "crosses directories. It may match at any depth below path; begin it with './' to hold it to path itself."},
-    {.name = "path",
-     .type = ROW_TEXT,
-     .flags = ROW_AUDITED,
-     .offset = offsetof(struct glob_args, path),
-     .max = 4095,
+    {ARG(glob_args, path, TEXT), .flags = ROW_AUDITED, .max = 4095,
      .text = "Directory to search; absolute, or relative to the working directory, which is the default."},
-    {.name = "include_dirs",
-     .type = ROW_BOOL,
-     .offset = offsetof(struct glob_args, include_dirs),
-     .text = "Directories are results too."},
-    {.name = "include_ignored",
-     .type = ROW_BOOL,
-     .offset = offsetof(struct glob_args, include_ignored),
+    {ARG(glob_args, include_dirs, BOOL), .text = "Directories are results too."},
+    {ARG(glob_args, include_ignored, BOOL),
      .text = "Also look into what is usually generated: .git, node_modules, build, dist and the like."},
-    {.name = "max_results",
-     .type = ROW_INT,
-     .offset = offsetof(struct glob_args, max_results),
-     .max = UINT32_MAX,
+    {ARG(glob_args, max_results, INT), .max = UINT32_MAX,
      .text = "How many paths to show: 200 unless said, at most 1000."},
     TOOL_DESCRIPTION(struct glob_args),
     {.name = NULL},
 };
 
 static const struct row glob_answer[] = {
-    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The directory that was searched."},
-    {.name = "paths", .type = ROW_TEXTS, .flags = ROW_REQUIRED, .text = "Absolute paths that match."},
-    {.name = "truncated", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "There may be more than these."},
+    {ANSWER("path", TEXT), .flags = ROW_REQUIRED, .text = "The directory that was searched."},
+    {ANSWER("paths", TEXTS), .flags = ROW_REQUIRED, .text = "Absolute paths that match."},
+    {ANSWER("truncated", BOOL), .flags = ROW_REQUIRED, .text = "There may be more than these."},
     {.name = NULL},
 };
 

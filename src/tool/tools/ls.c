@@ -16,23 +16,17 @@ struct ls_args {
 };
 
 static const struct row ls_fields[] = {
-    {.name = "path",
-     .type = ROW_TEXT,
-     .flags = ROW_AUDITED,
-     .offset = offsetof(struct ls_args, path),
-     .max = 4095,
+    {ARG(ls_args, path, TEXT), .flags = ROW_AUDITED, .max = 4095,
      .text = "Directory to list; absolute, or relative to the working directory, which is the default."},
     TOOL_DESCRIPTION(struct ls_args),
     {.name = NULL},
 };
 
 static const struct row ls_answer[] = {
-    {.name = "path", .type = ROW_TEXT, .flags = ROW_REQUIRED, .text = "The directory."},
-    {.name = "entries",
-     .type = ROW_TEXTS,
-     .flags = ROW_REQUIRED,
+    {ANSWER("path", TEXT), .flags = ROW_REQUIRED, .text = "The directory."},
+    {ANSWER("entries", TEXTS), .flags = ROW_REQUIRED,
      .text = "Absolute paths, sorted; those of directories end in '/'."},
-    {.name = "truncated", .type = ROW_BOOL, .flags = ROW_REQUIRED, .text = "There is more than is listed here."},
+    {ANSWER("truncated", BOOL), .flags = ROW_REQUIRED, .text = "There is more than is listed here."},
     {.name = NULL},
 };
 

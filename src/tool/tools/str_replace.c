@@ -9,33 +9,21 @@ struct str_replace_args {
 
 static const struct row str_replace_fields[] = {
     CHANGE_PATH(struct str_replace_args),
-    {.name = "old_str",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED,
-     .offset = offsetof(struct str_replace_args, old_str),
-     .min = 1,
-     .max = LIMIT_EDIT_BYTES,
+    {ARG(str_replace_args, old_str, TEXT), .flags = ROW_REQUIRED, .min = 1, .max = LIMIT_EDIT_BYTES,
      .text =
          "The text to replace, exactly as it is in the file, with its white space and line breaks. It must be there "
          "exactly once, unless replace_all is set."},
-    {.name = "new_str",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED,
-     .offset = offsetof(struct str_replace_args, new_str),
-     .max = LIMIT_EDIT_BYTES,
+    {ARG(str_replace_args, new_str, TEXT), .flags = ROW_REQUIRED, .max = LIMIT_EDIT_BYTES,
      .text = "The text instead; may be empty."},
-    {.name = "replace_all",
-     .type = ROW_BOOL,
-     .offset = offsetof(struct str_replace_args, replace_all),
-     .text = "Replace every occurrence."},
+    {ARG(str_replace_args, replace_all, BOOL), .text = "Replace every occurrence."},
     TOOL_DESCRIPTION(struct str_replace_args),
     {.name = NULL},
 };
 
 static const struct row str_replace_answer[] = {
     CHANGE_ANSWER,
-    {.name = "replacements", .type = ROW_INT, .text = "Places changed."},
-    {.name = "line", .type = ROW_INT, .text = "Where the first of them begins."},
+    {ANSWER("replacements", INT), .text = "Places changed."},
+    {ANSWER("line", INT), .text = "Where the first of them begins."},
     {.name = NULL},
 };
 

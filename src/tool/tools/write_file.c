@@ -9,16 +9,10 @@ struct write_file_args {
 
 static const struct row write_file_fields[] = {
     CHANGE_PATH(struct write_file_args),
-    {.name = "content",
-     .type = ROW_TEXT,
-     .flags = ROW_REQUIRED | ROW_NUL,
-     .offset = offsetof(struct write_file_args, content),
-     .max = LIMIT_JSON_BYTES,
+    {ARG(write_file_args, content, TEXT), .flags = ROW_REQUIRED | ROW_NUL, .max = LIMIT_JSON_BYTES,
      .text =
          "The whole text of the file, or what is added to it. It is written as it is: nothing is added or left out."},
-    {.name = "append",
-     .type = ROW_BOOL,
-     .offset = offsetof(struct write_file_args, append),
+    {ARG(write_file_args, append, BOOL),
      .text = "Add the content at the end of the file instead of replacing what is there."},
     TOOL_DESCRIPTION(struct write_file_args),
     {.name = NULL},
@@ -26,7 +20,7 @@ static const struct row write_file_fields[] = {
 
 static const struct row write_file_answer[] = {
     CHANGE_ANSWER,
-    {.name = "created", .type = ROW_BOOL, .text = "There was no such file before."},
+    {ANSWER("created", BOOL), .text = "There was no such file before."},
     {.name = NULL},
 };
 
