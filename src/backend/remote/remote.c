@@ -474,25 +474,11 @@ static bool remote_paused(struct backend *backend, const char *id) {
     return faccessat(backend->boxes_fd, path, F_OK, 0) == 0;
 }
 
-static void remote_show(struct backend *backend, const struct spec *spec, struct json *json) {
-    struct machine_facts facts = {0};
+static bool remote_show(struct backend *backend, const struct spec *spec, struct arena *arena,
+                        struct machine_facts *ret_facts) {
     struct err ignored;
-    autoarena arena = ARENA_EMPTY;
-    bool known = machine_facts(backend->env->machines, spec->user, spec->machine ? spec->machine : "", &arena, &facts,
-                               &ignored) == 0;
-    const char *const texts[][2] = {{"version", facts.hello.version},
-                                    {"isolation", facts.hello.isolation},
-                                    {"platform", facts.hello.platform},
-                                    {"address", facts.hello.address}};
-    json_put_bool(json, "online", facts.online);
-    json_put_time(json, "since", facts.since_ms);
-    json_key(json, "latency_ms");
-    if (facts.latency_us)
-        json_double(json, (double)facts.latency_us / 1000);
-    else
-        json_nil(json);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        json_put_str(json, texts[i][0], known && texts[i][1][0] ? texts[i][1] : NULL);
+    return machine_facts(backend->env->machines, spec->user, spec->machine ? spec->machine : "", arena, ret_facts,
+                         &ignored) == 0;
 }
 
 static void remote_info(const struct backend_env *env, struct backend *backend, struct json *json) {
