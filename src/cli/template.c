@@ -31,16 +31,12 @@ const struct option_row template_options[] = {
 struct template_names {
     struct cli *cli;
     const char **names;
-    size_t count;
+    size_t count, cap;
 };
 
 static void template_each(void *user, const char *name) {
     struct template_names *list = user;
-    const char **names = arena_alloc(&list->cli->arena, (list->count + 1) * sizeof *names);
-    if (list->count)
-        memcpy(names, list->names, list->count * sizeof *names);
-    names[list->count++] = arena_strdup(&list->cli->arena, name);
-    list->names = names;
+    arena_add(&list->cli->arena, list->names, list->count, list->cap) = arena_strdup(&list->cli->arena, name);
 }
 
 static int template_by_name(const void *a, const void *b) {

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 
 #define TOOL_THREAD "cli" /* where a call names none */
 
@@ -151,18 +152,11 @@ static int tool_print(const json_t *answer) {
 
 /* name NULL: of the list. */
 static const char *tool_path(struct cli *cli, const struct tool_values *values, const char *name) {
-    char *encoded = name ? http_encode(name, strlen(name)) : NULL, *thread = NULL;
-    const char *path = arena_printf(&cli->arena, "/tools%s%s", name ? "/" : "", name ? encoded : "");
-    if (values->box) {
-        path = remote_path(cli, values->box, path, NULL);
-    } else {
-        const char *asked = values->thread ? values->thread : TOOL_THREAD;
-        thread = http_encode(asked, strlen(asked));
-        path = arena_printf(&cli->arena, "/v1/threads/%s%s", thread, path);
-    }
-    free(thread);
-    free(encoded);
-    return path;
+    const char *path = arena_printf(&cli->arena, "/tools%s%s", name ? "/" : "", name ? rest_encoded(cli, name) : "");
+    if (values->box)
+        return remote_path(cli, values->box, path, NULL);
+    const char *thread = values->thread ? values->thread : TOOL_THREAD;
+    return arena_printf(&cli->arena, "/v1/threads/%s%s", rest_encoded(cli, thread), path);
 }
 
 static const json_t *tool_schema(const json_t *tools, const char *name) {

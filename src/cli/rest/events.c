@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/rest/event.h"
+#include "cli/rest/list.h"
 
 struct events_values {
     const char *box, *user, *type, *after;
@@ -23,10 +24,6 @@ const struct option_row events_options[] = {
     {"json", 0, OPTION_FLAG, offsetof(struct events_values, json), NULL, "a JSON object a line"},
     {.name = NULL},
 };
-
-static const char *events_text(const json_t *event, const char *key) {
-    return json_string_value(json_object_get(event, key));
-}
 
 static void events_cell(struct buf *line, const char *text, int width) {
     size_t start = line->len, shown = 0;
@@ -46,11 +43,11 @@ static void events_line(const json_t *event, const char *type) {
             puts("events may be gone: the daemon was started again");
         return;
     }
-    events_cell(&line, events_text(event, "time"), 26);
+    events_cell(&line, rest_text(event, "time"), 26);
     events_cell(&line, type, 10);
-    events_cell(&line, events_text(event, "box"), 18);
-    events_cell(&line, events_text(event, "user"), 14);
-    events_cell(&line, events_text(event, "why"), 0);
+    events_cell(&line, rest_text(event, "box"), 18);
+    events_cell(&line, rest_text(event, "user"), 14);
+    events_cell(&line, rest_text(event, "why"), 0);
     fwrite(line.data, 1, line.len, stdout);
     putchar('\n');
 }
@@ -72,14 +69,6 @@ static int events_body(void *user, const void *data, size_t len) {
     return event_feed(user, data, len);
 }
 
-static void events_parameter(struct buf *path, const char *name, const char *value) {
-    if (!value)
-        return;
-    char *encoded = http_encode(value, strlen(value));
-    buf_printf(path, "%c%s=%s", memchr(path->data, '?', path->len) ? '&' : '?', name, encoded);
-    free(encoded);
-}
-
 int command_events(struct cli *cli, int argc, char **argv) {
     struct events_values values = {0};
     struct err err = {0};
@@ -90,10 +79,10 @@ int command_events(struct cli *cli, int argc, char **argv) {
     autobuf path = buf_max(64 << 10);
     autobuf refusal = buf_max(1 << 20);
     buf_puts(&path, "/v1/events");
-    events_parameter(&path, "box", values.box);
-    events_parameter(&path, "user", values.user);
-    events_parameter(&path, "type", values.type);
-    events_parameter(&path, "after", values.after);
+    rest_parameter(cli, &path, "box", values.box);
+    rest_parameter(cli, &path, "user", values.user);
+    rest_parameter(cli, &path, "type", values.type);
+    rest_parameter(cli, &path, "after", values.after);
     if (remote_client(cli, &client, &err) < 0)
         return cli_fail(&err);
     event_init(&reader, events_each, &values);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "box/signame.h"
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 #include "cli/rest/news.h"
 
 #define ANSWER_BYTES (256u << 20) /* a list of a million entries fits */
@@ -116,10 +117,7 @@ const char *remote_path(struct cli *cli, const char *id, const char *rest, const
         option_fail(cli, "'%s' is not a box ID (16 hex digits, or 8; see `cubby ps`)", id);
     if (!path)
         return arena_printf(&cli->arena, "/v1/boxes/%s%s", id, rest);
-    char *encoded = http_encode(path, strlen(path));
-    const char *whole = arena_printf(&cli->arena, "/v1/boxes/%s%s?path=%s", id, rest, encoded);
-    free(encoded);
-    return whole;
+    return arena_printf(&cli->arena, "/v1/boxes/%s%s?path=%s", id, rest, rest_encoded(cli, path));
 }
 
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path) {
