@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/sync.h"
 #include "cli/cli.h"
 #include "cli/rest/event.h"
 
@@ -315,11 +316,8 @@ static int exec_event(void *user, const char *name, const char *data, size_t len
     int code = 0;
     if (strcmp(name, "started") == 0) {
         exec->pid = (uint64_t)json_integer_value(json_object_get(json, "pid"));
-        pthread_t thread;
-        if (exec->feed && !exec->fed && pthread_create(&thread, NULL, exec_feed, exec) == 0) {
-            exec->fed = true;
-            pthread_detach(thread);
-        }
+        if (exec->feed && !exec->fed)
+            exec->fed = thread_detached(exec_feed, exec, 0) == 0;
     } else if (strcmp(name, "exit") == 0) {
         exec->ended = true;
         exec->status = remote_exit(json);

@@ -75,11 +75,7 @@ void grant_cut(struct auth *auth, const struct grant *grant, const struct http_r
 }
 
 void grants_add(struct grants *grants, struct grant *grant) {
-    if (grants->count == grants->room) {
-        grants->room = grants->room ? grants->room * 2 : 8;
-        grants->items = xrealloc(grants->items, grants->room * sizeof *grants->items);
-    }
-    grants->items[grants->count++] = grant;
+    vec_add(grants->items, grants->count, grants->room) = grant;
 }
 
 static void grants_done(struct grants *grants) {

@@ -123,24 +123,14 @@ const char *audit_directory(const struct audit *audit) {
 
 /* ---- putting ---- */
 
-static struct timespec audit_until(unsigned ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000)
-        until.tv_sec++, until.tv_nsec -= 1000000000;
-    return until;
-}
-
 static bool audit_full_locked(const struct audit *audit) {
     return audit->queue.max - audit->queue.len < AUDIT_ROW_BYTES;
 }
 
 static void audit_room_locked(struct audit *audit) {
-    const struct timespec until = audit_until(FULL_WAIT_MS);
+    uint64_t until_ms = clock_ms() + FULL_WAIT_MS;
     while (audit_full_locked(audit) && !audit->failing && !audit->ending)
-        if (pthread_cond_timedwait(&audit->wrote, &audit->lock, &until) != 0)
+        if (!cond_wait_until(&audit->wrote, &audit->lock, until_ms))
             return;
 }
 
@@ -270,14 +260,14 @@ void audit_event(struct audit *audit, const char *verb, const char *box, const c
 /* ---- waiting ---- */
 
 void audit_sync(struct audit *audit, unsigned timeout_ms) {
-    const struct timespec until = audit_until(timeout_ms);
+    uint64_t until_ms = clock_ms() + timeout_ms;
     pthread_mutex_lock(&audit->lock);
     uint64_t wanted = audit->put;
     if (audit->done < wanted) {
         audit->hurry = true;
         pthread_cond_signal(&audit->work);
     }
-    while (audit->done < wanted && pthread_cond_timedwait(&audit->wrote, &audit->lock, &until) == 0)
+    while (audit->done < wanted && cond_wait_until(&audit->wrote, &audit->lock, until_ms))
         ;
     pthread_mutex_unlock(&audit->lock);
 }
@@ -290,9 +280,9 @@ uint64_t audit_writes(struct audit *audit) {
 }
 
 void audit_wait(struct audit *audit, uint64_t seen, unsigned timeout_ms) {
-    const struct timespec until = audit_until(timeout_ms);
+    uint64_t until_ms = clock_ms() + timeout_ms;
     pthread_mutex_lock(&audit->lock);
-    while (audit->writes == seen && !audit->ending && pthread_cond_timedwait(&audit->wrote, &audit->lock, &until) == 0)
+    while (audit->writes == seen && !audit->ending && cond_wait_until(&audit->wrote, &audit->lock, until_ms))
         ;
     pthread_mutex_unlock(&audit->lock);
 }
@@ -339,14 +329,14 @@ static void writer_running_locked(struct audit *audit) {
 
 /* Waits for something to write and takes it. False: a turn is over, or it is time to end. */
 static bool writer_take_locked(struct audit *audit, uint64_t *ret_rows) {
-    const struct timespec turn = audit_until(LONG_MS);
+    uint64_t turn_ms = clock_ms() + LONG_MS;
     writer_running_locked(audit);
     while (writer_idle_locked(audit))
-        if (pthread_cond_timedwait(&audit->work, &audit->lock, &turn) != 0)
+        if (!cond_wait_until(&audit->work, &audit->lock, turn_ms))
             return false;
-    const struct timespec batch = audit_until(BATCH_MS);
+    uint64_t batch_ms = clock_ms() + BATCH_MS;
     while (!audit->ending && !audit->hurry && audit->queue.len < QUEUE_BYTES / 2)
-        if (pthread_cond_timedwait(&audit->work, &audit->lock, &batch) != 0)
+        if (!cond_wait_until(&audit->work, &audit->lock, batch_ms))
             break;
     audit->hurry = false;
     buf_clear(&audit->writing);
@@ -393,11 +383,11 @@ static bool writer_write(struct audit *audit) {
     struct err err;
     for (int tries = 1; writer_append(audit, &err) < 0; tries++) {
         writer_failing(audit, true, &err);
-        const struct timespec retry = audit_until(RETRY_MS);
+        uint64_t retry_ms = clock_ms() + RETRY_MS;
         pthread_mutex_lock(&audit->lock);
         bool ending = audit->ending;
         if (!ending)
-            pthread_cond_timedwait(&audit->work, &audit->lock, &retry);
+            cond_wait_until(&audit->work, &audit->lock, retry_ms);
         pthread_mutex_unlock(&audit->lock);
         if (ending && tries >= LAST_TRIES)
             return false;

@@ -42,11 +42,7 @@ static void boxes_add(void *user, const char *box) {
     struct boxes *boxes = user;
     if (!box || strlen(box) >= BOX_BYTES)
         return;
-    if (boxes->count == boxes->cap) {
-        boxes->cap = boxes->cap ? 2 * boxes->cap : 16;
-        boxes->items = xrealloc(boxes->items, boxes->cap * sizeof *boxes->items);
-    }
-    struct box_gone *gone = &boxes->items[boxes->count++];
+    struct box_gone *gone = &vec_add(boxes->items, boxes->count, boxes->cap);
     memcpy(gone->id, box, strlen(box) + 1);
     gone->until_ms = clock_wall_ms();
 }
@@ -80,11 +76,9 @@ static void *upkeep_main(void *argument) {
     struct upkeep *upkeep = argument;
     pthread_mutex_lock(&upkeep->lock);
     for (bool ending = false; !ending;) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += UPKEEP_TURN_S;
+        uint64_t until_ms = clock_ms() + UPKEEP_TURN_S * 1000ull;
         while (!upkeep->sweep && !upkeep->gone.count && !upkeep->ending)
-            upkeep->sweep = pthread_cond_timedwait(&upkeep->wake, &upkeep->lock, &until) == ETIMEDOUT;
+            upkeep->sweep = !cond_wait_until(&upkeep->wake, &upkeep->lock, until_ms);
         struct boxes gone = upkeep->gone;
         bool sweep = upkeep->sweep && !upkeep->ending;
         uint64_t days = upkeep->days;

@@ -30,6 +30,7 @@
 #include "backend/jail/jail.h"
 #include "backend/quota/loopdev.h"
 #include "backend/quota/quota.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/sync.h"
 #include "tree/removal.h"
@@ -474,13 +475,8 @@ static void *grow_main(void *argument) {
         pthread_mutex_unlock(&store->lock);
         look(store, place, info.fsid);
         pthread_mutex_lock(&store->lock);
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LOOK_MS * 1000000l;
-        until.tv_sec += until.tv_nsec / 1000000000l;
-        until.tv_nsec %= 1000000000l;
         if (!store->stopping)
-            pthread_cond_timedwait(&store->stop, &store->lock, &until);
+            cond_wait_until(&store->stop, &store->lock, clock_ms() + LOOK_MS);
     }
     pthread_mutex_unlock(&store->lock);
     return NULL;

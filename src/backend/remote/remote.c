@@ -196,18 +196,12 @@ static void *task_main(void *argument) {
 
 static bool task_start_locked(struct backend *backend, const char *id,
                               void (*run)(struct backend *backend, const char *id)) {
-    pthread_t thread;
-    pthread_attr_t attributes;
     struct task *task = xcalloc(1, sizeof *task);
     task->backend = backend;
     task->run = run;
     snprintf(task->id, sizeof task->id, "%s", id);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, TASK_STACK);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    bool made = pthread_create(&thread, &attributes, task_main, task) == 0;
+    bool made = thread_detached(task_main, task, TASK_STACK) == 0;
     backend->tasks += made;
-    pthread_attr_destroy(&attributes);
     if (!made)
         free(task);
     return made;
@@ -418,7 +412,6 @@ static void usage_ask(struct backend *backend, const char *id) {
  * does not wait for a machine that says nothing. */
 static int remote_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
     (void)err;
-    struct timespec until;
     pthread_mutex_lock(&backend->lock);
     struct usage_slot *slot = usage_slot(backend, id);
     if (strcmp(slot->id, id) != 0) {
@@ -428,10 +421,9 @@ static int remote_usage(struct backend *backend, const char *id, struct usage *r
     if (!slot->asked && (!slot->at_ms || clock_ms() >= slot->at_ms + USAGE_AGE_MS))
         slot->asked = task_start_locked(backend, id, usage_ask);
     uint64_t end_ms = clock_ms() + USAGE_WAIT_MS;
-    until = (struct timespec){.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
     bool waits = !slot->slow;
     while (waits && slot->asked && strcmp(slot->id, id) == 0)
-        if (pthread_cond_timedwait(&backend->changed, &backend->lock, &until) == ETIMEDOUT)
+        if (!cond_wait_until(&backend->changed, &backend->lock, end_ms))
             break;
     bool mine = strcmp(slot->id, id) == 0;
     if (mine && waits)

@@ -104,9 +104,8 @@ static void keeper_look(struct mcp_post *post) {
 
 static void keeper_wait_locked(struct mcp_door *door) {
     uint64_t until_ms = clock_ms() + KEEPER_MS;
-    const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000), .tv_nsec = (long)(until_ms % 1000) * 1000000};
-    while (!door->ending && clock_ms() < until_ms)
-        pthread_cond_timedwait(&door->changed, &door->lock, &until);
+    while (!door->ending && cond_wait_until(&door->changed, &door->lock, until_ms))
+        ;
 }
 
 /* Sleeps through times without requests; while there are some, nobody has to wake it. */

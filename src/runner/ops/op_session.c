@@ -309,7 +309,7 @@ static void turn_missed(struct session_call *own) {
 }
 
 static void wait_fire(struct timer *timer) {
-    struct session_call *own = (struct session_call *)((char *)timer - offsetof(struct session_call, timer));
+    struct session_call *own = container_of(timer, struct session_call, timer);
     struct session *session = own->session;
     if (own->want == WANT_IDLE) {
         session_put(session, &own->end);
@@ -328,7 +328,7 @@ static void wait_fire(struct timer *timer) {
 }
 
 static void quiet_fire(struct timer *timer) {
-    struct session_call *own = (struct session_call *)((char *)timer - offsetof(struct session_call, quiet));
+    struct session_call *own = container_of(timer, struct session_call, quiet);
     if (own->session->current == own)
         run_leave(own, SESSION_QUIET);
     else

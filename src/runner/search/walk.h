@@ -78,7 +78,4 @@ static inline const char *walk_name(const struct walk *walk, const struct walk_e
 /* Opens a relative path below dirfd; no component may be a link, nothing may lead above. Descriptor or -errno. */
 int walk_open(int dirfd, const char *path, int flags);
 
-/* An array of *cap elements of `size` bytes, with room for `need`; doubled, never given back. */
-void *walk_grow(void *data, size_t *cap, size_t need, size_t size);
-
 #endif
