@@ -46,12 +46,12 @@ extern const struct row template_answer[], templates_answer[];
 /* native/machine.c */
 native_run native_machines, native_machine_send_away;
 /* native/tool.c */
-native_run native_tools, native_tool, native_thread_tool, native_box_tools, native_thread_tools;
+native_run native_tools, native_tool, native_tools_all;
 /* native/servers.c */
 native_run native_servers, native_server, native_server_put, native_server_remove;
 extern const struct row servers_query[], server_answer[], servers_answer[];
 /* native/offload.c */
-native_run native_offload, native_thread_offload;
+native_run native_offload;
 /* native/skill.c */
 native_run native_skills, native_agents;
 /* native/sync.c */

@@ -20,6 +20,12 @@ static int skills_of(struct http_request *request, struct skills **ret_skills, s
     return *ret_skills ? 0 : err_set(err, ERR_UNSUPPORTED, "this daemon has no skills");
 }
 
+static int registry_asked(struct http_request *request, int (*take)(struct http_request *, void *, struct err *),
+                          void *ret_args, struct skills **ret_skills, struct err *err) {
+    int failed = take(request, ret_args, err);
+    return failed ? failed : skills_of(request, ret_skills, err);
+}
+
 static struct registry_asker asker_of(struct http_request *request) {
     const struct who *who = front_who(request);
     return (struct registry_asker){.user = who->user ? who->user : "default", .admin = who->scope == SCOPE_ADMIN};
@@ -57,9 +63,7 @@ int native_registry_search(struct http_request *request, struct box *unused, str
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
     struct registry_out out = {0};
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_query, &args, &skills, err);
     if (failed)
         return failed;
     struct registry_query query = {.type = args.type.data,
@@ -84,18 +88,22 @@ static const char *entry_named(struct http_request *request, const struct regist
     return arena_printf(http_arena(request), "%s/%s", args->author.data, entry);
 }
 
+static int native_registry_named(struct http_request *request, struct registry_args *ret_args,
+                                 struct skills **ret_skills, const char **ret_name, struct err *err) {
+    int failed = registry_asked(request, front_query, ret_args, ret_skills, err);
+    if (!failed && !(*ret_name = entry_named(request, ret_args, err)))
+        failed = -err->code;
+    return failed;
+}
+
 int native_registry_get(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     struct registry_args args = {0};
     struct registry_entry entry;
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
-    const char *name = NULL;
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
-    if (!failed && !(name = entry_named(request, &args, err)))
-        failed = -err->code;
+    const char *name;
+    int failed = native_registry_named(request, &args, &skills, &name, err);
     if (!failed)
         failed = registry_find(skills, &asker, args.type.data, name, http_arena(request), &entry, err);
     return failed ? failed : entry_reply(request, 200, &entry, err);
@@ -106,16 +114,12 @@ int native_registry_remove(struct http_request *request, struct box *unused, str
     struct registry_args args = {0};
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
-    const char *entry = NULL;
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
-    if (!failed && !(entry = entry_named(request, &args, err)))
-        failed = -err->code;
+    const char *name;
+    int failed = native_registry_named(request, &args, &skills, &name, err);
     if (failed)
         return failed;
-    trail_quote(request, arena_printf(http_arena(request), "entry=%s", entry));
-    failed = registry_unpublish(skills, &asker, args.type.data, entry, err);
+    trail_quote(request, arena_printf(http_arena(request), "entry=%s", name));
+    failed = registry_unpublish(skills, &asker, args.type.data, name, err);
     return failed ? failed : front_empty(request, 204);
 }
 
@@ -141,9 +145,7 @@ int native_registry_publish(struct http_request *request, struct box *unused, st
     struct registry_entry entry;
     struct skills *skills;
     struct box *box = NULL;
-    int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_body, &args, &skills, err);
     if (!failed)
         failed = provider_get(provider, front_who(request)->user, args.box.data, &box, err);
     if (failed)
@@ -166,9 +168,7 @@ static int native_install(struct http_request *request, struct box *box, const c
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
     const char *path = NULL;
-    int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_body, &args, &skills, err);
     if (!failed)
         failed = registry_find(skills, &asker, type, args.entry.data, http_arena(request), &entry, err);
     if (!failed)
@@ -198,9 +198,7 @@ int native_skill_remove(struct http_request *request, struct box *box, struct er
     struct own_change change = {0};
     struct skills *skills;
     const char *agent, *name = http_param(request, "name");
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_query, &args, &skills, err);
     if (!failed)
         failed = skill_id_check(name, err);
     if (failed)
@@ -260,9 +258,7 @@ int native_skill_upload(struct http_request *request, struct box *box, struct er
     struct zip *zip = NULL;
     const char *agent;
     autoscratch file = {.fd = -1};
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_query, &args, &skills, err);
     if (!failed)
         failed = agent_of(box, &agent, err);
     if (!failed && args.base)
@@ -292,9 +288,7 @@ int native_skill_sync(struct http_request *request, struct box *box, struct err 
     struct sync_args args = {0};
     struct skills *skills;
     const char *agent, *name = http_param(request, "name");
-    int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_body, &args, &skills, err);
     if (!failed)
         failed = skill_id_check(name, err);
     if (!failed)
