@@ -164,6 +164,9 @@ const char *remote_url(void);
  * body may be NULL. */
 int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
                 struct err *err);
+/* Any call, through that client; the answer's body in out unless the call writes it, and a status beyond 2xx as an error. */
+struct http_call;
+int remote_send(struct cli *cli, const struct http_call *call, struct buf *out, struct err *err);
 /* For http_call.header: a note on standard error where the daemon says that it has started the box again. */
 void remote_header(void *user, const char *name, const char *value);
 /* The same, parsed; json_decref it. */

@@ -353,7 +353,6 @@ static int exec_failed_status(struct exec *exec, int code) {
 
 static int exec_stream(struct exec *exec, const struct buf *body, struct err *err) {
     static const char *const headers[] = {"Content-Type: application/json", "Accept: text/event-stream", NULL};
-    struct http_client *client = NULL;
     struct http_call call = {.method = "POST",
                              .path = exec->path,
                              .headers = headers,
@@ -364,13 +363,8 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
                              .user = exec};
     if (body->failed)
         return err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_JSON_BYTES);
-    int status = 0, code = remote_client(exec->cli, &client, err);
-    autobuf out = buf_max(1 << 20);
     event_init(&exec->reader, exec_event, exec);
-    if (code == 0)
-        code = http_client_call(client, &call, &status, &out, err);
-    if (code == 0)
-        code = remote_status(status, &out, err);
+    int code = remote_send(exec->cli, &call, NULL, err);
     if (exec->reader.error.code) {
         *err = exec->reader.error;
         code = -err->code;

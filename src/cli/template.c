@@ -99,18 +99,14 @@ static const char *template_path(struct cli *cli, const char *name) {
 static int template_send(struct cli *cli, const char *name, struct template_upload *upload, int64_t length,
                          struct err *err) {
     static const char *const headers[] = {"Content-Type: application/x-tar", NULL};
-    struct http_client *client = NULL;
     struct http_call call = {.method = "PUT",
                              .path = template_path(cli, name),
                              .headers = headers,
                              .read_body = template_read,
                              .read_length = length,
                              .user = upload};
-    int status = 0, code = remote_client(cli, &client, err);
-    autobuf out = buf_max(1 << 20);
     progress_begin(&upload->progress, false, length);
-    if (code == 0)
-        code = http_client_call(client, &call, &status, &out, err);
+    int code = remote_send(cli, &call, NULL, err);
     progress_end(&upload->progress);
     if (upload->number)
         return err_errno(err, upload->number, "%s", name);
@@ -118,7 +114,7 @@ static int template_send(struct cli *cli, const char *name, struct template_uplo
         *err = upload->err;
         return -err->code;
     }
-    return code < 0 ? code : remote_status(status, &out, err);
+    return code;
 }
 
 static int template_upload(struct cli *cli, const char *name, const char *path, struct err *err) {

@@ -74,23 +74,17 @@ int command_events(struct cli *cli, int argc, char **argv) {
     struct err err = {0};
     if (option_parse(cli, argc, argv, &values) > 0)
         option_fail(cli, "unexpected argument '%s'", argv[0]);
-    struct http_client *client;
     struct event_reader reader;
     autobuf path = buf_max(64 << 10);
-    autobuf refusal = buf_max(1 << 20);
     buf_puts(&path, "/v1/events");
     rest_parameter(cli, &path, "box", values.box);
     rest_parameter(cli, &path, "user", values.user);
     rest_parameter(cli, &path, "type", values.type);
     rest_parameter(cli, &path, "after", values.after);
-    if (remote_client(cli, &client, &err) < 0)
-        return cli_fail(&err);
     event_init(&reader, events_each, &values);
     const struct http_call call = {
         .method = "GET", .path = buf_cstr(&path), .write_body = events_body, .user = &reader};
-    int status = 0, code = http_client_call(client, &call, &status, &refusal, &err);
+    int code = remote_send(cli, &call, NULL, &err);
     event_done(&reader);
-    if (code == 0)
-        code = remote_status(status, &refusal, &err);
     return code < 0 ? cli_fail(&err) : 0;
 }

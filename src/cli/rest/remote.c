@@ -79,12 +79,17 @@ void remote_header(void *user, const char *name, const char *value) {
     fprintf(stderr, "cubby: the box was started again on its files, without its processes: %s\n", text ? text : "");
 }
 
-int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
-                struct err *err) {
+int remote_send(struct cli *cli, const struct http_call *call, struct buf *out, struct err *err) {
     struct http_client *client = NULL;
     int status = 0, code = remote_client(cli, &client, err);
-    if (code < 0)
-        return code;
+    autobuf unread = buf_max(ANSWER_BYTES);
+    if (code == 0)
+        code = http_client_call(client, call, &status, out ? out : &unread, err);
+    return code < 0 ? code : remote_status(status, out ? out : &unread, err);
+}
+
+int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
+                struct err *err) {
     static const char *const headers[] = {"Content-Type: application/json", NULL};
     struct http_call call = {.method = method, .path = path, .headers = body ? headers : NULL, .header = remote_header};
     if (body) {
@@ -93,9 +98,7 @@ int remote_call(struct cli *cli, const char *method, const char *path, const str
         call.body = body->data;
         call.body_len = body->len;
     }
-    autobuf answer = buf_max(ANSWER_BYTES);
-    code = http_client_call(client, &call, &status, out ? out : &answer, err);
-    return code < 0 ? code : remote_status(status, out ? out : &answer, err);
+    return remote_send(cli, &call, out, err);
 }
 
 int remote_json(struct cli *cli, const char *method, const char *path, const struct buf *body, json_t **ret_json,

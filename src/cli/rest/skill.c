@@ -120,26 +120,20 @@ static ssize_t sending_read(void *user, void *data, size_t len) {
 static int upload_file(struct cli *cli, const struct skill_box *box, bool base, int fd, json_t **ret_json,
                        struct err *err) {
     static const char *const headers[] = {"Content-Type: application/zip", NULL};
-    struct http_client *client = NULL;
     struct sending sending = {.fd = fd};
     struct stat status;
-    int code = remote_client(cli, &client, err), answered = 0;
-    if (code < 0)
-        return code;
     if (fstat(fd, &status) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return err_errno(err, errno, "the archive");
-    struct http_call call = {.method = "PUT",
-                             .path = remote_path(cli, box->id, base ? "/skills?base=1" : "/skills", NULL),
-                             .headers = headers,
-                             .read_body = sending_read,
-                             .read_length = status.st_size,
-                             .user = &sending};
+    const struct http_call call = {.method = "PUT",
+                                   .path = remote_path(cli, box->id, base ? "/skills?base=1" : "/skills", NULL),
+                                   .headers = headers,
+                                   .read_body = sending_read,
+                                   .read_length = status.st_size,
+                                   .user = &sending};
     autobuf answer = buf_max(16u << 20);
-    code = http_client_call(client, &call, &answered, &answer, err);
+    int code = remote_send(cli, &call, &answer, err);
     if (sending.number)
         return err_errno(err, sending.number, "the archive");
-    if (code == 0)
-        code = remote_status(answered, &answer, err);
     if (code < 0)
         return code;
     *ret_json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
@@ -267,35 +261,23 @@ static void edit_header(void *user, const char *name, const char *value) {
 /* Only in place of the version that was read, where one was. */
 static int edit_put(struct cli *cli, const struct skill_box *box, const char *path, const char *etag,
                     const struct buf *text, struct err *err) {
-    struct http_client *client = NULL;
     const char *headers[] = {"Content-Type: application/octet-stream", NULL, NULL};
-    int code = remote_client(cli, &client, err), answered = 0;
-    if (code < 0)
-        return code;
     if (etag && *etag)
         headers[1] = arena_printf(&cli->arena, "If-Match: %s", etag);
     const char *at = remote_path(cli, box->id, "/files", path);
-    struct http_call call = {.method = "PUT",
-                             .path = arena_printf(&cli->arena, "%s&parents=1", at),
-                             .headers = headers,
-                             .body = text->data ? (const void *)text->data : "",
-                             .body_len = text->len};
-    autobuf answer = buf_max(1 << 20);
-    code = http_client_call(client, &call, &answered, &answer, err);
-    return code < 0 ? code : remote_status(answered, &answer, err);
+    const struct http_call call = {.method = "PUT",
+                                   .path = arena_printf(&cli->arena, "%s&parents=1", at),
+                                   .headers = headers,
+                                   .body = text->data ? (const void *)text->data : "",
+                                   .body_len = text->len};
+    return remote_send(cli, &call, NULL, err);
 }
 
 static int edit_get(struct cli *cli, const struct skill_box *box, const char *path, char etag[128], struct buf *text,
                     struct err *err) {
-    struct http_client *client = NULL;
-    int code = remote_client(cli, &client, err), answered = 0;
-    if (code < 0)
-        return code;
-    struct http_call call = {
+    const struct http_call call = {
         .method = "GET", .path = remote_path(cli, box->id, "/files", path), .header = edit_header, .user = etag};
-    code = http_client_call(client, &call, &answered, text, err);
-    if (code == 0)
-        code = remote_status(answered, text, err);
+    int code = remote_send(cli, &call, text, err);
     if (code != -ERR_NOT_FOUND)
         return code;
     buf_clear(text); /* a new file */
