@@ -177,6 +177,7 @@ int remote_code(const char *name); /* "NOT_FOUND" as ERR_NOT_FOUND; ERR_INTERNAL
 int remote_status(int status, const struct buf *body, struct err *err);
 /* "/v1/boxes/ID/REST" with the id checked (exits 2 when it is not one) and, when path is not NULL, "?path=..." */
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path);
+const char *remote_encoded(struct cli *cli, const char *text); /* for a path or a query */
 /* "ID:PATH" into its parts, true; false when there is no box id before a colon. */
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path);
 /* One line of JSON on standard output; on a terminal in ASCII, so that nothing in it can disturb it. */

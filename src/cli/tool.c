@@ -146,11 +146,11 @@ static int tool_print(const json_t *answer) {
 
 /* name NULL: of the list. */
 static const char *tool_path(struct cli *cli, const struct tool_values *values, const char *name) {
-    const char *path = arena_printf(&cli->arena, "/tools%s%s", name ? "/" : "", name ? rest_encoded(cli, name) : "");
+    const char *path = arena_printf(&cli->arena, "/tools%s%s", name ? "/" : "", name ? remote_encoded(cli, name) : "");
     if (values->box)
         return remote_path(cli, values->box, path, NULL);
     const char *thread = values->thread ? values->thread : TOOL_THREAD;
-    return arena_printf(&cli->arena, "/v1/threads/%s%s", rest_encoded(cli, thread), path);
+    return arena_printf(&cli->arena, "/v1/threads/%s%s", remote_encoded(cli, thread), path);
 }
 
 static const json_t *tool_schema(const json_t *tools, const char *name) {

@@ -70,9 +70,8 @@ static void *writer_main(void *argument);
 /* ---- opening and closing ---- */
 
 int audit_open(const struct audit_options *options, struct audit **ret_audit, struct err *err) {
-    struct audit *audit = calloc(1, sizeof *audit);
-    if (!audit || !(audit->directory = strdup(options->directory)))
-        abort();
+    struct audit *audit = xcalloc(1, sizeof *audit);
+    audit->directory = xstrdup(options->directory);
     audit->days = options->days;
     audit->max_bytes = options->max_bytes;
     int r = audit_db_open(audit->directory, &audit->db, err);

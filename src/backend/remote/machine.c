@@ -84,8 +84,8 @@ static void *keeper_main(void *argument);
 
 static struct machine_peer *session_new(void) {
     uint8_t random[16];
-    struct machine_peer *session = calloc(1, sizeof *session);
-    if (!session || getrandom(random, sizeof random, 0) != sizeof random)
+    struct machine_peer *session = xcalloc(1, sizeof *session);
+    if (getrandom(random, sizeof random, 0) != sizeof random)
         abort();
     atomic_init(&session->refs, 1);
     text_hex(session->id, random, sizeof random);

@@ -3,12 +3,10 @@
 #include "cli/rest/list.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "cli/cli.h"
-#include "http/client/client.h"
 
 const char *rest_text(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
@@ -28,17 +26,10 @@ const char *rest_shown(struct cli *cli, const char *text) {
     return arena_copy(&cli->arena, shown.data, shown.len);
 }
 
-const char *rest_encoded(struct cli *cli, const char *text) {
-    char *encoded = http_encode(text, strlen(text));
-    const char *copy = arena_strdup(&cli->arena, encoded);
-    free(encoded);
-    return copy;
-}
-
 void rest_parameter(struct cli *cli, struct buf *path, const char *name, const char *value) {
     if (value)
         buf_printf(path, "%c%s=%s", path->len && memchr(path->data, '?', path->len) ? '&' : '?', name,
-                   rest_encoded(cli, value));
+                   remote_encoded(cli, value));
 }
 
 void rest_body(struct buf *ret_body, const char *const (*members)[2], size_t count) {

@@ -37,7 +37,6 @@ void rest_body(struct buf *ret_body, const char *const (*members)[2], size_t cou
     rest_body(ret_body, (const char *const[][2]){__VA_ARGS__},                                                         \
               sizeof((const char *const[][2]){__VA_ARGS__}) / sizeof(const char *[2]))
 void rest_parameter(struct cli *cli, struct buf *path, const char *name, const char *value); /* ?name=value; NULL: no */
-const char *rest_encoded(struct cli *cli, const char *text);                                 /* for a path or query */
 const char *rest_text(const struct json_t *object, const char *key);
 const char *rest_time(struct arena *arena, const char *text); /* "2026-01-31T12:00:00.123Z" as "2026-01-31 12:00:00" */
 const char *rest_shown(struct cli *cli, const char *text);    /* safe on a terminal */

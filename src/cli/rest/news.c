@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/rest/list.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sync.h"
@@ -125,7 +124,7 @@ struct news *news_begin(struct cli *cli, const char *user, const char *box) {
         return NULL;
     struct news *news = xcalloc(1, sizeof *news);
     snprintf(news->path, sizeof news->path, "/v1/events?type=progress%s%s%s%s", user ? "&user=" : "",
-             user ? rest_encoded(cli, user) : "", box ? "&box=" : "", box ? box : "");
+             user ? remote_encoded(cli, user) : "", box ? "&box=" : "", box ? box : "");
     pthread_mutex_init(&news->lock, NULL);
     cond_init(&news->ended);
     thread_detached(news_thread, news, 0);

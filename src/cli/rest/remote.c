@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "box/signame.h"
 #include "cli/cli.h"
-#include "cli/rest/list.h"
 #include "cli/rest/news.h"
 
 #define ANSWER_BYTES (256u << 20) /* a list of a million entries fits */
@@ -115,12 +114,19 @@ int remote_json(struct cli *cli, const char *method, const char *path, const str
     return 0;
 }
 
+const char *remote_encoded(struct cli *cli, const char *text) {
+    char *encoded = http_encode(text, strlen(text));
+    const char *copy = arena_strdup(&cli->arena, encoded);
+    free(encoded);
+    return copy;
+}
+
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path) {
     if (!text_id(id))
         option_fail(cli, "'%s' is not a box ID (16 hex digits, or 8; see `cubby ps`)", id);
     if (!path)
         return arena_printf(&cli->arena, "/v1/boxes/%s%s", id, rest);
-    return arena_printf(&cli->arena, "/v1/boxes/%s%s?path=%s", id, rest, rest_encoded(cli, path));
+    return arena_printf(&cli->arena, "/v1/boxes/%s%s?path=%s", id, rest, remote_encoded(cli, path));
 }
 
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path) {

@@ -379,7 +379,7 @@ static int skill_rm(struct cli *cli, const struct skill_values *values, int argc
         return cli_fail(&err);
     for (int i = 0; i < argc; i++) {
         const char *rest = arena_printf(&cli->arena, "/%s/%s%s", agents ? "agents" : "skills",
-                                        rest_encoded(cli, argv[i]), values->base ? "?base=1" : "");
+                                        remote_encoded(cli, argv[i]), values->base ? "?base=1" : "");
         status |= rest_each(cli, "DELETE", remote_path(cli, box.id, rest, NULL), NULL, argv[i]);
     }
     return status;
@@ -419,7 +419,7 @@ static int skill_sync(struct cli *cli, const struct skill_values *values, int ar
     autobuf body = buf_max(256);
     buf_printf(&body, "{\"direction\":\"%s\"}", values->to_base ? "to_base" : "from_base");
     for (int i = 0; i < argc; i++) {
-        const char *rest = arena_printf(&cli->arena, "/skills/%s/sync", rest_encoded(cli, argv[i]));
+        const char *rest = arena_printf(&cli->arena, "/skills/%s/sync", remote_encoded(cli, argv[i]));
         status |= rest_each(cli, "POST", remote_path(cli, box.id, rest, NULL), &body, argv[i]);
     }
     return status;
@@ -457,9 +457,9 @@ static int skill_unpublish(struct cli *cli, const struct skill_values *values, i
         const char *slash = strchr(argv[i], '/'); /* the author is a parameter: a path holds no slash of a name */
         const char *author = slash ? arena_copy(&cli->arena, argv[i], (size_t)(slash - argv[i])) : NULL;
         const char *path =
-            arena_printf(&cli->arena, "/v1/registry/%s?%s%s%s%s", rest_encoded(cli, slash ? slash + 1 : argv[i]),
-                         author ? "author=" : "", author ? rest_encoded(cli, author) : "", values->type ? "&type=" : "",
-                         values->type ? values->type : "");
+            arena_printf(&cli->arena, "/v1/registry/%s?%s%s%s%s", remote_encoded(cli, slash ? slash + 1 : argv[i]),
+                         author ? "author=" : "", author ? remote_encoded(cli, author) : "",
+                         values->type ? "&type=" : "", values->type ? values->type : "");
         status |= rest_each(cli, "DELETE", path, NULL, argv[i]);
     }
     return status;
@@ -492,8 +492,8 @@ static int skill_install(struct cli *cli, const struct skill_values *values, int
 static const char *search_query(struct cli *cli, const struct skill_values *values, const char *text) {
     return arena_printf(&cli->arena, "/v1/registry?limit=%" PRIu64 "%s%s%s%s%s%s", values->limit,
                         values->mine ? "&mine=1" : "", values->versions ? "&versions=1" : "",
-                        values->type ? "&type=" : "", values->type ? rest_encoded(cli, values->type) : "",
-                        text ? "&q=" : "", text ? rest_encoded(cli, text) : "");
+                        values->type ? "&type=" : "", values->type ? remote_encoded(cli, values->type) : "",
+                        text ? "&q=" : "", text ? remote_encoded(cli, text) : "");
 }
 
 static const char *search_digest(struct cli *cli, const json_t *row) {

@@ -277,12 +277,10 @@ static void walk_push(struct walk *walk) {
     if (count == 0)
         return;
     struct walk_level *level = xcalloc(1, sizeof *level);
-    *level = (struct walk_level){.up = walk->level, .path_len = walk->path_len, .names = malloc(bytes)};
+    *level = (struct walk_level){.up = walk->level, .path_len = walk->path_len, .names = xmalloc(bytes)};
     bool globs = walk_has_globs(walk);
     if (globs)
-        level->states = malloc(count * sizeof *level->states);
-    if (!level->names || (globs && !level->states))
-        abort();
+        level->states = xmalloc(count * sizeof *level->states);
     char *at = level->names;
     for (size_t i = 0; i < walk->count; i++) {
         const struct walk_entry *entry = &walk->entries[i];

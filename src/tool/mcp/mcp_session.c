@@ -147,10 +147,11 @@ static bool session_room_locked(struct mcp *mcp, const char *owner) {
 }
 
 static struct mcp_session *session_make(struct mcp *mcp, const char *owner) {
-    struct mcp_session *session = calloc(1, sizeof *session);
+    struct mcp_session *session = xcalloc(1, sizeof *session);
     uint8_t random[16];
-    if (!session || !(session->owner = strdup(owner)) || getrandom(random, sizeof random, 0) != sizeof random)
+    if (getrandom(random, sizeof random, 0) != sizeof random)
         abort();
+    session->owner = xstrdup(owner);
     text_hex(session->id, random, sizeof random);
     session->mcp = mcp;
     session->refs = 1;
