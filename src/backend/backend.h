@@ -114,7 +114,8 @@ struct backend_ops {
     /* Whether the box can be reached now. BUSY: its machine is offline, since when. NULL: always. Cheap. */
     int (*reach)(struct backend *backend, const struct spec *spec, struct err *err);
     /* What is known of its machine, in arena; with reach. False: nothing. NULL: it is on no other machine. Cheap. */
-    bool (*show)(struct backend *backend, const struct spec *spec, struct arena *arena, struct machine_facts *ret_facts);
+    bool (*show)(struct backend *backend, const struct spec *spec, struct arena *arena,
+                 struct machine_facts *ret_facts);
     /* Why its processes ended, in the words of box->died, where somebody else than the kernel can be asked, which may take a
      * moment. false: nobody knows. NULL: there is nobody to ask. */
     bool (*why)(struct backend *backend, const char *id, char *text, size_t size);
