@@ -25,6 +25,7 @@ CFLAGS_RUNNER := $(BASE_FLAGS) -Os -g -fstack-protector-strong -fno-strict-alias
 LDFLAGS_RUNNER := -static -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack
 MULTIARCH := $(shell gcc -print-multiarch 2>/dev/null)
 LIBDIR := /usr/lib/$(MULTIARCH)
+SYSTEM_INCLUDE := /usr/include
 RUNNER_LIBS := $(LIBDIR)/libpcre2-8.a $(LIBDIR)/libnettle.a
 
 # What tests and fuzzers are built with. NULL + 0, which clang's pointer-overflow takes for a fault, is none.
@@ -59,6 +60,13 @@ runner_objects = $(patsubst src/%.c,$(BUILD)/runner/%.o,$(1))
 LLHTTP_OBJECTS := $(LLHTTP:%.c=$(BUILD)/llhttp/%.o)
 DAEMON_LIBS := -lz -ljansson -lsqlite3 -lpcre2-8 -lssl -lcrypto -lyaml -lm
 CLI_LIBS := $(LIBDIR)/libz.a $(LIBDIR)/libyaml.a $(LIBDIR)/libjansson.a $(LIBDIR)/libsqlite3.a $(LIBDIR)/libpcre2-8.a -ldl -lm
+
+# A fresh machine lacks these: say so before the compiler does.
+NEEDED := $(addprefix $(SYSTEM_INCLUDE)/,pcre2.h jansson.h seccomp.h sqlite3.h yaml.h zlib.h openssl/ssl.h nettle/sha2.h)
+MISSING := $(filter-out $(wildcard $(NEEDED)),$(NEEDED))
+ifneq ($(and $(MISSING),$(filter all install,$(or $(MAKECMDGOALS),all))),)
+$(error $(MISSING) missing: run `make setup` first, which installs the Debian packages that building needs)
+endif
 
 all: $(BUILD)/cubbyd $(BUILD)/cubby $(BUILD)/cubby-runner ## build the three programs
 

@@ -92,6 +92,7 @@ struct file_change {
     uint64_t size;
 };
 
+struct machine_facts;
 struct backend; /* state of one backend in this process */
 
 struct backend_ops {
@@ -112,8 +113,9 @@ struct backend_ops {
     int (*connect)(struct backend *backend, const char *id, int *ret_fd, struct err *err);
     /* Whether the box can be reached now. BUSY: its machine is offline, since when. NULL: always. Cheap. */
     int (*reach)(struct backend *backend, const struct spec *spec, struct err *err);
-    /* What only boxes of this backend have, as the members of an open object; with reach. NULL: nothing. Cheap. */
-    void (*show)(struct backend *backend, const struct spec *spec, struct json *json);
+    /* What is known of its machine, in arena; with reach. False: nothing. NULL: it is on no other machine. Cheap. */
+    bool (*show)(struct backend *backend, const struct spec *spec, struct arena *arena,
+                 struct machine_facts *ret_facts);
     /* Why its processes ended, in the words of box->died, where somebody else than the kernel can be asked, which may take a
      * moment. false: nobody knows. NULL: there is nobody to ask. */
     bool (*why)(struct backend *backend, const char *id, char *text, size_t size);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/limits.h"
 #include "base/mem.h"
 
@@ -20,21 +21,6 @@ struct mountinfo_row {
     char *root, *at; /* in the file system, and where that is seen */
 };
 
-/* As mountinfo writes a path: \040 for a space. */
-static void unescape(char *path) {
-    char *to = path;
-    for (const char *from = path; *from; from++) {
-        if (*from == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
-            from[3] <= '7') {
-            *to++ = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
-            from += 3;
-        } else {
-            *to++ = *from;
-        }
-    }
-    *to = 0;
-}
-
 /* "ID PARENT MAJOR:MINOR ROOT AT ..." */
 static bool row_take(char *line, struct mountinfo_row *ret_row) {
     char *words[5], *rest = line;
@@ -44,8 +30,8 @@ static bool row_take(char *line, struct mountinfo_row *ret_row) {
     struct mountinfo_row row = {.root = words[3], .at = words[4]};
     if (sscanf(words[2], "%u:%u", &row.major_id, &row.minor_id) != 2)
         return false;
-    unescape(row.root);
-    unescape(row.at);
+    path_unescape(row.root);
+    path_unescape(row.at);
     *ret_row = row;
     return true;
 }

@@ -54,6 +54,14 @@ void *arena_alloc(struct arena *arena, size_t size) {
     return block->given ? memset(at, 0, size) : at;
 }
 
+void *arena_room(struct arena *arena, void *items, size_t count, size_t *cap, size_t size) {
+    if (count < *cap)
+        return items;
+    *cap = *cap ? 2 * *cap : 16;
+    void *larger = arena_alloc(arena, *cap * size);
+    return count ? memcpy(larger, items, count * size) : larger;
+}
+
 char *arena_copy(struct arena *arena, const void *data, size_t len) {
     char *at = arena_alloc(arena, len + 1);
     if (len)

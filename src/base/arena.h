@@ -16,6 +16,10 @@ void arena_done(struct arena *arena);                                /* frees ev
 void *arena_alloc(struct arena *arena, size_t size);                 /* zeroed, aligned to 16 */
 char *arena_copy(struct arena *arena, const void *data, size_t len); /* with a NUL behind it */
 char *arena_strdup(struct arena *arena, const char *text);
+/* The next element of a growing array (pointer, count, capacity) in an arena, zeroed; smaller copies stay until its end. */
+void *arena_room(struct arena *arena, void *items, size_t count, size_t *cap, size_t size);
+#define arena_add(arena, items, count, cap)                                                                            \
+    (*((items) = arena_room(arena, items, count, &(cap), sizeof *(items)), &(items)[(count)++]))
 char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define autoarena __attribute__((cleanup(arena_done))) struct arena

@@ -134,11 +134,7 @@ static void conceal_match(struct conceal *conceal, size_t len) {
         range.begin = last->begin < range.begin ? last->begin : range.begin;
         range.told = range.told || last->told;
     }
-    if (conceal->range_count == conceal->range_cap) {
-        conceal->range_cap = conceal->range_cap ? 2 * conceal->range_cap : 16;
-        conceal->ranges = xrealloc(conceal->ranges, conceal->range_cap * sizeof *conceal->ranges);
-    }
-    conceal->ranges[conceal->range_count++] = range;
+    vec_add(conceal->ranges, conceal->range_count, conceal->range_cap) = range;
 }
 
 static void conceal_step(struct conceal *conceal, uint8_t byte) {

@@ -1,21 +1,26 @@
-/* Taking a loop device. Called by the daemon for its store and by stage one of the runner for a box's disk. Invariant: the
- * device clears itself with its last user, and is noted: free ones stay, 100 KB each, until somebody removes them. */
+/* Taking and finding loop devices. Called by the daemon for its store and by stage one of the runner for a box's disk.
+ * Invariants: a device clears itself with its last user, and is noted: free ones stay, 100 KB each, until somebody removes
+ * them. The daemon's image has one device: two would each have their own idea of what is written where. It is looked for by
+ * the image's inode, because its name may be another one in the mount namespace of whoever attached it. */
 #include "base/loop.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 
 #define ATTACH_TRIES 100 /* another program may take the device we were told is free */
 #define LOOPS_USUAL 8    /* the kernel makes so many by itself */
 
-static void note(int number) {
+static void loop_note(int number) {
     char path[64];
     if (number < LOOPS_USUAL)
         return;
@@ -46,11 +51,41 @@ int loop_attach(int image, unsigned flags, char path[LOOP_PATH_BYTES], struct er
             return err_set(err, ERR_UNSUPPORTED,
                            "no loop device can be opened ('%s'); give this container loop devices", path);
         if (ioctl(device, LOOP_CONFIGURE, &config) == 0) {
-            note(number);
+            loop_note(number);
             return fd_take(&device);
         }
         if (errno != EBUSY)
             return err_errno(err, errno, "'%s'", path);
     }
     return err_set(err, ERR_BUSY, "other programs take every free loop device; try again");
+}
+
+/* That very image behind this device? -1: no. */
+static int loop_open_if(const char *name, const struct stat *image, char path[LOOP_PATH_BYTES]) {
+    struct loop_info64 info;
+    snprintf(path, LOOP_PATH_BYTES, "/dev/%.20s", name);
+    autofd device = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (device < 0 || ioctl(device, LOOP_GET_STATUS64, &info) < 0 || info.lo_inode != image->st_ino ||
+        info.lo_device != image->st_dev)
+        return -1;
+    return fd_take(&device);
+}
+
+int loop_find(int image, char path[LOOP_PATH_BYTES], struct err *err) {
+    struct stat status;
+    if (fstat(image, &status) < 0)
+        return err_errno(err, errno, "an image");
+    int device = -1;
+    DIR *dir = opendir("/sys/block");
+    for (struct dirent *entry; dir && device < 0 && (entry = readdir(dir));) {
+        char backing[300];
+        if (strncmp(entry->d_name, "loop", 4) != 0)
+            continue;
+        snprintf(backing, sizeof backing, "%s/loop/backing_file", entry->d_name);
+        if (faccessat(dirfd(dir), backing, F_OK, 0) == 0) /* it has one */
+            device = loop_open_if(entry->d_name, &status, path);
+    }
+    if (dir)
+        closedir(dir);
+    return device < 0 ? -ERR_NOT_FOUND : device;
 }

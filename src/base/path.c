@@ -278,3 +278,17 @@ bool path_program(const char *name, char *path, size_t size) {
     }
     return false;
 }
+
+void path_unescape(char *path) {
+    char *to = path;
+    for (const char *from = path; *from; from++) {
+        if (*from == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
+            from[3] <= '7') {
+            *to++ = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
+            from += 3;
+        } else {
+            *to++ = *from;
+        }
+    }
+    *to = 0;
+}

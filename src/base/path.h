@@ -34,6 +34,8 @@ bool path_normal(const char *path);
 bool path_within(const char *path, const char *top);
 /* Joins cwd and path into out when path is relative. False when it does not fit. */
 bool path_join(char *out, size_t size, const char *cwd, const char *path);
+/* In place, as mountinfo writes a path: \040 for a space. */
+void path_unescape(char *path);
 
 bool path_program(const char *name, char *path, size_t size); /* found in the usual directories */
 

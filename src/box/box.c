@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -222,9 +223,7 @@ static int verb_loop(struct box *box, struct call *call, const struct verb *verb
 
 int verb_finish(struct box *box, struct call *call, const struct verb *verb, struct arena *arena,
                 struct fields *ret_end, struct err *err) {
-    struct feed feed = {.done = !verb->read_fn};
-    if (verb->read_fn && !(feed.data = malloc(VERB_PIECE_BYTES)))
-        abort();
+    struct feed feed = {.data = verb->read_fn ? xmalloc(VERB_PIECE_BYTES) : NULL, .done = !verb->read_fn};
     int r = verb_loop(box, call, verb, &feed, arena, ret_end, err);
     free(feed.data);
     call_close(call);

@@ -13,16 +13,11 @@ static int cat_write(void *user, const void *data, size_t len) {
 }
 
 static int cat_one(struct cli *cli, const char *id, const char *path, struct err *err) {
-    struct http_client *client = NULL;
-    struct http_call call = {.method = "GET",
-                             .path = remote_path(cli, id, "/files", path),
-                             .write_body = cat_write,
-                             .header = remote_header};
-    int status = 0, code = remote_client(cli, &client, err);
-    autobuf out = buf_max(1 << 20);
-    if (code == 0)
-        code = http_client_call(client, &call, &status, &out, err);
-    return code < 0 ? code : remote_status(status, &out, err);
+    const struct http_call call = {.method = "GET",
+                                   .path = remote_path(cli, id, "/files", path),
+                                   .write_body = cat_write,
+                                   .header = remote_header};
+    return remote_send(cli, &call, NULL, err);
 }
 
 int command_cat(struct cli *cli, int argc, char **argv) {

@@ -164,6 +164,9 @@ const char *remote_url(void);
  * body may be NULL. */
 int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
                 struct err *err);
+/* Any call, through that client; the answer's body in out unless the call writes it, and a status beyond 2xx as an error. */
+struct http_call;
+int remote_send(struct cli *cli, const struct http_call *call, struct buf *out, struct err *err);
 /* For http_call.header: a note on standard error where the daemon says that it has started the box again. */
 void remote_header(void *user, const char *name, const char *value);
 /* The same, parsed; json_decref it. */
@@ -174,6 +177,7 @@ int remote_code(const char *name); /* "NOT_FOUND" as ERR_NOT_FOUND; ERR_INTERNAL
 int remote_status(int status, const struct buf *body, struct err *err);
 /* "/v1/boxes/ID/REST" with the id checked (exits 2 when it is not one) and, when path is not NULL, "?path=..." */
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path);
+const char *remote_encoded(struct cli *cli, const char *text); /* for a path or a query */
 /* "ID:PATH" into its parts, true; false when there is no box id before a colon. */
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path);
 /* One line of JSON on standard output; on a terminal in ASCII, so that nothing in it can disturb it. */

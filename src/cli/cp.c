@@ -139,7 +139,6 @@ static ssize_t cp_read(void *user, void *data, size_t len) {
 }
 
 static int cp_send(struct cp *cp, const char *path, int64_t length, struct err *err) {
-    struct http_client *client = NULL;
     static const char *const headers[] = {"Content-Type: application/octet-stream", NULL};
     struct http_call call = {.method = "PUT",
                              .path = path,
@@ -148,14 +147,9 @@ static int cp_send(struct cp *cp, const char *path, int64_t length, struct err *
                              .read_length = length,
                              .tick = cp_tick,
                              .user = cp};
-    int status = 0, code = remote_client(cp->cli, &client, err);
-    autobuf out = buf_max(1 << 20);
     progress_begin(&cp->progress, cp->values.quiet, length);
-    if (code == 0)
-        code = http_client_call(client, &call, &status, &out, err);
-    if (cp->number)
-        return err_errno(err, cp->number, "%s", cp->local);
-    return code < 0 ? code : remote_status(status, &out, err);
+    int code = remote_send(cp->cli, &call, NULL, err);
+    return cp->number ? err_errno(err, cp->number, "%s", cp->local) : code;
 }
 
 static int cp_up_tree(struct cp *cp, const char *target, struct err *err) {
@@ -250,17 +244,11 @@ static void cp_header(void *user, const char *name, const char *value) {
 }
 
 static int cp_receive(struct cp *cp, const char *path, struct err *err) {
-    struct http_client *client = NULL;
     struct http_call call = {
         .method = "GET", .path = path, .write_body = cp_write, .header = cp_header, .tick = cp_tick, .user = cp};
-    int status = 0, code = remote_client(cp->cli, &client, err);
-    autobuf out = buf_max(1 << 20);
     progress_begin(&cp->progress, cp->values.quiet, -1);
-    if (code == 0)
-        code = http_client_call(client, &call, &status, &out, err);
-    if (cp->number)
-        return err_errno(err, cp->number, "%s", cp->local);
-    return code < 0 ? code : remote_status(status, &out, err);
+    int code = remote_send(cp->cli, &call, NULL, err);
+    return cp->number ? err_errno(err, cp->number, "%s", cp->local) : code;
 }
 
 /* Where it goes here: DST itself, or inside it when it is a directory. */

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/sync.h"
 #include "cli/cli.h"
 #include "cli/rest/event.h"
 
@@ -315,11 +316,8 @@ static int exec_event(void *user, const char *name, const char *data, size_t len
     int code = 0;
     if (strcmp(name, "started") == 0) {
         exec->pid = (uint64_t)json_integer_value(json_object_get(json, "pid"));
-        pthread_t thread;
-        if (exec->feed && !exec->fed && pthread_create(&thread, NULL, exec_feed, exec) == 0) {
-            exec->fed = true;
-            pthread_detach(thread);
-        }
+        if (exec->feed && !exec->fed)
+            exec->fed = thread_detached(exec_feed, exec, 0) == 0;
     } else if (strcmp(name, "exit") == 0) {
         exec->ended = true;
         exec->status = remote_exit(json);
@@ -355,7 +353,6 @@ static int exec_failed_status(struct exec *exec, int code) {
 
 static int exec_stream(struct exec *exec, const struct buf *body, struct err *err) {
     static const char *const headers[] = {"Content-Type: application/json", "Accept: text/event-stream", NULL};
-    struct http_client *client = NULL;
     struct http_call call = {.method = "POST",
                              .path = exec->path,
                              .headers = headers,
@@ -366,13 +363,8 @@ static int exec_stream(struct exec *exec, const struct buf *body, struct err *er
                              .user = exec};
     if (body->failed)
         return err_set(err, ERR_TOO_LARGE, "the command is larger than %u bytes", LIMIT_JSON_BYTES);
-    int status = 0, code = remote_client(exec->cli, &client, err);
-    autobuf out = buf_max(1 << 20);
     event_init(&exec->reader, exec_event, exec);
-    if (code == 0)
-        code = http_client_call(client, &call, &status, &out, err);
-    if (code == 0)
-        code = remote_status(status, &out, err);
+    int code = remote_send(exec->cli, &call, NULL, err);
     if (exec->reader.error.code) {
         *err = exec->reader.error;
         code = -err->code;

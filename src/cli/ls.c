@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 
 struct ls_values {
     bool detail, json;
@@ -115,22 +116,10 @@ static const char *ls_name(struct cli *cli, const json_t *entry) {
 }
 
 static void ls_table(struct cli *cli, const json_t *entries) {
-    static const char *const heads[] = {"MODE", "OWNER", "SIZE", "MODIFIED (UTC)", "NAME", NULL};
-    struct table table;
-    size_t i;
-    json_t *entry;
-    table_init(&table, &cli->arena, heads);
-    json_array_foreach(entries, i, entry) {
-        const char *time = json_string_value(json_object_get(entry, "mtime"));
-        char *shown = time && strlen(time) >= 19 ? arena_copy(&cli->arena, time, 19) : NULL;
-        if (shown)
-            shown[10] = ' ';
-        table_cell(&table, ls_mode(cli, entry));
-        table_cell(&table, ls_owner(cli, entry));
-        table_cell(&table,
-                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(entry, "size"))));
-        table_cell(&table, shown);
-        table_cell(&table, ls_name(cli, entry));
-    }
-    table_print(&table, stdout);
+    static const struct rest_column columns[] = {
+        CELL("MODE", ls_mode),          CELL("OWNER", ls_owner),
+        COLUMN("SIZE", "size", NUMBER), COLUMN("MODIFIED (UTC)", "mtime", TIME),
+        CELL("NAME", ls_name),
+    };
+    rest_table(cli, entries, REST_COLUMNS(columns));
 }

@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
 #include "cli/terminal.h"
@@ -319,17 +320,10 @@ static void *stdio_thread(void *user) {
 
 /* A thread more, if there may be one. */
 static bool stdio_spawn(struct stdio *stdio, struct stdio_request *request) {
-    pthread_attr_t attributes;
-    pthread_t thread;
     pthread_mutex_lock(&stdio->lock);
     stdio->requests++;
     pthread_mutex_unlock(&stdio->lock);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STDIO_STACK);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    bool made = pthread_create(&thread, &attributes, stdio_thread, request) == 0;
-    pthread_attr_destroy(&attributes);
-    if (made)
+    if (thread_detached(stdio_thread, request, STDIO_STACK) == 0)
         return true;
     pthread_mutex_lock(&stdio->lock);
     stdio->requests--;

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 #include "cli/rest/event.h"
 #include "cli/terminal.h"
 
@@ -96,14 +97,6 @@ static const char *shell_words(struct cli *cli, char **words) {
     return line.len ? arena_copy(&cli->arena, line.data, line.len) : NULL;
 }
 
-static void shell_query(struct buf *path, const char *key, const char *value) {
-    if (!value)
-        return;
-    char *encoded = http_encode(value, strlen(value));
-    buf_printf(path, "&%s=%s", key, encoded);
-    free(encoded);
-}
-
 static int shell_open(struct shell *shell, struct err *err) {
     struct http_client *client = NULL;
     unsigned cols, rows;
@@ -116,10 +109,10 @@ static int shell_open(struct shell *shell, struct err *err) {
         return code;
     autobuf path = buf_max(64 << 10);
     buf_printf(&path, "/v1/boxes/%s/pty?cols=%u&rows=%u", shell->id, cols, rows);
-    shell_query(&path, "command", shell->command);
-    shell_query(&path, "user", shell->values.user);
-    shell_query(&path, "cwd", shell->values.workdir);
-    shell_query(&path, "term", terminal_name());
+    rest_parameter(shell->cli, &path, "command", shell->command);
+    rest_parameter(shell->cli, &path, "user", shell->values.user);
+    rest_parameter(shell->cli, &path, "cwd", shell->values.workdir);
+    rest_parameter(shell->cli, &path, "term", terminal_name());
     const char *text = buf_cstr(&path);
     if (!text)
         return err_set(err, ERR_TOO_LARGE, "the command is too long");

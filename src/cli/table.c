@@ -14,17 +14,9 @@ void table_init(struct table *table, struct arena *arena, const char *const *hea
 }
 
 void table_cell(struct table *table, const char *text) {
-    if (table->count == table->cap) {
-        size_t cap = table->cap ? table->cap * 2 : 64;
-        const char **cells = arena_alloc(table->arena, cap * sizeof *cells);
-        if (table->count)
-            memcpy(cells, table->cells, table->count * sizeof *cells);
-        table->cells = cells;
-        table->cap = cap;
-    }
     autobuf shown = buf_max(64 << 10);
     text_shown(&shown, text ? text : "-", text ? strlen(text) : 1);
-    table->cells[table->count++] = arena_copy(table->arena, shown.data, shown.len);
+    arena_add(table->arena, table->cells, table->count, table->cap) = arena_copy(table->arena, shown.data, shown.len);
 }
 
 size_t table_width(const char *text) {

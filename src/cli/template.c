@@ -31,16 +31,12 @@ const struct option_row template_options[] = {
 struct template_names {
     struct cli *cli;
     const char **names;
-    size_t count;
+    size_t count, cap;
 };
 
 static void template_each(void *user, const char *name) {
     struct template_names *list = user;
-    const char **names = arena_alloc(&list->cli->arena, (list->count + 1) * sizeof *names);
-    if (list->count)
-        memcpy(names, list->names, list->count * sizeof *names);
-    names[list->count++] = arena_strdup(&list->cli->arena, name);
-    list->names = names;
+    arena_add(&list->cli->arena, list->names, list->count, list->cap) = arena_strdup(&list->cli->arena, name);
 }
 
 static int template_by_name(const void *a, const void *b) {
@@ -103,18 +99,14 @@ static const char *template_path(struct cli *cli, const char *name) {
 static int template_send(struct cli *cli, const char *name, struct template_upload *upload, int64_t length,
                          struct err *err) {
     static const char *const headers[] = {"Content-Type: application/x-tar", NULL};
-    struct http_client *client = NULL;
     struct http_call call = {.method = "PUT",
                              .path = template_path(cli, name),
                              .headers = headers,
                              .read_body = template_read,
                              .read_length = length,
                              .user = upload};
-    int status = 0, code = remote_client(cli, &client, err);
-    autobuf out = buf_max(1 << 20);
     progress_begin(&upload->progress, false, length);
-    if (code == 0)
-        code = http_client_call(client, &call, &status, &out, err);
+    int code = remote_send(cli, &call, NULL, err);
     progress_end(&upload->progress);
     if (upload->number)
         return err_errno(err, upload->number, "%s", name);
@@ -122,7 +114,7 @@ static int template_send(struct cli *cli, const char *name, struct template_uplo
         *err = upload->err;
         return -err->code;
     }
-    return code < 0 ? code : remote_status(status, &out, err);
+    return code;
 }
 
 static int template_upload(struct cli *cli, const char *name, const char *path, struct err *err) {

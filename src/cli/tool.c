@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 
 #define TOOL_THREAD "cli" /* where a call names none */
 
@@ -28,27 +29,21 @@ const struct option_row tool_options[] = {
 
 /* ---- the list ---- */
 
-static int tool_list(struct cli *cli, const json_t *tools) {
-    static const char *const heads[] = {"TOOL", "WHAT IT DOES", "ARGUMENTS", NULL};
-    struct table table;
-    size_t at;
-    json_t *tool;
-    table_init(&table, &cli->arena, heads);
-    json_array_foreach(tools, at, tool) {
-        autobuf names;
-        const char *name;
-        json_t *field;
-        buf_init(&names, 4096);
-        json_object_foreach(json_object_get(json_object_get(tool, "input_schema"), "properties"), name,
-                            field) if (strcmp(name, "description") != 0)
-            buf_printf(&names, "%s%s", names.len ? " " : "", name);
-        table_cell(&table, json_string_value(json_object_get(tool, "name")));
-        table_cell(&table, json_string_value(json_object_get(tool, "title")));
-        table_cell(&table, arena_strdup(&cli->arena, names.len ? buf_cstr(&names) : "-"));
+static const char *tool_takes(struct cli *cli, const json_t *tool) {
+    const char *name, *names = NULL;
+    json_t *field;
+    json_object_foreach(json_object_get(json_object_get(tool, "input_schema"), "properties"), name, field) {
+        if (strcmp(name, "description") != 0)
+            names = names ? arena_printf(&cli->arena, "%s %s", names, name) : name;
     }
-    table_print(&table, stdout);
-    return 0;
+    return names;
 }
+
+static const struct rest_column tool_columns[] = {
+    COLUMN("TOOL", "name", TEXT),
+    COLUMN("WHAT IT DOES", "title", TEXT),
+    CELL("ARGUMENTS", tool_takes),
+};
 
 /* ---- arguments ---- */
 
@@ -151,18 +146,11 @@ static int tool_print(const json_t *answer) {
 
 /* name NULL: of the list. */
 static const char *tool_path(struct cli *cli, const struct tool_values *values, const char *name) {
-    char *encoded = name ? http_encode(name, strlen(name)) : NULL, *thread = NULL;
-    const char *path = arena_printf(&cli->arena, "/tools%s%s", name ? "/" : "", name ? encoded : "");
-    if (values->box) {
-        path = remote_path(cli, values->box, path, NULL);
-    } else {
-        const char *asked = values->thread ? values->thread : TOOL_THREAD;
-        thread = http_encode(asked, strlen(asked));
-        path = arena_printf(&cli->arena, "/v1/threads/%s%s", thread, path);
-    }
-    free(thread);
-    free(encoded);
-    return path;
+    const char *path = arena_printf(&cli->arena, "/tools%s%s", name ? "/" : "", name ? remote_encoded(cli, name) : "");
+    if (values->box)
+        return remote_path(cli, values->box, path, NULL);
+    const char *thread = values->thread ? values->thread : TOOL_THREAD;
+    return arena_printf(&cli->arena, "/v1/threads/%s%s", remote_encoded(cli, thread), path);
 }
 
 static const json_t *tool_schema(const json_t *tools, const char *name) {
@@ -217,7 +205,7 @@ int command_tool(struct cli *cli, int argc, char **argv) {
     else if (values.json)
         remote_print(tools);
     else
-        status = tool_list(cli, tools);
+        rest_table(cli, tools, REST_COLUMNS(tool_columns));
     json_decref(list);
     return status;
 }

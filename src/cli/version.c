@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 #include "wire/proto.h"
 
 struct version_values {
@@ -13,13 +14,6 @@ const struct option_row version_options[] = {
     {"json", 0, OPTION_FLAG, offsetof(struct version_values, json), NULL, "as JSON"},
     {.name = NULL},
 };
-
-/* The reason as it may be shown: it can hold words of whatever answered. */
-static const char *version_why(struct cli *cli, const struct err *err) {
-    autobuf shown = buf_max(8192);
-    text_shown(&shown, err->text, strlen(err->text));
-    return buf_cstr(&shown) && shown.len ? arena_strdup(&cli->arena, buf_cstr(&shown)) : "its answer has no version";
-}
 
 int command_version(struct cli *cli, int argc, char **argv) {
     struct version_values values = {0};
@@ -34,11 +28,10 @@ int command_version(struct cli *cli, int argc, char **argv) {
         if (daemon)
             printf("cubbyd %s at %s\n", daemon, remote_url());
         else
-            printf("cubbyd: unknown (%s)\n", version_why(cli, &err));
+            printf("cubbyd: unknown (%s)\n", err.code ? rest_shown(cli, err.text) : "its answer has no version");
     } else {
-        autobuf out;
+        autobuf out = buf_max(64 << 10);
         struct json json;
-        buf_init(&out, 64 << 10);
         json_init(&json, &out);
         json_open(&json, '{');
         json_put_str(&json, "version", CUBBY_VERSION);

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "front/front.h"
 #include "skill/registry/sync.h"
 
@@ -91,14 +92,12 @@ static void *welcome_thread(void *user) {
 }
 
 static void welcome_thread_locked(struct welcome *welcome) {
-    pthread_t thread;
     if (welcome->threads >= WELCOME_THREADS || !guest_next_locked(welcome))
         return;
-    if (pthread_create(&thread, NULL, welcome_thread, welcome) != 0) {
+    if (thread_detached(welcome_thread, welcome, 0) != 0) {
         log_warn("no thread to serve machines that join; the next one that joins tries again");
         return;
     }
-    pthread_detach(thread);
     welcome->threads++;
 }
 

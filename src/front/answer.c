@@ -92,3 +92,29 @@ int answer_end(struct answer *answer, int result, struct err *err) {
     answer_send(answer);
     return answer->failed ? answer->failed : http_reply_end(answer->request);
 }
+
+int answer_rows(struct http_request *request, int status, const struct row *rows, const void *from, struct err *err) {
+    autoanswer answer;
+    answer_init(&answer, request, status);
+    rows_write(&answer.json, rows, from);
+    return answer_end(&answer, 0, err);
+}
+
+void answer_list(struct answer *answer, struct http_request *request, const struct row *rows) {
+    answer_init(answer, request, 200);
+    answer->rows = rows;
+    json_open(&answer->json, '{');
+    json_put_open(&answer->json, rows->name, '[');
+}
+
+int answer_item(struct answer *answer, const void *item) {
+    rows_write(&answer->json, answer->rows->fields, item);
+    return answer_spill(answer);
+}
+
+int answer_list_end(struct answer *answer, const void *from, int result, struct err *err) {
+    json_close(&answer->json, ']');
+    rows_members(&answer->json, answer->rows + 1, from);
+    json_close(&answer->json, '}');
+    return answer_end(answer, result, err);
+}

@@ -31,19 +31,12 @@ static void auth_list_peer(struct auth *auth, uid_t uid, const char *user);
 
 /* ---- grants ---- */
 
-static char *grant_text(const char *text) {
-    char *copy = text ? strdup(text) : NULL;
-    if (text && !copy)
-        abort();
-    return copy;
-}
-
 struct grant *grant_new(struct auth *auth, const char *user, const char *runner, enum scope scope) {
     struct grant *grant = xcalloc(1, sizeof *grant);
     atomic_init(&grant->refs, 1);
     grant->uid = (uid_t)-1;
-    grant->who = (struct who){.user = grant_text(user),
-                              .runner = grant_text(runner),
+    grant->who = (struct who){.user = user ? xstrdup(user) : NULL,
+                              .runner = runner ? xstrdup(runner) : NULL,
                               .scope = scope,
                               .tenant = user ? tenants_find(auth->tenants, user) : NULL};
     return grant;
@@ -75,11 +68,7 @@ void grant_cut(struct auth *auth, const struct grant *grant, const struct http_r
 }
 
 void grants_add(struct grants *grants, struct grant *grant) {
-    if (grants->count == grants->room) {
-        grants->room = grants->room ? grants->room * 2 : 8;
-        grants->items = xrealloc(grants->items, grants->room * sizeof *grants->items);
-    }
-    grants->items[grants->count++] = grant;
+    vec_add(grants->items, grants->count, grants->room) = grant;
 }
 
 static void grants_done(struct grants *grants) {

@@ -51,9 +51,9 @@ struct events {
 };
 
 struct events *events_new(void) {
-    struct events *events = calloc(1, sizeof *events);
+    struct events *events = xcalloc(1, sizeof *events);
     uint8_t random[6];
-    if (!events || getrandom(random, sizeof random, 0) != sizeof random)
+    if (getrandom(random, sizeof random, 0) != sizeof random)
         abort();
     pthread_mutex_init(&events->lock, NULL);
     text_hex(events->epoch, random, sizeof random);

@@ -100,9 +100,8 @@ static void keeper_look(struct mcp_post *post) {
 
 static void keeper_wait_locked(struct mcp_http *http) {
     uint64_t until_ms = clock_ms() + KEEPER_MS;
-    const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000), .tv_nsec = (long)(until_ms % 1000) * 1000000};
-    while (!http->ending && clock_ms() < until_ms)
-        pthread_cond_timedwait(&http->changed, &http->lock, &until);
+    while (!http->ending && cond_wait_until(&http->changed, &http->lock, until_ms))
+        ;
 }
 
 /* Sleeps through times without requests; while there are some, nobody has to wake it. */

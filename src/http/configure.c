@@ -13,12 +13,11 @@ struct host_list {
 };
 
 static struct host_list *host_list_new(const char *const *names, struct host_list *before) {
-    struct host_list *list = calloc(1, sizeof *list);
+    struct host_list *list = xcalloc(1, sizeof *list);
     size_t count = 0;
     while (names && names[count])
         count++;
-    if (!list || !(list->names = calloc(count + 1, sizeof *list->names)))
-        abort();
+    list->names = xcalloc(count + 1, sizeof *list->names);
     for (size_t i = 0; i < count; i++)
         list->names[i] = xstrdup(names[i]);
     list->before = before;

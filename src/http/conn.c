@@ -252,7 +252,7 @@ static void conn_linger_event(struct worker *worker, struct conn *conn, bool exp
 }
 
 static struct conn *conn_of(struct conn_link *link) {
-    return (struct conn *)((char *)link - offsetof(struct conn, link));
+    return container_of(link, struct conn, link);
 }
 
 bool conn_evict_locked(struct http_server *server) {

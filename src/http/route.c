@@ -119,11 +119,8 @@ static struct route_node *node_child(struct route_node *node, const char *segmen
     struct route_node *child = *at;
     if (child)
         return child;
-    child = calloc(1, sizeof *child);
-    char *literal = segment[0] == '{' ? NULL : strndup(segment, len);
-    if (!child || (segment[0] != '{' && !literal))
-        abort();
-    child->literal = literal;
+    child = xcalloc(1, sizeof *child);
+    child->literal = segment[0] == '{' ? NULL : xstrndup(segment, len);
     child->len = len;
     *at = child;
     return child;

@@ -112,15 +112,9 @@ int worker_start_locked(struct http_server *server) {
     worker->batch = 1;
     buf_init(&worker->out, HTTP_OUT_BYTES);
     buf_init(&worker->extra, HTTP_OUT_BYTES / 2);
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, HTTP_STACK_BYTES);
     server->threads++;
     atomic_fetch_add(&server->waiting, 1);
-    pthread_t thread;
-    int error = pthread_create(&thread, &attributes, worker_main, worker);
-    pthread_attr_destroy(&attributes);
+    int error = thread_detached(worker_main, worker, HTTP_STACK_BYTES);
     if (error) {
         server->threads--;
         atomic_fetch_sub(&server->waiting, 1);

@@ -91,7 +91,7 @@ static void children_watch(struct runner *runner) {
 }
 
 static void children_ready(struct source *source, uint32_t events) {
-    struct runner *runner = (struct runner *)((char *)source - offsetof(struct runner, children));
+    struct runner *runner = container_of(source, struct runner, children);
     struct signalfd_siginfo info[4];
     (void)events;
     ssize_t n = read(source->fd, info, sizeof info);
@@ -180,9 +180,5 @@ void timer_set(struct runner *runner, struct timer *timer, uint64_t at_ms) {
 }
 
 void later_free(struct runner *runner, void *memory) {
-    if (runner->grave_count == runner->grave_cap) {
-        runner->grave_cap = runner->grave_cap ? 2 * runner->grave_cap : 64;
-        runner->graves = xrealloc(runner->graves, runner->grave_cap * sizeof *runner->graves);
-    }
-    runner->graves[runner->grave_count++] = memory;
+    vec_add(runner->graves, runner->grave_count, runner->grave_cap) = memory;
 }

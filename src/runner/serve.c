@@ -76,7 +76,7 @@ static void wire_bury(struct rwire *wire);
 /* ---- open, flush, bury ---- */
 
 static void lonely_fire(struct timer *timer) {
-    struct runner *runner = (struct runner *)((char *)timer - offsetof(struct runner, lonely));
+    struct runner *runner = container_of(timer, struct runner, lonely);
     runner->ending |= !runner->greeted;
 }
 
@@ -95,7 +95,7 @@ void serve_open(struct runner *runner) {
 }
 
 static void listener_ready(struct source *source, uint32_t events) {
-    struct runner *runner = (struct runner *)((char *)source - offsetof(struct runner, listener));
+    struct runner *runner = container_of(source, struct runner, listener);
     (void)events;
     int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     unsigned count = 0;

@@ -277,7 +277,7 @@ int worker_start(struct rcall *call, const struct op_def *def, const struct buf 
 
 static void work_out_ready(struct source *source, uint32_t events) {
     (void)events;
-    work_pump((struct work *)((char *)source - offsetof(struct work, out)));
+    work_pump(container_of(source, struct work, out));
 }
 
 static void work_writable(struct rcall *call) {
@@ -287,7 +287,7 @@ static void work_writable(struct rcall *call) {
 static void work_feed(struct work *work);
 static void work_in_ready(struct source *source, uint32_t events) {
     (void)events;
-    work_feed((struct work *)((char *)source - offsetof(struct work, in)));
+    work_feed(container_of(source, struct work, in));
 }
 
 static int work_launch(struct work *work, const struct buf *payload, struct err *err) {

@@ -9,15 +9,7 @@
 void redact_add(struct redact *redact, const char *name, size_t name_len, const char *value, size_t len) {
     if (len < REDACT_MIN_BYTES)
         return;
-    if (redact->count == redact->cap) {
-        size_t cap = redact->cap ? redact->cap * 2 : 16;
-        struct redact_value *values = arena_alloc(redact->arena, cap * sizeof *values);
-        if (redact->count)
-            memcpy(values, redact->values, redact->count * sizeof *values);
-        redact->values = values;
-        redact->cap = cap;
-    }
-    redact->values[redact->count++] =
+    arena_add(redact->arena, redact->values, redact->count, redact->cap) =
         (struct redact_value){.name = name, .value = value, .name_len = name_len < 64 ? name_len : 64, .len = len};
     unsigned char byte = (unsigned char)*value;
     redact->first[byte / 8] |= (unsigned char)(1u << byte % 8);

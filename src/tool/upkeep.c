@@ -74,7 +74,7 @@ static void *upkeep_main(void *argument) {
     struct upkeep *upkeep = argument;
     pthread_mutex_lock(&upkeep->lock);
     for (bool ending = false; !ending;) {
-        uint64_t until_ms = clock_ms() + UPKEEP_TURN_S * 1000;
+        uint64_t until_ms = clock_ms() + UPKEEP_TURN_S * 1000ull;
         while (!upkeep->sweep && !upkeep->gone.count && !upkeep->ending)
             upkeep->sweep = !cond_wait_until(&upkeep->wake, &upkeep->lock, until_ms);
         struct boxes gone = upkeep->gone;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "backend/ids.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/sync.h"
@@ -145,15 +146,6 @@ static bool tidy_locked(struct reaper *reaper) {
     return true;
 }
 
-static struct timespec from_now(unsigned ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    return until;
-}
-
 /* A loaded machine may take longer with a process than anybody waits for it; nobody else ends what is left of it then. */
 static void late_locked(struct reaper *reaper) {
     for (unsigned i = 0; i < reaper->late_count;)
@@ -164,17 +156,14 @@ static void late_locked(struct reaper *reaper) {
 }
 
 static void rest_locked(struct reaper *reaper) {
-    struct timespec until = from_now(LATE_MS);
-    if (reaper->late_count > 0 && pthread_cond_timedwait(&reaper->more, &reaper->lock, &until) == ETIMEDOUT)
+    if (!cond_wait_until(&reaper->more, &reaper->lock, reaper->late_count ? clock_ms() + LATE_MS : 0))
         late_locked(reaper);
-    else if (reaper->late_count == 0)
-        pthread_cond_wait(&reaper->more, &reaper->lock);
 }
 
 static void gather_locked(struct reaper *reaper) {
-    struct timespec until = from_now(GATHER_MS);
+    uint64_t until_ms = clock_ms() + GATHER_MS;
     while (reaper->count > 0 && reaper->count < TOGETHER && !reaper->stop)
-        if (pthread_cond_timedwait(&reaper->more, &reaper->lock, &until) == ETIMEDOUT)
+        if (!cond_wait_until(&reaper->more, &reaper->lock, until_ms))
             break;
 }
 

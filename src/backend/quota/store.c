@@ -27,14 +27,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/quota/loopdev.h"
 #include "backend/quota/quota.h"
+#include "base/clock.h"
 #include "base/path.h"
 #include "base/mem.h"
 #include "base/sync.h"
 #include "tree/removal.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/loop.h"
 
 #define IMAGE "store.img"
 #define IMAGE_NEW "store.img.new"
@@ -357,7 +358,7 @@ static int mount_image(struct store *store, struct err *err) {
     int r = is_mounted(store, err);
     if (r != 0)
         return r < 0 ? r : 0;
-    autofd device = loopdev_find(store->image, path, err);
+    autofd device = loop_find(store->image, path, err);
     if (device == -ERR_NOT_FOUND)
         /* Direct: what is in the memory for the files of boxes need not be there a second time for the image. */
         device = loop_attach(store->image, LO_FLAGS_DIRECT_IO, path, err);
@@ -443,7 +444,7 @@ static bool grow(struct store *store, int place) {
     uint64_t mb = next_mb(store, (uint64_t)status.st_size >> 20);
     if (mb == 0 || fallocate(store->image, 0, status.st_size, (off_t)(mb << 20) - status.st_size) < 0)
         return false;
-    autofd device = loopdev_find(store->image, path, &err);
+    autofd device = loop_find(store->image, path, &err);
     struct btrfs_ioctl_vol_args args = {.name = "max"};
     if (device < 0 || ioctl(device, LOOP_SET_CAPACITY, 0) < 0 || ioctl(place, BTRFS_IOC_RESIZE, &args) < 0) {
         log_warn("the store cannot grow: %s", strerror(errno));
@@ -474,13 +475,8 @@ static void *grow_main(void *argument) {
         pthread_mutex_unlock(&store->lock);
         look(store, place, info.fsid);
         pthread_mutex_lock(&store->lock);
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LOOK_MS * 1000000l;
-        until.tv_sec += until.tv_nsec / 1000000000l;
-        until.tv_nsec %= 1000000000l;
         if (!store->stopping)
-            pthread_cond_timedwait(&store->stop, &store->lock, &until);
+            cond_wait_until(&store->stop, &store->lock, clock_ms() + LOOK_MS);
     }
     pthread_mutex_unlock(&store->lock);
     return NULL;

@@ -84,8 +84,8 @@ static void *keeper_main(void *argument);
 
 static struct machine_peer *session_new(void) {
     uint8_t random[16];
-    struct machine_peer *session = calloc(1, sizeof *session);
-    if (!session || getrandom(random, sizeof random, 0) != sizeof random)
+    struct machine_peer *session = xcalloc(1, sizeof *session);
+    if (getrandom(random, sizeof random, 0) != sizeof random)
         abort();
     atomic_init(&session->refs, 1);
     text_hex(session->id, random, sizeof random);
@@ -373,8 +373,6 @@ static void *greet_main(void *argument) {
 
 /* One thread a machine: what comes meanwhile is greeted when that is done. */
 static void greet_locked(struct machines *machines, struct machine *machine, bool again) {
-    pthread_t thread;
-    pthread_attr_t attributes;
     machine->again = again;
     if (machine->greeting) {
         machine->greet_again = true;
@@ -382,11 +380,7 @@ static void greet_locked(struct machines *machines, struct machine *machine, boo
     }
     struct greeting *greeting = xmalloc(sizeof *greeting);
     *greeting = (struct greeting){.machines = machines, .machine = machine};
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, EVENT_STACK);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    machine->greeting = pthread_create(&thread, &attributes, greet_main, greeting) == 0;
-    pthread_attr_destroy(&attributes);
+    machine->greeting = thread_detached(greet_main, greeting, EVENT_STACK) == 0;
     if (machine->greeting)
         machines->threads++;
     else

@@ -196,18 +196,12 @@ static void *task_main(void *argument) {
 
 static bool task_start_locked(struct backend *backend, const char *id,
                               void (*run)(struct backend *backend, const char *id)) {
-    pthread_t thread;
-    pthread_attr_t attributes;
     struct task *task = xcalloc(1, sizeof *task);
     task->backend = backend;
     task->run = run;
     snprintf(task->id, sizeof task->id, "%s", id);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, TASK_STACK);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    bool made = pthread_create(&thread, &attributes, task_main, task) == 0;
+    bool made = thread_detached(task_main, task, TASK_STACK) == 0;
     backend->tasks += made;
-    pthread_attr_destroy(&attributes);
     if (!made)
         free(task);
     return made;
@@ -418,7 +412,6 @@ static void usage_ask(struct backend *backend, const char *id) {
  * does not wait for a machine that says nothing. */
 static int remote_usage(struct backend *backend, const char *id, struct usage *ret_usage, struct err *err) {
     (void)err;
-    struct timespec until;
     pthread_mutex_lock(&backend->lock);
     struct usage_slot *slot = usage_slot(backend, id);
     if (strcmp(slot->id, id) != 0) {
@@ -428,10 +421,9 @@ static int remote_usage(struct backend *backend, const char *id, struct usage *r
     if (!slot->asked && (!slot->at_ms || clock_ms() >= slot->at_ms + USAGE_AGE_MS))
         slot->asked = task_start_locked(backend, id, usage_ask);
     uint64_t end_ms = clock_ms() + USAGE_WAIT_MS;
-    until = (struct timespec){.tv_sec = (time_t)(end_ms / 1000), .tv_nsec = (long)(end_ms % 1000) * 1000000};
     bool waits = !slot->slow;
     while (waits && slot->asked && strcmp(slot->id, id) == 0)
-        if (pthread_cond_timedwait(&backend->changed, &backend->lock, &until) == ETIMEDOUT)
+        if (!cond_wait_until(&backend->changed, &backend->lock, end_ms))
             break;
     bool mine = strcmp(slot->id, id) == 0;
     if (mine && waits)
@@ -474,25 +466,11 @@ static bool remote_paused(struct backend *backend, const char *id) {
     return faccessat(backend->boxes_fd, path, F_OK, 0) == 0;
 }
 
-static void remote_show(struct backend *backend, const struct spec *spec, struct json *json) {
-    struct machine_facts facts = {0};
+static bool remote_show(struct backend *backend, const struct spec *spec, struct arena *arena,
+                        struct machine_facts *ret_facts) {
     struct err ignored;
-    autoarena arena = ARENA_EMPTY;
-    bool known = machine_facts(backend->env->machines, spec->user, spec->machine ? spec->machine : "", &arena, &facts,
-                               &ignored) == 0;
-    const char *const texts[][2] = {{"version", facts.hello.version},
-                                    {"isolation", facts.hello.isolation},
-                                    {"platform", facts.hello.platform},
-                                    {"address", facts.hello.address}};
-    json_put_bool(json, "online", facts.online);
-    json_put_time(json, "since", facts.since_ms);
-    json_key(json, "latency_ms");
-    if (facts.latency_us)
-        json_double(json, (double)facts.latency_us / 1000);
-    else
-        json_nil(json);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        json_put_str(json, texts[i][0], known && texts[i][1][0] ? texts[i][1] : NULL);
+    return machine_facts(backend->env->machines, spec->user, spec->machine ? spec->machine : "", arena, ret_facts,
+                         &ignored) == 0;
 }
 
 static void remote_info(const struct backend_env *env, struct backend *backend, struct json *json) {

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/sync.h"
 #include "box/provider/provider_private.h"
 
 enum { ADOPTION_WAIT_MS = 800 }; /* before serving; what takes longer goes on meanwhile */
@@ -180,12 +181,11 @@ void adoption_begin(struct provider *provider) {
 }
 
 void adoption_wait(struct provider *provider) {
-    uint64_t at_ms = clock_ms() + ADOPTION_WAIT_MS;
-    const struct timespec until = {.tv_sec = (time_t)(at_ms / 1000), .tv_nsec = (long)(at_ms % 1000) * 1000000};
-    int r = 0;
+    uint64_t until_ms = clock_ms() + ADOPTION_WAIT_MS;
     pthread_mutex_lock(&provider->lock);
-    while (r == 0 && provider->adopt_done < provider->adopting.count)
-        r = pthread_cond_timedwait(&provider->changed, &provider->lock, &until);
+    while (provider->adopt_done < provider->adopting.count &&
+           cond_wait_until(&provider->changed, &provider->lock, until_ms))
+        ;
     pthread_mutex_unlock(&provider->lock);
 }
 

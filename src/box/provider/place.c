@@ -116,11 +116,7 @@ void box_reap(void) {
 
 static void orphan_add(int *pidfd) {
     pthread_mutex_lock(&orphans.lock);
-    if (orphans.count == orphans.size) {
-        orphans.size = orphans.size ? 2 * orphans.size : 16;
-        orphans.pidfds = xrealloc(orphans.pidfds, orphans.size * sizeof *orphans.pidfds);
-    }
-    orphans.pidfds[orphans.count++] = fd_take(pidfd);
+    vec_add(orphans.pidfds, orphans.count, orphans.size) = fd_take(pidfd);
     pthread_mutex_unlock(&orphans.lock);
 }
 

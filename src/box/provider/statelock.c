@@ -77,12 +77,8 @@ static bool hold(struct statelock *lock, off_t at) {
     while (i < lock->held_count && lock->held[i] != at)
         i++;
     bool ours = i == lock->held_count;
-    if (ours && i == lock->held_max) {
-        lock->held_max = i ? i * 2 : 16;
-        lock->held = xrealloc(lock->held, lock->held_max * sizeof *lock->held);
-    }
     if (ours)
-        lock->held[lock->held_count++] = at;
+        vec_add(lock->held, lock->held_count, lock->held_max) = at;
     pthread_mutex_unlock(&lock->held_lock);
     errno = EAGAIN;
     return ours;

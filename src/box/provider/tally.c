@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 struct tally_row {
     struct tally_row *next;
     struct tally_sum sum;
@@ -37,9 +39,7 @@ void tally_change(struct tally *tally, const char *user, struct tally_sum was, s
     struct tally_row **at = tally_find(tally, user), *row = *at;
     if (!row) {
         size_t size = strlen(user) + 1;
-        row = *at = calloc(1, sizeof *row + size);
-        if (!row)
-            abort();
+        row = *at = xcalloc(1, sizeof *row + size);
         memcpy(row->user, user, size);
     }
     sum_change(&row->sum.boxes, was.boxes, now.boxes);

@@ -2,6 +2,7 @@
  * makes itself. Its rooms and rules: join.h. Invariant: whatever way it ends, its boxes end first; where this machine
  * cannot wall boxes off it says so and ends; it never does without by itself. */
 #include "cli/join/join.h"
+#include "base/sync.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -458,17 +459,11 @@ static void warn_none(struct join_view *view) {
 }
 
 static int join_threads(struct join *join, struct err *err) {
-    pthread_attr_t attributes;
-    pthread_t thread;
     join->wake_line = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     join->wake_main = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (join->wake_line < 0 || join->wake_main < 0)
         return err_errno(err, errno, "eventfd");
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, LINE_STACK);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    int number = pthread_create(&thread, &attributes, join_line, join);
-    pthread_attr_destroy(&attributes);
+    int number = thread_detached(join_line, join, LINE_STACK);
     return number ? err_errno(err, number, "a thread") : 0;
 }
 

@@ -12,6 +12,7 @@
 
 #include "backend/cgroup.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "tree/removal.h"
 #include "base/fd.h"
 #include "base/text.h"
@@ -231,8 +232,6 @@ static int ask_read(struct ask *ask, const void *json, size_t len, struct err *e
 }
 
 static int ask_spawn(struct join *join, struct ask *ask, struct err *err) {
-    pthread_attr_t attributes;
-    pthread_t thread;
     pthread_mutex_lock(&join->lock);
     bool room = join->asks < JOIN_ASKS && !join->ending;
     join->asks += room;
@@ -240,11 +239,7 @@ static int ask_spawn(struct join *join, struct ask *ask, struct err *err) {
     pthread_mutex_unlock(&join->lock);
     if (!room)
         return err_set(err, ERR_BUSY, "%u questions are under way at this machine, or it leaves", JOIN_ASKS);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, ASK_STACK);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    int number = pthread_create(&thread, &attributes, ask_thread, ask);
-    pthread_attr_destroy(&attributes);
+    int number = thread_detached(ask_thread, ask, ASK_STACK);
     if (number == 0)
         return 0;
     pthread_mutex_lock(&join->lock);

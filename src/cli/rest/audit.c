@@ -1,7 +1,5 @@
 /* `cubby audit`: who did what to which box, from the daemon's audit log. Invariant: what boxes and clients put into a
  * row is shown escaped. */
-#include "http/client/client.h"
-
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +8,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 #include "cli/terminal.h"
 
 #define FOLLOW_WAIT_MS 30000
@@ -61,7 +60,7 @@ static int audit_verify(struct cli *cli, bool json) {
     if (remote_json(cli, "GET", "/v1/audit/verify", NULL, &answer, &err) < 0)
         return cli_fail(&err);
     bool intact = json_is_true(json_object_get(answer, "intact"));
-    const char *hash = json_string_value(json_object_get(answer, "hash"));
+    const char *hash = rest_text(answer, "hash");
     const json_t *broken = json_object_get(answer, "broken_at");
     long long rows = json_integer_value(json_object_get(answer, "rows"));
     long long last = json_integer_value(json_object_get(answer, "last"));
@@ -72,11 +71,8 @@ static int audit_verify(struct cli *cli, bool json) {
     } else if (json_is_integer(broken)) {
         printf("NOT INTACT: row %lld does not follow from the one before it\n", (long long)json_integer_value(broken));
     } else {
-        autobuf shown;
-        const char *damage = json_string_value(json_object_get(answer, "damage"));
-        buf_init(&shown, 16 << 10);
-        text_shown(&shown, damage ? damage : "?", damage ? strlen(damage) : 1);
-        printf("NOT INTACT: %s\n", buf_cstr(&shown));
+        const char *damage = rest_text(answer, "damage");
+        printf("NOT INTACT: %s\n", rest_shown(cli, damage ? damage : "?"));
     }
     json_decref(answer);
     return intact ? 0 : 1;
@@ -101,49 +97,36 @@ static uint64_t audit_time(struct cli *cli, const char *name, const char *text) 
     option_fail(cli, "--%s must be a time such as 2026-01-31T12:00:00Z, 2026-01-31 or 2h, not '%s'", name, text);
 }
 
-static void audit_parameter(struct buf *path, const char *name, const char *value) {
-    if (!value)
-        return;
-    char *encoded = http_encode(value, strlen(value));
-    buf_printf(path, "&%s=", name);
-    buf_puts(path, encoded);
-    free(encoded);
-}
-
 static void audit_parameters(struct cli *cli, const struct audit_values *values, struct buf *path) {
     char since[CLOCK_TEXT_BYTES], until[CLOCK_TEXT_BYTES];
-    audit_parameter(path, "box", values->box);
-    audit_parameter(path, "user", values->user);
-    audit_parameter(path, "verb", values->verb);
-    audit_parameter(path, "outcome", values->outcome);
+    rest_parameter(cli, path, "box", values->box);
+    rest_parameter(cli, path, "user", values->user);
+    rest_parameter(cli, path, "verb", values->verb);
+    rest_parameter(cli, path, "outcome", values->outcome);
     if (values->since)
-        audit_parameter(path, "since", clock_text(audit_time(cli, "since", values->since), since));
+        rest_parameter(cli, path, "since", clock_text(audit_time(cli, "since", values->since), since));
     if (values->until)
-        audit_parameter(path, "until", clock_text(audit_time(cli, "until", values->until), until));
+        rest_parameter(cli, path, "until", clock_text(audit_time(cli, "until", values->until), until));
 }
 
 /* ---- rows ---- */
 
-static const char *audit_text(const json_t *row, const char *key) {
-    return json_string_value(json_object_get(row, key));
-}
-
 /* "ok", "exit 3", "SIGKILL", "time-out", "NOT_FOUND" */
 static const char *audit_outcome(struct arena *arena, const json_t *row) {
     const json_t *exit_code = json_object_get(row, "exit_code");
-    const char *signal = audit_text(row, "signal");
+    const char *signal = rest_text(row, "signal");
     if (json_is_true(json_object_get(row, "timed_out")))
         return "time-out";
     if (json_is_true(json_object_get(row, "oom_killed")))
         return "out of memory";
     if (json_is_integer(exit_code) && json_integer_value(exit_code))
         return arena_printf(arena, "exit %lld", (long long)json_integer_value(exit_code));
-    return signal ? signal : audit_text(row, "outcome");
+    return signal ? signal : rest_text(row, "outcome");
 }
 
 /* Who asked: a user's token, or the scope of one that is bound to nobody; "-" when nobody did. */
 static const char *audit_by(struct arena *arena, const json_t *row) {
-    const char *actor = audit_text(row, "actor"), *scope = audit_text(row, "scope"), *token = audit_text(row, "token");
+    const char *actor = rest_text(row, "actor"), *scope = rest_text(row, "scope"), *token = rest_text(row, "token");
     if (actor || !scope)
         return actor;
     return token ? arena_printf(arena, "%s %.6s", scope, token) : scope;
@@ -201,15 +184,11 @@ static void audit_line(const char *const cells[AUDIT_COLUMNS], bool detail_shown
 }
 
 static void audit_row(struct arena *arena, const json_t *row) {
-    const char *at = audit_text(row, "at");
-    char *when = at && strlen(at) >= 19 ? arena_copy(arena, at, 19) : NULL;
-    if (when)
-        when[10] = ' ';
-    const char *const cells[AUDIT_COLUMNS] = {when,
-                                              audit_text(row, "user"),
+    const char *const cells[AUDIT_COLUMNS] = {rest_time(arena, rest_text(row, "at")),
+                                              rest_text(row, "user"),
                                               audit_by(arena, row),
-                                              audit_text(row, "verb"),
-                                              audit_text(row, "box"),
+                                              rest_text(row, "verb"),
+                                              rest_text(row, "box"),
                                               audit_outcome(arena, row),
                                               audit_took(arena, row),
                                               audit_detail(arena, row)};
@@ -223,8 +202,7 @@ static void audit_rows(const json_t *events, bool json) {
         if (json) {
             remote_print(row);
         } else {
-            autoarena arena; /* a row's: --follow runs for days */
-            arena_init(&arena);
+            autoarena arena = ARENA_EMPTY; /* a row's: --follow runs for days */
             audit_row(&arena, row);
         }
     }
@@ -236,7 +214,8 @@ static int audit_show(struct cli *cli, const struct audit_values *values) {
     uint64_t lines = values->since ? LIMIT_AUDIT_ROWS : values->lines ? values->lines : SHOWN_ROWS;
     struct err err = {0};
     autobuf path = buf_max(32 << 10);
-    autobuf rest = buf_max(16 << 10);
+    autobuf rest = buf_max(16 << 10); /* made once: "10m ago" does not move */
+    buf_puts(&rest, "?");
     audit_parameters(cli, values, &rest);
     buf_printf(&path, "/v1/audit?limit=%llu%s", (unsigned long long)lines, values->since ? "" : "&tail=1");
     if (!values->json) {
@@ -247,7 +226,7 @@ static int audit_show(struct cli *cli, const struct audit_values *values) {
     }
     for (;;) {
         json_t *answer = NULL;
-        buf_put(&path, rest.data, rest.len);
+        buf_put(&path, rest.data + 1, rest.len - 1);
         if (remote_json(cli, "GET", buf_cstr(&path), NULL, &answer, &err) < 0)
             return cli_fail(&err);
         audit_rows(json_object_get(answer, "events"), values->json);

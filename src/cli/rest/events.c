@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/rest/event.h"
+#include "cli/rest/list.h"
 
 struct events_values {
     const char *box, *user, *type, *after;
@@ -23,10 +24,6 @@ const struct option_row events_options[] = {
     {"json", 0, OPTION_FLAG, offsetof(struct events_values, json), NULL, "a JSON object a line"},
     {.name = NULL},
 };
-
-static const char *events_text(const json_t *event, const char *key) {
-    return json_string_value(json_object_get(event, key));
-}
 
 static void events_cell(struct buf *line, const char *text, int width) {
     size_t start = line->len, shown = 0;
@@ -46,11 +43,11 @@ static void events_line(const json_t *event, const char *type) {
             puts("events may be gone: the daemon was started again");
         return;
     }
-    events_cell(&line, events_text(event, "time"), 26);
+    events_cell(&line, rest_text(event, "time"), 26);
     events_cell(&line, type, 10);
-    events_cell(&line, events_text(event, "box"), 18);
-    events_cell(&line, events_text(event, "user"), 14);
-    events_cell(&line, events_text(event, "why"), 0);
+    events_cell(&line, rest_text(event, "box"), 18);
+    events_cell(&line, rest_text(event, "user"), 14);
+    events_cell(&line, rest_text(event, "why"), 0);
     fwrite(line.data, 1, line.len, stdout);
     putchar('\n');
 }
@@ -72,36 +69,22 @@ static int events_body(void *user, const void *data, size_t len) {
     return event_feed(user, data, len);
 }
 
-static void events_parameter(struct buf *path, const char *name, const char *value) {
-    if (!value)
-        return;
-    char *encoded = http_encode(value, strlen(value));
-    buf_printf(path, "%c%s=%s", memchr(path->data, '?', path->len) ? '&' : '?', name, encoded);
-    free(encoded);
-}
-
 int command_events(struct cli *cli, int argc, char **argv) {
     struct events_values values = {0};
     struct err err = {0};
     if (option_parse(cli, argc, argv, &values) > 0)
         option_fail(cli, "unexpected argument '%s'", argv[0]);
-    struct http_client *client;
     struct event_reader reader;
     autobuf path = buf_max(64 << 10);
-    autobuf refusal = buf_max(1 << 20);
     buf_puts(&path, "/v1/events");
-    events_parameter(&path, "box", values.box);
-    events_parameter(&path, "user", values.user);
-    events_parameter(&path, "type", values.type);
-    events_parameter(&path, "after", values.after);
-    if (remote_client(cli, &client, &err) < 0)
-        return cli_fail(&err);
+    rest_parameter(cli, &path, "box", values.box);
+    rest_parameter(cli, &path, "user", values.user);
+    rest_parameter(cli, &path, "type", values.type);
+    rest_parameter(cli, &path, "after", values.after);
     event_init(&reader, events_each, &values);
     const struct http_call call = {
         .method = "GET", .path = buf_cstr(&path), .write_body = events_body, .user = &reader};
-    int status = 0, code = http_client_call(client, &call, &status, &refusal, &err);
+    int code = remote_send(cli, &call, NULL, &err);
     event_done(&reader);
-    if (code == 0)
-        code = remote_status(status, &refusal, &err);
     return code < 0 ? cli_fail(&err) : 0;
 }

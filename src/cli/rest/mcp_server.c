@@ -6,7 +6,7 @@
 
 #include "base/limits.h"
 #include "cli/cli.h"
-#include "http/client/client.h"
+#include "cli/rest/list.h"
 
 struct mcp_server_values {
     const char *user, *machine, *thread, *cwd;
@@ -100,82 +100,56 @@ static int server_add(struct cli *cli, const struct mcp_server_values *values, i
 
 /* ---- list ---- */
 
-static const char *server_cell(struct cli *cli, const char *text) {
-    autobuf shown = buf_max(64 << 10);
-    if (!text)
-        return NULL;
-    text_shown(&shown, text, strlen(text));
-    return arena_strdup(&cli->arena, buf_cstr(&shown) ? buf_cstr(&shown) : "?");
-}
-
 /* Its command line, as it is told. */
 static const char *server_command(struct cli *cli, const json_t *row) {
-    const char *line = json_string_value(json_object_get(row, "command"));
+    const char *line = rest_text(row, "command");
     const json_t *arg;
     size_t i;
     json_array_foreach(json_object_get(row, "args"), i, arg) line =
         arena_printf(&cli->arena, "%s %s", line ? line : "", json_string_value(arg));
-    return server_cell(cli, line);
+    return line;
 }
 
 /* How it does: by the box of which most is known. */
 static const char *server_state(struct cli *cli, const json_t *row) {
     const json_t *running = json_object_get(row, "running"), *first = json_array_get(running, 0);
-    const char *state = json_string_value(json_object_get(first, "state"));
     if (json_is_true(json_object_get(row, "disabled")))
         return "disabled";
     if (!first)
         return "-";
     if (json_array_size(running) > 1)
         return arena_printf(&cli->arena, "in %zu boxes", json_array_size(running));
-    return server_cell(cli, state);
+    return rest_text(first, "state");
 }
 
-static const char *server_why(const json_t *row) {
+static const char *server_why(struct cli *cli, const json_t *row) {
+    (void)cli;
     const json_t *one;
     size_t i;
     json_array_foreach(json_object_get(row, "running"), i, one) {
-        const char *why = json_string_value(json_object_get(one, "why"));
+        const char *why = rest_text(one, "why");
         if (why)
             return why;
     }
     return NULL;
 }
 
+static const char *server_where(struct cli *cli, const json_t *row) {
+    (void)cli;
+    const char *machine = rest_text(row, "machine");
+    return machine ? machine : rest_text(row, "thread");
+}
+
 static int server_list(struct cli *cli, const struct mcp_server_values *values) {
-    static const char *const heads[] = {"NAME", "STATE", "WHERE", "COMMAND", "ENDED", NULL};
-    struct err err;
-    json_t *answer = NULL, *row;
-    size_t i;
-    int code = remote_json(cli, "GET", server_path(cli, values, NULL), NULL, &answer, &err);
-    if (code < 0)
-        return cli_fail(&err);
-    if (values->json) {
-        remote_print(answer);
-        json_decref(answer);
-        return 0;
-    }
-    struct table table;
-    table_init(&table, &cli->arena, heads);
-    json_array_foreach(json_object_get(answer, "servers"), i, row) {
-        const char *machine = json_string_value(json_object_get(row, "machine"));
-        const char *thread = json_string_value(json_object_get(row, "thread"));
-        table_cell(&table, server_cell(cli, json_string_value(json_object_get(row, "name"))));
-        table_cell(&table, server_state(cli, row));
-        table_cell(&table, server_cell(cli, machine ? machine : thread));
-        table_cell(&table, server_command(cli, row));
-        table_cell(&table, server_cell(cli, server_why(row)));
-    }
-    table_print(&table, stdout);
-    json_decref(answer);
-    return 0;
+    static const struct rest_column columns[] = {COLUMN("NAME", "name", TEXT), CELL("STATE", server_state),
+                                                 CELL("WHERE", server_where), CELL("COMMAND", server_command),
+                                                 CELL("ENDED", server_why)};
+    return rest_list(cli, server_path(cli, values, NULL), "servers", REST_COLUMNS(columns), values->json);
 }
 
 static int server_remove(struct cli *cli, const struct mcp_server_values *values, int argc, char **argv) {
-    struct err err;
     int status = 0;
     for (int i = 0; i < argc; i++)
-        if (remote_call(cli, "DELETE", server_path(cli, values, argv[i]), NULL, NULL, &err) < 0)
-            status = cli_fail(&err);
+        status |= rest_each(cli, "DELETE", server_path(cli, values, argv[i]), NULL, NULL);
     return status;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/sync.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -88,13 +89,9 @@ static int news_body(void *user, const void *data, size_t len) {
 
 /* Most boxes are there before anybody would read a line. */
 static bool news_patient(struct news *news) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += NEWS_FIRST_MS * 1000000l;
-    until.tv_sec += until.tv_nsec / 1000000000l;
-    until.tv_nsec %= 1000000000l;
+    uint64_t until_ms = clock_ms() + NEWS_FIRST_MS;
     pthread_mutex_lock(&news->lock);
-    while (!news->over && pthread_cond_timedwait(&news->ended, &news->lock, &until) == 0)
+    while (!news->over && cond_wait_until(&news->ended, &news->lock, until_ms))
         ;
     bool over = news->over;
     pthread_mutex_unlock(&news->lock);
@@ -122,21 +119,15 @@ static void *news_thread(void *user) {
 struct news *news_begin(struct cli *cli, const char *user, const char *box) {
     struct http_client *first;
     struct err ignored;
-    pthread_t thread;
     /* The client of this thread first: it loads what both need. */
     if (!isatty(STDERR_FILENO) || remote_client(cli, &first, &ignored) < 0)
         return NULL;
-    struct news *news = calloc(1, sizeof *news);
-    char *owner = http_encode(user ? user : "", user ? strlen(user) : 0);
-    if (!news || !owner)
-        abort();
-    snprintf(news->path, sizeof news->path, "/v1/events?type=progress%s%s%s%s", user ? "&user=" : "", owner,
-             box ? "&box=" : "", box ? box : "");
-    free(owner);
+    struct news *news = xcalloc(1, sizeof *news);
+    snprintf(news->path, sizeof news->path, "/v1/events?type=progress%s%s%s%s", user ? "&user=" : "",
+             user ? remote_encoded(cli, user) : "", box ? "&box=" : "", box ? box : "");
     pthread_mutex_init(&news->lock, NULL);
     cond_init(&news->ended);
-    if (pthread_create(&thread, NULL, news_thread, news) == 0)
-        pthread_detach(thread);
+    thread_detached(news_thread, news, 0);
     return news;
 }
 

@@ -1,7 +1,6 @@
 /* `cubby pause`, `cubby resume` and `cubby start`: stops the processes of boxes, lets them run again, or starts them. */
 #include "cli/cli.h"
-
-#include <stdio.h>
+#include "cli/rest/list.h"
 
 static int pause_each(struct cli *cli, int argc, char **argv, const char *verb) {
     int status = 0;
@@ -10,15 +9,8 @@ static int pause_each(struct cli *cli, int argc, char **argv, const char *verb) 
         option_fail(cli, "%s", BOX_MISSING);
     for (int i = 0; i < argc; i++)
         remote_path(cli, argv[i], verb, NULL); /* all are ids before the first is touched */
-    for (int i = 0; i < argc; i++) {
-        struct err err = {0};
-        if (remote_call(cli, "POST", remote_path(cli, argv[i], verb, NULL), NULL, NULL, &err) < 0) {
-            cli_fail(&err);
-            status = EXIT_OURS;
-            continue;
-        }
-        printf("%s\n", argv[i]);
-    }
+    for (int i = 0; i < argc; i++)
+        status |= rest_each(cli, "POST", remote_path(cli, argv[i], verb, NULL), NULL, argv[i]);
     return status;
 }
 

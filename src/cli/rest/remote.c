@@ -78,12 +78,17 @@ void remote_header(void *user, const char *name, const char *value) {
     fprintf(stderr, "cubby: the box was started again on its files, without its processes: %s\n", text ? text : "");
 }
 
-int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
-                struct err *err) {
+int remote_send(struct cli *cli, const struct http_call *call, struct buf *out, struct err *err) {
     struct http_client *client = NULL;
     int status = 0, code = remote_client(cli, &client, err);
-    if (code < 0)
-        return code;
+    autobuf unread = buf_max(ANSWER_BYTES);
+    if (code == 0)
+        code = http_client_call(client, call, &status, out ? out : &unread, err);
+    return code < 0 ? code : remote_status(status, out ? out : &unread, err);
+}
+
+int remote_call(struct cli *cli, const char *method, const char *path, const struct buf *body, struct buf *out,
+                struct err *err) {
     static const char *const headers[] = {"Content-Type: application/json", NULL};
     struct http_call call = {.method = method, .path = path, .headers = body ? headers : NULL, .header = remote_header};
     if (body) {
@@ -92,9 +97,7 @@ int remote_call(struct cli *cli, const char *method, const char *path, const str
         call.body = body->data;
         call.body_len = body->len;
     }
-    autobuf answer = buf_max(ANSWER_BYTES);
-    code = http_client_call(client, &call, &status, out ? out : &answer, err);
-    return code < 0 ? code : remote_status(status, out ? out : &answer, err);
+    return remote_send(cli, &call, out, err);
 }
 
 int remote_json(struct cli *cli, const char *method, const char *path, const struct buf *body, json_t **ret_json,
@@ -111,15 +114,19 @@ int remote_json(struct cli *cli, const char *method, const char *path, const str
     return 0;
 }
 
+const char *remote_encoded(struct cli *cli, const char *text) {
+    char *encoded = http_encode(text, strlen(text));
+    const char *copy = arena_strdup(&cli->arena, encoded);
+    free(encoded);
+    return copy;
+}
+
 const char *remote_path(struct cli *cli, const char *id, const char *rest, const char *path) {
     if (!text_id(id))
         option_fail(cli, "'%s' is not a box ID (16 hex digits, or 8; see `cubby ps`)", id);
     if (!path)
         return arena_printf(&cli->arena, "/v1/boxes/%s%s", id, rest);
-    char *encoded = http_encode(path, strlen(path));
-    const char *whole = arena_printf(&cli->arena, "/v1/boxes/%s%s?path=%s", id, rest, encoded);
-    free(encoded);
-    return whole;
+    return arena_printf(&cli->arena, "/v1/boxes/%s%s?path=%s", id, rest, remote_encoded(cli, path));
 }
 
 bool remote_split(struct cli *cli, const char *word, const char **ret_id, const char **ret_path) {

@@ -1,11 +1,8 @@
 /* `cubby rm`: ends boxes; nothing of them remains. */
-#include "http/client/client.h"
-
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 
 struct rm_values {
     const char *user;
@@ -18,7 +15,6 @@ const struct option_row rm_options[] = {
     {.name = NULL},
 };
 
-static int rm_one(struct cli *cli, const char *id);
 static int rm_all(struct cli *cli, const char *user);
 
 int command_rm(struct cli *cli, int argc, char **argv) {
@@ -34,36 +30,24 @@ int command_rm(struct cli *cli, int argc, char **argv) {
     for (int i = 0; i < argc; i++)
         remote_path(cli, argv[i], "", NULL); /* all are ids before the first is ended */
     for (int i = 0; i < argc; i++)
-        if (rm_one(cli, argv[i]) != 0)
-            status = EXIT_OURS;
+        status |= rest_each(cli, "DELETE", remote_path(cli, argv[i], "", NULL), NULL, argv[i]);
     return status;
-}
-
-static int rm_one(struct cli *cli, const char *id) {
-    struct err err = {0};
-    if (remote_call(cli, "DELETE", remote_path(cli, id, "", NULL), NULL, NULL, &err) < 0)
-        return cli_fail(&err);
-    printf("%s\n", id);
-    return 0;
 }
 
 static int rm_all(struct cli *cli, const char *user) {
     struct err err = {0};
     json_t *json = NULL, *box;
-    const char *path = "/v1/boxes";
-    if (user) {
-        char *encoded = http_encode(user, strlen(user));
-        path = arena_printf(&cli->arena, "/v1/boxes?user=%s", encoded);
-        free(encoded);
-    }
-    if (remote_json(cli, "GET", path, NULL, &json, &err) < 0)
+    autobuf path = buf_max(64 << 10);
+    buf_puts(&path, "/v1/boxes");
+    rest_parameter(cli, &path, "user", user);
+    if (remote_json(cli, "GET", buf_cstr(&path), NULL, &json, &err) < 0)
         return cli_fail(&err);
     int status = 0;
     size_t i;
     json_array_foreach(json_object_get(json, "boxes"), i, box) {
-        const char *id = json_string_value(json_object_get(box, "id"));
-        if (id && rm_one(cli, id) != 0)
-            status = EXIT_OURS;
+        const char *id = rest_text(box, "id");
+        if (id)
+            status |= rest_each(cli, "DELETE", remote_path(cli, id, "", NULL), NULL, id);
     }
     json_decref(json);
     return status;

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 #include "cli/rest/skillzip.h"
 #include "http/client/client.h"
 
@@ -61,27 +62,8 @@ struct skill_box {
 /* ---- shared by the actions ---- */
 
 static const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
+    const char *text = rest_text(object, key);
     return text ? text : "";
-}
-
-static void row_text(struct json *json, const char *key, const char *text) {
-    if (!text)
-        return;
-    json_put_str(json, key, text);
-}
-
-static const char *encoded(struct cli *cli, const char *text) {
-    char *made = http_encode(text, strlen(text));
-    const char *copy = arena_strdup(&cli->arena, made);
-    free(made);
-    return copy;
-}
-
-static const char *shown(struct cli *cli, const char *text) {
-    autobuf out = buf_max(64 << 10);
-    text_shown(&out, text, strlen(text));
-    return arena_strdup(&cli->arena, buf_cstr(&out) ? buf_cstr(&out) : "?");
 }
 
 static int box_from(const json_t *json, struct skill_box *ret_box, struct err *err) {
@@ -103,13 +85,7 @@ static int box_find(struct cli *cli, const struct skill_values *values, struct s
         code = remote_json(cli, "GET", remote_path(cli, values->box, "", NULL), NULL, &json, err);
     } else {
         autobuf body;
-        struct json out;
-        buf_init(&body, LIMIT_JSON_BYTES);
-        json_init(&out, &body);
-        json_open(&out, '{');
-        row_text(&out, "agent", values->agent);
-        row_text(&out, "user", values->user);
-        json_close(&out, '}');
+        REST_BODY(&body, {"agent", values->agent}, {"user", values->user});
         code = remote_json(cli, "POST", "/v1/boxes", &body, &json, err);
     }
     if (code == 0)
@@ -144,26 +120,20 @@ static ssize_t sending_read(void *user, void *data, size_t len) {
 static int upload_file(struct cli *cli, const struct skill_box *box, bool base, int fd, json_t **ret_json,
                        struct err *err) {
     static const char *const headers[] = {"Content-Type: application/zip", NULL};
-    struct http_client *client = NULL;
     struct sending sending = {.fd = fd};
     struct stat status;
-    int code = remote_client(cli, &client, err), answered = 0;
-    if (code < 0)
-        return code;
     if (fstat(fd, &status) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return err_errno(err, errno, "the archive");
-    struct http_call call = {.method = "PUT",
-                             .path = remote_path(cli, box->id, base ? "/skills?base=1" : "/skills", NULL),
-                             .headers = headers,
-                             .read_body = sending_read,
-                             .read_length = status.st_size,
-                             .user = &sending};
+    const struct http_call call = {.method = "PUT",
+                                   .path = remote_path(cli, box->id, base ? "/skills?base=1" : "/skills", NULL),
+                                   .headers = headers,
+                                   .read_body = sending_read,
+                                   .read_length = status.st_size,
+                                   .user = &sending};
     autobuf answer = buf_max(16u << 20);
-    code = http_client_call(client, &call, &answered, &answer, err);
+    int code = remote_send(cli, &call, &answer, err);
     if (sending.number)
         return err_errno(err, sending.number, "the archive");
-    if (code == 0)
-        code = remote_status(answered, &answer, err);
     if (code < 0)
         return code;
     *ret_json = json_loadb((const char *)answer.data, answer.len, 0, NULL);
@@ -207,7 +177,7 @@ static int upload_one(struct cli *cli, const struct skill_values *values, const 
         return code;
     json_array_foreach(json_object_get(json, "skills"), i, name) {
         if (!values->json)
-            printf("%s\n", shown(cli, json_string_value(name) ? json_string_value(name) : ""));
+            printf("%s\n", rest_shown(cli, json_string_value(name) ? json_string_value(name) : ""));
     }
     long long background = (long long)json_integer_value(json_object_get(json, "background"));
     if (!values->json && json_is_true(json_object_get(json, "pending")))
@@ -234,13 +204,16 @@ static int skill_upload(struct cli *cli, const struct skill_values *values, int 
 /* ---- list ---- */
 
 static int skill_list(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
-    static const char *const heads[] = {"SKILL", "SOURCE", "NAME", "DESCRIPTION", NULL};
+    static const struct rest_column columns[] = {COLUMN("SKILL", "id", TEXT), COLUMN("SOURCE", "source", TEXT),
+                                                 COLUMN("NAME", "name", TEXT),
+                                                 COLUMN("DESCRIPTION", "description", TEXT)};
     struct skill_box box;
     struct err err = {0};
     json_t *json = NULL, *row;
     size_t i;
     (void)argv;
     bool agents = values->type && strcmp(values->type, "agent") == 0;
+    const char *member = agents ? "agents" : "skills";
     if (argc > 0)
         option_fail(cli, "list takes no arguments");
     int code = box_find(cli, values, &box, &err);
@@ -249,20 +222,12 @@ static int skill_list(struct cli *cli, const struct skill_values *values, int ar
             remote_json(cli, "GET", remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), NULL, &json, &err);
     if (code < 0)
         return cli_fail(&err);
-    if (values->json)
-        return finish(values, json, NULL);
-    struct table table;
-    table_init(&table, &cli->arena, heads);
-    json_array_foreach(json_object_get(json, agents ? "agents" : "skills"), i, row) {
-        table_cell(&table, text_of(row, "id"));
-        table_cell(&table, text_of(row, "source"));
-        table_cell(&table, text_of(row, "name"));
-        table_cell(&table, text_of(row, "description"));
-    }
-    table_print(&table, stdout);
-    json_array_foreach(json_object_get(json, "bad"), i, row) {
-        const char *text = json_string_value(row);
-        fprintf(stderr, "cubby: %s\n", shown(cli, text ? text : ""));
+    if (!values->json) {
+        rest_table(cli, json_object_get(json, member), REST_COLUMNS(columns));
+        json_array_foreach(json_object_get(json, "bad"), i, row) {
+            const char *text = json_string_value(row);
+            fprintf(stderr, "cubby: %s\n", rest_shown(cli, text ? text : ""));
+        }
     }
     return finish(values, json, NULL);
 }
@@ -283,14 +248,7 @@ static const char *edit_path(struct cli *cli, const struct skill_box *box, const
 static int edit_string(struct cli *cli, const struct skill_values *values, const struct skill_box *box,
                        const char *path, struct err *err) {
     autobuf body;
-    struct json out;
-    buf_init(&body, LIMIT_JSON_BYTES);
-    json_init(&out, &body);
-    json_open(&out, '{');
-    row_text(&out, "path", path);
-    row_text(&out, "old", values->old_text);
-    row_text(&out, "new", values->new_text);
-    json_close(&out, '}');
+    REST_BODY(&body, {"path", path}, {"old", values->old_text}, {"new", values->new_text});
     return remote_call(cli, "POST", remote_path(cli, box->id, "/edit", NULL), &body, NULL, err);
 }
 
@@ -303,35 +261,23 @@ static void edit_header(void *user, const char *name, const char *value) {
 /* Only in place of the version that was read, where one was. */
 static int edit_put(struct cli *cli, const struct skill_box *box, const char *path, const char *etag,
                     const struct buf *text, struct err *err) {
-    struct http_client *client = NULL;
     const char *headers[] = {"Content-Type: application/octet-stream", NULL, NULL};
-    int code = remote_client(cli, &client, err), answered = 0;
-    if (code < 0)
-        return code;
     if (etag && *etag)
         headers[1] = arena_printf(&cli->arena, "If-Match: %s", etag);
     const char *at = remote_path(cli, box->id, "/files", path);
-    struct http_call call = {.method = "PUT",
-                             .path = arena_printf(&cli->arena, "%s&parents=1", at),
-                             .headers = headers,
-                             .body = text->data ? (const void *)text->data : "",
-                             .body_len = text->len};
-    autobuf answer = buf_max(1 << 20);
-    code = http_client_call(client, &call, &answered, &answer, err);
-    return code < 0 ? code : remote_status(answered, &answer, err);
+    const struct http_call call = {.method = "PUT",
+                                   .path = arena_printf(&cli->arena, "%s&parents=1", at),
+                                   .headers = headers,
+                                   .body = text->data ? (const void *)text->data : "",
+                                   .body_len = text->len};
+    return remote_send(cli, &call, NULL, err);
 }
 
 static int edit_get(struct cli *cli, const struct skill_box *box, const char *path, char etag[128], struct buf *text,
                     struct err *err) {
-    struct http_client *client = NULL;
-    int code = remote_client(cli, &client, err), answered = 0;
-    if (code < 0)
-        return code;
-    struct http_call call = {
+    const struct http_call call = {
         .method = "GET", .path = remote_path(cli, box->id, "/files", path), .header = edit_header, .user = etag};
-    code = http_client_call(client, &call, &answered, text, err);
-    if (code == 0)
-        code = remote_status(answered, text, err);
+    int code = remote_send(cli, &call, text, err);
     if (code != -ERR_NOT_FOUND)
         return code;
     buf_clear(text); /* a new file */
@@ -432,12 +378,9 @@ static int skill_rm(struct cli *cli, const struct skill_values *values, int argc
     if (box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     for (int i = 0; i < argc; i++) {
-        const char *rest = arena_printf(&cli->arena, "/%s/%s%s", agents ? "agents" : "skills", encoded(cli, argv[i]),
-                                        values->base ? "?base=1" : "");
-        if (remote_call(cli, "DELETE", remote_path(cli, box.id, rest, NULL), NULL, NULL, &err) < 0)
-            status = cli_fail(&err);
-        else
-            printf("%s\n", argv[i]);
+        const char *rest = arena_printf(&cli->arena, "/%s/%s%s", agents ? "agents" : "skills",
+                                        remote_encoded(cli, argv[i]), values->base ? "?base=1" : "");
+        status |= rest_each(cli, "DELETE", remote_path(cli, box.id, rest, NULL), NULL, argv[i]);
     }
     return status;
 }
@@ -451,13 +394,13 @@ static int sync_global(struct cli *cli, const struct skill_values *values, const
     const char *failed = text_of(json, "error");
     int status = *failed ? EXIT_OURS : 0;
     if (*failed && !values->json)
-        fprintf(stderr, "cubby: %s\n", shown(cli, failed));
-    const char *line =
-        arena_printf(&cli->arena, "%s: %lld written, %lld removed, %lld kept, %lld unchanged",
-                     shown(cli, text_of(json, "how")), (long long)json_integer_value(json_object_get(json, "written")),
-                     (long long)json_integer_value(json_object_get(json, "removed")),
-                     (long long)json_integer_value(json_object_get(json, "kept")),
-                     (long long)json_integer_value(json_object_get(json, "unchanged")));
+        fprintf(stderr, "cubby: %s\n", rest_shown(cli, failed));
+    const char *line = arena_printf(&cli->arena, "%s: %lld written, %lld removed, %lld kept, %lld unchanged",
+                                    rest_shown(cli, text_of(json, "how")),
+                                    (long long)json_integer_value(json_object_get(json, "written")),
+                                    (long long)json_integer_value(json_object_get(json, "removed")),
+                                    (long long)json_integer_value(json_object_get(json, "kept")),
+                                    (long long)json_integer_value(json_object_get(json, "unchanged")));
     finish(values, json, line);
     return status;
 }
@@ -476,11 +419,8 @@ static int skill_sync(struct cli *cli, const struct skill_values *values, int ar
     autobuf body = buf_max(256);
     buf_printf(&body, "{\"direction\":\"%s\"}", values->to_base ? "to_base" : "from_base");
     for (int i = 0; i < argc; i++) {
-        const char *rest = arena_printf(&cli->arena, "/skills/%s/sync", encoded(cli, argv[i]));
-        if (remote_call(cli, "POST", remote_path(cli, box.id, rest, NULL), &body, NULL, &err) < 0)
-            status = cli_fail(&err);
-        else
-            printf("%s\n", argv[i]);
+        const char *rest = arena_printf(&cli->arena, "/skills/%s/sync", remote_encoded(cli, argv[i]));
+        status |= rest_each(cli, "POST", remote_path(cli, box.id, rest, NULL), &body, argv[i]);
     }
     return status;
 }
@@ -501,21 +441,12 @@ static int skill_publish(struct cli *cli, const struct skill_values *values, int
     if (box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     autobuf body;
-    struct json out;
-    buf_init(&body, LIMIT_JSON_BYTES);
-    json_init(&out, &body);
-    json_open(&out, '{');
-    row_text(&out, "box", box.id);
-    row_text(&out, "name", argv[0]);
-    row_text(&out, "type", values->type);
-    row_text(&out, "version", values->version);
-    row_text(&out, "description", values->description);
-    row_text(&out, "tags", values->tags);
-    row_text(&out, "sharing", values->private_entry ? "private" : NULL);
-    json_close(&out, '}');
+    REST_BODY(&body, {"box", box.id}, {"name", argv[0]}, {"type", values->type}, {"version", values->version},
+              {"description", values->description}, {"tags", values->tags},
+              {"sharing", values->private_entry ? "private" : NULL});
     if (remote_json(cli, "POST", "/v1/registry", &body, &json, &err) < 0)
         return cli_fail(&err);
-    return finish(values, json, shown(cli, entry_line(cli, json)));
+    return finish(values, json, rest_shown(cli, entry_line(cli, json)));
 }
 
 static int skill_unpublish(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
@@ -523,16 +454,13 @@ static int skill_unpublish(struct cli *cli, const struct skill_values *values, i
     if (argc < 1)
         option_fail(cli, "missing ENTRY (see `cubby skill search --mine`)");
     for (int i = 0; i < argc; i++) {
-        struct err err = {0};
         const char *slash = strchr(argv[i], '/'); /* the author is a parameter: a path holds no slash of a name */
         const char *author = slash ? arena_copy(&cli->arena, argv[i], (size_t)(slash - argv[i])) : NULL;
-        const char *path = arena_printf(
-            &cli->arena, "/v1/registry/%s?%s%s%s%s", encoded(cli, slash ? slash + 1 : argv[i]), author ? "author=" : "",
-            author ? encoded(cli, author) : "", values->type ? "&type=" : "", values->type ? values->type : "");
-        if (remote_call(cli, "DELETE", path, NULL, NULL, &err) < 0)
-            status = cli_fail(&err);
-        else
-            printf("%s\n", argv[i]);
+        const char *path =
+            arena_printf(&cli->arena, "/v1/registry/%s?%s%s%s%s", remote_encoded(cli, slash ? slash + 1 : argv[i]),
+                         author ? "author=" : "", author ? remote_encoded(cli, author) : "",
+                         values->type ? "&type=" : "", values->type ? values->type : "");
+        status |= rest_each(cli, "DELETE", path, NULL, argv[i]);
     }
     return status;
 }
@@ -546,19 +474,17 @@ static int skill_install(struct cli *cli, const struct skill_values *values, int
     if (box_find(cli, values, &box, &err) < 0)
         return cli_fail(&err);
     for (int i = 0; i < argc; i++) {
-        json_t *json = NULL;
-        autobuf body;
+        autobuf body = buf_max(LIMIT_JSON_BYTES);
         struct json out;
-        buf_init(&body, LIMIT_JSON_BYTES);
         json_init(&out, &body);
         json_open(&out, '{');
-        row_text(&out, "entry", argv[i]);
+        json_put_str(&out, "entry", argv[i]);
         json_put_bool(&out, "replace", values->replace);
         json_close(&out, '}');
-        if (remote_json(cli, "POST", remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), &body, &json,
-                        &err) < 0)
-            return cli_fail(&err);
-        finish(values, json, shown(cli, text_of(json, "path")));
+        int status =
+            rest_post(cli, remote_path(cli, box.id, agents ? "/agents" : "/skills", NULL), &body, "path", values->json);
+        if (status)
+            return status;
     }
     return 0;
 }
@@ -566,38 +492,25 @@ static int skill_install(struct cli *cli, const struct skill_values *values, int
 static const char *search_query(struct cli *cli, const struct skill_values *values, const char *text) {
     return arena_printf(&cli->arena, "/v1/registry?limit=%" PRIu64 "%s%s%s%s%s%s", values->limit,
                         values->mine ? "&mine=1" : "", values->versions ? "&versions=1" : "",
-                        values->type ? "&type=" : "", values->type ? encoded(cli, values->type) : "", text ? "&q=" : "",
-                        text ? encoded(cli, text) : "");
+                        values->type ? "&type=" : "", values->type ? remote_encoded(cli, values->type) : "",
+                        text ? "&q=" : "", text ? remote_encoded(cli, text) : "");
+}
+
+static const char *search_digest(struct cli *cli, const json_t *row) {
+    return arena_printf(&cli->arena, "%.12s", text_of(row, "sha256"));
 }
 
 static int skill_search(struct cli *cli, const struct skill_values *values, int argc, char **argv) {
-    static const char *const heads[] = {"ID",   "TYPE",   "ENTRY",       "SHARING", "FILES",
-                                        "SIZE", "SHA256", "DESCRIPTION", NULL};
-    struct err err = {0};
-    json_t *json = NULL, *row;
-    size_t i;
+    static const struct rest_column columns[] = {
+        COLUMN("ID", "id", NUMBER),       COLUMN("TYPE", "type", TEXT),
+        CELL("ENTRY", entry_line),        COLUMN("SHARING", "sharing", TEXT),
+        COLUMN("FILES", "files", NUMBER), COLUMN("SIZE", "bytes", SIZE),
+        CELL("SHA256", search_digest),    COLUMN("DESCRIPTION", "description", TEXT),
+    };
     if (argc > 1)
         option_fail(cli, "search for one text (quote it)");
-    if (remote_json(cli, "GET", search_query(cli, values, argc ? argv[0] : NULL), NULL, &json, &err) < 0)
-        return cli_fail(&err);
-    if (values->json)
-        return finish(values, json, NULL);
-    struct table table;
-    table_init(&table, &cli->arena, heads);
-    json_array_foreach(json_object_get(json, "entries"), i, row) {
-        table_cell(&table,
-                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(row, "id"))));
-        table_cell(&table, text_of(row, "type"));
-        table_cell(&table, entry_line(cli, row));
-        table_cell(&table, text_of(row, "sharing"));
-        table_cell(&table,
-                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(row, "files"))));
-        table_cell(&table, table_size(&cli->arena, (uint64_t)json_integer_value(json_object_get(row, "bytes"))));
-        table_cell(&table, arena_printf(&cli->arena, "%.12s", text_of(row, "sha256")));
-        table_cell(&table, text_of(row, "description"));
-    }
-    table_print(&table, stdout);
-    return finish(values, json, NULL);
+    return rest_list(cli, search_query(cli, values, argc ? argv[0] : NULL), "entries", REST_COLUMNS(columns),
+                     values->json);
 }
 
 /* ---- the table ---- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 
 struct snapshot_values {
     bool json;
@@ -34,22 +35,6 @@ static int snapshot_create(struct cli *cli, const struct snapshot_values *values
 static int snapshot_list(struct cli *cli, const struct snapshot_values *values, int argc, char **argv);
 static int snapshot_rm(struct cli *cli, const struct snapshot_values *values, int argc, char **argv);
 
-/* An object of texts; those that are NULL are left out. */
-static void body_of(struct buf *body, const char *const (*rows)[2], size_t count) {
-    struct json json;
-    buf_init(body, 64 << 10);
-    json_init(&json, body);
-    json_open(&json, '{');
-    for (size_t i = 0; i < count; i++)
-        if (rows[i][1])
-            json_put_str(&json, rows[i][0], rows[i][1]);
-    json_close(&json, '}');
-}
-
-static const char *text_of(const json_t *object, const char *key) {
-    return json_string_value(json_object_get(object, key));
-}
-
 int command_snapshot(struct cli *cli, int argc, char **argv) {
     static const struct {
         const char *name;
@@ -66,54 +51,23 @@ int command_snapshot(struct cli *cli, int argc, char **argv) {
 }
 
 static int snapshot_create(struct cli *cli, const struct snapshot_values *values, int argc, char **argv) {
-    struct err err = {0};
-    json_t *json = NULL;
     if (argc < 1 || argc > 2)
         option_fail(cli, "create takes a box ID and at most one NAME");
     autobuf body;
-    body_of(&body, (const char *const[][2]){{"name", argc > 1 ? argv[1] : NULL}}, 1);
-    if (remote_json(cli, "POST", remote_path(cli, argv[0], "/snapshots", NULL), &body, &json, &err) < 0)
-        return cli_fail(&err);
-    if (values->json)
-        remote_print(json);
-    else
-        printf("%s\n", text_of(json, "name"));
-    json_decref(json);
-    return 0;
+    REST_BODY(&body, {"name", argc > 1 ? argv[1] : NULL});
+    return rest_post(cli, remote_path(cli, argv[0], "/snapshots", NULL), &body, "name", values->json);
 }
 
 static int snapshot_list(struct cli *cli, const struct snapshot_values *values, int argc, char **argv) {
-    static const char *const heads[] = {"NAME", "CREATED (UTC)", "METHOD", "PAUSE", "COPIED", "LAYERS", NULL};
-    struct err err = {0};
-    json_t *json = NULL, *row;
-    size_t i;
+    static const struct rest_column columns[] = {
+        COLUMN("NAME", "name", TEXT),           COLUMN("CREATED (UTC)", "created_at", TIME),
+        COLUMN("METHOD", "method", TEXT),       COLUMN("PAUSE", "pause_ms", MS),
+        COLUMN("COPIED", "copied_bytes", SIZE), COLUMN("LAYERS", "layers", NUMBER),
+    };
     if (argc != 1)
         option_fail(cli, "list takes one box ID (see `cubby ps`)");
-    if (remote_json(cli, "GET", remote_path(cli, argv[0], "/snapshots", NULL), NULL, &json, &err) < 0)
-        return cli_fail(&err);
-    struct table table;
-    table_init(&table, &cli->arena, heads);
-    json_array_foreach(json_object_get(json, "snapshots"), i, row) {
-        const char *created = text_of(row, "created_at");
-        char *time = arena_strdup(&cli->arena, created ? created : "");
-        if (strlen(time) >= 19) {
-            time[10] = ' ';
-            time[19] = 0;
-        }
-        table_cell(&table, text_of(row, "name"));
-        table_cell(&table, time);
-        table_cell(&table, text_of(row, "method"));
-        table_cell(&table, arena_printf(&cli->arena, "%.1f ms", json_number_value(json_object_get(row, "pause_ms"))));
-        table_cell(&table, table_size(&cli->arena, (uint64_t)json_integer_value(json_object_get(row, "copied_bytes"))));
-        table_cell(&table,
-                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(row, "layers"))));
-    }
-    if (values->json)
-        remote_print(json);
-    else
-        table_print(&table, stdout);
-    json_decref(json);
-    return 0;
+    return rest_list(cli, remote_path(cli, argv[0], "/snapshots", NULL), "snapshots", REST_COLUMNS(columns),
+                     values->json);
 }
 
 static int snapshot_rm(struct cli *cli, const struct snapshot_values *values, int argc, char **argv) {
@@ -122,15 +76,11 @@ static int snapshot_rm(struct cli *cli, const struct snapshot_values *values, in
     if (argc < 2)
         option_fail(cli, "rm takes a box ID and the NAMEs of its snapshots");
     for (int i = 1; i < argc; i++) {
-        struct err err = {0};
         if (!*argv[i] || strspn(argv[i], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") !=
                              strlen(argv[i])) /* it becomes part of a path */
             option_fail(cli, "'%s' is not a snapshot name", argv[i]);
         const char *rest = arena_printf(&cli->arena, "/snapshots/%s", argv[i]);
-        if (remote_call(cli, "DELETE", remote_path(cli, argv[0], rest, NULL), NULL, NULL, &err) < 0)
-            status = cli_fail(&err);
-        else
-            printf("%s\n", argv[i]);
+        status |= rest_each(cli, "DELETE", remote_path(cli, argv[0], rest, NULL), NULL, argv[i]);
     }
     return status;
 }
@@ -143,7 +93,7 @@ int command_rollback(struct cli *cli, int argc, char **argv) {
     if (argc != 2)
         option_fail(cli, "missing box ID or snapshot NAME (see `cubby snapshot list ID`)");
     autobuf body;
-    body_of(&body, (const char *const[][2]){{"snapshot", argv[1]}}, 1);
+    REST_BODY(&body, {"snapshot", argv[1]});
     if (remote_json(cli, "POST", remote_path(cli, argv[0], "/rollback", NULL), &body, &json, &err) < 0)
         return cli_fail(&err);
     long long ended = (long long)json_integer_value(json_object_get(json, "processes_ended"));
@@ -157,44 +107,22 @@ int command_rollback(struct cli *cli, int argc, char **argv) {
 
 int command_fork(struct cli *cli, int argc, char **argv) {
     struct snapshot_values values = {0};
-    struct err err = {0};
-    json_t *json = NULL;
     argc = option_parse(cli, argc, argv, &values);
     if (argc != 1)
         option_fail(cli, "%s", BOX_MISSING);
     autobuf body;
-    body_of(&body,
-            (const char *const[][2]){{"snapshot", values.snapshot}, {"user", values.user}, {"thread", values.thread}},
-            3);
-    if (remote_json(cli, "POST", remote_path(cli, argv[0], "/fork", NULL), &body, &json, &err) < 0)
-        return cli_fail(&err);
-    if (values.json)
-        remote_print(json);
-    else
-        printf("%s\n", text_of(json, "id"));
-    json_decref(json);
-    return 0;
+    REST_BODY(&body, {"snapshot", values.snapshot}, {"user", values.user}, {"thread", values.thread});
+    return rest_post(cli, remote_path(cli, argv[0], "/fork", NULL), &body, "id", values.json);
 }
 
-static void diff_table(struct cli *cli, const json_t *changes) {
-    static const char *const heads[] = {"CHANGE", "TYPE", "SIZE", "PATH", NULL};
-    struct table table;
-    json_t *row;
-    size_t i;
-    table_init(&table, &cli->arena, heads);
-    json_array_foreach(changes, i, row) {
-        autobuf path = buf_max(64 << 10);
-        bool good = remote_bytes(row, "path", &path);
-        table_cell(&table, text_of(row, "change"));
-        table_cell(&table, text_of(row, "type"));
-        table_cell(&table,
-                   arena_printf(&cli->arena, "%lld", (long long)json_integer_value(json_object_get(row, "size"))));
-        table_cell(&table, good ? arena_copy(&cli->arena, path.data, path.len) : NULL);
-    }
-    table_print(&table, stdout);
+static const char *diff_path(struct cli *cli, const json_t *row) {
+    autobuf path = buf_max(64 << 10);
+    return remote_bytes(row, "path", &path) ? arena_copy(&cli->arena, path.data, path.len) : NULL;
 }
 
 int command_diff(struct cli *cli, int argc, char **argv) {
+    static const struct rest_column columns[] = {COLUMN("CHANGE", "change", TEXT), COLUMN("TYPE", "type", TEXT),
+                                                 COLUMN("SIZE", "size", NUMBER), CELL("PATH", diff_path)};
     struct snapshot_values values = {.limit = 1000};
     struct err err = {0};
     json_t *json = NULL;
@@ -207,7 +135,7 @@ int command_diff(struct cli *cli, int argc, char **argv) {
     if (values.json)
         remote_print(json);
     else
-        diff_table(cli, json_object_get(json, "changes"));
+        rest_table(cli, json_object_get(json, "changes"), REST_COLUMNS(columns));
     if (!values.json && json_is_true(json_object_get(json, "truncated")))
         fprintf(stderr, "cubby: there are more changes (--limit)\n");
     json_decref(json);

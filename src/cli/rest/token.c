@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "store/token.h"
 #include "cli/cli.h"
+#include "cli/rest/list.h"
 #include "cli/terminal.h"
 #include "http/client/client.h"
 
@@ -145,18 +146,15 @@ static int token_list_here(struct cli *cli, const struct token_values *values, j
 /* ---- create ---- */
 
 static int token_create_there(struct cli *cli, const struct token_values *values, json_t **ret_json, struct err *err) {
-    autobuf body;
+    autobuf body = buf_max(LIMIT_JSON_BYTES);
     struct json json;
-    buf_init(&body, LIMIT_JSON_BYTES);
     json_init(&json, &body);
     json_open(&json, '{');
-    const struct {
-        const char *key, *value;
-    } texts[] = {
+    const char *const texts[][2] = {
         {"user", values->user}, {"scope", values->scope}, {"runner", values->runner}, {"label", values->label}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i].value)
-            json_put_str(&json, texts[i].key, texts[i].value);
+        if (texts[i][1])
+            json_put_str(&json, texts[i][0], texts[i][1]);
     if (values->expires_days)
         json_put_uint(&json, "expires_in_ms", values->expires_days * DAY_MS);
     json_close(&json, '}');
@@ -185,17 +183,9 @@ static int token_command_create(struct cli *cli, const struct token_values *valu
 
 /* ---- list ---- */
 
-static const char *token_cell(struct cli *cli, const json_t *row, const char *key) {
-    const char *text = json_string_value(json_object_get(row, key));
-    autobuf shown = buf_max(16 << 10);
-    if (!text)
-        return NULL;
-    text_shown(&shown, text, strlen(text));
-    return arena_strdup(&cli->arena, buf_cstr(&shown) ? buf_cstr(&shown) : "?");
-}
-
 /* "revoked", "expired", "file" for one that stands in the configuration, else "good". */
-static const char *token_state(const json_t *row) {
+static const char *token_state(struct cli *cli, const json_t *row) {
+    (void)cli;
     uint64_t expires_ms;
     const char *expires = json_string_value(json_object_get(row, "expires_at"));
     if (json_is_true(json_object_get(row, "configured")))
@@ -206,30 +196,27 @@ static const char *token_state(const json_t *row) {
 }
 
 static int token_command_list(struct cli *cli, const struct token_values *values) {
-    static const char *const heads[] = {"ID",      "STATE",   "SCOPE", "USER",  "RUNNER",
-                                        "CREATED", "EXPIRES", "USED",  "LABEL", NULL};
-    static const char *const keys[] = {"scope", "user", "runner", "created_at", "expires_at", "last_used_at", "label"};
+    static const struct rest_column columns[] = {
+        COLUMN("ID", "id", TEXT),
+        CELL("STATE", token_state),
+        COLUMN("SCOPE", "scope", TEXT),
+        COLUMN("USER", "user", TEXT),
+        COLUMN("RUNNER", "runner", TEXT),
+        COLUMN("CREATED", "created_at", TEXT),
+        COLUMN("EXPIRES", "expires_at", TEXT),
+        COLUMN("USED", "last_used_at", TEXT),
+        COLUMN("LABEL", "label", TEXT),
+    };
     struct err err = {0};
-    json_t *answer = NULL, *row;
-    int code = values->state ? token_list_here(cli, values, &answer, &err)
-                             : remote_json(cli, "GET", "/v1/tokens", NULL, &answer, &err);
-    if (code < 0)
+    json_t *answer = NULL;
+    if (!values->state)
+        return rest_list(cli, "/v1/tokens", "tokens", REST_COLUMNS(columns), values->json);
+    if (token_list_here(cli, values, &answer, &err) < 0)
         return cli_fail(&err);
-    if (values->json) {
+    if (values->json)
         remote_print(answer);
-        json_decref(answer);
-        return 0;
-    }
-    struct table table;
-    size_t i;
-    table_init(&table, &cli->arena, heads);
-    json_array_foreach(json_object_get(answer, "tokens"), i, row) {
-        table_cell(&table, token_cell(cli, row, "id"));
-        table_cell(&table, token_state(row));
-        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-            table_cell(&table, token_cell(cli, row, keys[k]));
-    }
-    table_print(&table, stdout);
+    else
+        rest_table(cli, json_object_get(answer, "tokens"), REST_COLUMNS(columns));
     json_decref(answer);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "front/answer.h"
 #include "front/join/join.h"
 #include "front/trail.h"
+#include "rows/write.h"
 
 struct machines_args {
     struct row_text user;
@@ -22,20 +23,25 @@ static const struct row machines_query[] = {
      .text = "whose; default: those of the token's user, else of all when they are listed, of 'default' otherwise"},
     {.name = NULL},
 };
+struct machine_out {
+    struct machine_facts facts;
+    struct row_real latency_ms;
+    const char *form;
+};
 static const struct row machine_answer[] = {
-    {.name = "name", .type = ROW_TEXT, .text = "its name, from its token"},
-    {.name = "user", .type = ROW_TEXT, .text = "whose it is"},
-    {.name = "online", .type = ROW_BOOL, .text = "it is connected now"},
-    {.name = "since", .type = ROW_TIME, .text = "online or offline since then"},
-    {.name = "latency_ms", .type = ROW_REAL, .flags = ROW_NULLABLE, .text = "there and back; null: not known"},
-    {.name = "connections", .type = ROW_INT, .text = "how often it connected"},
-    {.name = "workspace", .type = ROW_TEXT, .text = "its directory, on the machine"},
-    {.name = "shell", .type = ROW_TEXT, .text = "of its commands"},
-    {.name = "version", .type = ROW_TEXT, .text = "of its runner"},
-    {.name = "isolation", .type = ROW_TEXT, .text = "jail, none, or empty: it does not say"},
-    {.name = "platform", .type = ROW_TEXT, .text = "system and processor"},
-    {.name = "address", .type = ROW_TEXT, .text = "where it connects from"},
-    {.name = "form", .type = ROW_TEXT, .choices = "link|text", .text = "how it is spoken to"},
+    OUT("name", TEXT, machine_out, facts.hello.name, "its name, from its token"),
+    OUT("user", TEXT, machine_out, facts.hello.user, "whose it is"),
+    OUT("online", BOOL, machine_out, facts.online, "it is connected now"),
+    OUT("since", TIME, machine_out, facts.since_ms, "online or offline since then"),
+    OUT_NULL("latency_ms", REAL, machine_out, latency_ms, "there and back; null: not known"),
+    OUT_INT("connections", machine_out, facts.connections, "how often it connected"),
+    OUT("workspace", TEXT, machine_out, facts.hello.workspace, "its directory, on the machine"),
+    OUT("shell", TEXT, machine_out, facts.hello.shell, "of its commands"),
+    OUT("version", TEXT, machine_out, facts.hello.version, "of its runner"),
+    OUT("isolation", TEXT, machine_out, facts.hello.isolation, "jail, none, or empty: it does not say"),
+    OUT("platform", TEXT, machine_out, facts.hello.platform, "system and processor"),
+    OUT("address", TEXT, machine_out, facts.hello.address, "where it connects from"),
+    {.name = "form", .type = ROW_TEXT, .offset = offsetof(struct machine_out, form), .choices = "link|text", .text = "how it is spoken to"},
     ROW_NAMED("Machine"),
 };
 static const struct row machines_answer[] = {
@@ -43,31 +49,11 @@ static const struct row machines_answer[] = {
     ROW_NAMED("Machines"),
 };
 
-static void machine_json(struct json *json, const struct machine_facts *facts) {
-    const struct machine_hello *hello = &facts->hello;
-    const struct {
-        const char *key, *value;
-    } texts[] = {{"name", hello->name},         {"user", hello->user},       {"workspace", hello->workspace},
-                 {"shell", hello->shell},       {"version", hello->version}, {"isolation", hello->isolation},
-                 {"platform", hello->platform}, {"address", hello->address}, {"form", facts->text ? "text" : "link"}};
-    json_open(json, '{');
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        json_put_str(json, texts[i].key, texts[i].value ? texts[i].value : "");
-    json_put_bool(json, "online", facts->online);
-    json_put_time(json, "since", facts->since_ms);
-    json_key(json, "latency_ms");
-    if (facts->latency_us)
-        json_double(json, (double)facts->latency_us / 1000);
-    else
-        json_nil(json);
-    json_put_uint(json, "connections", facts->connections);
-    json_close(json, '}');
-}
-
 static void machine_each(void *context, const struct machine_facts *facts) {
-    struct answer *answer = context;
-    if (answer_spill(answer) >= 0)
-        machine_json(&answer->json, facts);
+    const struct machine_out out = {.facts = *facts,
+                                    .latency_ms = {facts->latency_us != 0, (double)facts->latency_us / 1000},
+                                    .form = facts->text ? "text" : "link"};
+    answer_item(context, &out);
 }
 
 /* A user's token may name its own user alone; somebody else's machines are as if there were none. */
@@ -91,13 +77,9 @@ static int join_machines(struct http_request *request, struct box *unused, struc
     if (failed)
         return failed;
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "machines", '[');
+    answer_list(&answer, request, machines_answer);
     machines_each(front_of(request)->env->machines, user, machine_each, &answer);
-    json_close(&answer.json, ']');
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_list_end(&answer, NULL, 0, err);
 }
 
 static int join_send_away(struct http_request *request, struct box *unused, struct err *err) {

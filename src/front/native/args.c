@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "front/native/rows.h"
+#include "rows/write.h"
 
 /* ---- boxes ---- */
 
@@ -100,92 +101,82 @@ const struct row boxes_end_query[] = {
 };
 
 static const struct row limits_answer[] = {
-    SHOW("memory_mb", INT, "memory in MiB"),
-    SHOW("cpus", REAL, "processors"),
-    SHOW("pids", INT, "processes and threads"),
-    SHOW("disk_mb", INT, "files in MiB"),
-    SHOW("open_files", INT, "descriptors of one process"),
-    SHOW("output_bytes", INT, "largest output_limit_bytes of its commands"),
+    OUT_INT("memory_mb", limits, memory_mb, "memory in MiB"),
+    OUT("cpus", REAL, limits, cpus, "processors"),
+    OUT_INT("pids", limits, pids, "processes and threads"),
+    OUT_INT("disk_mb", limits, disk_mb, "files in MiB"),
+    OUT_INT("open_files", limits, open_files, "descriptors of one process"),
+    OUT_INT("output_bytes", limits, output_bytes, "largest output_limit_bytes of its commands"),
     ROW_NAMED("Limits"),
 };
 static const struct row usage_answer[] = {
-    SHOW_NULL("memory_bytes", INT, "memory in use"),
-    SHOW_NULL("cpu_ms", INT, "processor time so far"),
-    SHOW_NULL("pids", INT, "processes and threads now"),
-    SHOW_NULL("disk_bytes", INT, "bytes in the box's own files"),
+    OUT_NULL("memory_bytes", INT, usage_out, memory_bytes, "memory in use"),
+    OUT_NULL("cpu_ms", INT, usage_out, cpu_ms, "processor time so far"),
+    OUT_NULL("pids", INT, usage_out, pids, "processes and threads now"),
+    OUT_NULL("disk_bytes", INT, usage_out, disk_bytes, "bytes in the box's own files"),
     ROW_NAMED("Usage"),
 };
 static const struct row remote_answer[] = {
-    SHOW("online", BOOL, "the machine is connected now"),
-    SHOW_NULL("since", TIME, "online or offline since then; null: it was not seen since the daemon started"),
-    SHOW_NULL("latency_ms", REAL, "there and back; null: not known"),
-    SHOW_NULL("version", TEXT, "of its runner"),
-    SHOW_NULL("isolation", TEXT, "jail, or none"),
-    SHOW_NULL("platform", TEXT, "system and processor"),
-    SHOW_NULL("address", TEXT, "where it connects from"),
+    OUT("online", BOOL, remote_out, online, "the machine is connected now"),
+    OUT_NULL("since", TIME, remote_out, since_ms,
+             "online or offline since then; null: it was not seen since the daemon started"),
+    OUT_NULL("latency_ms", REAL, remote_out, latency_ms, "there and back; null: not known"),
+    OUT_NULL("version", TEXT, remote_out, version, "of its runner"),
+    OUT_NULL("isolation", TEXT, remote_out, isolation, "jail, or none"),
+    OUT_NULL("platform", TEXT, remote_out, platform, "system and processor"),
+    OUT_NULL("address", TEXT, remote_out, address, "where it connects from"),
     ROW_NAMED("Remote"),
 };
 static const struct row container_answer[] = {
-    SHOW_NULL("user", TEXT, "whom commands run as; null: the image's"),
-    SHOW_NULL("runtime", TEXT, "null: the engine's default"),
-    SHOW_NULL("platform", TEXT, "null: the engine's"),
-    {.name = "pull", .type = ROW_TEXT, .choices = "missing|always|never", .text = "when its image is pulled"},
-    SHOW("read_only", BOOL, "the image's files cannot be changed"),
-    {.name = "init", .type = ROW_TEXT, .choices = "runner|image", .text = "which program is the container's first"},
+    OUT_NULL("user", TEXT, container_out, container.user, "whom commands run as; null: the image's"),
+    OUT_NULL("runtime", TEXT, container_out, container.runtime, "null: the engine's default"),
+    OUT_NULL("platform", TEXT, container_out, container.platform, "null: the engine's"),
+    {ROW("pull", TEXT, container_out, pull), .choices = "missing|always|never", .text = "when its image is pulled"},
+    OUT("read_only", BOOL, container_out, container.read_only, "the image's files cannot be changed"),
+    {ROW("init", TEXT, container_out, init), .choices = "runner|image",
+     .text = "which program is the container's first"},
     ROW_NAMED("Container"),
 };
 const struct row box_answer[] = {
-    SHOW("id", TEXT, "16 hex digits"),
-    SHOW("user", TEXT, "owner"),
-    SHOW_NULL("thread", TEXT, "null when it has none"),
-    SHOW_NULL("agent", TEXT, "whose skills are at /skills; null when there are none"),
-    SHOW_NULL("machine", TEXT, "the joined machine that it is on; null elsewhere"),
-    SHOW("backend", TEXT, "how it is made"),
-    {.name = "state",
-     .type = ROW_TEXT,
-     .choices = STATES,
+    OUT("id", TEXT, box_out, id, "16 hex digits"),
+    OUT("user", TEXT, box_out, user, "owner"),
+    OUT_NULL("thread", TEXT, box_out, thread, "null when it has none"),
+    OUT_NULL("agent", TEXT, box_out, agent, "whose skills are at /skills; null when there are none"),
+    OUT_NULL("machine", TEXT, box_out, machine, "the joined machine that it is on; null elsewhere"),
+    OUT("backend", TEXT, box_out, backend, "how it is made"),
+    {ROW("state", TEXT, box_out, state), .choices = STATES,
      .text = "ready: in use; warm: released, or ended until it is used again; paused: its processes stand still; "
              "offline: its machine is not connected"},
-    SHOW("running", BOOL, "it has processes; else they are started when it is used"),
-    SHOW_NULL(
-        "died", TEXT,
+    OUT("running", BOOL, box_out, running, "it has processes; else they are started when it is used"),
+    OUT_NULL(
+        "died", TEXT, box_out, died,
         "why it stopped unexpectedly, null when it did not. Its files are kept; the next acquire or start starts it "
         "again, and of a box without a thread any use"),
-    SHOW_NULL(
-        "ended", TEXT,
-        "why its processes were ended, e.g. idle, and the commands that ran in the background then; null while it "
-        "has processes, and when this daemon did not end them"),
-    SHOW_NULL(
-        "restarted", TEXT,
-        "why the processes before the present ones stopped unexpectedly; null when they did not. The first answer "
-        "after such a restart has it as the header Cubby-Restarted"),
-    SHOW("workspace", TEXT, "directory where commands start"),
-    SHOW("template", TEXT, "what its root is, or its image"),
-    {.name = "container",
-     .type = ROW_OBJECT,
-     .flags = ROW_NULLABLE,
-     .fields = container_answer,
-     .text = "of backend docker; null where it is none"},
-    {.name = "network", .type = ROW_TEXT, .choices = "none|open", .text = "its network"},
-    SHOW("idle_timeout_ms", INT, "0: never"),
-    SHOW("temporary", BOOL, "it is deleted after its idle time-out"),
-    SHOW("created_at", TIME, "when it was made"),
-    SHOW("last_used_at", TIME, "last call"),
-    {.name = "limits", .type = ROW_OBJECT, .fields = limits_answer, .text = "0: not limited"},
-    {.name = "usage", .type = ROW_OBJECT, .fields = usage_answer, .text = "null where it cannot be measured"},
-    {.name = "remote",
-     .type = ROW_OBJECT,
-     .flags = ROW_NULLABLE,
-     .fields = remote_answer,
-     .text = "of its machine; null where it is on none"},
-    {.name = "labels", .type = ROW_MAP, .text = "as given"},
+    OUT_NULL("ended", TEXT, box_out, ended,
+             "why its processes were ended, e.g. idle, and the commands that ran in the background then; null while it "
+             "has processes, and when this daemon did not end them"),
+    OUT_NULL("restarted", TEXT, box_out, restarted,
+             "why the processes before the present ones stopped unexpectedly; null when they did not. The first answer "
+             "after such a restart has it as the header Cubby-Restarted"),
+    OUT("workspace", TEXT, box_out, workspace, "directory where commands start"),
+    OUT("template", TEXT, box_out, template_name, "what its root is, or its image"),
+    OUT_OBJECT_NULL("container", box_out, container, container_answer, "of backend docker; null where it is none"),
+    {ROW("network", TEXT, box_out, network), .choices = "none|open", .text = "its network"},
+    OUT_INT("idle_timeout_ms", box_out, idle_timeout_ms, "0: never"),
+    OUT("temporary", BOOL, box_out, temporary, "it is deleted after its idle time-out"),
+    OUT("created_at", TIME, box_out, created_ms, "when it was made"),
+    OUT("last_used_at", TIME, box_out, used_ms, "last call"),
+    OUT_OBJECT("limits", box_out, limits, limits_answer, "0: not limited"),
+    OUT_OBJECT("usage", box_out, usage, usage_answer, "null where it cannot be measured"),
+    OUT_OBJECT_NULL("remote", box_out, remote, remote_answer, "of its machine; null where it is on none"),
+    {ROW("labels", MAP, box_out, labels), .text = "as given"},
     ROW_NAMED("Box"),
 };
 const struct row boxes_answer[] = {
     {.name = "boxes", .type = ROW_OBJECTS, .fields = box_answer, .text = "those that you may see"},
     ROW_NAMED("Boxes"),
 };
-const struct row ended_answer[] = {SHOW("ended", INT, "boxes destroyed"), ROW_NAMED("Ended")};
+const struct row ended_answer[] = {OUT_INT("ended", ended_out, ended, "boxes destroyed"), ROW_NAMED("Ended")};
 
 /* ---- snapshots ---- */
 
@@ -214,17 +205,16 @@ const struct row diff_query[] = {
     END,
 };
 const struct row snapshot_answer[] = {
-    SHOW("name", TEXT, "of the snapshot"),
-    SHOW("created_at", TIME, "when"),
-    {.name = "method",
-     .type = ROW_TEXT,
-     .choices = "layer|btrfs|reflink|copy|commit",
+    OUT("name", TEXT, snapshot_out, name, "of the snapshot"),
+    OUT("created_at", TIME, snapshot_out, snapshot.created_ms, "when"),
+    {ROW("method", TEXT, snapshot_out, snapshot.method), .choices = "layer|btrfs|reflink|copy|commit",
      .text = "layer: the files became a layer below the box, nothing was copied; btrfs: a snapshot of the file system; "
              "reflink, copy: a copy, without or with its bytes; commit: the engine keeps its container as an image"},
-    SHOW("pause_ms", REAL, "how long what runs in the box stood still"),
-    SHOW("copied_bytes", INT, "bytes that had to be copied"),
-    SHOW("stopped", BOOL, "the box's idle runner was ended for it; the next use starts another"),
-    SHOW("layers", INT, "kept layers that it consists of"),
+    OUT("pause_ms", REAL, snapshot_out, pause_ms, "how long what runs in the box stood still"),
+    OUT_INT("copied_bytes", snapshot_out, snapshot.bytes, "bytes that had to be copied"),
+    OUT("stopped", BOOL, snapshot_out, snapshot.stopped,
+        "the box's idle runner was ended for it; the next use starts another"),
+    OUT_INT("layers", snapshot_out, layers, "kept layers that it consists of"),
     ROW_NAMED("Snapshot"),
 };
 const struct row snapshots_answer[] = {
@@ -232,16 +222,16 @@ const struct row snapshots_answer[] = {
     ROW_NAMED("Snapshots"),
 };
 const struct row rollback_answer[] = {
-    SHOW("snapshot", TEXT, "whose files the box has now"),
-    SHOW("processes_ended", INT, "processes that ran in the box"),
+    OUT("snapshot", TEXT, rollback_out, snapshot, "whose files the box has now"),
+    OUT_INT("processes_ended", rollback_out, processes_ended, "processes that ran in the box"),
     ROW_NAMED("Rollback"),
 };
 const struct row export_answer[] = {
-    SHOW("changed", BOOL, "false: nothing has changed since its image, and nothing was done"),
-    SHOW("image", TEXT, "its name at the engine; null when nothing was done"),
-    SHOW("bytes", INT, "of its files"),
-    SHOW("duration_ms", INT, "how long it took"),
-    SHOW("processes_ended", INT, "processes that ran in the box"),
+    OUT("changed", BOOL, export_out, changed, "false: nothing has changed since its image, and nothing was done"),
+    OUT_NULL("image", TEXT, export_out, image, "its name at the engine; null when nothing was done"),
+    OUT_INT("bytes", export_out, bytes, "of its files"),
+    OUT_INT("duration_ms", export_out, duration_ms, "how long it took"),
+    OUT_INT("processes_ended", export_out, processes_ended, "processes that ran in the box"),
     ROW_NAMED("Export"),
 };
 static const struct row change_answer[] = {
@@ -257,7 +247,7 @@ static const struct row change_answer[] = {
 };
 const struct row diff_answer[] = {
     {.name = "changes", .type = ROW_OBJECTS, .fields = change_answer, .text = "directory by directory"},
-    SHOW("truncated", BOOL, "there were more, or some could not be told"),
+    OUT("truncated", BOOL, truncated_out, truncated, "there were more, or some could not be told"),
     ROW_NAMED("Diff"),
 };
 
@@ -475,14 +465,14 @@ const struct row stat_answer[] = {
 };
 const struct row list_answer[] = {
     {.name = "entries", .type = ROW_OBJECTS, .fields = stat_answer, .text = "in no order"},
-    SHOW("truncated", BOOL, "there were more"),
+    OUT("truncated", BOOL, truncated_out, truncated, "there were more"),
     ROW_NAMED("Files"),
 };
 const struct row glob_answer[] = {
     {.name = "paths", .type = ROW_TEXTS, .text = "what matched"},
-    ENCODING_ROW("every path"),
-    SHOW("truncated", BOOL, "there were more"),
-    SHOW("timed_out", BOOL, "the search stopped early"),
+    {ROW("encoding", TEXT, glob_out, encoding), .choices = "utf-8|base64", .text = "of every path"},
+    OUT("truncated", BOOL, glob_out, result.truncated, "there were more"),
+    OUT("timed_out", BOOL, glob_out, result.timed_out, "the search stopped early"),
     ROW_NAMED("GlobResult"),
 };
 static const struct row match_answer[] = {
@@ -496,15 +486,19 @@ static const struct row match_answer[] = {
 };
 const struct row grep_answer[] = {
     {.name = "matches", .type = ROW_OBJECTS, .fields = match_answer, .text = "what matched"},
-    SHOW("truncated", BOOL, "there were more"),
-    SHOW("timed_out", BOOL, "the search stopped early"),
-    SHOW("files_searched", INT, "files looked into"),
+    OUT("truncated", BOOL, grep_result, truncated, "there were more"),
+    OUT("timed_out", BOOL, grep_result, timed_out, "the search stopped early"),
+    OUT_INT("files_searched", grep_result, files_searched, "files looked into"),
     ROW_NAMED("GrepResult"),
 };
-const struct row hash_answer[] = {SHOW("sha256", TEXT, "64 hex digits"), SHOW("size", INT, "bytes"), ROW_NAMED("Hash")};
+const struct row hash_answer[] = {
+    OUT("sha256", TEXT, hash_out, sha256, "64 hex digits"),
+    OUT_INT("size", hash_out, size, "bytes"),
+    ROW_NAMED("Hash"),
+};
 const struct row edit_answer[] = {
-    SHOW("replacements", INT, "places changed"),
-    SHOW("size", INT, "bytes of the file now"),
+    OUT_INT("replacements", edit_result, count, "places changed"),
+    OUT_INT("size", edit_result, stat.size, "bytes of the file now"),
     ROW_NAMED("EditResult"),
 };
 static const struct row skipped_answer[] = {
@@ -514,12 +508,12 @@ static const struct row skipped_answer[] = {
     ROW_NAMED("Skipped"),
 };
 const struct row unpack_answer[] = {
-    SHOW("files", INT, "entries unpacked"),
     {.name = "skipped",
      .type = ROW_OBJECTS,
      .fields = skipped_answer,
      .text = "devices, FIFOs, set-user-ID bits, all but the last of several entries of one name; at most 100"},
-    SHOW("truncated", BOOL, "more was left out than is listed"),
+    OUT_INT("files", unpack_result, files, "entries unpacked"),
+    OUT("truncated", BOOL, unpack_result, truncated, "more was left out than is listed"),
     ROW_NAMED("UnpackResult"),
 };
 
@@ -613,13 +607,13 @@ const struct row audit_answer[] = {
     ROW_NAMED("AuditEvents"),
 };
 const struct row verify_answer[] = {
-    SHOW("intact", BOOL, "every row follows from the one before, and the file is whole"),
-    SHOW("rows", INT, "rows there are"),
-    SHOW("first", INT, "id of the oldest"),
-    SHOW("last", INT, "id of the newest"),
-    SHOW("hash", TEXT, "of the newest: noted elsewhere, it vouches for all before it"),
-    SHOW_NULL("broken_at", INT, "the first row that does not follow"),
-    SHOW_NULL("damage", TEXT, "of the file"),
+    OUT("intact", BOOL, verify_out, intact, "every row follows from the one before, and the file is whole"),
+    OUT_INT("rows", verify_out, verdict.rows, "rows there are"),
+    OUT_INT("first", verify_out, verdict.first, "id of the oldest"),
+    OUT_INT("last", verify_out, verdict.last, "id of the newest"),
+    OUT("hash", TEXT, verify_out, hash, "of the newest: noted elsewhere, it vouches for all before it"),
+    OUT_NULL("broken_at", INT, verify_out, broken_at, "the first row that does not follow"),
+    OUT_NULL("damage", TEXT, verify_out, verdict.damage, "of the file"),
     ROW_NAMED("AuditVerified"),
 };
 

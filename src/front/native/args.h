@@ -2,7 +2,11 @@
 #ifndef CUBBY_FRONT_NATIVE_ARGS_H
 #define CUBBY_FRONT_NATIVE_ARGS_H
 
+#include "box/box.h"
+#include "box/snapshot/snapshot.h"
 #include "rows/rows.h"
+#include "store/audit.h"
+#include "wire/spec.h"
 
 /* ---- boxes ---- */
 
@@ -33,6 +37,32 @@ struct boxes_args {
 struct events_args {
     struct row_text box, user, type, after;
 };
+struct container_out {
+    struct container container;
+    const char *pull, *init;
+};
+struct usage_out {
+    struct row_number memory_bytes, cpu_ms, pids, disk_bytes;
+};
+struct remote_out {
+    bool online;
+    uint64_t since_ms;
+    struct row_real latency_ms;
+    const char *version, *isolation, *platform, *address;
+};
+struct box_out {
+    const char *id, *user, *thread, *agent, *machine, *backend, *state, *died, *ended, *restarted, *workspace;
+    const char *template_name, *network, *const *labels;
+    uint64_t idle_timeout_ms, created_ms, used_ms;
+    bool running, temporary;
+    struct limits limits;
+    struct usage_out usage;
+    const struct container_out *container;
+    const struct remote_out *remote;
+};
+struct ended_out {
+    uint64_t ended;
+};
 extern const struct row events_query[];
 extern const struct row acquire_fields[], boxes_query[], boxes_end_query[];
 extern const struct row box_answer[], boxes_answer[], ended_answer[];
@@ -47,6 +77,24 @@ struct fork_args {
 };
 struct diff_args {
     struct row_number limit;
+};
+struct snapshot_out {
+    struct snapshot snapshot;
+    const char *name;
+    double pause_ms;
+    size_t layers;
+};
+struct rollback_out {
+    const char *snapshot;
+    uint64_t processes_ended;
+};
+struct export_out {
+    bool changed;
+    const char *image;
+    uint64_t bytes, duration_ms, processes_ended;
+};
+struct truncated_out { /* of a list whose items are written one by one */
+    bool truncated;
 };
 extern const struct row snapshot_fields[], rollback_fields[], fork_fields[], diff_query[];
 extern const struct row snapshot_answer[], snapshots_answer[], rollback_answer[], diff_answer[], export_answer[];
@@ -118,6 +166,14 @@ struct edit_args {
     struct row_text path, old, new_text, encoding;
     bool all;
 };
+struct glob_out {
+    struct glob_result result;
+    const char *encoding;
+};
+struct hash_out {
+    const char *sha256;
+    uint64_t size;
+};
 extern const struct row path_query[], workspace_query[], put_query[], remove_query[], list_query[], watch_query[],
     mkdir_fields[], move_fields[], glob_fields[], grep_fields[], edit_fields[];
 extern const struct row stat_answer[], list_answer[], glob_answer[], grep_answer[], hash_answer[], edit_answer[],
@@ -172,6 +228,12 @@ struct audit_args {
     struct row_text box, user, verb, outcome, since, until;
     struct row_number after, limit, wait_ms;
     bool tail;
+};
+struct verify_out {
+    struct audit_verdict verdict;
+    bool intact;
+    const char *hash;
+    struct row_number broken_at;
 };
 extern const struct row audit_query_fields[], audit_answer[], verify_answer[];
 

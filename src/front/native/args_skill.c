@@ -3,6 +3,8 @@
 #include "base/limits.h"
 #include "front/native/args.h"
 #include "front/native/rows.h"
+#include "front/native/skill.h"
+#include "rows/write.h"
 
 /* ---- catalogues ---- */
 
@@ -12,34 +14,39 @@ const struct row catalog_query[] = {
     END,
 };
 #define CATALOG_ROWS                                                                                                   \
-    SHOW("id", TEXT, "of its folder, or of its file without .md: what paths and other calls name it by"),              \
-        SHOW("name", TEXT, "what it calls itself"), SHOW("description", TEXT, "what it is for"),                       \
-        SHOW("path", TEXT, "its folder, or file, in the box"),                                                         \
-        SHOW_NULL("file", TEXT, "the file that says all this; null: there is none"),                                   \
-        {.name = "source", .type = ROW_TEXT, .choices = "personal|agent|global", .text = "whose it is"},               \
-        SHOW_NULL("author", TEXT, "as it says"), SHOW_NULL("version", TEXT, "as it says"),                             \
-        SHOW_NULL("license", TEXT, "as it says"), SHOW_NULL("sharing", TEXT, "as it says"),                            \
-        SHOW_NULL("model", TEXT, "that it wants"), SHOW_NULL("tags", TEXTS, "as it says"),                             \
-        SHOW_NULL("tools", TEXTS, "that it may use; null: all")
+    OUT("id", TEXT, catalog_entry, id,                                                                                 \
+        "of its folder, or of its file without .md: what paths and other calls name it by"),                           \
+        OUT("name", TEXT, catalog_entry, meta.name, "what it calls itself"),                                           \
+        OUT("description", TEXT, catalog_entry, meta.description, "what it is for"),                                   \
+        OUT("path", TEXT, catalog_entry, path, "its folder, or file, in the box"),                                     \
+        OUT_NULL("file", TEXT, catalog_entry, file, "the file that says all this; null: there is none"),               \
+        {ROW("source", TEXT, catalog_entry, source), .choices = "personal|agent|global", .text = "whose it is"},       \
+        OUT_NULL("author", TEXT, catalog_entry, meta.author, "as it says"),                                            \
+        OUT_NULL("version", TEXT, catalog_entry, meta.version, "as it says"),                                          \
+        OUT_NULL("license", TEXT, catalog_entry, meta.license, "as it says"),                                          \
+        OUT_NULL("sharing", TEXT, catalog_entry, meta.sharing, "as it says"),                                          \
+        OUT_NULL("model", TEXT, catalog_entry, meta.model, "that it wants"),                                           \
+        OUT_NULL("tags", TEXTS, catalog_entry, meta.tags, "as it says"),                                               \
+        OUT_NULL("tools", TEXTS, catalog_entry, meta.tools, "that it may use; null: all")
 static const struct row skill_entry_answer[] = {CATALOG_ROWS, ROW_NAMED("Skill")};
 static const struct row agent_entry_answer[] = {
     CATALOG_ROWS,
-    SHOW("memory", BOOL, "it may remember"),
-    SHOW("send_message", BOOL, "it may send messages"),
-    SHOW("spawn_agent", BOOL, "it may start sub-agents"),
+    OUT("memory", BOOL, catalog_entry, meta.memory, "it may remember"),
+    OUT("send_message", BOOL, catalog_entry, meta.send_message, "it may send messages"),
+    OUT("spawn_agent", BOOL, catalog_entry, meta.spawn_agent, "it may start sub-agents"),
     ROW_NAMED("Agent"),
 };
-#define CATALOG_BAD_ROW SHOW("bad", TEXTS, "files that could not be read as what they should be: PATH: why")
+#define CATALOG_END_ROWS                                                                                               \
+    OUT("workspace", TEXT, catalog_out, workspace, "of the box"),                                                      \
+        OUT("bad", TEXTS, catalog_out, bad, "files that could not be read as what they should be: PATH: why")
 const struct row skills_answer[] = {
-    SHOW("workspace", TEXT, "of the box"),
     {.name = "skills", .type = ROW_OBJECTS, .fields = skill_entry_answer, .text = "by name"},
-    CATALOG_BAD_ROW,
+    CATALOG_END_ROWS,
     ROW_NAMED("Skills"),
 };
 const struct row agents_answer[] = {
-    SHOW("workspace", TEXT, "of the box"),
     {.name = "agents", .type = ROW_OBJECTS, .fields = agent_entry_answer, .text = "by name"},
-    CATALOG_BAD_ROW,
+    CATALOG_END_ROWS,
     ROW_NAMED("Agents"),
 };
 
@@ -97,38 +104,44 @@ const struct row skill_sync_fields[] = {
     ROW_NAMED("SyncRequest"),
 };
 const struct row sync_report_answer[] = {
-    {.name = "how", .type = ROW_TEXT, .choices = "mount|copy|none", .text = "how they got there; none: there are none"},
-    SHOW_NULL("version", TEXT, "of the global tree; null: there is none"),
-    SHOW_NULL("at", TEXT, "when; null: never"),
-    SHOW_NULL("error", TEXT, "what went wrong; null: nothing"),
-    SHOW("written", INT, "files that were copied"),
-    SHOW("removed", INT, "files that are no longer there"),
-    SHOW("kept", INT, "files that the user had changed, and that stay his"),
-    SHOW("unchanged", INT, "files that were there already"),
+    {ROW("how", TEXT, sync_out, report.how), .choices = "mount|copy|none",
+     .text = "how they got there; none: there are none"},
+    OUT_NULL("version", TEXT, sync_out, version, "of the global tree; null: there is none"),
+    OUT_NULL("at", TIME, sync_out, report.at_ms, "when; null: never"),
+    OUT_NULL("error", TEXT, sync_out, error, "what went wrong; null: nothing"),
+    OUT_INT("written", sync_out, report.written, "files that were copied"),
+    OUT_INT("removed", sync_out, report.removed, "files that are no longer there"),
+    OUT_INT("kept", sync_out, report.kept, "files that the user had changed, and that stay his"),
+    OUT_INT("unchanged", sync_out, report.unchanged, "files that were there already"),
     ROW_NAMED("SyncReport"),
 };
 
 #define ENTRY_ROWS                                                                                                     \
-    SHOW("id", INT, "of this version"),                                                                                \
-        {.name = "type", .type = ROW_TEXT, .choices = ENTRY_TYPES, .text = "what it is"},                              \
-        SHOW("name", TEXT, "of its folder or file"), SHOW("author", TEXT, "the user who published it"),                \
-        SHOW("version", TEXT, "never another content"),                                                                \
-        {.name = "sharing", .type = ROW_TEXT, .choices = "public|private", .text = "who sees it"},                     \
-        SHOW("description", TEXT, "what it is for"), SHOW("tags", TEXT, "separated by commas"),                        \
-        SHOW("sha256", TEXT, "of the content"), SHOW("bytes", INT, "of all its files"),                                \
-        SHOW("files", INT, "how many"), SHOW("created_at", TIME, "when it was published"),                             \
-        SHOW("updated_at", TIME, "when what is said about it changed last")
+    OUT_INT("id", entry_out, entry.id, "of this version"),                                                             \
+        {ROW("type", TEXT, entry_out, entry.type), .choices = ENTRY_TYPES, .text = "what it is"},                      \
+        OUT("name", TEXT, entry_out, entry.name, "of its folder or file"),                                             \
+        OUT("author", TEXT, entry_out, entry.author, "the user who published it"),                                     \
+        OUT("version", TEXT, entry_out, entry.version, "never another content"),                                       \
+        {ROW("sharing", TEXT, entry_out, entry.sharing), .choices = "public|private", .text = "who sees it"},          \
+        OUT("description", TEXT, entry_out, entry.description, "what it is for"),                                      \
+        OUT("tags", TEXT, entry_out, entry.tags, "separated by commas"),                                               \
+        OUT("sha256", TEXT, entry_out, sha256, "of the content"),                                                      \
+        OUT_INT("bytes", entry_out, entry.bytes, "of all its files"),                                                  \
+        OUT_INT("files", entry_out, entry.files, "how many"),                                                          \
+        OUT("created_at", TIME, entry_out, entry.created_ms, "when it was published"),                                 \
+        OUT("updated_at", TIME, entry_out, entry.updated_ms, "when what is said about it changed last")
 const struct row entry_answer[] = {ENTRY_ROWS, ROW_NAMED("RegistryEntry")};
 const struct row registry_answer[] = {
     {.name = "entries", .type = ROW_OBJECTS, .fields = entry_answer, .text = "the newest first"},
-    SHOW("total", INT, "entries that fit, shown or not"),
+    OUT_INT("total", registry_out, total, "entries that fit, shown or not"),
     ROW_NAMED("RegistryEntries"),
 };
-const struct row installed_answer[] = {ENTRY_ROWS, SHOW("path", TEXT, "where it is in the box"),
+const struct row installed_answer[] = {ENTRY_ROWS, OUT("path", TEXT, entry_out, path, "where it is in the box"),
                                        ROW_NAMED("InstalledEntry")};
 const struct row uploaded_answer[] = {
-    SHOW("skills", TEXTS, "that the archive held"),
-    SHOW("pending", BOOL, "commands still use the old ones: they are replaced when the last of these has ended"),
-    SHOW("background", INT, "processes in the background that may hold the old ones"),
+    OUT("skills", TEXTS, own_change, skills, "that the archive held"),
+    OUT("pending", BOOL, own_change, pending,
+        "commands still use the old ones: they are replaced when the last of these has ended"),
+    OUT_INT("background", own_change, background, "processes in the background that may hold the old ones"),
     ROW_NAMED("Uploaded"),
 };

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "box/signame.h"
+#include "front/answer.h"
 #include "front/native/native.h"
 #include "front/native/args.h"
 
@@ -26,6 +27,14 @@ static void audit_json_text(struct json *json, const char *key, const struct aud
         json_nil(json);
 }
 
+static void audit_json_flag(struct json *json, const char *key, const struct audit_row *row, bool value) {
+    json_key(json, key);
+    if (row->has_result)
+        json_bool(json, value);
+    else
+        json_nil(json);
+}
+
 static void audit_json_result(struct json *json, const struct audit_row *row) {
     char name[SIGNAME_BYTES];
     json_key(json, "exit_code");
@@ -35,17 +44,8 @@ static void audit_json_result(struct json *json, const struct audit_row *row) {
         json_nil(json);
     json_put_str(json, "signal",
                  row->has_result && !row->exited && row->signal ? signame_text(row->signal, name) : NULL);
-    const struct {
-        const char *key;
-        bool value;
-    } flags[] = {{"timed_out", row->timed_out}, {"oom_killed", row->oom_killed}};
-    for (size_t i = 0; i < 2; i++) {
-        json_key(json, flags[i].key);
-        if (row->has_result)
-            json_bool(json, flags[i].value);
-        else
-            json_nil(json);
-    }
+    audit_json_flag(json, "timed_out", row, row->timed_out);
+    audit_json_flag(json, "oom_killed", row, row->oom_killed);
 }
 
 struct audit_list {
@@ -220,24 +220,12 @@ int native_audit_verify(struct http_request *request, struct box *unused, struct
     if (failed)
         return failed;
     char hash[65];
-    struct json json;
-    autobuf out = buf_max(64 << 10);
-    json_init(&json, &out);
-    json_open(&json, '{');
-    json_put_bool(&json, "intact", !verdict.broken && !verdict.damage);
-    json_put_uint(&json, "rows", verdict.rows);
-    json_put_uint(&json, "first", verdict.first);
-    json_put_uint(&json, "last", verdict.last);
-    json_key(&json, "hash");
     text_hex(hash, verdict.hash, sizeof verdict.hash);
-    json_str(&json, hash);
-    json_key(&json, "broken_at");
-    if (verdict.broken)
-        json_uint(&json, verdict.broken);
-    else
-        json_nil(&json);
-    json_put_str(&json, "damage", verdict.damage);
-    json_close(&json, '}');
+    const struct verify_out out = {.verdict = verdict,
+                                   .intact = !verdict.broken && !verdict.damage,
+                                   .hash = hash,
+                                   .broken_at = {verdict.broken != 0, verdict.broken}};
+    failed = answer_rows(request, 200, verify_answer, &out, err);
     free((char *)verdict.damage);
-    return http_reply(request, 200, "application/json", out.data, out.len);
+    return failed;
 }

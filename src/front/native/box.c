@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/remote/machine.h"
 #include "front/answer.h"
 #include "front/routes.h"
 #include "front/native/native.h"
@@ -36,7 +37,7 @@ int native_acquire(struct http_request *request, struct box *unused, struct err 
     return answer_end(&answer, 0, err);
 }
 
-static int native_box_mounts(struct http_request *request, const struct row_list *list, struct box_request *wanted) {
+static void native_box_mounts(struct http_request *request, const struct row_list *list, struct box_request *wanted) {
     const struct mount_args *from = list->items;
     struct mount *mounts = arena_alloc(http_arena(request), (list->count + 1) * sizeof *mounts);
     for (size_t i = 0; i < list->count; i++)
@@ -44,7 +45,6 @@ static int native_box_mounts(struct http_request *request, const struct row_list
             .source = from[i].source.data, .target = from[i].target.data, .read_only = from[i].read_only};
     wanted->mounts = mounts;
     wanted->mount_count = list->count;
-    return 0;
 }
 
 static int native_box_request(struct http_request *request, const struct acquire_args *args,
@@ -99,68 +99,15 @@ static int native_box_request(struct http_request *request, const struct acquire
 
 /* ---- one box as JSON ---- */
 
-static void native_usage_json(struct json *json, struct box *box) {
+static struct usage_out native_usage(struct box *box) {
     struct usage usage = {0};
     struct err ignored = {0};
     if (box_usage(box, &usage, &ignored))
         usage = (struct usage){0};
-    const struct {
-        const char *name;
-        bool has;
-        uint64_t value;
-    } rows[] = {{"memory_bytes", usage.has_memory, usage.memory_bytes},
-                {"cpu_ms", usage.has_cpu, usage.cpu_ms},
-                {"pids", usage.has_pids, usage.pids},
-                {"disk_bytes", usage.has_disk, usage.disk_bytes}};
-    json_put_open(json, "usage", '{');
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        json_key(json, rows[i].name);
-        if (rows[i].has)
-            json_uint(json, rows[i].value);
-        else
-            json_nil(json);
-    }
-    json_close(json, '}');
-}
-
-static void native_limits_json(struct json *json, const struct limits *limits) {
-    json_put_open(json, "limits", '{');
-    json_put_uint(json, "memory_mb", limits->memory_mb);
-    json_put_double(json, "cpus", limits->cpus);
-    json_put_uint(json, "pids", limits->pids);
-    json_put_uint(json, "disk_mb", limits->disk_mb);
-    json_put_uint(json, "open_files", limits->open_files);
-    json_put_uint(json, "output_bytes", limits->output_bytes);
-    json_close(json, '}');
-}
-
-static void native_labels_json(struct json *json, char **labels) {
-    json_put_open(json, "labels", '{');
-    for (char **label = labels; label && *label; label++) {
-        size_t name_len = strcspn(*label, "=");
-        json_strn(json, *label, name_len);
-        buf_byte(json->out, ':');
-        json->comma = false;
-        json_str(json, (*label)[name_len] ? *label + name_len + 1 : "");
-    }
-    json_close(json, '}');
-}
-
-static void native_container_json(struct json *json, const struct box *box) {
-    const struct container *container = &box->spec.container;
-    json_key(json, "container");
-    if (!box->ops->images) {
-        json_nil(json);
-        return;
-    }
-    json_open(json, '{');
-    json_put_str(json, "user", container->user);
-    json_put_str(json, "runtime", container->runtime);
-    json_put_str(json, "platform", container->platform);
-    json_put_str(json, "pull", container->pull ? container->pull : "missing");
-    json_put_bool(json, "read_only", container->read_only);
-    json_put_str(json, "init", container->image_init ? "image" : "runner");
-    json_close(json, '}');
+    return (struct usage_out){.memory_bytes = {usage.has_memory, usage.memory_bytes},
+                              .cpu_ms = {usage.has_cpu, usage.cpu_ms},
+                              .pids = {usage.has_pids, usage.pids},
+                              .disk_bytes = {usage.has_disk, usage.disk_bytes}};
 }
 
 static bool native_offline(struct box *box) {
@@ -172,44 +119,54 @@ static const char *native_state(struct box *box) {
     return native_offline(box) ? "offline" : box_state_name(box->state);
 }
 
-static void native_remote_json(struct json *json, struct box *box) {
-    json_key(json, "remote");
-    if (!box->ops->show) {
-        json_nil(json);
-        return;
-    }
-    json_open(json, '{');
-    box->ops->show(box->backend, &box->spec, json);
-    json_close(json, '}');
+static void native_remote(struct box *box, struct arena *arena, struct remote_out *ret_remote) {
+    struct machine_facts facts = {0};
+    bool known = box->ops->show(box->backend, &box->spec, arena, &facts);
+    const struct machine_hello *hello = &facts.hello;
+    *ret_remote = (struct remote_out){.online = facts.online,
+                                      .since_ms = facts.since_ms,
+                                      .latency_ms = {facts.latency_us != 0, (double)facts.latency_us / 1000},
+                                      .version = known && *hello->version ? hello->version : NULL,
+                                      .isolation = known && *hello->isolation ? hello->isolation : NULL,
+                                      .platform = known && *hello->platform ? hello->platform : NULL,
+                                      .address = known && *hello->address ? hello->address : NULL};
 }
 
 void native_box_json(struct json *json, struct box *box) {
-    bool died = box->died[0] && !native_offline(box); /* else nobody knows what became of it */
-    json_open(json, '{');
-    json_put_str(json, "id", box->id);
-    json_put_str(json, "user", box->user);
-    json_put_str(json, "thread", box->thread);
-    json_put_str(json, "agent", box->spec.agent);
-    json_put_str(json, "machine", box->spec.machine);
-    json_put_str(json, "backend", box->ops->name);
-    json_put_str(json, "state", native_state(box));
-    json_put_bool(json, "running", (box->wire || box->state == BOX_PAUSED) && !box->died[0]);
-    json_put_str(json, "died", died ? box->died : NULL);
-    json_put_str(json, "ended", box->ended[0] ? box->ended : NULL);
-    json_put_str(json, "restarted", box->restarted[0] ? box->restarted : NULL);
-    json_put_str(json, "workspace", box_workspace(box));
-    json_put_str(json, "template", box->spec.template_name);
-    native_container_json(json, box);
-    json_put_str(json, "network", box->spec.network == NETWORK_OPEN ? "open" : "none");
-    json_put_uint(json, "idle_timeout_ms", box->idle_timeout_ms);
-    json_put_bool(json, "temporary", box->temporary);
-    json_put_time(json, "created_at", box->created_ms);
-    json_put_time(json, "last_used_at", box_last_used_ms(box));
-    native_limits_json(json, &box->spec.limits);
-    native_usage_json(json, box);
-    native_remote_json(json, box);
-    native_labels_json(json, box->labels);
-    json_close(json, '}');
+    const struct container *container = &box->spec.container;
+    const struct container_out shown = {.container = *container,
+                                        .pull = container->pull ? container->pull : "missing",
+                                        .init = container->image_init ? "image" : "runner"};
+    struct remote_out remote;
+    autoarena arena = ARENA_EMPTY;
+    if (box->ops->show)
+        native_remote(box, &arena, &remote);
+    const struct box_out out = {
+        .id = box->id,
+        .user = box->user,
+        .thread = box->thread,
+        .agent = box->spec.agent,
+        .machine = box->spec.machine,
+        .backend = box->ops->name,
+        .state = native_state(box),
+        .running = (box->wire || box->state == BOX_PAUSED) && !box->died[0],
+        .died = box->died[0] && !native_offline(box) ? box->died : NULL, /* else nobody knows what became of it */
+        .ended = box->ended[0] ? box->ended : NULL,
+        .restarted = box->restarted[0] ? box->restarted : NULL,
+        .workspace = box_workspace(box),
+        .template_name = box->spec.template_name,
+        .container = box->ops->images ? &shown : NULL,
+        .network = box->spec.network == NETWORK_OPEN ? "open" : "none",
+        .idle_timeout_ms = box->idle_timeout_ms,
+        .temporary = box->temporary,
+        .created_ms = box->created_ms,
+        .used_ms = box_last_used_ms(box),
+        .limits = box->spec.limits,
+        .usage = native_usage(box),
+        .remote = box->ops->show ? &remote : NULL,
+        .labels = (const char *const *)box->labels,
+    };
+    rows_write(json, box_answer, &out);
 }
 
 int native_box(struct http_request *request, struct box *box, struct err *err) {
@@ -253,18 +210,14 @@ static int native_boxes_each(void *user, struct box *box) {
 
 int native_boxes(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
-    autoanswer answer;
+    autoanswer answer = {0};
     struct native_boxes_walk walk = {.who = front_who(request), .answer = &answer};
-    answer_init(&answer, request, 200);
     int failed = front_query(request, &walk.args, err);
     if (failed)
         return failed;
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "boxes", '[');
+    answer_list(&answer, request, boxes_answer);
     provider_each(front_of(request)->provider, native_boxes_each, &walk);
-    json_close(&answer.json, ']');
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_list_end(&answer, NULL, 0, err);
 }
 
 /* ---- ending ---- */
@@ -368,10 +321,5 @@ int native_destroy_all(struct http_request *request, struct box *unused, struct 
     }
     if (failed)
         return failed;
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_uint(&answer.json, "ended", ended);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_rows(request, 200, ended_answer, &(const struct ended_out){ended}, err);
 }

@@ -236,17 +236,11 @@ int native_unpack(struct http_request *request, struct box *box, struct err *err
     if (!path)
         return -err->code;
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "skipped", '[');
+    answer_list(&answer, request, unpack_answer);
     const struct unpack_request unpack = {.path = path,
                                           .max_entries = front_settings(request)->max_unpack_entries,
                                           .skipped = native_unpack_skipped,
                                           .user = &answer};
     failed = box_tar_in(box, &unpack, native_put_read, &upload, http_fd(request), &result, err);
-    json_close(&answer.json, ']');
-    json_put_bool(&answer.json, "truncated", result.truncated);
-    json_put_uint(&answer.json, "files", result.files);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, failed, err);
+    return answer_list_end(&answer, &result, failed, err);
 }

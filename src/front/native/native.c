@@ -259,10 +259,10 @@ static const struct route native_routes[] = {
      EXTRA(.run = native_tools, .flags = ENDPOINT_QUIET, .status = 200, .answer = tools_answer)},
     {"GET", BOX "/tools", front_handle, 0, "box_tools",
      "The tools that this box has: the agent tools, and those of its user's MCP servers, which are started for it.",
-     EXTRA(.run = native_box_tools, .flags = ENDPOINT_WRITES, .status = 200, .answer = tools_answer)},
+     EXTRA(.run = native_tools_all, .flags = ENDPOINT_WRITES, .status = 200, .answer = tools_answer)},
     {"GET", "/v1/threads/{thread}/tools", front_handle, 0, "thread_tools",
      "The same for this thread, whose box is made if an MCP server needs one.",
-     EXTRA(.run = native_thread_tools, .flags = ENDPOINT_WRITES, .status = 200, .answer = tools_answer)},
+     EXTRA(.run = native_tools_all, .flags = ENDPOINT_WRITES, .status = 200, .answer = tools_answer)},
     {"GET", "/v1/mcp/servers", front_handle, 0, "server_list", "The MCP servers of a user, and what runs of them.",
      EXTRA(.run = native_servers, .query = servers_query, .status = 200, .answer = servers_answer)},
     {"GET", "/v1/mcp/servers/{name}", front_handle, 0, "server_get", "One of them.",
@@ -279,14 +279,14 @@ static const struct route native_routes[] = {
     {"POST", "/v1/threads/{thread}/tools/{name}", front_handle, 0, "thread_tool",
      "Run an agent tool in the box of this thread, which is made at the first call that needs it; Cubby-Parent: the thread "
      "whose box it works in.",
-     EXTRA(.run = native_thread_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
+     EXTRA(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
     {"POST", BOX "/offload/refresh", front_handle, 0, "offload_refresh",
      "Which kept results of tools show files that have changed since; of the conversation that Cubby-Thread names.",
      EXTRA(.run = native_offload, .status = 200, .answer = offload_answer)},
     {"POST", "/v1/threads/{thread}/offload/refresh", front_handle, 0, "thread_offload_refresh",
      "Which kept results of this thread's tools show files that have changed since: to be asked after each batch of calls. "
      "A box is started only when there is something to look at.",
-     EXTRA(.run = native_thread_offload, .status = 200, .answer = offload_answer)},
+     EXTRA(.run = native_offload, .status = 200, .answer = offload_answer)},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 

@@ -45,12 +45,12 @@ native_run native_token_create, native_token_list, native_token_revoke;
 native_run native_templates, native_template_put, native_template_remove;
 extern const struct row template_answer[], templates_answer[];
 /* native/tool.c */
-native_run native_tools, native_tool, native_thread_tool, native_box_tools, native_thread_tools;
+native_run native_tools, native_tool, native_tools_all;
 /* native/servers.c */
 native_run native_servers, native_server, native_server_put, native_server_remove;
 extern const struct row servers_query[], server_answer[], servers_answer[];
 /* native/offload.c */
-native_run native_offload, native_thread_offload;
+native_run native_offload;
 /* native/skill.c */
 native_run native_skills, native_agents;
 /* native/sync.c */

@@ -32,7 +32,7 @@ static int refresh_answer(struct http_request *request, struct refresh *refresh,
     return answer_end(&answer, 0, err);
 }
 
-static int offload_run(struct http_request *request, struct box *box, const char *thread, struct err *err) {
+int native_offload(struct http_request *request, struct box *box, struct err *err) {
     struct tool_call call;
     struct refresh refresh;
     buf_init(&refresh.ids, 1u << 20); /* a thousand ids, and a thousand paths with their escapes */
@@ -41,7 +41,7 @@ static int offload_run(struct http_request *request, struct box *box, const char
     json_init(&refresh.json, &refresh.results);
     json_open(&refresh.ids_json, '[');
     json_open(&refresh.json, '[');
-    int code = toolbox_begin(request, box, thread, &call, err);
+    int code = toolbox_begin(request, box, http_param(request, "thread"), &call, err);
     call.begins = NULL; /* it is no tool: the route's own row in the audit log says all */
     if (code == 0)
         code = offload_refresh(&call, refresh_each, &refresh, err);
@@ -53,13 +53,4 @@ static int offload_run(struct http_request *request, struct box *box, const char
     buf_done(&refresh.ids);
     buf_done(&refresh.results);
     return code;
-}
-
-int native_offload(struct http_request *request, struct box *box, struct err *err) {
-    return offload_run(request, box, NULL, err);
-}
-
-int native_thread_offload(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return offload_run(request, NULL, http_param(request, "thread"), err);
 }

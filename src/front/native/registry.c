@@ -11,8 +11,7 @@
 #include "front/native/native.h"
 #include "front/native/args.h"
 #include "front/trail.h"
-#include "skill/own/own.h"
-#include "skill/registry/registry.h"
+#include "front/native/skill.h"
 
 enum { PIECE_BYTES = 64 << 10 };
 #define UPLOAD_BYTES (50ull << 20) /* of a ZIP, where the configuration leaves it to the doors */
@@ -20,6 +19,12 @@ enum { PIECE_BYTES = 64 << 10 };
 static int skills_of(struct http_request *request, struct skills **ret_skills, struct err *err) {
     *ret_skills = front_of(request)->skills;
     return *ret_skills ? 0 : err_set(err, ERR_UNSUPPORTED, "this daemon has no skills");
+}
+
+static int registry_asked(struct http_request *request, int (*take)(struct http_request *, void *, struct err *),
+                          void *ret_args, struct skills **ret_skills, struct err *err) {
+    int failed = take(request, ret_args, err);
+    return failed ? failed : skills_of(request, ret_skills, err);
 }
 
 static struct registry_asker asker_of(struct http_request *request) {
@@ -43,38 +48,14 @@ static int agent_of(const struct box *box, const char **ret_agent, struct err *e
 
 /* ---- entries ---- */
 
-static void entry_members(struct json *json, const struct registry_entry *entry) {
-    const char *const texts[][2] = {{"type", entry->type},       {"name", entry->name},
-                                    {"author", entry->author},   {"version", entry->version},
-                                    {"sharing", entry->sharing}, {"description", entry->description},
-                                    {"tags", entry->tags},       {"sha256", entry->sha256}};
-    json_put_int(json, "id", entry->id);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        json_put_str(json, texts[i][0], texts[i][1]);
-    json_put_uint(json, "bytes", entry->bytes);
-    json_put_uint(json, "files", entry->files);
-    json_put_time(json, "created_at", entry->created_ms);
-    json_put_time(json, "updated_at", entry->updated_ms);
-}
-
-static int entry_reply(struct http_request *request, int status, const struct registry_entry *entry, const char *path,
-                       struct err *err) {
-    autoanswer answer;
-    answer_init(&answer, request, status);
-    json_open(&answer.json, '{');
-    entry_members(&answer.json, entry);
-    if (path)
-        json_put_str(&answer.json, "path", path);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+static int entry_reply(struct http_request *request, int status, const struct registry_entry *entry, struct err *err) {
+    const struct entry_out out = {.entry = *entry, .sha256 = entry->sha256};
+    return answer_rows(request, status, entry_answer, &out, err);
 }
 
 static int search_row(void *user, const struct registry_entry *entry) {
-    struct answer *answer = user;
-    json_open(&answer->json, '{');
-    entry_members(&answer->json, entry);
-    json_close(&answer->json, '}');
-    return answer_spill(answer);
+    const struct entry_out out = {.entry = *entry, .sha256 = entry->sha256};
+    return answer_item(user, &out);
 }
 
 int native_registry_search(struct http_request *request, struct box *unused, struct err *err) {
@@ -82,10 +63,8 @@ int native_registry_search(struct http_request *request, struct box *unused, str
     struct registry_args args = {0};
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
-    uint64_t total = 0;
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    struct registry_out out = {0};
+    int failed = registry_asked(request, front_query, &args, &skills, err);
     if (failed)
         return failed;
     struct registry_query query = {.type = args.type.data,
@@ -95,14 +74,9 @@ int native_registry_search(struct http_request *request, struct box *unused, str
                                    .limit = (unsigned)args.limit.value,
                                    .offset = (unsigned)args.offset.value};
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "entries", '[');
-    failed = registry_search(skills, &asker, &query, search_row, &answer, &total, err);
-    json_close(&answer.json, ']');
-    json_put_uint(&answer.json, "total", total);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, failed, err);
+    answer_list(&answer, request, registry_answer);
+    failed = registry_search(skills, &asker, &query, search_row, &answer, &out.total, err);
+    return answer_list_end(&answer, &out, failed, err);
 }
 
 /* No path may hold the slash of AUTHOR/NAME: there the author is a parameter. */
@@ -115,21 +89,25 @@ static const char *entry_named(struct http_request *request, const struct regist
     return arena_printf(http_arena(request), "%s/%s", args->author.data, entry);
 }
 
+static int native_registry_named(struct http_request *request, struct registry_args *ret_args,
+                                 struct skills **ret_skills, const char **ret_name, struct err *err) {
+    int failed = registry_asked(request, front_query, ret_args, ret_skills, err);
+    if (!failed && !(*ret_name = entry_named(request, ret_args, err)))
+        failed = -err->code;
+    return failed;
+}
+
 int native_registry_get(struct http_request *request, struct box *unused, struct err *err) {
     (void)unused;
     struct registry_args args = {0};
     struct registry_entry entry;
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
-    const char *name = NULL;
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
-    if (!failed && !(name = entry_named(request, &args, err)))
-        failed = -err->code;
+    const char *name;
+    int failed = native_registry_named(request, &args, &skills, &name, err);
     if (!failed)
         failed = registry_find(skills, &asker, args.type.data, name, http_arena(request), &entry, err);
-    return failed ? failed : entry_reply(request, 200, &entry, NULL, err);
+    return failed ? failed : entry_reply(request, 200, &entry, err);
 }
 
 int native_registry_remove(struct http_request *request, struct box *unused, struct err *err) {
@@ -137,16 +115,12 @@ int native_registry_remove(struct http_request *request, struct box *unused, str
     struct registry_args args = {0};
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
-    const char *entry = NULL;
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
-    if (!failed && !(entry = entry_named(request, &args, err)))
-        failed = -err->code;
+    const char *name;
+    int failed = native_registry_named(request, &args, &skills, &name, err);
     if (failed)
         return failed;
-    trail_quote(request, arena_printf(http_arena(request), "entry=%s", entry));
-    failed = registry_unpublish(skills, &asker, args.type.data, entry, err);
+    trail_quote(request, arena_printf(http_arena(request), "entry=%s", name));
+    failed = registry_unpublish(skills, &asker, args.type.data, name, err);
     return failed ? failed : front_empty(request, 204);
 }
 
@@ -172,9 +146,7 @@ int native_registry_publish(struct http_request *request, struct box *unused, st
     struct registry_entry entry;
     struct skills *skills;
     struct box *box = NULL;
-    int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_body, &args, &skills, err);
     if (!failed)
         failed = provider_get(provider, front_who(request)->user, args.box.data, &box, err);
     if (failed)
@@ -186,25 +158,24 @@ int native_registry_publish(struct http_request *request, struct box *unused, st
     front_leave(box);
     trail_box(request, NULL);
     provider_put(provider, box);
-    return failed ? failed : entry_reply(request, 201, &entry, NULL, err);
+    return failed ? failed : entry_reply(request, 201, &entry, err);
 }
 
 /* ---- into a box, out of the registry ---- */
 
 static int native_install(struct http_request *request, struct box *box, const char *type, struct err *err) {
     struct install_args args = {0};
-    struct registry_entry entry;
+    struct registry_entry entry = {0};
     struct skills *skills;
     struct registry_asker asker = asker_of(request);
     const char *path = NULL;
-    int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_body, &args, &skills, err);
     if (!failed)
         failed = registry_find(skills, &asker, type, args.entry.data, http_arena(request), &entry, err);
     if (!failed)
         failed = registry_install(skills, box, &entry, args.replace, http_arena(request), &path, http_fd(request), err);
-    return failed ? failed : entry_reply(request, 201, &entry, path, err);
+    const struct entry_out out = {.entry = entry, .sha256 = entry.sha256, .path = path};
+    return failed ? failed : answer_rows(request, 201, installed_answer, &out, err);
 }
 
 int native_skill_install(struct http_request *request, struct box *box, struct err *err) {
@@ -228,9 +199,7 @@ int native_skill_remove(struct http_request *request, struct box *box, struct er
     struct own_change change = {0};
     struct skills *skills;
     const char *agent, *name = http_param(request, "name");
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_query, &args, &skills, err);
     if (!failed)
         failed = skill_id_check(name, err);
     if (failed)
@@ -283,20 +252,6 @@ static int upload_base(struct skills *skills, const char *agent, struct zip *zip
     return failed;
 }
 
-static int upload_answer(struct http_request *request, const struct own_change *change, struct err *err) {
-    autoanswer answer;
-    answer_init(&answer, request, change->pending ? 202 : 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "skills", '[');
-    for (size_t i = 0; change->skills && change->skills[i]; i++)
-        json_str(&answer.json, change->skills[i]);
-    json_close(&answer.json, ']');
-    json_put_bool(&answer.json, "pending", change->pending);
-    json_put_uint(&answer.json, "background", change->background);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
-}
-
 int native_skill_upload(struct http_request *request, struct box *box, struct err *err) {
     struct skill_args args = {0};
     struct own_change change = {0};
@@ -304,9 +259,7 @@ int native_skill_upload(struct http_request *request, struct box *box, struct er
     struct zip *zip = NULL;
     const char *agent;
     autoscratch file = {.fd = -1};
-    int failed = front_query(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_query, &args, &skills, err);
     if (!failed)
         failed = agent_of(box, &agent, err);
     if (!failed && args.base)
@@ -327,7 +280,7 @@ int native_skill_upload(struct http_request *request, struct box *box, struct er
     else if (!failed)
         failed = own_put(skills, box, zip, false, http_arena(request), &change, http_fd(request), err);
     if (!failed)
-        failed = upload_answer(request, &change, err);
+        failed = answer_rows(request, change.pending ? 202 : 200, uploaded_answer, &change, err);
     zip_close(zip);
     return failed;
 }
@@ -336,9 +289,7 @@ int native_skill_sync(struct http_request *request, struct box *box, struct err 
     struct sync_args args = {0};
     struct skills *skills;
     const char *agent, *name = http_param(request, "name");
-    int failed = front_body(request, &args, err);
-    if (!failed)
-        failed = skills_of(request, &skills, err);
+    int failed = registry_asked(request, front_body, &args, &skills, err);
     if (!failed)
         failed = skill_id_check(name, err);
     if (!failed)

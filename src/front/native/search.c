@@ -32,23 +32,16 @@ static int native_glob_each(void *user, const char *path, size_t len) {
 static int native_glob_answer(struct http_request *request, const struct native_glob *glob,
                               const struct glob_result *result, struct err *err) {
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    struct json *json = &answer.json;
-    json_open(json, '{');
-    json_put_open(json, "paths", '[');
+    answer_list(&answer, request, glob_answer);
     for (size_t at = 0; at < glob->kept.len;) {
         size_t len = strlen((const char *)glob->kept.data + at);
-        json_bytes(json, glob->kept.data + at, len, glob->utf8);
+        json_bytes(&answer.json, glob->kept.data + at, len, glob->utf8);
         at += len + 1;
         if (answer_spill(&answer))
             break;
     }
-    json_close(json, ']');
-    json_put_str(json, "encoding", glob->utf8 ? "utf-8" : "base64");
-    json_put_bool(json, "truncated", result->truncated);
-    json_put_bool(json, "timed_out", result->timed_out);
-    json_close(json, '}');
-    return answer_end(&answer, 0, err);
+    const struct glob_out out = {*result, glob->utf8 ? "utf-8" : "base64"};
+    return answer_list_end(&answer, &out, 0, err);
 }
 
 int native_glob(struct http_request *request, struct box *box, struct err *err) {
@@ -109,8 +102,7 @@ static int native_grep_each(void *user, const struct grep_match *match) {
 int native_grep(struct http_request *request, struct box *box, struct err *err) {
     struct grep_args args = {0};
     struct grep_result result = {0};
-    autoanswer answer;
-    answer_init(&answer, request, 200);
+    autoanswer answer = {0};
     int failed = front_body(request, &args, err);
     if (failed)
         return failed;
@@ -128,15 +120,9 @@ int native_grep(struct http_request *request, struct box *box, struct err *err) 
         .limit = args.limit.value,
         .timeout_ms = args.timeout_ms.value,
     };
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "matches", '[');
+    answer_list(&answer, request, grep_answer);
     failed = box_grep(box, &grep, http_fd(request), native_grep_each, &answer, &result, err);
-    json_close(&answer.json, ']');
-    json_put_bool(&answer.json, "truncated", result.truncated);
-    json_put_bool(&answer.json, "timed_out", result.timed_out);
-    json_put_uint(&answer.json, "files_searched", result.files_searched);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, failed, err);
+    return answer_list_end(&answer, &result, failed, err);
 }
 
 /* ---- one file ---- */
@@ -154,13 +140,7 @@ int native_hash(struct http_request *request, struct box *box, struct err *err) 
     if (failed)
         return failed;
     text_hex(hex, sha256, sizeof sha256);
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "sha256", hex);
-    json_put_uint(&answer.json, "size", size);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_rows(request, 200, hash_answer, &(const struct hash_out){hex, size}, err);
 }
 
 int native_edit(struct http_request *request, struct box *box, struct err *err) {
@@ -177,13 +157,5 @@ int native_edit(struct http_request *request, struct box *box, struct err *err) 
                                       .new_text = args.new_text.data,
                                       .new_len = args.new_text.len};
     failed = path ? box_edit(box, &edit, http_arena(request), http_fd(request), &result, err) : -err->code;
-    if (failed)
-        return failed;
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_uint(&answer.json, "replacements", result.count);
-    json_put_uint(&answer.json, "size", result.stat.size);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return failed ? failed : answer_rows(request, 200, edit_answer, &result, err);
 }

@@ -8,6 +8,7 @@
 #include "front/answer.h"
 #include "front/native/native.h"
 #include "front/native/args.h"
+#include "front/native/rows.h"
 #include "front/trail.h"
 #include "tool/servers/servers.h"
 
@@ -15,17 +16,11 @@ struct servers_args {
     struct row_text user;
 };
 const struct row servers_query[] = {
-    {.name = "user",
-     .type = ROW_TEXT,
-     .offset = offsetof(struct servers_args, user),
-     .min = 1,
-     .max = LIMIT_USER_BYTES,
+    {ROW("user", TEXT, servers_args, user), .min = 1, .max = LIMIT_USER_BYTES,
      .text = "whose; default: the token's user, else 'default'"},
-    {.name = NULL},
+    END,
 };
 
-#define SHOW(label, kind, meaning)                                                                                     \
-    { .name = (label), .type = ROW_##kind, .max = INT64_MAX, .text = (meaning) }
 static const struct row running_answer[] = {
     SHOW("box", TEXT, "where"),
     SHOW("state", TEXT, "starting, ready or ended"),
@@ -97,14 +92,10 @@ int native_servers(struct http_request *request, struct box *unused, struct err 
     if (code < 0)
         return code;
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "servers", '[');
+    answer_list(&answer, request, servers_answer);
     for (size_t i = 0; i < count && answer_spill(&answer) >= 0; i++)
         server_json(servers, user, &specs[i], &answer.json);
-    json_close(&answer.json, ']');
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_list_end(&answer, NULL, 0, err);
 }
 
 static int server_reply(struct http_request *request, struct servers *servers, const char *user, const char *name,

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "front/answer.h"
 #include "front/native/native.h"
+#include "front/native/rows.h"
 #include "front/stream.h"
 #include "front/trail.h"
 
@@ -27,11 +28,18 @@ struct session_exec_args {
     struct row_number wait_ms, quiet_ms, timeout_ms, output_limit_bytes;
 };
 
-#define ROW(label, kind, args, member) .name = (label), .type = ROW_##kind, .offset = offsetof(struct args, member)
-#define SHOW(label, kind, meaning)                                                                                     \
-    { .name = (label), .type = ROW_##kind, .max = INT64_MAX, .text = (meaning) }
-#define SHOW_NULL(label, kind, meaning)                                                                                \
-    { .name = (label), .type = ROW_##kind, .flags = ROW_NULLABLE, .max = INT64_MAX, .text = (meaning) }
+struct session_out {
+    struct session session;
+    const char *state;
+    struct row_number pid, exit_code;
+};
+struct session_result_out {
+    struct session_result result;
+    const char *state;
+    struct row_number exit_code;
+    bool timed_out;
+};
+
 #define STATES "new|running|quiet|completed|timed_out|terminated"
 
 const struct row session_fields[] = {
@@ -82,21 +90,21 @@ const struct row session_exec_fields[] = {
     ROW_NAMED("SessionExecRequest"),
 };
 const struct row session_answer[] = {
-    SHOW("name", TEXT, "unique in its box"),
-    SHOW_NULL("pid", INT,
-              "of the shell, as a background process of the box; null: it has "
-              "none, commands are processes"),
-    {.name = "state", .type = ROW_TEXT, .choices = STATES, .text = "of the command that runs, or ran last"},
-    SHOW("command", TEXT, "that one, cut"),
-    SHOW_NULL("exit_code", INT, "128 + signal as shells have it; null: it runs, or was killed"),
-    SHOW("cwd", TEXT, "where the shell was at the end of its last command"),
-    SHOW("created_at", TIME, "when it was made"),
-    SHOW("used_at", TIME, "when its last command began or ended"),
-    SHOW("commands", INT, "how many there have been"),
-    SHOW("waiting", INT, "calls that wait for their turn"),
-    SHOW("quiet_ms", INT, "for commands that do not say; 0: none"),
-    SHOW("offset", INT, "where the output of that command begins, for processes/{pid}/output"),
-    SHOW("next_offset", INT, "and where it ends so far"),
+    OUT("name", TEXT, session_out, session.name, "unique in its box"),
+    OUT_NULL("pid", INT, session_out, pid,
+             "of the shell, as a background process of the box; null: it has "
+             "none, commands are processes"),
+    {ROW("state", TEXT, session_out, state), .choices = STATES, .text = "of the command that runs, or ran last"},
+    OUT("command", TEXT, session_out, session.command, "that one, cut"),
+    OUT_NULL("exit_code", INT, session_out, exit_code, "128 + signal as shells have it; null: it runs, or was killed"),
+    OUT("cwd", TEXT, session_out, session.cwd, "where the shell was at the end of its last command"),
+    OUT("created_at", TIME, session_out, session.created_ms, "when it was made"),
+    OUT("used_at", TIME, session_out, session.used_ms, "when its last command began or ended"),
+    OUT_INT("commands", session_out, session.commands, "how many there have been"),
+    OUT_INT("waiting", session_out, session.waiting, "calls that wait for their turn"),
+    OUT_INT("quiet_ms", session_out, session.quiet_ms, "for commands that do not say; 0: none"),
+    OUT_INT("offset", session_out, session.from, "where the output of that command begins, for processes/{pid}/output"),
+    OUT_INT("next_offset", session_out, session.to, "and where it ends so far"),
     ROW_NAMED("Session"),
 };
 const struct row sessions_answer[] = {
@@ -104,13 +112,17 @@ const struct row sessions_answer[] = {
     ROW_NAMED("Sessions"),
 };
 #define RESULT_ROWS                                                                                                    \
-    {.name = "state", .type = ROW_TEXT, .choices = STATES, .text = "running and quiet: it runs on"},                   \
-        SHOW_NULL("exit_code", INT, "128 + signal as shells have it; null: it runs, or was killed"),                   \
-        SHOW("timed_out", BOOL, "killed at timeout_ms"),                                                               \
-        SHOW("ended", BOOL, "the shell ended with it, and the session is gone"),                                       \
-        SHOW("oom_killed", BOOL, "a process of the box was killed for memory meanwhile"),                              \
-        SHOW("cwd", TEXT, "where the shell is now"), SHOW("offset", INT, "as in the session"),                         \
-        SHOW("next_offset", INT, "as in the session"), SHOW("duration_ms", INT, "so far")
+    {ROW("state", TEXT, session_result_out, state), .choices = STATES, .text = "running and quiet: it runs on"},       \
+        OUT_NULL("exit_code", INT, session_result_out, exit_code,                                                      \
+                 "128 + signal as shells have it; null: it runs, or was killed"),                                      \
+        OUT("timed_out", BOOL, session_result_out, timed_out, "killed at timeout_ms"),                                 \
+        OUT("ended", BOOL, session_result_out, result.gone, "the shell ended with it, and the session is gone"),       \
+        OUT("oom_killed", BOOL, session_result_out, result.oom_killed,                                                 \
+            "a process of the box was killed for memory meanwhile"),                                                   \
+        OUT("cwd", TEXT, session_result_out, result.cwd, "where the shell is now"),                                    \
+        OUT_INT("offset", session_result_out, result.from, "as in the session"),                                       \
+        OUT_INT("next_offset", session_result_out, result.to, "as in the session"),                                    \
+        OUT_INT("duration_ms", session_result_out, result.duration_ms, "so far")
 const struct row session_result_answer[] = {RESULT_ROWS, ROW_NAMED("SessionResult")};
 const struct row session_exec_answer[] = {
     SHOW("output", TEXT, "what it printed, both streams as they came"),
@@ -129,34 +141,17 @@ static const char *native_session_state(enum session_state state) {
     return names[state];
 }
 
-static void native_session_exit(struct json *json, bool exited, int exit_code) {
-    json_key(json, "exit_code");
-    if (exited)
-        json_int(json, exit_code);
-    else
-        json_nil(json);
+static struct session_out native_session_out(const struct session *session) {
+    return (struct session_out){.session = *session,
+                                .state = native_session_state(session->state),
+                                .pid = {!session->plain, session->pid},
+                                .exit_code = {session->exited, (uint64_t)session->exit_code}};
 }
 
-static void native_session_json(struct json *json, const struct session *session) {
-    json_open(json, '{');
-    json_put_str(json, "name", session->name);
-    json_key(json, "pid");
-    if (session->plain)
-        json_nil(json);
-    else
-        json_uint(json, session->pid);
-    json_put_str(json, "state", native_session_state(session->state));
-    json_put_str(json, "command", session->command);
-    native_session_exit(json, session->exited, session->exit_code);
-    json_put_str(json, "cwd", session->cwd);
-    json_put_time(json, "created_at", session->created_ms);
-    json_put_time(json, "used_at", session->used_ms);
-    json_put_uint(json, "commands", session->commands);
-    json_put_uint(json, "waiting", session->waiting);
-    json_put_uint(json, "quiet_ms", session->quiet_ms);
-    json_put_uint(json, "offset", session->from);
-    json_put_uint(json, "next_offset", session->to);
-    json_close(json, '}');
+static int native_session_answer(struct http_request *request, int status, const struct session *session,
+                                 struct err *err) {
+    const struct session_out out = native_session_out(session);
+    return answer_rows(request, status, session_answer, &out, err);
 }
 
 /* ---- the sessions ---- */
@@ -179,29 +174,19 @@ int native_session_open(struct http_request *request, struct box *box, struct er
         .quiet_ms = args.quiet_ms.value,
     };
     failed = box_session_open(box, &wanted, http_arena(request), &session, &created, err);
-    if (failed)
-        return failed;
-    autoanswer answer;
-    answer_init(&answer, request, created ? 201 : 200);
-    native_session_json(&answer.json, &session);
-    return answer_end(&answer, 0, err);
+    return failed ? failed : native_session_answer(request, created ? 201 : 200, &session, err);
 }
 
 static void native_session_each(void *user, const struct session *session) {
-    struct answer *answer = user;
-    native_session_json(&answer->json, session);
-    answer_spill(answer);
+    const struct session_out out = native_session_out(session);
+    answer_item(user, &out);
 }
 
 int native_sessions(struct http_request *request, struct box *box, struct err *err) {
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "sessions", '[');
+    answer_list(&answer, request, sessions_answer);
     int failed = box_sessions(box, NULL, native_session_each, &answer, err);
-    json_close(&answer.json, ']');
-    json_close(&answer.json, '}');
-    return answer_end(&answer, failed, err);
+    return answer_list_end(&answer, NULL, failed, err);
 }
 
 int native_session(struct http_request *request, struct box *box, struct err *err) {
@@ -211,12 +196,7 @@ int native_session(struct http_request *request, struct box *box, struct err *er
     if (!failed)
         failed = box_session_wait(box, http_param(request, "name"), args.wait_ms.value, http_fd(request),
                                   http_arena(request), &session, err);
-    if (failed)
-        return failed;
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    native_session_json(&answer.json, &session);
-    return answer_end(&answer, 0, err);
+    return failed ? failed : native_session_answer(request, 200, &session, err);
 }
 
 int native_session_end(struct http_request *request, struct box *box, struct err *err) {
@@ -243,15 +223,11 @@ int native_session_stdin(struct http_request *request, struct box *box, struct e
 /* ---- commands ---- */
 
 static void native_session_result(struct json *json, const struct session_result *result) {
-    json_put_str(json, "state", native_session_state(result->state));
-    native_session_exit(json, result->exited, result->exit_code);
-    json_put_bool(json, "timed_out", result->state == SESSION_HARD_TIMEOUT);
-    json_put_bool(json, "ended", result->gone);
-    json_put_bool(json, "oom_killed", result->oom_killed);
-    json_put_str(json, "cwd", result->cwd);
-    json_put_uint(json, "offset", result->from);
-    json_put_uint(json, "next_offset", result->to);
-    json_put_uint(json, "duration_ms", result->duration_ms);
+    const struct session_result_out out = {.result = *result,
+                                           .state = native_session_state(result->state),
+                                           .exit_code = {result->exited, (uint64_t)result->exit_code},
+                                           .timed_out = result->state == SESSION_HARD_TIMEOUT};
+    rows_members(json, session_result_answer, &out);
 }
 
 int native_session_stop(struct http_request *request, struct box *box, struct err *err) {

@@ -8,7 +8,6 @@
 #include "front/native/native.h"
 #include "front/native/args.h"
 #include "skill/base/base.h"
-#include "skill/catalog/catalog.h"
 
 #define PROMPT_BYTES (16u << 20)
 
@@ -22,15 +21,7 @@ struct base_names {
 
 static int base_name(void *user, const struct base_skill *skill) {
     struct base_names *names = user;
-    if (names->count + 1 >= names->cap) {
-        size_t cap = names->cap ? 2 * names->cap : 32;
-        const char **more = arena_alloc(names->arena, cap * sizeof *more);
-        if (names->count)
-            memcpy(more, names->names, names->count * sizeof *more);
-        names->names = more;
-        names->cap = cap;
-    }
-    names->names[names->count++] = arena_strdup(names->arena, skill->skill);
+    arena_add(names->arena, names->names, names->count, names->cap) = arena_strdup(names->arena, skill->skill);
     return 0;
 }
 
@@ -47,58 +38,15 @@ int native_skill_base(void *skills, const char *agent, struct arena *arena, cons
 
 /* ---- as data ---- */
 
-static void texts_json(struct json *json, const char *name, const char *const *texts) {
-    json_key(json, name);
-    if (!texts) {
-        json_nil(json);
-        return;
-    }
-    json_open(json, '[');
-    for (; *texts; texts++)
-        json_str(json, *texts);
-    json_close(json, ']');
-}
-
-static void entry_json(struct json *json, const struct catalog_entry *entry, bool agent) {
-    const struct meta *meta = &entry->meta;
-    const char *const texts[][2] = {
-        {"id", entry->id},          {"name", meta->name},       {"description", meta->description},
-        {"path", entry->path},      {"file", entry->file},      {"source", entry->source},
-        {"author", meta->author},   {"version", meta->version}, {"license", meta->license},
-        {"sharing", meta->sharing}, {"model", meta->model},
-    };
-    const struct {
-        const char *name;
-        bool value;
-    } flags[] = {{"memory", meta->memory}, {"send_message", meta->send_message}, {"spawn_agent", meta->spawn_agent}};
-    json_open(json, '{');
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        json_put_str(json, texts[i][0], texts[i][1]);
-    texts_json(json, "tags", meta->tags);
-    texts_json(json, "tools", meta->tools);
-    for (size_t i = 0; agent && i < sizeof flags / sizeof *flags; i++)
-        json_put_bool(json, flags[i].name, flags[i].value);
-    json_close(json, '}');
-}
-
 static int catalog_answer(struct http_request *request, const struct box *box, const struct catalog *catalog,
                           bool agents, struct err *err) {
+    const struct catalog_out out = {box_workspace(box), catalog->bad};
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    struct json *json = &answer.json;
-    json_open(json, '{');
-    json_put_str(json, "workspace", box_workspace(box));
-    json_key(json, agents ? "agents" : "skills");
-    json_open(json, '[');
-    for (size_t i = 0; i < catalog->count; i++) {
-        entry_json(json, &catalog->entries[i], agents);
-        if (answer_spill(&answer))
+    answer_list(&answer, request, agents ? agents_answer : skills_answer);
+    for (size_t i = 0; i < catalog->count; i++)
+        if (answer_item(&answer, &catalog->entries[i]))
             break;
-    }
-    json_close(json, ']');
-    texts_json(json, "bad", catalog->bad);
-    json_close(json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_list_end(&answer, &out, 0, err);
 }
 
 /* ---- the routes ---- */

@@ -1,9 +1,26 @@
-/* What the daemon tells catalogues of agents' bases (catalog.h, catalogs_public). */
+/* Answers about skills, and what the daemon tells catalogues of agents' bases (catalog.h, catalogs_public). */
 #ifndef CUBBY_FRONT_NATIVE_SKILL_H
 #define CUBBY_FRONT_NATIVE_SKILL_H
 
-#include "base/arena.h"
-#include "base/err.h"
+#include "skill/catalog/catalog.h"
+#include "skill/own/own.h"
+#include "skill/registry/registry.h"
+#include "skill/registry/sync.h"
+
+struct catalog_out { /* after its entries */
+    const char *workspace, *const *bad;
+};
+struct entry_out {
+    struct registry_entry entry;
+    const char *sha256, *path; /* path: in the box where it was installed */
+};
+struct registry_out { /* after its entries */
+    uint64_t total;
+};
+struct sync_out {
+    struct sync_report report;
+    const char *version, *error;
+};
 
 int native_skill_base(void *skills, const char *agent, struct arena *arena, const char ***ret_names, size_t *ret_count,
                       struct err *err);

@@ -23,19 +23,12 @@ static void native_snapshot_trail(struct http_request *request) {
     provider_look_end(provider, box);
 }
 
-static void native_snapshot_json(struct json *json, const struct snapshot *snapshot) {
-    size_t layers = 0;
-    while (snapshot->layers[layers])
-        layers++;
-    json_open(json, '{');
-    json_put_str(json, "name", snapshot->name);
-    json_put_time(json, "created_at", snapshot->created_ms);
-    json_put_str(json, "method", snapshot->method);
-    json_put_double(json, "pause_ms", (double)snapshot->pause_us / 1000);
-    json_put_uint(json, "copied_bytes", snapshot->bytes);
-    json_put_bool(json, "stopped", snapshot->stopped);
-    json_put_uint(json, "layers", layers);
-    json_close(json, '}');
+static struct snapshot_out native_snapshot_out(const struct snapshot *snapshot) {
+    struct snapshot_out out = {
+        .snapshot = *snapshot, .name = snapshot->name, .pause_ms = (double)snapshot->pause_us / 1000};
+    while (snapshot->layers[out.layers])
+        out.layers++;
+    return out;
 }
 
 int native_snapshot(struct http_request *request, struct box *unused, struct err *err) {
@@ -50,10 +43,8 @@ int native_snapshot(struct http_request *request, struct box *unused, struct err
                              args.name.data, http_arena(request), &snapshot, err);
     if (failed)
         return failed;
-    autoanswer answer;
-    answer_init(&answer, request, 201);
-    native_snapshot_json(&answer.json, &snapshot);
-    return answer_end(&answer, 0, err);
+    const struct snapshot_out out = native_snapshot_out(&snapshot);
+    return answer_rows(request, 201, snapshot_answer, &out, err);
 }
 
 int native_snapshots(struct http_request *request, struct box *unused, struct err *err) {
@@ -66,14 +57,12 @@ int native_snapshots(struct http_request *request, struct box *unused, struct er
     if (failed)
         return failed;
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "snapshots", '[');
-    for (size_t i = 0; i < count; i++)
-        native_snapshot_json(&answer.json, &list[i]);
-    json_close(&answer.json, ']');
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    answer_list(&answer, request, snapshots_answer);
+    for (size_t i = 0; i < count; i++) {
+        const struct snapshot_out out = native_snapshot_out(&list[i]);
+        answer_item(&answer, &out);
+    }
+    return answer_list_end(&answer, NULL, 0, err);
 }
 
 int native_snapshot_remove(struct http_request *request, struct box *unused, struct err *err) {
@@ -96,13 +85,7 @@ int native_rollback(struct http_request *request, struct box *unused, struct err
                                args.name.data, &ended, err);
     if (failed)
         return failed;
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "snapshot", args.name.data);
-    json_put_uint(&answer.json, "processes_ended", ended);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_rows(request, 200, rollback_answer, &(const struct rollback_out){args.name.data, ended}, err);
 }
 
 int native_fork(struct http_request *request, struct box *unused, struct err *err) {
@@ -144,20 +127,12 @@ int native_export(struct http_request *request, struct box *unused, struct err *
         export_run(front_of(request)->provider, front_who(request)->user, http_param(request, "id"), &result, err);
     if (failed)
         return failed;
-    const struct {
-        const char *key;
-        uint64_t value;
-    } numbers[] = {
-        {"bytes", result.exported.bytes}, {"duration_ms", result.duration_ms}, {"processes_ended", result.ended}};
-    autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_bool(&answer.json, "changed", result.exported.changed);
-    json_put_str(&answer.json, "image", result.exported.changed ? result.exported.image : NULL);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        json_put_uint(&answer.json, numbers[i].key, numbers[i].value);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    const struct export_out out = {.changed = result.exported.changed,
+                                   .image = result.exported.changed ? result.exported.image : NULL,
+                                   .bytes = result.exported.bytes,
+                                   .duration_ms = result.duration_ms,
+                                   .processes_ended = result.ended};
+    return answer_rows(request, 200, export_answer, &out, err);
 }
 
 /* ---- diff ---- */
@@ -180,17 +155,12 @@ static int native_diff_each(void *user, const struct file_change *change) {
 
 int native_diff(struct http_request *request, struct box *box, struct err *err) {
     struct diff_args args = {0};
-    bool truncated = false;
-    autoanswer answer;
-    answer_init(&answer, request, 200);
+    struct truncated_out out = {0};
+    autoanswer answer = {0};
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "changes", '[');
-    failed = box_diff(box, args.limit.value, http_fd(request), native_diff_each, &answer, &truncated, err);
-    json_close(&answer.json, ']');
-    json_put_bool(&answer.json, "truncated", truncated);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, failed, err);
+    answer_list(&answer, request, diff_answer);
+    failed = box_diff(box, args.limit.value, http_fd(request), native_diff_each, &answer, &out.truncated, err);
+    return answer_list_end(&answer, &out, failed, err);
 }

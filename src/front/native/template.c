@@ -6,12 +6,16 @@
 
 #include "backend/template.h"
 #include "base/limits.h"
+#include "base/arena.h"
 #include "front/answer.h"
 #include "front/native/native.h"
 #include "front/trail.h"
 
+struct template_out {
+    const char *name;
+};
 const struct row template_answer[] = {
-    {.name = "name", .type = ROW_TEXT, .max = INT64_MAX, .text = "as POST /v1/boxes takes it"},
+    OUT("name", TEXT, template_out, name, "as POST /v1/boxes takes it"),
     {.name = NULL},
 };
 const struct row templates_answer[] = {
@@ -21,25 +25,17 @@ const struct row templates_answer[] = {
 
 struct native_names {
     struct arena *arena;
-    const char **names;
+    struct template_out *items;
     size_t count, cap;
 };
 
 static void native_template_each(void *user, const char *name) {
     struct native_names *list = user;
-    if (list->count == list->cap) {
-        size_t cap = list->cap ? list->cap * 2 : 16;
-        const char **names = arena_alloc(list->arena, cap * sizeof *names);
-        if (list->count)
-            memcpy(names, list->names, list->count * sizeof *names);
-        list->names = names;
-        list->cap = cap;
-    }
-    list->names[list->count++] = arena_strdup(list->arena, name);
+    arena_add(list->arena, list->items, list->count, list->cap).name = arena_strdup(list->arena, name);
 }
 
 static int native_template_order(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    return strcmp(((const struct template_out *)a)->name, ((const struct template_out *)b)->name);
 }
 
 static const struct backend_env *native_template_env(struct http_request *request, struct err *err) {
@@ -56,19 +52,12 @@ int native_templates(struct http_request *request, struct box *unused, struct er
     int failed = env ? template_list(env, native_template_each, &list, err) : -err->code;
     if (failed)
         return failed;
-    qsort(list.names, list.count, sizeof *list.names, native_template_order);
+    qsort(list.items, list.count, sizeof *list.items, native_template_order);
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "templates", '[');
-    for (size_t i = 0; i < list.count && answer_spill(&answer) >= 0; i++) {
-        json_open(&answer.json, '{');
-        json_put_str(&answer.json, "name", list.names[i]);
-        json_close(&answer.json, '}');
-    }
-    json_close(&answer.json, ']');
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    answer_list(&answer, request, templates_answer);
+    for (size_t i = 0; i < list.count && answer_item(&answer, &list.items[i]) >= 0; i++)
+        ;
+    return answer_list_end(&answer, NULL, 0, err);
 }
 
 static ssize_t native_template_read(void *user, void *data, size_t len, struct err *err) {
@@ -103,14 +92,7 @@ int native_template_put(struct http_request *request, struct box *unused, struct
         return err_set(err, ERR_BUSY, "another template is being imported; try again when it is done");
     int failed = template_receive(env, name, &stream, err);
     pthread_mutex_unlock(&importing);
-    if (failed)
-        return failed;
-    autoanswer answer;
-    answer_init(&answer, request, 201);
-    json_open(&answer.json, '{');
-    json_put_str(&answer.json, "name", name);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return failed ? failed : answer_rows(request, 201, template_answer, &(const struct template_out){name}, err);
 }
 
 int native_template_remove(struct http_request *request, struct box *unused, struct err *err) {

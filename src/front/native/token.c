@@ -52,18 +52,14 @@ int native_token_list(struct http_request *request, struct box *unused, struct e
     if (failed)
         return failed;
     autoanswer answer;
-    answer_init(&answer, request, 200);
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "tokens", '[');
+    answer_list(&answer, request, tokens_answer);
     for (size_t i = 0; i < count && answer_spill(&answer) >= 0; i++) {
         json_open(&answer.json, '{');
         token_members(&tokens[i].token, &answer.json);
         json_put_bool(&answer.json, "configured", tokens[i].configured);
         json_close(&answer.json, '}');
     }
-    json_close(&answer.json, ']');
-    json_close(&answer.json, '}');
-    return answer_end(&answer, 0, err);
+    return answer_list_end(&answer, NULL, 0, err);
 }
 
 int native_token_revoke(struct http_request *request, struct box *unused, struct err *err) {

@@ -47,12 +47,12 @@ int native_tools(struct http_request *request, struct box *unused, struct err *e
 }
 
 /* With those of its user's MCP servers, as they run in this box or elsewhere. */
-static int native_tools_all(struct http_request *request, struct box *box, const char *thread, struct err *err) {
+int native_tools_all(struct http_request *request, struct box *box, struct err *err) {
     struct tool_call call;
     struct json json;
     autobuf tools = buf_max(2 * LIMIT_SERVER_LIST_BYTES);
     json_init(&json, &tools);
-    int code = toolbox_begin(request, box, thread, &call, err);
+    int code = toolbox_begin(request, box, http_param(request, "thread"), &call, err);
     call.begins = NULL; /* a list is no call of a tool */
     if (code == 0)
         code = tool_list_all_json(&call, &json, false, err);
@@ -66,15 +66,6 @@ static int native_tools_all(struct http_request *request, struct box *box, const
     answer_raw(&answer, tools.data, tools.len);
     json_close(&answer.json, '}');
     return answer_end(&answer, 0, err);
-}
-
-int native_box_tools(struct http_request *request, struct box *box, struct err *err) {
-    return native_tools_all(request, box, NULL, err);
-}
-
-int native_thread_tools(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return native_tools_all(request, NULL, http_param(request, "thread"), err);
 }
 
 static int native_tool_answer(struct http_request *request, struct tool_call *call, struct err *err) {
@@ -107,12 +98,12 @@ static int native_tool_answer(struct http_request *request, struct tool_call *ca
     return answer_end(&answer, 0, err);
 }
 
-static int native_tool_run(struct http_request *request, struct box *box, const char *thread, struct err *err) {
+int native_tool(struct http_request *request, struct box *box, struct err *err) {
     const char *name = http_param(request, "name");
     struct tool_call call;
     char *args;
     size_t len;
-    int code = toolbox_begin(request, box, thread, &call, err);
+    int code = toolbox_begin(request, box, http_param(request, "thread"), &call, err);
     const struct tool *tool = tool_find_for(call.host, call.settings, call.user, name, call.arena);
     if (!tool)
         code = err_set(err, ERR_NOT_FOUND, "there is no tool '%s'; GET /v1/tools lists them", name);
@@ -124,13 +115,4 @@ static int native_tool_run(struct http_request *request, struct box *box, const 
         code = native_tool_answer(request, &call, err);
     tool_call_done(&call);
     return code;
-}
-
-int native_tool(struct http_request *request, struct box *box, struct err *err) {
-    return native_tool_run(request, box, NULL, err);
-}
-
-int native_thread_tool(struct http_request *request, struct box *unused, struct err *err) {
-    (void)unused;
-    return native_tool_run(request, NULL, http_param(request, "thread"), err);
 }

@@ -19,23 +19,18 @@ static int native_list_each(void *user, const struct file_stat *stat) {
 
 int native_list(struct http_request *request, struct box *box, struct err *err) {
     struct list_args args = {0};
-    bool truncated = false;
-    autoanswer answer;
-    answer_init(&answer, request, 200);
+    struct truncated_out out = {0};
+    autoanswer answer = {0};
     int failed = front_query(request, &args, err);
     if (failed)
         return failed;
     const char *path = native_path(request, box, &args.path, true, err);
     if (!path)
         return -err->code;
-    json_open(&answer.json, '{');
-    json_put_open(&answer.json, "entries", '[');
+    answer_list(&answer, request, list_answer);
     const struct list_request list = {.path = path, .depth = (unsigned)args.depth.value, .limit = args.limit.value};
-    failed = box_list(box, &list, http_fd(request), native_list_each, &answer, &truncated, err);
-    json_close(&answer.json, ']');
-    json_put_bool(&answer.json, "truncated", truncated);
-    json_close(&answer.json, '}');
-    return answer_end(&answer, failed, err);
+    failed = box_list(box, &list, http_fd(request), native_list_each, &answer, &out.truncated, err);
+    return answer_list_end(&answer, &out, failed, err);
 }
 
 int native_mkdir(struct http_request *request, struct box *box, struct err *err) {

@@ -421,21 +421,6 @@ static int drop_old(struct attach *attach, size_t i, struct err *err) {
     return 0;
 }
 
-/* As mountinfo writes a path: \040 for a space. */
-static void unescape(char *path) {
-    char *to = path;
-    for (const char *at = path; *at; at++) {
-        unsigned value;
-        if (*at == '\\' && sscanf(at + 1, "%3o", &value) == 1) {
-            *to++ = (char)value;
-            at += 3;
-        } else {
-            *to++ = *at;
-        }
-    }
-    *to = 0;
-}
-
 /* The box's root may have renamed what lies above a mount of ours: then it is not where it was put. Frozen, it stays where
  * it is now. */
 static int drop_strays(struct attach *attach, dev_t device, struct err *err) {
@@ -449,7 +434,7 @@ static int drop_strays(struct attach *attach, dev_t device, struct err *err) {
         if (sscanf(line, "%*u %*u %u:%u %*s %4095s", &major_id, &minor_id, path) != 3 ||
             makedev(major_id, minor_id) != device)
             continue;
-        unescape(path);
+        path_unescape(path);
         if (umount2(path, UMOUNT_NOFOLLOW) < 0)
             return errno == EBUSY
                        ? err_set(err, ERR_BUSY, "processes in the box use files or directories below %s", path)

@@ -154,8 +154,8 @@ static void stack_add(struct stack *stack, size_t layer, const struct dent *dent
         stack->too_deep = true;
         return;
     }
-    stack->names = walk_grow(stack->names, &stack->names_cap, stack->names_len + len + 1, 1);
-    stack->entries = walk_grow(stack->entries, &stack->entries_cap, stack->count_entries + 1, sizeof *stack->entries);
+    stack->names = vec_room(stack->names, &stack->names_cap, stack->names_len + len + 1, 1);
+    stack->entries = vec_room(stack->entries, &stack->entries_cap, stack->count_entries + 1, sizeof *stack->entries);
     memcpy(stack->names + stack->names_len, dent->name, len + 1);
     stack->entries[stack->count_entries++] = (struct stack_entry){.name = (uint32_t)stack->names_len,
                                                                   .len = (uint16_t)len,

@@ -122,11 +122,7 @@ static size_t relations_read(struct relation **ret_list) {
         pid_t pid = (int)strtol(entry->d_name, NULL, 10);
         if (pid <= 0)
             continue;
-        if (count == cap) {
-            cap = cap ? 2 * cap : 256;
-            list = xrealloc(list, cap * sizeof *list);
-        }
-        list[count++] = (struct relation){.pid = pid, .parent = parent_of(dirfd(dir), entry->d_name)};
+        vec_add(list, count, cap) = (struct relation){.pid = pid, .parent = parent_of(dirfd(dir), entry->d_name)};
     }
     if (dir)
         closedir(dir);

@@ -258,7 +258,7 @@ int process_null(const struct runner *runner) {
 
 static void ready_event(struct source *source, uint32_t events) {
     (void)events;
-    process_started((struct process *)((char *)source - offsetof(struct process, ready)));
+    process_started(container_of(source, struct process, ready));
 }
 
 /* The command itself, or its keeper. A kernel or a policy that does not let us clone into a leaf makes it keepers. */
@@ -318,7 +318,7 @@ int process_launch(struct process *process, struct err *err) {
 }
 
 static void timer_soon(struct timer *timer) {
-    struct process *process = (struct process *)((char *)timer - offsetof(struct process, soon));
+    struct process *process = container_of(timer, struct process, soon);
     source_set(process->runner, &process->ready, EPOLLIN);
 }
 
@@ -387,7 +387,7 @@ void process_started(struct process *process) {
 /* ---- time-out, kill ---- */
 
 static struct process *timer_process(struct timer *timer) {
-    return (struct process *)((char *)timer - offsetof(struct process, timer));
+    return container_of(timer, struct process, timer);
 }
 
 static void timer_grace(struct timer *timer) {
@@ -466,7 +466,7 @@ void process_detach(struct process *process) {
 
 /* What it printed is in its rings; who had it so far goes on there. */
 static void timer_wait(struct timer *timer) {
-    struct process *process = (struct process *)((char *)timer - offsetof(struct process, wait));
+    struct process *process = container_of(timer, struct process, wait);
     struct rcall *call = process->call;
     if (process->phase == PHASE_STARTING) {
         timer_set(process->runner, timer, clock_ms() + SOON_MS);

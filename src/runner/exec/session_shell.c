@@ -405,7 +405,7 @@ bool shell_forget(struct session *session) {
 }
 
 static void poll_fire(struct timer *timer) {
-    struct session *session = (struct session *)((char *)timer - offsetof(struct session, poll));
+    struct session *session = container_of(timer, struct session, poll);
     if (session->phase == SHELL_ENDED)
         return;
     if (session->phase == SHELL_STARTING) {
@@ -426,7 +426,7 @@ static void poll_fire(struct timer *timer) {
 }
 
 static void hard_fire(struct timer *timer) {
-    stop_begin((struct session *)((char *)timer - offsetof(struct session, hard)), SESSION_HARD_TIMEOUT);
+    stop_begin(container_of(timer, struct session, hard), SESSION_HARD_TIMEOUT);
 }
 
 /* ---- its end ---- */
@@ -516,7 +516,7 @@ static void shell_told(struct session *session, unsigned status, const char *cwd
 }
 
 static void report_ready(struct source *source, uint32_t events) {
-    struct session *session = (struct session *)((char *)source - offsetof(struct session, report));
+    struct session *session = container_of(source, struct session, report);
     (void)events;
     uint8_t *at = buf_reserve(&session->told, SESSION_TOLD_READ_BYTES);
     ssize_t n = at ? read(source->fd, at, SESSION_TOLD_READ_BYTES) : 0;

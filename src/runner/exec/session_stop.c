@@ -60,11 +60,7 @@ struct members {
 
 static void members_add(pid_t pid, void *argument) {
     struct members *members = argument;
-    if (members->count == members->cap) {
-        members->cap = members->cap ? 2 * members->cap : 64;
-        members->pids = xrealloc(members->pids, members->cap * sizeof *members->pids);
-    }
-    members->pids[members->count++] = pid;
+    vec_add(members->pids, members->count, members->cap) = pid;
 }
 
 static void members_read(const struct session *session, struct members *members) {
@@ -111,11 +107,8 @@ static void member_term(struct session *session, pid_t pid) {
     kill(pid, SIGTERM);
     if (deaf)
         return;
-    if (session->termed_count == session->termed_cap) {
-        session->termed_cap = session->termed_cap ? 2 * session->termed_cap : 16;
-        session->termed = xrealloc(session->termed, session->termed_cap * sizeof *session->termed);
-    }
-    session->termed[session->termed_count++] = (struct kept){.pid = pid, .started = relative.started};
+    vec_add(session->termed, session->termed_count, session->termed_cap) =
+        (struct kept){.pid = pid, .started = relative.started};
 }
 
 /* The command's processes, each signalled (0: only counted). */

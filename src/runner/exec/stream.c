@@ -13,6 +13,7 @@
 
 #include "base/conceal.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "runner/exec/process.h"
 
@@ -426,7 +427,7 @@ static void input_feed(struct process *process) {
 
 static void input_ready(struct source *source, uint32_t events) {
     (void)events;
-    input_feed((struct process *)((char *)source - offsetof(struct process, input)));
+    input_feed(container_of(source, struct process, input));
 }
 
 void feeder_add(struct process *process, struct feeder *feeder, struct rcall *call) {

@@ -95,7 +95,7 @@ static int dial_again(struct dial *dial, int number, struct err *err) {
 }
 
 static void dial_late(struct timer *timer) {
-    struct dial *dial = (struct dial *)((char *)timer - offsetof(struct dial, timer));
+    struct dial *dial = container_of(timer, struct dial, timer);
     struct err err;
     err_set(&err, ERR_TIMEOUT, "the server on port %u does not take connections", dial->port);
     dial_fail(dial, &err);

@@ -116,7 +116,7 @@ static void heap_drop_worst(struct search *search) {
 }
 
 static void heap_add(struct search *search, struct found *found) {
-    search->heap = walk_grow(search->heap, &search->room, search->count + 1, sizeof *search->heap);
+    search->heap = vec_room(search->heap, &search->room, search->count + 1, sizeof *search->heap);
     size_t at = search->count++;
     for (; at > 0 && found_compare(search, found, search->heap[(at - 1) / 2]) > 0; at = (at - 1) / 2)
         search->heap[at] = search->heap[(at - 1) / 2];

@@ -404,18 +404,12 @@ static unsigned grep_threads(void) {
 
 static void grep_start(struct grep *grep, struct searcher *searchers) {
     unsigned wanted = grep->file_fd >= 0 ? 1 : grep_threads();
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     for (unsigned i = 0; i < wanted; i++) {
         searchers[i].grep = grep;
-        pthread_t thread;
-        if (pthread_create(&thread, &attributes, searcher_main, &searchers[i]) != 0)
+        if (thread_detached(searcher_main, &searchers[i], STACK_BYTES) != 0)
             break; /* the box may have no room for more: fewer do */
         grep->active++;
     }
-    pthread_attr_destroy(&attributes);
 }
 
 /* Until all are done or the time is over. Returns with the lock held, for good: nothing may be sent behind END. */

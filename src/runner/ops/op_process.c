@@ -127,7 +127,7 @@ static void output_changed(struct watcher *watcher) {
 }
 
 static void output_timer(struct timer *timer) {
-    output_answer((struct output *)((char *)timer - offsetof(struct output, timer)));
+    output_answer(container_of(timer, struct output, timer));
 }
 
 static int output_begin(struct rcall *call, const struct fields *args, struct err *err) {

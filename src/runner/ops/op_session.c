@@ -309,7 +309,7 @@ static void turn_missed(struct session_call *own) {
 }
 
 static void wait_fire(struct timer *timer) {
-    struct session_call *own = (struct session_call *)((char *)timer - offsetof(struct session_call, timer));
+    struct session_call *own = container_of(timer, struct session_call, timer);
     struct session *session = own->session;
     if (own->want == WANT_IDLE) {
         session_put(session, &own->end);
@@ -328,7 +328,7 @@ static void wait_fire(struct timer *timer) {
 }
 
 static void quiet_fire(struct timer *timer) {
-    struct session_call *own = (struct session_call *)((char *)timer - offsetof(struct session_call, quiet));
+    struct session_call *own = container_of(timer, struct session_call, quiet);
     if (own->session->current == own)
         run_leave(own, SESSION_QUIET);
     else
@@ -464,10 +464,8 @@ static int run_begin(struct rcall *call, const struct fields *args, struct err *
         return err_set(err, ERR_LIMIT, "%u commands wait in session '%s', which is its limit", LIMIT_SESSION_WAITING,
                        session->name);
     struct session_call *own = call_new(call, session, WANT_RUN);
-    own->text = strdup(args->text[FIELD_COMMAND]);
-    own->cwd = args->has[FIELD_CWD] ? strdup(args->text[FIELD_CWD]) : NULL;
-    if (!own->text || (args->has[FIELD_CWD] && !own->cwd))
-        abort();
+    own->text = xstrdup(args->text[FIELD_COMMAND]);
+    own->cwd = args->has[FIELD_CWD] ? xstrdup(args->text[FIELD_CWD]) : NULL;
     own->background = background;
     own->attended = args->number[FIELD_FLAGS] & CALL_ATTENDED;
     own->hard_until_ms = args->number[FIELD_TIMEOUT_MS] ? until_ms(args->number[FIELD_TIMEOUT_MS]) : 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/fd.h"
 #include "runner/ops/op_file.h"
 #include "runner/ops/replace.h"
@@ -52,8 +53,8 @@ void turn_wrote(struct turn_table **table, const struct turn *turn, const uint8_
     struct view view = view_of(end, len);
     struct field field;
     struct err err;
-    if (!*table && !(*table = calloc(1, sizeof **table)))
-        abort();
+    if (!*table)
+        *table = xcalloc(1, sizeof **table);
     struct turn_version version = {.turn = *turn};
     while (field_next(&view, &field, &err) > 0)
         switch (field.id) {

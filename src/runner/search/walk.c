@@ -134,8 +134,8 @@ static uint64_t name_key(const char *name, size_t len) {
 }
 
 static void walk_add(struct walk *walk, const char *name, size_t len, uint8_t type, bool descend) {
-    walk->names = walk_grow(walk->names, &walk->names_cap, walk->names_len + len + 1, 1);
-    walk->entries = walk_grow(walk->entries, &walk->entries_cap, walk->count + 1, sizeof *walk->entries);
+    walk->names = vec_room(walk->names, &walk->names_cap, walk->names_len + len + 1, 1);
+    walk->entries = vec_room(walk->entries, &walk->entries_cap, walk->count + 1, sizeof *walk->entries);
     memcpy(walk->names + walk->names_len, name, len + 1);
     walk->entries[walk->count++] = (struct walk_entry){.key = name_key(name, len),
                                                        .name = (uint32_t)walk->names_len,
@@ -263,12 +263,10 @@ static void walk_push(struct walk *walk) {
     if (count == 0)
         return;
     struct walk_level *level = xcalloc(1, sizeof *level);
-    *level = (struct walk_level){.up = walk->level, .path_len = walk->path_len, .names = malloc(bytes)};
+    *level = (struct walk_level){.up = walk->level, .path_len = walk->path_len, .names = xmalloc(bytes)};
     bool globs = walk_has_globs(walk);
     if (globs)
-        level->states = malloc(count * sizeof *level->states);
-    if (!level->names || (globs && !level->states))
-        abort();
+        level->states = xmalloc(count * sizeof *level->states);
     char *at = level->names;
     for (size_t i = 0; i < walk->count; i++) {
         const struct walk_entry *entry = &walk->entries[i];
@@ -350,15 +348,4 @@ static void walk_sort(struct walk *walk) {
     }
     walk->entries = from;
     free(to);
-}
-
-void *walk_grow(void *data, size_t *cap, size_t need, size_t size) {
-    if (need <= *cap)
-        return data;
-    size_t next = *cap ? *cap : 256;
-    while (next < need)
-        next *= 2;
-    data = xrealloc(data, next * size);
-    *cap = next;
-    return data;
 }

@@ -75,7 +75,5 @@ static inline const char *walk_name(const struct walk *walk, const struct walk_e
     return walk->names + entry->name;
 }
 
-/* An array of *cap elements of `size` bytes, with room for `need`; doubled, never given back. */
-void *walk_grow(void *data, size_t *cap, size_t need, size_t size);
 
 #endif

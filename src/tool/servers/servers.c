@@ -54,10 +54,7 @@ struct servers *servers_new(const char *directory) {
 /* ---- what is configured ---- */
 
 static char *row_copy(const char *text) {
-    char *copy = text ? strdup(text) : NULL;
-    if (text && !copy)
-        abort();
-    return copy;
+    return text ? xstrdup(text) : NULL;
 }
 
 static void rows_free(struct servers_row *rows, size_t count) {
@@ -292,9 +289,8 @@ static void places_sweep(struct servers *servers) {
 }
 
 static struct place *place_new(const struct box *box, const char *name) {
-    struct place *place = calloc(1, sizeof *place);
-    if (!place || !(place->user = strdup(box->user)))
-        abort();
+    struct place *place = xcalloc(1, sizeof *place);
+    place->user = xstrdup(box->user);
     memcpy(place->box, box->id, sizeof place->box);
     snprintf(place->name, sizeof place->name, "%s", name);
     pthread_mutex_init(&place->turn, NULL);

@@ -38,20 +38,12 @@ struct ls_found {
 
 static int ls_each(void *user, const struct file_stat *stat) {
     struct ls_found *found = user;
-    if (found->count == found->cap) {
-        size_t cap = found->cap ? 2 * found->cap : 64;
-        char **paths = arena_alloc(found->call->arena, cap * sizeof *paths);
-        if (found->count)
-            memcpy(paths, found->paths, found->count * sizeof *paths);
-        found->paths = paths;
-        found->cap = cap;
-    }
     size_t len = strlen(stat->path);
     char *path = arena_alloc(found->call->arena, len + 2);
     memcpy(path, stat->path, len);
     if (stat->type == FILE_DIR)
         path[len] = '/';
-    found->paths[found->count++] = path;
+    arena_add(found->call->arena, found->paths, found->count, found->cap) = path;
     return 0;
 }
 
