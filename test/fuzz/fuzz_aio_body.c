@@ -162,7 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     else
         check_taken(whole, &args);
     assert(result || whole);
-    if (!result && args.real.has && aio_seconds(&args.real, 5, 1000, "real", &ms, &err) == 0)
+    if (!result && args.real.has && detail_seconds(&args.real, 5, 1000, "real", &ms, &err) == 0)
         assert(ms <= 1000 && args.real.value >= 0);
     json_decref(whole);
     arena_done(&arena);
