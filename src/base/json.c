@@ -157,10 +157,14 @@ void json_str(struct json *json, const char *text) {
         json_nil(json);
 }
 
-void json_key(struct json *json, const char *key) {
-    json_str(json, key);
+void json_keyn(struct json *json, const char *key, size_t len) {
+    json_strn(json, key, len);
     buf_byte(json->out, ':');
     json->comma = false;
+}
+
+void json_key(struct json *json, const char *key) {
+    json_keyn(json, key, strlen(key));
 }
 
 void json_int(struct json *json, int64_t value) {
@@ -215,12 +219,9 @@ void json_bytes(struct json *json, const void *data, size_t len, bool utf8) {
 
 void json_failure(struct json *json, const char *code, const char *message) {
     json_open(json, '{');
-    json_key(json, "error");
-    json_open(json, '{');
-    json_key(json, "code");
-    json_str(json, code);
-    json_key(json, "message");
-    json_str(json, message);
+    json_put_open(json, "error", '{');
+    json_put_str(json, "code", code);
+    json_put_str(json, "message", message);
     json_close(json, '}');
     json_close(json, '}');
 }

@@ -21,6 +21,7 @@ void json_init(struct json *json, struct buf *out);
 void json_open(struct json *json, char bracket);  /* '{' or '[' */
 void json_close(struct json *json, char bracket); /* '}' or ']' */
 void json_key(struct json *json, const char *key);
+void json_keyn(struct json *json, const char *key, size_t len);
 void json_str(struct json *json, const char *text); /* UTF-8; bytes that are not become U+FFFD. NULL writes null */
 void json_strn(struct json *json, const void *text, size_t len);
 void json_int(struct json *json, int64_t value);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define WRITE_OPTIONAL (ROW_NULLABLE | ROW_MAYBE)
+
 static uint64_t write_unsigned(const struct row *row, const void *at) {
     uint64_t value = 0;
     switch (row->item_size) {
@@ -22,11 +24,17 @@ static uint64_t write_unsigned(const struct row *row, const void *at) {
 
 static void write_integer(struct json *json, const struct row *row, const void *at) {
     uint64_t value = write_unsigned(row, at);
-    unsigned spare = row->item_size < sizeof value && row->item_size ? 64 - 8 * (unsigned)row->item_size : 0;
+    unsigned spare = row->item_size && row->item_size < sizeof value ? 64 - 8 * (unsigned)row->item_size : 0;
     if (row->flags & ROW_SIGNED)
         json_int(json, (int64_t)(value << spare) >> spare);
     else
         json_uint(json, value);
+}
+
+static void write_mode(struct json *json, const struct row *row, const void *at) {
+    char mode[8];
+    snprintf(mode, sizeof mode, "%04o", (unsigned)write_unsigned(row, at) & 07777u);
+    json_str(json, mode);
 }
 
 static void write_texts(struct json *json, const char *const *texts) {
@@ -39,41 +47,11 @@ static void write_texts(struct json *json, const char *const *texts) {
 static void write_map(struct json *json, const char *const *pairs) {
     json_open(json, '{');
     for (; pairs && *pairs; pairs++) {
-        const char *equals = strchr(*pairs, '=');
-        char name[256];
-        snprintf(name, sizeof name, "%.*s", (int)(equals - *pairs), *pairs);
-        json_key(json, name);
-        json_str(json, equals + 1);
+        size_t len = strcspn(*pairs, "=");
+        json_keyn(json, *pairs, len);
+        json_str(json, (*pairs)[len] ? *pairs + len + 1 : "");
     }
     json_close(json, '}');
-}
-
-/* False: the row is null. */
-static bool write_nullable(struct json *json, const struct row *row, const void *at) {
-    const struct row_number *number = at;
-    switch (row->type) {
-    case ROW_INT:
-        return number->has ? json_uint(json, number->value), true : false;
-    case ROW_BOOL:
-        return number->has ? json_bool(json, number->value), true : false;
-    case ROW_REAL: {
-        const struct row_real *real = at;
-        return real->has ? json_double(json, real->value), true : false;
-    }
-    case ROW_OBJECT: {
-        const void *object = *(const void *const *)at;
-        return object ? rows_write(json, row->fields, object), true : false;
-    }
-    case ROW_TEXTS:
-    case ROW_MAP: {
-        const char *const *items = *(const char *const *const *)at;
-        return items ? (row->type == ROW_MAP ? write_map : write_texts)(json, items), true : false;
-    }
-    default: {
-        const char *text = *(const char *const *)at;
-        return text ? json_str(json, text), true : false;
-    }
-    }
 }
 
 static void write_list(struct json *json, const struct row *row, const struct row_list *list) {
@@ -83,8 +61,27 @@ static void write_list(struct json *json, const struct row *row, const struct ro
     json_close(json, ']');
 }
 
+/* Where the plain value of an optional row lies; NULL: absent. */
+static const void *write_present(const struct row *row, const void *at) {
+    switch (row->type) {
+    case ROW_INT:
+    case ROW_BOOL:
+    case ROW_MODE:
+        return ((const struct row_number *)at)->has ? &((const struct row_number *)at)->value : NULL;
+    case ROW_REAL:
+        return ((const struct row_real *)at)->has ? &((const struct row_real *)at)->value : NULL;
+    case ROW_TIME:
+        return *(const uint64_t *)at ? at : NULL;
+    case ROW_OBJECT:
+        return *(const void *const *)at;
+    case ROW_OBJECTS:
+        return ((const struct row_list *)at)->items ? at : NULL;
+    default:
+        return *(const void *const *)at ? at : NULL;
+    }
+}
+
 static void write_value(struct json *json, const struct row *row, const void *at) {
-    char mode[8];
     switch (row->type) {
     case ROW_INT:
         write_integer(json, row, at);
@@ -93,11 +90,13 @@ static void write_value(struct json *json, const struct row *row, const void *at
         json_double(json, *(const double *)at);
         return;
     case ROW_BOOL:
-        json_bool(json, *(const bool *)at);
+        json_bool(json, row->flags & WRITE_OPTIONAL ? *(const uint64_t *)at != 0 : *(const bool *)at);
         return;
     case ROW_MODE:
-        snprintf(mode, sizeof mode, "%04o", (unsigned)write_unsigned(row, at) & 07777u);
-        json_str(json, mode);
+        write_mode(json, row, at);
+        return;
+    case ROW_TIME:
+        json_time(json, *(const uint64_t *)at);
         return;
     case ROW_TEXTS:
         write_texts(json, *(const char *const *const *)at);
@@ -111,7 +110,8 @@ static void write_value(struct json *json, const struct row *row, const void *at
     case ROW_OBJECTS:
         write_list(json, row, at);
         return;
-    default:
+    case ROW_TEXT:
+    case ROW_TEXT_OR_INT:
         json_str(json, *(const char *const *)at);
     }
 }
@@ -120,14 +120,14 @@ void rows_members(struct json *json, const struct row *rows, const void *from) {
     for (const struct row *row = rows; row->name; row++) {
         const void *at = (const char *)from + row->offset;
         bool text = row->type == ROW_TEXT || row->type == ROW_TEXT_OR_INT;
-        if (text && !(row->flags & ROW_NULLABLE) && !*(const char *const *)at)
+        if (text || row->flags & WRITE_OPTIONAL)
+            at = write_present(row, at);
+        if (!at && !(row->flags & ROW_NULLABLE))
             continue;
         json_key(json, row->name);
-        if (row->type == ROW_TIME)
-            json_time(json, *(const uint64_t *)at);
-        else if (!(row->flags & ROW_NULLABLE))
+        if (at)
             write_value(json, row, at);
-        else if (!write_nullable(json, row, at))
+        else
             json_nil(json);
     }
 }

@@ -1,15 +1,17 @@
 /* Answers, declared as rows: the same rows write a struct as JSON and describe it in OpenAPI.
  *
  * A member that a row writes has a plain type:
- *   TEXT, NAME  const char *; NULL is null in a nullable row, and leaves the member out in any other
- *   INT         an integer of any width; in a nullable row struct row_number
- *   REAL        double; in a nullable row struct row_real
- *   BOOL        bool; in a nullable row struct row_number
- *   MODE        an integer, written as "0644"
- *   TIME        uint64_t, milliseconds of the wall clock; 0 is null
- *   TEXTS, MAP  const char *const *, ended by NULL; NULL is empty, or null in a nullable row
- *   OBJECT      the nested struct; in a nullable row a pointer to it
- *   OBJECTS     struct row_list */
+ *   TEXT, TEXT_OR_INT  const char *; NULL leaves the member out
+ *   INT                an integer of any width and sign
+ *   REAL               double
+ *   BOOL               bool
+ *   MODE               an integer of any width, written as "0644"
+ *   TIME               uint64_t, milliseconds of the wall clock; 0 is null
+ *   TEXTS, MAP         const char *const *, ended by NULL; NULL is empty
+ *   OBJECT             the nested struct
+ *   OBJECTS            struct row_list
+ * An optional row is null (OUT_NULL) or left out (OUT_MAYBE) when its value is absent. Its member is a struct row_number
+ * for INT, BOOL and MODE, a struct row_real for REAL, a pointer for OBJECT; for all others NULL or 0 means absent. */
 #ifndef CUBBY_ROWS_WRITE_H
 #define CUBBY_ROWS_WRITE_H
 
@@ -18,23 +20,17 @@
 
 #define ROWS_SIGNED(member) ((__typeof__(member))-1 < (__typeof__(member))1 ? ROW_SIGNED : 0u)
 #define OUT_MEMBER(holder, member) (((struct holder *)0)->member)
-/* A row of an answer. For integers: OUT_INT, which knows the member's width and sign. */
-#define OUT(label, kind, holder, member, meaning)                                                                      \
+#define OUT_ROW(label, kind, holder, member, bits, meaning)                                                            \
     {                                                                                                                  \
-        .name = (label), .type = ROW_##kind, .offset = offsetof(struct holder, member), .max = INT64_MAX,              \
-        .text = (meaning)                                                                                              \
+        .name = (label), .type = ROW_##kind, .flags = (bits), .offset = offsetof(struct holder, member),               \
+        .item_size = sizeof OUT_MEMBER(holder, member), .max = INT64_MAX, .text = (meaning)                            \
     }
-#define OUT_NULL(label, kind, holder, member, meaning)                                                                 \
-    {                                                                                                                  \
-        .name = (label), .type = ROW_##kind, .flags = ROW_NULLABLE, .offset = offsetof(struct holder, member),         \
-        .max = INT64_MAX, .text = (meaning)                                                                            \
-    }
+/* A row of an answer. For integers that are always there: OUT_INT, which knows their sign. */
+#define OUT(label, kind, holder, member, meaning) OUT_ROW(label, kind, holder, member, 0, meaning)
+#define OUT_NULL(label, kind, holder, member, meaning) OUT_ROW(label, kind, holder, member, ROW_NULLABLE, meaning)
+#define OUT_MAYBE(label, kind, holder, member, meaning) OUT_ROW(label, kind, holder, member, ROW_MAYBE, meaning)
 #define OUT_INT(label, holder, member, meaning)                                                                        \
-    {                                                                                                                  \
-        .name = (label), .type = ROW_INT, .flags = ROWS_SIGNED(OUT_MEMBER(holder, member)),                            \
-        .offset = offsetof(struct holder, member), .item_size = sizeof OUT_MEMBER(holder, member), .max = INT64_MAX,   \
-        .text = (meaning)                                                                                              \
-    }
+    OUT_ROW(label, INT, holder, member, ROWS_SIGNED(OUT_MEMBER(holder, member)), meaning)
 #define OUT_OBJECT(label, holder, member, rows, meaning)                                                               \
     {                                                                                                                  \
         .name = (label), .type = ROW_OBJECT, .offset = offsetof(struct holder, member), .fields = (rows),              \
