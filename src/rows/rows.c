@@ -11,7 +11,6 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "rows/plain.h"
 
 static int rows_scan(const char *data, size_t len, struct err *err);
 static int rows_object(json_t *object, const struct row *fields, const char *where, struct arena *arena, void *args,
@@ -24,9 +23,8 @@ int rows_load(const char *data, size_t len, json_t **ret_root, struct err *err) 
     if (failed)
         return failed;
     json_error_t why;
-    json_t *root = len ? plain_load(data, len) : json_object();
-    if (!root)
-        root = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
+    json_t *root =
+        len ? json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why) : json_object();
     if (!root)
         return err_set(err, ERR_INVALID, "the body is not JSON: %s (line %d, column %d)", why.text, why.line,
                        why.column);
