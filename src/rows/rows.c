@@ -299,8 +299,11 @@ static int rows_object(json_t *object, const struct row *fields, const char *whe
     const char *key;
     json_t *value;
     size_t key_len;
+    const struct row *end = fields;
+    while (end->name)
+        end++;
     json_object_keylen_foreach(object, key, key_len, value) {
-        if (!rows_find(fields, key, key_len))
+        if (!(end->flags & ROW_LENIENT) && !rows_find(fields, key, key_len))
             return rows_unknown(fields, "field", arena_printf(arena, "%s%s", where, key), err);
     }
     bool base64 = rows_is_base64(object, fields);

@@ -51,6 +51,7 @@ struct row_list {
 #define ROW_SECRET 0x10u    /* maps: no value may stand anywhere in it */
 #define ROW_ANY_BYTES 0x20u /* texts: any bytes, as base64 where the object's row ROW_ENCODING says so */
 #define ROW_SIGNED 0x400u   /* answers only: the integer has a sign */
+#define ROW_LENIENT 0x80u   /* of the end of a table: members that no row names are ignored */
 #define ROW_ENCODING "encoding"
 
 struct row {
