@@ -233,7 +233,7 @@ static int edit_change(void *user, const char *text, size_t len, struct buf *out
 }
 
 static int edit_run(struct filesecbox *call, struct edit_body *body, struct err *err) {
-    const char *root, *path;
+    const char *root = NULL, *path;
     int failed = filesecbox_share(call, err);
     if (!failed)
         failed = root_of(call, false, &root, err);
